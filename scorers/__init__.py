@@ -1,0 +1,1 @@
+"""What a trace, a portfolio and a score are, and how one becomes the other."""

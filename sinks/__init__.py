@@ -1,0 +1,1 @@
+"""Where results rest: DuckDB, Prometheus, Kafka."""
