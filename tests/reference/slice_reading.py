@@ -26,7 +26,7 @@ from tests.reference.units import Unit, unit_of
 from tests.reference.values import Place
 
 #: Rates at which rows are kept where a portfolio says nothing.
-DEFAULT_KEEP = {"fail": 1.0, "pass": 1.0}
+DEFAULT_KEEP = {"fail": 1.0, "pass": 0.02}
 
 
 class Row(NamedTuple):
@@ -109,6 +109,19 @@ class SeenUnit(NamedTuple):
     unit: Unit
 
 
+class SessionKey(NamedTuple):
+    """What the units of a session are counted apart by."""
+
+    pipeline: str
+    environment: str
+    component: str
+    metric: str
+    bucket: int | None
+    session_id: str
+    p: float
+    state: str
+
+
 @dataclass
 class Reading:
     """Everything that a slice must come to."""
@@ -118,6 +131,7 @@ class Reading:
     rows: list[Row] = field(default_factory=list)
     ledger: Counter[LedgerKey] = field(default_factory=Counter)
     ticks: dict[TickKey, Tick] = field(default_factory=dict)
+    sessions: Counter[SessionKey] = field(default_factory=Counter)
     dead_letters: list[tuple[int, DeadLetter]] = field(default_factory=list)
     spans: int = 0
 
@@ -258,6 +272,10 @@ class _TraceReader:
 
     def _see_unit(self, metric: Written, unit: Unit, p: float) -> None:
         self.reading.units.append(SeenUnit(self.offset, self.trace.pipeline, metric["name"], unit))
+        component = metric.get("component", "")
+        if self.session_id is not None and unit.state != "unknown":
+            place = (self.trace.pipeline, self.environment, component, metric["name"], self.bucket, self.session_id)
+            self.reading.sessions[SessionKey(*place, p, unit.state)] += 1
         facets: list[tuple[str, str | None]] = [("all", None), ("release", self.release)]
         if metric["claim"]["form"] == "label" and metric.get("per_trace") == "worst":
             facets.append(("label", unit.label))
