@@ -1,0 +1,75 @@
+"""Takes secrets and personal numbers out of every text that leaves a trace: rows, samples, judge inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import duckdb
+import pyarrow as pa
+
+from scorers.engine import Inbox
+from scorers.sql_text import literal
+
+REDACTED = "[redacted]"
+
+#: RE2, before those of the portfolio. None needs an end to match, so a text cut short is redacted as well.
+BUILT_IN = (
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?",
+    r"\b(?:sk|pk|rk)[-_](?:[A-Za-z0-9]+[-_])*[A-Za-z0-9]{16,}",  # OpenAI, Anthropic, Stripe
+    r"\bgh[pousr]_[A-Za-z0-9]{20,}",
+    r"\bgithub_pat_[A-Za-z0-9_]{20,}",
+    r"\bxox[abprs]-[A-Za-z0-9-]{10,}",
+    r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
+    r"\bAIza[A-Za-z0-9_-]{30,}",
+    r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?",  # JSON web tokens
+    r"(?i)\bbearer\s+[A-Za-z0-9._~+/-]{16,}=*",
+    r"\b[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}\b",
+    r"\b(?:[0-9]{4}[ -]){3}[0-9]{1,7}\b",  # payment cards in groups
+    r"\b3[47][0-9]{2}[ -][0-9]{6}[ -][0-9]{5}\b",
+    r"\b[0-9]{3}-[0-9]{2}-[0-9]{4}\b",  # US social security numbers
+    r"\b[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?\b",  # IBAN
+)
+
+#: Characters of a long text that are looked at for a row; of those, the tail may hold the cut beginning of a secret.
+_LOOK, _TAIL = 1_200, 200
+
+
+class Redactor:
+    """Redacts columns of texts with the built-in patterns and those of one portfolio."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, name: str, patterns: Sequence[str]) -> None:
+        self._connection = connection
+        self._texts = Inbox(_as_table([]))
+        self._name = f"redact_{name}"
+        connection.register(self._name, self._texts)
+        any_of = literal("|".join(f"(?:{pattern})" for pattern in (*BUILT_IN, *patterns)))
+        redacted = f"regexp_replace(x, {any_of}, {literal(REDACTED)}, 'g')"
+        connection.execute(
+            f"PREPARE {self._name} AS SELECT CASE WHEN regexp_matches(x, {any_of}) THEN {redacted} ELSE x END AS x "
+            f"FROM {self._name}"
+        )
+        cut = f"CASE WHEN length(x) > {_LOOK} THEN left(x, {_LOOK}) ELSE x END"
+        short = f"CASE WHEN cut THEN left(x, greatest(length(x) - {_TAIL}, 0)) ELSE x END"
+        connection.execute(
+            f"PREPARE {self._name}_short AS SELECT left({short}, CAST($1 AS BIGINT)) AS x FROM (SELECT cut, "
+            f"CASE WHEN regexp_matches(x, {any_of}) THEN {redacted} ELSE x END AS x "
+            f"FROM (SELECT length(x) > {_LOOK} AS cut, {cut} AS x FROM {self._name}))"
+        )
+
+    def redact(self, texts: Iterable[str | None] | pa.Array) -> pa.Array:
+        """Return the texts with every secret replaced, nulls as they are."""
+        return self._run(texts, f"EXECUTE {self._name}")
+
+    def shorten(self, texts: Iterable[str | None] | pa.Array, length: int) -> pa.Array:
+        """Return the beginnings of the texts, redacted first and cut to `length` characters (at most 1,000) after."""
+        return self._run(texts, f"EXECUTE {self._name}_short({int(length)})")
+
+    def _run(self, texts: Iterable[str | None] | pa.Array, statement: str) -> pa.Array:
+        self._texts.table = _as_table(texts)
+        if self._texts.table.num_rows == 0:
+            return pa.array([], pa.string())
+        return self._connection.execute(statement).to_arrow_table().column("x").combine_chunks()
+
+
+def _as_table(texts: Iterable[str | None] | pa.Array) -> pa.Table:
+    return pa.table({"x": texts if isinstance(texts, pa.Array) else pa.array(list(texts), pa.string())})
