@@ -42,6 +42,20 @@ KEPT_TABLES: dict[str, tuple[pa.Schema, bool]] = {
     "trace_ids": (TRACE_IDS, False),
 }
 
+#: Which records each commit took from which partition; `to_offset` is exclusive.
+OFFSETS = pa.schema(
+    [
+        ("lane", pa.string()),
+        ("source_topic", pa.string()),
+        ("source_partition", pa.int32()),
+        ("from_offset", pa.int64()),
+        ("to_offset", pa.int64()),
+        ("records", pa.int64()),
+        ("spans", pa.int64()),
+        ("prefix_sha256", pa.string()),  # of the source's bytes up to `to_offset`; null for Kafka
+    ]
+)
+
 
 def sql_type(kind: pa.DataType) -> str:
     """Return the DuckDB type that holds an Arrow type of `scorers.tables`.
@@ -80,9 +94,7 @@ _SOURCE = _columns(SOURCE)
 #: Tables that the keeper, the detectors, people and the relay fill.
 _OWN_TABLES = [
     "CREATE TABLE store (program VARCHAR, schema_version INTEGER, created_at TIMESTAMP, created_by VARCHAR)",
-    """CREATE TABLE offsets (seq BIGINT, lane VARCHAR, source_topic VARCHAR, source_partition INTEGER,
-        from_offset BIGINT, to_offset BIGINT, records BIGINT, spans BIGINT, prefix_sha256 VARCHAR,
-        kept_at TIMESTAMP)""",
+    _kept_table("offsets", OFFSETS, True),
     """CREATE TABLE policies (policy VARCHAR, lane VARCHAR, source_topic VARCHAR, source_partition INTEGER,
         from_offset BIGINT, portfolio_sha VARCHAR, metric VARCHAR, stratum VARCHAR, p_evaluated DOUBLE, p_kept JSON,
         cause VARCHAR, recorded_at TIMESTAMP)""",

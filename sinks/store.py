@@ -113,12 +113,13 @@ class Store:
         """Return the named steps of `keep`, in order; the first begins the transaction and the last commits it."""
         return STEPS
 
-    def keep(self, scored: ScoredSlice, kept_at: datetime) -> int:
+    def keep(self, scored: ScoredSlice, kept_at: datetime, also: Sequence[tuple[str, Step]] = ()) -> int:
         """Put a scored slice into the store, all of it or nothing, in one transaction.
 
         Args:
             scored: The slice that follows what is kept of its partition; the first may begin anywhere.
             kept_at: Now; with a time zone.
+            also: Named steps that belong to the same transaction (what detectors found), run before the commit.
 
         Returns:
             The number of the commit, `seq` in the tables; each is greater than the one before.
@@ -131,14 +132,16 @@ class Store:
             raise ValueError("kept_at has no time zone")
         self._check_usable()
         self._check_continues(scored)
-        self._inbox.take(scored)
-        keeping = Keeping(self._con, self._inbox, scored, self._seq + 1, kept_at.astimezone(UTC).replace(tzinfo=None))
-        self._run(self.steps(), keeping)
+        seq, at = self._seq + 1, kept_at.astimezone(UTC).replace(tzinfo=None)
+        self._inbox.take(scored, seq, at)
+        keeping = Keeping(self._con, self._inbox, scored, seq, at)
+        *before, commit = self.steps()
+        self._run([*before, *also, commit], keeping)
         self._seq = keeping.seq
         key = (scored.lane, scored.topic, scored.partition)
-        before = self._positions.get(key)
+        last = self._positions.get(key)
         self._positions[key] = Position(
-            scored.to_offset, scored.records + (before.records if before else 0), scored.prefix_sha256
+            scored.to_offset, scored.records + (last.records if last else 0), scored.prefix_sha256
         )
         return keeping.seq
 
