@@ -8,7 +8,7 @@ from scorers.claim import CheckClaim, LabelClaim, MeasureClaim
 from scorers.codes import DEFERRED, FAIL, NOT_APPLICABLE, PASS, SKIP_OFFSET, WARN, unknown
 from scorers.field import Field
 from scorers.field_sql import ABSENT, FieldCompiler
-from scorers.portfolio import Metric
+from scorers.metric import Metric
 from scorers.predicate import Predicate
 from scorers.predicate_sql import PredicateCompiler
 from scorers.sql_text import double, literals

@@ -6,6 +6,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+from duckdb.func import FunctionNullHandling, PythonUDFType
 
 from scorers.sql_text import literal
 from scorers.strict_json import SURROGATE, SUSPICIOUS, SUSPICIOUS_WHOLE, repair_json
@@ -44,12 +45,7 @@ def connect() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(":memory:", config={"threads": 1})
     connection.execute("SET TimeZone = 'UTC'")
     connection.create_function(
-        "repair_json",
-        _repair_array,
-        [duckdb.type("VARCHAR")],
-        duckdb.type("VARCHAR"),
-        type="arrow",
-        null_handling="special",
+        "repair_json", _repair_array, ["varchar"], "varchar", type=PythonUDFType.ARROW, null_handling=FunctionNullHandling.SPECIAL
     )
     connection.execute(
         f"CREATE MACRO strict(x) AS CASE WHEN json_valid(x) THEN "
@@ -64,6 +60,12 @@ def connect() -> duckdb.DuckDBPyConnection:
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection
+
+
+def arrow(connection: duckdb.DuckDBPyConnection, statement: str) -> pa.Table:
+    """Run one statement and return all its rows as one Arrow table."""
+    table: pa.Table = pa.table(connection.sql(statement))
+    return table
 
 
 def _repair_array(texts: pa.Array) -> pa.Array:

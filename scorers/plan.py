@@ -16,7 +16,8 @@ from scorers.expressions import Expressions
 from scorers.field import Field, FieldKind, parse_field
 from scorers.field_sql import FieldCompiler
 from scorers.parse_sql import ParsedColumns, parsed_columns, spans_sql
-from scorers.portfolio import Metric, Portfolio
+from scorers.metric import Metric
+from scorers.portfolio import Portfolio
 from scorers.predicate import Predicate
 from scorers.predicate_sql import PredicateCompiler
 from scorers.sql_text import literal
@@ -219,7 +220,7 @@ def _rest_select(number: int, blocks: Sequence[Block], slots: dict[str, int]) ->
     )
     where = f"NOT is_span OR NOT coalesce({claimed}, false)" if claimed else "true"
     head = [*HEAD[:2], f"{number}::SMALLINT AS block", *HEAD[2:]]
-    empty = {kind: [] for kind in slots}
+    empty: dict[str, list[str]] = {kind: [] for kind in slots}
     return f"SELECT {', '.join(head + _slot_columns(empty, slots))} FROM spans WHERE {where}"
 
 

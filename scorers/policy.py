@@ -12,7 +12,8 @@ import rfc8785
 
 from scorers.claim import JudgedClaim, PythonClaim
 from scorers.codes import ERROR, FAIL, OUTCOME_COUNT, OUTCOME_NAMES, PASS, SKIP, UNKNOWN, WARN
-from scorers.portfolio import Metric, Portfolio
+from scorers.metric import Metric
+from scorers.portfolio import Portfolio
 
 #: How many traces a day leave a sample of their text, where the portfolio declares its volume. More make the store
 #: grow by about 1 KB each; fewer leave the engineer on call without an example of a rare failure.

@@ -192,7 +192,8 @@ class PredicateCompiler:
         is_object = f"coalesce(json_type({content}) = 'OBJECT', false)"
         own = literal(field.text)
         value = f"CASE WHEN k = {own} THEN {this.text} WHEN {is_object} THEN json_extract_string({content}, {step}) END"
-        entries = f"list_filter(list_distinct(json_keys({meta})), lambda k: json_extract_string({meta}, {step} || '/source') = 'llm')"
+        by_model = f"json_extract_string({meta}, {step} || '/source') = 'llm'"
+        entries = f"list_filter(list_distinct(json_keys({meta})), lambda k: {by_model})"
         uncited = f"len(list_filter({entries}, lambda k: coalesce(({value}) <> '', false) AND NOT {cited})) > 0"
         members = f"len(list_filter({entries}, lambda k: k <> {own})) > 0"
         absent = f"{this.text} IS NULL OR {other.text} IS NULL OR {meta_sql.text} IS NULL"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import duckdb
 import pyarrow as pa
 
-from scorers.engine import Inbox
+from scorers.engine import Inbox, arrow
 from scorers.sql_text import literal
 
 REDACTED = "[redacted]"
@@ -68,7 +68,7 @@ class Redactor:
         self._texts.table = _as_table(texts)
         if self._texts.table.num_rows == 0:
             return pa.array([], pa.string())
-        return self._connection.execute(statement).to_arrow_table().column("x").combine_chunks()
+        return arrow(self._connection, statement).column("x").combine_chunks()
 
 
 def _as_table(texts: Iterable[str | None] | pa.Array) -> pa.Table:

@@ -18,7 +18,7 @@ from scorers.claim import JudgedClaim, LabelClaim, MeasureClaim, PythonClaim
 from scorers.codes import FAIL, OUTCOME_COUNT, OUTCOME_NAMES
 from scorers.dead_letter import MAX_RECORD_BYTES, DeadLetter, examine
 from scorers.deferred import settle
-from scorers.engine import Inbox, connect
+from scorers.engine import Inbox, arrow, connect
 from scorers.errors import UsageError
 from scorers.gap_rows import OBSERVED_CHARACTERS, BlockResult, gap_rows
 from scorers.judge_requests import judge_requests
@@ -70,7 +70,7 @@ class Scorer:
         n = len(values)
         columns = [pa.array(np.arange(n, dtype=np.int32)), values, pa.repeat(pa.scalar(trusted), n)]
         self._inbox.table = pa.table(columns, schema=_INBOX)
-        return self._connection.execute("EXECUTE score").to_arrow_table()
+        return arrow(self._connection, "EXECUTE score")
 
 
 def _require_scorers(plan: Plan, scorers: ScorerHost | None) -> None:
@@ -333,7 +333,7 @@ class _Part:
                 judged[rows[result.codes[:, m] == 100]] = True
         return judged
 
-    def _sample(self, failing: np.ndarray, judged: np.ndarray, selection: FloatArray) -> None:  # type: ignore[type-arg]
+    def _sample(self, failing: np.ndarray, judged: np.ndarray, selection: FloatArray) -> None:
         """Keep the redacted text of traces with a failing row, at the policy's rate, and of all that are judged."""
         columns, scoring = self.columns, self.scoring
         pipelines = coded(columns.of_records("pipeline"))

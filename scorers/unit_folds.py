@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from scorers.claim import LabelClaim, MeasureClaim
 from scorers.codes import FAIL, NOT_APPLICABLE, PASS, PENDING, SAMPLED_OUT, UNKNOWN, WARN
-from scorers.portfolio import Metric
+from scorers.metric import Metric
 from scorers.slice_columns import FloatArray, IntArray
 from scorers.tick_counts import BAD, GOOD, UNKNOWN_UNIT
 
@@ -82,7 +82,7 @@ def fold_numbers(units: UnitRows, outcomes: Bytes, scores: FloatArray, metric: M
     values = np.where(decided, scores, np.nan)
     if units.one_each:
         return values
-    fold = metric.per_trace
+    fold: str = metric.per_trace
     if fold == "any":
         limit = metric.claim.limit if isinstance(metric.claim, MeasureClaim) else None
         fold = "min" if limit is not None and limit.min is not None else "max"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import io
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -208,9 +207,13 @@ def _open(path: str) -> tuple[IO[bytes], int]:
         raise SourceError(f"{path}: cannot be opened: {error.strerror}") from error
 
 
-def _decompressed(path: str, raw: IO[bytes]) -> IO[bytes]:
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+def _decompressed(path: str, raw: IO[bytes]) -> _Readable:
     if path.endswith(".gz"):
         return gzip.GzipFile(fileobj=raw)
     if path.endswith(".zst"):
-        return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True))  # type: ignore[arg-type]
+        return zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
     return raw
