@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from scorers.field import Field, FieldKind
-from scorers.predicate_reading import MetricScope, read_field, read_predicate
+from scorers.predicate_reading import UNREADABLE, MetricScope, read_field, read_predicate
 from scorers.problem_list import KeyPath, ProblemList
 
 #: Stands for a field that could not be read; its problem is in the list, so nobody ever meets it.
 _UNREADABLE = Field("", "", "span", FieldKind.EITHER)
+#: Stands for what a metric must have and what could not be read.
+UNREADABLE_METRIC = {"name": "unreadable", "claim": {"form": "check", "predicate": UNREADABLE}}
 
 
 def prepare_metric(

@@ -20,6 +20,7 @@ from scorers.metric import Metric
 from scorers.model_problems import REFERENCE_NAMES
 from scorers.portfolio_draft import Draft
 from scorers.predicate import Predicate
+from scorers.predicate_reading import UNREADABLE
 from scorers.problem_list import KeyPath, nearest, one_of, shown
 
 _PER_TRACE = {"measure": ("any", "max", "sum", "mean", "last"), "label": ("any", "worst")}
@@ -76,6 +77,8 @@ def _check_owner(draft: Draft, metric: Metric, path: KeyPath) -> None:
 
 def _check_per_trace(draft: Draft, metric: Metric, path: KeyPath) -> None:
     claim = metric.claim
+    if isinstance(claim, CheckClaim) and claim.predicate is UNREADABLE:  # perhaps no check at all
+        return
     allowed = _PER_TRACE.get(claim.form, ("any",))
     if metric.per_trace not in allowed:
         message = f"{metric.per_trace} is not for a {claim.form}"

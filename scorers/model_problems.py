@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -10,7 +11,7 @@ from pydantic_core import ErrorDetails
 
 from scorers.claim import CLAIM_FORMS
 from scorers.predicate_arguments import note_no_text
-from scorers.problem_list import KeyPath, ProblemList, nearest, one_of, shown
+from scorers.problem_list import MAX_PROBLEMS, KeyPath, ProblemList, nearest, one_of, shown
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -33,10 +34,23 @@ _PATTERNS = {
 }
 
 
-def read_model(model: type[ModelT], raw: object, path: KeyPath, problems: ProblemList) -> ModelT | None:
+def read_model(
+    model: type[ModelT],
+    raw: object,
+    path: KeyPath,
+    problems: ProblemList,
+    stand_ins: Mapping[str, object] = MappingProxyType({}),
+) -> ModelT | None:
     """Validate one part, noting every problem of it.
 
     What does not fit is taken out and the rest is tried again, so that rules over the whole still see this part.
+
+    Args:
+        model: What it shall become.
+        raw: As written, or as prepared.
+        path: Where it stands.
+        problems: Where problems are noted.
+        stand_ins: Values of required keys where the written ones do not fit; a part that needs them is never used.
 
     Returns:
         The model; None where it cannot be made even without what does not fit.
@@ -44,13 +58,16 @@ def read_model(model: type[ModelT], raw: object, path: KeyPath, problems: Proble
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        details = error.errors(include_url=False)
+        details = error.errors(include_url=False)[:MAX_PROBLEMS]
     for detail in details:
         _note(detail, model, raw, path, problems)
-    try:
-        return model.model_validate(_without(raw, [_steps(raw, detail) for detail in details]))
-    except ValidationError:
-        return None
+    rest = _without(raw, [_steps(raw, detail) for detail in details])
+    for filling in (rest, {**rest, **stand_ins} if isinstance(rest, dict) else rest):
+        try:
+            return model.model_validate(filling)
+        except ValidationError:
+            continue
+    return None
 
 
 def _without(raw: object, bad: list[KeyPath]) -> object:
@@ -144,7 +161,8 @@ def _note_unknown_key(where: KeyPath, keys: list[str], problems: ProblemList) ->
     if key in REFERENCE_NAMES:
         problems.add(where, "no such key; reference answers belong to offline evaluation")
     else:
-        problems.add(where, "no such key", one_of(keys) if keys else "", nearest(key, keys))
+        close = nearest(key, keys)
+        problems.add(where, "no such key", "" if close or not keys else one_of(keys), close)
 
 
 def _note_word(where: KeyPath, value: object, words: list[str], problems: ProblemList) -> None:

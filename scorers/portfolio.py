@@ -21,7 +21,7 @@ from scorers.facts_file import merge_facts, read_facts
 from scorers.field import Field as SpanField
 from scorers.field import parse_field
 from scorers.metric import Metric
-from scorers.metric_reading import prepare_metric
+from scorers.metric_reading import UNREADABLE_METRIC, prepare_metric
 from scorers.model_problems import read_model
 from scorers.portfolio_draft import Draft
 from scorers.portfolio_rules import check_header, check_portfolio_rules, check_unique
@@ -206,7 +206,7 @@ def _read_parts(
     for position, written in _items(raw, "metrics"):
         path: KeyPath = ("metrics", position)
         prepared = prepare_metric(written, path, component_ids, problems) if isinstance(written, dict) else written
-        metric = read_model(Metric, prepared, path, problems)
+        metric = read_model(Metric, prepared, path, problems, UNREADABLE_METRIC)
         if metric is not None and isinstance(written, dict):
             metric._version = _digest({key: written[key] for key in _MEANING if key in written})[:12]
             metrics.append((position, metric))

@@ -89,6 +89,8 @@ def check_header(
 
 def is_time_zone(name: str) -> bool:
     """Say whether a name is one of the IANA time zones; a path is none, whatever it leads to."""
+    if len(name) > 100:  # the look-up recurses over the parts of a path
+        return False
     try:
         zoneinfo.ZoneInfo(name)
     except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):

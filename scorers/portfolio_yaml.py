@@ -7,7 +7,7 @@ YAML 1.1 as PyYAML's safe loader reads it, but for three things:
   exponent and would read a text, which every bound then refuses);
 - no tags, no merge keys (`<<`), no key twice, no key that is no text, no second document, no number that is not finite.
 
-An alias is read where it adds little: with every alias written out, a file may hold `MAX_VALUES` values.
+An alias is read where it adds little: written out, all aliases of a file may hold `MAX_VALUES` values.
 The composer is our own, over PyYAML's events: theirs recurses without a bound and forgets duplicate keys.
 """
 
@@ -22,10 +22,12 @@ import yaml
 from scorers.errors import PortfolioError, Problem
 from scorers.problem_list import KeyPath, Place, ProblemList, shown
 
-#: Bytes of one file. The reader takes about 10 us a byte of dense YAML; the largest portfolio seen had 300 KB.
-MAX_BYTES = 4_000_000
-#: Values of one file with its aliases written out; 500 metrics of 100 values are a quarter of it.
-MAX_VALUES = 200_000
+#: Bytes of one file. Empty lines alone take 2 us each to read; 500 metrics are about 300 KB.
+MAX_BYTES = 2_000_000
+#: Values of one file, and as many again by its aliases; a value takes about 35 us to read, a metric has 30 to 100.
+MAX_VALUES = 100_000
+#: Characters of a number. A sexagesimal one takes the square of them to read.
+MAX_NUMBER_LENGTH = 100
 #: Levels of maps and lists; a portfolio needs about ten, more where predicates nest.
 MAX_DEPTH = 64
 
@@ -250,6 +252,8 @@ class _Composer:
 
     def _number(self, node: yaml.ScalarNode, tag: str, path: KeyPath, line: int) -> object:
         try:
+            if len(node.value) > MAX_NUMBER_LENGTH:
+                raise ValueError
             if tag.endswith("int"):
                 whole = int(self._loader.construct_yaml_int(node))
                 float(whole)
