@@ -22,7 +22,7 @@ from scorers.slices import RecordSlice
 SLICE_RECORDS = 4_000
 #: Bytes a slice at most, so that few large records do not make a large one; one record alone may be larger.
 SLICE_BYTES = 16 << 20
-_READ_BYTES = 4 << 20
+_READ_BYTES = 16 << 20
 #: A longer line is not looked at: records of over 10 MB are dead letters, and this much still fits into memory.
 _MAX_LINE_BYTES = 512 << 20
 
