@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import signal
 import sys
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -78,4 +79,5 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends it quietly
     raise SystemExit(main(sys.argv[1:]))
