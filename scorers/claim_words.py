@@ -76,12 +76,14 @@ def _limit_words(limit: Limit | None) -> str:
 
 
 def _label_words(claim: LabelClaim) -> str:
-    words = f"the label {shown(claim.field.text)}"
-    if claim.labels is not None:
-        words += f" is {_listed(claim.labels)}"
+    field = shown(claim.field.text)
+    good = [label for label in claim.labels or () if label not in claim.bad]
+    if not good and not claim.bad:
+        return f"{field}, whatever it is"
+    sides = [_listed(good)] if good else []
     if claim.bad:
-        words += f"{', and' if claim.labels is not None else ''} is not {_listed(claim.bad)}"
-    return words
+        sides.append(f"not {_listed(claim.bad)}")
+    return f"{field} is {', '.join(sides)}"
 
 
 def _judged_words(claim: JudgedClaim) -> str:

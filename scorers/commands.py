@@ -4,4 +4,6 @@ from __future__ import annotations
 
 from scorers.command_line import Command
 
-COMMANDS: dict[str, Command] = {}
+COMMANDS: dict[str, Command] = {
+    "check": Command("Say whether portfolios are good, and what they watch.", "scorers.check_command:check"),
+}

@@ -36,7 +36,7 @@ def dotted(path: KeyPath) -> str:
     """Write a path as people do: `metrics[2].claim.range`."""
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+        text += f"[{part}]" if isinstance(part, int) else f".{shown(part)}" if text else shown(part)
     return text
 
 
