@@ -10,10 +10,11 @@ from scorers.engine import suspicious
 from scorers.field import SPAN_TEXT_FIELDS, Field
 from scorers.field_sql import member
 from scorers.sql_text import identifier, literal
+from scorers.trace import Content, Level, fields_of
 
-_USAGE = ("input_tokens", "output_tokens", "cost_usd")
-_TRACE_COLUMNS = ("trace_id", "pipeline", "environment", "release", "session_id")
-_TRACE_NUMBERS = ("started_at", "ended_at", "sampling_probability")
+_USAGE = tuple(f.name for f in fields_of(Level.USAGE))
+_TRACE_COLUMNS = tuple(f.name for f in fields_of(Level.TRACE, Content.TEXT))
+_TRACE_NUMBERS = tuple(f.name for f in fields_of(Level.TRACE, Content.NUMBER))
 #: What every plan reads of a span: rows and facets need it.
 _ALWAYS = ("tier", "model")
 #: RE2 of a member that is neither an object nor null.

@@ -1,3 +1,4 @@
+# ruff: noqa: E501, SIM905 - the shape of a span is easier to see in long lines
 """The traffic of the benchmarks: traces of about 2.3 KB with 3 spans, and a portfolio with 20 checks a span.
 
 Run as a program it writes a file: `python -m tests.benchmarks.traffic 200000 traces.jsonl`.
