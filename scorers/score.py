@@ -31,7 +31,7 @@ from scorers.slice_ticks import SliceTicks
 from scorers.slices import RecordSlice, ScoredSlice
 from scorers.tables import DEAD_LETTERS, GAPS, LEDGER, SAMPLES, SCORED_TABLES, TRACE_IDS
 
-_INBOX = pa.schema([("ord", pa.int32()), ("v", pa.string()), ("trusted", pa.bool_())])
+INBOX_SCHEMA = pa.schema([("ord", pa.int32()), ("v", pa.string()), ("trusted", pa.bool_())])
 
 
 class Scorer:
@@ -52,7 +52,7 @@ class Scorer:
         self.scorers = scorers
         _require_scorers(plan, scorers)
         self._connection = connect()
-        self._inbox = Inbox(_INBOX.empty_table())
+        self._inbox = Inbox(INBOX_SCHEMA.empty_table())
         self._connection.register("inbox", self._inbox)
         self._connection.execute(f"PREPARE score AS {plan.sql}")
         self.redactors = {
@@ -69,7 +69,7 @@ class Scorer:
         """
         n = len(values)
         columns = [pa.array(np.arange(n, dtype=np.int32)), values, pa.repeat(pa.scalar(trusted), n)]
-        self._inbox.table = pa.table(columns, schema=_INBOX)
+        self._inbox.table = pa.table(columns, schema=INBOX_SCHEMA)
         return arrow(self._connection, "EXECUTE score")
 
 
@@ -120,7 +120,7 @@ class _Scoring:
     def run(self) -> ScoredSlice:
         records = self.records
         if len(records.offsets):
-            texts = _as_texts(records.values)
+            texts = texts_of(records.values)
             unread = self._score_part(np.arange(len(records.offsets)), texts, trusted=False)
             repaired = self._look_exactly(unread)
             if repaired:
@@ -378,7 +378,7 @@ def trace_hashes(trace_ids: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.uint
     return np.frombuffer(joined, dtype="<u8")
 
 
-def _as_texts(values: pa.BinaryArray) -> pa.Array:
+def texts_of(values: pa.BinaryArray) -> pa.Array:
     """Return the records as texts; null where one is too large, or not UTF-8: an exact look says which."""
     lengths = pc.binary_length(values)
     largest = pc.max(lengths).as_py()
