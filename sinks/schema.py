@@ -19,7 +19,7 @@ from scorers.tables import (
     TICKS,
     TRACE_IDS,
 )
-from sinks.rate_interval import RATE_MACROS, RATES_VIEW
+from sinks.rate_interval import rates_view
 
 #: Written into every store; a store of a higher version is refused, one of a lower version would be migrated.
 SCHEMA_VERSION = 1
@@ -153,7 +153,6 @@ def creation_statements() -> list[str]:
     return [
         *(_kept_table(name, schema, stamped) for name, (schema, stamped) in KEPT_TABLES.items()),
         *_OWN_TABLES,
-        *RATE_MACROS,
-        RATES_VIEW.format(series=", ".join(_SERIES_NAMES)),
+        rates_view(", ".join(_SERIES_NAMES)),
         _verdicts_view(),
     ]
