@@ -169,7 +169,7 @@ def _sources(con: duckdb.DuckDBPyConnection) -> tuple[list[SourceBalance], int]:
                 duplicates,
                 holes,
                 overlaps,
-            )  # fmt: skip
+            )
         )
     strays = sum(abs(states.get(state, 0)) for states in counted.values() for state in RECORD_STATES)
     return balances, strays
