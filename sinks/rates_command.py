@@ -1,0 +1,114 @@
+"""`gapwatch rates`: how often each metric fails, of all traces, and how sure that is."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import duckdb
+
+from scorers.problem_list import shown
+from scorers.tables import SERIES
+from sinks.answer import ask
+from sinks.answer_table import Column, moment_text, print_note, print_table, share_text
+from sinks.command_options import (
+    component_option,
+    format_option,
+    lane_option,
+    metric_option,
+    reading,
+    since_option,
+    store_option,
+)
+from sinks.json_values import json_array
+from sinks.rate_interval import rates_sql
+from sinks.since import parse_since
+
+_SERIES = [name for name, _ in SERIES]
+_ALWAYS_SHOWN = ("component", "metric")
+_PERIODS = {"hour": "date_trunc('hour', bucket)", "day": "date_trunc('day', bucket)", "all": None}
+
+
+@click.command("rates")
+@store_option
+@component_option
+@metric_option
+@since_option
+@click.option(
+    "--per", type=click.Choice(list(_PERIODS)), default="hour", show_default=True,
+    help="One rate for each hour or day of event time (UTC), or one for all of it.",
+)  # fmt: skip
+@lane_option
+@format_option
+def rates_command(
+    store: Path, component: str | None, metric: str | None, since: str | None, per: str, lane: str | None, form: str
+) -> None:
+    """Show the share of traces in which a metric fails, with a 95 % interval.
+
+    Rates are of all the traces that the pipeline made, whatever share of them was looked at. `effective` is how many
+    traces of a plain sample would say as much. `unknown` is the share of traces that could not be decided; they are
+    in no rate.
+    """
+    begin = parse_since(since, datetime.now(UTC)) if since is not None else None
+    groups = ", ".join(_SERIES)
+    order = ["component NULLS FIRST", "metric", *(name for name in _SERIES if name not in _ALWAYS_SHOWN)]
+    if period := _PERIODS[per]:
+        groups += f", {period} AS {per}"
+        order.append(f"{per} NULLS FIRST")
+    where, values = _conditions(component, metric, begin, lane)
+    sql = f"SELECT * FROM ({rates_sql(groups, where)}) ORDER BY {', '.join(order)}"
+    with reading(store) as con:
+        if form == "json":
+            sys.stdout.flush()
+            for piece in json_array(ask(con, sql, values)):
+                sys.stdout.buffer.write(piece)
+        else:
+            _print_rates(con, sql, values, per)
+
+
+def _conditions(
+    component: str | None, metric: str | None, begin: datetime | None, lane: str | None
+) -> tuple[str, list[Any]]:
+    conditions, values = ["true"], []
+    for name, operator, value in (
+        ("component", "=", component),
+        ("metric", "=", metric),
+        ("bucket", ">=", begin),
+        ("lane", "=", lane),
+    ):
+        if value is not None:
+            conditions.append(f"{name} {operator} ?")
+            values.append(value)
+    return " AND ".join(conditions), values
+
+
+def _print_rates(con: duckdb.DuckDBPyConnection, sql: str, values: list[Any], per: str) -> None:
+    rows = ask(con, sql, values).objects()
+    if not rows:
+        print_note("no units: nothing was scored that fits")
+        return
+    told = {name: {row[name] for row in rows} for name in _SERIES if name not in _ALWAYS_SHOWN}
+    shown_names = [*_ALWAYS_SHOWN, *(name for name, values_seen in told.items() if len(values_seen) > 1)]
+    same = [f"{name} {shown(next(iter(seen)))}" for name, seen in told.items() if len(seen) == 1 and seen != {None}]
+    columns = [Column(name) for name in shown_names]
+    if _PERIODS[per]:
+        columns.append(Column(per, whole=True))
+    columns += [
+        Column(title, right=True) for title in ("rate", "95 % interval", "bad", "traces", "effective", "unknown")
+    ]
+    print_table(columns, [_cells(row, shown_names, per) for row in rows], title=", ".join(same) or None)
+
+
+def _cells(row: dict[str, Any], names: list[str], per: str) -> list[Any]:
+    cells = [row[name] for name in names]
+    if _PERIODS[per]:
+        cells.append("no time" if row[per] is None else moment_text(row[per])[: 10 if per == "day" else 16])
+    interval = "-" if row["rate"] is None else f"{share_text(row['lower'])} - {share_text(row['upper'])}"
+    effective = None if row["effective_units"] is None else f"{row['effective_units']:.0f}"
+    return [
+        *cells, share_text(row["rate"]), interval, row["bad"], row["units"], effective,
+        share_text(row["unknown_share"]),
+    ]  # fmt: skip
