@@ -73,14 +73,31 @@ def test_a_component_is_of_one_of_the_kinds_of_its_spans():
 
 def test_the_record_of_the_documentation_is_a_valid_envelope():
     span = {
-        **{"span_id": "00f067aa0ba902b7", "parent_id": None, "component": "agent", "name": "chat", "kind": "llm"},
-        **{"started_at": 1774166401.25, "ended_at": 1774166403.9, "status": "ok", "error_type": None},
-        **{"model": "gpt-4.1", "tier": "primary", "input": "...", "output": {"answer": "..."}},
-        **{"usage": {"input_tokens": 1503, "output_tokens": 88, "cost_usd": 0.0041}, "attributes": {"a.b": "stop"}},
+        "span_id": "00f067aa0ba902b7",
+        "parent_id": None,
+        "component": "agent",
+        "name": "chat",
+        "kind": "llm",
+        "started_at": 1774166401.25,
+        "ended_at": 1774166403.9,
+        "status": "ok",
+        "error_type": None,
+        "model": "gpt-4.1",
+        "tier": "primary",
+        "input": "...",
+        "output": {"answer": "..."},
+        "usage": {"input_tokens": 1503, "output_tokens": 88, "cost_usd": 0.0041},
+        "attributes": {"a.b": "stop"},
     }
     record = {
-        **{"trace_id": "4bf92f3577b34da6", "pipeline": "airline-agent", "environment": "production", "spans": [span]},
-        **{"session_id": "s-81", "started_at": 1774166401.25, "sampling_probability": 1.0, "attributes": {}},
+        "trace_id": "4bf92f3577b34da6",
+        "pipeline": "airline-agent",
+        "environment": "production",
+        "spans": [span],
+        "session_id": "s-81",
+        "started_at": 1774166401.25,
+        "sampling_probability": 1.0,
+        "attributes": {},
     }
     validator = jsonschema.Draft202012Validator(SCHEMAS["envelope.schema.json"]())
 
