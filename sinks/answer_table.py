@@ -18,7 +18,11 @@ from scorers.problem_list import shown
 #: Characters of a cell beyond which it is cut; a table is read by eye, `--format json` gives all.
 CELL_LIMIT = 300
 
-_STYLES = {
+#: Characters that a folded column must have at least to be read.
+_FOLDED = 14
+
+#: How an outcome stands out on a terminal.
+OUTCOME_STYLES = {
     "fail": "bold red",
     "bad": "bold red",
     "error": "bold magenta",
@@ -47,10 +51,12 @@ class Column:
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[Any]], *, title: str | None = None) -> None:
     """Print rows to standard output; values are made into texts, and what a terminal would obey is escaped."""
     cells = [[cell_text(value) for value in row] for row in rows]
-    if sys.stdout.isatty():
+    if not sys.stdout.isatty():
+        _print_plain(columns, cells, title)
+    elif _fits(columns, cells):
         _print_rich(columns, cells, title)
     else:
-        _print_plain(columns, cells, title)
+        _print_upright(columns, cells, title)
 
 
 def cell_text(value: Any, limit: int = CELL_LIMIT) -> str:
@@ -68,9 +74,15 @@ def cell_text(value: Any, limit: int = CELL_LIMIT) -> str:
     return shown(value if isinstance(value, str | bool) else str(value), limit)
 
 
-def moment_text(moment: datetime) -> str:
-    """Return a time in UTC, to the second where nothing is lost."""
-    return moment.replace(tzinfo=None).isoformat(" ") + "Z"
+def moment_text(moment: datetime, precision: str = "milliseconds") -> str:
+    """Return a time in UTC; `precision` as in `datetime.isoformat`, seconds where nothing is lost."""
+    naive = moment.replace(tzinfo=None)
+    return naive.isoformat(" ", precision if naive.microsecond else "seconds") + "Z"
+
+
+def component_text(component: str | None) -> str:
+    """Return a component's id; metrics of the trace have none."""
+    return component or "the trace"
 
 
 def number_text(value: float) -> str:
@@ -98,6 +110,27 @@ def print_note(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
+def _fits(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> bool:
+    """Say whether a terminal has room for all columns, folded ones at `_FOLDED` characters: rich leaves some out."""
+    needed = 0
+    for i, column in enumerate(columns):
+        longest = max(len(column.title), *(len(row[i]) for row in cells)) if cells else len(column.title)
+        needed += 2 + (longest if column.right or column.whole else min(longest, _FOLDED))
+    return needed <= Console().width
+
+
+def _print_upright(columns: Sequence[Column], cells: Sequence[Sequence[str]], title: str | None) -> None:
+    """Print a row as a block, one column a line, where a table would be wider than the terminal."""
+    console = Console(highlight=False)
+    if title:
+        console.print(Text(title, "italic"))
+    width = max((len(column.title) for column in columns), default=0)
+    for number, row in enumerate(cells, 1):
+        console.print(Text(f"row {number}", "bold"))
+        for column, cell in zip(columns, row, strict=True):
+            console.print(Text(f"  {column.title.ljust(width)}  ").append(cell, OUTCOME_STYLES.get(cell, "")))
+
+
 def _print_rich(columns: Sequence[Column], cells: Sequence[Sequence[str]], title: str | None) -> None:
     table = Table(title=Text(title) if title else None, title_justify="left", header_style="bold", box=None)
     for column in columns:
@@ -108,7 +141,7 @@ def _print_rich(columns: Sequence[Column], cells: Sequence[Sequence[str]], title
             overflow="fold",
         )
     for row in cells:
-        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+        table.add_row(*(Text(cell, style=OUTCOME_STYLES.get(cell, "")) for cell in row))
     Console(highlight=False).print(table)
 
 

@@ -23,8 +23,8 @@ _SQL = """
 
 _COLUMNS = (
     Column("cause", whole=True),
-    Column("lane"),
-    Column("source"),
+    Column("lane", whole=True),
+    Column("source", whole=True),
     Column("records", right=True),
     Column("first", right=True),
     Column("last", right=True),

@@ -9,9 +9,20 @@ from typing import Any
 
 import click
 import duckdb
+from rich.console import Console
+from rich.text import Text
 
+from scorers.problem_list import shown
 from sinks.answer import ask
-from sinks.answer_table import Column, cell_text, print_note, print_table
+from sinks.answer_table import (
+    OUTCOME_STYLES,
+    Column,
+    cell_text,
+    component_text,
+    moment_text,
+    print_note,
+    print_table,
+)
 from sinks.command_options import (
     component_option,
     format_option,
@@ -23,7 +34,7 @@ from sinks.command_options import (
 )
 from sinks.json_values import json_array
 from sinks.since import parse_since
-from sinks.trace_report import SEEN, print_trace, print_trace_json
+from sinks.trace_report import print_expected, print_trace, print_trace_json, seen_text
 
 #: What is a divergence. Rows of passing spans are kept too, as a sample to compare with.
 DIVERGENCES = ("fail", "warn", "error")
@@ -31,16 +42,6 @@ OUTCOMES = ("pass", "warn", "fail", "skip", "unknown", "error")
 
 #: Characters of what was seen in a list; --trace shows all that is kept.
 SEEN_LIMIT = 120
-
-_SHOWN = ("event_at", "component", "metric", "outcome", "trace_id")
-_COLUMNS = (
-    Column("event time", whole=True),
-    Column("component"),
-    Column("metric"),
-    Column("outcome", whole=True),
-    Column("trace", whole=True),
-    Column("seen"),
-)
 
 
 @click.command("gaps")
@@ -111,23 +112,50 @@ def _conditions(
 def _print_rows(con: duckdb.DuckDBPyConnection, where: str, values: list[Any], limit: int) -> None:
     rows = ask(
         con,
-        f"""SELECT event_at, component, metric, outcome, {SEEN} AS seen, trace_id, expected, p_kept
+        f"""SELECT event_at, component, metric, outcome, observed, label, score, reason, trace_id, release, expected,
+                p_kept
             FROM verdicts WHERE {where} ORDER BY {_NEWEST} LIMIT {limit}""",
         values,
     ).objects()
     if not rows:
         print_note("no such rows")
         return
-    print_table(
-        _COLUMNS,
-        [[*(row[name] for name in _SHOWN), cell_text(row["seen"], SEEN_LIMIT)] for row in rows],
-    )
-    expected = {row["metric"]: row["expected"] for row in rows if row["expected"]}
-    if expected:
-        sys.stdout.write("\n")
-        print_table([Column("metric"), Column("expected")], sorted(expected.items()))
+    if sys.stdout.isatty():
+        _print_by_trace(rows)
+    else:
+        print_table(
+            [Column(name) for name in ("event time", "trace", "component", "metric", "outcome", "seen")],
+            [[row["event_at"], row["trace_id"], *_cells(row)] for row in rows],
+        )
+    print_expected(rows)
     total = ask(con, f"SELECT count(*) AS n FROM verdicts WHERE {where}", values).objects()[0]["n"]
     if total > len(rows):
         print_note(f"the newest {len(rows)} of {total} rows; --limit gives more, --trace ID tells one in full")
     if any(row["p_kept"] < 1 for row in rows):
         print_note("some of these are a sample of their kind (p_kept below 1); `gapwatch rates` counts every trace")
+
+
+def _print_by_trace(rows: list[dict[str, Any]]) -> None:
+    """Give each trace a line of its own: its id and the time beside every row would leave no room for what was seen."""
+    cells = [_cells(row) for row in rows]
+    widths = [max(len(row[i]) for row in cells) for i in range(3)]
+    console = Console(highlight=False)
+    told: tuple[Any, ...] | None = None
+    for row, texts in zip(rows, cells, strict=True):
+        moment = "no time" if row["event_at"] is None else moment_text(row["event_at"], "seconds")
+        if (head := (row["trace_id"], row["release"], moment[:16])) != told:
+            release = f"  {shown(row['release'])}" if row["release"] else ""
+            console.print(Text(f"{moment}  {shown(row['trace_id'], 200)}{release}", "bold"), overflow="fold")
+            told = head
+        line = Text("  ").append("  ".join(text.ljust(width) for text, width in zip(texts, widths[:2], strict=False)))
+        line.append(f"  {texts[2].ljust(widths[2])}", OUTCOME_STYLES.get(texts[2], "")).append(f"  {texts[3]}")
+        console.print(line, overflow="ellipsis", no_wrap=True)
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    return [
+        cell_text(component_text(row["component"])),
+        cell_text(row["metric"]),
+        cell_text(row["outcome"]),
+        cell_text(seen_text(row), SEEN_LIMIT),
+    ]

@@ -13,7 +13,7 @@ import duckdb
 from scorers.problem_list import shown
 from scorers.tables import SERIES
 from sinks.answer import ask
-from sinks.answer_table import Column, moment_text, print_note, print_table, share_text
+from sinks.answer_table import Column, component_text, moment_text, print_note, print_table, share_text
 from sinks.command_options import (
     component_option,
     format_option,
@@ -90,10 +90,14 @@ def _print_rates(con: duckdb.DuckDBPyConnection, sql: str, values: list[Any], pe
     if not rows:
         print_note("no units: nothing was scored that fits")
         return
-    told = {name: {row[name] for row in rows} for name in _SERIES if name not in _ALWAYS_SHOWN}
-    shown_names = [*_ALWAYS_SHOWN, *(name for name, values_seen in told.items() if len(values_seen) > 1)]
-    same = [f"{name} {shown(next(iter(seen)))}" for name, seen in told.items() if len(seen) == 1 and seen != {None}]
-    columns = [Column(name) for name in shown_names]
+    varying = _varying(rows)
+    shown_names = [*_ALWAYS_SHOWN, *varying]
+    same = [
+        f"{name} {shown(rows[0][name])}"
+        for name in _SERIES
+        if name not in shown_names and len({row[name] for row in rows}) == 1 and rows[0][name] is not None
+    ]
+    columns = [Column(name, whole=True) for name in shown_names]
     if _PERIODS[per]:
         columns.append(Column(per, whole=True))
     columns += [
@@ -102,8 +106,18 @@ def _print_rates(con: duckdb.DuckDBPyConnection, sql: str, values: list[Any], pe
     print_table(columns, [_cells(row, shown_names, per) for row in rows], title=", ".join(same) or None)
 
 
+def _varying(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the names that tell rows of one component and metric apart, so that they must be shown."""
+    told: dict[tuple[Any, ...], set[Any]] = {}
+    for row in rows:
+        for name in _SERIES:
+            told.setdefault((name, *(row[key] for key in _ALWAYS_SHOWN)), set()).add(row[name])
+    several = {key[0] for key, values in told.items() if len(values) > 1}
+    return [name for name in _SERIES if name in several]
+
+
 def _cells(row: dict[str, Any], names: list[str], per: str) -> list[Any]:
-    cells = [row[name] for name in names]
+    cells = [component_text(row[name]) if name == "component" else row[name] for name in names]
     if _PERIODS[per]:
         cells.append("no time" if row[per] is None else moment_text(row[per])[: 10 if per == "day" else 16])
     interval = "-" if row["rate"] is None else f"{share_text(row['lower'])} - {share_text(row['upper'])}"

@@ -12,12 +12,8 @@ import zstandard
 
 from scorers.problem_list import shown
 from sinks.answer import ask
-from sinks.answer_table import Column, print_note, print_table
+from sinks.answer_table import Column, component_text, number_text, print_note, print_table
 from sinks.json_values import read_json, to_json
-
-#: SQL over `verdicts`: what was seen, in a few words; of what could not be decided, why.
-SEEN = """nullif(concat_ws(': ', CASE WHEN outcome IN ('skip', 'unknown', 'error') THEN reason END,
-    coalesce(observed, label, score::VARCHAR)), '')"""
 
 #: A sample that unpacks to more than this, in bytes, is shown in part; records are at most 10 MB.
 _SAMPLE_LIMIT = 16_000_000
@@ -26,12 +22,33 @@ _SAMPLE_LINES = 400
 
 _COLUMNS = (
     Column("span", right=True),
-    Column("component"),
-    Column("metric"),
+    Column("component", whole=True),
+    Column("metric", whole=True),
     Column("outcome", whole=True),
     Column("seen"),
-    Column("expected"),
 )
+#: Texts this long that are numbers are shown to six digits.
+_LONG_NUMBER = 9
+
+
+def seen_text(row: dict[str, Any]) -> str | None:
+    """Return what was seen, in a few words; of what could not be decided, why."""
+    seen = row["observed"] if row["observed"] is not None else row["label"]
+    if seen is None and row["score"] is not None:
+        seen = number_text(row["score"])
+    elif seen is not None and len(seen) > _LONG_NUMBER:
+        with contextlib.suppress(ValueError):
+            seen = number_text(float(seen)) if seen[0] in "-.0123456789" else seen
+    reason = row["reason"] if row["outcome"] in ("skip", "unknown", "error") else None
+    return ": ".join(text for text in (reason, seen) if text) or None
+
+
+def print_expected(rows: list[dict[str, Any]]) -> None:
+    """Print what the metrics of some rows expect, once each."""
+    expected = {row["metric"]: row["expected"] for row in rows if row["expected"]}
+    if expected:
+        sys.stdout.write("\n")
+        print_table([Column("metric", whole=True), Column("expected")], sorted(expected.items()))
 
 
 def print_trace(con: duckdb.DuckDBPyConnection, trace_id: str) -> None:
@@ -45,6 +62,7 @@ def print_trace(con: duckdb.DuckDBPyConnection, trace_id: str) -> None:
         print_table(_COLUMNS, [_cells(row) for row in one])
         for row in one:
             _print_more(row)
+    print_expected(rows)
     for sample in samples:
         _print_sample(sample)
     if not samples:
@@ -75,7 +93,7 @@ def unpack(record: bytes) -> bytes:
 def _read(con: duckdb.DuckDBPyConnection, trace_id: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     rows = ask(
         con,
-        f"""SELECT *, {SEEN} AS seen FROM verdicts WHERE trace_id = ?
+        """SELECT * FROM verdicts WHERE trace_id = ?
             ORDER BY lane, source_topic, source_partition, source_offset, span_index, metric, judge""",
         [trace_id],
     ).objects()
@@ -103,16 +121,18 @@ def _print_head(row: dict[str, Any]) -> None:
     parts += [
         f"{word} {shown(row[name])}" for word, name in (("release", "release"), ("session", "session_id")) if row[name]
     ]
-    parts.append(
-        f"{shown(row['lane'])} {shown(row['source_topic'])} [{row['source_partition']}] at {row['source_offset']}"
-    )
+    if row["lane"] == f"file:{row['source_topic']}":
+        parts.append(f"{shown(row['lane'])} line {row['source_offset']} (from 0)")
+    else:
+        where = f"{shown(row['source_topic'])} [{row['source_partition']}] at {row['source_offset']}"
+        parts.append(f"{shown(row['lane'])} {where}")
     sys.stdout.write(", ".join(parts) + "\n")
 
 
 def _cells(row: dict[str, Any]) -> list[Any]:
     span = "trace" if row["span_index"] < 0 else f"{row['span_index']}"
     metric = row["metric"] if row["judge"] is None else f"{row['metric']} ({row['judge']})"
-    return [span, row["component"], metric, row["outcome"], row["seen"], row["expected"]]
+    return [span, component_text(row["component"]), metric, row["outcome"], seen_text(row)]
 
 
 def _print_more(row: dict[str, Any]) -> None:
