@@ -48,12 +48,21 @@ class Column:
     whole: bool = False
 
 
-def print_table(columns: Sequence[Column], rows: Sequence[Sequence[Any]], *, title: str | None = None) -> None:
-    """Print rows to standard output; values are made into texts, and what a terminal would obey is escaped."""
+def print_table(
+    columns: Sequence[Column], rows: Sequence[Sequence[Any]], *, title: str | None = None, upright: bool = False
+) -> None:
+    """Print rows to standard output; values are made into texts, and what a terminal would obey is escaped.
+
+    Args:
+        columns: As many as a row has values.
+        rows: Values of any type.
+        title: A line above.
+        upright: Where a terminal has no room for all columns, print each row as a block instead of folding.
+    """
     cells = [[cell_text(value) for value in row] for row in rows]
     if not sys.stdout.isatty():
         _print_plain(columns, cells, title)
-    elif _fits(columns, cells):
+    elif not upright or _fits(columns, cells):
         _print_rich(columns, cells, title)
     else:
         _print_upright(columns, cells, title)
@@ -99,9 +108,9 @@ def share_text(share: float | None) -> str:
     if share == 0 or share == 1:
         return f"{share:.0%}"
     percent = share * 100
-    digits = 2 if percent >= 1 else min(2 - math.floor(math.log10(percent)), 8)
+    digits = 1 if percent >= 10 else 2 if percent >= 0.1 else min(1 - math.floor(math.log10(percent)), 8)
     # What is not all must not read as all.
-    return f"{min(percent, 99.99):.{digits}f}%"
+    return f"{min(percent, 99.9 if digits == 1 else 100):.{digits}f}%"
 
 
 def print_note(text: str) -> None:

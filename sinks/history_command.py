@@ -70,7 +70,7 @@ def print_answer(answer: Answer) -> None:
         for name, kind in zip(answer.names, answer.types, strict=True)
     ]
     rows = list(itertools.islice(itertools.chain.from_iterable(answer.rows), TABLE_ROWS + 1))
-    print_table(columns, rows[:TABLE_ROWS])
+    print_table(columns, rows[:TABLE_ROWS], upright=True)
     if len(rows) > TABLE_ROWS:
         print_note(f"the first {TABLE_ROWS} rows; --format csv, json or parquet gives all")
     elif not rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import duckdb
 from scorers.problem_list import shown
 from scorers.tables import SERIES
 from sinks.answer import ask
-from sinks.answer_table import Column, component_text, moment_text, print_note, print_table, share_text
+from sinks.answer_table import Column, cell_text, component_text, moment_text, print_note, print_table, share_text
 from sinks.command_options import (
     component_option,
     format_option,
@@ -97,13 +98,65 @@ def _print_rates(con: duckdb.DuckDBPyConnection, sql: str, values: list[Any], pe
         for name in _SERIES
         if name not in shown_names and len({row[name] for row in rows}) == 1 and rows[0][name] is not None
     ]
-    columns = [Column(name, whole=True) for name in shown_names]
-    if _PERIODS[per]:
-        columns.append(Column(per, whole=True))
-    columns += [
-        Column(title, right=True) for title in ("rate", "95 % interval", "bad", "traces", "effective", "unknown")
+    period = _Period([row[per] for row in rows]) if _PERIODS[per] else None
+    if period is not None and period.common:
+        same.append(period.common)
+    table: list[tuple[Column, list[str]]] = [
+        (Column(name), [_name_text(name, row[name]) for row in rows]) for name in shown_names
     ]
-    print_table(columns, [_cells(row, shown_names, per) for row in rows], title=", ".join(same) or None)
+    if period is not None:
+        table.append((Column(per, whole=True), [period.text(row[per]) for row in rows]))
+    table += [(Column(title, right=True), [tell(row) for row in rows]) for title, tell in _NUMBERS.items()]
+    # What says nothing in this store leaves its room to what does.
+    if all(row["effective_units"] is None or round(row["effective_units"]) == row["units"] for row in rows):
+        table = [entry for entry in table if entry[0].title != "effective"]
+    if not any(row["unknown"] for row in rows):
+        table = [entry for entry in table if entry[0].title != "unknown"]
+    print_table(
+        [column for column, _ in table],
+        list(zip(*(cells for _, cells in table), strict=True)),
+        title=", ".join(same) or None,
+    )
+
+
+def _interval(row: dict[str, Any]) -> str:
+    return "-" if row["rate"] is None else f"{share_text(row['lower'])} - {share_text(row['upper'])}"
+
+
+def _effective(row: dict[str, Any]) -> str:
+    return "-" if row["effective_units"] is None else f"{row['effective_units']:.0f}"
+
+
+_NUMBERS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "rate": lambda row: share_text(row["rate"]),
+    "95 % interval": _interval,
+    "bad": lambda row: str(row["bad"]),
+    "traces": lambda row: str(row["units"]),
+    "effective": _effective,
+    "unknown": lambda row: share_text(row["unknown_share"]),
+}
+
+
+def _name_text(name: str, value: str | None) -> str:
+    return cell_text(component_text(value) if name == "component" else value)
+
+
+class _Period:
+    """How hours and days are shown: without the day, or the year, that all have in common."""
+
+    def __init__(self, moments: list[datetime | None]) -> None:
+        texts = {moment_text(moment) for moment in moments if moment is not None}
+        self.common = ""
+        for length in (10, 4):
+            if len(texts) > 1 and len(common := {text[:length] for text in texts}) == 1:
+                self.common = common.pop()
+                break
+
+    def text(self, moment: datetime | None) -> str:
+        if moment is None:
+            return "no time"
+        text = moment_text(moment)[:16].removesuffix(" 00:00") if not self.common else moment_text(moment)[:16]
+        return text[len(self.common) + 1 :] if self.common else text
 
 
 def _varying(rows: list[dict[str, Any]]) -> list[str]:
@@ -114,15 +167,3 @@ def _varying(rows: list[dict[str, Any]]) -> list[str]:
             told.setdefault((name, *(row[key] for key in _ALWAYS_SHOWN)), set()).add(row[name])
     several = {key[0] for key, values in told.items() if len(values) > 1}
     return [name for name in _SERIES if name in several]
-
-
-def _cells(row: dict[str, Any], names: list[str], per: str) -> list[Any]:
-    cells = [component_text(row[name]) if name == "component" else row[name] for name in names]
-    if _PERIODS[per]:
-        cells.append("no time" if row[per] is None else moment_text(row[per])[: 10 if per == "day" else 16])
-    interval = "-" if row["rate"] is None else f"{share_text(row['lower'])} - {share_text(row['upper'])}"
-    effective = None if row["effective_units"] is None else f"{row['effective_units']:.0f}"
-    return [
-        *cells, share_text(row["rate"]), interval, row["bad"], row["units"], effective,
-        share_text(row["unknown_share"]),
-    ]  # fmt: skip
