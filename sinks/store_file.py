@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 
 from scorers.command_line import program_version
-from scorers.errors import StoreError
+from scorers.errors import JobError, StoreError
 from sinks.schema import PROGRAM, SCHEMA_VERSION, creation_statements
 
 #: Size of the write-ahead log at which the engine checkpoints by itself. A checkpoint stops the keeper for 0.3-1.6 s,
@@ -39,6 +39,7 @@ def open_for_writing(path: Path, *, create: bool, now: datetime) -> duckdb.DuckD
 
     Raises:
         StoreError: There is none, it is not one, it is newer, or another process holds it.
+        JobError: The disk is full.
     """
     _check_path(path, may_be_missing=create)
     con = _connect(path, read_only=False, config={**_CONFINED, "checkpoint_threshold": WAL_SIZE})
@@ -46,6 +47,9 @@ def open_for_writing(path: Path, *, create: bool, now: datetime) -> duckdb.DuckD
         if create and not _has_tables(con):
             _create(con, now)
         _check_program(con, path)
+    except duckdb.Error as error:
+        con.close()
+        raise JobError(f"the store {path} could not be made: {error}. If the disk is full, make room") from error
     except BaseException:
         con.close()
         raise
@@ -88,6 +92,8 @@ def _connect(path: Path, *, read_only: bool, config: Config) -> duckdb.DuckDBPyC
         # Absolute: a name such as `md:x` or `:memory:` would mean something else to the engine.
         return duckdb.connect(str(path.absolute()), read_only=read_only, config=config)
     except duckdb.Error as error:
+        if "No space left" in str(error):
+            raise JobError(f"the store {path} cannot be opened: {error}. The disk is full, make room") from error
         raise StoreError(_why_not_opened(path, str(error))) from error
 
 
