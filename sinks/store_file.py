@@ -42,6 +42,8 @@ def open_for_writing(path: Path, *, create: bool, now: datetime) -> duckdb.DuckD
         JobError: The disk is full.
     """
     _check_path(path, may_be_missing=create)
+    if create and path.is_file() and path.stat().st_size == 0:
+        path.unlink()  # what a full disk leaves of a creation; the engine takes no empty file
     con = _connect(path, read_only=False, config={**_CONFINED, "checkpoint_threshold": WAL_SIZE})
     try:
         if create and not _has_tables(con):
@@ -75,6 +77,8 @@ def open_for_reading(path: Path) -> duckdb.DuckDBPyConnection:
 
 
 def _check_path(path: Path, *, may_be_missing: bool) -> None:
+    if "?" in str(path.absolute()):
+        raise StoreError(f"{path}: the engine reads what follows a ? as options; give the store a name without one")
     if path.is_dir():
         raise StoreError(f"{path} is a directory; give the file of the store, such as {path / 'gapwatch.duckdb'}")
     if not path.parent.is_dir():
