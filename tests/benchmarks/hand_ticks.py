@@ -67,6 +67,8 @@ class Ticks:
     def table(self) -> pa.Table:
         """Return the rows."""
         n = len(self.metric)
+        if not n:
+            return TICKS.empty_table()
         metrics = np.array(self.metric)
         starts = pa.array((np.array(self.bucket) * 30e6).astype(np.int64)).cast(pa.timestamp("us"))
         sums, squares = np.zeros(n), np.zeros(n)
