@@ -25,7 +25,8 @@ TABLE_ROWS = 1_000
 _NUMBERS = ("INT", "DOUBLE", "FLOAT", "DECIMAL")
 
 
-@click.command("history")
+# A query may begin with a comment, which is no option.
+@click.command("history", context_settings={"ignore_unknown_options": True})
 @click.argument("sql", metavar="'SELECT ...'")
 @store_option
 @click.option(
