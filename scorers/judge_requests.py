@@ -77,7 +77,9 @@ def judge_requests(
             }
             for judge in claim.judges:
                 request = {**common, "judge": judge.name or judge.model}
-                rows.append({"id": request_id(request), "key": common["trace_id"], "value": orjson.dumps(request)})
+                place = {name: common[name] for name in ("source_offset", "span_index")}
+                value = orjson.dumps(request)
+                rows.append({"id": request_id(request), "key": common["trace_id"], "value": value, **place})
     return pa.Table.from_pylist(rows, schema=_ORDERED)
 
 
