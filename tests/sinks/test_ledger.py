@@ -53,7 +53,7 @@ def test_a_verdict_closes_what_was_pending(store: Store) -> None:
     store.keep(
         scored_slice(
             0, 1, topic="scored", records=0,
-            ledger=[{"metric": "judged", "state": "pending", "n": -2}, {"metric": "judged", "state": "fail", "n": 2}],
+            ledger=[{"metric": "judged", "state": state, "n": n} for state, n in (("pending", -2), ("fail", 2))],
             ticks=[{"metric": "judged", "level": "span", "outcome": "fail", "n": 2}],
         ),
         KEPT_AT,
@@ -109,7 +109,7 @@ def test_the_command_prints_the_balance(store: Store, tmp_path: Path) -> None:
 
 
 def test_trace_ids_that_come_again_are_counted_by_lane(store: Store) -> None:
-    rows = [{"trace_hash": h} for h in (1, 2, 2, 2, 3, 3)]
+    rows: list[dict[str, object]] = [{"trace_hash": h} for h in (1, 2, 2, 2, 3, 3)]
     rows += [{"trace_hash": 1, "pipeline": "another"}, {"trace_hash": 1, "lane": "file:x"}]
     store.keep(scored_slice(0, 6, ledger=[{"state": "read", "n": 6}], trace_ids=rows), KEPT_AT)
     assert read_balance(store.cursor()).repeated == {"live": 3, "file:x": 0}
