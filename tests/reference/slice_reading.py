@@ -265,7 +265,7 @@ class _TraceReader:
         yield "model", text_or_none(span.get("model")) if span is not None else None
         if (metric.get("sample") or {}).get("strata"):
             yield "stratum", chance.stratum
-        if metric["claim"]["form"] == "label":
+        if metric["claim"]["form"] in ("label", "python"):
             yield "label", outcome.label
 
     def _see_unit(self, metric: Written, unit: Unit, p: float) -> None:

@@ -12,22 +12,29 @@ import yaml
 from scorers.plan import Plan, compile_plan
 from scorers.policy import Policy, fixed_policy
 from scorers.portfolio import parse_portfolio
-from scorers.score import score
+from scorers.score import Scorer, score
+from scorers.scorer_host import ScorerHost
 from scorers.slices import RecordSlice, ScoredSlice
 
 
 class Product:
-    """Portfolios, compiled once, with the policy that they write down."""
+    """Portfolios, compiled once, with the policy that they write down.
 
-    def __init__(self, portfolios: Sequence[dict[str, Any]]) -> None:
+    Args:
+        portfolios: As YAML would give them.
+        scorers: Where Python scorers run, for portfolios that name any.
+    """
+
+    def __init__(self, portfolios: Sequence[dict[str, Any]], scorers: ScorerHost | None = None) -> None:
         texts = [yaml.safe_dump(portfolio, allow_unicode=True, sort_keys=False) for portfolio in portfolios]
         parsed = [parse_portfolio(text) for text in texts]
         self.plan: Plan = compile_plan(parsed)
         self.policy: Policy = fixed_policy(parsed)
+        self._scorer = Scorer(self.plan, scorers)
 
     def score(self, records: RecordSlice) -> ScoredSlice:
         """Score one slice."""
-        return score(self.plan, self.policy, records)
+        return score(self._scorer, self.policy, records)
 
 
 def record_slice(
