@@ -244,6 +244,11 @@ def test_readers_see_whole_commits_while_the_keeper_works(store: Store) -> None:
     reader.close()
 
 
+def test_readers_have_the_optimizer_that_the_keeper_does_without(store: Store) -> None:
+    [(_, plan)] = store.query("EXPLAIN SELECT count(*) FROM gaps WHERE outcome = 'fail' AND 1 = 0")
+    assert "Empty Result" in plan
+
+
 def test_a_full_disk_is_told_and_loses_nothing(tmp_path: Path) -> None:
     path = tmp_path / "s.duckdb"
     store = Store.open(path, create=True)
