@@ -41,6 +41,7 @@ def span_counts(scored: ScoredSlice) -> dict[tuple[str, str], int]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", claim_cases(), ids=lambda case: case.id)
 def test_alone(case: ClaimCase) -> None:
     scored = Product([case.portfolio]).score(record_slice([case.record]))
@@ -60,6 +61,7 @@ def together() -> tuple[list[ClaimCase], Product]:
     return cases, Product([portfolio_of(cases)])
 
 
+@pytest.mark.slow
 def test_all_in_one_slice() -> None:
     cases, product = together()
 
@@ -73,6 +75,7 @@ def test_all_in_one_slice() -> None:
     assert scored.tables["gaps"].num_rows == sum(len(case.rows) for case in cases)
 
 
+@pytest.mark.slow
 def test_two_halves_give_the_same_rows() -> None:
     cases, product = together()
     records = [case.record for case in cases]

@@ -44,7 +44,7 @@ _NUMBER_FIELDS = [
     *("latency", "usage.cost_usd", "usage.input_tokens", "usage.output_tokens", "usage.total_tokens"),
     *("started_at", "ended_at"),
 ]
-_KEYS = ["x", "y", "label", "text", "list", "meta", "never", *ODD_ATTRIBUTES]
+_KEYS = ["x", "y", "label", "text", "list", "meta", "never"]
 _TRACE_NUMBER_FIELDS = [
     *("trace.duration", "trace.cost_usd", "trace.total_tokens", "trace.span_count", "trace.error_count"),
     *("trace.count(c)", "trace.count(d)"),
@@ -86,7 +86,7 @@ class MetricMaker(Maker):
 
     def attribute(self) -> str:
         """Any attribute."""
-        return self._attribute(_KEYS)
+        return self._attribute(_KEYS if self.chance(0.6) else ODD_ATTRIBUTES)
 
     def _attribute(self, keys: Sequence[str]) -> str:
         return ("trace." if self.is_trace else "") + f"attributes.{self.pick(keys)}"

@@ -15,7 +15,9 @@ from tests.reference.spelled_json import Pairs, Shape, Spelled, Style, spell
 T = TypeVar("T")
 
 WORDS = ["Acme", "ACME", "Rome", "berlin", "İstanbul", "istanbul", "ΟΣ", "ος", "straße", "😀", "10%", "a.c", "i"]
-ODD_ATTRIBUTES = ["a.b", "q\"o't", "gen_ai/x y", "*", "$.x", "[0]", "x\\", "é😀", "x\n"]
+#: Keys that differ from others by case only, or by what one or the other takes for case.
+_CASED = ["X", "Text", "LABEL", "É😀", "k", "K", "i", "İ", "ß", "ẞ"]
+ODD_ATTRIBUTES = ["a.b", "q\"o't", "gen_ai/x y", "*", "$.x", "[0]", "x\\", "é😀", "x\n", *_CASED]
 LABELS = ["good", "fair", "poor"]
 TIERS = ["primary", "fallback", "cache"]
 MODELS = ["gpt-4.1", "gpt-4.1-mini"]
@@ -86,7 +88,8 @@ class Maker:
 
     def style(self) -> Style:
         """How a document is written down."""
-        return Style(self.chance(0.5), self.pick(["", " ", "\n\t"]))
+        spaces = ["", "", " ", "\n\t"]
+        return Style(self.chance(0.5), self.pick(spaces), self.pick(spaces), self.chance(0.1))
 
     def number(self) -> Shape:
         """A number, or what may pass for one."""
@@ -176,7 +179,9 @@ class Maker:
             meta=lambda: self.pick([self.json_value(), self.json_text(), self.text()]),
             field_meta=self.field_meta,
         )
-        members += [(key, self.leaf()) for key in ODD_ATTRIBUTES if self.chance(0.5)]
+        members += [(key, self.leaf()) for key in ODD_ATTRIBUTES if self.chance(0.4)]
+        if self.chance(0.05):
+            members.insert(self.pick([0, len(members)]), (self.pick(["x", "label", "text", "meta"]), self.odd()))
         return self.or_odd(lambda: Pairs(tuple(members)))
 
     def usage(self) -> Shape:
@@ -237,6 +242,8 @@ def make_span(maker: Maker) -> Pairs:
     ]
     if maker.chance(0.1):
         maker.random.shuffle(members)
+    if maker.chance(0.05):
+        members.insert(maker.pick([2, len(members)]), (maker.pick(members)[0], maker.odd()))
     return Pairs(tuple(members))
 
 
@@ -259,7 +266,7 @@ def make_trace(maker: Maker, pipelines: Sequence[str]) -> bytes:
         attributes=maker.attributes,
     )
     if maker.chance(0.1):
-        members.append((maker.pick(members)[0], maker.odd()))
+        members.insert(maker.pick([0, 3, len(members)]), (maker.pick(members)[0], maker.odd()))
     return spell(Pairs(tuple(members)), maker.style()).encode()
 
 
