@@ -147,16 +147,16 @@ class MetricMaker(Maker):
 
     def likely_predicate(self) -> Written:
         """A predicate that comes to every outcome often: a wide band to warn in, words that texts share."""
-        name = self.pick(
-            ["range", "range", "length", "count", "matches", "substring_of", "each", "format", "json", "one_of"]
-        )
+        name = self.pick(_LIKELY)
         if name == "one_of":
             return {"field": self._attribute(["label"]), "one_of": ["fair", "good"]}
         if name == "json":
             shape = self.pick([{"required": ["/n"]}, {"types": {"/name": "string", "/list": "array"}}])
             return {"field": self.holder(), "json": shape}
-        if name == "matches":
-            return {"field": self.pick([self._attribute(["text"]), self.text_field()]), "matches": self.pick("aeiou")}
+        if name in ("matches", "not_matches"):
+            return {"field": self.pick([self._attribute(["text"]), self.text_field()]), name: self.pick("aeiou")}
+        if name == "sibling":
+            return {"field": self._attribute(["label"]), "sibling": self.any_field()}
         if name == "format":
             return {"field": self.holder(), "format": self.pick(["json", "json", "number"])}
         source = self._attribute(["text"]) if self.is_trace else "input"
@@ -237,7 +237,7 @@ class MetricMaker(Maker):
     def check(self) -> Written:
         if not self.is_trace and self.chance(0.06):
             return {"form": "check", **self.cited_in()}
-        if self.chance(0.3):
+        if self.chance(0.35):
             return {"form": "check", **self.likely_predicate()}
         return {"form": "check", **self.predicate(with_warn=True, fixed_texts=False, depth=2)}
 
@@ -323,6 +323,12 @@ class MetricMaker(Maker):
 _LEAVES = [
     *("present", "absent", "sibling", "one_of", "range", "length", "matches", "not_matches", "format", "json"),
     *("substring_of", "each", "compares", "count", "cited_in"),
+]
+
+
+_LIKELY = [
+    *("range", "range", "length", "count", "matches", "not_matches", "substring_of", "each", "format", "json"),
+    *("one_of", "sibling"),
 ]
 
 
