@@ -31,3 +31,15 @@ def answer(span: dict[str, Any]) -> Any:
 def moody(spans: list[dict[str, Any]]) -> list[Any]:
     """Answer for each span by itself."""
     return [answer(span) for span in spans]
+
+
+@scorer(name="broken", fields=["output"])
+def broken(spans: list[dict[str, Any]]) -> list[Any]:
+    """Fail whatever comes."""
+    raise RuntimeError(f"{len(spans)} spans were too many")
+
+
+@scorer(name="babbling", fields=["output"])
+def babbling(spans: list[dict[str, Any]]) -> list[Any]:
+    """Answer what is no answer."""
+    return [{"score": float("nan")} for _ in spans]

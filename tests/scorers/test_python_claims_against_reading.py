@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,10 @@ from tests.reference.claims import Outcome
 from tests.reference.slice_reading import read_slice
 from tests.reference.trace_maker import make_record
 from tests.scorers import python_scorers
-from tests.scorers.scored_view import differences, ledger_of
+from tests.scorers.scored_view import differences, ledger_of, rows_of
 from tests.scorers.scoring import Product, record_slice
 
-_VALUES = [make_record(seed, ["p"]) for seed in range(150)]
+_VALUES = [make_record(seed, ["p"]) for seed in range(800)]
 _CLAIM = {"form": "python", "scorer": "moody", "fields": python_scorers.FIELDS}
 _JUDGE = {
     "form": "judge",
@@ -91,7 +92,24 @@ def test_python_claims(sample: str, optional: bool, host: ScorerHost) -> None:
 
     reading = read_slice(_VALUES, [written], functions={"moody": moody})
     assert [found for found in differences(scored, reading, _VALUES) if not _is_of_side_facet(found)] == []
+    if sample == "all":
+        states = Counter(seen.outcome.state for seen in reading.outcomes if seen.metric == "m")
+        wanted = ["pass", "warn", "fail", "skip", *([] if optional else ["unknown"])]
+        assert {state: states[state] for state in wanted if states[state] < 50} == {}
     assert ("sampled_out" in {key.state for key in reading.ledger}) == (sample != "all")
+
+
+@pytest.mark.parametrize(("name", "reason"), [("broken", "exception"), ("babbling", "bad_result")])
+def test_a_scorer_that_fails_is_an_error_and_no_score(name: str, reason: str, host: ScorerHost) -> None:
+    written = portfolio(claim={"form": "python", "scorer": name, "fields": ["output"]}, sample=_SAMPLES["half"])
+
+    scored = Product([written], host).score(record_slice(_VALUES))
+
+    said = {row.reason for row in rows_of(scored) if row.metric == "m"}
+    assert all(text is not None and text.startswith(reason) for text in said)
+    reading = read_slice(_VALUES, [written], functions={name: lambda span: Outcome("error")})
+    unexplained = [found for found in differences(scored, reading, _VALUES) if ": reason: " not in found]
+    assert unexplained == []
 
 
 def _is_of_side_facet(difference: str) -> bool:
