@@ -20,6 +20,11 @@ _ALWAYS = ("tier", "model")
 #: RE2 of a member that is neither an object nor null.
 _NO_OBJECT = r'"{}"[ \t\r\n]*:[ \t\r\n]*[^{{n \t\r\n]'
 
+#: What every plan reads, as a person would name it.
+TRACE_KEYS = (*_TRACE_COLUMNS, *_TRACE_NUMBERS)
+SPAN_KEYS = ("span_id", "component", "started_at", "ended_at")
+USAGE_KEYS = tuple(f"usage.{name}" for name in _USAGE)
+
 
 @dataclass(frozen=True)
 class ParsedColumns:

@@ -5,5 +5,8 @@ from __future__ import annotations
 from scorers.command_line import Command
 
 COMMANDS: dict[str, Command] = {
+    "check": Command(
+        "Say whether portfolios are good, and what they find in real traces.", "streams.check_command:check"
+    ),
     "replay": Command("Score files of traces into a store, without a broker.", "streams.replay_command:replay_command"),
 }

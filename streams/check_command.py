@@ -14,6 +14,8 @@ from scorers.check import CheckedPortfolio, check_portfolio
 from scorers.claim_words import expected_words
 from scorers.errors import Problem
 from scorers.metric import Metric
+from scorers.parse_sql import SPAN_KEYS, TRACE_KEYS, USAGE_KEYS
+from scorers.plan import compile_plan
 from scorers.portfolio import Portfolio
 from scorers.problem_list import shown
 
@@ -27,8 +29,24 @@ BAD_PORTFOLIO = 2
 @click.option(
     "--facts", type=click.Path(path_type=Path), help="File of further facts; the later of two with one id wins."
 )
+@click.option(
+    "--against", multiple=True, metavar="FILE",
+    help="Hold them against the traces of a file (JSON lines; plain, .gz, .zst); repeatable. Nothing is stored.",
+)  # fmt: skip
+@click.option("--explain", is_flag=True, help="Print what is parsed of a record, and the query.")
+@click.option(
+    "--scorers", default=None, metavar="MODULE",
+    help="Python module, or .py file, with the @scorer functions that the portfolios name; for --against.",
+)  # fmt: skip
 @click.pass_context
-def check(context: click.Context, portfolios: tuple[Path, ...], facts: Path | None) -> None:
+def check(
+    context: click.Context,
+    portfolios: tuple[Path, ...],
+    facts: Path | None,
+    against: tuple[str, ...],
+    explain: bool,
+    scorers: str | None,
+) -> None:
     """Say whether portfolios are good, what they watch, and what they leave out.
 
     Every problem of every file is shown at once, with its line and what to write instead.
@@ -38,6 +56,39 @@ def check(context: click.Context, portfolios: tuple[Path, ...], facts: Path | No
     print_checked(checked)
     if any(one.portfolio is None for one in checked):
         context.exit(BAD_PORTFOLIO)
+    good = [one.portfolio for one in checked if one.portfolio is not None]
+    if explain:
+        _print_plan(good)
+    if against:
+        _print_against(good, against, scorers)
+
+
+def _print_plan(portfolios: Sequence[Portfolio]) -> None:
+    plan = compile_plan(portfolios)
+    columns = plan.columns
+    out = console()
+    out.print(Text("Parsed of a record", style="bold"), Text("nothing else is looked at", style="dim"))
+    table = Table.grid(padding=(0, 2, 0, 2))
+    table.add_row("trace", ", ".join([*TRACE_KEYS, *(f"attributes.{key}" for key in columns.trace_attributes)]))
+    span = [*SPAN_KEYS, *columns.texts, *(USAGE_KEYS if columns.usage else [])]
+    table.add_row("span", ", ".join([*span, *(f"attributes.{key}" for key in columns.attributes)]))
+    out.print(table)
+    out.print(Text("Query", style="bold"), Text("over inbox(ord, v, trusted)", style="dim"))
+    click.echo(plan.sql)
+
+
+def _print_against(portfolios: Sequence[Portfolio], files: Sequence[str], scorers: str | None) -> None:
+    # Imported here: without --against no file is read and no scorer is started.
+    from scorers.scorer_host import ScorerHost
+    from streams.against_report import print_against
+    from streams.check_against import check_against
+
+    host = ScorerHost(scorers) if scorers is not None else None
+    try:
+        print_against(console(), check_against(portfolios, files, host), portfolios)
+    finally:
+        if host is not None:
+            host.close()
 
 
 def print_checked(checked: Iterable[CheckedPortfolio]) -> None:

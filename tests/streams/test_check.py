@@ -8,11 +8,11 @@ import pytest
 from click.testing import CliRunner
 
 from scorers.check import check_portfolio
-from scorers.check_command import check
 from scorers.portfolio import parse_portfolio
 from scorers.portfolio_warnings import portfolio_warnings
+from streams.check_command import check
 
-EXAMPLE = Path(__file__).parent / "example_portfolio.yaml"
+EXAMPLE = Path(__file__).parents[1] / "scorers" / "example_portfolio.yaml"
 TOP = """gapwatch: 1
 portfolio: shop
 version: 1
