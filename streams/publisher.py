@@ -408,7 +408,8 @@ class SpanScope(_ContextScope[Span]):
             answer = read_model_response(result) if span.kind in _MODEL_KINDS else None
             if answer is not None:
                 span.model = answer.model or span.model
-                span.set_usage(**{**(answer.usage or {}), **(span.usage or {})})
+                if answer.usage:
+                    span.usage = {**answer.usage, **(span.usage or {})}
                 result = result if answer.text is None else answer.text
             if self._arguments[8] and span.output is None:
                 span.output = result

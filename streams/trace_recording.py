@@ -175,11 +175,7 @@ class Trace:
 
 
 def encode_trace(trace: Trace, spans: list[Span]) -> bytes:
-    """Return the trace as one record of the envelope, version 1; what is None is left out.
-
-    Raises:
-        ValueError: Not even the slow way has a JSON form for it.
-    """
+    """Return the trace as one record of the envelope, version 1; what is None is left out."""
     record = _without_nones(
         trace_id=trace.trace_id,
         pipeline=trace.pipeline,
@@ -194,11 +190,9 @@ def encode_trace(trace: Trace, spans: list[Span]) -> bytes:
     record["spans"] = [_span_record(span) for span in spans]
     try:
         return orjson.dumps(record, _fragment, _DUMP)
-    except TypeError:  # a lone surrogate, an integer over 64 bits
-        try:
-            return json.dumps(record, default=_slow_fragment, allow_nan=False).encode()
-        except (TypeError, RecursionError) as error:
-            raise ValueError(str(error)) from error
+    except TypeError:  # a lone surrogate, an integer over 64 bits, an attribute that holds itself
+        record["spans"] = [_made_safe(span) for span in record["spans"]]
+        return orjson.dumps(_made_safe(record), _fragment, _DUMP)
 
 
 def _span_record(span: Span) -> dict[str, Any]:
@@ -229,5 +223,17 @@ def _fragment(value: Any) -> Any:
     return orjson.Fragment(value.data) if type(value) is Captured else _plain(value)
 
 
-def _slow_fragment(value: Any) -> Any:
-    return json.loads(value.data) if type(value) is Captured else _plain(value)
+def _made_safe(value: Any, depth: int = 0) -> Any:
+    """Return a record with every value that orjson cannot take in a form that it can."""
+    if type(value) is dict and depth < 2:  # the record and its `attributes`
+        return {_utf8(str(key)): _made_safe(item, depth + 1) for key, item in value.items()}
+    if type(value) is list and depth == 1:  # the spans, made safe already
+        return value
+    captured = capture(value)
+    if type(captured) is int and not -(2**63) <= captured < 2**63:
+        return Captured(str(captured).encode())
+    return _utf8(captured) if type(captured) is str else captured
+
+
+def _utf8(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
