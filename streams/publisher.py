@@ -1,7 +1,7 @@
 """What a pipeline imports to be watched: `TracePublisher` turns what runs into traces and sends them to Kafka.
 
 It never blocks the pipeline and never breaks it: the buffer is bounded, drops are counted, and the publisher's own
-failures are counted and logged once. It imports the standard library, orjson and (in its own thread) aiokafka.
+failures are counted and logged once. It imports the standard library, orjson and (when a publisher is made) aiokafka.
 """
 
 from __future__ import annotations

@@ -53,6 +53,11 @@ class TraceSender:
     """
 
     def __init__(self, settings: KafkaSettings, topic: str, max_traces: int, max_bytes: int, **producer: Any) -> None:
+        # Here, not in the thread: a process that forks during an import leaves its child half a module.
+        import aiokafka.errors
+
+        self._aiokafka = aiokafka
+        self._errors = aiokafka.errors
         self._client_options = settings.client_options()
         self._settings = settings
         self._topic = topic
@@ -181,19 +186,16 @@ class TraceSender:
                 await producer.client.close()
 
     async def _connect(self) -> Any:
-        from aiokafka import AIOKafkaProducer
-        from aiokafka.errors import KafkaError
-
         _quieten_client(threading.get_ident())
         delay = FIRST_RETRY_SECONDS
         while True:
-            producer = AIOKafkaProducer(
+            producer = self._aiokafka.AIOKafkaProducer(
                 **self._client_options,
                 **{"linger_ms": 20, "max_request_size": MAX_RECORD_BYTES + 100_000, **self._producer_options},
             )
             try:
                 await producer.start()
-            except (KafkaError, OSError) as error:
+            except (self._errors.KafkaError, OSError) as error:
                 await producer.stop()
                 self._say(f"no broker at {self._settings.brokers}: {error}; trying again, traces wait in the buffer")
             except BaseException:
@@ -205,8 +207,6 @@ class TraceSender:
             delay = min(2 * delay, LONGEST_RETRY_SECONDS)
 
     async def _send_one(self, producer: Any, item: _Item) -> None:
-        from aiokafka.errors import KafkaError
-
         if item.data is None and not self._encode(item):
             return
         await self._unacknowledged.acquire()
@@ -215,7 +215,7 @@ class TraceSender:
         except Exception as error:
             self._unacknowledged.release()
             self._failed(item, error)
-            if isinstance(error, KafkaError) and error.retriable:
+            if isinstance(error, self._errors.KafkaError) and error.retriable:
                 await asyncio.sleep(FIRST_RETRY_SECONDS)
         else:
             future.add_done_callback(lambda done: self._answered(item, done))
@@ -244,18 +244,17 @@ class TraceSender:
             self._settle(item, "sent")
 
     def _failed(self, item: _Item, error: BaseException) -> None:
-        from aiokafka.errors import KafkaError, MessageSizeTooLargeError, TopicAuthorizationFailedError
-
-        if isinstance(error, MessageSizeTooLargeError):
+        errors = self._errors
+        if isinstance(error, errors.MessageSizeTooLargeError):
             self._say(f"a trace of {len(item.data or b'')} bytes is too large for the broker and is dropped")
             self._settle(item, "too_large")
-        elif isinstance(error, KafkaError) and error.retriable:
+        elif isinstance(error, errors.KafkaError) and error.retriable:
             self._say(f"topic {self._topic!r} at {self._settings.brokers} takes nothing: {error!r}; trying again")
             self._waiting.appendleft(item)
             if self._wake is not None:
                 self._wake.set()
         else:
-            hint = "; may this user write to it?" if isinstance(error, TopicAuthorizationFailedError) else ""
+            hint = "; may this user write to it?" if isinstance(error, errors.TopicAuthorizationFailedError) else ""
             self._say(f"topic {self._topic!r} refused a trace, which is dropped: {error!r}{hint}")
             self._settle(item, "refused")
 
