@@ -221,7 +221,7 @@ class TraceSender:
             future.add_done_callback(lambda done: self._answered(item, done))
 
     def _encode(self, item: _Item) -> bool:
-        assert item.trace is not None and item.spans is not None  # noqa: S101
+        assert item.trace is not None and item.spans is not None
         try:
             item.key = item.trace.trace_id.encode("utf-8", "replace")
             item.data = encode_trace(item.trace, item.spans)

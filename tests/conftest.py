@@ -1,4 +1,4 @@
-"""What all tests share: a real broker; and in CI a skipped test is a failure, because nobody reads what was left out."""
+"""What all tests share: a real broker; and in CI a skip is a failure, because nobody reads what was left out."""
 
 from __future__ import annotations
 

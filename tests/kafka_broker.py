@@ -106,7 +106,10 @@ class KafkaBroker:
             producer = AIOKafkaProducer(**self.settings.client_options(), max_request_size=12_000_000, **options)
             await producer.start()
             try:
-                pending = [await producer.send(topic, value, partition=partition) for value in values]
+                pending = []
+                for value in values:
+                    key = b"deleted" if value is None else None  # a record must have one of both
+                    pending.append(await producer.send(topic, value, key=key, partition=partition))
                 await asyncio.gather(*pending)
             finally:
                 await producer.stop()
