@@ -5,5 +5,6 @@ from __future__ import annotations
 from scorers.command_line import Command
 
 COMMANDS: dict[str, Command] = {
+    "publish": Command("Publish files of traces to a Kafka topic.", "streams.publish_command:publish_command"),
     "replay": Command("Score files of traces into a store, without a broker.", "streams.replay_command:replay_command"),
 }

@@ -79,6 +79,8 @@ class SliceSource:
     Attributes:
         state: `connecting`, `joining`, `running`, `stopping` or `stopped`.
         waiting_for: While connecting, what was wrong with the last attempt; else empty.
+        is_clean: Whether all of it has stopped. False after `run` where the deadline cut a stop short: then tasks and
+            threads are left that wait for the broker, and the process has to end by `os._exit`, from the loop still.
         handed_over: Slices whose `on_slice` has returned.
         lost: Offsets that retention took before they were read.
     """
@@ -96,6 +98,7 @@ class SliceSource:
         self._note = STORE_NOTE + store_id if store_id else ""
         self.state, self.waiting_for = "connecting", ""
         self.handed_over, self.lost = 0, 0
+        self.is_clean = True
         self._app: Any = None
         self._failure: BaseException | None = None
         self._in_work: dict[asyncio.Task[None], RawSlice] = {}
@@ -106,12 +109,8 @@ class SliceSource:
 
     # --- its life
 
-    async def run(self) -> bool:
-        """Read until `stop` is called.
-
-        Returns:
-            Whether all that was handed over is done and committed to the group; False where a deadline cut it short,
-            in which case the process should end without waiting for threads (`os._exit`).
+    async def run(self) -> None:
+        """Read until `stop` is called; look at `is_clean` when it returns or raises.
 
         Raises:
             UsageError: No such topic, a refused login, another store's group.
@@ -123,18 +122,17 @@ class SliceSource:
         watchdog.start()
         try:
             if not await self._start():
-                return True
+                return
             self.state = "running"
             await self._until_over()
         finally:
             self.state, was = "stopping", self.state
             # Before the drain: it has a deadline of its own, and a watchdog's end would lose its report.
             watchdog.stop()
-            clean = await self._shut_down() if was != "connecting" else True
+            self.is_clean = await self._shut_down() if was != "connecting" else True
             self.state = "stopped"
         if self._failure is not None:
             raise self._failure
-        return clean
 
     def stop(self) -> None:
         """Begin to stop; to be called on the loop, such as from `loop.add_signal_handler`."""
@@ -201,7 +199,12 @@ class SliceSource:
                 for task in self._in_work:
                     task.cancel()
                 self._app.conf.stream_wait_empty = False
-            await asyncio.wait_for(self._app.stop(), max(1.0, end - time.monotonic()))
+            # Not `wait_for`: Faust answers a cancellation only when the broker does.
+            stopping = asyncio.ensure_future(self._app.stop())
+            done, _ = await asyncio.wait({stopping}, timeout=max(1.0, end - time.monotonic()))
+            if not done:
+                raise TimeoutError
+            stopping.result()
         except TimeoutError:
             log.warning("the stop took longer than %.0f s and was cut short", self.options.drain_seconds)
             return False

@@ -8,10 +8,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import ssl
 from collections.abc import Callable
 
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import AuthenticationFailedError, AuthenticationMethodNotSupported, KafkaError
+from aiokafka.conn import create_conn
+from aiokafka.errors import (
+    AuthenticationFailedError,
+    AuthenticationMethodNotSupported,
+    KafkaError,
+    SaslAuthenticationFailed,
+    UnsupportedSaslMechanismError,
+)
 
 from scorers.errors import UsageError
 from streams.kafka_settings import KafkaSettings
@@ -41,12 +49,9 @@ async def wait_for_topic(
     while True:
         try:
             return await asyncio.wait_for(_count_partitions(kafka, topic), ATTEMPT_SECONDS)
-        except (AuthenticationFailedError, AuthenticationMethodNotSupported) as error:
-            raise UsageError(
-                f"{kafka.brokers} refuses this login ({kafka.security_protocol}): {error}; "
-                f"check user, password and mechanism"
-            ) from error
         except (KafkaError, OSError, TimeoutError) as error:
+            if (refusal := await _refusal(kafka)) is not None:
+                raise UsageError(refusal) from error
             why = f"no answer from Kafka at {kafka.brokers}: {error or type(error).__name__}"
             log.warning("%s; trying again", why)
             on_waiting(why)
@@ -69,3 +74,27 @@ async def _count_partitions(kafka: KafkaSettings, topic: str) -> int:
         return len(description["partitions"])
     finally:
         await client.close()
+
+
+async def _refusal(kafka: KafkaSettings) -> str | None:
+    """Return why waiting is of no use: a refused login or certificate, which the client reports as no connection."""
+    options = kafka.client_options()
+    host, _, port = options.pop("bootstrap_servers")[0].rpartition(":")
+    try:
+        connection = await create_conn(host, int(port), request_timeout_ms=int(ATTEMPT_SECONDS * 1000), **options)
+    except (
+        *(AuthenticationFailedError, AuthenticationMethodNotSupported),
+        *(SaslAuthenticationFailed, UnsupportedSaslMechanismError),
+    ) as error:
+        return (
+            f"{kafka.brokers} refuses this login ({kafka.security_protocol}, {kafka.sasl_mechanism}, user "
+            f"{kafka.username!r}): {error}; check user, password and mechanism"
+        )
+    except ssl.SSLCertVerificationError as error:
+        return (
+            f"the certificate of {kafka.brokers} is not trusted: {error.verify_message}; give its authority as ca_file"
+        )
+    except (KafkaError, OSError, TimeoutError):
+        return None
+    connection.close()
+    return None

@@ -52,8 +52,9 @@ class StallJudge:
         now: dict[str, tuple[Hashable, float]] = {}
         stuck = None
         for look in looks:
-            value, still = self._still.get(look.name, (look.value, 0.0))
-            still = still + passed if look.is_busy and value == look.value else 0.0
+            before = self._still.get(look.name)
+            is_still = look.is_busy and before is not None and before[0] == look.value
+            still = before[1] + passed if is_still and before is not None else 0.0
             now[look.name] = (look.value, still)
             if still > look.limit_seconds and stuck is None:
                 stuck = f"{look.name}: no progress for {still:.0f} s at {look.value!r}"

@@ -67,19 +67,16 @@ async def run(source: SliceSource, until_caught_up: bool, folder: Path) -> int:
             await asyncio.sleep(0.1)
 
     reporting = asyncio.create_task(report())
+    status = 0
     try:
-        clean = await source.run()
-    except GapwatchError as error:
-        print(f"gapwatch: {error}", file=sys.stderr)
-        return error.exit_status
+        await source.run()
     except BaseException as error:
-        print(f"gapwatch: {error!r}", file=sys.stderr)
-        return 1
-    finally:
-        reporting.cancel()
-    if not clean:
-        os._exit(3)
-    return 0
+        print(f"gapwatch: {error if isinstance(error, GapwatchError) else repr(error)}", file=sys.stderr, flush=True)
+        status = getattr(error, "exit_status", 1)
+    reporting.cancel()
+    if not source.is_clean:
+        os._exit(status)
+    return status
 
 
 if __name__ == "__main__":
