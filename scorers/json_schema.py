@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from scorers.portfolio import Portfolio
 from scorers.predicate_arguments import FORMATS, JSON_TYPES, OPERATORS
 from scorers.predicate_reading import COMPOSITIONS
+from scorers.trace import envelope_schema
 from scorers.written_model import WrittenModel
 
 Schema = dict[str, Any]
@@ -159,7 +160,10 @@ def _plain(node: Any) -> Any:
 
 
 #: Every schema that is kept in the repository, by file name.
-SCHEMAS: dict[str, Callable[[], Schema]] = {"portfolio.schema.json": portfolio_schema}
+SCHEMAS: dict[str, Callable[[], Schema]] = {
+    "envelope.schema.json": envelope_schema,
+    "portfolio.schema.json": portfolio_schema,
+}
 
 
 def schema_text(schema: Schema) -> str:

@@ -140,7 +140,10 @@ class _BlockCompiler:
         return self.slots[kind].index(expression)
 
     def _observed(self, sql: ClaimSql) -> str | None:
-        return None if sql.observed is None else self._value(sql.observed)
+        if sql.observed is None:
+            return None
+        kind, expression = sql.observed
+        return f"{kind}{self._slot(kind, expression)}"
 
     def _value(self, field: Field) -> str:
         """Return the column with a field's value: its number where it can be nothing else, else its text."""

@@ -81,8 +81,12 @@ class Store:
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self.close()
+        except JobError:
+            if kind is None:  # else what went wrong first is worth more than what followed from it
+                raise
 
     def close(self) -> None:
         """Write the log into the file and let go of it; a second call does nothing.

@@ -261,6 +261,7 @@ class _Report:
         self._out.print()
         self._out.print(
             Text("Ledger", style="bold"),
+            Text("balanced:", "green") if self._imbalance == 0 else Text(f"off by {self._imbalance:,}:", "bold red"),
             Text(f"{text}; {judged:,} (span, metric) pairs, each in one state", style="dim"),
         )
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import jsonschema
 import pytest
 
 from scorers.claim import CLAIM_FORMS
+from scorers.component import Component
 from scorers.json_schema import SCHEMAS, portfolio_schema, schema_text, write_schemas
 from scorers.portfolio_yaml import read_yaml
 from scorers.predicate_reading import PREDICATES
+from scorers.trace import KINDS
 from tests.contracts.test_load_cases import CASES, portfolio_of
 
 ROOT = Path(__file__).parent.parent.parent
@@ -59,8 +62,48 @@ SEEN_BY_THE_SCHEMA = [
 ]
 
 
-def test_the_schema_is_itself_a_schema():
-    jsonschema.Draft202012Validator.check_schema(portfolio_schema())
+@pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS.keys())
+def test_a_schema_is_itself_a_schema(schema):
+    jsonschema.Draft202012Validator.check_schema(schema())
+
+
+def test_a_component_is_of_one_of_the_kinds_of_its_spans():
+    assert get_args(Component.model_fields["kind"].annotation) == KINDS
+
+
+def test_the_record_of_the_documentation_is_a_valid_envelope():
+    span = {
+        "span_id": "00f067aa0ba902b7",
+        "parent_id": None,
+        "component": "agent",
+        "name": "chat",
+        "kind": "llm",
+        "started_at": 1774166401.25,
+        "ended_at": 1774166403.9,
+        "status": "ok",
+        "error_type": None,
+        "model": "gpt-4.1",
+        "tier": "primary",
+        "input": "...",
+        "output": {"answer": "..."},
+        "usage": {"input_tokens": 1503, "output_tokens": 88, "cost_usd": 0.0041},
+        "attributes": {"a.b": "stop"},
+    }
+    record = {
+        "trace_id": "4bf92f3577b34da6",
+        "pipeline": "airline-agent",
+        "environment": "production",
+        "spans": [span],
+        "session_id": "s-81",
+        "started_at": 1774166401.25,
+        "sampling_probability": 1.0,
+        "attributes": {},
+    }
+    validator = jsonschema.Draft202012Validator(SCHEMAS["envelope.schema.json"]())
+
+    assert validator.is_valid(record)
+    assert not validator.is_valid({**record, "trace_id": None})
+    assert not validator.is_valid({**record, "spans": [{"span_id": "x"}]})
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
