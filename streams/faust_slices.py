@@ -9,6 +9,7 @@ Every private name that is used here stands in tests/streams/test_faust_contract
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -108,7 +109,7 @@ class SliceThread(driver.AIOKafkaConsumerThread):
                 continue  # fetched before the first seek, which will fetch it again
             to_offset = assignment.state_value(tp)._position
             start = self.taken[tp]
-            lost = await self._lost_before(consumer, tp, start, records[0].offset)
+            lost = await self._lost_before(consumer, tp, start, records[0].offset, epoch)
             if self.epoch != epoch:
                 return {}  # sought while the broker was asked
             self.taken[tp] = to_offset
@@ -117,17 +118,22 @@ class SliceThread(driver.AIOKafkaConsumerThread):
             slices[faust_tp] = [FetchedSlice(raw, faust_tp, epoch, records[-1])]
         return slices
 
-    async def _lost_before(self, consumer: Any, tp: Any, start: int, first: int) -> int:
+    async def _lost_before(self, consumer: Any, tp: Any, start: int, first: int, epoch: int) -> int:
         """Return how many offsets before `first` the broker has deleted; a gap can also be a transaction's."""
         if first < start:
             raise SliceOrderError(
                 f"{tp.topic}, partition {tp.partition}: offset {first} came after {start}; was the topic deleted "
                 f"and made anew? Give the group and the store new names to begin anew"
             )
-        if first == start:
-            return 0
-        earliest = (await consumer.beginning_offsets([tp]))[tp]
-        return max(0, min(int(earliest), first) - start)
+        while first > start and self.epoch == epoch:
+            try:
+                earliest = (await consumer.beginning_offsets([tp]))[tp]
+            except KafkaError as error:  # the broker went away in between
+                self.log.warning("the first offset of %s is not known: %r; asking again", tp, error)
+                await asyncio.sleep(1.0)
+            else:
+                return max(0, min(int(earliest), first) - start)
+        return 0
 
     async def seek_slices(self, starts: Mapping[TP, tuple[int, int]], epoch: int) -> None:
         """Fetch from here on; `starts` has for each partition where slices begin and where the broker's records do."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aiokafka.errors import KafkaConnectionError
@@ -139,21 +139,16 @@ class SliceSource:
         self._stop.set()
 
     async def _start(self) -> bool:
-        """Wait for the cluster and start; False where it was stopped meanwhile."""
+        """Wait for the cluster and start; False where it was stopped before there was anything to stop."""
         while not self._stop.is_set():
-            checking = asyncio.ensure_future(wait_for_topic(self.kafka, self.options.app.topic, self._note_waiting))
-            stopping = asyncio.ensure_future(self._stop.wait())
-            await asyncio.wait({checking, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            stopping.cancel()
-            if not checking.done():
-                checking.cancel()
+            check = wait_for_topic(self.kafka, self.options.app.topic, self._note_waiting)
+            if not await self._unless_stopped(check):
                 return False
-            checking.result()
             self.state, self.waiting_for = "joining", ""
             self._app = make_slice_app(self._app_options(), self.kafka, self, self._hand_over)
             self._app.finalize()
             try:
-                await self._app.start()
+                await self._unless_stopped(self._app.start())
             except KafkaConnectionError as error:  # gone again since the check
                 self._note_waiting(str(error))
                 await self._shut_down()
@@ -162,9 +157,19 @@ class SliceSource:
                 return True
         return False
 
-    def _app_options(self) -> SliceAppOptions:
-        from dataclasses import replace
+    async def _unless_stopped(self, work: Coroutine[Any, Any, Any]) -> bool:
+        """Wait for the work; False, and the work is cancelled, where `stop` came first."""
+        working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(self._stop.wait())
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if working.done():
+            working.result()
+            return True
+        working.cancel()
+        await asyncio.wait({working}, timeout=1.0)
+        return False
 
+    def _app_options(self) -> SliceAppOptions:
         return replace(self.options.app, commit_note=self._note)
 
     def _note_waiting(self, why: str) -> None:

@@ -21,7 +21,10 @@ from tests.streams.slice_files import FileSink
 
 
 def main(folder: str, options: dict) -> int:
-    """Read until told to stop, or `until_caught_up`; `slow` seconds a slice; `fail_at`, `hang_at`, `block_at` one."""
+    """Read until told to stop, or `until_caught_up`.
+
+    To be provoked: `slow` seconds a slice; `fail_at`, `hang_at`, `block_at` the n-th slice; `pause` fetching.
+    """
     logging.basicConfig(level=logging.WARNING)
     quieten_logs()
     sink = FileSink(Path(folder))
@@ -52,18 +55,20 @@ def main(folder: str, options: dict) -> int:
     store_id = options.get("store_id", "")
     stored = sink.stored_offsets if options.get("stored", True) else (lambda partitions: {})
     source = SliceSource(source_options, kafka, on_slice, stored, store_id)
-    return asyncio.run(run(source, bool(options.get("until_caught_up")), Path(folder)))
+    return asyncio.run(run(source, options, Path(folder)))
 
 
-async def run(source: SliceSource, until_caught_up: bool, folder: Path) -> int:
+async def run(source: SliceSource, options: dict, folder: Path) -> int:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, source.stop)
 
     async def report() -> None:
         while True:
             (folder / "state.tmp").write_text(json.dumps([source.state, source.waiting_for, source.positions()]))
             (folder / "state.tmp").rename(folder / "state")
-            if until_caught_up and source.is_caught_up():
+            if options.get("until_caught_up") and source.is_caught_up():
                 source.stop()
+            if options.get("pause") and source.handed_over:
+                source._app.consumer.pause_partitions(source._app.consumer.assignment())
             await asyncio.sleep(0.1)
 
     reporting = asyncio.create_task(report())

@@ -367,6 +367,38 @@ class TestStalls:
         assert reader.process.wait(40) == 1
         assert "slice from 0 of partition 0: no progress" in reader.said()
 
+    def test_records_that_nobody_fetches_end_the_process(self, kafka_broker, make_reader):
+        topic = kafka_broker.make_topic()
+        kafka_broker.produce(topic, numbered(0, 10))
+        reader = make_reader(kafka_broker, topic, pause=True, stall={"fetch": 4.0}).start()
+        reader.wait_for_records(10)
+        time.sleep(6)
+        assert reader.process.poll() is None  # nothing to fetch is no stall
+        kafka_broker.produce(topic, numbered(10, 20))
+
+        assert reader.process.wait(40) == 1
+        assert "fetch of partition 0: no progress" in reader.said()
+
+    def test_a_rebalance_that_does_not_end_ends_the_process(self, kafka_broker, make_reader):
+        topic = kafka_broker.make_topic(partitions=2)
+        kafka_broker.produce(topic, numbered(0, 10), partition=0)
+        reader = make_reader(kafka_broker, topic, hang_at=1, stall={"rebalance": 4.0}).start()
+        reader.wait_for(lambda: reader.state()[0] == "running" and reader.state()[2].get("0", [0, 0])[1] == 10)
+        make_reader(kafka_broker, topic, name="other", group=reader.options["group"]).start()
+
+        assert reader.process.wait(60) == 1
+        assert "rebalance: no progress" in reader.said()
+
+    def test_stopped_before_there_is_a_broker_it_ends_at_once(self, own_kafka_broker, make_reader):
+        topic = own_kafka_broker.make_topic()
+        own_kafka_broker.stop()
+        reader = make_reader(own_kafka_broker, topic).start()
+        reader.wait_for(lambda: reader.state()[1] != "")
+        began = time.monotonic()
+
+        assert reader.end() == 0
+        assert time.monotonic() - began < 5
+
 
 class TestTheBroker:
     def test_started_before_the_broker_it_waits_and_says_so(self, own_kafka_broker, make_reader):
