@@ -46,15 +46,17 @@ async def publish_files(
     files: Iterable[str],
     kafka: KafkaSettings,
     topic: str,
+    result: PublishResult,
     rate: float | None = None,
     on_progress: Callable[[FileSource, PublishResult], None] = lambda _source, _result: None,
-) -> PublishResult:
+) -> None:
     """Send each line of the files as one record, keyed by its trace id, in order.
 
     Args:
         files: Paths (plain, .gz, .zst) or `-` for standard input. All must be there before anything is sent.
         kafka: Where to.
         topic: It must exist.
+        result: Counted in as it goes, so that it says what was sent when this raises, too.
         rate: Records a second at most; None: as fast as they are taken.
         on_progress: Called now and then.
 
@@ -66,7 +68,7 @@ async def publish_files(
     sources = [FileSource(path) for path in files]
     try:
         await _require_topic(kafka, topic)
-        sending = _Sending(topic, rate, on_progress)
+        sending = _Sending(topic, result, rate, on_progress)
         producer = AIOKafkaProducer(
             **kafka.client_options(), max_request_size=MAX_REQUEST_BYTES, max_batch_size=1 << 18, linger_ms=5
         )
@@ -77,7 +79,6 @@ async def publish_files(
         finally:
             await producer.stop()  # sends what is buffered
             await sending.settle()
-        return sending.result
     except KafkaError as error:
         raise JobError(f"publishing to {topic!r} at {kafka.brokers} stopped: {error!r}") from error
     finally:
@@ -97,9 +98,13 @@ class _Sending:
     """The records on their way."""
 
     def __init__(
-        self, topic: str, rate: float | None, on_progress: Callable[[FileSource, PublishResult], None]
+        self,
+        topic: str,
+        result: PublishResult,
+        rate: float | None,
+        on_progress: Callable[[FileSource, PublishResult], None],
     ) -> None:
-        self.result = PublishResult()
+        self.result = result
         self._topic, self._rate, self._on_progress = topic, rate, on_progress
         self._began = time.monotonic()
         self._offered = 0

@@ -47,10 +47,13 @@ def publish_command(files: tuple[str, ...], topic: str, rate: float | None, quie
     watcher who counts it.
     """
     settings = read_kafka_options(**kafka)
-    with PublishProgress(enabled=not quiet) as progress:
-        result = asyncio.run(publish_files(files, settings, topic, rate, progress.update))
-    if not quiet:
-        click.echo(_summary(result, topic, settings.brokers))
+    result = PublishResult()
+    try:
+        with PublishProgress(enabled=not quiet) as progress:
+            asyncio.run(publish_files(files, settings, topic, result, rate, progress.update))
+    finally:  # also of a run that was interrupted or failed
+        if result.seconds and not quiet:
+            click.echo(_summary(result, topic, settings.brokers))
     if result.too_large:
         raise JobError(
             f"{result.too_large} records are larger than topic {topic!r} takes and were not published; "

@@ -207,7 +207,12 @@ class TracePublisher:
     def _new_trace(self, trace_id: str | None, sampling_probability: float | None) -> Trace:
         trace_id = str(trace_id) if trace_id else os.urandom(16).hex()
         trace = Trace(trace_id, self.pipeline, self.environment, self.release)
-        probability = self.sampling_probability if sampling_probability is None else sampling_probability
+        probability = self.sampling_probability
+        if sampling_probability is not None:
+            try:
+                probability = _checked_probability(sampling_probability)
+            except Exception as error:  # it is the pipeline that runs now: no place to refuse anything
+                self._own_error(error)
         trace.sampling_probability = probability
         trace.is_recording = self._sender is not None and (probability >= 1.0 or publisher_draw(trace_id) < probability)
         return trace

@@ -3,6 +3,8 @@
 import gzip
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -81,6 +83,24 @@ def test_login_and_tls_come_from_flags_or_the_environment(secured_kafka_broker):
 
     assert (by_flags.returncode, by_environment.returncode) == (0, 0), by_flags.stderr + by_environment.stderr
     assert len(secured_kafka_broker.consume(topic, 2)) == 2
+
+
+def test_interrupted_it_says_what_was_sent(kafka_broker, tmp_path):
+    topic = kafka_broker.make_topic()
+    (tmp_path / "a").write_bytes(lines(0, 10_000))
+    code = "import sys; from scorers.command_line import run; sys.exit(run())"
+    options = ["--brokers", kafka_broker.address, "--topic", topic, "--rate", "100/s"]
+    command = [sys.executable, "-c", code, "publish", str(tmp_path / "a"), *options]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert kafka_broker.consume(topic, 20)
+    running.send_signal(signal.SIGINT)
+    said, complained = running.communicate(timeout=30)
+
+    assert running.returncode == 1
+    sent = int(re.match(rb"(\d+) records", said)[1])
+    assert 20 <= sent < 10_000
+    assert len(kafka_broker.consume(topic, sent, seconds=5)) == sent
+    assert b"interrupted" in complained
 
 
 class TestRefused:

@@ -454,6 +454,15 @@ class TestSampling:
         both = sum(publisher_draw(i) < 0.5 and watchers_draw(i) < 0.5 for i in ids)
         assert 900 < both < 1100
 
+    @pytest.mark.parametrize("share", [2.0, "half"])
+    def test_a_share_that_is_none_is_ignored_where_the_pipeline_runs(self, share):
+        publisher = make_publisher()
+        with publisher.trace(sampling_probability=share):
+            pass
+
+        assert only_trace(publisher)["sampling_probability"] == 1.0
+        assert publisher.counts["own_errors"] == 1
+
     @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
     def test_no_share_is_refused(self, share):
         with pytest.raises(UsageError, match="from 0 to 1"):

@@ -235,6 +235,15 @@ class TestRefusedToStart:
         assert reader.run_to_the_end() == 2
         assert "refuses this login" in reader.said()
 
+    def test_a_certificate_that_nobody_vouches_for(self, secured_kafka_broker, make_reader):
+        topic = secured_kafka_broker.make_topic()
+        reader = make_reader(secured_kafka_broker, topic)
+        del reader.options["kafka"]["ca_file"]
+
+        assert reader.run_to_the_end() == 2
+        assert "is not trusted" in reader.said()
+        assert "ca_file" in reader.said()
+
     def test_a_store_that_is_ahead_of_the_topic(self, kafka_broker, make_reader):
         topic = kafka_broker.make_topic()
         kafka_broker.produce(topic, numbered(0, 10))
