@@ -45,6 +45,8 @@ def slices(file: IO[bytes], digest: Any) -> Iterator[tuple[int, int, Records]]:
     while True:
         first, records = line, Records()
         while line < first + SLICE_RECORDS and (lines := list(islice(file, _LINES))):
+            if not lines[-1].endswith(b"\n"):
+                lines[-1] += b"\n"  # an end of line that is still to be written changes nothing of what was read
             block = b"".join(lines)
             digest.update(block)
             decode(records, lines, block, line)

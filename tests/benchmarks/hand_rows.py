@@ -100,8 +100,8 @@ class Rows:
         span, metric, code = pa.array(of_row, pa.int32()), np.array(metric_of_row, np.int32), np.array(code_of_row)
         metrics, codes = pa.array(metric), pa.array(code)
         check = metric % CHECKS
-        numbers = pa.array([value if isinstance(value, float) else None for value in seen], pa.float64())
-        texts = pa.array([value if isinstance(value, str) else None for value in seen], pa.string())
+        numbers = pa.array([value if type(value) is float else None for value in seen], pa.float64())
+        texts = pa.array([value if type(value) is str else None for value in seen], pa.string())
         observed = _shown(pc.coalesce(texts, numbers.cast(pa.string())))
         nothing = pa.nulls(n, pa.string())
 

@@ -10,6 +10,7 @@ CPU is that of all threads, user and system. Only what runs in turn on the same 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import sys
@@ -19,7 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import IO
 
-from tests.benchmarks.child import Cost, resident_mb, run_module
+from tests.benchmarks.child import Cost, output_of, resident_mb, run_module
 from tests.benchmarks.contenders import Pair, fresh, replay, run_pair
 from tests.benchmarks.long_stream import long_stream
 from tests.benchmarks.traffic import portfolio, write
@@ -107,6 +108,23 @@ class Benchmark:
         medians = [f"{median(costs[i] for costs in rounds):.1f}" for i in range(len(CHECKS))]
         row("median", *medians, f"**{median(growth):.2f}** ({min(growth):.2f} to {max(growth):.2f})")
 
+    def stages(self) -> None:
+        """Show where the CPU goes."""
+        _title(f"stages: {self._traces:,} traces, us CPU a trace, median of {self._pairs}")
+        row = _table("contender", "stage", "us CPU a trace")
+        for contender in ("loop", "replay"):
+            store = self._folder / "stages.duckdb"
+            runs = [
+                json.loads(
+                    output_of(
+                        "tests.benchmarks.stages", contender, self._file(), self._portfolio(), fresh(store)
+                    ).splitlines()[-1]
+                )
+                for _ in range(self._pairs)
+            ]
+            for stage in runs[0]:
+                row(contender, stage, f"{median(run[stage] for run in runs) / self._traces * 1e6:.1f}")
+
     def start(self) -> None:
         """Show what it takes to begin: an empty replay, and `--help`."""
         _title("start: seconds of wall time, and of CPU")
@@ -179,7 +197,7 @@ def _lines(path: str) -> list[str]:
         return []
 
 
-PARTS = ("loop", "failing", "checks", "start", "memory")
+PARTS = ("loop", "failing", "stages", "checks", "start", "memory")
 
 
 def main(arguments: Sequence[str]) -> None:

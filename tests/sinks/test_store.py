@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -56,7 +57,8 @@ def test_what_comes_back_is_what_was_given(store: Store, name: str) -> None:
     row = {field.name: VALUES[str(field.type)] for field in SCORED_TABLES[name]}
     row |= {"evidence": '{"why": "ü"}'} if name == "gaps" else {}
     nothing = dict.fromkeys(SCORED_TABLES[name].names)
-    scored = scored_slice(0, 2, **{name: [row, nothing]})
+    tables: dict[str, Any] = {name: [row, nothing]}
+    scored = scored_slice(0, 2, **tables)
     store.keep(scored, KEPT_AT)
 
     columns = ", ".join(f'"{column}"' for column in SCORED_TABLES[name].names)
