@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sinks.ledger import imbalance
-
 from scorers.errors import UsageError
 from scorers.plan import compile_plan
 from scorers.policy import Policy, fixed_policy
@@ -18,6 +16,7 @@ from scorers.portfolio import Portfolio
 from scorers.score import Scorer, score
 from scorers.scorer_host import ScorerHost
 from scorers.slices import RecordSlice, ScoredSlice
+from sinks.ledger import imbalance
 from sinks.store import Store
 from streams.file_source import FileSource
 

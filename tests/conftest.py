@@ -1,10 +1,14 @@
-"""What all tests share: in CI a skipped test is a failure, because nobody reads what was left out."""
+"""What all tests share: a real broker; and in CI a skip is a failure, because nobody reads what was left out."""
 
 from __future__ import annotations
 
 import os
 
 import pytest
+
+from tests.kafka_broker import kafka_broker, own_kafka_broker, secured_kafka_broker
+
+__all__ = ["kafka_broker", "own_kafka_broker", "secured_kafka_broker"]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
