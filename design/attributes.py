@@ -230,7 +230,8 @@ def store_attribute(frame: Frame, values: Values, name: str, stored: Values, lin
     for v in values:
         kind = table.kinds[v]
         if kind in (Kind.INST, Kind.CLASS):
-            solver.grow(("a", table.a[v], name), stored)
+            if not _call_setter(frame, v, name, stored, line):
+                solver.grow(("a", table.a[v], name), stored)
         elif kind is Kind.SUPER:
             solver.grow(("a", table.a[v], name), stored)
         elif kind is Kind.MODULE:
@@ -239,4 +240,16 @@ def store_attribute(frame: Frame, values: Values, name: str, stored: Values, lin
                 solver.grow(("v", body, name), stored)
         elif kind is Kind.FUNC:
             solver.grow(("fa", table.a[v], name), stored)
-    del line
+
+
+def _call_setter(frame: Frame, v: int, name: str, stored: Values, line: int) -> bool:
+    if not frame.solver.setters:
+        return False
+    from design.calls import call_function
+
+    for cls in frame.solver.mro(frame.table.a[v]):
+        setter = frame.solver.setters.get((cls, name))
+        if setter is not None:
+            call_function(frame, setter, v, [(False, stored)], [], line, "property")
+            return True
+    return False

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from design.program import FunctionInfo, Program
+from design.program import FunctionInfo, Program, paused_collector
 from design.solver import Solver
 from design.statements import interpret_scope
 
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A module, class, function or lambda, by its dotted name relative to the root."""
+    """A module, class, function or lambda, by its dotted name relative to the root.
+
+    Attributes:
+        decorators: Dotted names of the library decorators that registered it; it is entered from outside.
+    """
 
     id: str
     kind: str
@@ -23,6 +27,7 @@ class Symbol:
     parent: str = ""
     is_abstract: bool = False
     tags: tuple[str, ...] = ()
+    decorators: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,8 @@ class CallGraph:
 def build_call_graph(program: Program, progress: Callable[[int, int], None] = lambda done, total: None) -> CallGraph:
     """Resolve every call of a program."""
     solver = Solver(program)
-    solver.solve(interpret_scope, progress)
+    with paused_collector():
+        solver.solve(interpret_scope, progress)
     return _collect(program, solver)
 
 
@@ -100,14 +106,15 @@ def _collect(program: Program, solver: Solver) -> CallGraph:
         path = program.path(info)
         resolved += result.resolved
         unresolved += [Unresolved(info.symbol, path, line, text, cause) for line, text, cause in result.unresolved]
-        for (target, kind), lines in result.edges.items():
+        for (target, kind, cls), lines in result.edges.items():
+            src = program.classes[cls].symbol if cls >= 0 else info.symbol
             if isinstance(target, str):
-                externals.setdefault((info.symbol, target, path), set()).update(lines)
+                externals.setdefault((src, target, path), set()).update(lines)
             else:
                 dst = program.functions[target].symbol if target >= 0 else program.classes[-1 - target].symbol
-                edges.setdefault((info.symbol, dst, kind), set()).update((path, line) for line in lines)
+                edges.setdefault((src, dst, kind), set()).update((path, line) for line in lines)
     return CallGraph(
-        tuple(_symbols(program)),
+        tuple(_symbols(program, solver)),
         tuple(Edge(*key, tuple(sorted(sites))) for key, sites in sorted(edges.items())),
         tuple(External(*key, tuple(sorted(lines))) for key, lines in sorted(externals.items())),
         tuple(sorted(set(unresolved), key=lambda u: (u.path, u.line, u.text, u.src, u.cause))),
@@ -116,7 +123,7 @@ def _collect(program: Program, solver: Solver) -> CallGraph:
     )
 
 
-def _symbols(program: Program) -> list[Symbol]:
+def _symbols(program: Program, solver: Solver) -> list[Symbol]:
     out: list[Symbol] = []
     for module in program.index.modules:
         file = program.files[module.index]
@@ -132,11 +139,11 @@ def _symbols(program: Program) -> list[Symbol]:
         out.append(Symbol(cls.symbol, "class", path, cls.ir.line, cls.ir.end, parent=parent, tags=tags))
     for info in program.functions:
         if info.parent >= 0:
-            out.append(_function_symbol(program, info))
+            out.append(_function_symbol(program, info, solver))
     return sorted(out, key=lambda s: (s.id, s.path, s.line))
 
 
-def _function_symbol(program: Program, info: FunctionInfo) -> Symbol:
+def _function_symbol(program: Program, info: FunctionInfo, solver: Solver) -> Symbol:
     file = program.files[info.module]
     parent = program.classes[info.owner].symbol if info.owner >= 0 else program.functions[info.parent].symbol
     return Symbol(
@@ -149,4 +156,5 @@ def _function_symbol(program: Program, info: FunctionInfo) -> Symbol:
         parent,
         info.is_abstract,
         file.tags if file is not None else (),
+        tuple(sorted(solver.entries.get(info.number, ()))),
     )

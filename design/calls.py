@@ -324,7 +324,7 @@ def _decorate(frame: Frame, number: int, values: Values) -> Values:
             elif kind is Kind.OUTSIDE:
                 if decorator[0] != "c":
                     frame.edge(table.a[v], "call", line)
-                _register(frame, table.a[v], number, line)
+                frame.solver.entries.setdefault(number, set()).add(table.a[v])
         # A decorator from outside, or one whose result is not known, is taken to hand the function on.
         if result and not values <= result:
             values = _as_decorated(frame, number, values, result)
@@ -349,12 +349,6 @@ def _as_decorated(frame: Frame, number: int, values: Values, result: Values) -> 
 def _line_of_decorator(decorator: Expr, default: int) -> int:
     last = decorator[-1]
     return last if isinstance(last, int) and decorator[0] in "ac" else default
-
-
-def _register(frame: Frame, dotted: str, number: int, line: int) -> None:
-    """A function that a framework takes by decorator is called by it: an edge from the place of registration."""
-    if last_name(("n", dotted.rpartition(".")[2])) not in ("wraps", "dataclass", "lru_cache", "cache"):
-        frame.edge(number, "framework", line)
 
 
 def _call_decorated(frame: Frame, v: int, positional: Positional | list[Any], named: Named, line: int) -> Values:

@@ -12,7 +12,7 @@ from design.ir import Expr
 from design.program import last_name
 from design.values import EMPTY, Kind, Values
 
-__all__ = ["annotated", "elements_of", "evaluate", "method_result", "store"]
+__all__ = ["annotated", "elements_of", "evaluate", "evaluate_test", "method_result", "store"]
 
 #: Texts that may name a method or a key; longer ones are prose.
 _MAX_TEXT = 80
@@ -265,14 +265,12 @@ def read_slot(frame: Frame, box: int, keys: Values) -> Values:
 
 
 def _slice(frame: Frame, box: int, index: Expr) -> Values:
+    """Return a part of a container; where its beginning is not known, the container itself stands for it."""
     table, solver = frame.table, frame.solver
-    low = index[1][1] if index[1] is not None and index[1][0] == "k" else None
+    start = index[1][1] if index[1] is not None and index[1][0] == "k" else 0
     known = [k for k in solver.box_keys.get(box, ()) if isinstance(k, int)]
-    if table.a[box] not in "tl" or (index[1] is not None and not isinstance(low, int)) or (low or 0) < 0:
-        made = table.value(Kind.BOX, table.a[box], ("slice", box))
-        solver.put(made, None, frame.read(("all", box)))
-        return table.single(made)
-    start = low or 0
+    if table.a[box] not in "tl" or not isinstance(start, int) or start <= 0 or not known:
+        return table.single(box)
     made = table.value(Kind.BOX, table.a[box], ("slice", box, start))
     for key in known:
         if key >= start:
@@ -361,7 +359,7 @@ def _comprehension(frame: Frame, e: Expr) -> Values:
     from design.statements import assign_to
 
     for target, iterable, tests in clauses:
-        assign_to(frame, target, elements_of(frame, evaluate(frame, iterable), _line_of(iterable)))
+        assign_to(frame, target, elements_of(frame, evaluate(frame, iterable), frame.line))
         for test in tests:
             evaluate(frame, test)
     kind = {"lc": "l", "gc": "g", "sc": "S", "dc": "d"}[tag]
@@ -377,7 +375,7 @@ def _comprehension(frame: Frame, e: Expr) -> Values:
 
 
 def _line_of(e: Expr) -> int:
-    return next((part for part in reversed(e) if isinstance(part, int)), 1)
+    return next((part for part in reversed(e) if isinstance(part, int)), 0)
 
 
 def _dict_comprehension(frame: Frame, e: Expr) -> Values:
@@ -396,15 +394,32 @@ def _lambda(frame: Frame, e: Expr) -> Values:
 
 
 def _conditional(frame: Frame, e: Expr) -> Values:
-    evaluate(frame, e[1])
+    evaluate_test(frame, e[1])
     return evaluate(frame, e[2]) | evaluate(frame, e[3])
 
 
 def _boolean(frame: Frame, e: Expr) -> Values:
     out = EMPTY
-    for operand in e[1]:
-        out |= evaluate(frame, operand)
+    last = len(e[1]) - 1
+    for i, operand in enumerate(e[1]):
+        values = evaluate(frame, operand)
+        if i < last:
+            ask_truth(frame, operand, values)
+        out |= values
     return out
+
+
+def ask_truth(frame: Frame, e: Expr, values: Values) -> None:
+    """A value in a condition is asked for its truth."""
+    if values and frame.solver.has_truth and e[0] not in "bq!k":
+        kinds = frame.table.kinds
+        if any(kinds[v] is Kind.INST for v in values):
+            method_result(frame, values, ("__bool__", "__len__"), [], _line_of(e) if e[0] != "n" else frame.line)
+
+
+def evaluate_test(frame: Frame, e: Expr) -> None:
+    """Evaluate a condition."""
+    ask_truth(frame, e, evaluate(frame, e))
 
 
 def _binary(frame: Frame, e: Expr) -> Values:
@@ -456,11 +471,11 @@ def _unary(frame: Frame, e: Expr) -> Values:
 
 
 def _not(frame: Frame, e: Expr) -> Values:
-    evaluate(frame, e[1])
+    evaluate_test(frame, e[1])
     return EMPTY
 
 
-_COMPARISONS = {"==": "__eq__", "<": "__lt__", ">": "__gt__", "<=": "__le__", ">=": "__ge__", "in": "__contains__"}
+_COMPARISONS = {"==": "__eq__", "!=": "__eq__", "<": "__lt__", ">": "__gt__", "<=": "__le__", ">=": "__ge__", "in": "__contains__"}
 
 
 def _comparison(frame: Frame, e: Expr) -> Values:
@@ -521,7 +536,7 @@ def _fstring(frame: Frame, e: Expr) -> Values:
         if not isinstance(part, str):
             values = evaluate(frame, part)
             if any(frame.table.kinds[v] is Kind.INST for v in values):
-                method_result(frame, values, ("__format__", "__str__"), [], _line_of(part) if part[0] != "n" else 0)
+                method_result(frame, values, ("__format__", "__str__"), [], _line_of(part) or frame.line)
     return frame.table.one(Kind.PLAIN, "str")
 
 

@@ -46,6 +46,7 @@ class Frame:
         "info",
         "is_dead",
         "left",
+        "line",
         "module",
         "names",
         "number",
@@ -68,6 +69,8 @@ class Frame:
         self.classes: list[int] = []
         self.result = ScopeResult()
         self.is_dead = False
+        #: Line of the statement that is interpreted.
+        self.line = 0
         self.has_paths = False
         self.left: list[list[dict[str, Values]]] = []
         self.parameters: dict[str, Values] = {}
@@ -78,7 +81,7 @@ class Frame:
 
     def edge(self, target: Target, kind: str, line: int) -> None:
         """Record an edge from this scope."""
-        lines = self.result.edges.setdefault((target, kind), [])
+        lines = self.result.edges.setdefault((target, kind, self.classes[-1] if self.classes else -1), [])
         if line not in lines:
             lines.append(line)
 

@@ -56,8 +56,6 @@ _TRANSPARENT = frozenset(
 
 def call_outside(frame: Frame, dotted: str, positional: list[Any], named: list[Any], line: int) -> Values:
     """Call something that the repository does not define."""
-    from design.annotations import annotated  # noqa: F401 - see `_cast`
-
     frame.edge(dotted, "call", line)
     given = [pair[1] if isinstance(pair, tuple) else pair for pair in positional]
     keywords = dict(named)
@@ -118,27 +116,31 @@ def _run_given(
         chosen = given[place] if isinstance(place, int) and place < len(given) else keywords.get(place, EMPTY)  # type: ignore[arg-type]
         run |= frozenset(v for v in chosen if table.kinds[v] in (Kind.FUNC, Kind.DECORATED, Kind.PARTIAL, Kind.INST))
     handed = EMPTY
-    for values in (*given, *keywords.values()):
-        handed |= _functions_in(frame, values)
+    for values in given:
+        handed |= _functions_in(frame, values, "tool" in name.lower() or "agent" in name.lower())
+    for keyword, values in keywords.items():
+        handed |= _functions_in(frame, values, keyword in _REGISTRIES)
     for v in sorted(run | handed)[:40]:
         for target in _targets(frame, v):
             frame.edge(target, "callback", line)
     if run:
-        before = dict(frame.result.edges)
         after = [i for i, values in enumerate(given) if values & run]
         rest = given[after[0] + 1 :] if after else []
         call_values(frame, run, [(False, values) for values in rest], [], 0)
-        del before
 
 
-def _functions_in(frame: Frame, values: Values) -> Values:
-    """Functions, bare or inside one container (`tools=[a, b]`)."""
+#: Keywords under which a library takes a list of functions that it will call.
+_REGISTRIES = frozenset({"tools", "functions", "handlers", "callbacks", "hooks", "nodes", "steps", "dependencies"})
+
+
+def _functions_in(frame: Frame, values: Values, in_boxes: bool) -> Values:
+    """Functions, bare or (where that is asked for) inside one container, as in `tools=[a, b]`."""
     table, out = frame.table, EMPTY
     for v in values:
         kind = table.kinds[v]
         if kind in (Kind.FUNC, Kind.DECORATED, Kind.PARTIAL):
             out |= table.single(v)
-        elif kind is Kind.BOX and table.a[v] in "ltSd":
+        elif in_boxes and kind is Kind.BOX:
             inside = frame.read(("all", v))
             out |= frozenset(i for i in inside if table.kinds[i] in (Kind.FUNC, Kind.DECORATED, Kind.PARTIAL))
     return out

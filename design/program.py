@@ -105,13 +105,14 @@ def load_program(scan: Scan, progress: Callable[[int], None] = lambda done: None
     root_name = scan.root.resolve().name
     program = Program(ModuleIndex((file.path for file in scan.files), root_name))
     by_path = {file.path: file for file in scan.files}
-    for module in program.index.modules:
-        file = by_path.get(module.path)
-        ir = lower_source(file.source) if file is not None else None
-        program.files.append(file)
-        program.irs.append(ir)
-        _number(program, module, ir)
-        progress(module.index + 1)
+    with paused_collector():
+        for module in program.index.modules:
+            file = by_path.get(module.path)
+            ir = lower_source(file.source) if file is not None else None
+            program.files.append(file)
+            program.irs.append(ir)
+            _number(program, module, ir)
+            progress(module.index + 1)
     program.index.learn_root_name(_absolute_imports(program))
     _spread_stars(program)
     return program

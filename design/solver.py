@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from design.ir import Class
-from design.program import ClassInfo, FunctionInfo, Program
+from design.program import ClassInfo, FunctionInfo, Program, last_name
 from design.values import EMPTY, Kind, Values, ValueTable
 
 #: Values in one set (the last addition may overstep it); more mean that the set says nothing any more.
 MAX_VALUES = 48
 #: Values beyond which a set takes no more constants and library values.
-MAX_LIGHT = 12
+MAX_LIGHT = 10
 #: Constant keys of one container that are told apart.
 MAX_KEYS = 32
 #: Rounds over all scopes; real code settles in four to six, the rest are long chains of containers.
@@ -41,12 +41,12 @@ class ScopeResult:
     """What the last interpretation of one scope found.
 
     Attributes:
-        edges: (target, kind) to lines.
+        edges: (target, kind, class whose body the call stands in, or -1) to lines.
         unresolved: (line, text, cause) of the calls whose target is not known.
         resolved: Number of call sites with at least one target.
     """
 
-    edges: dict[tuple[Target, str], list[int]] = field(default_factory=dict)
+    edges: dict[tuple[Target, str, int], list[int]] = field(default_factory=dict)
     unresolved: list[tuple[int, str, str]] = field(default_factory=list)
     resolved: int = 0
 
@@ -63,18 +63,22 @@ class Solver:
         self.loop_memory: dict[tuple[int, int], dict[str, Values]] = {}
         self.box_keys: dict[int, list[Any]] = {}
         self.mro_cache: dict[int, list[int]] = {}
-        self.attribute_cache: dict[tuple[int, str], tuple[int, int] | None] = {}
         #: Class to its own methods by name (the last definition of a name counts).
         self.methods: list[dict[str, int]] = [{} for _ in program.classes]
+        self.setters: dict[tuple[int, str], int] = {}
         #: Functions that hand on what the function they decorate gives.
         self.wrappers: dict[int, set[int]] = {}
-        self.annotation_cache: dict[tuple[int, int], Values] = {}
+        #: Functions that a library was given by a decorator, with its dotted names.
+        self.entries: dict[int, set[str]] = {}
         for function in program.functions:
             if function.owner >= 0 and not function.is_overload:
-                known = self.methods[function.owner].get(function.ir.name)
-                # A property's setter must not hide its getter.
-                if known is None or not program.functions[known].is_property:
+                if any(last_name(d) == "setter" for d in function.ir.decorators):
+                    # A property's setter must not hide its getter.
+                    self.setters[function.owner, function.ir.name] = function.number
+                else:
                     self.methods[function.owner][function.ir.name] = function.number
+        #: Whether any class says what it is worth as a truth value; few do, and asking costs.
+        self.has_truth = any("__bool__" in methods or "__len__" in methods for methods in self.methods)
 
     # -- cells -----------------------------------------------------------------------------------------------------
 
@@ -127,7 +131,6 @@ class Solver:
         for base in bases:
             self.program.classes[base].subclasses.append(number)
         self.mro_cache.clear()
-        self.attribute_cache.clear()
 
     def mro(self, number: int) -> list[int]:
         """Return the method resolution order over internal classes (C3, depth first where that fails)."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from design.attributes import module_member
 from design.calls import call_values, define_class, define_function
-from design.expressions import annotated, elements_of, evaluate, method_result, store
+from design.expressions import annotated, elements_of, evaluate, evaluate_test, method_result, store
 from design.frame import Frame, join
 from design.ir import Body, Expr, Stmt
 from design.program import import_target
@@ -60,6 +60,7 @@ def run(frame: Frame, body: Body) -> None:
     """Interpret a block; `frame.is_dead` says afterwards whether its end is reached."""
     frame.is_dead = False
     for s in body:
+        frame.line = s[1]
         _STATEMENTS[s[0]](frame, s)
         if frame.is_dead:
             # What stands after is never reached on this way, but it is code all the same: its definitions count.
@@ -185,7 +186,7 @@ def _if(frame: Frame, s: Stmt) -> None:
     before = frame.names
     for test, body in clauses:
         frame.names = dict(before)
-        evaluate(frame, test)
+        evaluate_test(frame, test)
         before = dict(frame.names)
         _narrow(frame, test)
         run(frame, body)
@@ -232,7 +233,7 @@ def _for(frame: Frame, s: Stmt) -> None:
 
 def _while(frame: Frame, s: Stmt) -> None:
     _, line, test, body, orelse, _ = s
-    _loop(frame, line, body, orelse, lambda: evaluate(frame, test))
+    _loop(frame, line, body, orelse, lambda: evaluate_test(frame, test))
 
 
 def _loop(frame: Frame, line: int, body: Body, orelse: Body, head: Any) -> None:
@@ -395,7 +396,7 @@ def _delete(frame: Frame, s: Stmt) -> None:
 
 
 def _assert(frame: Frame, s: Stmt) -> None:
-    evaluate(frame, s[2])
+    evaluate_test(frame, s[2])
     if s[3] is not None:
         evaluate(frame, s[3])
     _narrow(frame, s[2])

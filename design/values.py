@@ -32,7 +32,7 @@ class Kind(IntEnum):
     TASK = 15  # a: value that waiting for it gives
 
 
-_LIGHT = frozenset({Kind.TEXT, Kind.NUMBER, Kind.OUTSIDE, Kind.METHOD, Kind.PLAIN})
+_LIGHT = frozenset({Kind.TEXT, Kind.NUMBER, Kind.OUTSIDE, Kind.METHOD, Kind.PLAIN, Kind.BOX})
 
 
 class ValueTable:
