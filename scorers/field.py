@@ -6,13 +6,14 @@ import enum
 import re
 from dataclasses import dataclass
 
-SPAN_TEXT_FIELDS = ("input", "output", "status", "error_type", "model", "tier", "name", "kind")
+from scorers.trace import Content, Level, fields_of
+
+# Identities are no values that a claim could be about.
+_IDENTITIES = ("span_id", "parent_id", "component")
+SPAN_TEXT_FIELDS = tuple(f.name for f in fields_of(Level.SPAN, Content.TEXT) if f.name not in _IDENTITIES)
 SPAN_NUMBER_FIELDS = (
-    "started_at",
-    "ended_at",
-    "usage.input_tokens",
-    "usage.output_tokens",
-    "usage.cost_usd",
+    *(f.name for f in fields_of(Level.SPAN, Content.NUMBER)),
+    *(f"usage.{f.name}" for f in fields_of(Level.USAGE)),
     "latency",
     "usage.total_tokens",
 )

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Play recorded traces one after the other on a new clock, as one stream of JSON lines.
+
+    python deploy/airline/play.py --start 2026-03-02T08:00:00Z --every 60 FILE.jsonl.gz... > stream.jsonl
+
+The runs were made on different days, the bad release first. To tell the story "this release, then that one" the first
+trace is moved to `--start` and each next one to `--every` seconds after the one before it; inside a trace all
+distances stay as recorded. Nothing else is changed but one attribute, `recorded_at`, the true start. Needs the
+standard library only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import signal
+import sys
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+
+
+def read(paths: Iterable[Path]) -> Iterator[Json]:
+    """Yield the traces of plain or gzipped JSON-lines files in the order given."""
+    for path in paths:
+        opener = gzip.open if path.suffix == ".gz" else open
+        with opener(path, "rt", encoding="utf-8") as file:
+            yield from (json.loads(line) for line in file if line.strip())
+
+
+def shifted(thing: Json, seconds: float) -> Json:
+    """Return a trace or span with its times moved; a time that is absent stays absent."""
+    # To the microsecond, the resolution of the recording: beyond it doubles differ by how they were added.
+    moved = {key: round(thing[key] + seconds, 6) for key in ("started_at", "ended_at") if thing.get(key) is not None}
+    return {**thing, **moved}
+
+
+def rebased(traces: Iterable[Json], start: float, every: float) -> Iterator[Json]:
+    """Yield the traces with the first starting at `start` and each next one `every` seconds later.
+
+    Args:
+        traces: In the order to play; each with a `started_at`.
+        start: Seconds since the epoch.
+        every: Seconds between two starts, positive.
+    """
+    for number, trace in enumerate(traces):
+        recorded_at = trace["started_at"]
+        seconds = start + number * every - recorded_at
+        moved = shifted(trace, seconds)
+        moved["attributes"] = {**trace.get("attributes", {}), "recorded_at": recorded_at}
+        moved["spans"] = [shifted(span, seconds) for span in trace["spans"]]
+        yield moved
+
+
+def moment(text: str) -> float:
+    """Return seconds since the epoch of an ISO time; one without a zone is UTC."""
+    time = datetime.fromisoformat(text)
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+
+
+def main(arguments: list[str]) -> int:
+    """Write the re-based stream to standard output."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help="JSON lines, plain or .gz, in order of play"
+    )
+    parser.add_argument("--start", type=moment, default=moment("2026-03-02T08:00:00Z"), help="ISO time of the first")
+    parser.add_argument("--every", type=float, default=60.0, help="seconds from one start to the next (default 60)")
+    options = parser.parse_args(arguments)
+    if options.every <= 0:
+        parser.error("--every: a positive number of seconds is expected")
+    for trace in rebased(read(options.files), options.start, options.every):
+        print(json.dumps(trace, ensure_ascii=False, separators=(",", ":")))
+    return 0
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends it quietly
+    raise SystemExit(main(sys.argv[1:]))

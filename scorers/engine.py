@@ -1,0 +1,74 @@
+"""The scoring engine: an in-memory DuckDB that holds nothing, sees nothing outside, and runs one prepared query."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from duckdb.func import FunctionNullHandling, PythonUDFType
+
+from scorers.sql_text import literal
+from scorers.strict_json import SURROGATE, SUSPICIOUS, SUSPICIOUS_WHOLE, repair_json
+
+_NUMBER = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
+
+
+class Inbox:
+    """The batch that the prepared query reads; swapped from slice to slice, so that the statement survives."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Hand the current batch to whoever reads the registered name."""
+        return self.table.__arrow_c_stream__(requested_schema)
+
+    @property
+    def __arrow_c_schema__(self) -> Any:
+        return self.table.schema.__arrow_c_schema__
+
+
+def suspicious(column: str, *, whole: bool) -> str:
+    """Return the condition that a text may be read as JSON more laxly than its grammar allows.
+
+    Args:
+        column: SQL of the text.
+        whole: Whether the text may be a bare value; a record is an object and may not.
+    """
+    patterns = (*SUSPICIOUS, SUSPICIOUS_WHOLE) if whole else SUSPICIOUS
+    return "(" + " OR ".join(f"regexp_matches({column}, {literal(p)})" for p in patterns) + ")"
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """Open the engine: one thread, no files, no network, settings locked, with the functions that plans use."""
+    connection = duckdb.connect(":memory:", config={"threads": 1})
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.create_function(
+        "repair_json", _repair_array, ["varchar"], "varchar", type=PythonUDFType.ARROW, null_handling=FunctionNullHandling.SPECIAL
+    )
+    connection.execute(
+        f"CREATE MACRO strict(x) AS CASE WHEN json_valid(x) THEN "
+        f"CASE WHEN {suspicious('x', whole=True)} THEN repair_json(x) ELSE x END "
+        f"WHEN regexp_matches(x, {literal(SURROGATE)}) THEN repair_json(x) END"
+    )
+    connection.execute(
+        f"CREATE MACRO num(x) AS CASE WHEN regexp_full_match(x, {literal(_NUMBER)}) "
+        f"AND isfinite(TRY_CAST(x AS DOUBLE)) THEN TRY_CAST(x AS DOUBLE) END"
+    )
+    connection.execute("SET python_enable_replacements = false")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    return connection
+
+
+def arrow(connection: duckdb.DuckDBPyConnection, statement: str) -> pa.Table:
+    """Run one statement and return all its rows as one Arrow table."""
+    table: pa.Table = pa.table(connection.sql(statement))
+    return table
+
+
+def _repair_array(texts: pa.Array) -> pa.Array:
+    if isinstance(texts, pa.ChunkedArray):
+        texts = texts.combine_chunks()
+    return pa.array([repair_json(text) for text in texts.to_pylist()], pa.string())

@@ -1,0 +1,104 @@
+"""Requests to judges: what a span must be judged on, under an id that is the same on every reading."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from scorers.claim import JudgedClaim
+from scorers.codes import PENDING
+from scorers.gap_rows import BlockResult
+from scorers.policy import MetricPolicy
+from scorers.redaction import Redactor
+from scorers.slice_columns import SliceColumns
+from scorers.slices import RecordSlice
+from scorers.tables import JUDGE_REQUESTS
+
+#: Characters of one input field that a judge is shown; a judge that needs more is asked about a pointer into it.
+INPUT_CHARACTERS = 100_000
+
+
+def judge_requests(
+    columns: SliceColumns,
+    records: RecordSlice,
+    result: BlockResult,
+    policies: list[MetricPolicy],
+    policy_id: str,
+    redactor: Redactor,
+    offsets: Mapping[int, int],
+) -> pa.Table:
+    """Return one request for each pending (span, metric, judge) of a block.
+
+    Args:
+        columns: The slice's columns.
+        records: Where the records came from.
+        result: Outcomes of the block.
+        policies: One a metric of the block.
+        policy_id: In force.
+        redactor: Of the block's portfolio.
+        offsets: `ord` to source offset.
+    """
+    rows: list[dict[str, object]] = []
+    outcomes = result.outcomes
+    for m, planned in enumerate(result.block.metrics):
+        claim = planned.metric.claim
+        if not isinstance(claim, JudgedClaim):
+            continue
+        pending = np.flatnonzero(outcomes[:, m] == PENDING)
+        take = pa.array(pending + result.rows.start)
+        inputs = {
+            name: redactor.redact(columns.arrow(column).take(take).cast(pa.string())).to_pylist()
+            for name, column in planned.inputs.items()
+        }
+        for i, row in enumerate(pending.tolist()):
+            at = row + result.rows.start
+            ord_ = int(columns.ord[at])
+            stratum = int(result.strata[m][row]) if m in result.strata else 0
+            common = {
+                "lane": records.lane,
+                "source_topic": records.topic,
+                "source_partition": records.partition,
+                "source_offset": offsets[ord_],
+                "span_index": int(columns.span_index[at]),
+                "metric": planned.metric.name,
+                "metric_version": planned.metric.version,
+                "portfolio_sha": planned.portfolio.sha,
+                "pipeline": planned.portfolio.pipeline,
+                "component": result.block.component,
+                **{name: columns.arrow(name)[at].as_py() for name in _IDENTITY},
+                "p_evaluated": float(columns.publisher_p[ord_] * policies[m].rates[stratum]),
+                "stratum": policies[m].strata[stratum],
+                "policy": policy_id,
+                "inputs": {name: _cut(values[i]) for name, values in inputs.items()},
+            }
+            for judge in claim.judges:
+                request = {**common, "judge": judge.name or judge.model}
+                rows.append({"id": request_id(request), "key": common["trace_id"], "value": orjson.dumps(request)})
+    return pa.Table.from_pylist(rows, schema=JUDGE_REQUESTS)
+
+
+_IDENTITY = ("trace_id", "span_id", "environment", "release", "session_id", "tier", "model")
+_ROW_KEY = (
+    "lane",
+    "source_topic",
+    "source_partition",
+    "source_offset",
+    "span_index",
+    "metric",
+    "metric_version",
+    "judge",
+)
+
+
+def request_id(request: Mapping[str, object]) -> str:
+    """Return the id of a request: a digest of the identity of the row that its verdict will be."""
+    identity = orjson.dumps([request[name] for name in _ROW_KEY])
+    return hashlib.sha256(identity).hexdigest()[:32]
+
+
+def _cut(text: str | None) -> str | None:
+    return text if text is None else text[:INPUT_CHARACTERS]

@@ -1,0 +1,118 @@
+"""The selection probabilities in force: with which a span is evaluated, and with which a row or a sample is kept."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import rfc8785
+
+from scorers.claim import JudgedClaim, PythonClaim
+from scorers.codes import ERROR, FAIL, OUTCOME_COUNT, OUTCOME_NAMES, PASS, SKIP, UNKNOWN, WARN
+from scorers.metric import Metric
+from scorers.portfolio import Portfolio
+
+#: How many traces a day leave a sample of their text, where the portfolio declares its volume. More make the store
+#: grow by about 1 KB each; fewer leave the engineer on call without an example of a rare failure.
+SAMPLES_PER_DAY = 2_000
+#: Share of failing traces that leave a sample where no volume is declared.
+DEFAULT_SAMPLE_RATE = 0.1
+
+_KEPT_OUTCOMES = (PASS, WARN, FAIL, UNKNOWN, SKIP, ERROR)
+
+
+@dataclass(frozen=True)
+class MetricPolicy:
+    """Probabilities of one metric; index 0 of the strata is "no stratum holds".
+
+    Attributes:
+        strata: Names; None for index 0.
+        rates: Per stratum, from 0 to 1: with which a judge or a Python scorer sees a span.
+        keep: Per outcome id, from 0 to 1: with which a row is kept of a span that was evaluated.
+        selects: Whether `rates` select what is evaluated; else they thin the rows, and all spans are evaluated.
+        epoch: Name of the series' epoch: changes with the strata, not with rates or keeping.
+    """
+
+    strata: tuple[str | None, ...]
+    rates: npt.NDArray[np.float64]
+    keep: npt.NDArray[np.float64]
+    selects: bool
+    epoch: str
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The probabilities of all metrics of a plan, from a recorded offset on.
+
+    Attributes:
+        id: Changes when any probability does.
+        metrics: By (portfolio sha, metric name).
+        sample_rates: By portfolio sha: share of traces with a failing row whose text is kept.
+    """
+
+    id: str
+    metrics: dict[tuple[str, str], MetricPolicy]
+    sample_rates: dict[str, float]
+
+    def of(self, portfolio: Portfolio, metric: Metric) -> MetricPolicy:
+        """Return the probabilities of one metric."""
+        return self.metrics[portfolio.sha, metric.name]
+
+    def rows(self) -> list[dict[str, object]]:
+        """Return what the table `policies` records, without where it holds from: one row a metric and stratum."""
+        return [
+            {
+                "policy": self.id,
+                "portfolio_sha": sha,
+                "metric": name,
+                "stratum": stratum,
+                "p_evaluated": float(rate) if policy.selects else 1.0,
+                "p_kept": {
+                    OUTCOME_NAMES[outcome]: float(policy.keep[outcome]) * (1.0 if policy.selects else float(rate))
+                    for outcome in _KEPT_OUTCOMES
+                },
+            }
+            for (sha, name), policy in self.metrics.items()
+            for stratum, rate in zip(policy.strata, policy.rates, strict=True)
+        ]
+
+
+def fixed_policy(portfolios: Sequence[Portfolio]) -> Policy:
+    """Return the policy that the portfolios write down."""
+    metrics = {
+        (portfolio.sha, metric.name): _metric_policy(metric) for portfolio in portfolios for metric in portfolio.metrics
+    }
+    sample_rates = {portfolio.sha: _sample_rate(portfolio) for portfolio in portfolios}
+    unnamed = Policy("", metrics, sample_rates)
+    written = {"rows": unnamed.rows(), "samples": sample_rates}
+    return Policy("fixed-" + hashlib.sha256(rfc8785.dumps(written)).hexdigest()[:12], metrics, sample_rates)  # type: ignore[arg-type]
+
+
+def _metric_policy(metric: Metric) -> MetricPolicy:
+    sample = metric.sample
+    keep = np.zeros(OUTCOME_COUNT)
+    for outcome in _KEPT_OUTCOMES:
+        keep[outcome] = sample.keep.of(OUTCOME_NAMES[outcome])
+    return MetricPolicy(
+        (None, *(stratum.name for stratum in sample.strata)),
+        np.array([sample.rate, *(stratum.rate for stratum in sample.strata)]),
+        keep,
+        isinstance(metric.claim, JudgedClaim | PythonClaim),
+        _epoch(metric),
+    )
+
+
+def _epoch(metric: Metric) -> str:
+    """Name the epoch: a change of the strata starts a new one, a change of a rate does not."""
+    if not metric.sample.strata:
+        return "1"
+    written = repr([(stratum.name, stratum.when) for stratum in metric.sample.strata])
+    return "1-" + hashlib.sha256(written.encode()).hexdigest()[:8]
+
+
+def _sample_rate(portfolio: Portfolio) -> float:
+    volume = portfolio.volume.traces_per_day if portfolio.volume else None
+    return min(1.0, SAMPLES_PER_DAY / volume) if volume else DEFAULT_SAMPLE_RATE

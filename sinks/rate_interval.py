@@ -1,0 +1,148 @@
+"""The published rate of a series with its 95 % interval, as SQL over sums of weighted units.
+
+A unit that was selected with probability p stands for w = 1 / p units of the process. The rate is Hajek's ratio,
+sum of w over bad units by sum of w over bad and good ones; its variance is the linearised one, and the effective units
+are those of a plain sample of the same variance (Kish's W^2 / W2 where every unit is bad, or none is).
+
+The limits are Clopper's and Pearson's, carried over to weights as Fay and Feuer do it: the upper limit is a quantile of
+the beta distribution that has the mean and the variance of the rate after one more bad unit, the lower one after one
+more good unit. That added unit weighs sum w^3 / sum w^2: a unit is missed in proportion to the variance it would bring.
+Exact limits are too wide where there is enough to see, so there 0.6 of a bad and 0.4 of a good unit are added instead.
+"Enough" is asked of the rate that is tested, not of the rate that was seen: T expected bad and good effective units.
+Quantiles are Paulson's, by the cube root of F: off by less than 1 % of the limit from half a unit on.
+
+    Sources: Clopper and Pearson, Biometrika 26 (1934); Paulson, Ann. Math. Stat. 13 (1942); Kish, Survey Sampling
+    (1965); Fay and Feuer, Statistics in Medicine 16 (1997); Korn and Graubard, Survey Methodology 24 (1998).
+"""
+
+from __future__ import annotations
+
+#: 0.975 quantile of the normal distribution.
+_Z = 1.959963984540054
+#: Expected effective units, bad or good, from which on the narrow limits hold. Smaller: too short intervals where few
+#: failures are expected. Larger: needlessly wide ones. At 10 the seam itself would lie on a round number.
+_ENOUGH = 9.9
+#: Bad and good parts of the unit that is added: few expected, enough expected.
+_FEW_PARTS = (1.0, 0.0)
+_ENOUGH_PARTS = (0.6, 0.4)
+
+#: The four limits: name, sum over the units that are counted, its squares, the others', theirs, parts added.
+_LIMITS = {
+    "bad_few": ("wb", "wb2", "wg", "wg2", _FEW_PARTS),
+    "bad_enough": ("wb", "wb2", "wg", "wg2", _ENOUGH_PARTS),
+    "good_few": ("wg", "wg2", "wb", "wb2", _FEW_PARTS),
+    "good_enough": ("wg", "wg2", "wb", "wb2", _ENOUGH_PARTS),
+}
+
+
+def _each(template: str) -> str:
+    return ", ".join(template.replace("@", name) for name in _LIMITS)
+
+
+def _with_added_unit() -> str:
+    """Sums after the added unit: x counts what the limit is about, y the rest."""
+    columns = []
+    for name, (x, x2, y, y2, (part_x, part_y)) in _LIMITS.items():
+        columns += [
+            f"{x} + {part_x} * w AS x_{name}",
+            f"{x2} + {part_x} * w * w AS x2_{name}",
+            f"{y} + {part_y} * w AS y_{name}",
+            f"{y2} + {part_y} * w * w AS y2_{name}",
+        ]
+    return ", ".join(columns)
+
+
+def _seam(few: str, enough: str) -> str:
+    """Join the limits for few and for enough expected units into the upper limit of a share."""
+    return f"""CASE WHEN {few} <= seam OR {few} > 1 - seam THEN {few}
+        ELSE greatest({enough}, least({few}, seam)) END"""
+
+
+def with_interval(sums: str) -> str:
+    """Return SQL that adds `effective_units`, `rate`, `lower` and `upper` to a relation of sums.
+
+    Args:
+        sums: A SELECT with the columns `wb`, `wb2` (sum of w and of w^2 over bad units), `wg`, `wg2` (over good units)
+            and `w3` (sum of w^3 over both); other columns pass through.
+
+    Returns:
+        A SELECT. All four are null where there is no unit. `lower` is 0 where none is bad, `upper` 1 where all are.
+    """
+    return f"""
+    WITH summed AS ({sums}),
+    measured AS (
+        SELECT *, wb / nullif(wb + wg, 0) AS rate, w3 / nullif(wb2 + wg2, 0) AS w,
+            CASE WHEN wb > 0 AND wg > 0 THEN wb * wg * (wb + wg) * (wb + wg) / (wg * wg * wb2 + wb * wb * wg2)
+                ELSE (wb + wg) * (wb + wg) / nullif(wb2 + wg2, 0) END AS effective_units
+        FROM summed
+    ),
+    added AS (SELECT *, {_with_added_unit()} FROM measured),
+    shaped AS (
+        SELECT *, {_each("x_@ * y_@ * (x_@ + y_@) / nullif(y_@ * y_@ * x2_@ + x_@ * x_@ * y2_@, 0) AS k_@")} FROM added
+    ),
+    roots AS (
+        SELECT *, {_each("1 / nullif(9 * k_@ * x_@, 0) AS a_@")}, {_each("1 / nullif(9 * k_@ * y_@, 0) AS b_@")}
+        FROM shaped
+    ),
+    solved AS (
+        SELECT *, {_each(f"pow(1 - b_@, 2) - {_Z * _Z} * b_@ AS d_@")},
+            {
+        _each(
+            f"sqrt(greatest(pow((1 - a_@) * (1 - b_@), 2) - (pow(1 - a_@, 2) - {_Z * _Z} * a_@)"
+            f" * (pow(1 - b_@, 2) - {_Z * _Z} * b_@), 0)) AS e_@"
+        )
+    }
+        FROM roots
+    ),
+    quantiles AS (
+        SELECT *, {
+        _each(
+            "CASE WHEN rate IS NULL THEN NULL WHEN d_@ > 0 THEN 1 - y_@ / (y_@ + x_@"
+            " * pow(((1 - a_@) * (1 - b_@) + e_@) / d_@, 3)) ELSE 1 END AS q_@"
+        )
+    }, {_ENOUGH} / effective_units AS seam
+        FROM solved
+    ),
+    joined AS (
+        SELECT *, {_seam("q_bad_few", "q_bad_enough")} AS most_bad, {_seam("q_good_few", "q_good_enough")} AS most_good
+        FROM quantiles
+    )
+    SELECT * EXCLUDE (seam, w, most_bad, most_good, {_each("x_@, x2_@, y_@, y2_@, k_@, a_@, b_@, d_@, e_@, q_@")}),
+        CASE WHEN rate IS NULL THEN NULL WHEN wb = 0 THEN 0 ELSE least(1 - most_good, rate) END AS "lower",
+        CASE WHEN rate IS NULL THEN NULL WHEN wg = 0 THEN 1 ELSE greatest(most_bad, rate) END AS "upper"
+    FROM joined"""
+
+
+def rates_sql(groups: str, where: str = "true", source: str = "ticks") -> str:
+    """Return SQL for the rates of units, with intervals, one row a group.
+
+    Args:
+        groups: What a row is: columns of `ticks` and expressions over them, with names.
+        where: Which ticks count.
+        source: The relation that holds the ticks.
+
+    Returns:
+        A SELECT of the groups and of units (good and bad), bad, unknown (units that could not be decided),
+        unknown_share (weighted, of all units), effective_units, rate, lower, upper.
+    """
+    known, bad, good = "outcome IN ('good', 'bad')", "outcome = 'bad'", "outcome = 'good'"
+    sums = f"""
+        SELECT {groups},
+            coalesce(sum(n) FILTER ({known}), 0)::BIGINT AS units,
+            coalesce(sum(n) FILTER ({bad}), 0)::BIGINT AS bad,
+            coalesce(sum(n) FILTER (outcome = 'unknown'), 0)::BIGINT AS unknown,
+            coalesce(sum(n / p) FILTER (outcome = 'unknown'), 0) / nullif(sum(n / p), 0) AS unknown_share,
+            coalesce(sum(n / p) FILTER ({bad}), 0)::DOUBLE AS wb,
+            coalesce(sum(n / (p * p)) FILTER ({bad}), 0)::DOUBLE AS wb2,
+            coalesce(sum(n / p) FILTER ({good}), 0)::DOUBLE AS wg,
+            coalesce(sum(n / (p * p)) FILTER ({good}), 0)::DOUBLE AS wg2,
+            coalesce(sum(n / (p * p * p)) FILTER ({known}), 0)::DOUBLE AS w3
+        FROM {source} WHERE level = 'unit' AND facet = 'all' AND ({where}) GROUP BY ALL"""
+    return f"SELECT * EXCLUDE (wb, wb2, wg, wg2, w3) FROM ({with_interval(sums)})"
+
+
+def rates_view(series: str) -> str:
+    """Return the DDL of the view `rates`: a series' rate in each hour of event time."""
+    columns = 'units, bad, unknown, effective_units, rate, "lower", "upper", unknown_share'
+    rows = rates_sql(f"{series}, date_trunc('hour', bucket) AS hour")
+    return f"CREATE VIEW rates AS SELECT {series}, hour, {columns} FROM ({rows})"

@@ -1,0 +1,158 @@
+"""The tables and views of the store, as DDL; what scoring fills is derived from `scorers.tables`.
+
+Append-only: no primary key, no unique constraint, no secondary index (the engine's indexes have lost data under
+upserts), nothing updated in place. What a reader wants to see once is made unique in a view.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from scorers.tables import (
+    DEAD_LETTERS,
+    GAPS,
+    LEDGER,
+    SAMPLES,
+    SERIES,
+    SESSION_TICKS,
+    SOURCE,
+    TICKS,
+    TRACE_IDS,
+)
+from sinks.rate_interval import rates_view
+
+#: Written into every store; a store of a higher version is refused, one of a lower version would be migrated.
+SCHEMA_VERSION = 1
+
+#: Written into every store, to tell it from the DuckDB file of another program.
+PROGRAM = "gapwatch"
+
+_JSON_COLUMNS = {"evidence"}
+_SERIES_NAMES = [name for name, _ in SERIES]
+_SOURCE_NAMES = [name for name, _ in SOURCE]
+
+#: Tables that a scored slice fills: name, Arrow schema, and whether the time of keeping is added at the end.
+KEPT_TABLES: dict[str, tuple[pa.Schema, bool]] = {
+    "gaps": (GAPS, True),
+    "ticks": (TICKS, False),
+    "session_ticks": (SESSION_TICKS, False),
+    "ledger": (LEDGER, False),
+    "dead_letters": (DEAD_LETTERS, True),
+    "samples": (SAMPLES, True),
+    "trace_ids": (TRACE_IDS, False),
+}
+
+#: Which records each commit took from which partition; `to_offset` is exclusive.
+OFFSETS = pa.schema(
+    [
+        ("lane", pa.string()),
+        ("source_topic", pa.string()),
+        ("source_partition", pa.int32()),
+        ("from_offset", pa.int64()),
+        ("to_offset", pa.int64()),
+        ("records", pa.int64()),
+        ("spans", pa.int64()),
+        ("prefix_sha256", pa.string()),  # of the source's bytes up to `to_offset`; null for Kafka
+    ]
+)
+
+
+def sql_type(kind: pa.DataType) -> str:
+    """Return the DuckDB type that holds an Arrow type of `scorers.tables`.
+
+    Raises:
+        TypeError: No table of the store has such a column.
+    """
+    if pa.types.is_map(kind):
+        return f"MAP({sql_type(kind.key_type)}, {sql_type(kind.item_type)})"
+    for is_kind, name in (
+        (pa.types.is_string, "VARCHAR"),
+        (pa.types.is_float64, "DOUBLE"),
+        (pa.types.is_int32, "INTEGER"),
+        (pa.types.is_int64, "BIGINT"),
+        (pa.types.is_uint64, "UBIGINT"),
+        (pa.types.is_timestamp, "TIMESTAMP"),
+        (pa.types.is_binary, "BLOB"),
+    ):
+        if is_kind(kind):
+            return name
+    raise TypeError(f"no column type for {kind}")
+
+
+def _columns(schema: pa.Schema | list[tuple[str, pa.DataType]]) -> str:
+    fields = [(field.name, field.type) for field in schema] if isinstance(schema, pa.Schema) else schema
+    return ", ".join(f'"{name}" {"JSON" if name in _JSON_COLUMNS else sql_type(kind)}' for name, kind in fields)
+
+
+def _kept_table(name: str, schema: pa.Schema, stamped: bool) -> str:
+    return f"CREATE TABLE {name} (seq BIGINT, {_columns(schema)}{', kept_at TIMESTAMP' if stamped else ''})"
+
+
+_SERIES = _columns(SERIES)
+_SOURCE = _columns(SOURCE)
+
+#: Tables that the keeper, the detectors, people and the relay fill.
+_OWN_TABLES = [
+    "CREATE TABLE store (program VARCHAR, schema_version INTEGER, created_at TIMESTAMP, created_by VARCHAR)",
+    _kept_table("offsets", OFFSETS, True),
+    """CREATE TABLE policies (policy VARCHAR, lane VARCHAR, source_topic VARCHAR, source_partition INTEGER,
+        from_offset BIGINT, portfolio_sha VARCHAR, metric VARCHAR, stratum VARCHAR, p_evaluated DOUBLE, p_kept JSON,
+        cause VARCHAR, recorded_at TIMESTAMP)""",
+    """CREATE TABLE portfolios (portfolio_sha VARCHAR, portfolio VARCHAR, version BIGINT, pipeline VARCHAR,
+        yaml VARCHAR, first_seen_at TIMESTAMP)""",
+    """CREATE TABLE metrics (portfolio_sha VARCHAR, metric VARCHAR, metric_version VARCHAR, claim VARCHAR,
+        concern VARCHAR, expected VARCHAR, evidence JSON, direction JSON)""",
+    "CREATE TABLE templates (sha VARCHAR, text VARCHAR)",
+    f"""CREATE TABLE shifts (shift_id VARCHAR, {_SERIES}, kind VARCHAR, found_at TIMESTAMP, change_at TIMESTAMP,
+        change_from TIMESTAMP, change_to TIMESTAMP, moved VARCHAR, verdict VARCHAR, question VARCHAR,
+        evidence_log10 DOUBLE, rate_before DOUBLE, rate_after DOUBLE, "lower" DOUBLE, "upper" DOUBLE, units BIGINT)""",
+    f"""CREATE TABLE alerts (alert_id VARCHAR, shift_id VARCHAR, {_SERIES}, state VARCHAR, severity VARCHAR,
+        "at" TIMESTAMP, "by" VARCHAR, why VARCHAR, group_id VARCHAR, attribution JSON)""",
+    'CREATE TABLE annotations ("at" TIMESTAMP, pipeline VARCHAR, "text" VARCHAR, "by" VARCHAR)',
+    f"""CREATE TABLE overrides (override_id VARCHAR, {_SOURCE}, span_index INTEGER, metric VARCHAR,
+        metric_version VARCHAR, judge VARCHAR, outcome VARCHAR, score DOUBLE, label VARCHAR, why VARCHAR,
+        "by" VARCHAR, "at" TIMESTAMP)""",
+    """CREATE TABLE outbox (seq BIGINT, id VARCHAR, topic VARCHAR, "key" VARCHAR, "value" BLOB, headers JSON)""",
+    "CREATE TABLE relayed (topic VARCHAR, seq BIGINT)",
+]
+
+#: A row's identity but for the judge, which may be null and is compared as such.
+_IDENTITY = [*_SOURCE_NAMES, "span_index", "metric", "metric_version"]
+
+
+def _verdicts_view() -> str:
+    """The last word on each row: a person's over the judge's, the later of two persons' words."""
+    replaced = ("outcome", "score", "label", "evidence")
+    kept = ", ".join(f"g.{name}" for name in GAPS.names if name not in replaced)
+    same = " AND ".join(f"o.{name} = g.{name}" for name in _IDENTITY)
+    last = ", ".join([*_IDENTITY, "judge"])
+    return f"""CREATE VIEW verdicts AS
+    WITH last_words AS (
+        SELECT * FROM overrides
+        QUALIFY row_number() OVER (PARTITION BY {last} ORDER BY "at" DESC, override_id DESC) = 1
+    ), said AS (
+        SELECT portfolio_sha, metric, metric_version, any_value(claim) AS claim, any_value(concern) AS concern,
+            any_value(expected) AS expected, any_value(evidence) AS evidence, any_value(direction) AS direction
+        FROM metrics GROUP BY ALL
+    )
+    SELECT g.seq, {kept},
+        CASE WHEN o.override_id IS NULL THEN g.outcome ELSE o.outcome END AS outcome,
+        CASE WHEN o.override_id IS NULL THEN g.score ELSE o.score END AS score,
+        CASE WHEN o.override_id IS NULL THEN g.label ELSE o.label END AS label,
+        s.claim, s.concern, s.expected, s.evidence, s.direction, g.evidence AS row_evidence,
+        o.override_id IS NOT NULL AS overridden, g.outcome AS scored_outcome,
+        o.why AS override_why, o."by" AS override_by, o."at" AS override_at, g.kept_at
+    FROM gaps g
+    LEFT JOIN last_words o ON {same} AND o.judge IS NOT DISTINCT FROM g.judge
+    LEFT JOIN said s ON s.portfolio_sha = g.portfolio_sha AND s.metric = g.metric
+        AND s.metric_version = g.metric_version"""
+
+
+def creation_statements() -> list[str]:
+    """Return every statement that makes an empty store, in order; to be run in one transaction."""
+    return [
+        *(_kept_table(name, schema, stamped) for name, (schema, stamped) in KEPT_TABLES.items()),
+        *_OWN_TABLES,
+        rates_view(", ".join(_SERIES_NAMES)),
+        _verdicts_view(),
+    ]

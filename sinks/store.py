@@ -1,0 +1,215 @@
+"""The store: one DuckDB file that is consistent at every commit and says up to where each source was kept."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from scorers.errors import JobError, StoreError
+from scorers.slices import ScoredSlice
+from sinks.keeping import STEPS, Inbox, Keeping, Step
+from sinks.store_file import open_for_writing
+
+SourceKey = tuple[str, str, int]
+
+#: One writer a file in a process: two would number their commits alike.
+_open_stores: weakref.WeakValueDictionary[str, Store] = weakref.WeakValueDictionary()
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far one partition of a source is kept, in one lane.
+
+    Attributes:
+        to_offset: The next offset that is wanted; everything below is kept.
+        records: Records kept so far.
+        prefix_sha256: Digest of the source's bytes up to `to_offset`, for files; None for Kafka.
+    """
+
+    to_offset: int
+    records: int
+    prefix_sha256: str | None
+
+
+class Store:
+    """The one writer of a store.
+
+    All methods are for one thread, the keeper's; other threads read through `cursor()`.
+    """
+
+    def __init__(self, path: Path, con: duckdb.DuckDBPyConnection) -> None:
+        self.path = path
+        self._con = con
+        # Its statements are inserts without a choice of plan: the optimizer costs 0.4 ms each and finds nothing.
+        con.execute("PRAGMA disable_optimizer")
+        self._inbox = Inbox(con)
+        self._broken = False
+        self._closed = False
+        self._positions: dict[SourceKey, Position] = {}
+        self._seq = 0
+        self._load_positions()
+
+    @classmethod
+    def open(cls, path: str | Path, create: bool = False) -> Store:
+        """Open a store for keeping; no other process can open it until `close`.
+
+        Args:
+            path: The DuckDB file; its directory must exist.
+            create: Make an empty store where there is no file.
+
+        Raises:
+            StoreError: It is missing, no store, newer than this program, or held by another process or opener.
+        """
+        real = os.path.realpath(path)
+        if real in _open_stores:
+            raise StoreError(f"the store {path} is already open in this process")
+        now = datetime.now(UTC).replace(tzinfo=None)
+        store = cls(Path(path), open_for_writing(Path(path), create=create, now=now))
+        _open_stores[real] = store
+        return store
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Write the log into the file and let go of it; a second call does nothing.
+
+        Raises:
+            JobError: The log could not be written into the file (disk full). What was kept is in the log and safe.
+        """
+        if _open_stores.get(os.path.realpath(self.path)) is self:
+            del _open_stores[os.path.realpath(self.path)]
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if not self._broken:
+                self._con.execute("CHECKPOINT")
+        except duckdb.Error as error:
+            raise self._failed("closing", error) from error
+        finally:
+            self._con.close()
+
+    def position(self, lane: str, topic: str, partition: int) -> Position | None:
+        """Return how far a partition is kept, or None where nothing of it is."""
+        return self._positions.get((lane, topic, partition))
+
+    def positions(self) -> dict[SourceKey, Position]:
+        """Return all positions by (lane, topic, partition)."""
+        return dict(self._positions)
+
+    def steps(self) -> Sequence[tuple[str, Step]]:
+        """Return the named steps of `keep`, in order; the first begins the transaction and the last commits it."""
+        return STEPS
+
+    def keep(self, scored: ScoredSlice, kept_at: datetime, also: Sequence[tuple[str, Step]] = ()) -> int:
+        """Put a scored slice into the store, all of it or nothing, in one transaction.
+
+        Args:
+            scored: The slice that follows what is kept of its partition; the first may begin anywhere.
+            kept_at: Now; with a time zone.
+            also: Named steps that belong to the same transaction (what detectors found), run before the commit.
+
+        Returns:
+            The number of the commit, `seq` in the tables; each is greater than the one before.
+
+        Raises:
+            JobError: The slice does not begin where the partition is kept up to, or the disk is full, or the file
+                broke. Nothing of the slice is kept then.
+        """
+        if kept_at.tzinfo is None:
+            raise ValueError("kept_at has no time zone")
+        self._check_usable()
+        self._check_continues(scored)
+        seq, at = self._seq + 1, kept_at.astimezone(UTC).replace(tzinfo=None)
+        self._inbox.take(scored, seq, at)
+        keeping = Keeping(self._con, self._inbox, scored, seq, at)
+        *before, commit = self.steps()
+        self._run([*before, *also, commit], keeping)
+        self._seq = keeping.seq
+        key = (scored.lane, scored.topic, scored.partition)
+        last = self._positions.get(key)
+        self._positions[key] = Position(
+            scored.to_offset, scored.records + (last.records if last else 0), scored.prefix_sha256
+        )
+        return keeping.seq
+
+    def _run(self, steps: Sequence[tuple[str, Step]], keeping: Keeping) -> None:
+        try:
+            for _, step in steps:
+                step(keeping)
+        except duckdb.Error as error:
+            self._roll_back()
+            raise self._failed("keeping", error) from error
+        except BaseException:
+            self._roll_back()
+            raise
+        finally:
+            self._inbox.empty()
+
+    def _roll_back(self) -> None:
+        """Undo the open transaction and read again what is true: an interrupt may have come after the commit."""
+        try:
+            with contextlib.suppress(duckdb.TransactionException):  # none was open
+                self._con.execute("ROLLBACK")
+            self._load_positions()
+        except duckdb.Error:
+            self._broken = True
+
+    def _load_positions(self) -> None:
+        rows = self._con.execute(
+            """SELECT lane, source_topic, source_partition, max(to_offset), sum(records)::BIGINT,
+                arg_max_null(prefix_sha256, seq), max(seq) FROM offsets GROUP BY ALL"""
+        ).fetchall()
+        self._positions = {(lane, topic, part): Position(to, n, sha) for lane, topic, part, to, n, sha, _ in rows}
+        self._seq = max((row[-1] for row in rows), default=0)
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise JobError(f"the store {self.path} is closed")
+        if self._broken:
+            raise JobError(f"the store {self.path} failed before; start again, it continues from what was kept")
+
+    def _check_continues(self, scored: ScoredSlice) -> None:
+        where = f"{scored.topic} [{scored.partition}] in lane {scored.lane}"
+        if scored.to_offset < scored.from_offset:
+            raise JobError(f"a slice of {where} ends at {scored.to_offset}, before its begin {scored.from_offset}")
+        kept = self.position(scored.lane, scored.topic, scored.partition)
+        if kept is not None and scored.from_offset != kept.to_offset:
+            what = "overlaps what is kept" if scored.from_offset < kept.to_offset else "leaves a hole"
+            raise JobError(
+                f"a slice of {where} begins at {scored.from_offset} and {what}: {kept.to_offset} is next; "
+                "start again, it continues from there"
+            )
+
+    def _failed(self, doing: str, error: duckdb.Error) -> JobError:
+        if isinstance(error, (duckdb.FatalException, duckdb.InternalException)):
+            self._broken = True
+        return JobError(
+            f"{doing} failed in the store {self.path}: {error}. If the disk is full, make room; then start again: "
+            "what was kept before is safe and the next start continues from it"
+        )
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """Return a connection of its own for one reading thread; it sees every commit. The caller closes it."""
+        self._check_usable()
+        return self._con.cursor()
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run trusted SQL on a cursor of its own and return all rows."""
+        cursor = self.cursor()
+        try:
+            return cursor.execute(sql, list(parameters)).fetchall()
+        finally:
+            cursor.close()

@@ -1,0 +1,135 @@
+"""Opens the file of a store, or says why it cannot be opened: missing, foreign, newer, broken, or held elsewhere."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from pathlib import Path
+
+import duckdb
+
+from scorers.command_line import program_version
+from scorers.errors import StoreError
+from sinks.schema import PROGRAM, SCHEMA_VERSION, creation_statements
+
+#: Size of the write-ahead log at which the engine checkpoints by itself. A checkpoint stops the keeper for 0.3-1.6 s,
+#: so a small log means frequent stops; a large one a slower start after a crash (it is read back).
+WAL_SIZE = "2GB"
+
+Config = dict[str, str | bool | int | float | list[str]]
+
+#: A store holds what users and models wrote; nothing in it may reach a file, a socket or a Python variable.
+_CONFINED: Config = {
+    "enable_external_access": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "python_enable_replacements": False,
+}
+
+_HOLDER = re.compile(r"Conflicting lock is held in (.*?) ?\(PID (\d+)\)")
+
+
+def open_for_writing(path: Path, *, create: bool, now: datetime) -> duckdb.DuckDBPyConnection:
+    """Open a store, alone; make it first where `create` says so and there is none.
+
+    Args:
+        path: The file. Its directory must exist.
+        create: Make the store if the file is missing or empty.
+        now: Recorded as the time of creation; naive, UTC.
+
+    Raises:
+        StoreError: There is none, it is not one, it is newer, or another process holds it.
+    """
+    _check_path(path, may_be_missing=create)
+    con = _connect(path, read_only=False, config={**_CONFINED, "checkpoint_threshold": WAL_SIZE})
+    try:
+        if create and not _has_tables(con):
+            _create(con, now)
+        _check_program(con, path)
+    except BaseException:
+        con.close()
+        raise
+    return con
+
+
+def open_for_reading(path: Path) -> duckdb.DuckDBPyConnection:
+    """Open a store that no process writes, for queries that cannot change it, leave it, or lift these limits.
+
+    Raises:
+        StoreError: As `open_for_writing`.
+    """
+    _check_path(path, may_be_missing=False)
+    con = _connect(path, read_only=True, config=_CONFINED)
+    try:
+        _check_program(con, path)
+        con.execute("SET TimeZone = 'UTC'")
+        con.execute("SET lock_configuration = true")
+    except BaseException:
+        con.close()
+        raise
+    return con
+
+
+def _check_path(path: Path, *, may_be_missing: bool) -> None:
+    if path.is_dir():
+        raise StoreError(f"{path} is a directory; give the file of the store, such as {path / 'gapwatch.duckdb'}")
+    if not path.parent.is_dir():
+        raise StoreError(f"the directory {path.parent} of the store {path.name} does not exist; make it first")
+    if may_be_missing:
+        return
+    if not path.exists():
+        raise StoreError(f"there is no store {path}; `gapwatch run` and `gapwatch replay` make one")
+    if path.stat().st_size == 0:
+        raise StoreError(f"{path} is empty and no store of Gapwatch")
+
+
+def _connect(path: Path, *, read_only: bool, config: Config) -> duckdb.DuckDBPyConnection:
+    try:
+        # Absolute: a name such as `md:x` or `:memory:` would mean something else to the engine.
+        return duckdb.connect(str(path.absolute()), read_only=read_only, config=config)
+    except duckdb.Error as error:
+        raise StoreError(_why_not_opened(path, str(error))) from error
+
+
+def _why_not_opened(path: Path, message: str) -> str:
+    if holder := _HOLDER.search(message):
+        return (
+            f"the store {path} is held by another process, pid {holder[2]} ({holder[1]}); "
+            "stop it, or ask it over its API"
+        )
+    if "Could not set lock" in message:
+        return f"the store {path} is held by another process; stop it, or ask it over its API"
+    if "different configuration" in message or "already attached" in message:
+        return f"the store {path} is already open in this process"
+    if "not a valid DuckDB database" in message:
+        return f"{path} is no store of Gapwatch: it is no DuckDB file"
+    if "version number" in message:
+        return f"{path} was written by a DuckDB that this program does not read; upgrade Gapwatch ({message})"
+    return f"the store {path} cannot be opened: {message}"
+
+
+def _has_tables(con: duckdb.DuckDBPyConnection) -> bool:
+    return bool(con.execute("SELECT 1 FROM duckdb_tables() WHERE NOT internal LIMIT 1").fetchall())
+
+
+def _create(con: duckdb.DuckDBPyConnection, now: datetime) -> None:
+    con.execute("BEGIN")
+    for statement in creation_statements():
+        con.execute(statement)
+    con.execute("INSERT INTO store VALUES (?, ?, ?, ?)", [PROGRAM, SCHEMA_VERSION, now, program_version()])
+    con.execute("COMMIT")
+    con.execute("CHECKPOINT")  # table definitions are safer in the file than in the log
+
+
+def _check_program(con: duckdb.DuckDBPyConnection, path: Path) -> None:
+    try:
+        rows = con.execute("SELECT program, schema_version FROM store").fetchall()
+    except duckdb.Error:
+        rows = []
+    if len(rows) != 1 or rows[0][0] != PROGRAM:
+        raise StoreError(f"{path} is no store of Gapwatch: it is the DuckDB file of another program")
+    if rows[0][1] > SCHEMA_VERSION:
+        raise StoreError(
+            f"the store {path} has schema version {rows[0][1]}; this program knows up to {SCHEMA_VERSION}: "
+            "upgrade Gapwatch"
+        )

@@ -1,0 +1,219 @@
+"""Records of a file of JSON lines, as slices: plain, .gz, .zst, or standard input."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import zstandard
+
+from scorers.errors import SourceError
+from scorers.slices import RecordSlice
+
+#: Records a slice. Fewer cost a commit more often; more hold more memory: 4,000 of 2.3 KB are 10 MB.
+SLICE_RECORDS = 4_000
+#: Bytes a slice at most, so that few large records do not make a large one; one record alone may be larger.
+SLICE_BYTES = 16 << 20
+_READ_BYTES = 16 << 20
+#: A longer line is not looked at: records of over 10 MB are dead letters, and this much still fits into memory.
+_MAX_LINE_BYTES = 512 << 20
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How much of a source is read: bytes as they lie on the disk, and how many there are (0: not known)."""
+
+    done: int
+    total: int
+
+
+class FileSource:
+    """One file, read from its beginning; offsets are line numbers from 0.
+
+    Args:
+        path: The file, or `-` for standard input.
+        name: Name of the source; None for the file's name.
+
+    Raises:
+        SourceError: There is no such file, it is no file, or it cannot be read.
+    """
+
+    def __init__(self, path: str, name: str | None = None) -> None:
+        self.path = path
+        self.name = name or Path(path).name
+        self.lane = f"file:{self.name}"
+        self._raw, self._total = _open(path)
+        self._stream = _decompressed(path, self._raw)
+        self._digest = hashlib.sha256()
+
+    def __enter__(self) -> FileSource:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file; standard input stays open."""
+        if self.path != "-":
+            self._raw.close()
+
+    def progress(self) -> Progress:
+        """Return how far the file is read."""
+        try:
+            return Progress(self._raw.tell(), self._total)
+        except (OSError, ValueError):
+            return Progress(0, 0)
+
+    def slices(self, start: int = 0, prefix_sha256: str | None = None) -> Iterator[RecordSlice]:
+        """Yield the records from line `start` on, in slices.
+
+        Args:
+            start: How many lines were read before; they are digested and left out.
+            prefix_sha256: Digest of those lines as it was then; None to trust the file.
+
+        Raises:
+            SourceError: The file no longer begins as it did, is shorter than it was, or cannot be decompressed.
+        """
+        line = 0
+        for lines in self._line_blocks():
+            if line + lines.count <= start:
+                lines.feed(self._digest, lines.count)
+                line += lines.count
+                continue
+            first = max(0, start - line)
+            if first:
+                lines.feed(self._digest, first)
+            if line <= start:
+                self._check_prefix(start, prefix_sha256)
+            yield from self._cut(lines, line, first)
+            line += lines.count
+        if line < start:
+            raise SourceError(
+                f"{self.path}: {start} lines of it were read before, now it has {line}; "
+                f"give the new file another name with --source"
+            )
+        if line == start:
+            self._check_prefix(start, prefix_sha256)
+
+    def _check_prefix(self, start: int, expected: str | None) -> None:
+        if start and expected is not None and self._digest.hexdigest() != expected:
+            raise SourceError(
+                f"{self.path}: its first {start} lines are not those that were read before as source {self.name!r}; "
+                f"give the new file another name with --source"
+            )
+
+    def _cut(self, lines: _Lines, line: int, first: int) -> Iterator[RecordSlice]:
+        while first < lines.count:
+            last = lines.slice_end(first)
+            lines.feed(self._digest, last - first, first)
+            keep = lines.filled(first, last)
+            yield RecordSlice(
+                lane=self.lane,
+                topic=self.name,
+                partition=0,
+                from_offset=line + first,
+                to_offset=line + last,
+                offsets=line + keep,
+                values=lines.values(keep),
+                prefix_sha256=self._digest.hexdigest(),
+            )
+            first = last
+
+    def _line_blocks(self) -> Iterator[_Lines]:
+        """Yield blocks of whole lines."""
+        rest: list[bytes] = []
+        waiting = 0
+        while True:
+            try:
+                block = self._stream.read(_READ_BYTES)
+            except (OSError, EOFError, zstandard.ZstdError) as error:
+                raise SourceError(f"{self.path}: cannot be read on: {error}; what was read before is kept") from error
+            if not block:
+                break
+            end = block.rfind(b"\n") + 1
+            if end:
+                yield _Lines(b"".join([*rest, block[:end]]))
+                rest, waiting = [], 0
+            rest.append(block[end:])
+            waiting += len(block) - end
+            if waiting > _MAX_LINE_BYTES:
+                raise SourceError(f"{self.path}: a line of over {_MAX_LINE_BYTES} bytes; is this a file of JSON lines?")
+        if waiting:
+            # An end of line that is still to be written changes nothing of what was read.
+            yield _Lines(b"".join([*rest, b"\n"]))
+
+
+class _Lines:
+    """A block of whole lines."""
+
+    def __init__(self, block: bytes) -> None:
+        self._block = block
+        ends = np.flatnonzero(np.frombuffer(block, np.uint8) == 10) + 1
+        if not len(ends) or ends[-1] != len(block):
+            ends = np.append(ends, len(block))
+        #: Where each line begins; one more for the end of the last.
+        self._bounds = np.concatenate(([0], ends)).astype(np.int64)
+        self.count = len(ends)
+
+    def feed(self, digest: Any, lines: int, first: int = 0) -> None:
+        """Digest some lines."""
+        view = memoryview(self._block)
+        digest.update(view[self._bounds[first] : self._bounds[first + lines]])
+
+    def slice_end(self, first: int) -> int:
+        """Return one past the last line of the slice that begins at `first`."""
+        by_bytes = int(np.searchsorted(self._bounds, self._bounds[first] + SLICE_BYTES, side="right")) - 1
+        return min(self.count, first + SLICE_RECORDS, max(first + 1, by_bytes))
+
+    def filled(self, first: int, last: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """Return the lines in `[first, last)` that hold more than white space; a blank line is no record."""
+        starts, ends = self._bounds[first:last], self._bounds[first + 1 : last + 1]
+        # Only short lines can be blank ones in practice, and only those are looked at; a long blank one is a record.
+        short = np.flatnonzero(ends - starts < 256)
+        blank = [i for i in short.tolist() if not self._block[starts[i] : ends[i]].strip(b" \t\r\n")]
+        keep = np.arange(first, last)
+        return np.delete(keep, blank) if blank else keep
+
+    def values(self, lines: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.BinaryArray:
+        """Return lines without their line ends."""
+        starts, ends = self._bounds[lines], self._bounds[lines + 1]
+        data = np.frombuffer(self._block, np.uint8)
+        ends = ends - (data[ends - 1] == 10)
+        ends = ends - ((ends > starts) & (data[np.maximum(ends - 1, 0)] == 13))
+        return pa.array([self._block[s:e] for s, e in zip(starts.tolist(), ends.tolist(), strict=True)], pa.binary())
+
+
+def _open(path: str) -> tuple[IO[bytes], int]:
+    if path == "-":
+        return sys.stdin.buffer, 0
+    file = Path(path)
+    if file.is_dir():
+        raise SourceError(f"{path}: is a directory; name the files in it")
+    try:
+        return file.open("rb"), file.stat().st_size
+    except FileNotFoundError:
+        raise SourceError(f"{path}: no such file") from None
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be opened: {error.strerror}") from error
+
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+def _decompressed(path: str, raw: IO[bytes]) -> _Readable:
+    if path.endswith(".gz"):
+        return gzip.GzipFile(fileobj=raw)
+    if path.endswith(".zst"):
+        return zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+    return raw

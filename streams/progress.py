@@ -1,0 +1,49 @@
+"""The progress bar of long work, on standard error."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from streams.file_source import FileSource
+from streams.replay import ReplayResult
+
+
+class ReplayProgress:
+    """Shows how far each file is read, how fast, and how much of it failed."""
+
+    def __init__(self, enabled: bool = True) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[traces]} traces"),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            disable=not enabled,
+        )
+        self._tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> ReplayProgress:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def update(self, source: FileSource, result: ReplayResult) -> None:
+        """Show that one more slice is kept."""
+        at = source.progress()
+        task = self._tasks.get(source.path)
+        if task is None:
+            total = at.total or None
+            task = self._progress.add_task(source.name, total=total, traces="0", rate="")
+            self._tasks[source.path] = task
+        elapsed = self._progress.tasks[task].elapsed or 0.0
+        rate = f"{result.read / elapsed:,.0f}/s" if elapsed > 0.5 else ""
+        self._progress.update(task, completed=at.done, traces=f"{result.read:,}", rate=rate)

@@ -1,0 +1,182 @@
+"""Scores files of traces without a broker: the same function, the same rows as the stream."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sinks.ledger import imbalance
+
+from scorers.errors import UsageError
+from scorers.plan import compile_plan
+from scorers.policy import Policy, fixed_policy
+from scorers.portfolio import Portfolio
+from scorers.score import Scorer, score
+from scorers.scorer_host import ScorerHost
+from scorers.slices import RecordSlice, ScoredSlice
+from sinks.store import Store
+from streams.file_source import FileSource
+
+
+@dataclass
+class ReplayResult:
+    """What one run did; a run that finds nothing new has zeros.
+
+    Attributes:
+        read, dead_letters, foreign: Records by what became of them.
+        duplicates: Records that an earlier run had kept; in no sum.
+        spans: Spans of the records read.
+        outcomes: Metric to ledger state to number of spans.
+        rows: Gap rows stored.
+        ledger_imbalance: By how much the store's sums disagree; 0 is good.
+        seconds: Wall time.
+    """
+
+    read: int = 0
+    dead_letters: int = 0
+    foreign: int = 0
+    duplicates: int = 0
+    spans: int = 0
+    outcomes: dict[str, dict[str, int]] = field(default_factory=dict)
+    rows: int = 0
+    ledger_imbalance: int = 0
+    seconds: float = 0.0
+
+    @property
+    def records(self) -> int:
+        """Records that were new."""
+        return self.read + self.dead_letters + self.foreign
+
+    def add(self, scored: ScoredSlice) -> None:
+        """Add what one kept slice held."""
+        ledger = scored.tables["ledger"].to_pylist()
+        for entry in ledger:
+            if entry["metric"] is not None:
+                states = self.outcomes.setdefault(entry["metric"], {})
+                states[entry["state"]] = states.get(entry["state"], 0) + entry["n"]
+            elif entry["state"] == "read":
+                self.read += entry["n"]
+            elif entry["state"] == "dead_letter":
+                self.dead_letters += entry["n"]
+            elif entry["state"] == "foreign":
+                self.foreign += entry["n"]
+        self.spans += scored.spans
+        self.rows += scored.tables["gaps"].num_rows
+
+    def as_json(self) -> dict[str, object]:
+        """Return the object that `gapwatch replay --json` ends with."""
+        return {
+            "records": self.records,
+            "read": self.read,
+            "dead_letters": self.dead_letters,
+            "foreign": self.foreign,
+            "duplicates": self.duplicates,
+            "traces": self.read,
+            "spans": self.spans,
+            "outcomes": self.outcomes,
+            "rows": self.rows,
+            "ledger_imbalance": self.ledger_imbalance,
+            "seconds": round(self.seconds, 3),
+            "traces_per_second": round(self.read / self.seconds, 1) if self.seconds > 0 else 0.0,
+        }
+
+
+#: Called after every kept slice with the source it came from and the result so far.
+OnProgress = Callable[[FileSource, ReplayResult], None]
+
+
+def replay(
+    files: Sequence[str],
+    portfolios: Sequence[Portfolio],
+    store_path: Path,
+    *,
+    source_name: str | None = None,
+    scorers: ScorerHost | None = None,
+    on_progress: OnProgress | None = None,
+) -> ReplayResult:
+    """Score the records of files that are not in the store yet, and keep what was found.
+
+    Args:
+        files: Paths of JSON lines, plain, .gz or .zst; `-` for standard input.
+        portfolios: Each of another pipeline.
+        store_path: The store; made where there is none.
+        source_name: Name of the source; for one file only, required for standard input.
+        scorers: Host of the `@scorer` functions.
+        on_progress: Told after every slice.
+
+    Raises:
+        UsageError: Before anything is read: a file, the portfolios or the store are not what they should be.
+        JobError: The store could not be written on.
+    """
+    _check_names(files, source_name)
+    started = time.perf_counter()
+    result = ReplayResult()
+    policy = fixed_policy(portfolios)
+    try:
+        scorer = Scorer(compile_plan(portfolios), scorers)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    sources = [FileSource(path, source_name) for path in files]
+    with Store.open(store_path, create=True) as store:
+        for portfolio in portfolios:
+            store.register(portfolio, [row for row in policy.rows() if row["portfolio_sha"] == portfolio.sha])
+        for source in sources:
+            with source:
+                _replay_source(source, scorer, policy, store, result, on_progress)
+        result.ledger_imbalance = imbalance(store.cursor())
+    result.seconds = time.perf_counter() - started
+    return result
+
+
+def _check_names(files: Sequence[str], source_name: str | None) -> None:
+    if source_name is not None and len(files) > 1:
+        raise UsageError("--source names one file; replay the others by themselves")
+    if "-" in files and source_name is None:
+        raise UsageError("standard input has no name; give it one with --source")
+
+
+def _replay_source(
+    source: FileSource,
+    scorer: Scorer,
+    policy: Policy,
+    store: Store,
+    result: ReplayResult,
+    on_progress: OnProgress | None,
+) -> None:
+    position = store.position(source.lane, source.name, 0)
+    start, prefix = (position.to_offset, position.prefix_sha256) if position else (0, None)
+    if position:
+        result.duplicates += position.records
+
+    # While one slice is committed, the next is read and scored; DuckDB lets go of the interpreter lock meanwhile.
+    with ThreadPoolExecutor(1, "keeper") as keeper:
+        pending: Future[ScoredSlice] | None = None
+        for scored in _scored(source.slices(start, prefix), scorer, policy):
+            _finish(pending, source, result, on_progress)
+            pending = keeper.submit(_keep, store, scored)
+        _finish(pending, source, result, on_progress)
+
+
+def _scored(slices: Iterator[RecordSlice], scorer: Scorer, policy: Policy) -> Iterator[bytes]:
+    for records in slices:
+        yield score(scorer, policy, records).to_ipc()
+
+
+def _keep(store: Store, data: bytes) -> ScoredSlice:
+    scored = ScoredSlice.from_ipc(data)
+    store.keep(scored, datetime.now(UTC))
+    return scored
+
+
+def _finish(
+    pending: Future[ScoredSlice] | None, source: FileSource, result: ReplayResult, on_progress: OnProgress | None
+) -> None:
+    if pending is None:
+        return
+    result.add(pending.result())
+    if on_progress is not None:
+        on_progress(source, result)

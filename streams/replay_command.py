@@ -1,0 +1,74 @@
+"""`gapwatch replay`: score files of traces and say where the pipeline diverged from what was promised."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+import orjson
+
+from scorers.errors import JobError
+from scorers.portfolio import load_portfolio
+from scorers.scorer_host import DEFAULT_TIMEOUT_SECONDS, ScorerHost
+from streams.progress import ReplayProgress
+from streams.replay import replay
+from streams.replay_report import print_report
+
+
+@click.command("replay")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option(
+    "--portfolio", "portfolios", multiple=True, required=True, type=click.Path(path_type=Path), metavar="P",
+    help="Portfolio to score by; repeat it for several pipelines, a record goes to the one of its pipeline.",
+)  # fmt: skip
+@click.option(
+    "--store", required=True, type=click.Path(path_type=Path), metavar="S",
+    help="DuckDB file in which results rest; made where there is none.",
+)  # fmt: skip
+@click.option(
+    "--source", default=None, metavar="NAME",
+    help="Name of the source, by which a second run knows what is kept already. Default: the file's name.",
+)  # fmt: skip
+@click.option(
+    "--scorers", default=None, metavar="MODULE",
+    help="Python module, or .py file, with the @scorer functions that the portfolios name.",
+)  # fmt: skip
+@click.option(
+    "--scorer-timeout", default=DEFAULT_TIMEOUT_SECONDS, show_default=True, metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True), help="For one batch of a @scorer function.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="End with one JSON object on standard output.")
+@click.option("--quiet", is_flag=True, help="Show no progress and no report.")
+def replay_command(
+    files: tuple[str, ...],
+    portfolios: tuple[Path, ...],
+    store: Path,
+    source: str | None,
+    scorers: str | None,
+    scorer_timeout: float,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Score the traces of FILE... (JSON lines; plain, .gz, .zst, or - for standard input) into a store.
+
+    A second run on the same file and store adds nothing; an interrupted run goes on where it was.
+    """
+    loaded = [load_portfolio(path) for path in portfolios]
+    host = ScorerHost(scorers, scorer_timeout) if scorers is not None else None
+    try:
+        with ReplayProgress(enabled=not quiet) as progress:
+            result = replay(files, loaded, store, source_name=source, scorers=host, on_progress=progress.update)
+    finally:
+        if host is not None:
+            host.close()
+    if as_json:
+        sys.stdout.buffer.write(orjson.dumps(result.as_json()) + b"\n")
+        sys.stdout.flush()
+    elif not quiet:
+        print_report(store, loaded, result)
+    if result.ledger_imbalance:
+        raise JobError(
+            f"the ledger of {store} does not balance (by {result.ledger_imbalance}); "
+            f"gapwatch ledger --store {store} shows where. This is a defect of Gapwatch: keep the store and report it"
+        )

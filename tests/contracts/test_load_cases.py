@@ -1,0 +1,83 @@
+"""Every normative case of what loads and what is refused, and by which key."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scorers.errors import PortfolioError
+from scorers.portfolio import parse_portfolio
+
+CASES = yaml.safe_load((Path(__file__).parent / "load_cases.yaml").read_text(encoding="utf-8"))
+
+SKELETON = """
+gapwatch: 1
+portfolio: cases
+version: 1
+pipeline: p
+components:
+  - {id: c, role: ai_core, kind: llm, tiers: [{id: primary, by: llm}, {id: rules, by: rule}]}
+  - {id: d, role: supporting, kind: tool}
+edges: []
+metrics: []
+"""
+
+# Refused for more than one thing, each of which is told.
+SEVERAL_PROBLEMS = {"yaml-alias-bomb": 6}
+
+
+def portfolio_of(case: dict[str, Any]) -> bytes:
+    """Return the file that a case describes."""
+    if "base64" in case:
+        return base64.b64decode(case["base64"])
+    if "text" in case:
+        return str(case["text"]).encode()
+    whole = copy.deepcopy(yaml.safe_load(SKELETON))
+    if "text_metric" in case:
+        text = yaml.safe_dump({k: v for k, v in (whole | case.get("with", {})).items() if k != "metrics"})
+        return (text + "metrics:\n  - " + case["text_metric"] + "\n").encode()
+    whole["metrics"] = case.get("metrics") or [case["metric"]]
+    return yaml.safe_dump(whole | case.get("with", {}), allow_unicode=True, sort_keys=False).encode()
+
+
+def key_parts(key: str) -> list[str]:
+    return re.sub(r"\[\d+\]", "", key).split(".")
+
+
+def is_within(expected: list[str], found: list[str]) -> bool:
+    """Say whether `expected` stands in `found` as it is, without a gap."""
+    return any(found[i : i + len(expected)] == expected for i in range(len(found) - len(expected) + 1))
+
+
+def test_there_are_as_many_cases_as_the_contract_says():
+    statuses = [case["expect"]["status"] for case in CASES]
+
+    assert (statuses.count(2), statuses.count(0)) == (133, 28)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case["expect"]["status"] == 0], ids=lambda case: case["id"])
+def test_it_loads(case):
+    portfolio = parse_portfolio(portfolio_of(case), "cases.yaml")
+
+    assert re.fullmatch("[0-9a-f]{64}", portfolio.sha)
+    assert all(re.fullmatch("[0-9a-f]{12}", metric.version) for metric in portfolio.metrics)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case["expect"]["status"] == 2], ids=lambda case: case["id"])
+def test_it_is_refused_by_its_key_and_for_nothing_else(case):
+    with pytest.raises(PortfolioError) as refused:
+        parse_portfolio(portfolio_of(case), "cases.yaml")
+
+    problems = refused.value.problems
+    expected = [part for part in key_parts(case["expect"]["key"]) if part]
+    assert any(is_within(expected, key_parts(problem.key)) for problem in problems), problems
+    assert all(str(problem).startswith("cases.yaml") for problem in problems)
+    assert all(problem.line is not None or not problem.key for problem in problems)
+    assert len(problems) == SEVERAL_PROBLEMS.get(case["id"], 1), problems
+    assert refused.value.exit_status == 2

@@ -1,0 +1,155 @@
+"""What a metric's claim says of one place: its outcome, score, label and reason."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from tests.reference.envelope import Trace, text_of
+from tests.reference.predicates import Written, bounded_number, holds, in_bounds
+from tests.reference.values import ABSENT, Absent, Place, read_field, read_number, read_text
+
+#: A Python scorer under its name: from the texts of its fields (None where absent) to what it found.
+Functions: TypeAlias = Mapping[str, Callable[[dict[str, str | None]], "Outcome"]]
+
+INLINE_FORMS = ("check", "measure", "label", "composite")
+_PREDICATES_WITH_WARN = ("range", "length", "count")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one metric at one place.
+
+    `state` is pass, warn, fail, skip, unknown or error; `pending` for what a judge must say.
+    """
+
+    state: str
+    score: float | None = None
+    label: str | None = None
+    reason: str | None = None
+
+
+def applies(metric: Written, place: Place) -> bool:
+    """Whether the metric speaks of this place: its component and its `when`."""
+    if metric["claim"]["form"] == "ratio":
+        return False
+    if metric.get("scope") == "trace":
+        if place.index >= 0:
+            return False
+    elif place.index < 0 or text_of(place.span.get("component")) != metric["component"]:
+        return False
+    return "when" not in metric or holds(metric["when"], place) is True
+
+
+def places_of(metric: Written, trace: Trace) -> list[Place]:
+    """The places of a trace to which the metric applies, in their order."""
+    return [place for index in range(-1, len(trace.spans)) if applies(metric, place := Place(trace, index))]
+
+
+def outcome_of(metric: Written, place: Place, metrics: Mapping[str, Written], functions: Functions) -> Outcome:
+    """Judge one metric at a place to which it applies.
+
+    Args:
+        metric: As written.
+        place: Where.
+        metrics: All metrics of the portfolio by name, for the parts of a composite.
+        functions: The Python scorers.
+    """
+    claim = metric["claim"]
+    form = claim["form"]
+    if form == "check":
+        found = _check(claim, place)
+    elif form == "measure":
+        found = _measure(claim, place)
+    elif form == "label":
+        found = _label(claim, place)
+    elif form == "composite":
+        found = _composite(claim, place, metrics, functions)
+    elif form == "python":
+        found = functions[claim["scorer"]](_texts(claim["fields"], place))
+    else:
+        found = Outcome("pending")
+    if found.state == "unknown" and found.reason != "not_in_labels" and claim.get("optional"):
+        return Outcome("skip", reason=found.reason)
+    return found
+
+
+def _check(claim: Written, place: Place) -> Outcome:
+    truth = holds(claim, place)
+    if isinstance(truth, Absent):
+        return Outcome("unknown", reason=truth.reason)
+    if truth and _is_beyond_warn(claim, place):
+        return Outcome("warn")
+    return Outcome("pass" if truth else "fail")
+
+
+def _is_beyond_warn(claim: Written, place: Place) -> bool:
+    for name in _PREDICATES_WITH_WARN:
+        if name in claim and "warn" in claim[name]:
+            number = bounded_number(name, claim["field"], place)
+            assert isinstance(number, float)
+            return not in_bounds(number, claim[name]["warn"])
+    return False
+
+
+def _measure(claim: Written, place: Place) -> Outcome:
+    number = read_number(claim["field"], place)
+    if isinstance(number, Absent):
+        return Outcome("unknown", reason=number.reason)
+    return Outcome(hold_against_limit(number, claim.get("limit") or {}), score=number)
+
+
+def hold_against_limit(number: float, limit: Written) -> str:
+    """Outcome of a number under the `limit` of a measure; a bound itself still passes."""
+    if "max" in limit:
+        if number > limit["max"]:
+            return "fail"
+        return "warn" if number > limit.get("warn", math.inf) else "pass"
+    if "min" in limit:
+        if number < limit["min"]:
+            return "fail"
+        return "warn" if number < limit.get("warn", -math.inf) else "pass"
+    return "pass"
+
+
+def _label(claim: Written, place: Place) -> Outcome:
+    text = read_text(claim["field"], place)
+    if text == "":
+        text = ABSENT
+    if isinstance(text, Absent):
+        return Outcome("unknown", reason=text.reason)
+    if "labels" in claim and text not in claim["labels"]:
+        return Outcome("unknown", label=text, reason="not_in_labels")
+    return Outcome("fail" if text in claim.get("bad", []) else "pass", label=text)
+
+
+def _composite(claim: Written, place: Place, metrics: Mapping[str, Written], functions: Functions) -> Outcome:
+    total, is_pending = 0.0, False
+    for name, weight in claim["parts"].items():
+        if not applies(metrics[name], place):
+            return Outcome("unknown", reason="part_not_applicable")
+        part = outcome_of(metrics[name], place, metrics, functions)
+        if part.state in ("unknown", "skip", "error"):
+            return Outcome("unknown", reason="part_unknown")
+        is_pending = is_pending or part.state == "pending"
+        total += weight * _worth(part)
+    if is_pending:
+        return Outcome("pending")
+    return Outcome("pass" if total >= claim.get("pass_at", -math.inf) else "fail", score=total)
+
+
+def _worth(part: Outcome) -> float:
+    return part.score if part.score is not None else {"pass": 1.0, "warn": 0.5}.get(part.state, 0.0)
+
+
+def _texts(fields: list[str], place: Place) -> dict[str, str | None]:
+    return {field: _text_or_number(field, place) for field in fields}
+
+
+def _text_or_number(field: str, place: Place) -> Any:
+    found = read_field(field, place)
+    if isinstance(found, Absent):
+        return None
+    return found if isinstance(found, float) else text_of(found)
