@@ -13,7 +13,7 @@ from typing import Any
 
 from design.ir import Class
 from design.program import ClassInfo, FunctionInfo, Program, last_name
-from design.values import EMPTY, Kind, Values, ValueTable
+from design.values import EMPTY, Values, ValueTable
 
 #: Values in one set (the last addition may overstep it); more mean that the set says nothing any more.
 MAX_VALUES = 48
