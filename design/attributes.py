@@ -81,9 +81,9 @@ def class_attribute(frame: Frame, cls: int, name: str, receiver: int, line: int,
         if not out or info is not None:
             out |= _of_descendants(frame, cls, name, receiver, line)
     if not out:
-        outside = [
-            base for candidate in order for base in frame.program.classes[candidate].outside
-        ] or (solver.outside_bases(cls) if after >= 0 else [])
+        outside = [base for candidate in order for base in frame.program.classes[candidate].outside] or (
+            solver.outside_bases(cls) if after >= 0 else []
+        )
         for base in outside[:3]:
             if base.count(".") < MAX_DOTS and not base.startswith("<"):
                 out |= table.one(Kind.OUTSIDE, f"{base}.{name}")

@@ -58,7 +58,9 @@ def call_values(frame: Frame, functions: Values, positional: Positional | list[A
             bound = table.value(Kind.BOX, "t", table.b[v])
             keys = sorted(k for k in frame.solver.box_keys.get(bound, ()) if isinstance(k, int))
             first = [(False, frame.read(("s", bound, key))) for key in keys]
-            extra = [(k, frame.read(("s", bound, k))) for k in frame.solver.box_keys.get(bound, ()) if isinstance(k, str)]
+            extra = [
+                (k, frame.read(("s", bound, k))) for k in frame.solver.box_keys.get(bound, ()) if isinstance(k, str)
+            ]
             out |= call_values(frame, table.single(table.a[v]), [*first, *positional], [*named, *extra], line)
     return out
 
@@ -71,7 +73,7 @@ def call_function(
     if line:
         frame.edge(number, kind, line)
     given = [pair if isinstance(pair, tuple) else (False, pair) for pair in positional]
-    if receiver >= 0 and is_method(info) or (receiver >= 0 and info.owner < 0):
+    if (receiver >= 0 and is_method(info)) or (receiver >= 0 and info.owner < 0):
         given.insert(0, (False, frame.table.single(receiver)))
     passed = pass_arguments(frame, number, given, named)
     if info.ir.is_generator:
@@ -262,7 +264,9 @@ def method_result(
                 for base in solver.mro(cls):
                     stored |= frame.read(("m", base, name))
                 if stored:
-                    out |= call_values(frame, stored, [(False, table.single(v)), *_pairs(positional)], named or [], line)
+                    out |= call_values(
+                        frame, stored, [(False, table.single(v)), *_pairs(positional)], named or [], line
+                    )
                     break
     return out
 

@@ -232,5 +232,3 @@ def target_names(e: Expr) -> list[str]:
     if e[0] == "*":
         return target_names(e[1])
     return [text_of(e)]
-
-

@@ -234,9 +234,7 @@ def _subscript(frame: Frame, e: Expr) -> Values:
             out |= _slice(frame, v, index) if index[0] == "sl" else read_slot(frame, v, keys)
         elif kind is Kind.INST:
             out |= method_result(frame, table.single(v), ("__getitem__",), [keys], line)
-        elif kind is Kind.OUTSIDE:
-            out |= table.single(v)
-        elif kind is Kind.CLASS:
+        elif kind is Kind.OUTSIDE or kind is Kind.CLASS:
             out |= table.single(v)
     if not out and value[0] in "na" and last_name(value) not in ("environ",):
         kinds = [table.kinds[v] for v in values]
@@ -475,7 +473,15 @@ def _not(frame: Frame, e: Expr) -> Values:
     return EMPTY
 
 
-_COMPARISONS = {"==": "__eq__", "!=": "__eq__", "<": "__lt__", ">": "__gt__", "<=": "__le__", ">=": "__ge__", "in": "__contains__"}
+_COMPARISONS = {
+    "==": "__eq__",
+    "!=": "__eq__",
+    "<": "__lt__",
+    ">": "__gt__",
+    "<=": "__le__",
+    ">=": "__ge__",
+    "in": "__contains__",
+}
 
 
 def _comparison(frame: Frame, e: Expr) -> Values:

@@ -41,7 +41,7 @@ CAPABILITIES = (
 
 #: Parts of a dotted name behind which an HTTP client's names mean a part of an answer or of a request.
 _INSIDE_ANSWER = frozenset(
-    "headers cookies json params text content data get post put patch request send environ query url links history".split()
+    ["headers", "cookies", "json", "params", "text", "content", "data", "get", "post", "put", "patch", "request", "send", "environ", "query", "url", "links", "history"]
 )
 
 

@@ -45,7 +45,7 @@ class _Lowering:
 
     def module(self, root: Node) -> ModuleIR:
         top = self.scope
-        assert isinstance(top, Function)  # noqa: S101 - set four lines above
+        assert isinstance(top, Function)
         self.functions.append(top)
         top.end = root.end_point[0] + 1
         if root.has_error:
@@ -517,7 +517,7 @@ class _Lowering:
                 bounds.append(None)
             elif child.type != "comment":
                 bounds[-1] = self.expr(child)
-        return ("sl", *(bounds + [None, None])[:3])
+        return ("sl", *([*bounds, None, None])[:3])
 
     def e_sequence(self, node: Node) -> Expr:
         return (_SEQUENCES[node.type], self.each(node), self.site())

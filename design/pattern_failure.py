@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -128,7 +129,8 @@ def _retry_loop(subject: Subject, s: Stmt) -> str | None:
             return None
         name = last_name(iterable)
         if "Retrying" in name or any(
-            subject.sites.catalog.capability(d) == "retry" for d in subject.sites.names_outside(subject.symbol, iterable)
+            subject.sites.catalog.capability(d) == "retry"
+            for d in subject.sites.names_outside(subject.symbol, iterable)
         ):
             return f"for {target} in {text_of(iterable)}"
         if name not in ("range", "count"):
@@ -143,7 +145,9 @@ def _retry_loop(subject: Subject, s: Stmt) -> str | None:
     test = s[2]
     head = f"while {text_of(test)}"
     counters = [text_of(t[2]) for t in all_statements(s[3]) if t[0] == "aug"]
-    counters += [name for t in all_statements(s[3]) if t[0] == "assign" for target in t[2] for name in target_names(target)]
+    counters += [
+        name for t in all_statements(s[3]) if t[0] == "assign" for target in t[2] for name in target_names(target)
+    ]
     named = bool(_ATTEMPT.search(head)) or any(_ATTEMPT.search(c) for c in counters)
     if named and _exits(s[3]) and _goes_on(s[3], named):
         return head
@@ -159,7 +163,9 @@ def _is_small_range(iterable: Expr) -> bool:
 
 
 def _exits(body: Body) -> bool:
-    return tags_in(body, "return") or tags_in(body, "break") or any(s[0] == "try" and tags_in(s[4], "break") for s in body)
+    return (
+        tags_in(body, "return") or tags_in(body, "break") or any(s[0] == "try" and tags_in(s[4], "break") for s in body)
+    )
 
 
 def _goes_on(body: Body, named: bool) -> bool:
@@ -220,13 +226,17 @@ def _self_call_in_handler(subject: Subject) -> Iterator[PatternHit]:
 
 # -- cascades ------------------------------------------------------------------------------------------------------
 
-_FALLBACK = re.compile(r"fall_?back|backup|secondary|alternat|degrad|cascade|tier|primary|default_model|cheap|plan_b|legacy", re.I)
+_FALLBACK = re.compile(
+    r"fall_?back|backup|secondary|alternat|degrad|cascade|tier|primary|default_model|cheap|plan_b|legacy", re.I
+)
 _NO_PRODUCER = re.compile(
     r"(^|\.)(log|logger|logging|print|append|extend|add|format|join|str|repr|int|float|len|list|dict|set|tuple|bool|sleep|exit"
     r"|get|pop|strip|update|warning|error|exception|info|debug|isinstance|hasattr|getattr|uuid4|time|now|utcnow|dumps|jsonify"
     r"|close|rollback|commit|capture_exception|format_exc|print_exc|getenv|cancel|release|set_exception|field|type)$"
 )
-_IO = frozenset({"llm_chat", "embedding", "rerank", "retrieval", "http", "web_search", "saas", "db_execute", "db_read", "ingest"})
+_IO = frozenset(
+    {"llm_chat", "embedding", "rerank", "retrieval", "http", "web_search", "saas", "db_execute", "db_read", "ingest"}
+)
 
 
 def find_cascades(subject: Subject) -> Iterator[PatternHit]:
@@ -295,7 +305,9 @@ def _strength(subject: Subject, first: Expr, second: Expr, context: str) -> floa
     return 0.35
 
 
-_COMMON_WORDS = frozenset({"get", "set", "is", "to", "from", "make", "create", "build", "new", "async", "default", "init"})
+_COMMON_WORDS = frozenset(
+    {"get", "set", "is", "to", "from", "make", "create", "build", "new", "async", "default", "init"}
+)
 
 
 def _words(name: str) -> list[str]:
@@ -320,7 +332,7 @@ def _externals_of(subject: Subject, symbol: str) -> list[str]:
             by_symbol.setdefault(external.src, []).append(external.dotted)
         _CACHE.update(graph=subject.sites.graph, by_symbol=by_symbol)
     found = _CACHE["by_symbol"]
-    assert isinstance(found, dict)  # noqa: S101 - written above
+    assert isinstance(found, dict)
     return list(found.get(symbol, ()))
 
 
@@ -390,8 +402,10 @@ def _or_cascade(subject: Subject, s: Stmt) -> PatternHit | None:
     value = unwrapped(s[3] if s[0] == "assign" else s[2])
     if value is None or value[0] != "b":
         return None
-    calls = [call for part in value[1] if (call := unwrapped(part)) is not None and call[0] == "c" and _is_producer(call)]
-    for first, second in zip(calls, calls[1:], strict=False):
+    calls = [
+        call for part in value[1] if (call := unwrapped(part)) is not None and call[0] == "c" and _is_producer(call)
+    ]
+    for first, second in itertools.pairwise(calls):
         if callee_text(first) != callee_text(second) and _shared(first, second):
             strength = _strength(subject, first, second, f"{subject.ir.name} {text_of(value)}")
             evidence = f"{callee_text(first)} or {callee_text(second)}"
@@ -402,16 +416,29 @@ def _or_cascade(subject: Subject, s: Stmt) -> PatternHit | None:
 def _loop_cascade(subject: Subject, s: Stmt) -> PatternHit | None:
     names = set(target_names(s[2]))
     iterable = unwrapped(s[3]) or s[3]
-    if iterable[0] == "c" and last_name(iterable) in ("range", "count", "iter", "zip", "walk", "glob", "iterdir", "listdir"):
+    if iterable[0] == "c" and last_name(iterable) in (
+        "range",
+        "count",
+        "iter",
+        "zip",
+        "walk",
+        "glob",
+        "iterdir",
+        "listdir",
+    ):
         return None
     body = s[4]
     for inner in all_statements(body):
-        if inner[0] != "try" or not (tags_in(inner[2], "return", "break") or tags_in(inner[4], "return", "break") or _exits(body)):
+        if inner[0] != "try" or not (
+            tags_in(inner[2], "return", "break") or tags_in(inner[4], "return", "break") or _exits(body)
+        ):
             continue
         if not inner[3] or any(_always_quits(h[3]) for h in inner[3]):
             continue
         for call in calls_in(inner[2]):
-            uses = names & ({n.partition(".")[0] for n in names_in(call[1])} | {n for a in arguments_of(call) for n in names_in(a)})
+            uses = names & (
+                {n.partition(".")[0] for n in names_in(call[1])} | {n for a in arguments_of(call) for n in names_in(a)}
+            )
             others = {n for arg in arguments_of(call) for n in names_in(arg)} - names - {"self"}
             if not uses or not others or not _is_producer(call):
                 continue
@@ -424,7 +451,9 @@ def _loop_cascade(subject: Subject, s: Stmt) -> PatternHit | None:
     return None
 
 
-_ALTERNATIVES = re.compile(r"provider|model|backend|engine|strateg|candidate|parser|reader|loader|retriever|client|llm|route|endpoint", re.I)
+_ALTERNATIVES = re.compile(
+    r"provider|model|backend|engine|strateg|candidate|parser|reader|loader|retriever|client|llm|route|endpoint", re.I
+)
 
 
 # -- circuit breakers ----------------------------------------------------------------------------------------------
@@ -440,10 +469,14 @@ def find_breakers(subject: Subject) -> Iterator[PatternHit]:
         call = decorator if decorator[0] == "c" else ("c", decorator, (), (), decorator[-1])
         for symbol in (owner, outer):
             if any(subject.sites.catalog.capability(d) == "breaker" for d in subject.sites.names_outside(symbol, call)):
-                yield subject.hit("has_circuit_breaker", subject.ir.line, subject.ir.end, "library", f"@{text_of(decorator)}", 0.95)
+                yield subject.hit(
+                    "has_circuit_breaker", subject.ir.line, subject.ir.end, "library", f"@{text_of(decorator)}", 0.95
+                )
                 return
     for call in calls_in(subject.ir.body):
-        if any(subject.sites.catalog.capability(d) == "breaker" for d in subject.sites.names_outside(subject.symbol, call)):
+        if any(
+            subject.sites.catalog.capability(d) == "breaker" for d in subject.sites.names_outside(subject.symbol, call)
+        ):
             yield subject.hit("has_circuit_breaker", call[4], call[4], "library", text_of(call), 0.9)
             return
     yield from _built_breaker(subject)
@@ -458,7 +491,9 @@ def _built_breaker(subject: Subject) -> Iterator[PatternHit]:
                 continue
             for name in sorted(_state_names(test)):
                 if _STATE.search(name) and (how := _kept_state(subject, name, test)):
-                    yield subject.hit("has_circuit_breaker", s[1], s[4], "built", f"refuses while {text_of(test)}; {how}", 0.8)
+                    yield subject.hit(
+                        "has_circuit_breaker", s[1], s[4], "built", f"refuses while {text_of(test)}; {how}", 0.8
+                    )
                     return
 
 

@@ -201,9 +201,8 @@ def _returned_parameters(function: Function) -> tuple[int, ...]:
                 found.add(names[s[2][1]])
             elif tag == "assign":
                 bound.update(t[1] for t in s[2] if t[0] == "n")
-            elif tag in ("for", "aug"):
-                if s[2][0] == "n":
-                    bound.add(s[2][1])
+            elif tag in ("for", "aug") and s[2][0] == "n":
+                bound.add(s[2][1])
             stack.extend(inner_bodies(s))
     return tuple(sorted(i for i in found if function.params[i].name not in bound))
 
@@ -258,7 +257,7 @@ def _spread_stars(program: Program) -> None:
         changed = False
         for importer, target in stars:
             into, source = program.irs[importer], program.irs[target]
-            assert into is not None and source is not None  # noqa: S101 - only such pairs were kept
+            assert into is not None and source is not None
             names = {n for n in source.functions[0].local_names if not n.startswith("_")}
             if not names <= into.functions[0].local_names:
                 into.functions[0].local_names |= names

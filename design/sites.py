@@ -19,9 +19,7 @@ _MODEL_ENDS = re.compile(
 )
 #: Methods that mean a call to a model on a receiver that is named like one.
 _MODEL_METHODS = frozenset(
-    """invoke ainvoke stream astream batch abatch predict apredict generate agenerate complete acomplete chat achat
-    call acall __call__ stream_chat astream_chat stream_complete astream_complete structured_predict run_prompt
-    call_single generate_text""".split()
+    ["invoke", "ainvoke", "stream", "astream", "batch", "abatch", "predict", "apredict", "generate", "agenerate", "complete", "acomplete", "chat", "achat", "call", "acall", "__call__", "stream_chat", "astream_chat", "stream_complete", "astream_complete", "structured_predict", "run_prompt", "call_single", "generate_text"]
 )
 _MODEL_NAMES = re.compile(
     r"(^|_|\.)(llm|llms|chat_?model|language_?model|llm_?model|chat_?llm|llm_?client|gpt|claude|summary_llm|base_llm|chain|llm_chain"
@@ -82,7 +80,9 @@ class Sites:
     def named_at(self, symbol: str, call: Expr) -> list[str]:
         """As `names_outside`, or every library name of the line where the callee was bound under another name."""
         return self.names_outside(symbol, call) or (
-            list(self.outside.get((symbol, call[4]), ())) if call[1][0] == "n" and not self.inside_of(symbol, call) else []
+            list(self.outside.get((symbol, call[4]), ()))
+            if call[1][0] == "n" and not self.inside_of(symbol, call)
+            else []
         )
 
     def inside_of(self, symbol: str, call: Expr) -> list[Edge]:
@@ -98,7 +98,9 @@ class Sites:
             capability = self.catalog.capability(dotted)
             if capability == "http":
                 capability = _by_path(call) or capability
-            if capability is not None and (best is None or _RANK.get(capability, 9) < _RANK.get(best.capability or "", 9)):
+            if capability is not None and (
+                best is None or _RANK.get(capability, 9) < _RANK.get(best.capability or "", 9)
+            ):
                 best = Reach(capability, dotted, 1.0)
         if best is not None:
             return best
