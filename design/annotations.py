@@ -82,7 +82,7 @@ def _says_nothing(dotted: str) -> bool:
 def _subscripted(frame: Frame, e: Expr) -> Values:
     name = last_name(e[1])
     index = e[2]
-    parts = index[1] if index[0] == "t" else (index,)
+    parts: tuple[Expr, ...] = index[1] if index[0] == "t" else (index,)
     if not parts:
         return EMPTY
     if name in _SAME:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from design.frame import Frame
 from design.solver import is_method
 from design.values import EMPTY, Kind, Values
@@ -206,7 +208,7 @@ def _of_decorated(frame: Frame, v: int, name: str, line: int) -> Values:
     return attribute_of(frame, frame.table.single(inner), name, line)
 
 
-_READERS = {
+_READERS: dict[Kind, Callable[[Frame, int, str, int], Values]] = {
     Kind.INST: _of_instance,
     Kind.CLASS: _of_class,
     Kind.MODULE: _of_module,
@@ -220,7 +222,7 @@ _READERS = {
     Kind.PARTIAL: _of_box,
     Kind.TASK: _of_box,
     Kind.DECORATED: _of_decorated,
-    Kind.BUILTIN: lambda frame, v, name, line: frame.table.one(Kind.METHOD, name, v),
+    Kind.BUILTIN: _of_box,
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from design.ir import Body, Expr, Stmt
+from design.program import inner_bodies
 
 #: Members of a tuple that are expressions, by tag; "+" after one means a tuple of them.
 _CHILDREN: dict[str, tuple[int, ...]] = {
@@ -97,8 +98,6 @@ def own_expressions(s: Stmt) -> list[Expr]:
 
 def blocks(s: Stmt) -> list[Body]:
     """Return the blocks inside a compound statement, not those of functions and classes."""
-    from design.program import inner_bodies
-
     return inner_bodies(s)
 
 

@@ -41,7 +41,26 @@ CAPABILITIES = (
 
 #: Parts of a dotted name behind which an HTTP client's names mean a part of an answer or of a request.
 _INSIDE_ANSWER = frozenset(
-    ["headers", "cookies", "json", "params", "text", "content", "data", "get", "post", "put", "patch", "request", "send", "environ", "query", "url", "links", "history"]
+    [
+        "headers",
+        "cookies",
+        "json",
+        "params",
+        "text",
+        "content",
+        "data",
+        "get",
+        "post",
+        "put",
+        "patch",
+        "request",
+        "send",
+        "environ",
+        "query",
+        "url",
+        "links",
+        "history",
+    ]
 )
 
 
@@ -117,6 +136,12 @@ def _match(entry: _Entry, parts: list[str], length: int) -> str | None:
             if rest == end or rest.endswith(f".{end}") or whole.endswith(f".{end}"):
                 if capability == "http" and not _INSIDE_ANSWER.isdisjoint(parts[length:-1]):
                     # `requests.get(...).headers.get`: reading an answer is no second call.
+                    return None
+                if (
+                    capability == "json"
+                    and parts[length:-1]
+                    and parts[-2] in ("dumps", "dump", "encode", "loads", "load")
+                ):
                     return None
                 return capability
     for capability in entry.wildcards:

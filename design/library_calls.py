@@ -47,7 +47,29 @@ _RUNNER_METHODS: dict[str, tuple[int | str, ...]] = {
 }
 #: Calls that give back what they are given.
 _TRANSPARENT = frozenset(
-    ["asyncio.gather", "asyncio.create_task", "asyncio.ensure_future", "asyncio.wait_for", "asyncio.shield", "asyncio.run", "copy.copy", "copy.deepcopy", "typing.cast", "dataclasses.replace", "contextlib.nullcontext", "contextlib.closing", "contextlib.aclosing", "functools.update_wrapper", "inspect.unwrap", "itertools.chain", "itertools.islice", "itertools.cycle", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.asyncio.tqdm"]
+    [
+        "asyncio.gather",
+        "asyncio.create_task",
+        "asyncio.ensure_future",
+        "asyncio.wait_for",
+        "asyncio.shield",
+        "asyncio.run",
+        "copy.copy",
+        "copy.deepcopy",
+        "typing.cast",
+        "dataclasses.replace",
+        "contextlib.nullcontext",
+        "contextlib.closing",
+        "contextlib.aclosing",
+        "functools.update_wrapper",
+        "inspect.unwrap",
+        "itertools.chain",
+        "itertools.islice",
+        "itertools.cycle",
+        "tqdm.tqdm",
+        "tqdm.auto.tqdm",
+        "tqdm.asyncio.tqdm",
+    ]
 )
 
 

@@ -168,7 +168,9 @@ class _Lowering:
 
     def s_try(self, node: Node) -> Stmt:
         body = self.block(node.child_by_field_name("body"))
-        handlers, orelse, final = [], (), ()
+        handlers: list[tuple[Any, ...]] = []
+        orelse: Body = ()
+        final: Body = ()
         for child in node.named_children:
             if child.type in ("except_clause", "except_group_clause"):
                 handlers.append(self._handler(child))
@@ -356,8 +358,8 @@ class _Lowering:
         for child in node.named_children if node is not None else []:
             kind = child.type
             if kind == "positional_separator":
-                for param in out:
-                    param.kind = "/"
+                for earlier in out:
+                    earlier.kind = "/"
             elif kind == "keyword_separator":
                 keyword_only = True
             elif kind != "comment" and (param := self._param(child, "=" if keyword_only else "")) is not None:

@@ -5,13 +5,33 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from design.code_walk import all_statements, calls_in, calls_of, tags_in, target_names, text_of, unwrapped
+from design.code_walk import all_statements, calls_of, tags_in, target_names, text_of, unwrapped
 from design.ir import Body, Expr, Stmt
 from design.pattern_hit import PatternHit, Subject
 from design.program import last_name
 
 _DECORATORS = frozenset(
-    ["lru_cache", "cache", "cached", "ttl_cache", "alru_cache", "async_lru_cache", "timed_cache", "memoize", "memoized", "cache_data", "cache_resource", "cachedmethod", "cachier", "disk_cache", "file_cache", "async_cache", "redis_cache", "cached_async", "aiocache"]
+    [
+        "lru_cache",
+        "cache",
+        "cached",
+        "ttl_cache",
+        "alru_cache",
+        "async_lru_cache",
+        "timed_cache",
+        "memoize",
+        "memoized",
+        "cache_data",
+        "cache_resource",
+        "cachedmethod",
+        "cachier",
+        "disk_cache",
+        "file_cache",
+        "async_cache",
+        "redis_cache",
+        "cached_async",
+        "aiocache",
+    ]
 )
 _CACHE_NAME = re.compile(r"cache|memo", re.I)
 #: What is kept once for the whole process is a pool or a singleton, no cache.
@@ -59,7 +79,7 @@ def find_caches(subject: Subject) -> Iterator[PatternHit]:
             named = bool(_CACHE_NAME.search(place))
             if not named and not _is_computed(subject, value):
                 continue
-            if not named and _POOL.search(place):
+            if not named and (_POOL.search(place) or not _outlives(subject, place)):
                 continue
             if named and _makes_pool(value):
                 continue
@@ -147,24 +167,29 @@ def _read_of(e: Expr) -> tuple[str, str] | None:
 
 def _stores(subject: Subject) -> list[tuple[str, str, int, Expr]]:
     out: list[tuple[str, str, int, Expr]] = []
-    body = subject.ir.body
-    for s in all_statements(body):
+    for s in subject.statements:
         if s[0] == "assign" and s[3] is not None:
             for target in s[2]:
                 if target[0] == "s":
                     out.append((text_of(target[1]), text_of(target[2]), s[1], s[3]))
-    for call in calls_in(body):
+    for call in subject.calls:
         if call[1][0] == "a" and call[1][2] in _SETS and len(call[2]) + len(call[3]) >= 2 and call[2]:
             value = call[2][-1] if len(call[2]) > 1 else call[3][0][1]
             out.append((text_of(call[1][1]), text_of(call[2][0]), call[4], value))
     return out
 
 
+def _outlives(subject: Subject, place: str) -> bool:
+    """Whether a container is still there at the next call: an attribute, or a name of the module."""
+    first = place.partition(".")[0].partition("[")[0]
+    return place.startswith(("self.", "cls.")) or first not in subject.ir.local_names
+
+
 def _is_computed(subject: Subject, value: Expr) -> bool:
     """Whether what is stored was worked out by a call with arguments, and is no empty container or client."""
     candidates = [value]
     if value[0] == "n":
-        for s in all_statements(subject.ir.body):
+        for s in subject.statements:
             if s[0] == "assign" and s[3] is not None and any(value[1] in target_names(t) for t in s[2]):
                 candidates.append(s[3])
     for candidate in candidates:

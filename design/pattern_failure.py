@@ -22,13 +22,13 @@ from design.code_walk import (
 )
 from design.ir import Body, Expr, Stmt
 from design.pattern_hit import PatternHit, Subject
-from design.program import last_name
+from design.program import FunctionInfo, last_name
 
 _IMPORT_ERRORS = frozenset({"ImportError", "ModuleNotFoundError"})
 _ATTEMPT = re.compile(r"attempt|retr(y|ies)|(^|_)tries($|_)|backoff", re.IGNORECASE)
 #: Loop variables of a loop that goes on, not one that tries again.
 _PROGRESS = re.compile(
-    r"page|offset|cursor|step|iter|turn|round|epoch|batch|depth|hop|chunk|index|idx|row|col|level|cycle|token|shard|day|year",
+    r"page|offset|cursor|step|iter|turn|round|epoch|batch|depth|hop|chunk|index|idx|row|col|level|cycle|token|shard|day|year|poll",
     re.IGNORECASE,
 )
 _STATUS = re.compile(r"status|ok\b|success|error|result|response|resp\b|valid|none", re.IGNORECASE)
@@ -40,7 +40,7 @@ _LOGGING = re.compile(r"(^|\.)(log|logger|logging|_logger|_log|LOG|LOGGER|warnin
 
 def find_handlers(subject: Subject) -> Iterator[PatternHit]:
     """`try` whose handler swallows, defaults, logs or translates; `contextlib.suppress`."""
-    for s in all_statements(subject.ir.body):
+    for s in subject.statements:
         if s[0] == "try" and s[3] and not _only_imports(s):
             kinds = [kind for handler in s[3] if (kind := _handler_kind(handler[3])) is not None]
             if kinds:
@@ -81,7 +81,7 @@ def _handler_kind(body: Body) -> str | None:
 def find_retries(subject: Subject) -> Iterator[PatternHit]:
     """Loops that try the same again, decorators and client options that do."""
     yield from _retry_decorators(subject)
-    for s in all_statements(subject.ir.body):
+    for s in subject.statements:
         if s[0] in ("for", "while") and (evidence := _retry_loop(subject, s)) is not None:
             yield subject.hit("has_retry_loop", s[1], s[-1], "loop", evidence, 0.9)
     yield from _client_retries(subject)
@@ -113,11 +113,16 @@ def _retry_decorators(subject: Subject) -> Iterator[PatternHit]:
 
 def _is_retrying_decorator(subject: Subject, symbol: str) -> bool:
     """Whether a decorator of the repository holds, inside, a loop that tries again."""
-    for info in subject.program.functions:
-        if info.symbol.startswith(f"{symbol}.") or info.symbol == symbol:
-            inner = Subject(subject.program, subject.sites, info)
-            if any(s[0] in ("for", "while") and _retry_loop(inner, s) for s in all_statements(info.ir.body)):
+    pending = [symbol]
+    for _ in range(3):
+        for name in pending:
+            inner = subject.other(name)
+            if inner is not None and any(s[0] in ("for", "while") and _retry_loop(inner, s) for s in inner.statements):
                 return True
+        prefixes = tuple(f"{name}." for name in pending)
+        pending = [name for name in subject.sites.numbers(subject.program) if name.startswith(prefixes)][:20]
+        if not pending:
+            return False
     return False
 
 
@@ -195,7 +200,7 @@ def _sleeps(body: Body) -> bool:
 
 
 def _client_retries(subject: Subject) -> Iterator[PatternHit]:
-    for call in calls_in(subject.ir.body):
+    for call in subject.calls:
         for name in ("max_retries", "num_retries", "retries", "total_retries"):
             value = keyword(call, name)
             if value is None or value in (("k", 0), ("k", None), ("k", False)):
@@ -207,21 +212,31 @@ def _client_retries(subject: Subject) -> Iterator[PatternHit]:
                 )
                 break
         else:
-            if last_name(call) in ("Retry", "AsyncRetrying", "Retrying") and call[1][0] in "na":
+            if last_name(call) == "Retry" and call[1][0] in "na":
                 names = subject.sites.named_at(subject.symbol, call)
                 if any(subject.sites.catalog.capability(d) == "retry" for d in names):
                     yield subject.hit("has_retry_loop", call[4], call[4], "client", text_of(call), 0.85)
 
 
 def _self_call_in_handler(subject: Subject) -> Iterator[PatternHit]:
-    for s in all_statements(subject.ir.body):
+    for s in subject.statements:
         if s[0] != "try":
             continue
         for handler in s[3]:
             for call in calls_in(handler[3]):
-                if any(edge.dst == subject.symbol for edge in subject.sites.inside_of(subject.symbol, call)):
+                if _same_again(subject, call) and any(
+                    edge.dst == subject.symbol for edge in subject.sites.inside_of(subject.symbol, call)
+                ):
                     yield subject.hit("has_retry_loop", s[1], s[6], "recursion", f"calls itself: {text_of(call)}", 0.85)
                     return
+
+
+def _same_again(subject: Subject, call: Expr) -> bool:
+    """Whether a call hands on mostly what the function was given itself: a second try, not a walk into a structure."""
+    own = {p.name for p in subject.ir.params}
+    given = arguments_of(call)
+    same = [arg for arg in given if (arg[0] == "n" and arg[1] in own) or _ATTEMPT.search(text_of(arg))]
+    return not given or 2 * len(same) >= len(given)
 
 
 # -- cascades ------------------------------------------------------------------------------------------------------
@@ -300,13 +315,39 @@ def _strength(subject: Subject, first: Expr, second: Expr, context: str) -> floa
     words = [set(_words(last_name(call))) for call in (first, second)]
     if words[0] & words[1] - _COMMON_WORDS and any(reach):
         return 0.7
-    if words[0] & words[1] - _COMMON_WORDS:
+    inside = [bool(subject.sites.inside_of(subject.symbol, call)) for call in (first, second)]
+    if words[0] & words[1] - _COMMON_WORDS and inside[0] == inside[1]:
         return 0.55
     return 0.35
 
 
 _COMMON_WORDS = frozenset(
-    {"get", "set", "is", "to", "from", "make", "create", "build", "new", "async", "default", "init"}
+    [
+        "get",
+        "set",
+        "is",
+        "to",
+        "from",
+        "make",
+        "create",
+        "build",
+        "new",
+        "async",
+        "default",
+        "init",
+        "model",
+        "class",
+        "run",
+        "handle",
+        "call",
+        "process",
+        "execute",
+        "do",
+        "data",
+        "value",
+        "result",
+        "original",
+    ]
 )
 
 
@@ -321,29 +362,19 @@ def _reaches_out(subject: Subject, call: Expr) -> bool:
     return any(
         subject.sites.catalog.capability(external) in _IO
         for edge in subject.sites.inside_of(subject.symbol, call)
-        for external in _externals_of(subject, edge.dst)
+        for external in subject.sites.externals_of(edge.dst)
     )
 
 
-def _externals_of(subject: Subject, symbol: str) -> list[str]:
-    if "by_symbol" not in _CACHE or _CACHE.get("graph") is not subject.sites.graph:
-        by_symbol: dict[str, list[str]] = {}
-        for external in subject.sites.graph.externals:
-            by_symbol.setdefault(external.src, []).append(external.dotted)
-        _CACHE.update(graph=subject.sites.graph, by_symbol=by_symbol)
-    found = _CACHE["by_symbol"]
-    assert isinstance(found, dict)
-    return list(found.get(symbol, ()))
-
-
-_CACHE: dict[str, object] = {}
+#: What answers with the error itself stands in for nothing.
+_ERROR_ANSWER = re.compile(r"error|exception|failure|abort|reject|empty", re.I)
 
 
 def _handler_cascade(subject: Subject, s: Stmt) -> PatternHit | None:
     tried = [pair for pair in _producers(s[2]) if _is_producer(pair[1])]
     for handler in s[3]:
         for target, second in _producers(handler[3]):
-            if not _is_producer(second):
+            if not _is_producer(second) or _ERROR_ANSWER.search(last_name(second)):
                 continue
             for first_target, first in tried:
                 if not (target == first_target or (target == "return") or first_target == "return"):
@@ -458,7 +489,10 @@ _ALTERNATIVES = re.compile(
 
 # -- circuit breakers ----------------------------------------------------------------------------------------------
 
-_STATE = re.compile(r"fail|error|circuit|breaker|open|trip|cooldown|unhealthy|disabled|blocked|state|down|health", re.I)
+_STATE = re.compile(
+    r"fail|error_count|errors$|consecutive|circuit|breaker|open(ed)?(_|$)|trip|cool_?down|unhealthy|blocked|disabled|degraded",
+    re.I,
+)
 
 
 def find_breakers(subject: Subject) -> Iterator[PatternHit]:
@@ -473,7 +507,7 @@ def find_breakers(subject: Subject) -> Iterator[PatternHit]:
                     "has_circuit_breaker", subject.ir.line, subject.ir.end, "library", f"@{text_of(decorator)}", 0.95
                 )
                 return
-    for call in calls_in(subject.ir.body):
+    for call in subject.calls:
         if any(
             subject.sites.catalog.capability(d) == "breaker" for d in subject.sites.names_outside(subject.symbol, call)
         ):
@@ -483,14 +517,14 @@ def find_breakers(subject: Subject) -> Iterator[PatternHit]:
 
 
 def _built_breaker(subject: Subject) -> Iterator[PatternHit]:
-    for s in all_statements(subject.ir.body):
+    for s in subject.statements:
         if s[0] != "if":
             continue
         for test, inner in s[2]:
-            if not leaves(inner) or not tags_in(inner, "raise", "return", "continue"):
+            if not leaves(inner) or "isinstance" in text_of(test):
                 continue
             for name in sorted(_state_names(test)):
-                if _STATE.search(name) and (how := _kept_state(subject, name, test)):
+                if _STATE.search(name.rpartition(".")[2]) and (how := _kept_state(subject, name, test)):
                     yield subject.hit(
                         "has_circuit_breaker", s[1], s[4], "built", f"refuses while {text_of(test)}; {how}", 0.8
                     )
@@ -506,8 +540,8 @@ def _kept_state(subject: Subject, name: str, test: Expr) -> str | None:
     written, reset = "", "by time" if re.search(r"time|now|monotonic|clock|until", text_of(test)) else ""
     if not name.startswith("self.") and name in subject.ir.local_names and name not in subject.ir.foreign:
         return None
-    for info in subject.program.functions:
-        if info.module != subject.info.module or (name.startswith("self.") and info.owner != subject.info.owner):
+    for info in _of_module(subject):
+        if name.startswith("self.") and info.owner != subject.info.owner:
             continue
         for s, in_handler in _with_handlers(info.ir.body, _is_failure_hook(info.ir.name)):
             changed = _writes(s)
@@ -518,6 +552,13 @@ def _kept_state(subject: Subject, name: str, test: Expr) -> str | None:
             elif s[0] == "assign" and info.ir.name != "__init__" and _is_reset(s[3]):
                 reset = reset or f"set back in {info.ir.name}, line {s[1]}"
     return f"{written}, re-admitted {reset}" if written and reset else None
+
+
+def _of_module(subject: Subject) -> list[FunctionInfo]:
+    module = subject.info.module
+    first = subject.program.first_function[module]
+    later = subject.program.first_function[module + 1 :]
+    return subject.program.functions[first : later[0] if later else None]
 
 
 def _is_failure_hook(name: str) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
-from design.ir import Function
+from design.code_walk import all_statements, own_expressions, walk
+from design.ir import Expr, Function, Stmt
 from design.program import FunctionInfo, Program
 from design.sites import Sites
 
@@ -43,13 +45,28 @@ class PatternHit:
     confidence: float
 
 
-@dataclass(frozen=True)
 class Subject:
     """The function that is looked at, with everything a detector may ask."""
 
-    program: Program
-    sites: Sites
-    info: FunctionInfo
+    def __init__(self, program: Program, sites: Sites, info: FunctionInfo) -> None:
+        self.program = program
+        self.sites = sites
+        self.info = info
+
+    @functools.cached_property
+    def statements(self) -> list[Stmt]:
+        """Every statement of it, blocks included."""
+        return list(all_statements(self.info.ir.body))
+
+    @functools.cached_property
+    def calls(self) -> list[Expr]:
+        """Every call in it."""
+        return [inner for s in self.statements for e in own_expressions(s) for inner in walk(e) if inner[0] == "c"]
+
+    def other(self, symbol: str) -> Subject | None:
+        """Return another function by its symbol, or None where there is none."""
+        number = self.sites.numbers(self.program).get(symbol)
+        return Subject(self.program, self.sites, self.program.functions[number]) if number is not None else None
 
     @property
     def ir(self) -> Function:

@@ -37,7 +37,7 @@ _JSON_METHODS = frozenset({"model_validate_json", "parse_raw", "validate_json", 
 
 def find_json(subject: Subject) -> Iterator[PatternHit]:
     """Texts that are read as JSON, with where they come from."""
-    for call in calls_in(subject.ir.body):
+    for call in subject.calls:
         names = subject.sites.named_at(subject.symbol, call)
         is_json = any(subject.sites.catalog.capability(d) == "json" for d in names)
         confidence = 0.95
@@ -58,15 +58,21 @@ def _is_parser_instance(call: Expr) -> bool:
     )
 
 
+#: Assignments that are followed back to where a text comes from.
+_MAX_STEPS = 4
+
+
 def source_of(subject: Subject, e: Expr) -> str:
-    """Say where a text comes from, one step back: llm, http, queue, file, or text where that is not seen."""
-    found = _source(subject, e)
-    if found is None:
-        for name in sorted(names_in(e)):
-            base = name.partition(".")[0]
-            for value in _assigned_to(subject.ir.body, base):
-                found = found or _source(subject, value)
-    return found or "text"
+    """Say where a text comes from, a few assignments back: llm, http, queue, file, or text where that is not seen."""
+    pending, seen = [e], set[str]()
+    for _ in range(_MAX_STEPS):
+        for candidate in pending:
+            if (found := _source(subject, candidate)) is not None:
+                return found
+        names = sorted({n.partition(".")[0] for candidate in pending for n in names_in(candidate)} - seen)
+        seen.update(names)
+        pending = [value for name in names for value in _assigned_to(subject.ir.body, name)]
+    return "text"
 
 
 def _source(subject: Subject, e: Expr) -> str | None:
@@ -80,7 +86,7 @@ def _source(subject: Subject, e: Expr) -> str | None:
             return "http"
         if capability in ("queue", "local_queue", "cache"):
             return "queue" if capability != "cache" else "cache"
-        if last_name(call) in ("open", "read_text", "read_bytes", "read") or capability == "ingest":
+        if last_name(call) in ("open", "read_text", "read_bytes") or capability == "ingest":
             return "file"
     text = text_of(e)
     if re.search(r"(completion|choices\[|message\.content|llm|tool_call|function_call|\.arguments)", text):
@@ -136,7 +142,7 @@ def _find_depths(subject: Subject) -> dict[str, int]:
     kinds: dict[str, bool] = {}
     for info in subject.program.functions:
         one = Subject(subject.program, subject.sites, info)
-        if any(_direct(one, call) for call in calls_in(info.ir.body)):
+        if any(_direct(one, call) for call in one.calls):
             depths[info.symbol] = 0
         owner = subject.program.classes[info.owner].symbol.rpartition(".")[2] if info.owner >= 0 else ""
         is_named = bool(_WRAPPER_NAMES.search(info.ir.name)) or info.ir.name == "__call__"
@@ -163,7 +169,7 @@ def is_model_caller(subject: Subject, symbol: str) -> bool:
 def find_model_calls(subject: Subject) -> Iterator[PatternHit]:
     """Calls to a language model: direct, or through wrappers of the repository."""
     depths = model_depths(subject)
-    for call in calls_in(subject.ir.body):
+    for call in subject.calls:
         reach = subject.sites.reach(subject.symbol, call)
         if reach.capability == "llm_chat":
             yield subject.hit("calls_llm", call[4], call[4], "direct", reach.dotted, 0.95 * reach.confidence)
@@ -190,7 +196,7 @@ _CLIENT = re.compile(r"request|http|fetch|download|(^|_)(get|post|put|patch)(_|$
 
 def find_services(subject: Subject) -> Iterator[PatternHit]:
     """Calls over the network that are no model, store or queue."""
-    for call in calls_in(subject.ir.body):
+    for call in subject.calls:
         reach = subject.sites.reach(subject.symbol, call)
         if reach.capability in _HTTP:
             yield subject.hit(
@@ -226,16 +232,15 @@ _WRAPPERS: dict[tuple[int, str], bool] = {}
 
 
 def _sends_its_own_url(subject: Subject, symbol: str) -> bool:
-    for info in subject.program.functions:
-        if info.symbol == symbol:
-            one = Subject(subject.program, subject.sites, info)
-            params = {p.name for p in info.ir.params}
-            return any(
-                subject.sites.reach(symbol, call).capability == "http"
-                and bool(params & {n for a in arguments_of(call) for n in names_in(a)})
-                for call in calls_in(one.ir.body)
-            )
-    return False
+    one = subject.other(symbol)
+    if one is None:
+        return False
+    params = {p.name for p in one.ir.params}
+    return any(
+        subject.sites.reach(symbol, call).capability == "http"
+        and bool(params & {n for a in arguments_of(call) for n in names_in(a)})
+        for call in one.calls
+    )
 
 
 # -- stores --------------------------------------------------------------------------------------------------------
@@ -249,7 +254,7 @@ _NO_SESSION = re.compile(r"http|client|aio|request|cache|redis|vector|chroma|coo
 
 def find_writes(subject: Subject) -> Iterator[PatternHit]:
     """Writes to a database or a vector store."""
-    for call in calls_in(subject.ir.body):
+    for call in subject.calls:
         reach = subject.sites.reach(subject.symbol, call)
         capability = reach.capability
         if capability == "vector_write":
@@ -286,7 +291,7 @@ def find_writes(subject: Subject) -> Iterator[PatternHit]:
 
 
 def _commits(subject: Subject, receiver: str) -> bool:
-    return any(callee_text(call) in (f"{receiver}.commit", f"{receiver}.flush") for call in calls_in(subject.ir.body))
+    return any(callee_text(call) in (f"{receiver}.commit", f"{receiver}.flush") for call in subject.calls)
 
 
 def _writing_statement(subject: Subject, e: Expr, depth: int = 0) -> str | None:
@@ -330,19 +335,21 @@ _CHUNKS = re.compile(r"chunk|token|delta|event|stream|partial|part|piece|message
 
 def find_streams(subject: Subject) -> Iterator[PatternHit]:
     """Output that is sent on piece by piece while it is made."""
-    for call in calls_in(subject.ir.body):
+    for call in subject.calls:
         names = subject.sites.named_at(subject.symbol, call)
         if any(subject.sites.catalog.capability(d) == "stream" for d in names) and not _sends_file(subject, call):
             yield subject.hit("streams_response", call[4], call[4], "response", callee_text(call), 0.9)
-    for s in all_statements(subject.ir.body):
+    for s in subject.statements:
         if s[0] != "for":
             continue
         for call in calls_in(s[4]):
             text = callee_text(call)
             receiver, _, method = text.rpartition(".")
-            if method in ("send", "send_text", "send_json", "send_str", "send_bytes") and _is_socket(
-                subject, call, receiver
-            ) and _is_model_output(subject, s[3]):
+            if (
+                method in ("send", "send_text", "send_json", "send_str", "send_bytes")
+                and _is_socket(subject, call, receiver)
+                and _is_model_output(subject, s[3])
+            ):
                 yield subject.hit(
                     "streams_response", s[1], s[-1], "websocket", f"{text} in a loop over {text_of(s[3])}", 0.85
                 )
@@ -414,10 +421,8 @@ def _is_model_output(subject: Subject, iterable: Expr) -> float:
 
 
 def _streams(subject: Subject, symbol: str) -> bool:
-    return any(
-        info.symbol == symbol and (info.ir.is_generator or "stream" in info.ir.name)
-        for info in subject.program.functions
-    )
+    other = subject.other(symbol)
+    return other is not None and (other.ir.is_generator or "stream" in other.ir.name)
 
 
 # -- queues --------------------------------------------------------------------------------------------------------
@@ -425,7 +430,7 @@ def _streams(subject: Subject, symbol: str) -> bool:
 
 def find_queues(subject: Subject) -> Iterator[PatternHit]:
     """Work that is handed to something that does it later."""
-    for call in calls_in(subject.ir.body):
+    for call in subject.calls:
         reach = subject.sites.reach(subject.symbol, call)
         if reach.capability == "queue":
             yield subject.hit("has_queue", call[4], call[4], "broker", reach.dotted, 0.9)
@@ -435,8 +440,7 @@ def find_queues(subject: Subject) -> Iterator[PatternHit]:
             last_name(call) in ("delay", "apply_async", "send_task", "kiq", "enqueue_job", "add_task")
             and call[1][0] == "a"
         ) and any(
-            edge.kind in ("framework", "callback")
-            for edge in subject.sites.inside.get((subject.symbol, call[4]), ())
+            edge.kind in ("framework", "callback") for edge in subject.sites.inside.get((subject.symbol, call[4]), ())
         ):
             yield subject.hit("has_queue", call[4], call[4], "task", callee_text(call), 0.85)
 

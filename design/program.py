@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from design.ir import Body, Class, Expr, Function, ModuleIR
+from design.ir import Body, Class, Expr, Function, ModuleIR, Stmt
 from design.lower import lower_source
 from design.modules import Module, ModuleIndex
 from design.scan import Scan, SourceFile
@@ -207,26 +207,26 @@ def _returned_parameters(function: Function) -> tuple[int, ...]:
     return tuple(sorted(i for i in found if function.params[i].name not in bound))
 
 
-def inner_bodies(s: tuple[object, ...]) -> list[Body]:
+def inner_bodies(s: Stmt) -> list[Body]:
     """Return the blocks inside a compound statement, not those of functions and classes."""
     tag = s[0]
     out: list[Body] = []
     if tag == "if":
-        out = [body for _, body in s[2]] + [s[3]]  # type: ignore[attr-defined,list-item]
+        out = [body for _, body in s[2]] + [s[3]]
     elif tag == "for":
-        out = [s[4], s[5]]  # type: ignore[list-item]
+        out = [s[4], s[5]]
     elif tag == "while":
-        out = [s[3], s[4]]  # type: ignore[list-item]
+        out = [s[3], s[4]]
     elif tag == "try":
-        out = [s[2], *(h[3] for h in s[3]), s[4], s[5]]  # type: ignore[attr-defined,list-item]
+        out = [s[2], *(h[3] for h in s[3]), s[4], s[5]]
     elif tag == "with":
-        out = [s[3]]  # type: ignore[list-item]
+        out = [s[3]]
     elif tag == "match":
-        out = [case[3] for case in s[3]]  # type: ignore[attr-defined]
+        out = [case[3] for case in s[3]]
     return out
 
 
-def statements(body: Body) -> Iterator[tuple[object, ...]]:
+def statements(body: Body) -> Iterator[Stmt]:
     """Yield every statement of a body, blocks included, in the order of the source."""
     for s in body:
         yield s

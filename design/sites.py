@@ -10,6 +10,7 @@ from design.callgraph import CallGraph, Edge
 from design.code_walk import arguments_of, callee_text, constants_in
 from design.ir import Expr
 from design.libraries import LibraryCatalog
+from design.program import Program
 
 #: Ends of a chain that mean a call to a model whatever the receiver is: the resolver may not know an untyped client.
 _MODEL_ENDS = re.compile(
@@ -19,7 +20,33 @@ _MODEL_ENDS = re.compile(
 )
 #: Methods that mean a call to a model on a receiver that is named like one.
 _MODEL_METHODS = frozenset(
-    ["invoke", "ainvoke", "stream", "astream", "batch", "abatch", "predict", "apredict", "generate", "agenerate", "complete", "acomplete", "chat", "achat", "call", "acall", "__call__", "stream_chat", "astream_chat", "stream_complete", "astream_complete", "structured_predict", "run_prompt", "call_single", "generate_text"]
+    [
+        "invoke",
+        "ainvoke",
+        "stream",
+        "astream",
+        "batch",
+        "abatch",
+        "predict",
+        "apredict",
+        "generate",
+        "agenerate",
+        "complete",
+        "acomplete",
+        "chat",
+        "achat",
+        "call",
+        "acall",
+        "__call__",
+        "stream_chat",
+        "astream_chat",
+        "stream_complete",
+        "astream_complete",
+        "structured_predict",
+        "run_prompt",
+        "call_single",
+        "generate_text",
+    ]
 )
 _MODEL_NAMES = re.compile(
     r"(^|_|\.)(llm|llms|chat_?model|language_?model|llm_?model|chat_?llm|llm_?client|gpt|claude|summary_llm|base_llm|chain|llm_chain"
@@ -61,6 +88,10 @@ class Sites:
     callers: dict[str, list[Edge]] = field(default_factory=lambda: defaultdict(list))
     callees: dict[str, list[Edge]] = field(default_factory=lambda: defaultdict(list))
 
+    _numbers: dict[str, int] = field(default_factory=dict)
+    _reached: dict[int, Reach] = field(default_factory=dict)
+    _by_symbol: dict[str, list[str]] = field(default_factory=dict)
+
     def __post_init__(self) -> None:
         for external in self.graph.externals:
             for line in external.lines:
@@ -91,8 +122,28 @@ class Sites:
         found = self.inside.get((symbol, call[4]), ())
         return [edge for edge in found if not last or last in (edge.dst.rpartition(".")[2], _owner_name(edge.dst))]
 
+    def numbers(self, program: Program) -> dict[str, int]:
+        """Number of each function by its symbol."""
+        if not self._numbers:
+            self._numbers.update((info.symbol, info.number) for info in program.functions)
+        return self._numbers
+
     def reach(self, symbol: str, call: Expr) -> Reach:
         """Say what a call reaches outside the repository."""
+        # The intermediate form outlives the look-ups, so that a call is known by its identity.
+        found = self._reached.get(id(call))
+        if found is None:
+            found = self._reached[id(call)] = self._reach(symbol, call)
+        return found
+
+    def externals_of(self, symbol: str) -> list[str]:
+        """Dotted library names that a function calls."""
+        if not self._by_symbol:
+            for external in self.graph.externals:
+                self._by_symbol.setdefault(external.src, []).append(external.dotted)
+        return self._by_symbol.get(symbol, [])
+
+    def _reach(self, symbol: str, call: Expr) -> Reach:
         best: Reach | None = None
         for dotted in self.named_at(symbol, call):
             capability = self.catalog.capability(dotted)
