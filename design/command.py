@@ -91,3 +91,173 @@ def _print(data: Any) -> None:
 
     sys.stdout.buffer.write(orjson.dumps(data, option=orjson.OPT_INDENT_2) + b"\n")
     sys.stdout.flush()
+
+
+@design.command("portfolio")
+@click.argument("repo", type=click.Path(path_type=Path))
+@click.option(
+    "--goal", default="", metavar="TEXT", help="What the pipeline is for, in your words; steers priority and choice."
+)
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("gapwatch-design"), show_default=True, metavar="DIR",
+              help="Folder for portfolio.yaml, report.md, report.html and design.duckdb; made if missing.")  # fmt: skip
+@click.option("--facts", type=click.Path(path_type=Path, dir_okay=False), default=None, metavar="YAML",
+              help="Your answers. Default: facts.yaml in the folder of --out, where there is one.")  # fmt: skip
+@click.option(
+    "--pipeline",
+    default=None,
+    metavar="NAME",
+    help="Name that the pipeline's records bear. Default: the folder's name.",
+)
+@click.option(
+    "--version",
+    "number",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Version of the portfolio.",
+)
+@click.option(
+    "--judge-model",
+    default=None,
+    metavar="VENDOR/NAME",
+    help="Model that may judge; without one judges stay in the report.",
+)
+@click.option(
+    "--catalog",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    metavar="TOML",
+    help="Library catalog to use.",
+)
+@click.option("--json", "as_json", is_flag=True, help="End with one JSON object on standard output.")
+@_QUIET
+def portfolio_command(
+    repo: Path, goal: str, out: Path, facts: Path | None, pipeline: str | None, number: int, judge_model: str | None,
+    catalog: Path | None, as_json: bool, quiet: bool,
+) -> None:  # fmt: skip
+    """Design the portfolio of REPO. This is what `gapwatch design REPO` does."""
+    from design.export_store import write_store
+    from design.output import write_design
+    from design.summary import summary
+
+    chosen = facts if facts is not None else out / "facts.yaml"
+    made = _designed(repo, goal, chosen, judge_model, catalog, quiet, must_exist=facts is not None)
+    written = write_design(made, out, pipeline, number)
+    write_store(made, out / "design.duckdb")
+    if as_json:
+        _print({"version": made.version, "files": [str(p) for p in [*written, out / "design.duckdb"]], **summary(made)})
+    elif not quiet:
+        from design.output import print_summary
+
+        print_summary(made, out)
+
+
+@design.command("questions")
+@click.argument("repo", type=click.Path(path_type=Path))
+@click.option("--goal", default="", metavar="TEXT", help="As for the design.")
+@click.option(
+    "--facts",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    metavar="YAML",
+    help="Your answers so far.",
+)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to print."
+)
+@_QUIET
+def questions_command(repo: Path, goal: str, facts: Path | None, form: str, quiet: bool) -> None:
+    """List what only you can say about REPO, and what each answer decides."""
+    made = _designed(repo, goal, facts, None, None, quiet, must_exist=False)
+    if form == "json":
+        _print([q.as_yaml() for q in made.open_questions])
+        return
+    for question in made.open_questions:
+        click.echo(f"{question.id}\n  {question.text}\n  why: {question.why}")
+        options = ", ".join(question.options) if question.options else question.answer_type
+        click.echo(f"  answer: {options}; until then: {question.default}")
+        click.echo(f"  decides: {', '.join(question.decides) or 'what is measured at all'}\n")
+    for fact in made.stale_facts:
+        click.echo(f"{fact.id} answers {fact.question}, which the code no longer asks", err=True)
+
+
+@design.command("answer")
+@click.argument("repo", type=click.Path(path_type=Path))
+@click.argument("question")
+@click.argument("value")
+@click.option("--facts", type=click.Path(path_type=Path, dir_okay=False), default=Path("gapwatch-design/facts.yaml"), show_default=True,
+              metavar="YAML", help="File that keeps your answers; made if missing.")  # fmt: skip
+@click.option("--by", required=True, metavar="NAME", help="Who says so.")
+@click.option("--at", default=None, metavar="DATE", help="When, ISO 8601. Default: today.")
+@click.option("--goal", default="", metavar="TEXT", help="As for the design.")
+@_QUIET
+def answer_command(
+    repo: Path, question: str, value: str, facts: Path, by: str, at: str | None, goal: str, quiet: bool
+) -> None:
+    """Write the answer VALUE to QUESTION about REPO into the file of facts; a later answer replaces an earlier one."""
+    import datetime
+
+    from design.output import add_fact
+    from design.questions import fact_of
+    from scorers.errors import UsageError
+
+    made = _designed(repo, goal, facts, None, None, quiet, must_exist=False)
+    asked = next((q for q in made.questions if q.id == question), None)
+    if asked is None:
+        known = "\n  ".join(q.id for q in made.questions)
+        raise UsageError(f"no question {question!r} about {repo}; there are\n  {known or 'none'}")
+    try:
+        fact = fact_of(asked, value, by, at or datetime.datetime.now(datetime.UTC).date().isoformat())
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    add_fact(facts, fact)
+    if not quiet:
+        click.echo(f"{facts}: {fact.id} = {value}")
+
+
+@design.command("diff")
+@click.argument("old", type=click.Path(path_type=Path))
+@click.argument("new", type=click.Path(path_type=Path))
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to print."
+)
+@_QUIET
+def diff_command(old: Path, new: Path, form: str, quiet: bool) -> None:
+    """Say which metrics of OLD are stale in NEW, and what is new there and unwatched."""
+    from design.diff import CodeTexts, compare
+    from design.output import diff_text
+    from design.progress import DesignProgress
+    from design.scan import scan_repository
+    from design.stage import run_design
+
+    with DesignProgress(enabled=not quiet) as progress:
+        scans = scan_repository(old), scan_repository(new)
+        designs = [run_design(scan, progress=progress.update) for scan in scans]
+    texts = [CodeTexts(scan, made) for scan, made in zip(scans, designs, strict=True)]
+    found = compare(designs[0], designs[1], texts[0], texts[1])
+    if form == "json":
+        _print(found.as_json())
+    else:
+        click.echo(diff_text(found), nl=False)
+
+
+def _designed(
+    repo: Path,
+    goal: str,
+    facts: Path | None,
+    judge_model: str | None,
+    catalog: Path | None,
+    quiet: bool,
+    must_exist: bool,
+) -> Any:
+    from design.libraries import load_catalog
+    from design.output import facts_from
+    from design.progress import DesignProgress
+    from design.scan import scan_repository
+    from design.stage import run_design
+
+    known = facts_from(facts, must_exist) if facts is not None else ()
+    model = judge_model or next((str(f.value) for f in known if f.question == "q-pipeline-judge-model"), None)
+    with DesignProgress(enabled=not quiet) as progress:
+        return run_design(scan_repository(repo), goal, known, model, load_catalog(catalog), progress=progress.update)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from design.architecture import Architecture, Component, Place
-from design.callgraph import CallGraph
+from design.callgraph import CallGraph, Symbol
 
 #: What each pattern needs of the span of the function that shows it.
 PATTERN_FIELDS: dict[str, tuple[str, ...]] = {
@@ -97,13 +97,13 @@ def integration_points(architecture: Architecture, graph: CallGraph) -> list[Int
             if use.capability in ("retrieval", "rerank", "embedding", "guardrail"):
                 made = point(use.symbol)
                 if made is not None:
-                    extra = ["status", "started_at", "ended_at"]
+                    extra = ["status", "error_type", "started_at", "ended_at"]
                     if use.capability in ("retrieval", "rerank"):
                         extra = ["attributes.retrieved_count", "output", *extra]
                     made.fields += [f for f in extra if f not in made.fields]
                     made.why.append(f"{use.capability} at {use.place}")
         if not points and (made := point(component.entry)) is not None:
-            made.fields += ["status", "started_at", "ended_at"]
+            made.fields += ["status", "error_type", "started_at", "ended_at"]
             made.why.append("the way into the component")
         if any(t.by == "llm" or t.is_ordered for t in component.tiers):
             for made in points.values():
@@ -115,30 +115,28 @@ def integration_points(architecture: Architecture, graph: CallGraph) -> list[Int
     return out
 
 
-def _function(symbol: str, symbols: dict[str, object]) -> str | None:
-    """The function that a symbol is or lies in; a lambda or an inner function counts as the one around it."""
+def _function(symbol: str, symbols: dict[str, Symbol]) -> str | None:
+    """The function that a symbol is; a lambda counts as the one around it."""
     current = symbol
     for _ in range(12):
         found = symbols.get(current)
         if found is None:
             return None
-        kind, parent = found.kind, found.parent  # type: ignore[attr-defined]
-        holder = symbols.get(parent)
-        if kind == "function" and (holder is None or holder.kind in ("module", "class")):  # type: ignore[attr-defined]
+        if found.kind == "function":
             return current
-        if kind in ("module", "class"):
+        if found.kind in ("module", "class"):
             return None
-        current = parent
+        current = found.parent
     return None
 
 
-def span_name(symbol: str, symbols: dict[str, object]) -> str:
+def span_name(symbol: str, symbols: dict[str, Symbol]) -> str:
     """Return `function` or `Class.method`."""
     found = symbols[symbol]
-    parent = symbols.get(found.parent)  # type: ignore[attr-defined]
+    parent = symbols.get(found.parent)
     name = symbol.rpartition(".")[2]
-    if parent is not None and parent.kind == "class":  # type: ignore[attr-defined]
-        return f"{found.parent.rpartition('.')[2]}.{name}"  # type: ignore[attr-defined]
+    if parent is not None and parent.kind == "class":
+        return f"{found.parent.rpartition('.')[2]}.{name}"
     return name
 
 
