@@ -105,7 +105,7 @@ def own_import_rate(program: Program) -> float:
             for s in statements(function.body):
                 if s[0] != "from" or (s[2] == 0 and str(s[3]).partition(".")[0] not in tops):
                     continue
-                found = import_target(program.index, module.index, s[2], str(s[3]))  # type: ignore[arg-type]
+                found = import_target(program.index, module.index, s[2], str(s[3]))
                 good, bad = good + (found is not None), bad + (found is None)
     return good / (good + bad) if good + bad else 1.0
 
@@ -178,10 +178,15 @@ def _graph_to(graph: CallGraph) -> dict[str, Any]:
     }
 
 
+def _symbol_from(row: list[Any]) -> Symbol:
+    identifier, kind, path, line, end, is_async, parent, is_abstract, tags, decorators = row
+    return Symbol(identifier, kind, path, line, end, is_async, parent, is_abstract, tuple(tags), tuple(decorators))
+
+
 def _graph_from(data: Any) -> CallGraph | None:
     try:
         return CallGraph(
-            tuple(Symbol(*row[:8], tuple(row[8]), tuple(row[9])) for row in data["symbols"]),
+            tuple(_symbol_from(row) for row in data["symbols"]),
             tuple(Edge(a, b, kind, tuple((p, n) for p, n in sites)) for a, b, kind, sites in data["edges"]),
             tuple(External(a, b, path, tuple(lines)) for a, b, path, lines in data["externals"]),
             tuple(Unresolved(*row) for row in data["unresolved"]),

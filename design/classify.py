@@ -292,11 +292,17 @@ def _overlay(component: Component) -> None:
 def apply_goal(architecture: Architecture, goal: str) -> None:
     """Let the practitioner's goal raise the priority of what it speaks of."""
     words = {w for w in re.findall(r"[a-z]{4,}", goal.lower()) if w not in _STOP}
-    for component in architecture.components:
-        about = " ".join(
-            [component.id, component.description, *component.semantics, *component.capabilities, *component.symbols]
+    about = {
+        c.id: " ".join(
+            [c.id, c.description, *c.semantics, *c.capabilities, *(s.rpartition(".")[2] for s in c.symbols)]
         ).lower()
-        component.goal_words = sorted(w for w in words if w.rstrip("s") in about)
+        for c in architecture.components
+    }
+    # A word that fits half of the components (the product's own name) tells none of them apart.
+    most = max(1, len(about) // 2)
+    telling = sorted(w for w in words if 0 < sum(w.rstrip("s") in text for text in about.values()) <= most)
+    for component in architecture.components:
+        component.goal_words = [w for w in telling if w.rstrip("s") in about[component.id]]
         if component.goal_words:
             component.priority = {"tertiary": "secondary"}.get(component.priority, "primary")
 

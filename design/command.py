@@ -10,9 +10,12 @@ import click
 
 #: Options that every step takes.
 _CACHE = click.option(
-    "--cache", type=click.Path(path_type=Path, file_okay=False), default=None, metavar="DIR",
+    "--cache",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    metavar="DIR",
     help="Folder of the cache. Default: gapwatch below XDG_CACHE_HOME or ~/.cache.",
-)  # fmt: skip
+)
 _NO_CACHE = click.option("--no-cache", is_flag=True, help="Work everything out anew, and keep nothing.")
 _QUIET = click.option("--quiet", is_flag=True, help="Show no progress.")
 
@@ -38,8 +41,14 @@ def design() -> None:
 
 @design.command("graph")
 @click.argument("repo", type=click.Path(path_type=Path))
-@click.option("--format", "form", type=click.Choice(["json", "pycg"]), default="json", show_default=True,
-              help="json: symbols, edges with kind and lines, externals, unresolved; pycg: caller to callees.")  # fmt: skip
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["json", "pycg"]),
+    default="json",
+    show_default=True,
+    help="json: symbols, edges with kind and lines, externals, unresolved; pycg: caller to callees.",
+)
 @_CACHE
 @_NO_CACHE
 @_QUIET
@@ -58,8 +67,13 @@ def graph_command(repo: Path, form: str, cache: Path | None, no_cache: bool, qui
 @design.command("patterns")
 @click.argument("repo", type=click.Path(path_type=Path))
 @click.option("--format", "form", type=click.Choice(["json"]), default="json", show_default=True, help="How to print.")
-@click.option("--catalog", type=click.Path(path_type=Path, dir_okay=False), default=None, metavar="TOML",
-              help="Library catalog to use in place of the shipped one.")  # fmt: skip
+@click.option(
+    "--catalog",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    metavar="TOML",
+    help="Library catalog to use in place of the shipped one.",
+)
 @_CACHE
 @_NO_CACHE
 @_QUIET
@@ -98,10 +112,21 @@ def _print(data: Any) -> None:
 @click.option(
     "--goal", default="", metavar="TEXT", help="What the pipeline is for, in your words; steers priority and choice."
 )
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("gapwatch-design"), show_default=True, metavar="DIR",
-              help="Folder for portfolio.yaml, report.md, report.html and design.duckdb; made if missing.")  # fmt: skip
-@click.option("--facts", type=click.Path(path_type=Path, dir_okay=False), default=None, metavar="YAML",
-              help="Your answers. Default: facts.yaml in the folder of --out, where there is one.")  # fmt: skip
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("gapwatch-design"),
+    show_default=True,
+    metavar="DIR",
+    help="Folder for portfolio.yaml, report.md, report.html and design.duckdb; made if missing.",
+)
+@click.option(
+    "--facts",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    metavar="YAML",
+    help="Your answers. Default: facts.yaml in the folder of --out, where there is one.",
+)
 @click.option(
     "--pipeline",
     default=None,
@@ -133,9 +158,17 @@ def _print(data: Any) -> None:
 @click.option("--json", "as_json", is_flag=True, help="End with one JSON object on standard output.")
 @_QUIET
 def portfolio_command(
-    repo: Path, goal: str, out: Path, facts: Path | None, pipeline: str | None, number: int, judge_model: str | None,
-    catalog: Path | None, as_json: bool, quiet: bool,
-) -> None:  # fmt: skip
+    repo: Path,
+    goal: str,
+    out: Path,
+    facts: Path | None,
+    pipeline: str | None,
+    number: int,
+    judge_model: str | None,
+    catalog: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
     """Design the portfolio of REPO. This is what `gapwatch design REPO` does."""
     from design.export_store import write_store
     from design.output import write_design
@@ -186,8 +219,14 @@ def questions_command(repo: Path, goal: str, facts: Path | None, form: str, quie
 @click.argument("repo", type=click.Path(path_type=Path))
 @click.argument("question")
 @click.argument("value")
-@click.option("--facts", type=click.Path(path_type=Path, dir_okay=False), default=Path("gapwatch-design/facts.yaml"), show_default=True,
-              metavar="YAML", help="File that keeps your answers; made if missing.")  # fmt: skip
+@click.option(
+    "--facts",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("gapwatch-design/facts.yaml"),
+    show_default=True,
+    metavar="YAML",
+    help="File that keeps your answers; made if missing.",
+)
 @click.option("--by", required=True, metavar="NAME", help="Who says so.")
 @click.option("--at", default=None, metavar="DATE", help="When, ISO 8601. Default: today.")
 @click.option("--goal", default="", metavar="TEXT", help="As for the design.")

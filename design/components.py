@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from design.architecture import Component, ComponentEdge, Place, Tier, Use
 from design.callgraph import CallGraph, Edge, Symbol
 from design.ir import docstring
-from design.pattern_hit import PatternHit
+from design.pattern_hit import PatternHit, Subject
 from design.pattern_io import model_depths
-from design.patterns import Subject
 from design.program import Program
 from design.sites import Sites
 from design.verify import CALL_KINDS, verify_pair
@@ -51,6 +52,12 @@ _PATTERN_JOBS = {
     "has_circuit_breaker": "service",
     "has_cascade": "flow",
 }
+
+
+_RETRIEVER = re.compile(
+    r"^_?a?(retrieve|retrieve_\w+|similarity_search|semantic_search|vector_search|find_passages|get_relevant_\w+"
+    r"|search_(documents|docs|passages|chunks|index|corpus|knowledge\w*))$"
+)
 
 
 @dataclass
@@ -104,7 +111,18 @@ def uses_of(graph: CallGraph, sites: Sites, hits: tuple[PatternHit, ...]) -> lis
         for line in external.lines:
             if capability != "http" or (external.path, line) not in seen:
                 out.append(Use(capability, external.src, external.dotted, Place(external.path, line)))
+    if any(use.capability == "llm_chat" for use in out):
+        out += _retrievers_by_name(graph, {(use.symbol, use.capability) for use in out})
     return sorted(out, key=lambda u: (u.symbol, u.place.line, u.capability, u.dotted))
+
+
+def _retrievers_by_name(graph: CallGraph, known: set[tuple[str, str]]) -> list[Use]:
+    """A search that is written in the repository itself is known by its name, where a model is asked at all."""
+    return [
+        Use("retrieval", s.id, f"def {s.id.rpartition('.')[2]}", Place(s.path, s.line))
+        for s in graph.symbols
+        if s.kind == "function" and _RETRIEVER.search(s.id.rpartition(".")[2]) and (s.id, "retrieval") not in known
+    ]
 
 
 def build_components(material: Material, uses: list[Use]) -> tuple[list[Component], dict[str, str]]:
@@ -117,7 +135,8 @@ def build_components(material: Material, uses: list[Use]) -> tuple[list[Componen
         groups += [[u] for u in sorted(helpers, key=lambda u: (-u.weight, u.key)) if u.jobs or u.hits][
             : 3 - len(groups)
         ]
-    components = [_component(group, material, used) for used in [set[str]()] for group in groups]
+    used: set[str] = set()
+    components = [_component(group, material, used) for group in groups]
     owner = {symbol: c.id for c in components for symbol in c.symbols}
     return components, owner
 
@@ -234,7 +253,7 @@ def _group(units: list[Unit], material: Material) -> list[list[Unit]]:
     depth = 6
     while len(groups) > _MAX_UNITS and depth:
         level = depth
-        groups = _by(units, lambda u, level=level: "/".join(u.path.split("/")[:-1][:level]))  # type: ignore[misc]
+        groups = _by(units, functools.partial(_folder, level))
         depth -= 1
     calls = _calls_between(groups, material)
     target = _target(units)
@@ -254,11 +273,15 @@ def _target(units: list[Unit]) -> int:
     return min(MAX_COMPONENTS, max(3, len(units)))
 
 
-def _by(units: list[Unit], key: object) -> list[list[Unit]]:
+def _by(units: list[Unit], key: Callable[[Unit], str]) -> list[list[Unit]]:
     out: dict[str, list[Unit]] = defaultdict(list)
     for unit in units:
-        out[key(unit)].append(unit)  # type: ignore[operator]
+        out[key(unit)].append(unit)
     return [out[name] for name in sorted(out)]
+
+
+def _folder(level: int, unit: Unit) -> str:
+    return "/".join(unit.path.split("/")[:-1][:level])
 
 
 def _calls_between(groups: list[list[Unit]], material: Material) -> dict[tuple[int, int], float]:

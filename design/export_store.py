@@ -35,7 +35,7 @@ _TABLES: dict[str, str] = {
     "gaps": "version VARCHAR, metric VARCHAR, missing VARCHAR, fix VARCHAR",
     "questions": "version VARCHAR, id VARCHAR, component VARCHAR, text VARCHAR, why VARCHAR, kind VARCHAR, answer_type VARCHAR, options VARCHAR[], default_value VARCHAR, decides VARCHAR[], open BOOLEAN",
     "integration_points": "version VARCHAR, component VARCHAR, span VARCHAR, kind VARCHAR, symbol VARCHAR, path VARCHAR, line INTEGER, fields VARCHAR[], blind VARCHAR[]",
-}  # fmt: skip
+}
 
 
 def write_store(design: Design, path: Path) -> None:
@@ -101,31 +101,83 @@ def _rows(design: Design, ordinal: int) -> dict[str, list[list[Any]]]:
     salience = {f.path: f for f in design.salience}
     numbers = {k: n for k, n in summary(design).items() if isinstance(n, int | float)}
     out: dict[str, list[list[Any]]] = {
-        "versions": [[v, ordinal, design.name, design.scan_sha, design.goal, a.overall_confidence, design.critique.overall_assessment]],
+        "versions": [
+            [
+                v,
+                ordinal,
+                design.name,
+                design.scan_sha,
+                design.goal,
+                a.overall_confidence,
+                design.critique.overall_assessment,
+            ]
+        ],
         "numbers": [[v, k, float(n)] for k, n in numbers.items()],
         "skipped": [[v, s.path, s.reason] for s in design.skipped],
         "symbols": [[v, s.id, s.kind, s.path, s.line, s.end, owner.get(s.id)] for s in design.graph.symbols],
         "call_edges": [[v, e.src, e.dst, e.kind, p, n] for e in design.graph.edges for p, n in e.sites],
         "externals": [[v, e.src, e.dotted, e.path, n] for e in design.graph.externals for n in e.lines],
         "unresolved": [[v, u.src, u.path, u.line, u.text, u.cause] for u in design.graph.unresolved],
-        "pattern_hits": [[v, h.pattern, h.symbol, h.path, h.line, h.end, h.kind, h.evidence, h.confidence] for h in design.hits],
+        "pattern_hits": [
+            [v, h.pattern, h.symbol, h.path, h.line, h.end, h.kind, h.evidence, h.confidence] for h in design.hits
+        ],
         "missing_nodes": [[v, m.path, m.salience, m.why] for m in a.missing],
         "edges": [[v, e.src, e.dst, e.label, e.verification, e.because, e.evidence] for e in a.edges],
-        "cross_component_issues": [[v, i.component, i.issue, i.suggestion] for i in design.critique.cross_component_issues],
+        "cross_component_issues": [
+            [v, i.component, i.issue, i.suggestion] for i in design.critique.cross_component_issues
+        ],
         "gaps": [[v, g.metric, g.missing, g.fix] for g in design.gaps],
-        "integration_points": [[v, p.component, p.name, p.kind, p.symbol, p.place.path, p.place.line, p.fields, p.blind] for p in design.points],
-    }  # fmt: skip
+        "integration_points": [
+            [v, p.component, p.name, p.kind, p.symbol, p.place.path, p.place.line, p.fields, p.blind]
+            for p in design.points
+        ],
+    }
     out["files"] = [
-        [v, r.path, r.module, r.sha, r.lines, len(r.errors), f.salience, f.llm_proximity, f.caller_centrality, f.callee_centrality, f.excluded]
-        for r in design.readings if (f := salience[r.path])
-    ]  # fmt: skip
+        [
+            v,
+            r.path,
+            r.module,
+            r.sha,
+            r.lines,
+            len(r.errors),
+            f.salience,
+            f.llm_proximity,
+            f.caller_centrality,
+            f.callee_centrality,
+            f.excluded,
+        ]
+        for r in design.readings
+        if (f := salience[r.path])
+    ]
     for c in [*a.components, *a.pruned]:
         pruned = c in a.pruned
         out.setdefault("components", []).append(
-            [v, c.id, c.name, c.description, c.role, c.kind, c.priority, c.stage, c.pattern, c.strategies, c.semantics, c.capabilities,
-             c.silent_failure, c.silent_because, c.is_offline_evaluable, c.is_runtime_observable, c.measured, c.user_facing_failure,
-             c.alignment, c.confidence, c.classification_confidence, c.reasoning, pruned]
-        )  # fmt: skip
+            [
+                v,
+                c.id,
+                c.name,
+                c.description,
+                c.role,
+                c.kind,
+                c.priority,
+                c.stage,
+                c.pattern,
+                c.strategies,
+                c.semantics,
+                c.capabilities,
+                c.silent_failure,
+                c.silent_because,
+                c.is_offline_evaluable,
+                c.is_runtime_observable,
+                c.measured,
+                c.user_facing_failure,
+                c.alignment,
+                c.confidence,
+                c.classification_confidence,
+                c.reasoning,
+                pruned,
+            ]
+        )
         out.setdefault("annotations", []).append([v, c.id, c.confidence, c.issues, c.suggestions])
         out.setdefault("tiers", []).extend([v, c.id, t.id, t.by, t.symbol, t.place.path, t.place.line] for t in c.tiers)
         for p in design.prompts.get(c.id, []):
@@ -152,16 +204,46 @@ def _metric_rows(design: Design, out: dict[str, list[list[Any]]]) -> None:
     exported = {m.name for m in design.metrics if m.is_exported}
     for m in [*design.metrics, *(m for m, _ in design.dropped)]:
         out.setdefault("metrics", []).append(
-            [v, m.name, m.component, m.source, m.family, m.concern, m.pattern, m.tier, m.claim, m.better, m.direction_verdict, m.severity,
-             m.action, m.targets, m.name in exported, m.symbols, m.evidence, m.monitors, m.cost_bundle]
-        )  # fmt: skip
+            [
+                v,
+                m.name,
+                m.component,
+                m.source,
+                m.family,
+                m.concern,
+                m.pattern,
+                m.tier,
+                m.claim,
+                m.better,
+                m.direction_verdict,
+                m.severity,
+                m.action,
+                m.targets,
+                m.name in exported,
+                m.symbols,
+                m.evidence,
+                m.monitors,
+                m.cost_bundle,
+            ]
+        )
         out.setdefault("metric_places", []).extend([v, m.name, p.path, p.line, max(p.line, p.end)] for p in m.places)
     for verdict, dropped in [(x, False) for x in design.critique.verdicts] + [(x, True) for _, x in design.dropped]:
         out.setdefault("verdicts", []).append(
-            [v, verdict.metric, verdict.component, verdict.verdict, verdict.rules, verdict.reasoning, verdict.review, verdict.suggested_fix,
-             verdict.direction, dropped]
-        )  # fmt: skip
+            [
+                v,
+                verdict.metric,
+                verdict.component,
+                verdict.verdict,
+                verdict.rules,
+                verdict.reasoning,
+                verdict.review,
+                verdict.suggested_fix,
+                verdict.direction,
+                dropped,
+            ]
+        )
     answered = {q.id for q in design.open_questions}
     out["questions"] = [
-        [v, q.id, q.component, q.text, q.why, q.kind, q.answer_type, q.options, q.default, q.decides, q.id in answered] for q in design.questions
-    ]  # fmt: skip
+        [v, q.id, q.component, q.text, q.why, q.kind, q.answer_type, q.options, q.default, q.decides, q.id in answered]
+        for q in design.questions
+    ]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from design.annotations import annotated
-from design.attributes import attribute_of, class_attribute, store_attribute
-from design.calls import call_function, call_values, method_result
+from design.attributes import attribute_of, store_attribute
+from design.calls import call_values, method_result
 from design.frame import PATH, Frame
 from design.ir import Expr
 from design.program import last_name
@@ -50,7 +50,7 @@ def _call(frame: Frame, e: Expr) -> Values:
         if special is not None and callee[1] not in frame.names:
             found = frame.look_up(callee[1])
             if found == frame.table.one(Kind.BUILTIN, callee[1]):
-                result = special(frame, e)
+                result: Values | None = special(frame, e)
                 if result is not None:
                     frame.result.resolved += 1
                     frame.edge(f"<builtin>.{callee[1]}", "call", line)
@@ -604,6 +604,3 @@ def store(frame: Frame, target: Expr, values: Values) -> None:
     if path is not None:
         frame.has_paths = True
         frame.names[path] = values
-
-
-_ = (call_function, class_attribute)

@@ -129,7 +129,7 @@ def _edge(src: tuple[float, float], dst: tuple[float, float], status: str, title
 
 
 def _box(c: Component, x: float, y: float) -> str:
-    name = c.name if len(c.name) <= 25 else c.name[:24] + "…"
+    name = c.name if len(c.name) <= 22 else c.name[:21] + "…"
     detail = f"{c.kind} · {c.pattern}" if c.pattern != "none" else c.kind
     return (
         f'<a href="#c-{escape(c.id)}"><g class="node {escape(c.role)}"><title>{escape(c.id)}: {escape(c.description or c.role)}</title>'

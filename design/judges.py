@@ -61,27 +61,60 @@ def _for_tier(
             f" at {place} gives it, and by nothing else?"
         )
         out.append(
-            _judge(component, tier, prefix, "rests_on_" + metric_name(evidence[0]), criterion, ["input", "output", "attributes.context"],
-                   "groundedness", place, span, prompts, f"statements without support in {evidence[0]}")
-        )  # fmt: skip
+            _judge(
+                component,
+                tier,
+                prefix,
+                "rests_on_" + metric_name(evidence[0]),
+                criterion,
+                ["input", "output", "attributes.context"],
+                "groundedness",
+                place,
+                span,
+                prompts,
+                f"statements without support in {evidence[0]}",
+            )
+        )
     for key in keys[:2]:
         criterion = (
             f"Is the member `{key}` of the answer of `{tier.symbol}` right for what was asked, given what the prompt at"
             f" {place} says about it?"
         )
         out.append(
-            _judge(component, tier, prefix, f"{metric_name(key)}_is_right", criterion, ["input", f"output#/{key}"], "quality",
-                   place, span, prompts, f"a wrong {key}")
-        )  # fmt: skip
+            _judge(
+                component,
+                tier,
+                prefix,
+                f"{metric_name(key)}_is_right",
+                criterion,
+                ["input", f"output#/{key}"],
+                "quality",
+                place,
+                span,
+                prompts,
+                f"a wrong {key}",
+            )
+        )
     if asked or not out:
         what = f"“{asked}”" if asked else f"the prompt built in {tier.place}"
         criterion = (
             f"Does the answer of `{tier.symbol}` do what it is told by {what} ({place}), all of it and nothing else?"
         )
         out.append(
-            _judge(component, tier, prefix, "follows_its_prompt", criterion, ["input", "output"], "quality", place, span, prompts,
-                   f"an answer that does not do what {place} asks")
-        )  # fmt: skip
+            _judge(
+                component,
+                tier,
+                prefix,
+                "follows_its_prompt",
+                criterion,
+                ["input", "output"],
+                "quality",
+                place,
+                span,
+                prompts,
+                f"an answer that does not do what {place} asks",
+            )
+        )
     return out
 
 
@@ -94,9 +127,18 @@ def _asked(prompts: list[Prompt]) -> str:
 
 
 def _judge(
-    component: Component, tier: Tier, prefix: str, family: str, criterion: str, inputs: list[str], concern: str,
-    place: Place, span: IntegrationPoint | None, prompts: list[Prompt], failure: str,
-) -> MetricDesign:  # fmt: skip
+    component: Component,
+    tier: Tier,
+    prefix: str,
+    family: str,
+    criterion: str,
+    inputs: list[str],
+    concern: str,
+    place: Place,
+    span: IntegrationPoint | None,
+    prompts: list[Prompt],
+    failure: str,
+) -> MetricDesign:
     schema = {
         "type": "object",
         "required": ["justification", "score"],

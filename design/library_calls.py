@@ -76,7 +76,7 @@ _TRANSPARENT = frozenset(
 def call_outside(frame: Frame, dotted: str, positional: list[Any], named: list[Any], line: int) -> Values:
     """Call something that the repository does not define."""
     frame.edge(dotted, "call", line)
-    given = [pair[1] if isinstance(pair, tuple) else pair for pair in positional]
+    given: list[Values] = [pair[1] if isinstance(pair, tuple) else pair for pair in positional]
     keywords = dict(named)
     name = dotted.rpartition(".")[2]
     if dotted in ("functools.partial", "functools.partialmethod") and given:
@@ -207,7 +207,7 @@ def call_builtin(frame: Frame, name: str, positional: list[Any], named: list[Any
 
     table = frame.table
     frame.edge(f"<builtin>.{name}", "call", line)
-    given = [pair[1] if isinstance(pair, tuple) else pair for pair in positional]
+    given: list[Values] = [pair[1] if isinstance(pair, tuple) else pair for pair in positional]
     first = given[0] if given else EMPTY
     out = EMPTY
     if name in _PROTOCOL:
@@ -296,7 +296,7 @@ def call_method(frame: Frame, name: str, owner: int, positional: list[Any], name
     """Call a method of a builtin type, of a function or of a generator."""
     table = frame.table
     kind = table.kinds[owner]
-    given = [pair[1] if isinstance(pair, tuple) else pair for pair in positional]
+    given: list[Values] = [pair[1] if isinstance(pair, tuple) else pair for pair in positional]
     if kind is Kind.BUILTIN:
         frame.edge(f"<builtin>.{table.a[owner]}.{name}", "call", line)
         return EMPTY

@@ -48,8 +48,9 @@ def _write(path: Path, content: str) -> None:
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", errors="replace", dir=path.parent, delete=False) as file:
         file.write(content)
     mode = 0o666 & ~_umask()
-    os.chmod(file.name, mode)
-    Path(file.name).replace(path)
+    made = Path(file.name)
+    made.chmod(mode)
+    made.replace(path)
 
 
 def _umask() -> int:

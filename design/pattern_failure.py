@@ -356,7 +356,7 @@ def _words(name: str) -> list[str]:
 
 
 def _reaches_out(subject: Subject, call: Expr) -> bool:
-    reach = subject.sites.reach(subject.symbol, call)
+    reach = subject.reach(call)
     if reach.capability in _IO:
         return True
     return any(

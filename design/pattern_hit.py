@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from design.code_walk import all_statements, own_expressions, walk
+from design.code_walk import all_statements, constants_in, names_in, own_expressions, text_of, walk
 from design.ir import Expr, Function, Stmt
 from design.program import FunctionInfo, Program
-from design.sites import Sites
+from design.sites import Reach, Sites, address_capability
 
 PATTERNS = (
     "has_try_except",
@@ -62,6 +62,40 @@ class Subject:
     def calls(self) -> list[Expr]:
         """Every call in it."""
         return [inner for s in self.statements for e in own_expressions(s) for inner in walk(e) if inner[0] == "c"]
+
+    def reach(self, call: Expr) -> Reach:
+        """Say what a call reaches; a request to an address of a model server is a call to a model."""
+        found = self.sites.reach(self.symbol, call)
+        if found.capability == "http" and (capability := address_capability(self._addresses(call))) is not None:
+            return Reach(capability, found.dotted, 0.95)
+        return found
+
+    def _addresses(self, call: Expr) -> str:
+        """Constant texts that a request may be sent to: those of the function, and of attributes that it hands over."""
+        given = {name for arg in (*call[2], *(v for _, v in call[3])) for name in names_in(arg)}
+        attributes = {name for name in given if name.startswith("self.")}
+        texts = self._own_texts
+        if attributes and self.info.owner >= 0:
+            texts = texts + [t for name, found in self._owner_texts.items() if name in attributes for t in found]
+        return " ".join(texts)
+
+    @functools.cached_property
+    def _own_texts(self) -> list[str]:
+        return [t for s in self.statements for e in own_expressions(s) for t in constants_in(e)]
+
+    @functools.cached_property
+    def _owner_texts(self) -> dict[str, list[str]]:
+        out: dict[str, list[str]] = {}
+        for number in range(self.program.first_function[self.info.module], len(self.program.functions)):
+            info = self.program.functions[number]
+            if info.module != self.info.module:
+                break
+            if info.owner == self.info.owner:
+                for s in all_statements(info.ir.body):
+                    if s[0] == "assign" and s[3] is not None:
+                        for target in s[2]:
+                            out.setdefault(text_of(target), []).extend(constants_in(s[3]))
+        return out
 
     def other(self, symbol: str) -> Subject | None:
         """Return another function by its symbol, or None where there is none."""

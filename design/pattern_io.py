@@ -77,7 +77,7 @@ def source_of(subject: Subject, e: Expr) -> str:
 
 def _source(subject: Subject, e: Expr) -> str | None:
     for call in calls_of(e):
-        capability = subject.sites.reach(subject.symbol, call).capability
+        capability = subject.reach(call).capability
         if capability == "llm_chat" or any(
             is_model_caller(subject, edge.dst) for edge in subject.sites.inside_of(subject.symbol, call)
         ):
@@ -157,7 +157,7 @@ def _find_depths(subject: Subject) -> dict[str, int]:
 
 
 def _direct(subject: Subject, call: Expr) -> bool:
-    return subject.sites.reach(subject.symbol, call).capability == "llm_chat"
+    return subject.reach(call).capability == "llm_chat"
 
 
 def is_model_caller(subject: Subject, symbol: str) -> bool:
@@ -170,7 +170,7 @@ def find_model_calls(subject: Subject) -> Iterator[PatternHit]:
     """Calls to a language model: direct, or through wrappers of the repository."""
     depths = model_depths(subject)
     for call in subject.calls:
-        reach = subject.sites.reach(subject.symbol, call)
+        reach = subject.reach(call)
         if reach.capability == "llm_chat":
             yield subject.hit("calls_llm", call[4], call[4], "direct", reach.dotted, 0.95 * reach.confidence)
             continue
@@ -197,7 +197,7 @@ _CLIENT = re.compile(r"request|http|fetch|download|(^|_)(get|post|put|patch)(_|$
 def find_services(subject: Subject) -> Iterator[PatternHit]:
     """Calls over the network that are no model, store or queue."""
     for call in subject.calls:
-        reach = subject.sites.reach(subject.symbol, call)
+        reach = subject.reach(call)
         if reach.capability in _HTTP:
             yield subject.hit(
                 "calls_external_api",
@@ -237,8 +237,7 @@ def _sends_its_own_url(subject: Subject, symbol: str) -> bool:
         return False
     params = {p.name for p in one.ir.params}
     return any(
-        subject.sites.reach(symbol, call).capability == "http"
-        and bool(params & {n for a in arguments_of(call) for n in names_in(a)})
+        one.reach(call).capability == "http" and bool(params & {n for a in arguments_of(call) for n in names_in(a)})
         for call in one.calls
     )
 
@@ -255,7 +254,7 @@ _NO_SESSION = re.compile(r"http|client|aio|request|cache|redis|vector|chroma|coo
 def find_writes(subject: Subject) -> Iterator[PatternHit]:
     """Writes to a database or a vector store."""
     for call in subject.calls:
-        reach = subject.sites.reach(subject.symbol, call)
+        reach = subject.reach(call)
         capability = reach.capability
         if capability == "vector_write":
             yield subject.hit("has_db_write", call[4], call[4], "vector", reach.dotted, 0.9)
@@ -411,7 +410,7 @@ def _is_model_output(subject: Subject, iterable: Expr) -> float:
         candidates += list(_assigned_to(subject.ir.body, name.partition(".")[0]))
     for candidate in candidates:
         for call in calls_of(candidate):
-            capability = subject.sites.reach(subject.symbol, call).capability
+            capability = subject.reach(call).capability
             if capability == "llm_chat":
                 return 0.9
             for edge in subject.sites.inside_of(subject.symbol, call):
@@ -431,7 +430,7 @@ def _streams(subject: Subject, symbol: str) -> bool:
 def find_queues(subject: Subject) -> Iterator[PatternHit]:
     """Work that is handed to something that does it later."""
     for call in subject.calls:
-        reach = subject.sites.reach(subject.symbol, call)
+        reach = subject.reach(call)
         if reach.capability == "queue":
             yield subject.hit("has_queue", call[4], call[4], "broker", reach.dotted, 0.9)
         elif reach.capability == "local_queue" and _has_both_ends(subject, reach.dotted):

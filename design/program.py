@@ -241,7 +241,7 @@ def _absolute_imports(program: Program) -> Iterable[str]:
                 if s[0] == "from" and s[2] == 0:
                     yield str(s[3])
                 elif s[0] == "import":
-                    yield from (dotted for dotted, _ in s[2])  # type: ignore[attr-defined]
+                    yield from (dotted for dotted, _ in s[2])
 
 
 def _spread_stars(program: Program) -> None:
@@ -250,7 +250,7 @@ def _spread_stars(program: Program) -> None:
     for module, ir in zip(program.index.modules, program.irs, strict=True):
         for s in statements(ir.functions[0].body) if ir is not None else ():
             if s[0] == "from" and s[4] is None:
-                target = import_target(program.index, module.index, s[2], str(s[3]))  # type: ignore[arg-type]
+                target = import_target(program.index, module.index, s[2], str(s[3]))
                 if target is not None and program.irs[target] is not None:
                     stars.append((module.index, target))
     for _ in range(6):

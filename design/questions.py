@@ -267,9 +267,14 @@ def fact_of(question: Question, value: str, by: str, at: str) -> Fact:
         except ValueError:
             raise ValueError(f"{value!r} is no number, which {question.id} asks for") from None
     data: dict[str, Any] = {
-        "id": f"f-{question.id.removeprefix('q-')}", "question": question.id, "component": question.component,
-        "kind": question.kind, "value": answer, "by": by, "at": at,
-    }  # fmt: skip
+        "id": f"f-{question.id.removeprefix('q-')}",
+        "question": question.id,
+        "component": question.component,
+        "kind": question.kind,
+        "value": answer,
+        "by": by,
+        "at": at,
+    }
     if question.kind == "direction":
         metric = next((name for name in question.decides if not name.endswith("_tier_mix")), None)
         if metric is None:

@@ -19,9 +19,19 @@ def report_html(design: Design) -> str:
     """Return the report; the same design gives the same bytes."""
     style = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
     body = "\n".join(
-        [_head(design), _tiles(design), _graph(design), _components(design), _questions(design), _metrics(design),
-         _judges(design), _points(design), _refused(design), _reading(design)]
-    )  # fmt: skip
+        [
+            _head(design),
+            _tiles(design),
+            _graph(design),
+            _components(design),
+            _questions(design),
+            _metrics(design),
+            _judges(design),
+            _points(design),
+            _refused(design),
+            _reading(design),
+        ]
+    )
     title = f"What to watch in {design.name}"
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     return (
@@ -168,10 +178,17 @@ def _better(m: MetricDesign) -> str:
 
 def _metrics(design: Design) -> str:
     rows = [
-        [f"{_code(m.name)}<br><small>{_e(m.purpose)}</small>", _e(m.concern.replace("_", " ")), _better(m), _alert(m),
-         f"{_codes(m.evidence, 2)}" + (f"<br><small>means nothing unless {_e(m.valid_when)}</small>" if m.valid_when else "")]
-        for m in design.metrics if m.source != "judge"
-    ]  # fmt: skip
+        [
+            f"{_code(m.name)}<br><small>{_e(m.purpose)}</small>",
+            _e(m.concern.replace("_", " ")),
+            _better(m),
+            _alert(m),
+            f"{_codes(m.evidence, 2)}"
+            + (f"<br><small>means nothing unless {_e(m.valid_when)}</small>" if m.valid_when else ""),
+        ]
+        for m in design.metrics
+        if m.source != "judge"
+    ]
     return (
         "<section><h2>Metrics</h2>"
         + _table(["metric", "concern", "better", "alert", "evidence"], rows, "metrics")
@@ -189,12 +206,19 @@ def _judges(design: Design) -> str:
         else " They wait for a model: answer <code>q-pipeline-judge-model</code>, or give <code>--judge-model</code>."
     )
     rows = [
-        [f"{_code(m.name)}<br><small>tier {_e(m.tier)}</small>", _e(m.claim["rubric"]["criterion"]), _codes(m.claim["rubric"]["inputs"]),
-         _codes(m.monitors) or "nothing yet"]
+        [
+            f"{_code(m.name)}<br><small>tier {_e(m.tier)}</small>",
+            _e(m.claim["rubric"]["criterion"]),
+            _codes(m.claim["rubric"]["inputs"]),
+            _codes(m.monitors) or "nothing yet",
+        ]
         for m in judges
-    ]  # fmt: skip
-    return f"<section><h2>Judges</h2><p class=sub>Made from the prompts and from what the code reads of the answers.{note}</p>" + _table(
-        ["metric", "criterion", "is shown", "between judgements"], rows, "judges") + "</section>"  # fmt: skip
+    ]
+    return (
+        f"<section><h2>Judges</h2><p class=sub>Made from the prompts and from what the code reads of the answers.{note}</p>"
+        + _table(["metric", "criterion", "is shown", "between judgements"], rows, "judges")
+        + "</section>"
+    )
 
 
 def _points(design: Design) -> str:
@@ -211,8 +235,9 @@ def _points(design: Design) -> str:
     values = _table(["field", "value"], [[_code(f), _e(v)] for f, v in VALUES.items() if f in used])
     return (
         "<section><h2>What the pipeline must emit</h2><p class=sub>One span around the body of each function.</p>"
-        + _table(["span", "where", "fields", "blind without it"], rows, "points") + f"<h3>What the fields hold</h3>{values}</section>"
-    )  # fmt: skip
+        + _table(["span", "where", "fields", "blind without it"], rows, "points")
+        + f"<h3>What the fields hold</h3>{values}</section>"
+    )
 
 
 def _refused(design: Design) -> str:

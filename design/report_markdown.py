@@ -117,10 +117,16 @@ def _edges(design: Design) -> str:
     if not design.architecture.edges:
         return ""
     rows = (
-        (_code(e.src), _code(e.dst), md(e.label), f"**{e.verification}**" if e.verification == "verified" else e.verification,
-         md(e.because), _code(e.evidence[0]))
+        (
+            _code(e.src),
+            _code(e.dst),
+            md(e.label),
+            f"**{e.verification}**" if e.verification == "verified" else e.verification,
+            md(e.because),
+            _code(e.evidence[0]),
+        )
         for e in design.architecture.edges
-    )  # fmt: skip
+    )
     return "## Edges\n\n" + _table(("from", "to", "label", "status", "because", "evidence"), rows)
 
 
@@ -144,10 +150,17 @@ def _questions(design: Design) -> str:
 
 def _metrics(design: Design) -> str:
     rows = (
-        (_code(m.name), md(m.purpose), m.concern, f"{m.better}{'' if m.direction_verdict == 'verified' else ' (unverified)'}",
-         m.severity or "-", _code(m.evidence[0]))
-        for m in design.metrics if m.source != "judge"
-    )  # fmt: skip
+        (
+            _code(m.name),
+            md(m.purpose),
+            m.concern,
+            f"{m.better}{'' if m.direction_verdict == 'verified' else ' (unverified)'}",
+            m.severity or "-",
+            _code(m.evidence[0]),
+        )
+        for m in design.metrics
+        if m.source != "judge"
+    )
     return "## Metrics\n\n" + _table(("metric", "for", "concern", "better", "alert", "first evidence"), rows)
 
 
@@ -161,10 +174,15 @@ def _judges(design: Design) -> str:
         else "They wait for a model: answer `q-pipeline-judge-model`, or give `--judge-model`.\n"
     )
     rows = (
-        (_code(m.name), _code(m.tier), md(m.claim["rubric"]["criterion"]), ", ".join(_code(i) for i in m.claim["rubric"]["inputs"]),
-         ", ".join(_code(n) for n in m.monitors) or "nothing yet")
+        (
+            _code(m.name),
+            _code(m.tier),
+            md(m.claim["rubric"]["criterion"]),
+            ", ".join(_code(i) for i in m.claim["rubric"]["inputs"]),
+            ", ".join(_code(n) for n in m.monitors) or "nothing yet",
+        )
         for m in judges
-    )  # fmt: skip
+    )
     return f"## Judges\n\nMade from the prompts and from what the code reads of the answers. {note}\n" + _table(
         ("metric", "tier", "criterion", "is shown", "between judgements"), rows
     )

@@ -77,8 +77,13 @@ def file_salience(
     for path in sorted(tags):
         parts = [scores.get(path, 0.0) for scores in scaled]
         total = sum(w * p for w, p in zip((0.5, 0.2, 0.15, 0.15), parts, strict=True))
-        out.append(FileSalience(path, round(total, 6), *(round(p, 6) for p in parts), tags[path]))
+        out.append(_scored(path, total, parts, tags[path]))
     return sorted(out, key=lambda f: (-f.salience, f.path))
+
+
+def _scored(path: str, total: float, parts: list[float], excluded: tuple[str, ...]) -> FileSalience:
+    near, calling, called, density = (round(p, 6) for p in parts)
+    return FileSalience(path, round(total, 6), near, calling, called, density, excluded)
 
 
 def _scaled(scores: dict[str, float], only: set[str]) -> dict[str, float]:

@@ -168,7 +168,11 @@ _RANK = {"llm_chat": 0, "embedding": 1, "rerank": 2, "retrieval": 3, "vector_wri
 
 
 def _by_path(call: Expr) -> str | None:
-    texts = " ".join(text for arg in arguments_of(call) for text in constants_in(arg))
+    return address_capability(" ".join(text for arg in arguments_of(call) for text in constants_in(arg)))
+
+
+def address_capability(texts: str) -> str | None:
+    """Return what a server does at an address that stands in some texts: llm_chat, embedding, or None."""
     if _MODEL_PATHS.search(texts):
         return "llm_chat"
     return "embedding" if _EMBEDDING_PATHS.search(texts) else None

@@ -14,14 +14,24 @@ PATTERN_FIELDS: dict[str, tuple[str, ...]] = {
     "has_cascade": ("tier", "attributes.fallback_depth"),
     "parses_json": ("attributes.parsed_text",),
     "calls_external_api": ("status", "error_type", "started_at", "ended_at"),
-    "calls_llm": ("input", "output", "model", "status", "started_at", "ended_at", "usage.input_tokens",
-                  "usage.output_tokens", "usage.cost_usd", "attributes.finish_reason"),
+    "calls_llm": (
+        "input",
+        "output",
+        "model",
+        "status",
+        "started_at",
+        "ended_at",
+        "usage.input_tokens",
+        "usage.output_tokens",
+        "usage.cost_usd",
+        "attributes.finish_reason",
+    ),
     "has_cache": ("attributes.cache",),
     "has_db_write": ("status", "error_type", "attributes.rows_written"),
     "streams_response": ("attributes.first_chunk_seconds", "attributes.stream_outcome"),
     "has_queue": ("attributes.queue_wait_seconds",),
     "has_circuit_breaker": ("attributes.breaker",),
-}  # fmt: skip
+}
 #: Words that an attribute's value may have, for the practitioner who writes it.
 VALUES: dict[str, str] = {
     "attributes.swallowed_errors": "how many exceptions the handler swallowed, 0 included",
@@ -40,9 +50,20 @@ VALUES: dict[str, str] = {
     "attributes.context": "what the answer must rest on, as it stands in the prompt",
     "tier": "the id of the tier that answered",
 }
-_KINDS = (("llm_chat", "llm"), ("guardrail", "guardrail"), ("rerank", "rerank"), ("retrieval", "retrieval"),
-          ("embedding", "embedding"), ("http", "tool"), ("web_search", "tool"), ("saas", "tool"), ("tool", "tool"),
-          ("db_write", "tool"), ("vector_write", "tool"), ("db_execute", "tool"))  # fmt: skip
+_KINDS = (
+    ("llm_chat", "llm"),
+    ("guardrail", "guardrail"),
+    ("rerank", "rerank"),
+    ("retrieval", "retrieval"),
+    ("embedding", "embedding"),
+    ("http", "tool"),
+    ("web_search", "tool"),
+    ("saas", "tool"),
+    ("tool", "tool"),
+    ("db_write", "tool"),
+    ("vector_write", "tool"),
+    ("db_execute", "tool"),
+)
 
 
 @dataclass

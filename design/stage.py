@@ -128,12 +128,31 @@ def run_design(
         apply_goal(architecture, goal)
     criticise_architecture(architecture, set(tags), salience)
     design = Design(
-        scan.root, scan.root.resolve().name, goal, "", scan.sha, readings(program), scan.skipped, graph, hits, salience,
-        architecture, prompts, integration_points(architecture, graph), [], [], Critique([]), [], [], facts,
-        any("llm_chat" in found for found in sinks.values()), own_import_rate(program),
+        scan.root,
+        scan.root.resolve().name,
+        goal,
+        "",
+        scan.sha,
+        readings(program),
+        scan.skipped,
+        graph,
+        hits,
+        salience,
+        architecture,
+        prompts,
+        integration_points(architecture, graph),
+        [],
+        [],
+        Critique([]),
+        [],
+        [],
+        facts,
+        any("llm_chat" in found for found in sinks.values()),
+        own_import_rate(program),
         {name for name, pattern in _GOAL_CONCERNS if goal and pattern.search(goal)},
-        refused_operations=refused, judge_model=judge_model,
-    )  # fmt: skip
+        refused_operations=refused,
+        judge_model=judge_model,
+    )
     _design_metrics(design, material, refiner)
     _finish(design, refiner)
     design.version = _version(design)

@@ -51,8 +51,12 @@ def link(metrics: list[MetricDesign], architecture: Architecture) -> list[Gap]:
         metric.monitors = list(dict.fromkeys(found))[:2]
         if not found:
             gaps.append(
-                Gap(metric.name, f"no {' or '.join(wanted)} on {metric.component}", "sample it more often, or emit the span that those need")
-            )  # fmt: skip
+                Gap(
+                    metric.name,
+                    f"no {' or '.join(wanted)} on {metric.component}",
+                    "sample it more often, or emit the span that those need",
+                )
+            )
     return gaps
 
 
