@@ -97,6 +97,8 @@ def _print_portfolio(out: Console, file: str, portfolio: Portfolio) -> None:
         )
         owner = mine
     out.print(table)
+    if any(metric.direction is not None and metric.direction.verdict == "unverified" for metric in portfolio.metrics):
+        out.print(Text("?: nobody verified which way is better", style="dim"))
 
 
 def _order(portfolio: Portfolio, metric: Metric) -> int:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, InstanceOf, StringConstraints
+from pydantic import Discriminator, Field, StringConstraints
 
-from scorers.predicate import Predicate
 from scorers.written_model import (
     FieldReference,
     Flag,
@@ -15,6 +14,7 @@ from scorers.written_model import (
     Prose,
     Text,
     WrittenModel,
+    WrittenPredicate,
 )
 
 #: Distinguishes the forms.
@@ -30,7 +30,7 @@ class CheckClaim(WrittenModel):
     """
 
     form: Literal["check"]
-    predicate: InstanceOf[Predicate]
+    predicate: WrittenPredicate
     optional: Flag = False
 
 

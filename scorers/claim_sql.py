@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 from scorers.claim import CheckClaim, LabelClaim, MeasureClaim
 from scorers.codes import DEFERRED, FAIL, NOT_APPLICABLE, PASS, SKIP_OFFSET, WARN, unknown
-from scorers.field import Field
 from scorers.field_sql import ABSENT, FieldCompiler
 from scorers.metric import Metric
-from scorers.predicate import Predicate
 from scorers.predicate_sql import PredicateCompiler
 from scorers.sql_text import double, literals
 
@@ -25,14 +23,15 @@ class ClaimSql:
         score: DOUBLE expression, or None where the claim has no score.
         label: VARCHAR expression, or None where the claim has no label.
         stratum: 1-based position of the first stratum that holds, 0 for none; None without strata.
-        observed: The field whose value a row shows; None where the score or the label is what was seen.
+        observed: Slot kind (o: text, y: number) and expression of what a row shows; None where the score or the label
+            is what was seen.
     """
 
     code: str
     score: str | None = None
     label: str | None = None
     stratum: str | None = None
-    observed: Field | None = None
+    observed: tuple[str, str] | None = None
 
 
 class ClaimCompiler:
@@ -68,7 +67,7 @@ class ClaimCompiler:
         else:
             rest = _optional(predicate.reason, claim.optional)
             code = f"CASE WHEN {predicate.truth} THEN {good} WHEN NOT {predicate.truth} THEN {FAIL} ELSE {rest} END"
-        return ClaimSql(code, observed=first_field(claim.predicate))
+        return ClaimSql(code, observed=self._predicates.seen(claim.predicate))
 
     def _measure(self, claim: MeasureClaim) -> ClaimSql:
         sql = self._fields.field(claim.field)
@@ -100,13 +99,6 @@ class ClaimCompiler:
             for position, stratum in enumerate(metric.sample.strata, start=1)
         ]
         return f"CASE {' '.join(cases)} ELSE 0 END"
-
-
-def first_field(predicate: Predicate) -> Field | None:
-    """Return the first field that a predicate names, as written."""
-    if predicate.parts:
-        return first_field(predicate.parts[0])
-    return predicate.field
 
 
 def _optional(reason: str, optional: bool) -> str:

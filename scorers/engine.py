@@ -45,7 +45,12 @@ def connect() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(":memory:", config={"threads": 1})
     connection.execute("SET TimeZone = 'UTC'")
     connection.create_function(
-        "repair_json", _repair_array, ["varchar"], "varchar", type=PythonUDFType.ARROW, null_handling=FunctionNullHandling.SPECIAL
+        "repair_json",
+        _repair_array,
+        ["varchar"],
+        "varchar",
+        type=PythonUDFType.ARROW,
+        null_handling=FunctionNullHandling.SPECIAL,
     )
     connection.execute(
         f"CREATE MACRO strict(x) AS CASE WHEN json_valid(x) THEN "

@@ -110,12 +110,15 @@ class FieldCompiler:
     def _span_number(self, field: Field) -> FieldSql:
         name = field.base
         if name == "latency":
-            start, end = self.number_of("started_at"), self.number_of("ended_at")
-            return _difference(start, end, "started_at", "ended_at")
+            return _difference("span_start", "span_end", "started_at", "ended_at")
         if name == "usage.total_tokens":
             return self._total_tokens()
+        if name in ("started_at", "ended_at"):
+            number = "span_start" if name == "started_at" else "span_end"
+            reason = f"CASE WHEN {name} IS NOT NULL THEN {WRONG_TYPE} ELSE {ABSENT} END"
+            return FieldSql(None, number, reason, reason)
         column = name.replace("usage.", "usage_")
-        missing = self._structure_reason("usage", "span") if column != name else str(ABSENT)
+        missing = self._structure_reason("usage", "span")
         reason = f"CASE WHEN {column} IS NOT NULL THEN {WRONG_TYPE} ELSE {missing} END"
         return FieldSql(None, self.number_of(column), reason, reason)
 
@@ -134,8 +137,7 @@ class FieldCompiler:
     def _trace_number(self, field: Field) -> FieldSql:
         name = field.base.removeprefix("trace.")
         if name == "duration":
-            start, end = self.number_of("trace_started_at"), self.number_of("trace_ended_at")
-            return _difference(start, end, "trace_started_at", "trace_ended_at")
+            return _difference("trace_start", "trace_end", "trace_started_at", "trace_ended_at")
         if field.counted_component is not None:
             return FieldSql(None, self._counted[field.counted_component], str(ABSENT), str(ABSENT))
         if name in ("span_count", "error_count"):
@@ -160,7 +162,7 @@ class FieldCompiler:
 
 def _difference(start: str, end: str, start_text: str, end_text: str) -> FieldSql:
     reason = f"CASE WHEN {start_text} IS NULL OR {end_text} IS NULL THEN {NO_TIME} ELSE {WRONG_TYPE} END"
-    return FieldSql(None, f"({end} - {start})", reason, reason, (start, end))
+    return FieldSql(None, f"({end} - {start})", reason, reason)
 
 
 def member(key: str) -> str:

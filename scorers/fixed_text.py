@@ -12,7 +12,7 @@ _BEGIN, _END = "\ue000", "\ue001"  # stand for the anchors in what a pattern mat
 _ESCAPED = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v": "\v"}
 _FLAGS = re.compile(r"\?[imsU]*(?:-[imsU]+)?([:)])")
 _NAMED = re.compile(r"\?P?<\w+>")
-_REPEAT = re.compile(r"\{(\d+)(?:,(\d+))?\}\??")
+_REPEAT = re.compile(r"\{(\d+)(?:,(\d*))?\}\??")
 _HEX = re.compile(r"x(?:\{([0-9a-fA-F]{1,8})\}|([0-9a-fA-F]{2}))")
 _OCTAL = re.compile(r"0[0-7]{0,2}|[1-7][0-7]{1,2}")
 # A repeated group of a repeated group may not cost more than the pattern's own length many times over.
@@ -80,11 +80,11 @@ class _Pattern:
     def _repeated(self, text: str) -> str:
         match = _REPEAT.match(self._rest)
         if match is not None:
-            least, most = int(match[1]), int(match[2] or match[1])
-            if least != most or len(text) * least > _MAX_LENGTH:
+            least, most = match[1], match[2] if match[2] is not None else match[1]
+            if least != most or len(least) > 4 or len(text) * int(least) > _MAX_LENGTH:
                 raise _NotFixedError
             self._rest = self._rest[match.end() :]
-            return text * least
+            return text * int(least)
         if self._rest[:1] in ("*", "+", "?") and self._rest:
             raise _NotFixedError
         return text

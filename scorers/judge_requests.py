@@ -31,7 +31,7 @@ def judge_requests(
     redactor: Redactor,
     offsets: Mapping[int, int],
 ) -> pa.Table:
-    """Return one request for each pending (span, metric, judge) of a block.
+    """Return one request for each pending (span, metric, judge) of a block, with the columns that order them.
 
     Args:
         columns: The slice's columns.
@@ -77,10 +77,14 @@ def judge_requests(
             }
             for judge in claim.judges:
                 request = {**common, "judge": judge.name or judge.model}
-                rows.append({"id": request_id(request), "key": common["trace_id"], "value": orjson.dumps(request)})
-    return pa.Table.from_pylist(rows, schema=JUDGE_REQUESTS)
+                place = {name: common[name] for name in ("source_offset", "span_index")}
+                value = orjson.dumps(request)
+                rows.append({"id": request_id(request), "key": common["trace_id"], "value": value, **place})
+    return pa.Table.from_pylist(rows, schema=_ORDERED)
 
 
+#: The columns by which requests are put in order, beside their own.
+_ORDERED = pa.schema([*JUDGE_REQUESTS, ("source_offset", pa.int64()), ("span_index", pa.int32())])
 _IDENTITY = ("trace_id", "span_id", "environment", "release", "session_id", "tier", "model")
 _ROW_KEY = (
     "lane",

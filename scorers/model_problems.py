@@ -166,12 +166,7 @@ def _note_unknown_key(where: KeyPath, keys: list[str], problems: ProblemList) ->
 
 
 def _note_word(where: KeyPath, value: object, words: list[str], problems: ProblemList) -> None:
-    if where[-1:] == ("gapwatch",):
-        problems.add(
-            where, f"schema version {shown(value)!r}; this program reads version 1", "the number 1", "gapwatch: 1"
-        )
-    else:
-        problems.add(where, f"{shown(value)!r} is not known here", one_of(words), nearest(value, words))
+    problems.add(where, f"{shown(value)!r} is not known here", one_of(words), nearest(value, words))
 
 
 def _words_of(expected: str) -> list[str]:

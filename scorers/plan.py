@@ -15,8 +15,8 @@ from scorers.claim_sql import ClaimCompiler, ClaimSql
 from scorers.expressions import Expressions
 from scorers.field import Field, FieldKind, parse_field
 from scorers.field_sql import FieldCompiler
-from scorers.parse_sql import ParsedColumns, parsed_columns, spans_sql
 from scorers.metric import Metric
+from scorers.parse_sql import ParsedColumns, parsed_columns, spans_sql
 from scorers.portfolio import Portfolio
 from scorers.predicate import Predicate
 from scorers.predicate_sql import PredicateCompiler
@@ -40,10 +40,9 @@ HEAD = (
     "component",
     "tier",
     "model",
-    "num(started_at) AS span_start",
-    "num(ended_at) AS span_end",
+    "span_start",
+    "span_end",
 )
-HEAD_NAMES = tuple(column.rpartition(" AS ")[2] for column in HEAD)
 _SLOT_TYPES = {"c": "UTINYINT", "x": "DOUBLE", "l": "VARCHAR", "t": "UTINYINT", "o": "VARCHAR", "y": "DOUBLE"}
 
 
@@ -141,7 +140,10 @@ class _BlockCompiler:
         return self.slots[kind].index(expression)
 
     def _observed(self, sql: ClaimSql) -> str | None:
-        return None if sql.observed is None else self._value(sql.observed)
+        if sql.observed is None:
+            return None
+        kind, expression = sql.observed
+        return f"{kind}{self._slot(kind, expression)}"
 
     def _value(self, field: Field) -> str:
         """Return the column with a field's value: its number where it can be nothing else, else its text."""
@@ -268,8 +270,8 @@ def _traces_sql(pipeline: str, metrics: Sequence[Metric], counted: dict[str, str
         aggregates.append(f"count_if({_MODEL_SPAN}) AS model_spans")
     source = expressions.select(f"SELECT * FROM spans WHERE pipeline = {literal(pipeline)} AND readable")
     # Columns of a span that the head names, so that all blocks have one shape.
-    nothing = ["span_id", "component", "tier", "model", "started_at", "ended_at"]
-    empty = [f"NULL::VARCHAR AS {name}" for name in nothing]
+    empty = [f"NULL::VARCHAR AS {name}" for name in ("span_id", "component", "tier", "model")]
+    empty += [f"NULL::DOUBLE AS {name}" for name in ("span_start", "span_end")]
     return (
         f"SELECT ord, -1::BIGINT AS span_index, true AS is_span, {', '.join(empty)}, {', '.join(aggregates)} "
         f"FROM ({source}) GROUP BY ord ORDER BY ord"

@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import rfc8785
-from pydantic import BaseModel, Field, PrivateAttr
+from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr
+from pydantic_core import PydanticCustomError
 
 from scorers.component import Component, Edge
 from scorers.direction_rules import direction_fact
@@ -33,6 +34,16 @@ from scorers.written_model import NotNegative, Positive, Prose, Text, Whole, Wri
 PartT = TypeVar("PartT", bound=BaseModel)
 _PARTS = ("components", "edges", "facts", "questions", "metrics")
 _MEANING = ("claim", "when", "per_trace")
+
+
+def _is_this_version(value: object) -> object:
+    if type(value) is not int or value != 1:  # `true` and 1.0 equal 1, too
+        context = {"value": shown(value), "expected": "the number 1"}
+        raise PydanticCustomError("schema_version", "schema version {value}; this program reads version 1", context)
+    return value
+
+
+SchemaVersion = Annotated[Literal[1], BeforeValidator(_is_this_version)]
 
 
 class Volume(WrittenModel):
@@ -82,7 +93,7 @@ class Portfolio(WrittenModel):
         metrics: In the order of the file.
     """
 
-    gapwatch: Literal[1]
+    gapwatch: SchemaVersion
     portfolio: Text
     version: Whole = Field(ge=0)
     pipeline: Text

@@ -28,6 +28,8 @@ PREDICATES = (
     "any_of",
     "not",
 )
+#: Characters of a field with its key and pointer; each becomes a piece of SQL.
+MAX_FIELD_LENGTH = 1_000
 COMPOSITIONS = ("all_of", "any_of", "not")
 _NEEDS_NUMBER = ("range", "compares")
 _TAKES_ALL = ("present", "absent", "sibling")
@@ -54,6 +56,9 @@ def read_field(raw: object, path: KeyPath, scope: MetricScope, problems: Problem
     """Take a written field apart, or note why it is none and return None."""
     if not isinstance(raw, str):
         problems.add(path, f"a text is expected, not {shown(raw)}", "the name of a field")
+        return None
+    if len(raw) > MAX_FIELD_LENGTH:
+        problems.add(path, f"{len(raw):,} characters", f"at most {MAX_FIELD_LENGTH:,}")
         return None
     field = parse_field(raw, scope.scope)
     if field is None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from scorers.expressions import Expressions
-from scorers.field import Field
+from scorers.field import Field, FieldKind
 from scorers.field_sql import NOT_JSON, WRONG_TYPE, FieldCompiler, FieldSql
 from scorers.predicate import Bounds, Predicate
 from scorers.sql_text import double, literal, literals
@@ -47,11 +47,13 @@ class PredicateSql:
         truth: A BOOLEAN expression; null where it cannot be told.
         reason: An expression of the reason code, meaningful where `truth` is null; None where it never is.
         warn: The truth of the tighter bounds, where the predicate has `warn`.
+        seen: What a row shows where the truth is false, as text; None for the value of the predicate's field.
     """
 
     truth: str
     reason: str | None
     warn: str | None = None
+    seen: str | None = None
 
 
 class PredicateCompiler:
@@ -83,6 +85,31 @@ class PredicateCompiler:
     def compile(self, predicate: Predicate) -> PredicateSql:
         """Return the SQL of a predicate that the loader has accepted."""
         return self._by_name[predicate.name](predicate)
+
+    def seen(self, predicate: Predicate) -> tuple[str, str]:
+        """Return what a row shows of a predicate: the slot kind, o for a text or y for a number, and its expression.
+
+        Of a list, the elements that are at fault; of an all_of, the first part that is false.
+        """
+        if predicate.name in ("all_of", "any_of"):
+            parts = [(self.compile(part).truth, self._seen_text(part)) for part in predicate.parts]
+            if predicate.name == "any_of" or len(parts) == 1:
+                return "o", parts[0][1]
+            cases = " ".join(f"WHEN NOT {truth} THEN {text}" for truth, text in parts)
+            return "o", f"CASE {cases} ELSE {parts[0][1]} END"
+        if predicate.name == "not":
+            return self.seen(predicate.parts[0])
+        sql = self._fields.field(_field(predicate))
+        special = self.compile(predicate).seen
+        if special is not None:
+            return "o", f"CASE WHEN NOT {self.compile(predicate).truth} THEN {special} ELSE {sql.text} END"
+        if sql.text is None or _field(predicate).kind is FieldKind.NUMBER:
+            return "y", sql.readable_number
+        return "o", sql.text
+
+    def _seen_text(self, predicate: Predicate) -> str:
+        kind, expression = self.seen(predicate)
+        return expression if kind == "o" else f"CAST({expression} AS VARCHAR)"
 
     def _composition(self, predicate: Predicate) -> PredicateSql:
         parts = [self.compile(part) for part in predicate.parts]
@@ -156,7 +183,8 @@ class PredicateCompiler:
         elements = f"json_transform({column}, '[\"VARCHAR\"]')"
         outside = f"list_filter({elements}, lambda e: NOT contains({haystack}, lower(e)))"
         truth = f"CASE WHEN {is_list} AND {haystack} IS NOT NULL THEN len({outside}) = 0 END"
-        return PredicateSql(truth, f"CASE WHEN {is_list} THEN {other.text_reason} ELSE {reason} END")
+        reason = f"CASE WHEN {is_list} THEN {other.text_reason} ELSE {reason} END"
+        return PredicateSql(truth, reason, seen=f"CAST(to_json({outside}) AS VARCHAR)")
 
     def _count(self, predicate: Predicate) -> PredicateSql:
         column, is_list, reason = self._list(self._fields.field(_field(predicate)))
@@ -194,7 +222,8 @@ class PredicateCompiler:
         value = f"CASE WHEN k = {own} THEN {this.text} WHEN {is_object} THEN json_extract_string({content}, {step}) END"
         by_model = f"json_extract_string({meta}, {step} || '/source') = 'llm'"
         entries = f"list_filter(list_distinct(json_keys({meta})), lambda k: {by_model})"
-        uncited = f"len(list_filter({entries}, lambda k: coalesce(({value}) <> '', false) AND NOT {cited})) > 0"
+        at_fault = f"list_filter({entries}, lambda k: coalesce(({value}) <> '', false) AND NOT {cited})"
+        uncited = f"len({at_fault}) > 0"
         members = f"len(list_filter({entries}, lambda k: k <> {own})) > 0"
         absent = f"{this.text} IS NULL OR {other.text} IS NULL OR {meta_sql.text} IS NULL"
         truth = (
@@ -207,7 +236,7 @@ class PredicateCompiler:
             f"WHEN coalesce(json_type({meta}) <> 'OBJECT', true) THEN {WRONG_TYPE} "
             f"WHEN {content} IS NULL THEN {NOT_JSON} ELSE {WRONG_TYPE} END"
         )
-        return PredicateSql(truth, reason)
+        return PredicateSql(truth, reason, seen=f"'not cited: ' || array_to_string({at_fault}, ', ')")
 
 
 def _field(predicate: Predicate) -> Field:

@@ -13,6 +13,8 @@ KeyPath = tuple[str | int, ...]
 
 # A portfolio of a stranger may hold a hundred thousand mistakes; nobody reads more than this.
 MAX_PROBLEMS = 200
+# Characters of a suggestion, and half of those of a message.
+_MAX_WORDS = 400
 
 
 @dataclass
@@ -94,9 +96,11 @@ class ProblemList:
         if any(path[:length] in self._paths for length in range(1, len(path) + 1)):
             return
         self._paths.add(path)
-        self._problems.append(
-            Problem(self.file, line or self._line_of(path), dotted(path), message, expected, suggestion)
-        )
+        where = line or self._line_of(path)
+        # A name that is proposed, or listed, may be a megabyte long itself.
+        short = suggestion if len(suggestion) <= _MAX_WORDS else ""
+        words = (shown(message, 2 * _MAX_WORDS), shown(expected, 2 * _MAX_WORDS), short)
+        self._problems.append(Problem(self.file, where, dotted(path), *words))
 
     def touches(self, path: KeyPath) -> bool:
         """Say whether there is a problem at `path` or inside it."""

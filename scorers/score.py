@@ -201,9 +201,8 @@ class _Scoring:
         tables = {}
         for name, schema in SCORED_TABLES.items():
             pieces = [piece for piece in self.pieces[name] if piece.num_rows]
-            tables[name] = pa.concat_tables(pieces).combine_chunks() if pieces else schema.empty_table()
-        for name in ("gaps", "dead_letters", "samples"):
-            tables[name] = _sorted(tables[name])
+            whole = pa.concat_tables(pieces).combine_chunks() if pieces else schema.empty_table()
+            tables[name] = _sorted(whole).select(schema.names)
         return tables
 
 
@@ -267,7 +266,8 @@ class _Part:
         scoring.spans += int((real & is_own[columns.ord]).sum())
         hashes = trace_hashes(columns.of_records("trace_id").take(pa.array(own)))
         lanes = pa.repeat(pa.scalar(scoring.records.lane, pa.string()), len(own))
-        scoring.pieces["trace_ids"].append(pa.table([lanes, pipelines, pa.array(hashes)], schema=TRACE_IDS))
+        table = pa.table([lanes, pipelines, pa.array(hashes)], schema=TRACE_IDS)
+        scoring.pieces["trace_ids"].append(table.append_column("source_offset", pa.array(self._offsets(own))))
 
     def _block_result(self, number: int) -> BlockResult:
         columns, block = self.columns, self.scorer.plan.blocks[number]
@@ -409,7 +409,9 @@ def _is_value(column: Coded, text: str) -> np.ndarray[tuple[int], np.dtype[np.bo
 
 
 def _sorted(table: pa.Table) -> pa.Table:
-    """Sort rows by offset and span; the order of the metrics in their portfolio is kept."""
+    """Sort rows by offset and span; the order of the metrics in their portfolio is kept. Counts stay as they are."""
+    if "source_offset" not in table.column_names:
+        return table
     offsets = np.asarray(table.column("source_offset"))
     spans = (
         np.asarray(table.column("span_index"))

@@ -36,5 +36,6 @@ FieldReference = Annotated[
         {"type": "string", "minLength": 1, "description": "A field: output, attributes.<key>, output#/a/b."}
     ),
 ]
-#: A predicate, written as a map and read before the models see it (`scorers.predicate_reading`).
-WrittenPredicate = Annotated[Predicate, WithJsonSchema({"$ref": "#/$defs/Predicate"})]
+#: A predicate, written as a map and read before the models see it (`scorers.predicate_reading`); its JSON Schema is
+#: put in its place by `scorers.json_schema`.
+WrittenPredicate = Annotated[Predicate, WithJsonSchema({"title": "Predicate"})]

@@ -9,7 +9,8 @@ the beta distribution that has the mean and the variance of the rate after one m
 more good unit. That added unit weighs sum w^3 / sum w^2: a unit is missed in proportion to the variance it would bring.
 Exact limits are too wide where there is enough to see, so there 0.6 of a bad and 0.4 of a good unit are added instead.
 "Enough" is asked of the rate that is tested, not of the rate that was seen: T expected bad and good effective units.
-Quantiles are Paulson's, by the cube root of F: off by less than 1 % of the limit from half a unit on.
+Quantiles are Paulson's, by the cube root of F: within 1 % for an upper limit; a lower one is too low by a half for one
+bad unit, by 7 % for two, by 3 % for three. sinks/README.md has the coverage as measured.
 
     Sources: Clopper and Pearson, Biometrika 26 (1934); Paulson, Ann. Math. Stat. 13 (1942); Kish, Survey Sampling
     (1965); Fay and Feuer, Statistics in Medicine 16 (1997); Korn and Graubard, Survey Methodology 24 (1998).
@@ -52,10 +53,16 @@ def _with_added_unit() -> str:
     return ", ".join(columns)
 
 
-def _seam(few: str, enough: str) -> str:
-    """Join the limits for few and for enough expected units into the upper limit of a share."""
-    return f"""CASE WHEN {few} <= seam OR {few} > 1 - seam THEN {few}
-        ELSE greatest({enough}, least({few}, seam)) END"""
+def _most(kind: str) -> str:
+    """Join the limits for few and for enough expected units into the upper limit of a kind's share.
+
+    The effective units are those with the added unit: where no heavy unit happened to be bad, those without it would
+    promise more than there is.
+    """
+    few, enough, units = f"q_{kind}_few", f"q_{kind}_enough", f"(k_{kind}_few * (x_{kind}_few + y_{kind}_few) - 1)"
+    seam = f"({_ENOUGH} / greatest({units}, 1e-9))"
+    return f"""CASE WHEN {few} <= {seam} OR {few} > 1 - {seam} THEN {few}
+        ELSE greatest({enough}, least({few}, {seam})) END"""
 
 
 def with_interval(sums: str) -> str:
@@ -100,14 +107,14 @@ def with_interval(sums: str) -> str:
             "CASE WHEN rate IS NULL THEN NULL WHEN d_@ > 0 THEN 1 - y_@ / (y_@ + x_@"
             " * pow(((1 - a_@) * (1 - b_@) + e_@) / d_@, 3)) ELSE 1 END AS q_@"
         )
-    }, {_ENOUGH} / effective_units AS seam
+    }
         FROM solved
     ),
     joined AS (
-        SELECT *, {_seam("q_bad_few", "q_bad_enough")} AS most_bad, {_seam("q_good_few", "q_good_enough")} AS most_good
+        SELECT *, {_most("bad")} AS most_bad, {_most("good")} AS most_good
         FROM quantiles
     )
-    SELECT * EXCLUDE (seam, w, most_bad, most_good, {_each("x_@, x2_@, y_@, y2_@, k_@, a_@, b_@, d_@, e_@, q_@")}),
+    SELECT * EXCLUDE (w, most_bad, most_good, {_each("x_@, x2_@, y_@, y2_@, k_@, a_@, b_@, d_@, e_@, q_@")}),
         CASE WHEN rate IS NULL THEN NULL WHEN wb = 0 THEN 0 ELSE least(1 - most_good, rate) END AS "lower",
         CASE WHEN rate IS NULL THEN NULL WHEN wg = 0 THEN 1 ELSE greatest(most_bad, rate) END AS "upper"
     FROM joined"""

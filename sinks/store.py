@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,8 +14,10 @@ from typing import Any
 import duckdb
 
 from scorers.errors import JobError, StoreError
+from scorers.portfolio import Portfolio
 from scorers.slices import ScoredSlice
 from sinks.keeping import STEPS, Inbox, Keeping, Step
+from sinks.registration import insert_policies, insert_portfolio
 from sinks.store_file import open_for_writing
 
 SourceKey = tuple[str, str, int]
@@ -79,8 +81,12 @@ class Store:
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self.close()
+        except JobError:
+            if kind is None:  # else what went wrong first is worth more than what followed from it
+                raise
 
     def close(self) -> None:
         """Write the log into the file and let go of it; a second call does nothing.
@@ -144,6 +150,30 @@ class Store:
             scored.to_offset, scored.records + (last.records if last else 0), scored.prefix_sha256
         )
         return keeping.seq
+
+    def register(self, portfolio: Portfolio, policy_rows: Iterable[Mapping[str, Any]]) -> None:
+        """Record a portfolio, its metrics and the probabilities in force; what is known already is left as it is.
+
+        Args:
+            portfolio: As loaded.
+            policy_rows: Columns of the table `policies` by name; `recorded_at` is added.
+
+        Raises:
+            JobError: The store could not be written; nothing of this is recorded.
+        """
+        self._check_usable()
+        now = datetime.now(UTC).replace(tzinfo=None)
+        try:
+            self._con.execute("BEGIN")
+            insert_portfolio(self._con, portfolio, now)
+            insert_policies(self._con, policy_rows, now)
+            self._con.execute("COMMIT")
+        except duckdb.Error as error:
+            self._roll_back()
+            raise self._failed("registering a portfolio", error) from error
+        except BaseException:
+            self._roll_back()
+            raise
 
     def _run(self, steps: Sequence[tuple[str, Step]], keeping: Keeping) -> None:
         try:

@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 
 from scorers.command_line import program_version
-from scorers.errors import StoreError
+from scorers.errors import JobError, StoreError
 from sinks.schema import PROGRAM, SCHEMA_VERSION, creation_statements
 
 #: Size of the write-ahead log at which the engine checkpoints by itself. A checkpoint stops the keeper for 0.3-1.6 s,
@@ -39,13 +39,19 @@ def open_for_writing(path: Path, *, create: bool, now: datetime) -> duckdb.DuckD
 
     Raises:
         StoreError: There is none, it is not one, it is newer, or another process holds it.
+        JobError: The disk is full.
     """
     _check_path(path, may_be_missing=create)
+    if create and path.is_file() and path.stat().st_size == 0:
+        path.unlink()  # what a full disk leaves of a creation; the engine takes no empty file
     con = _connect(path, read_only=False, config={**_CONFINED, "checkpoint_threshold": WAL_SIZE})
     try:
         if create and not _has_tables(con):
             _create(con, now)
         _check_program(con, path)
+    except duckdb.Error as error:
+        con.close()
+        raise JobError(f"the store {path} could not be made: {error}. If the disk is full, make room") from error
     except BaseException:
         con.close()
         raise
@@ -71,6 +77,8 @@ def open_for_reading(path: Path) -> duckdb.DuckDBPyConnection:
 
 
 def _check_path(path: Path, *, may_be_missing: bool) -> None:
+    if "?" in str(path.absolute()):
+        raise StoreError(f"{path}: the engine reads what follows a ? as options; give the store a name without one")
     if path.is_dir():
         raise StoreError(f"{path} is a directory; give the file of the store, such as {path / 'gapwatch.duckdb'}")
     if not path.parent.is_dir():
@@ -88,6 +96,8 @@ def _connect(path: Path, *, read_only: bool, config: Config) -> duckdb.DuckDBPyC
         # Absolute: a name such as `md:x` or `:memory:` would mean something else to the engine.
         return duckdb.connect(str(path.absolute()), read_only=read_only, config=config)
     except duckdb.Error as error:
+        if "No space left" in str(error):
+            raise JobError(f"the store {path} cannot be opened: {error}. The disk is full, make room") from error
         raise StoreError(_why_not_opened(path, str(error))) from error
 
 

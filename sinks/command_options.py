@@ -1,0 +1,41 @@
+"""Options that several commands on a store share, and the store they open."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import duckdb
+
+from sinks.store_file import open_for_reading
+
+store_option = click.option(
+    "--store", required=True, type=click.Path(path_type=Path), metavar="S", help="The DuckDB file of the store."
+)
+component_option = click.option("--component", metavar="ID", help="Only this component. Default: all.")
+metric_option = click.option("--metric", metavar="NAME", help="Only this metric. Default: all.")
+lane_option = click.option("--lane", metavar="LANE", help="Only this lane: live, file:..., backfill:... Default: all.")
+since_option = click.option(
+    "--since", metavar="WHEN",
+    help="Only what happened since: 15m, 2h, 7d before now, or ISO 8601 (UTC). By event time. Default: all.",
+)  # fmt: skip
+format_option = click.option(
+    "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True,
+    help="table for people, json for programs: an array of objects.",
+)  # fmt: skip
+
+
+@contextlib.contextmanager
+def reading(store: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a store for reading only, and close it.
+
+    Raises:
+        StoreError: There is none, it is not one, or another process holds it.
+    """
+    con = open_for_reading(store)
+    try:
+        yield con
+    finally:
+        con.close()

@@ -1,0 +1,100 @@
+"""What the store says of portfolios, metrics and policies: written once each, so that every row can be explained."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import duckdb
+
+from scorers.claim_words import expected_words
+from scorers.metric import Metric
+from scorers.portfolio import Portfolio
+
+#: A row of `policies` is the same as one before if it agrees in these; `recorded_at` and probabilities follow.
+_POLICY_IDENTITY = (
+    "policy",
+    "lane",
+    "source_topic",
+    "source_partition",
+    "from_offset",
+    "portfolio_sha",
+    "metric",
+    "stratum",
+)
+
+
+def insert_portfolio(con: duckdb.DuckDBPyConnection, portfolio: Portfolio, now: datetime) -> None:
+    """Record a portfolio and its metrics, unless its sha is known.
+
+    Args:
+        con: In a transaction.
+        portfolio: As loaded.
+        now: Naive, UTC.
+    """
+    if con.execute("SELECT 1 FROM portfolios WHERE portfolio_sha = ? LIMIT 1", [portfolio.sha]).fetchall():
+        return
+    con.execute(
+        "INSERT INTO portfolios VALUES (?, ?, ?, ?, ?, ?)",
+        [portfolio.sha, portfolio.portfolio, portfolio.version, portfolio.pipeline, portfolio.text, now],
+    )
+    for metric in portfolio.metrics:
+        con.execute(
+            "INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                portfolio.sha,
+                metric.name,
+                metric.version,
+                metric.claim.form,
+                metric.concern,
+                expected_words(metric),
+                json.dumps(metric_evidence(portfolio, metric)),
+                json.dumps(metric_direction(portfolio, metric)),
+            ],
+        )
+
+
+def metric_evidence(portfolio: Portfolio, metric: Metric) -> dict[str, list[Any]]:
+    """Return what a metric rests on: the lines of code it was made from, and what practitioners said of it."""
+    code = list(metric.evidence)
+    if metric.direction is not None and metric.direction.evidence:
+        code.append(metric.direction.evidence)
+    named = metric.direction.fact if metric.direction is not None else None
+    facts = [
+        fact.model_dump(mode="json", exclude_none=True)
+        for fact in portfolio.facts
+        if fact.metric == metric.name or fact.id == named
+    ]
+    return {"code": list(dict.fromkeys(code)), "facts": facts}
+
+
+def metric_direction(portfolio: Portfolio, metric: Metric) -> dict[str, Any] | None:
+    """Return which way is better, as confirmed by the latest fact or else as written; None where nobody said."""
+    written = metric.direction.model_dump(mode="json", exclude_none=True) if metric.direction is not None else None
+    fact = portfolio.direction_fact(metric)
+    if fact is None or fact.better in (None, "unknown"):
+        return written
+    return {"of": "failure_rate", **(written or {}), "better": fact.better, "verdict": "verified", "fact": fact.id}
+
+
+def insert_policies(con: duckdb.DuckDBPyConnection, rows: Iterable[Mapping[str, Any]], now: datetime) -> None:
+    """Record selection probabilities, but for rows that are known.
+
+    Args:
+        con: In a transaction.
+        rows: Columns of `policies` by name; those that are left out are null, which for the source means "every".
+            `p_kept` is a dict of probabilities by outcome.
+        now: Naive, UTC.
+    """
+    for row in rows:
+        identity = [row.get(name) for name in _POLICY_IDENTITY]
+        same = " AND ".join(f"{name} IS NOT DISTINCT FROM ?" for name in _POLICY_IDENTITY)
+        if con.execute(f"SELECT 1 FROM policies WHERE {same} LIMIT 1", identity).fetchall():
+            continue
+        con.execute(
+            f"""INSERT INTO policies ({", ".join(_POLICY_IDENTITY)}, p_evaluated, p_kept, cause, recorded_at)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+            [*identity, row.get("p_evaluated"), json.dumps(row.get("p_kept")), row.get("cause"), now],
+        )

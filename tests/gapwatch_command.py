@@ -1,0 +1,33 @@
+"""Runs the command line in this process and catches what it says."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from scorers.command_line import run
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command did: its exit status, standard output and standard error."""
+
+    status: int
+    out: str
+    err: str
+
+    def json(self) -> Any:
+        """Return standard output as JSON."""
+        return json.loads(self.out)
+
+
+def gapwatch(*arguments: object) -> Ran:
+    """Run `gapwatch` with these arguments, its output no terminal."""
+    out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = run([str(argument) for argument in arguments])
+        out.flush()
+    return Ran(status, out.buffer.getvalue().decode("utf-8"), err.getvalue())  # type: ignore[attr-defined]

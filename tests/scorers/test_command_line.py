@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import pytest
+
+from scorers.command_line import Command, CommandLine, discover_commands, run
+from scorers.errors import JobError, UsageError
+from tests.gapwatch_command import gapwatch
+
+ROOT = Path(__file__).parents[2]
+HEAVY = ("pydantic", "duckdb", "rich", "pyarrow", "numpy", "yaml", "orjson")
+
+
+def start(*arguments: str, code: str = "from scorers.command_line import main; main()") -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def test_help_lists_every_command_sorted_with_its_summary() -> None:
+    ran = gapwatch("--help")
+
+    listed = re.findall(r"^  ([a-z-]+) {2,}(\S.*)$", ran.out.split("Commands:")[1].split("\n\n")[0], re.MULTILINE)
+    commands = discover_commands()
+    assert ran.status == 0
+    assert [name for name, _ in listed] == sorted(commands)
+    assert {"history", "gaps", "rates", "ledger", "dead-letters", "replay", "check"} <= set(commands)
+    assert all(commands[name].summary.startswith(summary[:30]) for name, summary in listed)
+
+
+def test_help_answers_in_less_than_300_ms() -> None:
+    seconds = []
+    for _ in range(7):
+        began = time.perf_counter()
+        subprocess.run(
+            [sys.executable, "-m", "scorers.command_line", "--help"], cwd=ROOT, check=True, capture_output=True
+        )
+        seconds.append(time.perf_counter() - began)
+    assert min(seconds) < 0.3
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from scorers.command_line import run; run(['--help'])\n"
+        f"print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)"
+    )
+    process = start(code=code)
+    _, err = process.communicate()
+    assert err.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", sorted(discover_commands()))
+def test_every_command_and_every_option_has_help(name: str) -> None:
+    command = discover_commands()[name].load()
+    assert command.help
+    assert [p.name for p in command.params if isinstance(p, click.Option) and not p.help] == []
+    assert gapwatch(name, "--help").status == 0
+
+
+def test_version_is_that_of_the_source_tree() -> None:
+    ran = gapwatch("--version")
+    assert (ran.status, ran.out) == (0, "gapwatch 0.1.0\n")
+
+
+def test_a_name_that_is_off_by_a_little_gets_a_proposal() -> None:
+    ran = gapwatch("histroy")
+    assert ran.status == 2
+    assert "Did you mean `history`?" in ran.err
+
+
+def command_that(body: str) -> str:
+    """Return code that runs one command with this body."""
+    return f"""
+import sys, click
+from scorers import command_line
+from scorers.errors import *
+@click.command()
+def one():
+    {body}
+class Direct(command_line.Command):
+    def load(self): return one
+command_line.discover_commands = lambda: {{"one": Direct("", "")}}
+sys.argv = ["gapwatch", "one"]
+command_line.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        ("raise UsageError('no such thing')", 2, "gapwatch: no such thing\n"),
+        ("raise JobError('disk full')", 1, "gapwatch: disk full\n"),
+        ("raise KeyboardInterrupt", 1, "gapwatch: interrupted\n"),
+        ("raise click.UsageError('how?')", 2, "Error: how?\n"),
+        ("return 1", 1, ""),
+        ("sys.exit(3)", 3, ""),
+        ("click.get_current_context().exit(2)", 2, ""),
+        ("pass", 0, ""),
+    ],
+)
+def test_an_error_becomes_a_text_and_its_exit_status(body: str, status: int, said: str) -> None:
+    process = start(code=command_that(body))
+    _, err = process.communicate()
+    assert process.returncode == status
+    assert err.endswith(said)
+    assert "Traceback" not in err
+
+
+def test_an_error_that_nobody_meant_keeps_its_traceback() -> None:
+    process = start(code=command_that("1 / 0"))
+    _, err = process.communicate()
+    assert process.returncode == 1
+    assert "ZeroDivisionError" in err
+
+
+@pytest.mark.parametrize("write", ["print('x' * 1_000_000)", "sys.stdout.buffer.write(b'x' * 1_000_000)", "print('x')"])
+def test_a_reader_who_went_away_is_no_news(write: str) -> None:
+    process = start(code=command_that(f"{write}"))
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    err = process.stderr.read()
+    process.stderr.close()
+    process.wait()
+    assert err == ""
+
+
+def test_it_works_where_the_packages_are_no_project_at_hand(tmp_path: Path) -> None:
+    process = subprocess.run(
+        [sys.executable, "-m", "scorers.command_line", "history", "--help"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert process.returncode == 0
+    assert "--store" in process.stdout
+
+
+def test_a_contribution_that_is_broken_costs_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("raise RuntimeError('no good')\n")
+    info = tmp_path / "broken-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[gapwatch.commands]\nbroken = broken:COMMANDS\n")
+    process = subprocess.run(
+        [sys.executable, "-m", "scorers.command_line", "--help"],
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert process.returncode == 0
+    assert "history" in process.stdout
+    assert "broken:COMMANDS cannot be loaded: no good" in process.stderr
+
+
+def test_a_target_that_is_no_command_says_so() -> None:
+    with pytest.raises(TypeError, match=r"scorers\.errors:JobError is no click command"):
+        Command("", "scorers.errors:JobError").load()
+
+
+def test_a_group_without_commands_still_helps() -> None:
+    assert "Commands" not in CommandLine({}).get_help(click.Context(CommandLine({})))
+
+
+def test_exit_statuses_are_those_of_the_errors() -> None:
+    assert (JobError.exit_status, UsageError.exit_status, run(["history"])) == (1, 2, 2)

@@ -1,0 +1,120 @@
+"""A pattern that is one fixed text is found, in whatever dress; one that is not is left alone."""
+
+from __future__ import annotations
+
+import pytest
+import re2
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scorers.fixed_text import fixed_text
+from scorers.re2 import pattern_problem
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "^Paris$",
+        r"\AParis\z",
+        "(?i)^Paris$",
+        "(?i:^Paris$)",
+        "(?im-s)^Paris$",
+        "^(?:Paris)$",
+        "(^Paris$)",
+        "(^Paris)$",
+        "^(?P<city>Paris)$",
+        "^((Pa)(?:r(i)s))$",
+        "^P[a]ris$",
+        "^P[a-a]ri[\\x73]$",
+        r"^\x50aris$",
+        r"^\x{50}ar\151s$",
+        r"^\QParis\E$",
+        r"^\QPar\Eis$",
+        r"^\QParis\E\z",
+        "^P{1}aris$",
+        "^Pari(?:s){1,1}$",
+        "^(Paris|Paris)$",
+        "^Paris$|^Paris$",
+        r"^\bParis\b$",
+        "^^Paris$$",
+        "^()Paris$",
+    ],
+)
+def test_a_dressed_text_is_found(pattern):
+    assert pattern_problem(pattern) is None
+    assert fixed_text(pattern) == "Paris"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [("^$", ""), (r"^Paris\.$", "Paris."), (r"^a\tb\n$", "a\tb\n"), ("^a{3}$", "aaa"), ("^]}$", "]}")],
+)
+def test_it_is_known_which_text(pattern, text):
+    assert pattern_problem(pattern) is None
+    assert fixed_text(pattern) == text
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "",
+        "Paris",
+        "^Paris",
+        "Paris$",
+        "^(Paris|London)$",
+        "^Paris$|London",
+        "^Pari.$",
+        "^Paris?$",
+        "^Paris+$",
+        "^Paris*$",
+        r"^Paris\s*$",
+        r"^\d$",
+        r"^\pL$",
+        "^[Pp]aris$",
+        "^[^a]$",
+        "^[[:alpha:]]$",
+        "^a{1,2}$",
+        "^a{2,}$",
+        "^(a|)$",
+        "^Paris$.",
+        "^Pa$ris$",
+        r"^\C$",
+    ],
+)
+def test_a_pattern_that_lets_more_through_is_left_alone(pattern):
+    assert pattern_problem(pattern) is None
+    assert fixed_text(pattern) is None
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\ue000\ue001"), max_size=20))
+def test_every_escaped_text_is_found_as_itself(text):
+    assert fixed_text(f"^{re2.escape(text)}$") == text
+
+
+@given(
+    st.from_regex(r"\^?(\(|\)|\||[a-c]|\[[a-c]\]|[*+?]|\{[1-3]\}|\^|\$|\(\?:){0,9}\$?", fullmatch=True),
+    st.text("abc", max_size=6),
+)
+def test_what_is_called_fixed_matches_nothing_else(pattern, other):
+    try:
+        compiled = re2.compile(pattern, options=_quiet())
+    except re2.error:
+        return
+    text = fixed_text(pattern)
+
+    if text is not None:
+        assert compiled.search(text) or "^" in pattern[1:] or "$" in pattern[:-1]
+        assert other == text or not compiled.search(other)
+
+
+def _quiet() -> re2.Options:
+    options = re2.Options()
+    options.log_errors = False
+    return options
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(" * 5_000 + "a" + ")" * 5_000, "^" + "(?:a{1000})" * 500 + "$", "^(((((a{9}){9}){9}){9}){9})$"]
+)
+def test_a_hostile_pattern_is_read_in_little_time(pattern):
+    assert fixed_text(pattern) is None
