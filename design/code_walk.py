@@ -123,6 +123,9 @@ def calls_of(e: Expr) -> Iterator[Expr]:
     return (inner for inner in walk(e) if inner[0] == "c")
 
 
+_BRACKETS = {"t": "()", "l": "[]", "S": "{}"}
+
+
 def text_of(e: Expr | None) -> str:
     """Return an expression as short text that is equal for equal code; for comparing and for evidence."""
     if e is None:
@@ -143,6 +146,18 @@ def text_of(e: Expr | None) -> str:
         return text_of(e[1])
     if tag == "f":
         return "f" + "".join("…" if isinstance(p, str) else "{" + text_of(p) + "}" for p in e[1])
+    if tag in _BRACKETS:
+        left, right = _BRACKETS[tag]
+        return f"{left}{', '.join(text_of(c) for c in e[1])}{right}"
+    if tag == "!":
+        return f"not {text_of(e[1])}"
+    if tag == "L":
+        return "lambda"
+    if tag == "q":
+        return " ".join([text_of(e[2][0]), *(f"{o} {text_of(c)}" for o, c in zip(e[1], e[2][1:], strict=False))])
+    if tag in "bo":
+        sign = e[1] if tag == "o" else "and/or"
+        return f" {sign} ".join(text_of(c) for c in children(e))
     return f"{tag}({', '.join(text_of(c) for c in children(e))})"
 
 

@@ -34,13 +34,13 @@ class ModelClient:
             try:
                 body = self._post(model, messages)
             except (urllib.error.URLError, TimeoutError) as error:
+                if isinstance(error, urllib.error.HTTPError):
+                    error.close()
                 last = error
                 time.sleep(0.01 * 2**attempt)
                 continue
             note(retry_count=attempt, retry_outcome="first_try" if attempt == 0 else "recovered")
-            choice = body["choices"][0]
-            note(finish_reason=choice["finish_reason"], model=body["model"], usage=body["usage"])
-            return str(choice["message"]["content"])
+            return str(body["choices"][0]["message"]["content"])
         note(retry_count=MAX_ATTEMPTS - 1, retry_outcome="exhausted")
         raise ModelError(f"{model} did not answer") from last
 
@@ -52,4 +52,6 @@ class ModelClient:
         with urllib.request.urlopen(request, timeout=2.0) as response:
             text = response.read().decode()
         note(parsed_text=text)
-        return dict(json.loads(text))
+        body: dict[str, Any] = json.loads(text)
+        note(finish_reason=body["choices"][0]["finish_reason"], model=body["model"], usage=body["usage"])
+        return body
