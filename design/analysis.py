@@ -52,8 +52,10 @@ def graph_of(scan: Scan, cache: Path | None, progress: Progress = _silent) -> Ca
     stored = _load(cache, key)
     if stored is not None and (graph := _graph_from(stored)) is not None:
         return graph
-    _, graph = build(scan, progress)
-    _save(cache, key, _graph_to(graph))
+    # The program is let go before the graph is written out: both at once would be the peak of the run.
+    graph = build(scan, progress)[1]
+    if cache is not None:
+        _save(cache, key, _graph_to(graph))
     return graph
 
 

@@ -66,14 +66,17 @@ def class_attribute(frame: Frame, cls: int, name: str, receiver: int, line: int,
     if after >= 0:
         order = order[order.index(after) + 1 :] if after in order else []
     method = -1
+    is_stored = after < 0 and name in solver.stored_names
     for candidate in order:
         found = solver.methods[candidate].get(name)
-        if after < 0:
+        if is_stored:
             out |= frame.read(("a", candidate, name))
         if found is not None:
             method = found
             out |= _bound(frame, found, receiver, line)
             break
+        if name not in frame.program.classes[candidate].ir.local_names:
+            continue
         member = frame.read(("m", candidate, name))
         if member:
             out |= _bind_members(frame, member, receiver, line)
@@ -100,7 +103,7 @@ def _of_descendants(frame: Frame, cls: int, name: str, receiver: int, line: int)
         found = solver.methods[sub].get(name)
         if found is not None and not frame.program.functions[found].is_abstract:
             out |= _bound(frame, found, table.value(Kind.INST, sub), line, "cha")
-        elif found is None:
+        elif found is None and name in solver.stored_names:
             out |= frame.read(("a", sub, name))
     del receiver
     return out
@@ -161,6 +164,8 @@ def _bind_members(frame: Frame, values: Values, receiver: int, line: int) -> Val
 def _of_class(frame: Frame, v: int, name: str, line: int) -> Values:
     cls = frame.table.a[v]
     for candidate in frame.solver.mro(cls):
+        if name not in frame.program.classes[candidate].ir.local_names:
+            continue
         nested = frame.read(("m", candidate, name))
         if nested and frame.solver.methods[candidate].get(name) is None:
             return _bind_members(frame, nested, v, line) | frame.read(("a", candidate, name))

@@ -190,7 +190,7 @@ def construct(frame: Frame, cls: int, positional: Positional | list[Any], named:
 def _fill_fields(frame: Frame, cls: int, positional: Positional | list[Any], named: Named) -> None:
     """The constructor that a dataclass or a model gets writes its fields."""
     for name, values in named:
-        if name is not None:
+        if name is not None and name in frame.solver.stored_names:
             frame.solver.grow(("a", cls, name), values)
     names: list[str] = []
     for base in reversed(frame.solver.mro(cls)):
@@ -262,7 +262,8 @@ def method_result(
             for name in names:
                 stored = EMPTY
                 for base in solver.mro(cls):
-                    stored |= frame.read(("m", base, name))
+                    if name in frame.program.classes[base].ir.local_names:
+                        stored |= frame.read(("m", base, name))
                 if stored:
                     out |= call_values(
                         frame, stored, [(False, table.single(v)), *_pairs(positional)], named or [], line

