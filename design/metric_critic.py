@@ -182,8 +182,10 @@ def _pipeline_fit(metric: MetricDesign, case: Case) -> str | None:
     needs = _CONCERN_NEEDS.get(metric.concern)
     near = set(component.capabilities)
     for edge in case.architecture.edges:
-        if edge.dst == component.id:
-            near |= set(case.architecture.component(edge.src).capabilities) & {"retrieval"}
+        # What a neighbour retrieves or asks a model passes through here.
+        for one, other in ((edge.src, edge.dst), (edge.dst, edge.src)):
+            if one == component.id:
+                near |= set(case.architecture.component(other).capabilities) & {"retrieval", "llm_chat"}
     if needs and not needs & near:
         return f"{component.id} cannot influence {metric.concern}: it has none of {', '.join(sorted(needs))}"
     return None

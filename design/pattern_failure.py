@@ -500,7 +500,8 @@ def find_breakers(subject: Subject) -> Iterator[PatternHit]:
     outer = subject.program.functions[subject.info.parent].symbol if subject.info.parent >= 0 else ""
     owner = subject.program.classes[subject.info.owner].symbol if subject.info.owner >= 0 else outer
     for decorator in subject.ir.decorators:
-        call = decorator if decorator[0] == "c" else ("c", decorator, (), (), decorator[-1])
+        line = decorator[-1] if isinstance(decorator[-1], int) else subject.ir.line
+        call = decorator if decorator[0] == "c" else ("c", decorator, (), (), line)
         for symbol in (owner, outer):
             if any(subject.sites.catalog.capability(d) == "breaker" for d in subject.sites.names_outside(symbol, call)):
                 yield subject.hit(

@@ -18,7 +18,7 @@ _MIN_PROMPT = 30
 _EVIDENCE = re.compile(
     r"context|evidence|document|docs|chunk|passage|source|retriev|snippet|quote|citation|excerpt|knowledge", re.I
 )
-_QUESTION = re.compile(r"question|query|user|input|task|request|claim|instruction", re.I)
+_BUILDER = re.compile(r"prompt|message|template|instruction", re.I)
 
 
 @dataclass(frozen=True)
@@ -47,18 +47,35 @@ def find_prompts(component: Component, material: Material) -> list[Prompt]:
     numbers = material.sites.numbers(material.program)
     out: list[Prompt] = []
     senders = {h.symbol for h in component.hits if h.pattern == "calls_llm"}
+    shared_keys = tuple(_keys_of_parsers(component, material))
     for symbol in sorted(senders):
         number = numbers.get(symbol)
         if number is None:
             continue
         subject = Subject(material.program, material.sites, material.program.functions[number])
-        keys = tuple(output_keys(subject))
+        keys = tuple(output_keys(subject)) or shared_keys
         texts = _texts(subject)
+        for edge in material.sites.callees[symbol]:
+            # A prompt is often put together by a neighbour: `self._messages(question)`.
+            builder = subject.other(edge.dst) if _BUILDER.search(edge.dst.rpartition(".")[2]) else None
+            if builder is not None and edge.dst not in senders:
+                texts += [t for t in _texts(builder) if t[1] not in {known[1] for known in texts}]
         for name, text, fields, line in texts:
             evidence = tuple(f for f in fields if _EVIDENCE.search(f))
             path = material.program.path(subject.info)
             out.append(Prompt(symbol, Place(path, line), name, text, tuple(fields), evidence, keys))
     return out
+
+
+def _keys_of_parsers(component: Component, material: Material) -> list[str]:
+    """Keys that other functions of the component read from what a model answered."""
+    numbers = material.sites.numbers(material.program)
+    out: dict[str, None] = {}
+    for hit in component.hits:
+        if hit.pattern == "parses_json" and hit.kind in ("llm", "text") and hit.symbol in numbers:
+            info = material.program.functions[numbers[hit.symbol]]
+            out.update(dict.fromkeys(output_keys(Subject(material.program, material.sites, info))))
+    return list(out)
 
 
 def _texts(subject: Subject) -> list[tuple[str, str, list[str], int]]:

@@ -29,9 +29,9 @@ def report_markdown(design: Design) -> str:
 def md(text: object) -> str:
     """Return text from the code so that Markdown shows it and does nothing else with it."""
     plain = " ".join(str(text).split())
-    for sign in "\\`*_{}[]<>|#":
+    for sign in "\\`*_{}[]|#":
         plain = plain.replace(sign, f"\\{sign}")
-    return plain
+    return plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _code(text: object) -> str:

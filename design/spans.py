@@ -123,6 +123,12 @@ def integration_points(architecture: Architecture, graph: CallGraph) -> list[Int
                         extra = ["attributes.retrieved_count", "output", *extra]
                     made.fields += [f for f in extra if f not in made.fields]
                     made.why.append(f"{use.capability} at {use.place}")
+        for tier in component.tiers:
+            made = point(tier.symbol)
+            if made is not None:
+                extra = ["input", "output", "status", "error_type", "started_at", "ended_at", "tier"]
+                made.fields += [f for f in extra if f not in made.fields]
+                made.why.append(f"tier {tier.id}, by {tier.by}")
         if not points and (made := point(component.entry)) is not None:
             made.fields += ["status", "error_type", "started_at", "ended_at"]
             made.why.append("the way into the component")

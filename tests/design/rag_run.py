@@ -41,7 +41,9 @@ class _Handler(BaseHTTPRequestHandler):
         if fault == "down":
             self.send_error(503)
             return
-        content = {"prose": "Within thirty days, I think.", "no_citations": '{"answer": "Within thirty days."}'}.get(fault, GOOD)
+        content = {"prose": "Within thirty days, I think.", "no_citations": '{"answer": "Within thirty days."}'}.get(
+            fault, GOOD
+        )
         if fault == "cut":
             content = GOOD[:-1]
         body = {
@@ -150,7 +152,11 @@ def _watched(original: Any, point: IntegrationPoint, recorder: Recorder, telemet
     return run
 
 
-QUESTIONS = ("When may customers return goods?", "How long does shipping abroad take?", "Which warranty covers batteries?")
+QUESTIONS = (
+    "When may customers return goods?",
+    "How long does shipping abroad take?",
+    "Which warranty covers batteries?",
+)
 
 
 def run_traffic(points: list[IntegrationPoint], pipeline: str) -> dict[str, list[dict[str, Any]]]:
@@ -165,7 +171,9 @@ def run_traffic(points: list[IntegrationPoint], pipeline: str) -> dict[str, list
             try:
                 service.ask(question)
             except Exception as error:  # the user sees an error page; the trace tells why
-                out.setdefault(case, []).append({**recorder.envelope(pipeline), "attributes": {"seen": type(error).__name__}})
+                out.setdefault(case, []).append(
+                    {**recorder.envelope(pipeline), "attributes": {"seen": type(error).__name__}}
+                )
             else:
                 out.setdefault(case, []).append(recorder.envelope(pipeline))
 
