@@ -46,6 +46,8 @@ def graph_of(scan: Scan, cache: Path | None, progress: Progress = _silent) -> Ca
     """Return the call graph of a scan, from the cache where it is there.
 
     Args:
+        progress: Told how far a stage is.
+        scan: What was found under the root.
         cache: Folder of the cache, made if missing; None for no cache.
     """
     key = _key(scan, "graph")

@@ -1,4 +1,4 @@
-"""What the design stage knows of a pipeline: components, edges, confidences. Plain values that every later step reads."""
+"""What the design stage knows of a pipeline: components, edges, confidences, as plain values."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ def criticise(architecture: Architecture, files: set[str], salience: list[FileSa
     """Judge every node, prune those that do not stand, list what is missing.
 
     Args:
+        architecture: Components and edges; changed in place.
         files: Paths that were read.
         salience: Of all files, greatest first.
     """

@@ -57,6 +57,10 @@ def class_attribute(frame: Frame, cls: int, name: str, receiver: int, line: int,
     """Return an attribute as an instance of a class sees it.
 
     Args:
+        cls: Number of the class.
+        frame: The scope that is interpreted.
+        line: Of the call.
+        name: Of the attribute or method.
         receiver: The instance (or class) value that methods are bound to; -1 for none.
         after: Look behind this class of the order, as `super()` does.
     """
@@ -82,9 +86,9 @@ def class_attribute(frame: Frame, cls: int, name: str, receiver: int, line: int,
             out |= _bind_members(frame, member, receiver, line)
             break
     info = frame.program.functions[method] if method >= 0 else None
-    if receiver >= 0 and after < 0 and (info is None or info.is_abstract) and table.kinds[receiver] is Kind.INST:
-        if not out or info is not None:
-            out |= _of_descendants(frame, cls, name, receiver, line)
+    is_open = info.is_abstract if info is not None else not out
+    if is_open and receiver >= 0 and after < 0 and table.kinds[receiver] is Kind.INST:
+        out |= _of_descendants(frame, cls, name, receiver, line)
     if not out:
         outside = [base for candidate in order for base in frame.program.classes[candidate].outside] or (
             solver.outside_bases(cls) if after >= 0 else []

@@ -28,6 +28,9 @@ def call_values(frame: Frame, functions: Values, positional: Positional | list[A
     """Call everything that a callee may be.
 
     Args:
+        frame: The scope that is interpreted.
+        functions: What the callee may be.
+        line: Of the call.
         positional: Pairs of (is it `*x`, values).
         named: Pairs of (keyword or None for `**x`, values).
     """
@@ -237,6 +240,12 @@ def method_result(
     """Call the first of some methods that an instance has; for operators and protocols.
 
     Args:
+        frame: The scope that is interpreted.
+        kind: Kind of the edge.
+        named: Keyword arguments.
+        names: Methods, the first that there is counts.
+        positional: Arguments by position.
+        values: What the object may be.
         line: Of the operation; 0 records no edge.
     """
     out = EMPTY

@@ -1,4 +1,4 @@
-"""Walks over the intermediate form of one function: its calls, its names, its constants, with the lines they stand on."""
+"""Walks over the intermediate form of one function: its calls, its names, its constants."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def calls_of(e: Expr) -> Iterator[Expr]:
     return (inner for inner in walk(e) if inner[0] == "c")
 
 
-_BRACKETS = {"t": "()", "l": "[]", "S": "{}"}
+_BRACKETS = {"t": ("(", ")"), "l": ("[", "]"), "S": ("{", "}")}
 
 
 def text_of(e: Expr | None) -> str:
@@ -217,7 +217,7 @@ def leaves(body: Body) -> bool:
 
 
 def tags_in(body: Body, *wanted: str) -> bool:
-    """Whether a block holds a statement of some kind, blocks included but for loops inside it where `break` is asked."""
+    """Whether a block holds a statement of some kind; a `break` of a loop inside it is that loop's own."""
     for s in body:
         if s[0] in wanted:
             return True

@@ -551,6 +551,9 @@ def _through_stores(components: list[Component], known: set[tuple[str, str]]) ->
             for library in sorted(written.keys() & read.keys()):
                 if writer.id != reader.id and (writer.id, reader.id) not in known:
                     known.add((writer.id, reader.id))
-                    because = f"shared store: {writer.id} writes {library} ({written[library].place}), {reader.id} reads it ({read[library].place})"
+                    because = (
+                        f"shared store: {writer.id} writes {library} ({written[library].place}), "
+                        f"{reader.id} reads it ({read[library].place})"
+                    )
                     out.append(ComponentEdge(writer.id, reader.id, "feeds the index", "inferred", because))
     return out

@@ -1,4 +1,4 @@
-"""What a change of the code does to a portfolio: which metrics rest on code that changed, and what is new and unwatched."""
+"""What a change of the code does to a portfolio: metrics that became stale, and what is new and unwatched."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from design.metric_design import MetricDesign
+from design.pattern_hit import PATTERNS
 from design.scan import Scan
 from design.stage import Design
 
@@ -85,7 +86,10 @@ def compare(old: Design, new: Design, old_texts: CodeTexts, new_texts: CodeTexts
     """Compare two designs of one pipeline.
 
     Args:
-        old_texts, new_texts: The code that each was made from.
+        new: The design of the changed code.
+        new_texts: Code of the new design.
+        old: The design that the portfolio came from.
+        old_texts: Code of the old design.
     """
     stale, unchanged = [], []
     names = {m.name for m in new.metrics}
@@ -116,9 +120,9 @@ def _judge(
             reasons.append(f"symbol {symbol} changed ({new.place(symbol)})")
         elif old.place(symbol) != new.place(symbol):
             moved += 1
-        if metric.source == "catalog" and metric.pattern.startswith(("has_", "calls_", "parses_", "streams_")):
-            if after is not None and (metric.pattern, symbol) not in patterns:
-                reasons.append(f"pattern {metric.pattern} no longer in {symbol}")
+        is_pattern = metric.source == "catalog" and metric.pattern in PATTERNS
+        if is_pattern and after is not None and (metric.pattern, symbol) not in patterns:
+            reasons.append(f"pattern {metric.pattern} no longer in {symbol}")
     if lost == len(metric.symbols) or (reasons and not still_designed):
         return "gone", tuple(reasons)
     if reasons:

@@ -19,6 +19,7 @@ def portfolio_data(design: Design, pipeline: str | None = None, number: int = 1)
     """Return the portfolio as plain data.
 
     Args:
+        design: The design.
         pipeline: As records name it; the folder's name where not given.
         number: Version of the portfolio, counted by its owner.
     """

@@ -1,4 +1,4 @@
-"""What the portfolio has no key for, in DuckDB: graph, edges, confidences, overlays, verdicts, one version beside another."""
+"""What the portfolio has no key for, in DuckDB: graph, confidences, overlays, verdicts, version by version."""
 
 from __future__ import annotations
 
@@ -13,28 +13,45 @@ from design.summary import summary
 from scorers.errors import StoreError
 
 _TABLES: dict[str, str] = {
-    "versions": "version VARCHAR, ordinal INTEGER, repository VARCHAR, scan_sha VARCHAR, goal VARCHAR, overall_confidence DOUBLE, overall_assessment VARCHAR",
+    "versions": "version VARCHAR, ordinal INTEGER, repository VARCHAR, scan_sha VARCHAR, goal VARCHAR, "
+    "overall_confidence DOUBLE, overall_assessment VARCHAR",
     "numbers": "version VARCHAR, name VARCHAR, value DOUBLE",
-    "files": "version VARCHAR, path VARCHAR, module VARCHAR, sha VARCHAR, lines INTEGER, errors INTEGER, salience DOUBLE, llm_proximity DOUBLE, caller_centrality DOUBLE, callee_centrality DOUBLE, excluded VARCHAR[]",
+    "files": "version VARCHAR, path VARCHAR, module VARCHAR, sha VARCHAR, lines INTEGER, errors INTEGER, "
+    "salience DOUBLE, llm_proximity DOUBLE, caller_centrality DOUBLE, callee_centrality DOUBLE, excluded VARCHAR[]",
     "skipped": "version VARCHAR, path VARCHAR, reason VARCHAR",
-    "symbols": "version VARCHAR, id VARCHAR, kind VARCHAR, path VARCHAR, line INTEGER, end_line INTEGER, component VARCHAR",
+    "symbols": "version VARCHAR, id VARCHAR, kind VARCHAR, path VARCHAR, line INTEGER, end_line INTEGER, "
+    "component VARCHAR",
     "call_edges": "version VARCHAR, src VARCHAR, dst VARCHAR, kind VARCHAR, path VARCHAR, line INTEGER",
     "externals": "version VARCHAR, src VARCHAR, dotted VARCHAR, path VARCHAR, line INTEGER",
     "unresolved": "version VARCHAR, src VARCHAR, path VARCHAR, line INTEGER, text VARCHAR, cause VARCHAR",
-    "pattern_hits": "version VARCHAR, pattern VARCHAR, symbol VARCHAR, path VARCHAR, line INTEGER, end_line INTEGER, kind VARCHAR, evidence VARCHAR, confidence DOUBLE",
-    "components": "version VARCHAR, id VARCHAR, name VARCHAR, description VARCHAR, role VARCHAR, kind VARCHAR, priority VARCHAR, stage VARCHAR, pattern VARCHAR, strategies VARCHAR[], semantics VARCHAR[], capabilities VARCHAR[], silent_failure VARCHAR, silent_because VARCHAR, offline_evaluable BOOLEAN, runtime_observable BOOLEAN, measured VARCHAR, user_facing_failure VARCHAR, alignment VARCHAR, confidence DOUBLE, classification_confidence DOUBLE, reasoning VARCHAR, pruned BOOLEAN",
+    "pattern_hits": "version VARCHAR, pattern VARCHAR, symbol VARCHAR, path VARCHAR, line INTEGER, end_line "
+    "INTEGER, kind VARCHAR, evidence VARCHAR, confidence DOUBLE",
+    "components": "version VARCHAR, id VARCHAR, name VARCHAR, description VARCHAR, role VARCHAR, kind VARCHAR, "
+    "priority VARCHAR, stage VARCHAR, pattern VARCHAR, strategies VARCHAR[], semantics VARCHAR[], capabilities "
+    "VARCHAR[], silent_failure VARCHAR, silent_because VARCHAR, offline_evaluable BOOLEAN, runtime_observable "
+    "BOOLEAN, measured VARCHAR, user_facing_failure VARCHAR, alignment VARCHAR, confidence DOUBLE, "
+    "classification_confidence DOUBLE, reasoning VARCHAR, pruned BOOLEAN",
     "annotations": "version VARCHAR, component VARCHAR, confidence DOUBLE, issues VARCHAR[], suggestions VARCHAR[]",
     "missing_nodes": "version VARCHAR, path VARCHAR, salience DOUBLE, why VARCHAR",
-    "tiers": "version VARCHAR, component VARCHAR, id VARCHAR, answers_by VARCHAR, symbol VARCHAR, path VARCHAR, line INTEGER",
-    "edges": "version VARCHAR, src VARCHAR, dst VARCHAR, label VARCHAR, verification VARCHAR, because VARCHAR, evidence VARCHAR[]",
-    "prompts": "version VARCHAR, component VARCHAR, symbol VARCHAR, path VARCHAR, line INTEGER, name VARCHAR, text VARCHAR, fields VARCHAR[], evidence_fields VARCHAR[], output_fields VARCHAR[]",
-    "metrics": "version VARCHAR, name VARCHAR, component VARCHAR, source VARCHAR, family VARCHAR, concern VARCHAR, pattern VARCHAR, tier VARCHAR, claim JSON, better VARCHAR, direction_verdict VARCHAR, severity VARCHAR, action VARCHAR, targets VARCHAR[], exported BOOLEAN, symbols VARCHAR[], evidence VARCHAR[], monitors VARCHAR[], cost_bundle JSON",
+    "tiers": "version VARCHAR, component VARCHAR, id VARCHAR, answers_by VARCHAR, symbol VARCHAR, path VARCHAR, "
+    "line INTEGER",
+    "edges": "version VARCHAR, src VARCHAR, dst VARCHAR, label VARCHAR, verification VARCHAR, because VARCHAR, "
+    "evidence VARCHAR[]",
+    "prompts": "version VARCHAR, component VARCHAR, symbol VARCHAR, path VARCHAR, line INTEGER, name VARCHAR, "
+    "text VARCHAR, fields VARCHAR[], evidence_fields VARCHAR[], output_fields VARCHAR[]",
+    "metrics": "version VARCHAR, name VARCHAR, component VARCHAR, source VARCHAR, family VARCHAR, concern "
+    "VARCHAR, pattern VARCHAR, tier VARCHAR, claim JSON, better VARCHAR, direction_verdict VARCHAR, severity "
+    "VARCHAR, action VARCHAR, targets VARCHAR[], exported BOOLEAN, symbols VARCHAR[], evidence VARCHAR[], "
+    "monitors VARCHAR[], cost_bundle JSON",
     "metric_places": "version VARCHAR, metric VARCHAR, path VARCHAR, line INTEGER, end_line INTEGER",
-    "verdicts": "version VARCHAR, metric VARCHAR, component VARCHAR, verdict VARCHAR, rules VARCHAR[], reasoning VARCHAR, review JSON, suggested_fix VARCHAR, direction JSON, dropped BOOLEAN",
+    "verdicts": "version VARCHAR, metric VARCHAR, component VARCHAR, verdict VARCHAR, rules VARCHAR[], "
+    "reasoning VARCHAR, review JSON, suggested_fix VARCHAR, direction JSON, dropped BOOLEAN",
     "cross_component_issues": "version VARCHAR, component VARCHAR, issue VARCHAR, suggestion VARCHAR",
     "gaps": "version VARCHAR, metric VARCHAR, missing VARCHAR, fix VARCHAR",
-    "questions": "version VARCHAR, id VARCHAR, component VARCHAR, text VARCHAR, why VARCHAR, kind VARCHAR, answer_type VARCHAR, options VARCHAR[], default_value VARCHAR, decides VARCHAR[], open BOOLEAN",
-    "integration_points": "version VARCHAR, component VARCHAR, span VARCHAR, kind VARCHAR, symbol VARCHAR, path VARCHAR, line INTEGER, fields VARCHAR[], blind VARCHAR[]",
+    "questions": "version VARCHAR, id VARCHAR, component VARCHAR, text VARCHAR, why VARCHAR, kind VARCHAR, "
+    "answer_type VARCHAR, options VARCHAR[], default_value VARCHAR, decides VARCHAR[], open BOOLEAN",
+    "integration_points": "version VARCHAR, component VARCHAR, span VARCHAR, kind VARCHAR, symbol VARCHAR, path "
+    "VARCHAR, line INTEGER, fields VARCHAR[], blind VARCHAR[]",
 }
 
 

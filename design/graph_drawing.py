@@ -1,4 +1,4 @@
-"""The component graph as a picture: layers from the way in to the models and stores, no library, the same every time."""
+"""The component graph as a picture: layers from the way in to the models and stores, the same every time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def draw(architecture: Architecture) -> str:
             place[identifier] = (left + x * (_WIDTH + _GAP_X), _MARGIN + y * (_HEIGHT + _GAP_Y))
     height = 2 * _MARGIN + len(layers) * _HEIGHT + max(0, len(layers) - 1) * _GAP_Y
     out = [
-        f'<svg viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}" role="img" aria-label="component graph">',
+        f'<svg viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}" role="img" '
+        f'aria-label="component graph">',
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
         '<path d="M0 0 L8 4 L0 8 z" fill="context-stroke"/></marker></defs>',
     ]
@@ -42,7 +43,7 @@ def draw(architecture: Architecture) -> str:
 
 
 def _layers(architecture: Architecture) -> list[list[str]]:
-    """Longest way from an entry, with the edges that close circles left out; then neighbours are put near each other."""
+    """Longest way from an entry, without the edges that close circles; then neighbours are put near each other."""
     ids = [c.id for c in architecture.components]
     below: dict[str, list[str]] = {i: [] for i in ids}
     for edge in architecture.edges:
@@ -132,7 +133,8 @@ def _box(c: Component, x: float, y: float) -> str:
     name = c.name if len(c.name) <= 22 else c.name[:21] + "…"
     detail = f"{c.kind} · {c.pattern}" if c.pattern != "none" else c.kind
     return (
-        f'<a href="#c-{escape(c.id)}"><g class="node {escape(c.role)}"><title>{escape(c.id)}: {escape(c.description or c.role)}</title>'
+        f'<a href="#c-{escape(c.id)}"><g class="node {escape(c.role)}"><title>{escape(c.id)}: '
+        f"{escape(c.description or c.role)}</title>"
         f'<rect x="{x:g}" y="{y:g}" width="{_WIDTH}" height="{_HEIGHT}" rx="9"/>'
         f'<text class="name" x="{x + _WIDTH / 2:g}" y="{y + 23:g}">{escape(name)}</text>'
         f'<text class="detail" x="{x + _WIDTH / 2:g}" y="{y + 41:g}">{escape(detail)}</text></g></a>'

@@ -7,7 +7,7 @@ from typing import Any
 from design.callgraph import CallGraph
 from design.pattern_hit import PatternHit
 
-#: Edges that say what happens in the end and not what a call site calls; left out where callers and callees are compared.
+#: Edges that say what happens in the end and not what a call site calls.
 _NO_CALLS = frozenset({"decorated", "callback", "framework"})
 
 

@@ -11,21 +11,21 @@ An expression is a tuple whose first member is a tag. Lines are 1-based.
     ("lc" | "gc" | "sc", element, None, clauses, site)   comprehension; clauses are (target, iterable, conditions)
     ("dc", key, value, clauses, site)        dictionary comprehension
     ("L", function_index)                    lambda             ("?", test, then, otherwise)
-    ("b", operands)                          and, or            ("o", operator, operands, line)   binary, left to right
+    ("b", operands)                          and, or            ("o", operator, operands, line)   binary
     ("u", operator, operand)                 - + ~              ("!", operand)                    not
     ("q", operators, operands, line)         comparison         ("w", e)                          await
     ("y", e or None) ("Y", e)                yield, yield from  ("*", e)                          splat
-    (":=", name, e)                          walrus             ("f", parts)                      f-string, texts and expressions
+    (":=", name, e)                          walrus             ("f", parts)       f-string: texts and expressions
 
 A statement is a tuple `(tag, line, ...)`.
 
     ("expr", line, e)                        ("assign", line, targets, e or None, annotation or None)
     ("aug", line, target, operator, e)       ("return", line, e or None)
     ("if", line, ((test, body), ...), orelse, end)
-    ("for", line, target, iterable, body, orelse, end)      ("while", line, test, body, orelse, end)
+    ("for", line, target, iterable, body, orelse, end)   ("while", line, test, body, orelse, end)
     ("try", line, body, ((line, type or None, name or None, body, end), ...), orelse, final, end)
     ("with", line, ((e, target or None), ...), body, end)
-    ("raise", line, e or None, cause or None)               ("def", line, function_index)    ("class", line, class_index)
+    ("raise", line, e or None, cause or None)   ("def", line, function_index)   ("class", line, class_index)
     ("import", line, ((dotted, alias or None), ...))
     ("from", line, level, dotted, ((name, alias or None), ...) or None for *)
     ("del", line, targets)   ("assert", line, test, message or None)   ("break", line)   ("continue", line)

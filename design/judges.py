@@ -57,7 +57,8 @@ def _for_tier(
     prefix = f"{component.id}_{tier.id}" if tiers > 1 or not component.id.endswith(tier.id) else component.id
     if evidence:
         criterion = (
-            f"Is every statement of the answer of `{tier.symbol}` supported by `{evidence[0]}`, the text that the prompt"
+            f"Is every statement of the answer of `{tier.symbol}` supported by `{evidence[0]}`, the text that "
+            f"the prompt"
             f" at {place} gives it, and by nothing else?"
         )
         out.append(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from scorers.errors import UsageError
 
-#: Capabilities in the order in which one entry's lists are tried; the wildcard of a later one never hides an earlier end.
+#: Capabilities in the order in which one entry's lists are tried; a later wildcard never hides an earlier end.
 CAPABILITIES = (
     "llm_chat",
     "embedding",

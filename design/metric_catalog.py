@@ -1,4 +1,4 @@
-"""The deterministic catalog: which metrics a pattern or a kind of component deserves, and when their values say nothing."""
+"""The deterministic catalog: which metrics a pattern or a kind of component deserves, and when they say nothing."""
 
 from __future__ import annotations
 
@@ -52,10 +52,9 @@ class Catalog:
             self._retrieval,
             self._embedding,
             self._guardrail,
-            self._entry,
         ):
             out += make()
-        return out
+        return out or list(self._entry())
 
     # -- helpers -----------------------------------------------------------------------------------------------
 
@@ -492,8 +491,6 @@ class Catalog:
 
     def _entry(self) -> Iterator[MetricDesign]:
         """A component with nothing else to watch is watched at its way in."""
-        if self.component.hits or self._uses("retrieval", "embedding", "guardrail"):
-            return
         point = self.points.get(self.component.entry) or next(iter(self.points.values()), None)
         if point is not None:
             hit = PatternHit(

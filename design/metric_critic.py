@@ -449,7 +449,7 @@ def _cross_issues(case: Case) -> list[CrossIssue]:
 
 
 def _only_wrapped(component: Component, pattern: str) -> bool:
-    """A call that reaches a model through another component is watched there; reading a file as JSON is no failure of the pipeline."""
+    """Whether a pattern is watched elsewhere: a call through another component, or the reading of a file."""
     kinds = {h.kind for h in component.hits if h.pattern == pattern}
     if pattern == "calls_llm":
         return "direct" not in kinds

@@ -67,7 +67,7 @@ class MetricDesign:
 
     Attributes:
         source: `catalog` (from a pattern or a kind), `judge`, `composite` or `cost`.
-        family: What it measures, without the component's name; two metrics with the same family, target and field are one.
+        family: What it measures, without the component's name.
         pattern: The code pattern that it covers, or "".
         tier: The tier that it targets, or "".
         spans: Names of the spans that it reads.

@@ -1,8 +1,8 @@
 """The import name of every file, and which file an import means.
 
-A file may be reached under several names: a package below `src`, a workspace member below `packages/x`, a folder that is
-itself the package that was given as root. Wrong here means that every edge between two files is lost, so the share of
-resolved imports of the repository's own top names is part of every report.
+A file may be reached under several names: a package below `src`, a workspace member below `packages/x`, a folder that
+is itself the package that was given as root. Wrong here means that every edge between two files is lost, so the share
+of resolved imports of the repository's own top names is part of every report.
 """
 
 from __future__ import annotations

@@ -63,6 +63,7 @@ def facts_from(path: Path, must_exist: bool) -> tuple[Fact, ...]:
     """Read a file of facts.
 
     Args:
+        path: Of the file.
         must_exist: False: a file that is not there holds no facts.
 
     Raises:

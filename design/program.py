@@ -100,6 +100,7 @@ def load_program(scan: Scan, progress: Callable[[int], None] = lambda done: None
     """Lower every file of a scan.
 
     Args:
+        scan: What was found under the root.
         progress: Told the number of files done.
     """
     root_name = scan.root.resolve().name

@@ -155,7 +155,7 @@ def _format_fields(text: str) -> list[str]:
 
 
 def output_keys(subject: Subject) -> list[str]:
-    """Keys that a function reads with certainty from what it parsed: `data["answer"]`, or the fields of a model class."""
+    """Keys that a function reads with certainty from what it parsed, or the fields of the class that it asks for."""
     parsed: set[str] = set()
     keys: dict[str, None] = {}
     for s in subject.statements:

@@ -15,7 +15,8 @@ from scorers.fact import Fact
 #: Questions for one component at most.
 MAX_QUESTIONS = 3
 _ABSTAIN = re.compile(
-    r"(cannot answer|can't answer|don't know|do not know|insufficient|not enough (information|context)|unable to|no answer|refuse)[^.\n]{0,60}",
+    r"(cannot answer|can't answer|don't know|do not know|insufficient|not enough (information|context)|unable "
+    r"to|no answer|refuse)[^.\n]{0,60}",
     re.I,
 )
 
@@ -250,6 +251,8 @@ def fact_of(question: Question, value: str, by: str, at: str) -> Fact:
     """Return the fact that an answer makes.
 
     Args:
+        by: Who said it.
+        question: The question that is answered.
         value: One of the options, a number or a text.
         at: ISO 8601.
 

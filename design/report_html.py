@@ -35,8 +35,10 @@ def report_html(design: Design) -> str:
     title = f"What to watch in {design.name}"
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     return (
-        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="viewport" content="width=device-width">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<title>{_e(title)}</title>\n<style>\n{style}</style>\n'
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="viewport" '
+        f'content="width=device-width">\n'
+        f'<meta http-equiv="Content-Security-Policy" '
+        f'content="{policy}">\n<title>{_e(title)}</title>\n<style>\n{style}</style>\n'
         f"</head>\n<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
     )
 
@@ -57,7 +59,10 @@ def _codes(texts: list[str], most: int = 8) -> str:
 def _table(head: list[str], rows: list[list[str]], kind: str = "") -> str:
     titles = "".join(f"<th>{_e(t)}</th>" for t in head)
     lines = "\n".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-    return f'<div class="wide"><table class="{kind}"><thead><tr>{titles}</tr></thead><tbody>\n{lines}\n</tbody></table></div>'
+    return (
+        f'<div class="wide"><table '
+        f'class="{kind}"><thead><tr>{titles}</tr></thead><tbody>\n{lines}\n</tbody></table></div>'
+    )
 
 
 def _head(design: Design) -> str:
@@ -68,7 +73,8 @@ def _head(design: Design) -> str:
         else '<p class="notice">No call to a model was found. Nothing was guessed: see the first question.</p>'
     )
     return (
-        f"<header><h1>What to watch in {_e(design.name)}</h1>{goal}<p class=sub>Design {_e(design.version)}, from the code alone: no model was"
+        f"<header><h1>What to watch in {_e(design.name)}</h1>{goal}<p class=sub>Design {_e(design.version)}, "
+        f"from the code alone: no model was"
         f" asked, no network was used.</p></header>{model}"
     )
 
@@ -116,7 +122,8 @@ def _component(design: Design, c: Component) -> str:
     rows = [
         [
             "stage, pattern",
-            f"{_e(c.stage or 'none')}, {_e(c.pattern)} <small>({_e(c.reasoning)}; confidence {c.classification_confidence:g})</small>",
+            f"{_e(c.stage or 'none')}, {_e(c.pattern)} <small>({_e(c.reasoning)}; confidence "
+            f"{c.classification_confidence:g})</small>",
         ],
         ["does", _e(", ".join(c.semantics).replace("_", " ") or "none of the ten AI behaviours")],
         ["fails silently", f'<span class="risk {c.silent_failure}">{c.silent_failure}</span> {_e(c.silent_because)}'],
@@ -128,7 +135,8 @@ def _component(design: Design, c: Component) -> str:
     ]
     if c.tiers:
         tiers = " ".join(
-            f'<span class="tier {t.by}">{_e(t.id)} <small>{"LLM" if t.by == "llm" else "rule"} {_e(t.place)}</small></span>'
+            f'<span class="tier {t.by}">{_e(t.id)} <small>{"LLM" if t.by == "llm" else "rule"} '
+            f"{_e(t.place)}</small></span>"
             for t in c.tiers
         )
         rows.insert(2, ["tiers", tiers])
@@ -136,8 +144,10 @@ def _component(design: Design, c: Component) -> str:
         rows.append(["critic", _e("; ".join(c.issues))])
     table = "".join(f"<tr><th>{_e(k)}</th><td>{v}</td></tr>" for k, v in rows)
     return (
-        f'<details id="c-{_e(c.id)}" class="component {c.role}"><summary><b>{_e(c.name)}</b> {_code(c.id)} <span class=badge>{_e(c.kind)}</span>'
-        f" <span class=badge>{_e(c.priority)}</span> <small>{_e(c.description)}</small><span class=conf>{c.confidence:g}</span></summary>"
+        f'<details id="c-{_e(c.id)}" class="component {c.role}"><summary><b>{_e(c.name)}</b> {_code(c.id)} '
+        f"<span class=badge>{_e(c.kind)}</span>"
+        f" <span class=badge>{_e(c.priority)}</span> <small>{_e(c.description)}</small><span "
+        f"class=conf>{c.confidence:g}</span></summary>"
         f"<table class=facts>{table}</table></details>"
     )
 
@@ -156,10 +166,14 @@ def _questions(design: Design) -> str:
     for q in design.open_questions:
         options = " ".join(f"<kbd>{_e(o)}</kbd>" for o in q.options) or f"<kbd>{_e(q.answer_type)}</kbd>"
         items.append(
-            f"<li><p><b>{_e(q.text)}</b> {options}</p><p class=why>{_e(q.why)}. Until it is answered: {_e(q.default)}.</p>"
+            f"<li><p><b>{_e(q.text)}</b> {options}</p><p class=why>{_e(q.why)}. Until it is answered: "
+            f"{_e(q.default)}.</p>"
             f"<p class=ids>{_code(q.id)} decides {_codes(q.decides, 4) or 'what is measured at all'}</p></li>"
         )
-    how = "<p class=sub>Answer with <code>gapwatch design answer REPO QUESTION VALUE --facts facts.yaml</code>, then design again.</p>"
+    how = (
+        "<p class=sub>Answer with <code>gapwatch design answer REPO QUESTION VALUE --facts facts.yaml</code>, "
+        "then design again.</p>"
+    )
     return f"<section><h2>Questions</h2>{how}<ul class=questions>{''.join(items)}</ul></section>"
 
 
@@ -215,7 +229,8 @@ def _judges(design: Design) -> str:
         for m in judges
     ]
     return (
-        f"<section><h2>Judges</h2><p class=sub>Made from the prompts and from what the code reads of the answers.{note}</p>"
+        f"<section><h2>Judges</h2><p class=sub>Made from the prompts and from what the code reads of the "
+        f"answers.{note}</p>"
         + _table(["metric", "criterion", "is shown", "between judgements"], rows, "judges")
         + "</section>"
     )
@@ -250,7 +265,10 @@ def _refused(design: Design) -> str:
     rows += [[_code(i.component), _e(i.issue), _e(i.suggestion)] for i in design.critique.cross_component_issues]
     rows += [[_code(g.metric), _e(g.missing), _e(g.fix)] for g in design.gaps]
     table = _table(["what", "rule", "why"], rows) if rows else "<p>Nothing was.</p>"
-    return f"<section><h2>Refused, flagged, missing</h2><p class=sub>{_e(design.critique.overall_assessment)}.</p>{table}</section>"
+    return (
+        f"<section><h2>Refused, flagged, missing</h2><p "
+        f"class=sub>{_e(design.critique.overall_assessment)}.</p>{table}</section>"
+    )
 
 
 def _reading(design: Design) -> str:
@@ -265,5 +283,11 @@ def _reading(design: Design) -> str:
             )
     s = summary(design)
     causes = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in s["unresolved_by_cause"].items()) or "none"
-    numbers = f"<p class=sub>Unresolved calls by cause: {_e(causes)}. Imports of the repository's own names resolved: {s['own_import_rate']:.1%}.</p>"
-    return f"<section><h2>What could not be read</h2>{numbers}{_table(['path', 'why'], rows) if rows else '<p>Everything was read.</p>'}</section>"
+    numbers = (
+        f"<p class=sub>Unresolved calls by cause: {_e(causes)}. Imports of the repository's own names "
+        f"resolved: {s['own_import_rate']:.1%}.</p>"
+    )
+    return (
+        f"<section><h2>What could not be "
+        f"read</h2>{numbers}{_table(['path', 'why'], rows) if rows else '<p>Everything was read.</p>'}</section>"
+    )

@@ -51,7 +51,10 @@ def _head(design: Design) -> str:
     model = (
         "" if design.has_model else "\n**No call to a model was found.** Nothing was guessed; see the first question.\n"
     )
-    return f"# What to watch in {md(design.name)}\n\nDesign {design.version}. No model was asked and no network was used.\n{goal}{model}"
+    return (
+        f"# What to watch in {md(design.name)}\n\nDesign {design.version}. No model was asked and no network "
+        f"was used.\n{goal}{model}"
+    )
 
 
 def _numbers(design: Design) -> str:
@@ -79,7 +82,8 @@ def _components(design: Design) -> str:
             ("if it is wrong", md(c.user_facing_failure)),
             (
                 "can be measured",
-                f"{c.measured}; {'also offline' if c.is_offline_evaluable else 'at run time only'}; framework {c.alignment}",
+                f"{c.measured}; {'also offline' if c.is_offline_evaluable else 'at run time only'}; framework "
+                f"{c.alignment}",
             ),
             (
                 "files",

@@ -36,6 +36,7 @@ def model_distances(graph: CallGraph, sinks: dict[str, set[str]]) -> dict[str, i
     """Return how many calls each function is away from the nearest function with a sink; those farther are left out.
 
     Args:
+        graph: The call graph.
         sinks: Symbol to its capabilities.
     """
     callers: dict[str, list[str]] = defaultdict(list)

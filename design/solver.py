@@ -1,8 +1,8 @@
 """The fixed point: scopes are interpreted until what they read no longer grows.
 
 A cell holds the set of values that a parameter, a result, an attribute or a slot of a container may have, and knows the
-scopes that read it. Interpreting a scope (`design.statements`) reads and grows cells; when a cell grows, its readers are
-interpreted once more in the next round. Sets only grow and are bounded, so this ends.
+scopes that read it. Interpreting a scope (`design.statements`) reads and grows cells; when a cell grows, its readers
+are interpreted once more in the next round. Sets only grow and are bounded, so this ends.
 """
 
 from __future__ import annotations
@@ -152,6 +152,8 @@ class Solver:
         """Return the function that a name means on a class, or -1.
 
         Args:
+            cls: Number of the class.
+            name: Of the attribute or method.
             after: Begin behind this class of the order (for `super()`); -1 begins at the front.
         """
         order = self.mro(cls)

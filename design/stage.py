@@ -96,6 +96,9 @@ def run_design(
     """Design the portfolio of a repository.
 
     Args:
+        catalog: Of libraries; the shipped one where None.
+        progress: Told how far a stage is.
+        scan: What was found under the root.
         goal: The practitioner's, in their words; steers priority and choice.
         facts: Answers given so far; those to questions that are no more are listed as stale.
         judge_model: `vendor/name` of the model that may judge; None keeps judges out of the portfolio.

@@ -1,5 +1,6 @@
-"""Abstract values: what a name may stand for. Each is one small integer, so that sets of them are cheap and their order
-does not depend on the hash seed.
+"""Abstract values: what a name may stand for.
+
+Each is one small integer, so that sets of them are cheap and their order does not depend on the hash seed.
 """
 
 from __future__ import annotations

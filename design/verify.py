@@ -44,6 +44,7 @@ def verify_edge(graph: CallGraph, source: Iterable[str], target: Iterable[str], 
     """Judge a claimed edge.
 
     Args:
+        graph: The call graph.
         source: Symbols of the component that it leaves.
         target: Symbols of the component that it enters.
         cited: `caller -> callee`, each as `file:func`, `mod.Class.func` or `func`; None where nothing is cited.

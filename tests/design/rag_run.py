@@ -1,4 +1,4 @@
-"""Runs the question-answering service under the spans that its design asks for, against a model server that can be broken."""
+"""Runs the question-answering service under the spans that its design asks for, against a server that can be broken."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, *args: Any) -> None:
         """Stay silent."""
 
 

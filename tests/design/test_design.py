@@ -129,7 +129,8 @@ def test_cited_edges_are_verified_inferred_or_unsupported(tmp_path: Path) -> Non
     made = graph(
         tmp_path,
         {
-            "m.py": "import threading\ndef a(): b()\ndef b(): ...\ndef c(): threading.Thread(target=b)\ndef d(): helper()\ndef helper(): b()\n"
+            "m.py": "import threading\ndef a(): b()\ndef b(): ...\ndef c(): threading.Thread(target=b)\ndef "
+            "d(): helper()\ndef helper(): b()\n"
         },
     )
 
@@ -197,7 +198,9 @@ def test_a_new_pattern_is_reported_as_unwatched(tmp_path: Path) -> None:
         *_changed(
             tmp_path / "c",
             store=("import sqlite3\n", "import sqlite3\nimport urllib.request\n"),
-            retrieval=('note(retrieved_count=len(best))', 'note(retrieved_count=len(best))\n        try:\n            best.sort()\n        except TypeError:\n            best = []'),
+            retrieval=('note(retrieved_count=len(best))', 'note(retrieved_count=len(best))\n        try:\n      '
+                                                          '      best.sort()\n        except TypeError:\n       '
+                                                          '     best = []'),
         )
     )  # fmt: skip
 

@@ -1,5 +1,6 @@
 """The critic of metrics: each of its rules catches what it is for, and mending or dropping follows."""
 
+# ruff: noqa: E501 - one case a line reads as a table
 from __future__ import annotations
 
 import copy
@@ -71,6 +72,7 @@ def _composite(metrics: list[MetricDesign], *families: str, weights: tuple[float
     parts = {_find(metrics, family=f).name: w for f, w in zip(families, weights, strict=True)}
     made = copy.deepcopy(_judge(metrics))
     made.name, made.source, made.parts, made.rubric = "answerer_ask_large_composite", "composite", parts, None
+    metrics.remove([m for m in metrics if m.source == "judge" and m.component == "answerer"][-1])
     metrics.append(made)
     return made.name
 

@@ -1,5 +1,6 @@
 """What the resolver follows: one feature a case, and the shapes that users of other tools complain of."""
 
+# ruff: noqa: E501 - one case a line reads as a table
 from __future__ import annotations
 
 from pathlib import Path

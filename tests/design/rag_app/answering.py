@@ -19,7 +19,7 @@ Passages:
 Question: {question}"""
 
 
-class UnreadableAnswer(Exception):
+class UnreadableAnswerError(Exception):
     """The model's answer was no JSON of the agreed shape."""
 
 
@@ -53,7 +53,7 @@ class Answerer:
         try:
             data = json.loads(text)
         except ValueError as error:
-            raise UnreadableAnswer(text[:80]) from error
+            raise UnreadableAnswerError(text[:80]) from error
         return {"answer": data["answer"], "citations": data["citations"]}
 
     def _messages(self, question: str, passages: list[Passage]) -> list[dict[str, str]]:
