@@ -38,9 +38,10 @@ def calls_of(root: Path, scripts: list[str]) -> set[tuple[str, str]]:
     def profile(frame: FrameType, event: str, argument: Any) -> None:
         del argument
         caller = frame.f_back
-        if event == "call" and caller is not None and frame.f_code.co_filename.startswith(prefix):
-            if caller.f_code.co_filename.startswith(prefix):
-                seen.add((caller.f_code, frame.f_code))
+        if event != "call" or caller is None or not frame.f_code.co_filename.startswith(prefix):
+            return
+        if caller.f_code.co_filename.startswith(prefix):
+            seen.add((caller.f_code, frame.f_code))
 
     for script in scripts:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(BaseException):
