@@ -12,6 +12,8 @@ from design.metric_design import MetricDesign
 from design.prompts import Prompt
 from scorers.fact import Fact
 
+#: The question for the call that no library and no address gives away.
+MODEL_QUESTION = "q-pipeline-model-call"
 #: Questions for one component at most.
 MAX_QUESTIONS = 3
 _ABSTAIN = re.compile(
@@ -68,7 +70,7 @@ def ask(
     if not has_model:
         out.append(
             Question(
-                "q-pipeline-model-call",
+                MODEL_QUESTION,
                 None,
                 "Which call of this code reaches your model?",
                 "no call to a model was found: neither a known library nor a known address",
@@ -94,6 +96,8 @@ def ask(
     for component in architecture.components:
         mine = [m for m in metrics if m.component == component.id]
         asked = [q for q in _of_component(component, mine, prompts.get(component.id, [])) if q is not None]
+        # An answer that decides nothing is not worth the practitioner's time.
+        asked = [q for q in asked if q.decides]
         asked.sort(key=lambda q: (-len(q.decides), q.id))
         out += asked[:MAX_QUESTIONS]
     return out

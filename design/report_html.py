@@ -187,7 +187,7 @@ def _alert(m: MetricDesign) -> str:
 
 def _better(m: MetricDesign) -> str:
     mark = "" if m.direction_verdict == "verified" else " <small>unverified</small>"
-    return f"{_e(m.better)}{mark}"
+    return f"{_e(m.better)} {_e(m.of.replace('_', ' '))}{mark}"
 
 
 def _metrics(design: Design) -> str:
@@ -198,7 +198,7 @@ def _metrics(design: Design) -> str:
             _better(m),
             _alert(m),
             f"{_codes(m.evidence, 2)}"
-            + (f"<br><small>means nothing unless {_e(m.valid_when)}</small>" if m.valid_when else ""),
+            + (f"<br><small>says something where {_e(m.valid_when)}</small>" if m.valid_when else ""),
         ]
         for m in design.metrics
         if m.source != "judge"

@@ -158,7 +158,7 @@ def _metrics(design: Design) -> str:
             _code(m.name),
             md(m.purpose),
             m.concern,
-            f"{m.better}{'' if m.direction_verdict == 'verified' else ' (unverified)'}",
+            f"{m.better} {m.of.replace('_', ' ')}{'' if m.direction_verdict == 'verified' else ' (unverified)'}",
             m.severity or "-",
             _code(m.evidence[0]),
         )

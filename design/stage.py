@@ -19,13 +19,14 @@ from design.metric_critic import Case, Critique, criticise, fact_for, redesign
 from design.metric_design import MetricDesign, Verdict
 from design.patterns import PatternHit, find_patterns
 from design.prompts import Prompt, find_prompts
-from design.questions import Question, ask
+from design.questions import MODEL_QUESTION, Question, ask
 from design.refine import Refiner, apply_operations
 from design.salience import FileSalience, file_salience, model_distances
 from design.scan import Scan, Skipped
 from design.sites import Sites
 from design.spans import IntegrationPoint, integration_points
 from design.traceability import Gap, ci_targets, link, set_alerts
+from design.verify import find_symbol
 from scorers.fact import Fact
 
 #: Rounds of criticism and mending before what still fails is dropped.
@@ -107,7 +108,7 @@ def run_design(
     program, graph = build(scan, progress)
     sites = Sites(graph, catalog or default_catalog())
     progress("patterns", 0, 1)
-    hits = find_patterns(program, sites)
+    hits = _with_named_calls(find_patterns(program, sites), graph, facts)
     progress("patterns", 1, 1)
     tags = {s.path: s.tags for s in graph.symbols}
     kept = tuple(h for h in hits if not tags.get(h.path))
@@ -162,6 +163,21 @@ def run_design(
     return design
 
 
+def _with_named_calls(
+    hits: tuple[PatternHit, ...], graph: CallGraph, facts: tuple[Fact, ...]
+) -> tuple[PatternHit, ...]:
+    """Add the functions that the practitioner named as those that reach the model."""
+    symbols = {s.id: s for s in graph.symbols}
+    named: list[PatternHit] = []
+    for fact in facts:
+        symbol = find_symbol(graph, str(fact.value)) if fact.question == MODEL_QUESTION else None
+        if symbol is not None and symbols[symbol].kind == "function":
+            s = symbols[symbol]
+            evidence = f"{symbol} reaches the model, says {fact.by}"
+            named.append(PatternHit(s.path, s.line, "calls_llm", s.id, s.line, "direct", evidence, 1.0))
+    return tuple(sorted({*hits, *named}))
+
+
 def _design_metrics(design: Design, material: Material, refiner: Refiner | None) -> None:
     metrics: list[MetricDesign] = []
     for component in design.architecture.components:
@@ -186,6 +202,10 @@ def _design_metrics(design: Design, material: Material, refiner: Refiner | None)
 
 
 def _apply_fact(metric: MetricDesign, facts: tuple[Fact, ...]) -> None:
+    for said in facts:
+        # A default that is good enough for the user wakes nobody.
+        if said.question in metric.questions and said.kind == "semantics" and said.value == "acceptable":
+            metric.severity, metric.fact = "note", None
     fact = fact_for(metric, facts)
     if fact is None or fact.better is None:
         return
@@ -245,7 +265,7 @@ def _finish(design: Design, refiner: Refiner | None) -> None:
     if refiner is not None:
         for question in design.questions:
             question.text = refiner.refine_questions([question]).get(question.id, question.text)
-    ids = {q.id for q in design.questions}
+    ids = {q.id for q in design.questions} | {MODEL_QUESTION}
     design.stale_facts = [f for f in design.facts if f.question and f.question not in ids]
     order = {c.id: i for i, c in enumerate(_ordered(design))}
     design.architecture.components.sort(key=lambda c: order[c.id])

@@ -14,6 +14,7 @@ from design.command import design as design_group
 from design.diff import CodeTexts, compare
 from design.export_store import write_store
 from design.libraries import LibraryCatalog, default_catalog
+from design.questions import fact_of
 from design.refine import ComponentOperation, apply_operations
 from design.scan import scan_repository
 from design.stage import Design, run_design
@@ -71,6 +72,27 @@ def test_a_repository_without_a_model_asks_and_guesses_nothing(tmp_path: Path) -
     assert not found.has_model
     assert found.questions[0].id == "q-pipeline-model-call"
     assert not any(m.source == "judge" for m in found.metrics)
+
+
+def test_the_practitioner_can_name_the_call_that_reaches_the_model(tmp_path: Path) -> None:
+    root = write_tree(tmp_path, {"m.py": "from inhouse import gate\ndef answer(q):\n    return gate.talk(q)\n"})
+    asked = run_design(scan_repository(root)).questions[0]
+
+    found = run_design(scan_repository(root), facts=(fact_of(asked, "m.py:answer", "maria", "2026-11-02"),))
+
+    assert found.has_model
+    assert "calls_llm" in {m.pattern for m in found.metrics}
+    assert asked.id not in {q.id for q in found.open_questions}
+    assert not found.stale_facts
+
+
+def test_an_acceptable_default_wakes_nobody(made: Design) -> None:
+    asked = next(q for q in made.questions if q.id == "q-question_service-default")
+
+    found = run_design(scan_repository(APP), facts=(fact_of(asked, "acceptable", "maria", "2026-11-02"),))
+
+    severities = {m.name: m.severity for m in found.metrics}
+    assert severities["question_service_swallowed_errors"] == "note"
 
 
 def test_an_answer_verifies_a_direction_and_survives_a_change_of_the_code(tmp_path: Path) -> None:
