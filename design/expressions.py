@@ -337,6 +337,8 @@ def elements_of(frame: Frame, values: Values, line: int) -> Values:
             out |= frame.read(("keys", v)) if table.a[v] == "d" else frame.read(("all", v))
         elif kind is Kind.GENERATOR:
             out |= frame.read(("y", table.a[v]))
+            if line:
+                _resume(frame, table.a[v], line)
         elif kind is Kind.OUTSIDE:
             out |= table.single(v)
         elif kind is Kind.INST:
@@ -347,6 +349,14 @@ def elements_of(frame: Frame, values: Values, line: int) -> Values:
             if not iterators:
                 out |= method_result(frame, table.single(v), ("__getitem__",), [EMPTY], line)
     return out
+
+
+def _resume(frame: Frame, generator: int, line: int) -> None:
+    """Whoever takes from a generator runs its body, also where another function made it."""
+    cls = frame.classes[-1] if frame.classes else -1
+    made_here = any((generator, kind, cls) in frame.result.edges for kind in ("call", "decorated", "cha", "dynamic"))
+    if not made_here and generator != frame.number:
+        frame.edge(generator, "protocol", line)
 
 
 def _comprehension(frame: Frame, e: Expr) -> Values:
@@ -519,7 +529,7 @@ def _yield(frame: Frame, e: Expr) -> Values:
 
 def _yield_from(frame: Frame, e: Expr) -> Values:
     values = evaluate(frame, e[1])
-    frame.solver.grow(("y", frame.number), elements_of(frame, values, 0))
+    frame.solver.grow(("y", frame.number), elements_of(frame, values, frame.line))
     out = EMPTY
     for v in values:
         if frame.table.kinds[v] is Kind.GENERATOR:

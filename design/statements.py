@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from design.attributes import module_member
+from design.attributes import class_attribute, module_member
 from design.calls import call_values, define_class, define_function
 from design.expressions import annotated, elements_of, evaluate, evaluate_test, method_result, store
 from design.frame import Frame, join
@@ -140,6 +140,10 @@ def _unpack(frame: Frame, target: Expr, values: Values) -> None:
                     for j in range(star, size - (len(parts) - 1 - star)):
                         bound[i] |= frame.read(("s", v, j))
                     bound[i] |= rest
+        elif kinds[v] is Kind.INST and (fields := frame.program.classes[frame.table.a[v]].field_names):
+            # A named tuple taken apart: its fields in their order.
+            for i, name in enumerate(fields[: len(parts)]):
+                bound[i] |= class_attribute(frame, frame.table.a[v], name, v, frame.line)
         else:
             element = elements_of(frame, frame.table.single(v), 0)
             bound = [mine | element for mine in bound]
