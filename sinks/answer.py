@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 
 from scorers.errors import JobError
+
+Result = TypeVar("Result")
 
 #: Rows fetched from the engine at once. More cost memory, fewer cost calls.
 _BATCH_ROWS = 2_000
@@ -47,11 +50,25 @@ def ask(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] = ()
 
 def open_answer(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] = ()) -> Answer:
     """Run a query and return its answer; the engine's errors pass through."""
-    con.execute(sql, list(parameters))
+    interruptible(con, lambda: con.execute(sql, list(parameters)))
     description = con.description or []
     return Answer([column[0] for column in description], [column[1] for column in description], _batches(con))
 
 
 def _batches(con: duckdb.DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]]]:
-    while batch := con.fetchmany(_BATCH_ROWS):
+    while batch := interruptible(con, lambda: con.fetchmany(_BATCH_ROWS)):
         yield batch
+
+
+def interruptible(con: duckdb.DuckDBPyConnection, call: Callable[[], Result]) -> Result:
+    """Let the engine work in a thread, so that an interrupt of this one ends its query at once.
+
+    Within a call the engine looks at no signal, and a query may take hours.
+    """
+    with ThreadPoolExecutor(1, "query") as worker:
+        future = worker.submit(call)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            con.interrupt()
+            raise

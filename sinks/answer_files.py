@@ -12,10 +12,9 @@ from typing import Any, TextIO
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet
 
 from scorers.errors import JobError, UsageError
-from sinks.answer import Answer
+from sinks.answer import Answer, interruptible
 
 #: Rows of a row group in Parquet. More cost memory while writing, fewer cost readers.
 _GROUP_ROWS = 100_000
@@ -42,13 +41,15 @@ def write_parquet(con: duckdb.DuckDBPyConnection, sql: str, path: Path) -> int:
     Returns:
         The number of rows.
     """
-    reader = con.sql(sql).to_arrow_reader(_GROUP_ROWS)
+    import pyarrow.parquet  # a sixth of the time that `gapwatch history` takes to start
+
+    reader = interruptible(con, lambda: con.sql(sql).to_arrow_reader(_GROUP_ROWS))
     rows = 0
 
     def write(part: Path) -> None:
         nonlocal rows
         with pyarrow.parquet.ParquetWriter(part, reader.schema, compression="zstd") as writer:
-            while (batch := _next(reader)) is not None:
+            while (batch := interruptible(con, lambda: _next(reader))) is not None:
                 writer.write_batch(batch)
                 rows += batch.num_rows
 

@@ -27,33 +27,50 @@ _POLICY_IDENTITY = (
 
 
 def insert_portfolio(con: duckdb.DuckDBPyConnection, portfolio: Portfolio, now: datetime) -> None:
-    """Record a portfolio and its metrics, unless its sha is known.
+    """Record a portfolio unless its sha is known, and what its metrics say unless that was their last word.
+
+    What a metric says can change under one sha: facts may come from a file of their own.
 
     Args:
         con: In a transaction.
         portfolio: As loaded.
         now: Naive, UTC.
     """
-    if con.execute("SELECT 1 FROM portfolios WHERE portfolio_sha = ? LIMIT 1", [portfolio.sha]).fetchall():
-        return
-    con.execute(
-        "INSERT INTO portfolios VALUES (?, ?, ?, ?, ?, ?)",
-        [portfolio.sha, portfolio.portfolio, portfolio.version, portfolio.pipeline, portfolio.text, now],
-    )
-    for metric in portfolio.metrics:
+    if not con.execute("SELECT 1 FROM portfolios WHERE portfolio_sha = ? LIMIT 1", [portfolio.sha]).fetchall():
         con.execute(
-            "INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                portfolio.sha,
-                metric.name,
-                metric.version,
-                metric.claim.form,
-                metric.concern,
-                expected_words(metric),
-                json.dumps(metric_evidence(portfolio, metric)),
-                json.dumps(metric_direction(portfolio, metric)),
-            ],
+            "INSERT INTO portfolios VALUES (?, ?, ?, ?, ?, ?)",
+            [portfolio.sha, portfolio.portfolio, portfolio.version, portfolio.pipeline, portfolio.text, now],
         )
+    columns = ", ".join(_METRIC_COLUMNS)
+    known = {
+        row[0]: row
+        for row in con.execute(
+            f"SELECT {columns} FROM metrics WHERE portfolio_sha = ? ORDER BY recorded_at", [portfolio.sha]
+        ).fetchall()
+    }
+    for metric in portfolio.metrics:
+        row = _metric_row(portfolio, metric)
+        if known.get(metric.name) != row:
+            con.execute(
+                f"INSERT INTO metrics (portfolio_sha, {columns}, recorded_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [portfolio.sha, *row, now],
+            )
+
+
+_METRIC_COLUMNS = ("metric", "metric_version", "claim", "concern", "expected", "evidence", "direction")
+
+
+def _metric_row(portfolio: Portfolio, metric: Metric) -> tuple[str | None, ...]:
+    direction = metric_direction(portfolio, metric)
+    return (
+        metric.name,
+        metric.version,
+        metric.claim.form,
+        metric.concern,
+        expected_words(metric),
+        json.dumps(metric_evidence(portfolio, metric)),
+        None if direction is None else json.dumps(direction),
+    )
 
 
 def metric_evidence(portfolio: Portfolio, metric: Metric) -> dict[str, list[Any]]:

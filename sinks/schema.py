@@ -101,7 +101,7 @@ _OWN_TABLES = [
     """CREATE TABLE portfolios (portfolio_sha VARCHAR, portfolio VARCHAR, version BIGINT, pipeline VARCHAR,
         yaml VARCHAR, first_seen_at TIMESTAMP)""",
     """CREATE TABLE metrics (portfolio_sha VARCHAR, metric VARCHAR, metric_version VARCHAR, claim VARCHAR,
-        concern VARCHAR, expected VARCHAR, evidence JSON, direction JSON)""",
+        concern VARCHAR, expected VARCHAR, evidence JSON, direction JSON, recorded_at TIMESTAMP)""",
     "CREATE TABLE templates (sha VARCHAR, text VARCHAR)",
     f"""CREATE TABLE shifts (shift_id VARCHAR, {_SERIES}, kind VARCHAR, found_at TIMESTAMP, change_at TIMESTAMP,
         change_from TIMESTAMP, change_to TIMESTAMP, moved VARCHAR, verdict VARCHAR, question VARCHAR,
@@ -131,9 +131,8 @@ def _verdicts_view() -> str:
         SELECT * FROM overrides
         QUALIFY row_number() OVER (PARTITION BY {last} ORDER BY "at" DESC, override_id DESC) = 1
     ), said AS (
-        SELECT portfolio_sha, metric, metric_version, any_value(claim) AS claim, any_value(concern) AS concern,
-            any_value(expected) AS expected, any_value(evidence) AS evidence, any_value(direction) AS direction
-        FROM metrics GROUP BY ALL
+        SELECT * FROM metrics
+        QUALIFY row_number() OVER (PARTITION BY portfolio_sha, metric, metric_version ORDER BY recorded_at DESC) = 1
     )
     SELECT g.seq, {kept},
         CASE WHEN o.override_id IS NULL THEN g.outcome ELSE o.outcome END AS outcome,

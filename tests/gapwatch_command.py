@@ -26,8 +26,9 @@ class Ran:
 
 def gapwatch(*arguments: object) -> Ran:
     """Run `gapwatch` with these arguments, its output no terminal."""
-    out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
+    raw, err = io.BytesIO(), io.StringIO()
+    out = io.TextIOWrapper(raw, encoding="utf-8")
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = run([str(argument) for argument in arguments])
         out.flush()
-    return Ran(status, out.buffer.getvalue().decode("utf-8"), err.getvalue())  # type: ignore[attr-defined]
+    return Ran(status, raw.getvalue().decode("utf-8"), err.getvalue())

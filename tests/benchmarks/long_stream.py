@@ -14,14 +14,14 @@ _TIME = re.compile(rb'"(started|ended)_at":([0-9.]+)')
 _ID = re.compile(rb'"trace_id":"([0-9a-f]{32})"')
 
 
-def long_stream(n: int, seed: int = 11) -> Iterator[bytes]:
-    """Yield n traces as lines."""
+def long_stream(n: int, block: int = BLOCK, seed: int = 11) -> Iterator[bytes]:
+    """Yield n traces as lines, of which `block` are different."""
     dice = random.Random(seed)
-    templates = [_template(line) for line in lines(min(n, BLOCK), seed=seed)]
+    templates = [_template(line) for line in lines(min(n, block), seed=seed)]
     for i in range(n):
-        repetition, k = divmod(i, BLOCK)
+        repetition, k = divmod(i, block)
         template, times = templates[k]
-        later = repetition * BLOCK / PER_SECOND
+        later = repetition * block / PER_SECOND
         yield template % (b"%032x" % dice.getrandbits(128), *[time + later for time in times])
 
 

@@ -205,7 +205,7 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.replay", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; default: all but memory")
     parser.add_argument("--traces", type=int, default=200_000, help="in each measured file (default 200000)")
-    parser.add_argument("--pairs", type=int, default=5, help="repetitions of each comparison (default 5)")
+    parser.add_argument("--pairs", type=int, default=3, help="repetitions of each comparison (default 3)")
     parser.add_argument("--long", type=int, default=2_000_000, help="traces of the part memory (default 2000000)")
     parser.add_argument("--quick", action="store_true", help="all parts, with few traces, once")
     parser.add_argument("--folder", type=Path, help="where traces and stores are left; default: removed at the end")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import random
+import shutil
 from pathlib import Path
 
 import duckdb
 import orjson
 import pytest
 
-from tests.benchmarks.contenders import contents_of, fresh, loop, replay, run_pair
-from tests.benchmarks.long_stream import BLOCK, long_stream
+from tests.benchmarks.contenders import run_pair
+from tests.benchmarks.long_stream import long_stream
 from tests.benchmarks.store_contents import CONTENTS, contents, differences
 from tests.benchmarks.traffic import lines, portfolio
 
@@ -53,54 +53,55 @@ def _with_secrets(line: bytes) -> bytes:
     return orjson.dumps(trace)
 
 
-def test_loop_and_replay_store_the_same(traffic: tuple[Path, Path], tmp_path: Path) -> None:
-    pair = run_pair(*traffic, tmp_path)
-
-    found = contents(tmp_path / "replay.duckdb")
-    assert all(found[name][0] > 0 for name in CONTENTS if name != "session_ticks")
-    assert found["dead_letters"][0] == 13 * (len(BROKEN) - 3)
+@pytest.fixture(scope="module")
+def stores(traffic: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The stores of loop and replay, which were found to be equal."""
+    folder = tmp_path_factory.mktemp("stores")
+    pair = run_pair(*traffic, folder)
     assert pair.loop.cpu > 0 and pair.replay.peak_mb > 50
+    return folder / "loop.duckdb", folder / "replay.duckdb"
 
 
-def test_each_outcome_of_the_traffic_is_compared(traffic: tuple[Path, Path], tmp_path: Path) -> None:
-    loop(*traffic, fresh(tmp_path / "loop.duckdb"))
+def test_loop_and_replay_store_the_same_of_every_kind(stores: tuple[Path, Path]) -> None:
+    one, other = (contents(store) for store in stores)
 
-    with duckdb.connect(str(tmp_path / "loop.duckdb"), read_only=True) as store:
+    assert differences(one, other) == []
+    assert all(one[name][0] > 0 for name in CONTENTS if name != "session_ticks")
+    assert one["dead_letters"][0] == 13 * (len(BROKEN) - 3)
+
+
+def test_each_outcome_of_the_traffic_is_compared(stores: tuple[Path, Path]) -> None:
+    with duckdb.connect(str(stores[0]), read_only=True) as store:
         seen = {row[0] for row in store.execute("SELECT DISTINCT outcome FROM gaps").fetchall()}
         redacted = store.execute("SELECT count(*) FROM gaps WHERE observed LIKE '%[redacted]%'").fetchall()[0][0]
+
     assert seen == {"pass", "warn", "fail", "unknown"}
     assert redacted >= 2
 
 
-def test_a_difference_of_one_cell_is_found(traffic: tuple[Path, Path], tmp_path: Path) -> None:
-    store = fresh(tmp_path / "replay.duckdb")
-    replay(*traffic, store)
-    before = contents_of(store)
-    for change in (
+@pytest.mark.parametrize(
+    "change",
+    [
         "UPDATE gaps SET observed = 'x' WHERE rowid = 7",
         "UPDATE ticks SET n = n + 1 WHERE rowid = 7",
         "UPDATE ticks SET score_sum = score_sum * 1.00001 WHERE score_sum IS NOT NULL",
         "DELETE FROM trace_ids WHERE rowid = 7",
-    ):
-        with duckdb.connect(str(store)) as connection:
-            connection.execute(change)
-        after = contents_of(store)
+    ],
+)
+def test_a_difference_of_one_cell_is_found(change: str, stores: tuple[Path, Path], tmp_path: Path) -> None:
+    changed = tmp_path / "changed.duckdb"
+    shutil.copy(stores[0], changed)
+    with duckdb.connect(str(changed)) as connection:
+        connection.execute(change)
 
-        assert len(differences(before, after)) == 1, change
-        before = after
+    assert len(differences(contents(stores[0]), contents(changed))) == 1
 
 
 def test_the_long_stream_repeats_its_traces_with_other_ids_and_later_times() -> None:
-    few = [json.loads(line) for line in long_stream(50)]
+    traces = [json.loads(line) for line in long_stream(500, block=200)]
 
-    assert len({trace["trace_id"] for trace in few}) == 50
-    assert few[1]["spans"] == json.loads(list(lines(2, seed=11))[1])["spans"]
-
-    dice = random.Random(3)
-    picked = dice.randrange(100)
-    stream = long_stream(BLOCK + 100)
-    traces = [json.loads(line) for i, line in enumerate(stream) if i % BLOCK == picked]
-    first, second = traces
-    assert second["trace_id"] != first["trace_id"]
-    assert second["ended_at"] - first["ended_at"] == pytest.approx(100.0)
-    assert second["spans"][1]["output"] == first["spans"][1]["output"]
+    assert len({trace["trace_id"] for trace in traces}) == 500
+    assert traces[1]["spans"] == json.loads(list(lines(2, seed=11))[1])["spans"]
+    for first, second in zip(traces[:200], traces[200:400], strict=True):
+        assert second["ended_at"] - first["ended_at"] == pytest.approx(1.0)
+        assert second["spans"][1]["output"] == first["spans"][1]["output"]

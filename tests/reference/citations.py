@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tests.reference.envelope import text_of
 from tests.reference.json_text import Json, JsonObject
 from tests.reference.lower_case import lower
-from tests.reference.values import WRONG_TYPE, Absent, Place, json_of, read_json, read_text
+from tests.reference.values import NOT_JSON, WRONG_TYPE, Absent, Place, json_of, read_json, read_text
 
 
 def is_cited(field: str, other: str, place: Place) -> bool | Absent:
@@ -21,10 +21,10 @@ def is_cited(field: str, other: str, place: Place) -> bool | Absent:
         return text
     if isinstance(source, Absent):
         return source
-    if isinstance(field_meta, Absent):
+    if isinstance(field_meta, Absent) and field_meta != NOT_JSON:
         return field_meta
     if not isinstance(field_meta, JsonObject):
-        return WRONG_TYPE
+        return WRONG_TYPE  # a text that is no JSON is no object either
     entries = [_entry_holds(name, entry, field, text, source) for name, entry in _entries_by_llm(field_meta)]
     if False in entries:
         return False

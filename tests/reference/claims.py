@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 from tests.reference.envelope import Trace, text_of
 from tests.reference.predicates import Written, bounded_number, holds, in_bounds
+from tests.reference.selection import chance_of
 from tests.reference.values import ABSENT, Absent, Place, read_field, read_number, read_text
 
 #: A Python scorer under its name: from the texts of its fields (None where absent) to what it found.
@@ -22,13 +24,34 @@ _PREDICATES_WITH_WARN = ("range", "length", "count")
 class Outcome:
     """What became of one metric at one place.
 
-    `state` is pass, warn, fail, skip, unknown or error; `pending` for what a judge must say.
+    `state` is pass, warn, fail, skip, unknown or error; `pending` for what a judge must say, `sampled_out` for what
+    it is not asked.
     """
 
     state: str
     score: float | None = None
     label: str | None = None
     reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Around:
+    """What a claim may need besides its place.
+
+    Attributes:
+        metrics: All metrics of the portfolio by name, for the parts of a composite.
+        functions: The Python scorers.
+        position: `u` of the trace, which selects what judges and Python scorers see.
+    """
+
+    metrics: Mapping[str, Written]
+    functions: Functions
+    position: float
+
+
+def is_inline(metric: Written) -> bool:
+    """Whether the claim sees every trace, whatever the rates say."""
+    return metric["claim"]["form"] in INLINE_FORMS
 
 
 def applies(metric: Written, place: Place) -> bool:
@@ -48,17 +71,12 @@ def places_of(metric: Written, trace: Trace) -> list[Place]:
     return [place for index in range(-1, len(trace.spans)) if applies(metric, place := Place(trace, index))]
 
 
-def outcome_of(metric: Written, place: Place, metrics: Mapping[str, Written], functions: Functions) -> Outcome:
-    """Judge one metric at a place to which it applies.
-
-    Args:
-        metric: As written.
-        place: Where.
-        metrics: All metrics of the portfolio by name, for the parts of a composite.
-        functions: The Python scorers.
-    """
+def outcome_of(metric: Written, place: Place, around: Around) -> Outcome:
+    """Judge one metric at a place to which it applies."""
     claim = metric["claim"]
     form = claim["form"]
+    if not is_inline(metric) and around.position >= chance_of(metric, place).rate:
+        return Outcome("sampled_out")
     if form == "check":
         found = _check(claim, place)
     elif form == "measure":
@@ -66,9 +84,9 @@ def outcome_of(metric: Written, place: Place, metrics: Mapping[str, Written], fu
     elif form == "label":
         found = _label(claim, place)
     elif form == "composite":
-        found = _composite(claim, place, metrics, functions)
+        found = _composite(claim, place, around)
     elif form == "python":
-        found = functions[claim["scorer"]](_texts(claim["fields"], place))
+        found = around.functions[claim["scorer"]](_texts(claim["fields"], place))
     else:
         found = Outcome("pending")
     if found.state == "unknown" and found.reason != "not_in_labels" and claim.get("optional"):
@@ -125,19 +143,26 @@ def _label(claim: Written, place: Place) -> Outcome:
     return Outcome("fail" if text in claim.get("bad", []) else "pass", label=text)
 
 
-def _composite(claim: Written, place: Place, metrics: Mapping[str, Written], functions: Functions) -> Outcome:
-    total, is_pending = 0.0, False
+def _composite(claim: Written, place: Place, around: Around) -> Outcome:
+    """The weighted mean; the first part without a value, as written, says what becomes of the whole."""
+    total, exact_total = 0.0, Fraction(0)
     for name, weight in claim["parts"].items():
-        if not applies(metrics[name], place):
+        if not applies(around.metrics[name], place):
             return Outcome("unknown", reason="part_not_applicable")
-        part = outcome_of(metrics[name], place, metrics, functions)
+        part = outcome_of(around.metrics[name], place, around)
         if part.state in ("unknown", "skip", "error"):
             return Outcome("unknown", reason="part_unknown")
-        is_pending = is_pending or part.state == "pending"
+        if part.state in ("pending", "sampled_out"):
+            return part
         total += weight * _worth(part)
-    if is_pending:
-        return Outcome("pending")
-    return Outcome("pass" if total >= claim.get("pass_at", -math.inf) else "fail", score=total)
+        exact_total += _exact(weight) * _exact(_worth(part))
+    is_enough = "pass_at" not in claim or exact_total >= _exact(claim["pass_at"])
+    return Outcome("pass" if is_enough else "fail", score=total)
+
+
+def _exact(number: float) -> Fraction:
+    """The decimal that a person wrote: three times 0.1 is 0.3."""
+    return Fraction(repr(number))
 
 
 def _worth(part: Outcome) -> float:

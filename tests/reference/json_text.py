@@ -211,19 +211,42 @@ def parse_json(text: str, max_depth: int | None = None) -> Json:
     return _Reader(text, max_depth).document()
 
 
+@dataclass(frozen=True)
+class _Literally:
+    """A piece of punctuation that waits to be written."""
+
+    text: str
+
+
 def write_json(value: Json) -> str:
-    """Compact JSON: no white space, members as they were written, non-ASCII unescaped."""
+    """Compact JSON: no white space, members as they were written, non-ASCII unescaped; without recursion."""
+    written: list[str] = []
+    waiting: list[Json | _Literally] = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, _Literally):
+            written.append(item.text)
+        elif isinstance(item, JsonObject):
+            pieces = [
+                piece for key, member in item.members for piece in (_Literally(","), key, _Literally(":"), member)
+            ]
+            waiting += [_Literally("}"), *reversed(pieces[1:]), _Literally("{")]
+        elif isinstance(item, list):
+            listed = [piece for element in item for piece in (_Literally(","), element)]
+            waiting += [_Literally("]"), *reversed(listed[1:]), _Literally("[")]
+        else:
+            written.append(_write_scalar(item))
+    return "".join(written)
+
+
+def _write_scalar(value: bool | str | JsonNumber | None) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, JsonNumber):
         return write_number(value)
-    if isinstance(value, str):
-        return '"' + "".join(_escape(character) for character in value) + '"'
-    if isinstance(value, JsonObject):
-        return "{" + ",".join(f"{write_json(key)}:{write_json(item)}" for key, item in value.members) + "}"
-    return "[" + ",".join(write_json(item) for item in value) + "]"
+    return '"' + "".join(_escape(character) for character in value) + '"'
 
 
 _WRITTEN = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.reference.trace_maker import LABELS, MODELS, TIERS, WORDS, Maker
+from tests.reference.trace_maker import LABELS, MODELS, ODD_ATTRIBUTES, TIERS, WORDS, Maker
 
 Written = dict[str, Any]
 
@@ -22,14 +22,29 @@ COMPONENTS: list[Written] = [
 
 _POINTERS = [
     *("/a", "/n", "/n", "/name", "/name", "/list", "/a/b", "/list/0", "/city"),
-    *("/list/-", "/list/01", "/a~1b", "/", "/~0", "/é", "/a.b", ""),
+    *("/list/-", "/list/01", "/a~1b", "/", "/~0", "/é", "/a.b", "", "/list/-1", "/list/99999999999999999999"),
+    *(
+        "/*",
+        "/$",
+        "/[0]",
+        "/list[0]",
+        "/list/*",
+        "/q\"o't",
+        "/a\\b",
+        "/#-1",
+        "/😀",
+        "/\n",
+        "/�",
+        "/list/1e0",
+        "/list/ 1",
+    ),
 ]
 _TEXT_FIELDS = ["output", "output", "output", "input", "status", "error_type", "model", "tier", "name", "kind"]
 _NUMBER_FIELDS = [
     *("latency", "usage.cost_usd", "usage.input_tokens", "usage.output_tokens", "usage.total_tokens"),
     *("started_at", "ended_at"),
 ]
-_KEYS = ["x", "y", "label", "text", "list", "meta", "a.b", "q\"o't", "gen_ai/x y", "never"]
+_KEYS = ["x", "y", "label", "text", "list", "meta", "never"]
 _TRACE_NUMBER_FIELDS = [
     *("trace.duration", "trace.cost_usd", "trace.total_tokens", "trace.span_count", "trace.error_count"),
     *("trace.count(c)", "trace.count(d)"),
@@ -43,7 +58,8 @@ _PATTERNS = [
     *("(?s)o.w", "^[^x]*$", '"a":1', r"\x00", "'", "�", *WORDS),
 ]
 _FORMATS = ["json", "json", "url", "email", "iso_date", "uuid", "number", "integer"]
-_BOUNDS = [-1, 0, 0.25, 1, 2, 2.5, 3, 5, 6, 10, 1e3, 1e20, 9007199254740992]
+_NEAR_BOUNDS = [-4, -1, 0, 0.25, 1, 2, 2.5, 3, 5, 6, 10, 11]
+_FAR_BOUNDS = [-1e3, 0, 1e3, 1e20, 9007199254740992]
 _TYPES = ["string", "number", "integer", "boolean", "array", "object"]
 _RATES = [0, 0.1, 0.25, 0.5, 0.9, 1, 1]
 _FOLDS = {"measure": ["any", "max", "sum", "mean", "last"], "label": ["any", "worst", "worst"]}
@@ -70,7 +86,7 @@ class MetricMaker(Maker):
 
     def attribute(self) -> str:
         """Any attribute."""
-        return self._attribute(_KEYS)
+        return self._attribute(_KEYS if self.chance(0.6) else ODD_ATTRIBUTES)
 
     def _attribute(self, keys: Sequence[str]) -> str:
         return ("trace." if self.is_trace else "") + f"attributes.{self.pick(keys)}"
@@ -83,7 +99,7 @@ class MetricMaker(Maker):
 
     def number_field(self) -> str:
         plain = _TRACE_NUMBER_FIELDS if self.is_trace else _NUMBER_FIELDS
-        return self.pick([self.pick(plain), self.pick(plain), self._attribute(["x", "y"]), self.pointed()])
+        return self.pick([self.pick(plain), self.pick(plain), self._attribute(["x", "y", "z"]), self.pointed()])
 
     def text_field(self) -> str:
         plain = self.attribute() if self.is_trace else self.pick(_TEXT_FIELDS)
@@ -103,7 +119,7 @@ class MetricMaker(Maker):
     # ---- predicates ----
 
     def range(self, with_warn: bool) -> Written:
-        low, high = sorted(self.random.sample(_BOUNDS, 2))
+        low, high = sorted(self.random.sample(_NEAR_BOUNDS if self.chance(0.8) else _FAR_BOUNDS, 2))
         side = self.pick(["low", "high", "both", "equal"])
         if side == "equal":
             return {"min": low, "max": low}
@@ -128,6 +144,36 @@ class MetricMaker(Maker):
             elif high > low:
                 bounds["warn"] = {"max": self.random.randint(low, high - 1)}
         return bounds
+
+    def likely_predicate(self) -> Written:
+        """A predicate that comes to every outcome often: a wide band to warn in, words that texts share."""
+        name = self.pick(
+            ["range", "range", "length", "count", "matches", "substring_of", "each", "format", "json", "one_of"]
+        )
+        if name == "one_of":
+            return {"field": self._attribute(["label"]), "one_of": ["fair", "good"]}
+        if name == "json":
+            shape = self.pick([{"required": ["/n"]}, {"types": {"/name": "string", "/list": "array"}}])
+            return {"field": self.holder(), "json": shape}
+        if name == "matches":
+            return {"field": self.pick([self._attribute(["text"]), self.text_field()]), "matches": self.pick("aeiou")}
+        if name == "format":
+            return {"field": self.holder(), "format": self.pick(["json", "json", "number"])}
+        source = self._attribute(["text"]) if self.is_trace else "input"
+        if name == "substring_of":
+            source = source if self.is_trace else self.pick(["input", "output"])
+            holder = self._attribute(["meta"]) if self.is_trace else "output"
+            return {"field": f"{holder}#{self.pick(['/name', '/city'])}", "substring_of": source}
+        if name == "each":
+            return {"field": self.list_field(), "substring_of": source, "each": True}
+        fields = {
+            "range": self._attribute(["x", "y"]) if self.is_trace else self.pick(["latency", "attributes.y"]),
+            "length": self._attribute(["label", "text"]) if self.is_trace else self.pick(["output", "name", "tier"]),
+            "count": self._attribute(["list"]),
+        }
+        low, middle, high = {"range": (-4, 4, 12), "length": (1, 7, 80), "count": (1, 2, 4)}[name]
+        warn = self.pick([{"min": middle + 1}, {"max": middle}])
+        return {"field": fields[name], name: {"min": low, "max": high, "warn": warn}}
 
     def json_shape(self) -> Written:
         pointers = sorted({pointer for pointer in _POINTERS if pointer})
@@ -191,6 +237,8 @@ class MetricMaker(Maker):
     def check(self) -> Written:
         if not self.is_trace and self.chance(0.06):
             return {"form": "check", **self.cited_in()}
+        if self.chance(0.3):
+            return {"form": "check", **self.likely_predicate()}
         return {"form": "check", **self.predicate(with_warn=True, fixed_texts=False, depth=2)}
 
     def measure(self) -> Written:
@@ -200,11 +248,11 @@ class MetricMaker(Maker):
             bound = self.pick([0, 0.25, 1, 2.5, 5, 10])
             claim["limit"] = {side: bound}
             if self.chance(0.7):
-                claim["limit"]["warn"] = bound - 2 if side == "max" else bound + 2
+                claim["limit"]["warn"] = bound - 4 if side == "max" else bound + 4
         return claim
 
     def label(self) -> Written:
-        field = self.pick([self._attribute(["label"]), self._attribute(["label"]), self.pointed()])
+        field = self.pick([*[self._attribute(["label"])] * 4, self.pointed(), self.text_field()])
         labels: Sequence[str] = LABELS
         if not self.is_trace and self.chance(0.4):
             field, labels = self.pick([("tier", TIERS), ("model", MODELS)])
@@ -251,7 +299,13 @@ class MetricMaker(Maker):
     def composite(self, name: str, metrics: Sequence[Written]) -> Written | None:
         """A composite of some of these metrics, or None where none are on the place that was chosen."""
         place = self.place()
-        names = [metric["name"] for metric in metrics if metric.get("component") == place.get("component")]
+        inline_only = self.chance(0.7)
+        names = [
+            metric["name"]
+            for metric in metrics
+            if metric.get("component") == place.get("component")
+            and not (inline_only and (metric["claim"]["form"] == "judge" or "when" in metric))
+        ]
         fitting = [weights for weights in _WEIGHTS if len(weights) <= len(names)]
         if not fitting:
             return None
@@ -259,7 +313,7 @@ class MetricMaker(Maker):
         parts = dict(zip(self.random.sample(names, len(weights)), weights, strict=True))
         claim: Written = {"form": "composite", "parts": parts}
         if self.chance(0.8):
-            claim["pass_at"] = self.pick([0.1, 0.25, 0.5, 0.75, 1.0])
+            claim["pass_at"] = self.pick([0.25, 0.5, 0.75, 1.0])
         metric: Written = {"name": name, **place, "concern": "quality", "claim": claim}
         if self.chance(0.4):
             metric["sample"] = self.sample()

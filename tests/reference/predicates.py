@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -123,7 +124,7 @@ def _has_shape(text: str, shape: Written) -> bool:
 
 def _is_of_type(value: Json, name: str) -> bool:
     if name == "integer":
-        return isinstance(value, JsonNumber) and (value.is_whole or float(value.spelling).is_integer())
+        return isinstance(value, JsonNumber) and not _has_fraction(float(value.spelling))
     kinds: dict[str, type] = {
         "string": str,
         "number": JsonNumber,
@@ -132,6 +133,11 @@ def _is_of_type(value: Json, name: str) -> bool:
         "object": JsonObject,
     }
     return isinstance(value, kinds[name])
+
+
+def _has_fraction(number: float) -> bool:
+    """Whether a double is no whole number; one too large for a double has no fraction either."""
+    return math.isfinite(number) and not number.is_integer()
 
 
 def _substring(field: str, other: str, place: Place, written: Written) -> Truth:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tests.reference.claims import INLINE_FORMS, Functions, Outcome, outcome_of, places_of
+from tests.reference.claims import Around, Functions, Outcome, is_inline, outcome_of, places_of
 from tests.reference.envelope import DeadLetter, Foreign, Trace, read_record, text_of
 from tests.reference.predicates import Written
 from tests.reference.selection import (
@@ -78,7 +78,7 @@ class Tick:
 
     @property
     def histogram(self) -> dict[int, int]:
-        """Scores by the cell that holds them."""
+        """Scores by the cell that holds them; stored for the facet `all` only."""
         return dict(Counter(map(histogram_cell, self.scores)))
 
 
@@ -171,7 +171,8 @@ def read_slice(
             reading.dead_letters.append((offset, record))
             reading.ledger[LedgerKey(None, None, "dead_letter")] += 1
         elif isinstance(record, Foreign):
-            reading.ledger[LedgerKey(record.pipeline, None, "foreign")] += 1
+            # Anyone can send any name: a pipeline of nobody's is not counted by its name.
+            reading.ledger[LedgerKey(None, None, "foreign")] += 1
         else:
             reading.ledger[LedgerKey(record.pipeline, None, "read")] += 1
             reading.spans += len(record.spans)
@@ -193,30 +194,27 @@ class _TraceReader:
         environment = text_or_none(trace.record.get("environment"))
         self.environment = "production" if environment is None else environment
         self.release = text_or_none(trace.record.get("release"))
-        self.session_id = text_or_none(trace.record.get("session_id")) or None
+        self.session_id = text_or_none(trace.record.get("session_id"))
         self.bucket = bucket_of(unit_moment(trace, timestamp))
 
     def read(self, portfolio: Written, functions: Functions) -> None:
         metrics = {metric["name"]: metric for metric in portfolio["metrics"]}
+        around = Around(metrics, functions, self.u)
         for metric in portfolio["metrics"]:
-            evaluated: dict[float, list[Outcome]] = {}
+            evaluated: list[tuple[Outcome, float]] = []
             for place in places_of(metric, self.trace):
-                chance = chance_of(metric, place)
-                if self._is_left_out(metric, chance):
-                    self._count(metric, "sampled_out")
-                    continue
-                outcome = outcome_of(metric, place, metrics, functions)
+                outcome = outcome_of(metric, place, around)
                 self._count(metric, outcome.state)
-                if outcome.state == "pending":
+                if outcome.state in ("pending", "sampled_out"):
                     continue
-                p = self.publisher_p * (1.0 if _is_inline(metric) else chance.rate)
-                evaluated.setdefault(p, []).append(outcome)
+                chance = chance_of(metric, place)
+                p = self.publisher_p * (1.0 if is_inline(metric) else chance.rate)
+                evaluated.append((outcome, p))
                 self._see(metric, place, chance, outcome, p)
-            for p, outcomes in evaluated.items():
-                self._see_unit(metric, unit_of(metric, outcomes), p)
-
-    def _is_left_out(self, metric: Written, chance: Chance) -> bool:
-        return not _is_inline(metric) and self.u >= chance.rate
+            if evaluated:
+                # The trace is evaluated as soon as its likeliest span is: all spans hang on the same `u`.
+                unit = unit_of(metric, [outcome for outcome, _ in evaluated])
+                self._see_unit(metric, unit, max(p for _, p in evaluated))
 
     def _count(self, metric: Written, state: str) -> None:
         self.reading.ledger[LedgerKey(self.trace.pipeline, metric["name"], state)] += 1
@@ -227,7 +225,7 @@ class _TraceReader:
         )
         keep = keep_rate(metric, outcome.state, DEFAULT_KEEP)
         if self.u < chance.rate * keep:
-            p_kept = chance.rate * keep if _is_inline(metric) else keep
+            p_kept = chance.rate * keep if is_inline(metric) else keep
             self.reading.rows.append(self._row(metric, place, chance, outcome, p, p_kept))
         for facet, value in self._span_facets(metric, place, chance, outcome):
             self._tick(metric, "span", facet, value, outcome.state, p, outcome.score)
@@ -267,13 +265,13 @@ class _TraceReader:
         yield "model", text_or_none(span.get("model")) if span is not None else None
         if (metric.get("sample") or {}).get("strata"):
             yield "stratum", chance.stratum
-        if metric["claim"]["form"] == "label":
+        if metric["claim"]["form"] in ("label", "python"):
             yield "label", outcome.label
 
     def _see_unit(self, metric: Written, unit: Unit, p: float) -> None:
         self.reading.units.append(SeenUnit(self.offset, self.trace.pipeline, metric["name"], unit))
         component = metric.get("component", "")
-        if self.session_id is not None and unit.state != "unknown":
+        if self.session_id and unit.state != "unknown":
             place = (self.trace.pipeline, self.environment, component, metric["name"], self.bucket, self.session_id)
             self.reading.sessions[SessionKey(*place, p, unit.state)] += 1
         facets: list[tuple[str, str | None]] = [("all", None), ("release", self.release)]
@@ -285,6 +283,8 @@ class _TraceReader:
     def _tick(
         self, metric: Written, level: str, facet: str, value: str | None, outcome: str, p: float, score: float | None
     ) -> None:
+        if value is None and facet != "all":
+            return  # a side facet counts what has a value of it
         key = TickKey(
             self.trace.pipeline,
             self.environment,
@@ -299,9 +299,5 @@ class _TraceReader:
         )
         tick = self.reading.ticks.setdefault(key, Tick())
         tick.n += 1
-        if score is not None:
+        if score is not None and facet not in ("stratum", "label"):
             tick.scores.append(score)
-
-
-def _is_inline(metric: Written) -> bool:
-    return metric["claim"]["form"] in INLINE_FORMS

@@ -26,10 +26,19 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Style:
-    """How a document is written down."""
+    """How a document is written down.
+
+    Attributes:
+        ascii_only: Escape what is not ASCII.
+        space: After colons and commas.
+        space_before: Before colons.
+        escaped_keys: Spell every character of a key as an escape.
+    """
 
     ascii_only: bool = True
     space: str = ""
+    space_before: str = ""
+    escaped_keys: bool = False
 
 
 PLAIN = Style()
@@ -40,7 +49,8 @@ def spell(shape: Shape, style: Style = PLAIN) -> str:
     if isinstance(shape, Spelled):
         return shape.text
     if isinstance(shape, Pairs):
-        members = (f"{spell(key, style)}:{style.space}{spell(value, style)}" for key, value in shape.members)
+        colon = f"{style.space_before}:{style.space}"
+        members = (f"{_spell_key(key, style)}{colon}{spell(value, style)}" for key, value in shape.members)
         return "{" + f",{style.space}".join(members) + style.space + "}"
     if isinstance(shape, list):
         return "[" + f",{style.space}".join(spell(item, style) for item in shape) + "]"
@@ -48,3 +58,10 @@ def spell(shape: Shape, style: Style = PLAIN) -> str:
         has_surrogate = any("\ud800" <= character <= "\udfff" for character in shape)
         return json.dumps(shape, ensure_ascii=style.ascii_only or has_surrogate)
     return json.dumps(shape)
+
+
+def _spell_key(key: str, style: Style) -> str:
+    if not style.escaped_keys:
+        return spell(key, style)
+    units = key.encode("utf-16-be", "surrogatepass")
+    return '"' + "".join(f"\\u{units[i]:02x}{units[i + 1]:02X}" for i in range(0, len(units), 2)) + '"'

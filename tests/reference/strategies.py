@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from hypothesis import strategies as st
@@ -16,42 +17,67 @@ DEPTH = int(os.environ.get("GAPWATCH_TEST_DEPTH", "1"))
 
 
 @dataclass(frozen=True)
+class DrawnPortfolio:
+    """Seeds of one portfolio."""
+
+    pipeline: str
+    metrics: list[int]
+    composites: list[int]
+
+
+@dataclass(frozen=True)
 class DrawnSlice:
-    """One slice and the portfolios in force.
+    """One slice and the portfolios in force, by their seeds: what fails is small enough to print and to make again.
 
     Attributes:
-        portfolios: As YAML gives them, each of its own pipeline.
-        values: The raw records; None where a record has no value.
+        salt: Part of every seed, so that the small numbers that Hypothesis likes are not always the same values.
+        portfolio_seeds: Seeds of the portfolios, each of its own pipeline.
+        record_seeds: Seeds of the raw records.
         timestamps: Epoch seconds per record, None where unknown; None where the source has none.
     """
 
-    portfolios: list[dict[str, Any]]
-    values: list[bytes | None]
+    salt: int
+    portfolio_seeds: list[DrawnPortfolio]
+    record_seeds: list[int]
     timestamps: list[float | None] | None
 
+    @cached_property
+    def portfolios(self) -> list[dict[str, Any]]:
+        """The portfolios as YAML gives them."""
+        return [
+            make_portfolio(self._salted(seeds.metrics), self._salted(seeds.composites), seeds.pipeline)
+            for seeds in self.portfolio_seeds
+        ]
 
-_SEEDS = st.integers(0, 2**48)
+    @cached_property
+    def values(self) -> list[bytes | None]:
+        """The raw records, most of them of the first pipeline; None where a record has no value."""
+        pipelines = [seeds.pipeline for seeds in self.portfolio_seeds]
+        weighted = [pipelines[0]] * 12 + pipelines * 2 + ["foreign"]
+        return [make_record(seed, weighted) for seed in self._salted(self.record_seeds)]
+
+    def _salted(self, seeds: list[int]) -> list[int]:
+        return [self.salt << 24 | seed for seed in seeds]
+
+
+_SEED = st.integers(0, 2**24 - 1)
 _TIMESTAMPS = st.one_of(st.none(), st.sampled_from([1_774_166_401.5, 1_774_166_460.0, 0.0, -1e15, 1e15]))
 
 
 @st.composite
-def portfolios(draw: st.DrawFn, pipeline: str = "p", max_metrics: int = 24) -> dict[str, Any]:
-    """One portfolio; it shrinks by dropping metrics."""
-    seeds = draw(st.lists(_SEEDS, min_size=1, max_size=max_metrics, unique=True))
-    return make_portfolio(seeds, draw(st.lists(_SEEDS, max_size=3, unique=True)), pipeline)
+def _seeds(draw: st.DrawFn, least: int, most: int) -> list[int]:
+    """Seeds whose number is spread evenly; a plain list would have about six most of the time."""
+    size = draw(st.integers(least, most))
+    return draw(st.lists(_SEED, min_size=size, max_size=size))
 
 
 @st.composite
-def slices(draw: st.DrawFn, max_records: int = 24) -> DrawnSlice:
-    """One slice over one or two portfolios; it shrinks by dropping records."""
-    drawn = [draw(portfolios("p"))]
+def slices(draw: st.DrawFn, max_records: int = 40, max_metrics: int = 24) -> DrawnSlice:
+    """One slice over one or two portfolios; it shrinks by dropping records and metrics."""
+    portfolios = [DrawnPortfolio("p", draw(_seeds(1, max_metrics)), draw(_seeds(0, 6)))]
     if draw(st.integers(0, 4)) == 4:
-        drawn.append(draw(portfolios("q", max_metrics=3)))
-    pipelines = ("p",) * 12 + tuple(portfolio["pipeline"] for portfolio in drawn) * 2 + ("foreign",)
-    seeds = draw(st.lists(_SEEDS, min_size=1, max_size=max_records, unique=True))
+        portfolios.append(DrawnPortfolio("q", draw(_seeds(1, 3)), []))
+    records = draw(_seeds(1, max_records))
     has_timestamps = draw(st.booleans())
-    return DrawnSlice(
-        portfolios=drawn,
-        values=[make_record(seed, pipelines) for seed in seeds],
-        timestamps=[draw(_TIMESTAMPS) for _ in seeds] if has_timestamps else None,
-    )
+    stamps = [draw(_TIMESTAMPS) for _ in records] if has_timestamps else None
+    return DrawnSlice(draw(_SEED), portfolios, records, stamps)

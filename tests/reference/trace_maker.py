@@ -15,15 +15,20 @@ from tests.reference.spelled_json import Pairs, Shape, Spelled, Style, spell
 T = TypeVar("T")
 
 WORDS = ["Acme", "ACME", "Rome", "berlin", "İstanbul", "istanbul", "ΟΣ", "ος", "straße", "😀", "10%", "a.c", "i"]
+#: Keys that differ from others by case only, or by what one or the other takes for case.
+_CASED = ["X", "Text", "LABEL", "É😀", "k", "K", "i", "İ", "ß", "ẞ"]
+ODD_ATTRIBUTES = ["a.b", "q\"o't", "gen_ai/x y", "*", "$.x", "[0]", "x\\", "é😀", "x\n", *_CASED]
 LABELS = ["good", "fair", "poor"]
 TIERS = ["primary", "fallback", "cache"]
 MODELS = ["gpt-4.1", "gpt-4.1-mini"]
 
 _NUMBERS = ["0", "1", "2", "2.5", "3", "5", "6", "7.50", "10", "11", "20", "-1", "-2.5", "0.25", "0.1"]
 _ODD_NUMBERS = [
-    *("-0.0", "-0", "1e1", "1E3", "1.0", "5e-324", "1e-400", "1e400", "-1e999", "1e150", "1e21"),
+    *("-0.0", "-0", "1e1", "1E3", "1.0", "1e-400", "1e400", "-1e999"),
     *("9007199254740993", "100000000000000000001", "-9223372036854775809", "18446744073709551616"),
 ]
+#: Numbers whose text the contract leaves open; they stand only where numbers are read.
+_FAR_NUMBERS = ["5e-324", "1e-7", "1e20", "1e21", "1e150", "-1e150", "0.00000001", "12345678901234567890.5"]
 _NUMBER_TEXTS = [
     *("12", "1e1", "+3", "0012", ".5", "5.", "1.2E+1", "1e-400", "-0"),
     *(" 12", "12\n", "1_000", "inf", "nan", "0x10", "١٢", "1e400", "", "1.2.3", "-", "1e", "n/a", "true"),
@@ -41,6 +46,8 @@ _BROKEN = [
     *('{"a": 1,}', "[1,,2]", "[1, 2", '{"a": NaN}', "{a: 1}", "01", "{} {}", "\ufeff{}", "```json\n{}\n```"),
     *('{"a": "\t"}', '{"a": 1}x', "Infinity", "[1]\x00", '"\\x"', "+1", "\xa0{}", "{'a': 1}"),
 ]
+#: Keys that a path language could take for something else.
+_ODD_KEYS = ["a/b", "", "é", "a.b", "~", "*", "$", "[0]", "q\"o't", "a\\b", "#-1", "😀", "\n", "\x00", "�", "\ud83d"]
 _WILD = "aZé\u0130ß٣😀\x00\x01\x1f\x7f\u2028\ud83d\udc00'\"\\/%_#~$ \t\n"
 
 
@@ -81,7 +88,8 @@ class Maker:
 
     def style(self) -> Style:
         """How a document is written down."""
-        return Style(self.chance(0.5), self.pick(["", " ", "\n\t"]))
+        spaces = ["", "", " ", "\n\t"]
+        return Style(self.chance(0.5), self.pick(spaces), self.pick(spaces), self.chance(0.1))
 
     def number(self) -> Shape:
         """A number, or what may pass for one."""
@@ -90,6 +98,10 @@ class Maker:
         if self.chance(0.1):
             return repr(self.random.uniform(-5, 15))
         return Spelled(self.pick(_NUMBERS) if self.chance(0.7) else repr(self.random.uniform(-5, 15)))
+
+    def far_number(self) -> Shape:
+        """A number where no text is asked for."""
+        return Spelled(self.pick(_FAR_NUMBERS)) if self.chance(self.oddness / 2) else self.number()
 
     def word(self) -> str:
         """A word that inputs and outputs share."""
@@ -119,7 +131,7 @@ class Maker:
             city=self.word,
             list=self.word_list,
         )
-        members += [(key, self.leaf()) for key in ("a/b", "", "é", "a.b", "~") if self.chance(0.4)]
+        members += [(key, self.leaf()) for key in _ODD_KEYS if self.chance(0.3)]
         if self.chance(self.oddness):
             members += self.members(a=self.leaf, n=self.number, name=self.word)
         return Pairs(tuple(members))
@@ -140,7 +152,7 @@ class Maker:
 
     def source(self) -> Shape:
         """A text that citations may be found in."""
-        return self.or_odd(lambda: " in ".join([self.word(), *self.some(self.word, 12)]))
+        return self.or_odd(lambda: " in ".join([self.word(), *self.some(self.word, 20)]))
 
     def field_meta(self) -> Shape:
         """Where a model says it took its fields from."""
@@ -160,13 +172,16 @@ class Maker:
         members = self.members(
             x=self.number,
             y=self.number,
+            z=self.far_number,
             label=lambda: self.or_odd(lambda: self.pick([*LABELS * 3, "Poor", "great", ""])),
             text=self.text,
             list=lambda: self.pick([self.word_list(), spell(self.word_list()), self.text()]),
             meta=lambda: self.pick([self.json_value(), self.json_text(), self.text()]),
             field_meta=self.field_meta,
         )
-        members += [(key, self.leaf()) for key in ("a.b", "q\"o't", "gen_ai/x y") if self.chance(0.6)]
+        members += [(key, self.leaf()) for key in ODD_ATTRIBUTES if self.chance(0.4)]
+        if self.chance(0.05):
+            members.insert(self.pick([0, len(members)]), (self.pick(["x", "label", "text", "meta"]), self.odd()))
         return self.or_odd(lambda: Pairs(tuple(members)))
 
     def usage(self) -> Shape:
@@ -175,10 +190,10 @@ class Maker:
             lambda: Pairs(
                 tuple(
                     self.members(
-                        input_tokens=self.number,
-                        output_tokens=self.number,
-                        cost_usd=self.number,
-                        total_tokens=self.number,
+                        input_tokens=self.far_number,
+                        output_tokens=self.far_number,
+                        cost_usd=self.far_number,
+                        total_tokens=self.far_number,
                     )
                 )
             )
@@ -188,8 +203,8 @@ class Maker:
         """A point in time."""
         if self.chance(self.oddness / 2):
             return self.pick(_ODD_TIMES)
-        seconds = self.pick([*_SECONDS, round(self.random.uniform(0, 100), 3)])
-        return Spelled(repr(round(1_774_166_400 + seconds, 6)))
+        seconds = self.pick([*_SECONDS, self.random.uniform(0, 100)])
+        return Spelled(repr(1_774_166_400 + seconds))
 
     def name(self, common: Sequence[str]) -> Shape:
         """One of a few names."""
@@ -199,7 +214,7 @@ class Maker:
 _SECONDS = [0, 0.25, 2.5, 5, 9.75, 12, 29.999999, 30, 31, 59.5, 61, 3600, -5]
 _ODD_TIMES: list[Shape] = [
     *map(Spelled, ("0", "-1.5", "99999999999", "253402300799", "253402300800", "-62135596800", "-62135596801")),
-    *map(Spelled, ("1e18", "-1e18", "1e400", "1e150")),
+    *map(Spelled, ("1e18", "-1e18", "1e400", "1e150", "1774166429.9999999")),
     *("1774166405.5", "2026-03-22T08:00:00Z", "soon", "", None, True, []),
 ]
 _KINDS: list[Shape] = ["llm", "llm", "llm", "llm", "embedding", "rerank", "tool", "agent", "cache"]
@@ -227,12 +242,15 @@ def make_span(maker: Maker) -> Pairs:
     ]
     if maker.chance(0.1):
         maker.random.shuffle(members)
+    if maker.chance(0.05):
+        members.insert(maker.pick([2, len(members)]), (maker.pick(members)[0], maker.odd()))
     return Pairs(tuple(members))
 
 
 def make_trace(maker: Maker, pipelines: Sequence[str]) -> bytes:
     """One sound record of one of these pipelines."""
-    trace_id: Shape = maker.pick([f"t{maker.random.randrange(10**6)}"] * 8 + ["", "t\x00", "\ud800", Spelled("42")])
+    usual: list[Shape] = [f"t{maker.random.randrange(10**6)}"] * 8
+    trace_id = maker.pick([*usual, "", "t\x00", "\ud800", Spelled("42")])
     required: list[tuple[str, Shape]] = [
         ("trace_id", trace_id),
         ("pipeline", maker.pick(pipelines)),
@@ -248,7 +266,7 @@ def make_trace(maker: Maker, pipelines: Sequence[str]) -> bytes:
         attributes=maker.attributes,
     )
     if maker.chance(0.1):
-        members.append((maker.pick(members)[0], maker.odd()))
+        members.insert(maker.pick([0, 3, len(members)]), (maker.pick(members)[0], maker.odd()))
     return spell(Pairs(tuple(members)), maker.style()).encode()
 
 
@@ -260,9 +278,16 @@ _BAD_RECORDS = [
     *(b"", b"{", b"[]", b"null", b"\xff", b'{"trace_id": "t", "pipeline": "p"}', b"{}", b"\xef\xbb\xbf{}"),
     *(b'{"trace_id": "t", "pipeline": "p", "spans": [7]}', b'{"trace_id": "t", "pipeline": "p", "spans": {}}'),
     *(b'{"trace_id": "t", "pipeline": "other", "spans": []}', b'{"trace_id": "t", "pipeline": null, "spans": []}'),
+    *(b'{"trace_id": "t", "pipeline": "p", "spans": [{"span_id": "s"}, 7]}', b'{"trace_id": "", "spans": [7]}'),
     *(b'{"trace_id": "t", "pipeline": "p", "spans": [{"span_id": "s"}]}', b"[" * 300, b'"text"', b"  "),
     b'{"trace_id": "t", "pipeline": "p", "spans": [], "x": NaN}',
 ]
+
+
+def _spoilt(maker: Maker, record: bytes) -> bytes:
+    """A record with one byte lost or overwritten."""
+    at = maker.random.randrange(len(record))
+    return record[:at] + maker.pick([b"", b"\x00", b"\xff", b",", b"}", b"\\", b'"']) + record[at + 1 :]
 
 
 def make_record(seed: int, pipelines: Sequence[str]) -> bytes | None:
@@ -271,7 +296,4 @@ def make_record(seed: int, pipelines: Sequence[str]) -> bytes | None:
     if maker.chance(0.04):
         return maker.pick([*_BAD_RECORDS, None])
     record = make_trace(maker, pipelines)
-    if maker.chance(0.04):
-        at = maker.random.randrange(len(record))
-        return record[:at] + maker.pick([b"", b"\x00", b"\xff", b",", b"}", b"\\", b'"']) + record[at + 1 :]
-    return record
+    return _spoilt(maker, record) if maker.chance(0.04) else record

@@ -40,10 +40,9 @@ def unit_of(metric: Written, outcomes: list[Outcome]) -> Unit:
         return _worst(metric["claim"], known)
     scores = [outcome.score for outcome in known if outcome.score is not None]
     number = _FOLDS[fold](scores)
-    if not math.isfinite(number):
-        return UNKNOWN
     is_bad = hold_against_limit(number, metric["claim"].get("limit") or {}) == "fail"
-    return Unit("bad" if is_bad else "good", number)
+    # A sum too large for a double is beyond every limit, but no number that could be added to others.
+    return Unit("bad" if is_bad else "good", number if math.isfinite(number) else None)
 
 
 def _sum(scores: list[float]) -> float:

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import click
@@ -37,13 +37,15 @@ def test_help_lists_every_command_sorted_with_its_summary() -> None:
 
 
 def test_help_answers_in_less_than_300_ms() -> None:
+    # Processor time: on a machine that others use, the clock on the wall measures them.
     seconds = []
-    for _ in range(7):
-        began = time.perf_counter()
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(
             [sys.executable, "-m", "scorers.command_line", "--help"], cwd=ROOT, check=True, capture_output=True
         )
-        seconds.append(time.perf_counter() - began)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     assert min(seconds) < 0.3
 
 

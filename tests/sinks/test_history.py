@@ -3,6 +3,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +20,7 @@ from sinks.store import Store
 from tests.builders import KEPT_AT, scored_slice, whole_slice
 from tests.gapwatch_command import Ran, gapwatch
 
+ROOT = Path(__file__).parents[2]
 SECRET = "the secret of another file"
 
 #: What a stranger may try; `@` stands for a folder that holds secret.txt, secret.csv and other.duckdb.
@@ -353,3 +358,25 @@ def test_an_empty_store_answers_every_command(tmp_path: Path, command: str, form
     assert ran.status == 0
     if form == "json":
         assert ran.json() in ([], {"imbalance": 0, "sources": [], "metrics": [], "strays": 0, "repeated": {}})
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "json", "parquet"])
+def test_an_interrupt_ends_a_query_that_would_take_hours(folder: Path, tmp_path: Path, form: str) -> None:
+    output = ["--output", str(tmp_path / "out")] if form != "table" else []
+    code = "import sys; from scorers import command_line; import sinks.history_command; print('on', flush=True)"
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"{code}; command_line.main()", "history", ENDLESS, "--format", form,
+         "--store", str(folder / "s.duckdb"), *output],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(0.7)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=10)
+    assert process.returncode == 1
+    assert err.strip() == "gapwatch: interrupted"
+    assert not list(tmp_path.iterdir())
+
+
+ENDLESS = "SELECT sum(a.range * b.range) AS n FROM range(10000000000) a, range(100000) b"

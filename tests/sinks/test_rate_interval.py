@@ -5,6 +5,7 @@ Exact sums over the binomial distribution where all units weigh the same; simula
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -60,9 +61,10 @@ def binomial(n: int, p: Numbers) -> Numbers:
     """Probabilities of 0..n (rows) at each p (columns)."""
     k = np.arange(n + 1)
     choose = np.array([math.lgamma(n + 1) - math.lgamma(i + 1) - math.lgamma(n - i + 1) for i in k])
-    return np.exp(choose[:, None] + k[:, None] * np.log(p) + (n - k[:, None]) * np.log1p(-p))
+    return np.asarray(np.exp(choose[:, None] + k[:, None] * np.log(p) + (n - k[:, None]) * np.log1p(-p)))
 
 
+@functools.cache
 def coverage(n: int) -> tuple[Numbers, Numbers]:
     """Return (rate, exact coverage) at and beside every limit, where coverage has its extremes, and between them."""
     found = plain(n)

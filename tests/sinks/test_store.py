@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -56,7 +57,8 @@ def test_what_comes_back_is_what_was_given(store: Store, name: str) -> None:
     row = {field.name: VALUES[str(field.type)] for field in SCORED_TABLES[name]}
     row |= {"evidence": '{"why": "ü"}'} if name == "gaps" else {}
     nothing = dict.fromkeys(SCORED_TABLES[name].names)
-    scored = scored_slice(0, 2, **{name: [row, nothing]})
+    tables: dict[str, Any] = {name: [row, nothing]}
+    scored = scored_slice(0, 2, **tables)
     store.keep(scored, KEPT_AT)
 
     columns = ", ".join(f'"{column}"' for column in SCORED_TABLES[name].names)
@@ -240,6 +242,11 @@ def test_readers_see_whole_commits_while_the_keeper_works(store: Store) -> None:
     assert reader.execute("SELECT count(*) FROM gaps").fetchall() == [(10,)]
     assert imbalance(reader) == 0
     reader.close()
+
+
+def test_readers_have_the_optimizer_that_the_keeper_does_without(store: Store) -> None:
+    [(_, plan)] = store.query("EXPLAIN SELECT count(*) FROM gaps WHERE outcome = 'fail' AND 1 = 0")
+    assert "Empty Result" in plan
 
 
 def test_a_full_disk_is_told_and_loses_nothing(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -133,14 +132,6 @@ def test_a_second_name_for_an_open_store_is_seen_through(path: Path, tmp_path: P
     (tmp_path / "link.duckdb").symlink_to(path)
     with Store.open(path), pytest.raises(StoreError, match="already open"):
         Store.open(tmp_path / "link.duckdb")
-
-
-@OPENERS
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_store_that_must_not_be_read_is_refused(open_store: Opener, path: Path) -> None:
-    path.chmod(0)
-    with pytest.raises(StoreError, match="ermission"):
-        open_store(path)
 
 
 @pytest.mark.parametrize("name", [":memory:", "md:x", "s3://a", "x#y", "a'b;c"])

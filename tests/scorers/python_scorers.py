@@ -1,0 +1,33 @@
+"""Python scorers that answer in every way there is, for the tests; imported by the process that runs them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scorers.python_scorer import Scored, scorer
+
+FIELDS = ["output", "tier", "latency", "attributes.label"]
+
+
+def answer(span: dict[str, Any]) -> Any:
+    """What `moody` says of one span: it hangs on the length of the output alone, and on what else there is."""
+    if span["output"] is None:
+        return None
+    ways: list[Any] = [
+        True,
+        False,
+        None,
+        span["attributes.label"],
+        span["latency"],
+        Scored("warn", score=0.25, label=span["tier"], reason="so so"),
+        Scored("fail", score=-2.5),
+        Scored("unknown", reason="cannot tell"),
+        Scored("skip", reason="not meant for me"),
+    ]
+    return ways[len(span["output"]) % len(ways)]
+
+
+@scorer(name="moody", fields=FIELDS)
+def moody(spans: list[dict[str, Any]]) -> list[Any]:
+    """Answer for each span by itself."""
+    return [answer(span) for span in spans]
