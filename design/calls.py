@@ -1,0 +1,428 @@
+"""What a call does: which function runs, what it is given, what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from design.annotations import annotated
+from design.frame import Frame
+from design.ir import Body, Expr
+from design.library_calls import call_builtin, call_method, call_outside
+from design.program import last_name
+from design.solver import is_method
+from design.values import EMPTY, Kind, Values
+
+Positional = list[tuple[bool, Values]]
+Named = list[tuple[str | None, Values]]
+
+#: Functions that one call site may reach before the set says nothing (an unbounded registry).
+MAX_TARGETS = 60
+
+#: Decorators that run a method while a model is built or written out.
+_VALIDATORS = frozenset({"field_validator", "model_validator", "validator", "root_validator"})
+_SERIALISERS = frozenset({"field_serializer", "model_serializer", "computed_field"})
+
+
+def call_values(frame: Frame, functions: Values, positional: Positional | list[Any], named: Named, line: int) -> Values:
+    """Call everything that a callee may be.
+
+    Args:
+        frame: The scope that is interpreted.
+        functions: What the callee may be.
+        line: Of the call.
+        positional: Pairs of (is it `*x`, values).
+        named: Pairs of (keyword or None for `**x`, values).
+    """
+    out = EMPTY
+    table = frame.table
+    for v in functions if len(functions) <= MAX_TARGETS else sorted(functions)[:MAX_TARGETS]:
+        kind = table.kinds[v]
+        if kind is Kind.FUNC:
+            receiver, edge = table.b[v], "call"
+            if isinstance(receiver, tuple):
+                receiver, edge = receiver
+            out |= call_function(frame, table.a[v], receiver, positional, named, line, edge)
+        elif kind is Kind.CLASS:
+            out |= construct(frame, table.a[v], positional, named, line)
+        elif kind is Kind.OUTSIDE:
+            out |= call_outside(frame, table.a[v], positional, named, line)
+        elif kind is Kind.BUILTIN:
+            out |= call_builtin(frame, table.a[v], positional, named, line)
+        elif kind is Kind.INST:
+            out |= method_result(frame, table.single(v), ("__call__",), positional, line, named, "call")
+        elif kind is Kind.METHOD:
+            out |= call_method(frame, table.a[v], table.b[v], positional, named, line)
+        elif kind is Kind.DECORATED:
+            out |= _call_decorated(frame, v, positional, named, line)
+        elif kind is Kind.PARTIAL:
+            given = frame.read(("all", table.value(Kind.BOX, "t", table.b[v])))
+            del given
+            bound = table.value(Kind.BOX, "t", table.b[v])
+            keys = sorted(k for k in frame.solver.box_keys.get(bound, ()) if isinstance(k, int))
+            first = [(False, frame.read(("s", bound, key))) for key in keys]
+            extra = [
+                (k, frame.read(("s", bound, k))) for k in frame.solver.box_keys.get(bound, ()) if isinstance(k, str)
+            ]
+            out |= call_values(frame, table.single(table.a[v]), [*first, *positional], [*named, *extra], line)
+    return out
+
+
+def call_function(
+    frame: Frame, number: int, receiver: int, positional: Positional | list[Any], named: Named, line: int, kind: str
+) -> Values:
+    """Call one function: an edge, its parameters grow, its result comes back."""
+    info = frame.program.functions[number]
+    if line:
+        frame.edge(number, kind, line)
+    given = [pair if isinstance(pair, tuple) else (False, pair) for pair in positional]
+    if (receiver >= 0 and is_method(info)) or (receiver >= 0 and info.owner < 0):
+        given.insert(0, (False, frame.table.single(receiver)))
+    passed = pass_arguments(frame, number, given, named)
+    if info.ir.is_generator:
+        return frame.table.one(Kind.GENERATOR, number)
+    out = frame.read(("r", number))
+    for position in info.returned:
+        own = passed.get(position)
+        out |= own if own is not None else frame.read(("default", number, position))
+    if info.ir.returns is not None:
+        out |= _declared_result(frame, number, receiver)
+    return out
+
+
+def _declared_result(frame: Frame, number: int, receiver: int) -> Values:
+    """The annotation of a result, read once where it was written."""
+    if receiver >= 0 and last_name(frame.program.functions[number].ir.returns or ("k", None)) == "Self":
+        if frame.table.kinds[receiver] is Kind.CLASS:
+            return frame.table.one(Kind.INST, frame.table.a[receiver])
+        return frame.table.single(receiver)
+    return frame.read(("declared", number))
+
+
+def pass_arguments(frame: Frame, number: int, given: Positional, named: Named) -> dict[int, Values]:
+    """Grow the parameters of a function by what it is given; return that by position."""
+    solver, table = frame.solver, frame.table
+    params = frame.program.functions[number].ir.params
+    passed: dict[int, Values] = {}
+    place = 0
+    places = [i for i, p in enumerate(params) if p.kind in ("", "/")]
+    rest = next((i for i, p in enumerate(params) if p.kind == "*"), -1)
+    for is_star, values in given:
+        for slot in _unpacked(frame, values) if is_star else (values,):
+            if place < len(places):
+                position = places[place]
+                passed[position] = slot
+                solver.grow(("p", number, position), slot)
+            elif rest >= 0:
+                box = table.value(Kind.BOX, "t", ("*", number))
+                solver.put(box, place - len(places) if not is_star else None, slot)
+            place += 1
+    by_name = {p.name: i for i, p in enumerate(params) if p.kind in ("", "=")}
+    collecting = any(p.kind == "**" for p in params)
+    for name, values in named:
+        if name is None:
+            _pass_mapping(frame, number, values, by_name, passed)
+        elif name in by_name:
+            passed[by_name[name]] = values
+            solver.grow(("p", number, by_name[name]), values)
+        elif collecting:
+            solver.put(table.value(Kind.BOX, "d", ("**", number)), name, values)
+    return passed
+
+
+def _unpacked(frame: Frame, values: Values) -> list[Values]:
+    """The values of `*x`, one by one where they are known."""
+    table = frame.table
+    out: list[Values] = []
+    for v in values:
+        if table.kinds[v] is Kind.BOX:
+            numbers = [k for k in frame.solver.box_keys.get(v, ()) if isinstance(k, int)]
+            rest = frame.read(("s", v, None))
+            for key in range(max(numbers, default=-1) + 1):
+                slot = frame.read(("s", v, key)) | rest
+                if key < len(out):
+                    out[key] |= slot
+                else:
+                    out.append(slot)
+            if rest and not numbers:
+                out = [*out, *[rest] * (4 - len(out))]
+    return out
+
+
+def _pass_mapping(
+    frame: Frame, number: int, values: Values, by_name: dict[str, int], passed: dict[int, Values]
+) -> None:
+    for v in values:
+        if frame.table.kinds[v] is not Kind.BOX:
+            continue
+        for key in list(frame.solver.box_keys.get(v, ())):
+            slot = frame.read(("s", v, key))
+            if key in by_name:
+                passed[by_name[key]] = slot
+                frame.solver.grow(("p", number, by_name[key]), slot)
+            elif isinstance(key, str):
+                frame.solver.put(frame.table.value(Kind.BOX, "d", ("**", number)), key, slot)
+        frame.read(("all", v))
+
+
+def construct(frame: Frame, cls: int, positional: Positional | list[Any], named: Named, line: int) -> Values:
+    """Make an instance: the constructor runs, or the fields take the arguments where there is none."""
+    solver, table = frame.solver, frame.table
+    instance = table.value(Kind.INST, cls)
+    init = solver.find_method(cls, "__init__")
+    new = solver.find_method(cls, "__new__")
+    if new >= 0:
+        call_function(frame, new, table.value(Kind.CLASS, cls), positional, named, line, "construct")
+    if init >= 0:
+        call_function(frame, init, instance, positional, named, line, "construct")
+    elif new < 0:
+        frame.edge(-1 - cls, "construct", line)
+        for base in solver.outside_bases(cls)[:2]:
+            if not base.startswith("<"):
+                frame.edge(f"{base}.__init__", "construct", line)
+    if init < 0:
+        _fill_fields(frame, cls, positional, named)
+    for name in ("__post_init__", "model_post_init", "__attrs_post_init__"):
+        after = solver.find_method(cls, name)
+        if after >= 0 and init < 0:
+            call_function(frame, after, instance, [], [], line, "construct")
+    _run_hooks(frame, cls, _VALIDATORS, line)
+    return table.single(instance)
+
+
+def _fill_fields(frame: Frame, cls: int, positional: Positional | list[Any], named: Named) -> None:
+    """The constructor that a dataclass or a model gets writes its fields."""
+    for name, values in named:
+        if name is not None and name in frame.solver.stored_names:
+            frame.solver.grow(("a", cls, name), values)
+    names: list[str] = []
+    for base in reversed(frame.solver.mro(cls)):
+        names.extend(n for n in frame.program.classes[base].field_names if n not in names)
+    for name, pair in zip(names, positional, strict=False):
+        values = pair[1] if isinstance(pair, tuple) else pair
+        frame.solver.grow(("a", cls, name), values)
+
+
+def _run_hooks(frame: Frame, cls: int, decorators: frozenset[str], line: int) -> None:
+    """The methods that a framework calls by their decorators are framework edges."""
+    for number in hooks_of(frame, cls, decorators):
+        frame.edge(number, "framework", line)
+
+
+def hooks_of(frame: Frame, cls: int, decorators: frozenset[str]) -> list[int]:
+    """Return the methods of a class, inherited ones included, that bear one of some decorators."""
+    out: list[int] = []
+    for base in frame.solver.mro(cls):
+        for number in frame.solver.methods[base].values():
+            function = frame.program.functions[number].ir
+            if function.decorators and any(last_name(d) in decorators for d in function.decorators):
+                out.append(number)
+    return out
+
+
+def run_model_method(frame: Frame, cls: int, name: str, line: int) -> None:
+    """`model_validate` runs the validators of a class, `model_dump` its serialisers."""
+    if name.startswith(("model_validate", "parse_", "from_orm", "model_construct", "validate_python")):
+        _run_hooks(frame, cls, _VALIDATORS, line)
+    elif name.startswith(("model_dump", "dict", "json")):
+        _run_hooks(frame, cls, _SERIALISERS, line)
+
+
+def method_result(
+    frame: Frame,
+    values: Values,
+    names: tuple[str, ...],
+    positional: Positional | list[Any],
+    line: int,
+    named: Named | None = None,
+    kind: str = "protocol",
+) -> Values:
+    """Call the first of some methods that an instance has; for operators and protocols.
+
+    Args:
+        frame: The scope that is interpreted.
+        kind: Kind of the edge.
+        named: Keyword arguments.
+        names: Methods, the first that there is counts.
+        positional: Arguments by position.
+        values: What the object may be.
+        line: Of the operation; 0 records no edge.
+    """
+    out = EMPTY
+    table, solver = frame.table, frame.solver
+    for v in values:
+        if table.kinds[v] not in (Kind.INST, Kind.SUPER):
+            continue
+        cls = table.a[v]
+        for name in names:
+            method = solver.find_method(cls, name)
+            if method < 0:
+                continue
+            info = frame.program.functions[method]
+            if info.is_abstract:
+                for sub in solver.descendants(cls)[:20]:
+                    found = solver.methods[sub].get(name)
+                    if found is not None:
+                        receiver = table.value(Kind.INST, sub)
+                        out |= call_function(frame, found, receiver, positional, named or [], line, "cha")
+            out |= call_function(frame, method, v, positional, named or [], line, kind)
+            break
+        else:
+            for name in names:
+                stored = EMPTY
+                for base in solver.mro(cls):
+                    if name in frame.program.classes[base].ir.local_names:
+                        stored |= frame.read(("m", base, name))
+                if stored:
+                    out |= call_values(
+                        frame, stored, [(False, table.single(v)), *_pairs(positional)], named or [], line
+                    )
+                    break
+    return out
+
+
+def _pairs(positional: Positional | list[Any]) -> Positional:
+    return [pair if isinstance(pair, tuple) else (False, pair) for pair in positional]
+
+
+# -- definitions ---------------------------------------------------------------------------------------------------
+
+
+def define_function(frame: Frame, local_index: int) -> None:
+    """Interpret a `def`: defaults and decorators run now, the body when it is called."""
+    program, table = frame.program, frame.table
+    number = program.first_function[frame.module] + local_index
+    info = program.functions[number]
+    if info.is_overload:
+        return
+    bind_defaults(frame, number)
+    if info.ir.returns is not None:
+        frame.solver.grow(("declared", number), annotated(frame, info.ir.returns))
+    values = table.one(Kind.FUNC, number)
+    if info.ir.decorators:
+        values = _decorate(frame, number, values)
+    frame.bind(info.ir.name, values)
+    if frame.classes:
+        if values != table.one(Kind.FUNC, number):
+            frame.solver.grow(("deco", number), values)
+        frame.solver.grow(("m", frame.classes[-1], info.ir.name), values)
+
+
+def bind_defaults(frame: Frame, number: int) -> None:
+    """Evaluate the defaults of a function in the scope that defines it."""
+    from design.expressions import evaluate
+
+    for position, param in enumerate(frame.program.functions[number].ir.params):
+        if param.default is not None:
+            frame.solver.grow(("default", number, position), evaluate(frame, param.default))
+
+
+_TRANSPARENT = frozenset({"staticmethod", "classmethod", "property", "abstractmethod", "overload", "wraps", "override"})
+
+
+def _decorate(frame: Frame, number: int, values: Values) -> Values:
+    from design.expressions import evaluate
+
+    table = frame.table
+    info = frame.program.functions[number]
+    for decorator in reversed(info.ir.decorators):
+        line = _line_of_decorator(decorator, info.ir.line)
+        made = evaluate(frame, decorator)
+        if last_name(decorator) in _TRANSPARENT:
+            continue
+        result = EMPTY
+        for v in made:
+            kind = table.kinds[v]
+            if kind in (Kind.FUNC, Kind.CLASS, Kind.INST, Kind.PARTIAL, Kind.DECORATED):
+                result |= call_values(frame, table.single(v), [(False, values)], [], line)
+            elif kind is Kind.OUTSIDE:
+                if decorator[0] != "c":
+                    frame.edge(table.a[v], "call", line)
+                frame.solver.entries.setdefault(number, set()).add(table.a[v])
+        # A decorator from outside, or one whose result is not known, is taken to hand the function on.
+        if result and not values <= result:
+            values = _as_decorated(frame, number, values, result)
+        elif result:
+            values = result if len(result) <= 3 else values
+    return values
+
+
+def _as_decorated(frame: Frame, number: int, values: Values, result: Values) -> Values:
+    table = frame.table
+    out = EMPTY
+    for v in result:
+        if table.kinds[v] is Kind.FUNC and table.b[v] == -1:
+            frame.solver.wrappers.setdefault(table.a[v], set()).add(number)
+            out |= table.one(Kind.DECORATED, number, v)
+        else:
+            out |= table.single(v)
+    del values
+    return out
+
+
+def _line_of_decorator(decorator: Expr, default: int) -> int:
+    last = decorator[-1]
+    return last if isinstance(last, int) and decorator[0] in "ac" else default
+
+
+def _call_decorated(frame: Frame, v: int, positional: Positional | list[Any], named: Named, line: int) -> Values:
+    """Call a decorated function: the wrapper runs, and through it the function as written."""
+    table = frame.table
+    number, inner = table.a[v], table.b[v]
+    receiver = -1
+    if isinstance(inner, tuple):
+        inner, receiver = inner
+    given = _pairs(positional)
+    if receiver >= 0:
+        given = [(False, table.single(receiver)), *given]
+    result = call_values(frame, table.single(inner), given, named, line)
+    info = frame.program.functions[number]
+    frame.edge(number, "decorated", line)
+    pass_arguments(frame, number, given, named)
+    if info.ir.is_generator:
+        return table.one(Kind.GENERATOR, number)
+    own = frame.read(("r", number)) | frame.read(("declared", number))
+    # What a wrapper gives back is what all functions that it wraps give back; the own result is the better answer.
+    return own or result
+
+
+def define_class(frame: Frame, local_index: int, run: Callable[[Frame, Body], None]) -> None:
+    """Interpret a `class`: its bases, its body as a scope, its decorators."""
+    from design.expressions import evaluate
+
+    program, table = frame.program, frame.table
+    number = program.first_class[frame.module] + local_index
+    cls = program.classes[number]
+    bases: list[int] = []
+    outside: list[str] = []
+    for base in cls.ir.bases:
+        expression = base[1] if base[0] == "s" else base
+        found = evaluate(frame, expression)
+        if base[0] == "s":
+            evaluate(frame, base[2])
+        for v in sorted(found):
+            if table.kinds[v] is Kind.CLASS and table.a[v] != number and table.a[v] not in bases:
+                bases.append(table.a[v])
+            elif table.kinds[v] is Kind.OUTSIDE and table.a[v] not in outside:
+                outside.append(table.a[v])
+            elif table.kinds[v] is Kind.BUILTIN:
+                outside.append(f"<builtin>.{table.a[v]}")
+    frame.solver.set_bases(number, bases, outside)
+    saved, saved_paths = frame.names, frame.has_paths
+    frame.names = dict(saved)
+    frame.classes.append(number)
+    was_dead = frame.is_dead
+    run(frame, cls.ir.body)
+    frame.is_dead = was_dead
+    frame.classes.pop()
+    frame.names, frame.has_paths = saved, saved_paths
+    values = table.one(Kind.CLASS, number)
+    for decorator in cls.ir.decorators:
+        for v in evaluate(frame, decorator):
+            if table.kinds[v] is Kind.FUNC:
+                call_values(frame, table.single(v), [(False, values)], [], cls.ir.line)
+            elif table.kinds[v] is Kind.OUTSIDE and decorator[0] != "c":
+                frame.edge(table.a[v], "call", cls.ir.line)
+    frame.bind(cls.ir.name, values)
+    if frame.classes:
+        frame.solver.grow(("m", frame.classes[-1], cls.ir.name), values)

@@ -1,0 +1,559 @@
+"""The component graph without a model: units of code, grouped until a person can read them, never over two jobs."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from design.architecture import Component, ComponentEdge, Place, Tier, Use
+from design.callgraph import CallGraph, Edge, Symbol
+from design.ir import docstring
+from design.pattern_hit import PatternHit, Subject
+from design.pattern_io import model_depths
+from design.program import Program
+from design.sites import Sites
+from design.verify import CALL_KINDS, verify_pair
+
+#: Nodes that a person can read at once.
+MAX_COMPONENTS = 20
+#: Units beyond which files, then folders, are taken as units before pairs are compared.
+_MAX_UNITS = 110
+#: Up to so many units everything that talks to something outside is shown, on the way to a model or not.
+_SMALL = 150
+#: Calls upstream of a model that a unit may be away and still be part of the pipeline.
+_MAX_DISTANCE = 3
+
+#: Capabilities by what a component is for; the first that it has names its job.
+JOBS: tuple[tuple[str, frozenset[str]], ...] = (
+    ("llm", frozenset({"llm_chat"})),
+    ("guardrail", frozenset({"guardrail"})),
+    ("rerank", frozenset({"rerank"})),
+    ("retrieval", frozenset({"retrieval"})),
+    ("index", frozenset({"vector_write"})),
+    ("embedding", frozenset({"embedding"})),
+    ("store", frozenset({"db_write", "db_read", "db_execute"})),
+    ("service", frozenset({"http", "web_search", "saas", "tool"})),
+    ("queue", frozenset({"queue", "local_queue"})),
+    ("cache", frozenset({"cache"})),
+    ("stream", frozenset({"stream"})),
+    ("ingest", frozenset({"ingest"})),
+    ("evaluation", frozenset({"evaluation"})),
+)
+_PATTERN_JOBS = {
+    "calls_llm": "llm",
+    "has_db_write": "store",
+    "has_cache": "cache",
+    "has_queue": "queue",
+    "calls_external_api": "service",
+    "parses_json": "parse",
+    "has_circuit_breaker": "service",
+    "has_cascade": "flow",
+}
+
+
+_RETRIEVER = re.compile(
+    r"^_?a?(retrieve|retrieve_\w+|similarity_search|semantic_search|vector_search|find_passages|get_relevant_\w+"
+    r"|search_(documents|docs|passages|chunks|index|corpus|knowledge\w*))$"
+)
+
+
+@dataclass
+class Unit:
+    """A class, or the functions of a file that have one job; what components are made of."""
+
+    key: str
+    name: str
+    path: str
+    symbols: list[str] = field(default_factory=list)
+    uses: list[Use] = field(default_factory=list)
+    hits: list[PatternHit] = field(default_factory=list)
+    jobs: Counter[str] = field(default_factory=Counter)
+    weight: float = 0.0
+    distance: int = 99
+    paths: set[str] = field(default_factory=set)
+
+    @property
+    def job(self) -> str:
+        """What it is for: the first job it has, by the order of `JOBS`."""
+        for job, _ in JOBS:
+            if self.jobs[job]:
+                return job
+        return next((job for job in ("parse", "flow") if self.jobs[job]), "")
+
+
+@dataclass(frozen=True)
+class Material:
+    """What components are made from."""
+
+    program: Program
+    graph: CallGraph
+    sites: Sites
+    hits: tuple[PatternHit, ...]
+    distances: dict[str, int]
+    salience: dict[str, float]
+
+
+def uses_of(graph: CallGraph, sites: Sites, hits: tuple[PatternHit, ...]) -> list[Use]:
+    """Return every call that leaves the repository for something with a capability."""
+    out: list[Use] = []
+    seen: set[tuple[str, int]] = set()
+    for hit in hits:
+        if hit.pattern == "calls_llm" and hit.kind == "direct":
+            out.append(Use("llm_chat", hit.symbol, hit.evidence, Place(hit.path, hit.line)))
+            seen.add((hit.path, hit.line))
+    for external in graph.externals:
+        capability = sites.catalog.capability(external.dotted)
+        if capability is None or capability == "llm_chat":
+            continue
+        for line in external.lines:
+            if capability != "http" or (external.path, line) not in seen:
+                out.append(Use(capability, external.src, external.dotted, Place(external.path, line)))
+    if any(use.capability == "llm_chat" for use in out):
+        out += _retrievers_by_name(graph, {(use.symbol, use.capability) for use in out})
+    return sorted(out, key=lambda u: (u.symbol, u.place.line, u.capability, u.dotted))
+
+
+def _retrievers_by_name(graph: CallGraph, known: set[tuple[str, str]]) -> list[Use]:
+    """A search that is written in the repository itself is known by its name, where a model is asked at all."""
+    return [
+        Use("retrieval", s.id, f"def {s.id.rpartition('.')[2]}", Place(s.path, s.line))
+        for s in graph.symbols
+        if s.kind == "function" and _RETRIEVER.search(s.id.rpartition(".")[2]) and (s.id, "retrieval") not in known
+    ]
+
+
+def build_components(material: Material, uses: list[Use]) -> tuple[list[Component], dict[str, str]]:
+    """Return the components and, for each of their symbols, the component's id."""
+    units = _units(material, uses)
+    relevant = _relevant(units, material)
+    helpers = [u for u in units if u.key not in {r.key for r in relevant}]
+    groups = _group(relevant, material)
+    if len(groups) < 3 and len(relevant) < 3:
+        groups += [[u] for u in sorted(helpers, key=lambda u: (-u.weight, u.key)) if u.jobs or u.hits][
+            : 3 - len(groups)
+        ]
+    used: set[str] = set()
+    components = [_component(group, material, used) for group in groups]
+    owner = {symbol: c.id for c in components for symbol in c.symbols}
+    return components, owner
+
+
+# -- units ---------------------------------------------------------------------------------------------------------
+
+
+def _units(material: Material, uses: list[Use]) -> list[Unit]:
+    program, graph = material.program, material.graph
+    by_symbol = {s.id: s for s in graph.symbols}
+    uses_by: dict[str, list[Use]] = defaultdict(list)
+    hits_by: dict[str, list[PatternHit]] = defaultdict(list)
+    for use in uses:
+        uses_by[use.symbol].append(use)
+    for hit in material.hits:
+        hits_by[hit.symbol].append(hit)
+    units: dict[str, Unit] = {}
+    for symbol in graph.symbols:
+        if symbol.tags or not symbol.path:
+            continue
+        owner = _owner(symbol, by_symbol)
+        jobs = _jobs(uses_by[owner.id if owner.kind == "function" else symbol.id], hits_by[symbol.id])
+        if owner.kind == "class":
+            key, name = owner.id, owner.id.rpartition(".")[2]
+        else:
+            own = _jobs_of_family(owner, material, uses_by, hits_by) if owner.kind == "function" else ""
+            key, name = f"{owner.path}#{own}", own
+        unit = units.setdefault(key, Unit(key, name, symbol.path))
+        unit.symbols.append(symbol.id)
+        unit.paths.add(symbol.path)
+        unit.uses += uses_by[symbol.id]
+        unit.hits += hits_by[symbol.id]
+        unit.jobs.update(jobs)
+        unit.weight += material.salience.get(symbol.path, 0.0) / 10 + len(hits_by[symbol.id]) + len(uses_by[symbol.id])
+        unit.distance = min(unit.distance, material.distances.get(symbol.id, 99))
+    del program
+    return [units[key] for key in sorted(units)]
+
+
+def _owner(symbol: Symbol, by_symbol: dict[str, Symbol]) -> Symbol:
+    """The outermost class or function around a symbol, or its module."""
+    current = symbol
+    while True:
+        parent = by_symbol.get(current.parent)
+        if parent is None or parent.kind == "module" or not current.parent:
+            return current
+        current = parent
+
+
+def _jobs(uses: list[Use], hits: list[PatternHit]) -> Counter[str]:
+    jobs: Counter[str] = Counter()
+    for use in uses:
+        for job, capabilities in JOBS:
+            if use.capability in capabilities:
+                jobs[job] += 1
+    for hit in hits:
+        job = _PATTERN_JOBS.get(hit.pattern, "")
+        if job and (hit.pattern != "calls_llm" or hit.kind == "direct"):
+            jobs[job] += 1
+    return jobs
+
+
+def _jobs_of_family(
+    owner: Symbol, material: Material, uses_by: dict[str, list[Use]], hits_by: dict[str, list[PatternHit]]
+) -> str:
+    """The job of a function with all inside it; what only conducts others is `flow`."""
+    jobs = _jobs(uses_by[owner.id], hits_by[owner.id])
+    for job, _ in JOBS:
+        if jobs[job]:
+            return job
+    if jobs["parse"]:
+        return "parse"
+    if jobs["flow"] or material.distances.get(owner.id, 99) <= _MAX_DISTANCE:
+        return "flow"
+    return ""
+
+
+def _relevant(units: list[Unit], material: Material) -> list[Unit]:
+    """Units of the pipeline: near a model, or talking to something outside on the way to one."""
+    has_model = any(u.distance == 0 for u in units)
+    chosen = []
+    downstream = _reachable(material, {s for u in units if u.distance <= _MAX_DISTANCE for s in u.symbols})
+    for unit in units:
+        outside = unit.job not in ("", "flow")
+        is_near = unit.distance <= _MAX_DISTANCE
+        is_behind = outside and bool(downstream & set(unit.symbols))
+        if (
+            is_near
+            or is_behind
+            or (outside and (not has_model or unit.job in ("llm", "retrieval", "index", "embedding", "ingest")))
+        ):
+            chosen.append(unit)
+    return chosen
+
+
+def _reachable(material: Material, start: set[str]) -> set[str]:
+    callees: dict[str, list[str]] = defaultdict(list)
+    for edge in material.graph.edges:
+        callees[edge.src].append(edge.dst)
+    seen, frontier = set(start), sorted(start)
+    for _ in range(4):
+        frontier = sorted({d for s in frontier for d in callees[s] if d not in seen})
+        seen.update(frontier)
+    return seen
+
+
+# -- groups --------------------------------------------------------------------------------------------------------
+
+
+def _group(units: list[Unit], material: Material) -> list[list[Unit]]:
+    groups = [[unit] for unit in units]
+    if len(groups) > _MAX_UNITS:
+        groups = _by(units, lambda u: u.path)
+    depth = 6
+    while len(groups) > _MAX_UNITS and depth:
+        level = depth
+        groups = _by(units, functools.partial(_folder, level))
+        depth -= 1
+    calls = _calls_between(groups, material)
+    target = _target(units)
+    while len(groups) > 1:
+        pair = _best_pair(groups, calls, must=len(groups) > target)
+        if pair is None:
+            break
+        left, right = pair
+        groups[left] += groups[right]
+        del groups[right]
+        calls = _merged(calls, left, right)
+    return [sorted(group, key=lambda u: u.key) for group in groups]
+
+
+def _target(units: list[Unit]) -> int:
+    """How many nodes a repository of this size deserves: all of a small one, at most 20 of a large one."""
+    return min(MAX_COMPONENTS, max(3, len(units)))
+
+
+def _by(units: list[Unit], key: Callable[[Unit], str]) -> list[list[Unit]]:
+    out: dict[str, list[Unit]] = defaultdict(list)
+    for unit in units:
+        out[key(unit)].append(unit)
+    return [out[name] for name in sorted(out)]
+
+
+def _folder(level: int, unit: Unit) -> str:
+    return "/".join(unit.path.split("/")[:-1][:level])
+
+
+def _calls_between(groups: list[list[Unit]], material: Material) -> dict[tuple[int, int], float]:
+    place = {symbol: i for i, group in enumerate(groups) for unit in group for symbol in unit.symbols}
+    out: dict[tuple[int, int], float] = defaultdict(float)
+    for edge in material.graph.edges:
+        left, right = place.get(edge.src), place.get(edge.dst)
+        if left is not None and right is not None and left != right:
+            out[min(left, right), max(left, right)] += len(edge.sites)
+    return out
+
+
+def _merged(calls: dict[tuple[int, int], float], left: int, right: int) -> dict[tuple[int, int], float]:
+    def moved(i: int) -> int:
+        return left if i == right else i - 1 if i > right else i
+
+    out: dict[tuple[int, int], float] = defaultdict(float)
+    for (a, b), weight in calls.items():
+        a, b = moved(a), moved(b)
+        if a != b:
+            out[min(a, b), max(a, b)] += weight
+    return out
+
+
+def _best_pair(groups: list[list[Unit]], calls: dict[tuple[int, int], float], must: bool) -> tuple[int, int] | None:
+    """The two groups that belong together most; None where the rest should stay apart."""
+    best: tuple[float, int, int] | None = None
+    sizes = [sum(len(u.symbols) for u in group) for group in groups]
+    jobs = [_group_job(group) for group in groups]
+    folders = [{u.path.rpartition("/")[0] for u in group} for group in groups]
+    files = [set().union(*(u.paths for u in group)) for group in groups]
+    total = sum(sizes) or 1
+    for i in range(len(groups)):
+        for j in range(i + 1, len(groups)):
+            weight = calls.get((i, j), 0.0)
+            if not must and not _is_small(groups, i, j, jobs, sizes, files, weight):
+                continue
+            affinity = weight / (1 + min(sizes[i], sizes[j]))
+            affinity += 0.5 * bool(files[i] & files[j]) + 0.5 * bool(folders[i] & folders[j])
+            affinity += 0.3 * (jobs[i] == jobs[j])
+            affinity -= 6.0 * sizes[i] * sizes[j] / total**2 + 2.0 * (sizes[i] + sizes[j]) / total
+            affinity -= 1.0 * (jobs[i] != jobs[j] and "llm" in (jobs[i], jobs[j])) + 0.6 * (jobs[i] == jobs[j] == "llm")
+            if best is None or affinity > best[0]:
+                best = (affinity, i, j)
+    return (best[1], best[2]) if best is not None else None
+
+
+def _group_job(group: list[Unit]) -> str:
+    jobs = {unit.job for unit in group}
+    return next((job for job, _ in JOBS if job in jobs), "flow")
+
+
+def _is_small(
+    groups: list[list[Unit]], i: int, j: int, jobs: list[str], sizes: list[int], files: list[set[str]], weight: float
+) -> bool:
+    """Whether one of two groups is too small to be watched by itself: a helper without a job, next to its user."""
+    for a, b in ((i, j), (j, i)):
+        if all(u.job == "" for u in groups[a]) and (weight > 0 or files[a] & files[b]) and sizes[a] <= 8:
+            return True
+        if (
+            jobs[a] == "flow"
+            and not any(u.hits for u in groups[a])
+            and sizes[a] <= 2
+            and weight > 0
+            and files[a] & files[b]
+        ):
+            return True
+    return False
+
+
+# -- components ----------------------------------------------------------------------------------------------------
+
+
+def _component(group: list[Unit], material: Material, used: set[str]) -> Component:
+    main = min(group, key=lambda u: (u.distance, -u.weight, u.key))
+    identifier = _unique(_identifier(group, main), used)
+    symbols = sorted({s for u in group for s in u.symbols})
+    entry = _entry(symbols, material)
+    component = Component(
+        identifier,
+        _title(identifier),
+        sorted({p for u in group for p in u.paths}),
+        symbols,
+        entry,
+        sorted((use for u in group for use in u.uses), key=lambda u: (u.place.path, u.place.line, u.dotted)),
+        sorted({hit for u in group for hit in u.hits}),
+    )
+    distance = min(u.distance for u in group)
+    component.distance = distance if distance < 99 else None
+    component.tiers = _tiers(component, material)
+    component.description = _description(component, material)
+    return component
+
+
+def _identifier(group: list[Unit], main: Unit) -> str:
+    folders = {u.path.rpartition("/")[0] for u in group}
+    if len(group) > 4 and len(folders) == 1 and "/" in main.path:
+        words = main.path.split("/")[-2]
+    elif "#" in main.key:
+        stem = main.path.rpartition("/")[2].removesuffix(".py")
+        if stem in ("__init__", "main", "app", "utils", "helpers", "core", "base") and "/" in main.path:
+            stem = f"{main.path.split('/')[-2]}_{stem}".removesuffix("___init__")
+        job = main.name or "code"
+        words = stem if job in stem or (job == "flow" and len(group) > 1) else f"{stem}_{job}"
+    else:
+        words = main.name
+    return _snake(words) or "code"
+
+
+def _snake(name: str) -> str:
+    text = re.sub(r"([a-z0-9])([A-Z])|([A-Z]+)(?=[A-Z][a-z])", r"\1\3_\2", name)
+    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:40].lstrip("0123456789_")
+
+
+def _unique(name: str, used: set[str]) -> str:
+    made, number = name, 2
+    while made in used:
+        made, number = f"{name}_{number}", number + 1
+    used.add(made)
+    return made
+
+
+def _title(identifier: str) -> str:
+    return identifier.replace("_", " ").capitalize()
+
+
+def _entry(symbols: list[str], material: Material) -> str:
+    """The function that others call most to get in; the first one where nobody does."""
+    inside = set(symbols)
+    functions = {s.id for s in material.graph.symbols if s.kind == "function"} & inside
+    score: Counter[str] = Counter()
+    for edge in material.graph.edges:
+        if edge.dst in functions and edge.src not in inside:
+            score[edge.dst] += len(edge.sites)
+    near = material.distances
+    ranked = sorted(functions, key=lambda s: (-score[s], near.get(s, 99), s.rpartition(".")[2].startswith("_"), s))
+    return ranked[0] if ranked else symbols[0]
+
+
+def _description(component: Component, material: Material) -> str:
+    numbers = material.sites.numbers(material.program)
+    for symbol in (component.entry, *component.symbols):
+        number = numbers.get(symbol)
+        if number is not None:
+            text = docstring(material.program.functions[number].ir.body).strip().split("\n")[0]
+            if text:
+                return text[:200]
+    classes = {c.symbol: c for c in material.program.classes}
+    for symbol in component.symbols:
+        if symbol in classes and (text := docstring(classes[symbol].ir.body).strip().split("\n")[0]):
+            return text[:200]
+    return ""
+
+
+def _tiers(component: Component, material: Material) -> list[Tier]:
+    """The ways to an answer: the alternatives of a cascade in their order, then every function that asks a model."""
+    numbers = material.sites.numbers(material.program)
+    out: dict[str, Tier] = {}
+    first_llm = {hit.symbol for hit in component.hits if hit.pattern == "calls_llm" and hit.kind == "direct"}
+    some = next(iter(numbers.values()), None)
+    depths = (
+        model_depths(Subject(material.program, material.sites, material.program.functions[some]))
+        if some is not None
+        else {}
+    )
+
+    def add(symbol: str, ordered: bool) -> None:
+        number = numbers.get(symbol)
+        if number is None or symbol in out:
+            return
+        info = material.program.functions[number]
+        by = "llm" if symbol in first_llm or symbol in depths else "rule"
+        place = Place(material.program.path(info), info.ir.line, info.ir.end)
+        out[symbol] = Tier(_unique(_snake(symbol.rpartition(".")[2]) or "tier", taken), by, symbol, place, ordered)
+
+    taken: set[str] = set()
+    for hit in component.hits:
+        if hit.pattern == "has_cascade":
+            for name in re.findall(r"([\w.]+)(?=, (?:else|if empty)| or |$| \(line| until)", hit.evidence):
+                last = name.rpartition(".")[2]
+                for edge in material.sites.callees[hit.symbol]:
+                    inside = any(hit.line <= line <= hit.end for _, line in edge.sites)
+                    if edge.kind in CALL_KINDS and inside and edge.dst.rpartition(".")[2] == last:
+                        add(edge.dst, True)
+    for symbol in sorted(first_llm, key=lambda s: (material.distances.get(s, 9), s)):
+        add(symbol, False)
+    return list(out.values())
+
+
+# -- edges ---------------------------------------------------------------------------------------------------------
+
+
+def build_edges(components: list[Component], graph: CallGraph) -> list[ComponentEdge]:
+    """Return the edges that the call graph gives between components, each with what it rests on."""
+    owner = {symbol: c.id for c in components for symbol in c.symbols}
+    direct: dict[tuple[str, str], list[Edge]] = defaultdict(list)
+    for edge in graph.edges:
+        src, dst = owner.get(edge.src), owner.get(edge.dst)
+        if src is not None and dst is not None and src != dst:
+            direct[src, dst].append(edge)
+    out = []
+    by_id = {c.id: c for c in components}
+    for (src, dst), calls in sorted(direct.items()):
+        status, because, found = verify_pair(calls)
+        out.append(ComponentEdge(src, dst, _label(by_id[dst]), status, because, found))
+    known = {(e.src, e.dst) for e in out}
+    out += _through_helpers(owner, by_id, graph, known)
+    known = {(e.src, e.dst) for e in out}
+    out += _through_stores(components, known)
+    return sorted(out, key=lambda e: (e.src, e.dst))
+
+
+def _label(dst: Component) -> str:
+    job = dst.capabilities
+    for name, words in (
+        ("llm_chat", "asks the model"),
+        ("retrieval", "retrieves"),
+        ("rerank", "reranks"),
+        ("embedding", "embeds"),
+        ("vector_write", "indexes"),
+        ("db_write", "stores"),
+        ("cache", "looks up"),
+        ("http", "requests"),
+        ("queue", "hands over"),
+    ):
+        if name in job:
+            return words
+    return "calls"
+
+
+def _through_helpers(
+    owner: dict[str, str], by_id: dict[str, Component], graph: CallGraph, known: set[tuple[str, str]]
+) -> list[ComponentEdge]:
+    """A path over one or two functions that belong to no component."""
+    callees: dict[str, list[Edge]] = defaultdict(list)
+    for edge in graph.edges:
+        if edge.kind in CALL_KINDS:
+            callees[edge.src].append(edge)
+    found: dict[tuple[str, str], tuple[Edge, ...]] = {}
+    for edge in graph.edges:
+        src = owner.get(edge.src)
+        if src is None or edge.kind not in CALL_KINDS or edge.dst in owner:
+            continue
+        for second in callees[edge.dst]:
+            steps = (
+                [(edge, second)] if second.dst in owner else [(edge, second, third) for third in callees[second.dst]]
+            )
+            for path in steps:
+                dst = owner.get(path[-1].dst)
+                if dst is not None and dst != src and (src, dst) not in known:
+                    found.setdefault((src, dst), path)
+    return [
+        ComponentEdge(
+            src, dst, _label(by_id[dst]), "inferred", "through " + ", ".join(step.dst for step in path[:-1]), path
+        )
+        for (src, dst), path in sorted(found.items())
+    ]
+
+
+def _through_stores(components: list[Component], known: set[tuple[str, str]]) -> list[ComponentEdge]:
+    """One writes what the other reads: the same library's store."""
+    out = []
+    for writer in components:
+        written = {u.dotted.partition(".")[0]: u for u in writer.uses if u.capability == "vector_write"}
+        for reader in components:
+            read = {u.dotted.partition(".")[0]: u for u in reader.uses if u.capability == "retrieval"}
+            for library in sorted(written.keys() & read.keys()):
+                if writer.id != reader.id and (writer.id, reader.id) not in known:
+                    known.add((writer.id, reader.id))
+                    because = (
+                        f"shared store: {writer.id} writes {library} ({written[library].place}), "
+                        f"{reader.id} reads it ({read[library].place})"
+                    )
+                    out.append(ComponentEdge(writer.id, reader.id, "feeds the index", "inferred", because))
+    return out

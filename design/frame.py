@@ -1,0 +1,319 @@
+"""One interpretation of one scope: the names it knows so far, and what it has found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from design.ir import Expr, Function
+from design.program import FunctionInfo, Program
+from design.solver import ScopeResult, Solver, Target
+from design.values import EMPTY, Kind, Values, ValueTable
+
+#: Between the parts of an access path such as `d["a"]["b"]` in the names of a frame.
+PATH = "\x00"
+
+_BUILTINS = frozenset(
+    [
+        "abs",
+        "aiter",
+        "all",
+        "anext",
+        "any",
+        "ascii",
+        "bin",
+        "bool",
+        "breakpoint",
+        "bytearray",
+        "bytes",
+        "callable",
+        "chr",
+        "classmethod",
+        "compile",
+        "complex",
+        "delattr",
+        "dict",
+        "dir",
+        "divmod",
+        "enumerate",
+        "eval",
+        "exec",
+        "filter",
+        "float",
+        "format",
+        "frozenset",
+        "getattr",
+        "globals",
+        "hasattr",
+        "hash",
+        "help",
+        "hex",
+        "id",
+        "input",
+        "int",
+        "isinstance",
+        "issubclass",
+        "iter",
+        "len",
+        "list",
+        "locals",
+        "map",
+        "max",
+        "memoryview",
+        "min",
+        "next",
+        "object",
+        "oct",
+        "open",
+        "ord",
+        "pow",
+        "print",
+        "property",
+        "range",
+        "repr",
+        "reversed",
+        "round",
+        "set",
+        "setattr",
+        "slice",
+        "sorted",
+        "staticmethod",
+        "str",
+        "sum",
+        "super",
+        "tuple",
+        "type",
+        "vars",
+        "zip",
+        "__import__",
+        "ArithmeticError",
+        "AssertionError",
+        "AttributeError",
+        "BaseException",
+        "BaseExceptionGroup",
+        "BlockingIOError",
+        "BrokenPipeError",
+        "BufferError",
+        "BytesWarning",
+        "ChildProcessError",
+        "ConnectionAbortedError",
+        "ConnectionError",
+        "ConnectionRefusedError",
+        "ConnectionResetError",
+        "DeprecationWarning",
+        "EOFError",
+        "EncodingWarning",
+        "EnvironmentError",
+        "Exception",
+        "ExceptionGroup",
+        "FileExistsError",
+        "FileNotFoundError",
+        "FloatingPointError",
+        "FutureWarning",
+        "GeneratorExit",
+        "IOError",
+        "ImportError",
+        "ImportWarning",
+        "IndentationError",
+        "IndexError",
+        "InterruptedError",
+        "IsADirectoryError",
+        "KeyError",
+        "KeyboardInterrupt",
+        "LookupError",
+        "MemoryError",
+        "ModuleNotFoundError",
+        "NameError",
+        "NotADirectoryError",
+        "NotImplementedError",
+        "OSError",
+        "OverflowError",
+        "PendingDeprecationWarning",
+        "PermissionError",
+        "ProcessLookupError",
+        "RecursionError",
+        "ReferenceError",
+        "ResourceWarning",
+        "RuntimeError",
+        "RuntimeWarning",
+        "StopAsyncIteration",
+        "StopIteration",
+        "SyntaxError",
+        "SyntaxWarning",
+        "SystemError",
+        "SystemExit",
+        "TabError",
+        "TimeoutError",
+        "TypeError",
+        "UnboundLocalError",
+        "UnicodeDecodeError",
+        "UnicodeEncodeError",
+        "UnicodeError",
+        "UnicodeTranslateError",
+        "UnicodeWarning",
+        "UserWarning",
+        "ValueError",
+        "Warning",
+        "ZeroDivisionError",
+    ]
+)
+
+
+class Frame:
+    """The state while one scope is interpreted.
+
+    Attributes:
+        names: Value sets of the names bound so far; access paths into containers stand beside them.
+        classes: Class bodies that are being interpreted, innermost last.
+        is_dead: Whether the statement before left the block.
+    """
+
+    __slots__ = (
+        "classes",
+        "function",
+        "has_paths",
+        "info",
+        "is_dead",
+        "left",
+        "line",
+        "module",
+        "names",
+        "number",
+        "parameters",
+        "program",
+        "result",
+        "solver",
+        "table",
+    )
+
+    def __init__(self, solver: Solver, number: int) -> None:
+        self.solver = solver
+        self.program: Program = solver.program
+        self.table: ValueTable = solver.table
+        self.number = number
+        self.info: FunctionInfo = self.program.functions[number]
+        self.function: Function = self.info.ir
+        self.module = self.info.module
+        self.names: dict[str, Values] = {}
+        self.classes: list[int] = []
+        self.result = ScopeResult()
+        self.is_dead = False
+        #: Line of the statement that is interpreted.
+        self.line = 0
+        self.has_paths = False
+        self.left: list[list[dict[str, Values]]] = []
+        self.parameters: dict[str, Values] = {}
+
+    def read(self, key: tuple[Any, ...]) -> Values:
+        """Read a cell."""
+        return self.solver.read(key, self.number)
+
+    def edge(self, target: Target, kind: str, line: int) -> None:
+        """Record an edge from this scope."""
+        lines = self.result.edges.setdefault((target, kind, self.classes[-1] if self.classes else -1), [])
+        if line not in lines:
+            lines.append(line)
+
+    # -- names -----------------------------------------------------------------------------------------------------
+
+    def bind(self, name: str, values: Values) -> None:
+        """Bind a name in the innermost scope, or where `global` and `nonlocal` say."""
+        foreign = self.function.foreign
+        if name in foreign and not self.classes:
+            if foreign[name] == "global":
+                self.solver.grow(("v", self.program.bodies[self.module], name), values)
+                body = self.program.functions[self.program.bodies[self.module]].ir
+                body.local_names.add(name)
+            else:
+                owner = self._owner_of(name)
+                if owner >= 0:
+                    self.solver.grow(("v", owner, name), values)
+        if self.has_paths:
+            self.forget_paths(name)
+        self.names[name] = values
+
+    def forget_paths(self, name: str | None) -> None:
+        """Forget what is known about the inside of a container by its name, or of all containers."""
+        prefix = PATH if name is None else name + PATH
+        gone = [key for key in self.names if (PATH in key if name is None else key.startswith(prefix))]
+        for key in gone:
+            del self.names[key]
+
+    def _owner_of(self, name: str) -> int:
+        parent = self.info.parent
+        while parent >= 0:
+            info = self.program.functions[parent]
+            if info.parent < 0:
+                return -1
+            if name in info.ir.local_names:
+                return parent
+            parent = info.parent
+        return -1
+
+    def look_up(self, name: str) -> Values:
+        """Return what a name may stand for here."""
+        found = self.names.get(name)
+        if found:
+            return found
+        function = self.function
+        if self.info.parent >= 0 and name in function.local_names and name not in function.foreign and not self.classes:
+            return found if found is not None else EMPTY
+        parent = self.info.parent
+        functions = self.program.functions
+        while parent >= 0:
+            info = functions[parent]
+            if info.parent < 0:
+                break
+            if name in info.ir.local_names:
+                return self.read(("v", parent, name))
+            parent = info.parent
+        body = self.program.bodies[self.module]
+        if name in functions[body].ir.local_names:
+            if self.number != body or found is None:
+                values = self.read(("v", body, name))
+                if values or name not in _BUILTINS:
+                    return values
+            return found or EMPTY
+        if name in _BUILTINS:
+            return self.table.one(Kind.BUILTIN, name)
+        return self._from_star(name)
+
+    def _from_star(self, name: str) -> Values:
+        """A name that nothing binds may come from a library's `*`."""
+        outside = self.solver.cells.get(("star", self.module))
+        if outside is None or not name.isidentifier():
+            return EMPTY
+        values = [
+            self.table.value(Kind.OUTSIDE, f"{self.table.a[v]}.{name}")
+            for v in outside.values
+            if self.table.kinds[v] is Kind.OUTSIDE
+        ]
+        return frozenset(values)
+
+    def path_of(self, e: Expr) -> str | None:
+        """Return the access path of `name["a"]["b"]`, or None for anything else."""
+        parts: list[str] = []
+        while e[0] == "s" and e[2][0] == "k" and isinstance(e[2][1], str | int):
+            parts.append(repr(e[2][1]))
+            e = e[1]
+        if e[0] != "n":
+            return None
+        return PATH.join([e[1], *reversed(parts)])
+
+
+def join(left: dict[str, Values], right: dict[str, Values]) -> dict[str, Values]:
+    """Return what is known where two ways meet."""
+    if left is right:
+        return left
+    out = dict(left)
+    for name, values in right.items():
+        mine = out.get(name)
+        if mine is None:
+            if PATH not in name:
+                out[name] = values
+        elif mine is not values and not values <= mine:
+            out[name] = mine | values
+    for name in left:
+        # What only one way knows about the inside of a container is not known after both.
+        if PATH in name and name not in right:
+            del out[name]
+    return out

@@ -1,0 +1,139 @@
+"""The intermediate form of one Python file: plain tuples, a third of the size of a syntax tree and free of its library.
+
+An expression is a tuple whose first member is a tag. Lines are 1-based.
+
+    ("n", name)                              a name
+    ("k", value)                             a constant; Ellipsis also where an expression was cut or not understood
+    ("a", object, attribute, line)           attribute
+    ("c", callee, args, keywords, line)      call; args may hold ("*", e); keywords are (name or None for **, e)
+    ("s", object, index, line)               subscript          ("sl", low, high, step)   slice, members may be None
+    ("l" | "t" | "S", elements, site)        list, tuple, set   ("d", ((key or None for **, value), ...), site)
+    ("lc" | "gc" | "sc", element, None, clauses, site)   comprehension; clauses are (target, iterable, conditions)
+    ("dc", key, value, clauses, site)        dictionary comprehension
+    ("L", function_index)                    lambda             ("?", test, then, otherwise)
+    ("b", operands)                          and, or            ("o", operator, operands, line)   binary
+    ("u", operator, operand)                 - + ~              ("!", operand)                    not
+    ("q", operators, operands, line)         comparison         ("w", e)                          await
+    ("y", e or None) ("Y", e)                yield, yield from  ("*", e)                          splat
+    (":=", name, e)                          walrus             ("f", parts)       f-string: texts and expressions
+
+A statement is a tuple `(tag, line, ...)`.
+
+    ("expr", line, e)                        ("assign", line, targets, e or None, annotation or None)
+    ("aug", line, target, operator, e)       ("return", line, e or None)
+    ("if", line, ((test, body), ...), orelse, end)
+    ("for", line, target, iterable, body, orelse, end)   ("while", line, test, body, orelse, end)
+    ("try", line, body, ((line, type or None, name or None, body, end), ...), orelse, final, end)
+    ("with", line, ((e, target or None), ...), body, end)
+    ("raise", line, e or None, cause or None)   ("def", line, function_index)   ("class", line, class_index)
+    ("import", line, ((dotted, alias or None), ...))
+    ("from", line, level, dotted, ((name, alias or None), ...) or None for *)
+    ("del", line, targets)   ("assert", line, test, message or None)   ("break", line)   ("continue", line)
+    ("match", line, subject, ((captures, classes, guard or None, body), ...), end)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+Expr = tuple[Any, ...]
+Stmt = tuple[Any, ...]
+Body = tuple[Stmt, ...]
+
+UNKNOWN: Expr = ("k", Ellipsis)
+
+
+@dataclass(slots=True)
+class Param:
+    """One parameter.
+
+    Attributes:
+        name: As written.
+        kind: "" positional or keyword, "/" positional only, "=" keyword only, "*" or "**" collecting.
+    """
+
+    name: str
+    kind: str
+    annotation: Expr | None
+    default: Expr | None
+
+
+@dataclass(slots=True)
+class Function:
+    """A function, a method, a lambda, or (index 0) the module's own body.
+
+    Attributes:
+        qual: Dotted name inside the module; empty for the module.
+        parent: Index of the function around it; -1 for the module.
+        class_index: Class whose body defines it, -1 for none.
+        local_names: Names bound in it.
+        foreign: Names declared global or nonlocal, with which of the two.
+        returned_params: Parameters that it hands back as they came.
+    """
+
+    index: int
+    name: str
+    qual: str
+    line: int
+    end: int
+    parent: int
+    class_index: int
+    kind: str = "function"
+    is_async: bool = False
+    is_generator: bool = False
+    params: tuple[Param, ...] = ()
+    returns: Expr | None = None
+    decorators: tuple[Expr, ...] = ()
+    body: Body = ()
+    local_names: set[str] = field(default_factory=set)
+    foreign: dict[str, str] = field(default_factory=dict)
+    lambdas: int = 0
+
+
+@dataclass(slots=True)
+class Class:
+    """A class; its body is a scope whose names are its attributes.
+
+    Attributes:
+        parent: Index of the function around it.
+        outer: Index of the class whose body defines it, -1 for none.
+    """
+
+    index: int
+    name: str
+    qual: str
+    line: int
+    end: int
+    parent: int
+    outer: int
+    bases: tuple[Expr, ...] = ()
+    keywords: tuple[tuple[str | None, Expr], ...] = ()
+    decorators: tuple[Expr, ...] = ()
+    body: Body = ()
+    local_names: set[str] = field(default_factory=set)
+    lambdas: int = 0
+
+
+@dataclass(slots=True)
+class ModuleIR:
+    """What one file says.
+
+    Attributes:
+        errors: 1-based (first, last) lines that the grammar did not understand or that were cut for their depth.
+        lines: Number of lines.
+    """
+
+    functions: list[Function]
+    classes: list[Class]
+    errors: list[tuple[int, int]]
+    lines: int
+
+
+def docstring(body: Body) -> str:
+    """Return the text that opens a body, or the empty text."""
+    if body and body[0][0] == "expr":
+        value = body[0][2]
+        if value[0] == "k" and isinstance(value[1], str):
+            return value[1]
+    return ""

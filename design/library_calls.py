@@ -1,0 +1,397 @@
+"""What calls into the language and its libraries do with the functions and containers that they are given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from design.values import EMPTY, Kind, Values
+
+if TYPE_CHECKING:
+    from design.frame import Frame
+
+_TYPES = {"str": "str", "dict": "dict", "list": "list", "set": "set", "tuple": "tuple", "int": "int", "bytes": "bytes"}
+
+#: Functions from outside that run what they are given, with the place of it: a position or a keyword.
+_RUNNERS: dict[str, tuple[int | str, ...]] = {
+    "asyncio.to_thread": (0,),
+    "threading.Thread": (1, "target"),
+    "multiprocessing.Process": (1, "target"),
+    "threading.Timer": (1, "function"),
+    "atexit.register": (0,),
+    "signal.signal": (1,),
+    "anyio.to_thread.run_sync": (0,),
+    "asyncio.run": (0,),
+    "functools.reduce": (0,),
+}
+#: Methods, of whatever object, that run what they are given.
+_RUNNER_METHODS: dict[str, tuple[int | str, ...]] = {
+    "submit": (0,),
+    "run_in_executor": (1,),
+    "add_task": (0,),
+    "apply_async": (0,),
+    "start_soon": (0,),
+    "call_soon": (0,),
+    "call_later": (1,),
+    "add_done_callback": (0,),
+    "run_sync": (0,),
+    "map": (0,),
+    "imap": (0,),
+    "starmap": (0,),
+    "add_job": (0,),
+    "add_node": (1, 0, "node", "action"),
+    "add_conditional_edges": (1, "path"),
+    "add_api_route": (1, "endpoint"),
+    "register": (0, 1),
+    "subscribe": (0, 1),
+    "on_event": (1,),
+}
+#: Calls that give back what they are given.
+_TRANSPARENT = frozenset(
+    [
+        "asyncio.gather",
+        "asyncio.create_task",
+        "asyncio.ensure_future",
+        "asyncio.wait_for",
+        "asyncio.shield",
+        "asyncio.run",
+        "copy.copy",
+        "copy.deepcopy",
+        "typing.cast",
+        "dataclasses.replace",
+        "contextlib.nullcontext",
+        "contextlib.closing",
+        "contextlib.aclosing",
+        "functools.update_wrapper",
+        "inspect.unwrap",
+        "itertools.chain",
+        "itertools.islice",
+        "itertools.cycle",
+        "tqdm.tqdm",
+        "tqdm.auto.tqdm",
+        "tqdm.asyncio.tqdm",
+    ]
+)
+
+
+def call_outside(frame: Frame, dotted: str, positional: list[Any], named: list[Any], line: int) -> Values:
+    """Call something that the repository does not define."""
+    frame.edge(dotted, "call", line)
+    given: list[Values] = [pair[1] if isinstance(pair, tuple) else pair for pair in positional]
+    keywords = dict(named)
+    name = dotted.rpartition(".")[2]
+    if dotted in ("functools.partial", "functools.partialmethod") and given:
+        return _partial(frame, given, named, line)
+    if dotted == "functools.wraps":
+        return EMPTY
+    _run_given(frame, dotted, name, given, keywords, line)
+    if dotted == "typing.cast" and len(given) > 1:
+        kinds, table = frame.table.kinds, frame.table
+        cast = frozenset(table.value(Kind.INST, table.a[v]) for v in given[0] if kinds[v] is Kind.CLASS)
+        return cast | given[1]
+    if dotted == "asyncio.gather":
+        return _gathered(frame, given, line)
+    if dotted in _TRANSPARENT and given:
+        return given[0]
+    if dotted.count(".") >= 8 or dotted.startswith(("typing.", "logging.", "warnings.", "os.path.")):
+        return EMPTY
+    return frame.table.one(Kind.OUTSIDE, dotted)
+
+
+def _partial(frame: Frame, given: list[Values], named: list[Any], line: int) -> Values:
+    table, out = frame.table, EMPTY
+    for v in given[0]:
+        key = ("partial", frame.number, line, v)
+        box = table.value(Kind.BOX, "t", key)
+        for i, values in enumerate(given[1:]):
+            frame.solver.put(box, i, values)
+        for name, values in named:
+            if name is not None:
+                frame.solver.put(box, name, values)
+        out |= table.one(Kind.PARTIAL, v, key)
+    return out
+
+
+def _gathered(frame: Frame, given: list[Values], line: int) -> Values:
+    box = frame.table.value(Kind.BOX, "l", ("gather", frame.number, line))
+    for i, values in enumerate(given):
+        inside = EMPTY
+        for v in values:
+            # gather(*tasks): the values of the container, not the container.
+            inside |= frame.read(("all", v)) if frame.table.kinds[v] is Kind.BOX else frame.table.single(v)
+        frame.solver.put(box, i if len(given) > 1 else None, inside)
+    return frame.table.single(box)
+
+
+def _run_given(
+    frame: Frame, dotted: str, name: str, given: list[Values], keywords: dict[str | None, Values], line: int
+) -> None:
+    """Functions handed to a library are callbacks; those that a library surely runs get their arguments, too."""
+    from design.calls import call_values
+
+    table = frame.table
+    places = _RUNNERS.get(dotted) or _RUNNER_METHODS.get(name, ())
+    run: Values = EMPTY
+    for place in places:
+        chosen = given[place] if isinstance(place, int) and place < len(given) else keywords.get(place, EMPTY)  # type: ignore[arg-type]
+        run |= frozenset(v for v in chosen if table.kinds[v] in (Kind.FUNC, Kind.DECORATED, Kind.PARTIAL, Kind.INST))
+    handed = EMPTY
+    for values in given:
+        handed |= _functions_in(frame, values, "tool" in name.lower() or "agent" in name.lower())
+    for keyword, values in keywords.items():
+        handed |= _functions_in(frame, values, keyword in _REGISTRIES)
+    for v in sorted(run | handed)[:40]:
+        for target in _targets(frame, v):
+            frame.edge(target, "callback", line)
+    if run:
+        after = [i for i, values in enumerate(given) if values & run]
+        rest = given[after[0] + 1 :] if after else []
+        call_values(frame, run, [(False, values) for values in rest], [], 0)
+
+
+#: Keywords under which a library takes a list of functions that it will call.
+_REGISTRIES = frozenset({"tools", "functions", "handlers", "callbacks", "hooks", "nodes", "steps", "dependencies"})
+
+
+def _functions_in(frame: Frame, values: Values, in_boxes: bool) -> Values:
+    """Functions, bare or (where that is asked for) inside one container, as in `tools=[a, b]`."""
+    table, out = frame.table, EMPTY
+    for v in values:
+        kind = table.kinds[v]
+        if kind in (Kind.FUNC, Kind.DECORATED, Kind.PARTIAL):
+            out |= table.single(v)
+        elif in_boxes and kind is Kind.BOX:
+            inside = frame.read(("all", v))
+            out |= frozenset(i for i in inside if table.kinds[i] in (Kind.FUNC, Kind.DECORATED, Kind.PARTIAL))
+    return out
+
+
+def _targets(frame: Frame, v: int) -> list[int]:
+    table = frame.table
+    kind = table.kinds[v]
+    if kind is Kind.PARTIAL:
+        return _targets(frame, table.a[v])
+    if kind is Kind.INST:
+        found = frame.solver.find_method(table.a[v], "__call__")
+        return [found] if found >= 0 else []
+    if kind in (Kind.FUNC, Kind.DECORATED):
+        return [table.a[v]]
+    return []
+
+
+_FIRST_IS_CALLED = frozenset({"map", "filter"})
+_KEY_IS_CALLED = frozenset({"sorted", "min", "max"})
+_KEEPS_ELEMENTS = frozenset({"sorted", "list", "tuple", "set", "frozenset", "reversed", "iter", "filter", "aiter"})
+_PROTOCOL = {
+    "str": ("__str__", "__repr__"),
+    "repr": ("__repr__",),
+    "len": ("__len__",),
+    "iter": ("__iter__",),
+    "next": ("__next__",),
+    "hash": ("__hash__",),
+    "bool": ("__bool__", "__len__"),
+    "int": ("__int__",),
+    "float": ("__float__",),
+    "abs": ("__abs__",),
+    "format": ("__format__", "__str__"),
+    "anext": ("__anext__",),
+    "aiter": ("__aiter__",),
+    "print": ("__str__", "__repr__"),
+    "reversed": ("__reversed__",),
+}
+
+
+def call_builtin(frame: Frame, name: str, positional: list[Any], named: list[Any], line: int) -> Values:
+    """Call a builtin: what it runs are edges, what it gives is kept where that matters."""
+    from design.calls import call_values, method_result
+    from design.expressions import elements_of
+
+    table = frame.table
+    frame.edge(f"<builtin>.{name}", "call", line)
+    given: list[Values] = [pair[1] if isinstance(pair, tuple) else pair for pair in positional]
+    first = given[0] if given else EMPTY
+    out = EMPTY
+    if name in _PROTOCOL:
+        for values in given if name == "print" else given[:1]:
+            out |= method_result(frame, values, _PROTOCOL[name], [], line)
+    if name in _KEY_IS_CALLED:
+        for keyword, values in named:
+            if keyword == "key":
+                call_values(frame, values, [(False, elements_of(frame, first, 0))], [], line)
+        out |= elements_of(frame, first, 0) | (first if name != "sorted" else EMPTY)
+    if name in _FIRST_IS_CALLED:
+        return _mapped(frame, name, given, line)
+    if name == "next":
+        return out | elements_of(frame, first, 0) | (given[1] if len(given) > 1 else EMPTY)
+    if name in ("enumerate", "zip"):
+        return _zipped(frame, name, given, line)
+    if name == "dict":
+        return _dict(frame, first, named, line)
+    if name in _KEEPS_ELEMENTS:
+        elements = elements_of(frame, first, line)
+        if not elements:
+            plain = _TYPES.get(name)
+            return table.one(Kind.PLAIN, plain) if plain else EMPTY
+        same = all(table.kinds[v] is Kind.BOX and table.a[v] in "tl" for v in first)
+        if same and name in ("list", "tuple", "iter"):
+            return first
+        box = table.value(Kind.BOX, "t" if name == "tuple" else "l", ("of", frame.number, line, name))
+        frame.solver.put(box, None, elements)
+        return table.single(box)
+    if name in _TYPES:
+        return table.one(Kind.PLAIN, _TYPES[name])
+    if name == "open":
+        return table.one(Kind.OUTSIDE, "io.TextIOWrapper")
+    return out
+
+
+def _mapped(frame: Frame, name: str, given: list[Values], line: int) -> Values:
+    from design.calls import call_values
+    from design.expressions import elements_of
+
+    if not given:
+        return EMPTY
+    kinds = frame.table.kinds
+    callables = {Kind.FUNC, Kind.DECORATED, Kind.PARTIAL, Kind.CLASS, Kind.INST, Kind.BUILTIN, Kind.OUTSIDE}
+    function, items = given[0], given[1:]
+    if not any(kinds[v] in callables for v in function) and any(
+        kinds[v] in (Kind.FUNC, Kind.DECORATED) for values in items for v in values
+    ):
+        function, items = items[0], [given[0]]
+    elements = [elements_of(frame, values, 0) for values in items]
+    result = call_values(frame, function, [(False, values) for values in elements], [], line)
+    box = frame.table.value(Kind.BOX, "g", (name, frame.number, line))
+    frame.solver.put(box, None, result if name == "map" else (elements[0] if elements else EMPTY))
+    return frame.table.single(box)
+
+
+def _zipped(frame: Frame, name: str, given: list[Values], line: int) -> Values:
+    from design.expressions import elements_of
+
+    table = frame.table
+    pair = table.value(Kind.BOX, "t", (name, "pair", frame.number, line))
+    shift = 1 if name == "enumerate" else 0
+    for i, values in enumerate(given if name == "zip" else given[:1]):
+        frame.solver.put(pair, i + shift, elements_of(frame, values, line))
+    box = table.value(Kind.BOX, "g", (name, frame.number, line))
+    frame.solver.put(box, None, table.single(pair))
+    return table.single(box)
+
+
+def _dict(frame: Frame, first: Values, named: list[Any], line: int) -> Values:
+    from design.expressions import copy_box
+
+    table = frame.table
+    box = table.value(Kind.BOX, "d", ("dict", frame.number, line))
+    for v in first:
+        if table.kinds[v] is Kind.BOX and v != box and table.a[v] == "d":
+            copy_box(frame, v, box)
+    for name, values in named:
+        if name is not None:
+            frame.solver.put(box, name, values)
+            frame.solver.grow(("keys", box), table.one(Kind.TEXT, name))
+    return table.single(box)
+
+
+def call_method(frame: Frame, name: str, owner: int, positional: list[Any], named: list[Any], line: int) -> Values:
+    """Call a method of a builtin type, of a function or of a generator."""
+    table = frame.table
+    kind = table.kinds[owner]
+    given: list[Values] = [pair[1] if isinstance(pair, tuple) else pair for pair in positional]
+    if kind is Kind.BUILTIN:
+        frame.edge(f"<builtin>.{table.a[owner]}.{name}", "call", line)
+        return EMPTY
+    if kind is Kind.FUNC:
+        return _call_function_attribute(frame, name, owner, positional, named, line)
+    if kind is Kind.GENERATOR:
+        return frame.read(("y", table.a[owner])) if name in ("__next__", "send", "__anext__", "asend") else EMPTY
+    if kind is Kind.TASK:
+        return table.single(table.a[owner])
+    type_name = _type_name(frame, owner)
+    frame.edge(f"<builtin>.{type_name}.{name}", "call", line)
+    if kind is Kind.BOX:
+        return _box_method(frame, name, owner, given, line)
+    if type_name == "str" and name in ("format", "join", "strip", "lower", "upper", "replace", "title"):
+        return table.one(Kind.PLAIN, "str")
+    if type_name == "str" and name in ("split", "splitlines", "rsplit"):
+        return table.one(Kind.PLAIN, "list")
+    return EMPTY
+
+
+def _type_name(frame: Frame, owner: int) -> str:
+    table = frame.table
+    kind = table.kinds[owner]
+    if kind is Kind.TEXT:
+        return "str"
+    if kind is Kind.BOX:
+        return {"l": "list", "t": "tuple", "S": "set", "d": "dict", "g": "iterator"}[table.a[owner]]
+    return str(table.a[owner]) if kind is Kind.PLAIN else "object"
+
+
+#: Ways in which a task queue's decorated function is called through an attribute.
+_TASK_METHODS = frozenset({"delay", "apply_async", "s", "si", "send", "send_with_options", "apply", "remote", "submit"})
+
+
+def _call_function_attribute(
+    frame: Frame, name: str, owner: int, positional: list[Any], named: list[Any], line: int
+) -> Values:
+    from design.calls import call_values
+
+    if name in _TASK_METHODS:
+        for target in _targets(frame, owner):
+            frame.edge(target, "framework", line)
+        return call_values(frame, frame.table.single(owner), positional, named, 0)
+    if name in ("__call__", "func", "invoke", "ainvoke", "run", "arun", "coroutine"):
+        return call_values(frame, frame.table.single(owner), positional, named, line)
+    return EMPTY
+
+
+_READS = frozenset({"get", "pop", "popleft", "setdefault", "popitem", "__getitem__", "get_nowait"})
+
+
+def _box_method(frame: Frame, name: str, box: int, given: list[Values], line: int) -> Values:
+    from design.expressions import copy_box, read_slot
+
+    table, solver = frame.table, frame.solver
+    first = given[0] if given else EMPTY
+    is_dict = table.a[box] == "d"
+    if name in ("append", "add", "appendleft", "put", "put_nowait", "insert"):
+        solver.put(box, None, given[-1] if given else EMPTY)
+    elif name in ("extend", "update", "extendleft", "union"):
+        for v in first:
+            if table.kinds[v] is Kind.BOX and v != box:
+                if is_dict:
+                    copy_box(frame, v, box)
+                else:
+                    solver.put(box, None, frame.read(("all", v)))
+        return table.single(box)
+    elif name == "setdefault" and len(given) > 1:
+        solver.grow(("keys", box), first)
+        keys = [table.a[v] for v in first if table.kinds[v] in (Kind.TEXT, Kind.NUMBER)]
+        for key in keys or [None]:
+            solver.put(box, key, given[1])
+        return read_slot(frame, box, first)
+    elif name in _READS:
+        default = given[1] if is_dict and len(given) > 1 else EMPTY
+        return (read_slot(frame, box, first) if given and is_dict else frame.read(("all", box))) | default
+    elif name in ("values", "copy", "items", "keys"):
+        return _view(frame, name, box, line)
+    return EMPTY
+
+
+def _view(frame: Frame, name: str, box: int, line: int) -> Values:
+    table, solver = frame.table, frame.solver
+    if name == "copy":
+        return table.single(box)
+    made = table.value(Kind.BOX, "g", (name, box))
+    inside = frame.read(("all", box))
+    if name == "values":
+        solver.put(made, None, inside)
+    elif name == "keys":
+        solver.put(made, None, frame.read(("keys", box)))
+    else:
+        pair = table.value(Kind.BOX, "t", ("item", box))
+        solver.put(pair, 0, frame.read(("keys", box)))
+        solver.put(pair, 1, inside)
+        solver.put(made, None, table.single(pair))
+    del line
+    return table.single(made)

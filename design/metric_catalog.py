@@ -1,0 +1,507 @@
+"""The deterministic catalog: which metrics a pattern or a kind of component deserves, and when they say nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from design.architecture import Component, Place
+from design.components import Material
+from design.metric_design import MetricDesign
+from design.pattern_hit import PatternHit
+from design.prompts import Prompt
+from design.spans import IntegrationPoint
+
+#: Alerts of the catalog by concern: who is woken is decided by the blast radius (`design.traceability`).
+_MIN_UNITS = 200
+
+
+class Catalog:
+    """Makes the catalog's metrics of one component.
+
+    Args:
+        points: Integration points of the component.
+        prompts: Of the component.
+    """
+
+    def __init__(
+        self, component: Component, points: list[IntegrationPoint], prompts: list[Prompt], material: Material
+    ) -> None:
+        self.component = component
+        self.points = {p.symbol: p for p in points}
+        self.prompts = prompts
+        self.material = material
+        self._symbols = {s.id: s for s in material.graph.symbols}
+
+    def metrics(self) -> list[MetricDesign]:
+        """Return them all, in the order of the catalog."""
+        out: list[MetricDesign] = []
+        for make in (
+            self._model_calls,
+            self._parsing,
+            self._cascades,
+            self._retries,
+            self._handlers,
+            self._services,
+            self._caches,
+            self._writes,
+            self._streams,
+            self._queues,
+            self._breakers,
+            self._retrieval,
+            self._embedding,
+            self._guardrail,
+        ):
+            out += make()
+        return out or list(self._entry())
+
+    # -- helpers -----------------------------------------------------------------------------------------------
+
+    def _hits(self, pattern: str, *kinds: str) -> list[PatternHit]:
+        return [
+            h
+            for h in self.component.hits
+            if h.pattern == pattern and (not kinds or h.kind in kinds) and self._point(h.symbol) is not None
+        ]
+
+    def _point(self, symbol: str) -> IntegrationPoint | None:
+        current = symbol
+        while current:
+            if current in self.points:
+                return self.points[current]
+            found = self._symbols.get(current)
+            current = found.parent if found is not None else ""
+        return None
+
+    def _make(self, family: str, hits: list[PatternHit], claim: dict[str, Any], **rest: Any) -> MetricDesign:
+        points = sorted({p.name for h in hits if (p := self._point(h.symbol)) is not None})
+        pattern = hits[0].pattern if hits else ""
+        places = [Place(h.path, h.line, h.end) for h in hits]
+        evidence = [f"{place} {h.pattern}: {h.evidence}" for place, h in zip(places, hits, strict=True)]
+        when = rest.pop("when", None)
+        named = {"field": "name", "one_of": points}
+        rest.setdefault("direction_evidence", str(places[0]) if places else "")
+        return MetricDesign(
+            name=f"{self.component.id}_{family}",
+            component=self.component.id,
+            source="catalog",
+            family=family,
+            claim=claim,
+            evidence=evidence[:8],
+            symbols=sorted({h.symbol for h in hits}),
+            places=places,
+            pattern=rest.pop("pattern", pattern),
+            spans=points,
+            when={"all_of": [named, when]} if when else named,
+            **rest,
+        )
+
+    def _title(self) -> str:
+        return self.component.name.lower()
+
+    # -- patterns ----------------------------------------------------------------------------------------------
+
+    def _model_calls(self) -> Iterator[MetricDesign]:
+        hits = self._hits("calls_llm", "direct")
+        if not hits:
+            return
+        tiers: dict[str, list[PatternHit]] = {}
+        for tier in self.component.tiers:
+            mine = [h for h in hits if h.symbol == tier.symbol or h.symbol.startswith(f"{tier.symbol}.")]
+            if mine and tier.by == "llm":
+                tiers[tier.id] = mine
+        for tier_id, mine in tiers.items():
+            family = "answer_present" if len(tiers) == 1 else f"{tier_id}_answer_present"
+            yield self._make(
+                family,
+                mine,
+                {"form": "check", "field": "output", "present": True},
+                purpose=f"{tier_id} gives an answer at all: {self.component.user_facing_failure}",
+                concern="quality",
+                tier=tier_id,
+                fields=["output"],
+                severity="page",
+                action="read the failing traces' input and finish_reason; an empty answer is an answer lost",
+                valid_when="the call was made; calls refused before it have no span",
+            )
+        yield self._make(
+            "finish_reason",
+            hits,
+            {
+                "form": "label",
+                "field": "attributes.finish_reason",
+                "bad": ["length", "content_filter", "max_tokens", "refusal"],
+            },
+            purpose="answers are not cut off or filtered",
+            concern="quality",
+            fields=["attributes.finish_reason"],
+            severity="ticket",
+            action="raise the token limit, or look at what the filter stopped",
+        )
+        yield self._latency("model_latency", hits, self._timeout(hits))
+        yield self._make(
+            "tokens_per_call",
+            hits,
+            {"form": "measure", "field": "usage.total_tokens", "unit": "tokens"},
+            purpose="the size of prompts and answers",
+            concern="drift",
+            per_trace="sum",
+            of="mean",
+            fields=["usage.input_tokens", "usage.output_tokens"],
+            better="unknown",
+            direction_verdict="unverified",
+            valid_when="the provider reports usage; streamed answers often do not",
+        )
+        yield self._make(
+            "model_cost",
+            hits,
+            {"form": "measure", "field": "usage.cost_usd", "unit": "USD"},
+            purpose="what the answers cost",
+            concern="cost_per_quality",
+            per_trace="sum",
+            of="mean",
+            fields=["usage.cost_usd"],
+            direction_evidence=str(Place(hits[0].path, hits[0].line)),
+        )
+
+    def _latency(self, family: str, hits: list[PatternHit], limit: tuple[float, str] | None) -> MetricDesign:
+        claim: dict[str, Any] = {"form": "measure", "field": "latency", "unit": "s"}
+        threshold, source = None, "none"
+        if limit is not None:
+            claim["limit"] = {"max": limit[0]}
+            threshold = {
+                "of": "failure_rate",
+                "operator": "<=",
+                "value": 0.01,
+                "window": "1h",
+                "min_units": _MIN_UNITS,
+                "justification": f"{limit[1]} gives up after {limit[0]:g} s",
+            }
+            source = "code"
+        return self._make(
+            family,
+            hits,
+            claim,
+            purpose=f"how long {self._title()} takes",
+            concern="latency",
+            per_trace="max",
+            of="failure_rate" if limit else "mean",
+            fields=["started_at", "ended_at"],
+            threshold=threshold,
+            threshold_source=source,
+            severity="ticket" if limit else "",
+            action="compare by model and release; look at the provider's status",
+            valid_when="the span has both its times",
+        )
+
+    def _timeout(self, hits: list[PatternHit]) -> tuple[float, str] | None:
+        """A constant timeout at one of the calls, with its place."""
+        from design.code_walk import keyword
+        from design.pattern_hit import Subject
+
+        numbers = self.material.sites.numbers(self.material.program)
+        for hit in hits:
+            number = numbers.get(hit.symbol)
+            if number is None:
+                continue
+            subject = Subject(self.material.program, self.material.sites, self.material.program.functions[number])
+            for call in subject.calls:
+                value = keyword(call, "timeout")
+                if value is not None and value[0] == "k" and type(value[1]) in (int, float) and value[1] > 0:
+                    return float(value[1]), f"{hit.path}:{call[4]}"
+        return None
+
+    def _parsing(self) -> Iterator[MetricDesign]:
+        hits = self._hits("parses_json", "llm", "text", "http", "queue")
+        if not hits:
+            return
+        keys = [k for p in self.prompts for k in p.output_fields]
+        numbers = self.material.sites.numbers(self.material.program)
+        from design.pattern_hit import Subject
+        from design.prompts import output_keys
+
+        for hit in hits:
+            number = numbers.get(hit.symbol)
+            if number is not None:
+                keys += output_keys(
+                    Subject(self.material.program, self.material.sites, self.material.program.functions[number])
+                )
+        pointers = sorted({"/" + k.replace("~", "~0").replace("/", "~1") for k in keys})
+        claim: dict[str, Any] = {"form": "check", "field": "attributes.parsed_text", "optional": True}
+        claim |= {"json": {"required": pointers}} if pointers else {"format": "json"}
+        wanted = f" and holds {', '.join(pointers)}" if pointers else ""
+        yield self._make(
+            "output_parses",
+            hits,
+            claim,
+            purpose=f"what {self._title()} parses is JSON{wanted}",
+            concern="reliability",
+            fields=["attributes.parsed_text"],
+            severity="page" if any(h.kind == "llm" for h in hits) or self.component.tiers else "ticket",
+            action="look at the failing texts: a new model or prompt often changes the form first",
+            valid_when="the text reaches the parser; lenient parsers accept more than strict JSON",
+        )
+
+    def _cascades(self) -> Iterator[MetricDesign]:
+        hits = self._hits("has_cascade")
+        if not hits:
+            return
+        ordered = [t.id for t in self.component.tiers if t.is_ordered]
+        shared = {
+            "concern": "reliability",
+            "better": "lower",
+            "direction_verdict": "unverified",
+            "questions": [f"q-{self.component.id}-cascade"],
+            "valid_when": "every way to an answer reports its tier; answers from a cache are left out",
+        }
+        yield self._make(
+            "fallback_rate",
+            hits,
+            {"form": "measure", "field": "attributes.fallback_depth", "unit": "tiers", "limit": {"max": 0}},
+            purpose="how often the first way to an answer does not serve",
+            per_trace="max",
+            fields=["attributes.fallback_depth"],
+            severity="ticket",
+            action="see which tier fails first; ask whether falling back is a service or a loss",
+            **shared,
+        )
+        yield self._make(
+            "tier_mix",
+            hits,
+            {"form": "label", "field": "tier", **({"labels": ordered} if len(ordered) > 1 else {})},
+            purpose="which tier carries the traffic",
+            concern="drift",
+            fields=["tier"],
+            better="unknown",
+            direction_verdict="unverified",
+            valid_when=str(shared["valid_when"]),
+        )
+
+    def _retries(self) -> Iterator[MetricDesign]:
+        hits = self._hits("has_retry_loop", "loop", "decorator", "recursion", "client")
+        if not hits:
+            return
+        yield self._make(
+            "retry_count",
+            hits,
+            {"form": "measure", "field": "attributes.retry_count", "unit": "retries"},
+            purpose="how often the same is tried again",
+            concern="reliability",
+            per_trace="sum",
+            of="mean",
+            fields=["attributes.retry_count"],
+            better="lower",
+            direction_verdict="unverified",
+            questions=[f"q-{self.component.id}-retry"],
+            severity="ticket",
+            action="find the error that is retried; retries hide it and cost time",
+            valid_when="the call was made; served from a cache there is nothing to retry",
+        )
+        yield self._make(
+            "retries_exhausted",
+            hits,
+            {"form": "check", "field": "attributes.retry_outcome", "not": {"one_of": ["exhausted"]}},
+            purpose="the last attempt does not fail",
+            concern="reliability",
+            fields=["attributes.retry_outcome"],
+            severity="page",
+            action="the dependency is down or the request can never succeed",
+        )
+
+    def _handlers(self) -> Iterator[MetricDesign]:
+        # A handler of a retry loop or of a cascade has the metric of that.
+        other = [*self._hits("has_retry_loop"), *self._hits("has_cascade")]
+        swallowing = [
+            h
+            for h in self._hits("has_try_except", "swallows")
+            if not any(o.path == h.path and o.line <= h.line and h.end <= max(o.end, o.line) for o in other)
+        ]
+        if swallowing:
+            yield self._make(
+                "swallowed_errors",
+                swallowing,
+                {"form": "measure", "field": "attributes.swallowed_errors", "unit": "errors", "limit": {"max": 0}},
+                purpose="errors that a handler turns into a default or nothing",
+                concern="reliability",
+                per_trace="sum",
+                fields=["attributes.swallowed_errors"],
+                severity="page" if self.component.silent_failure == "high" else "ticket",
+                questions=[f"q-{self.component.id}-default"],
+                action="count by error_type: a handler that fires often is a feature that is off",
+            )
+        passing = self._hits("has_try_except", "translates", "reraises")
+        hits = passing or ([] if swallowing else self._hits("has_try_except"))
+        if hits:
+            yield self._errors("error_rate", hits)
+
+    def _errors(self, family: str, hits: list[PatternHit]) -> MetricDesign:
+        return self._make(
+            family,
+            hits,
+            {"form": "check", "field": "status", "not": {"one_of": ["error"]}},
+            purpose=f"{self._title()} does not fail",
+            concern="reliability",
+            fields=["status", "error_type"],
+            severity="page" if self.component.role == "ai_core" else "ticket",
+            action="group the failing spans by error_type and release",
+        )
+
+    def _services(self) -> Iterator[MetricDesign]:
+        hits = [h for h in self._hits("calls_external_api") if h.kind != "wrapped"] or self._hits("calls_external_api")
+        if hits:
+            yield self._errors("service_errors", hits)
+            yield self._latency("service_latency", hits, self._timeout(hits))
+
+    def _caches(self) -> Iterator[MetricDesign]:
+        hits = self._hits("has_cache")
+        if hits:
+            yield self._make(
+                "cache_hit_rate",
+                hits,
+                {"form": "check", "field": "attributes.cache", "one_of": ["hit"]},
+                purpose="how much is served from the cache",
+                concern="drift",
+                fields=["attributes.cache"],
+                better="higher",
+                direction_verdict="unverified",
+                questions=[f"q-{self.component.id}-cache"],
+                severity="ticket",
+                action="a fall may be new traffic or a changed key; a rise may be staleness",
+                valid_when="look-ups with an empty key mean nothing; a cold start counts as misses",
+            )
+
+    def _writes(self) -> Iterator[MetricDesign]:
+        hits = self._hits("has_db_write")
+        if hits:
+            yield self._errors("write_errors", hits)
+            yield self._make(
+                "rows_written",
+                hits,
+                {"form": "measure", "field": "attributes.rows_written", "unit": "rows", "limit": {"min": 1}},
+                purpose="a write that succeeds writes something",
+                concern="reliability",
+                per_trace="sum",
+                fields=["attributes.rows_written"],
+                severity="ticket",
+                action="a write of nothing is often a filter that lost its match",
+                valid_when="the operation means to write; deletes of what is gone already write nothing",
+            )
+
+    def _streams(self) -> Iterator[MetricDesign]:
+        hits = self._hits("streams_response")
+        if hits:
+            yield self._make(
+                "first_chunk_seconds",
+                hits,
+                {"form": "measure", "field": "attributes.first_chunk_seconds", "unit": "s"},
+                purpose="how long the user waits for the first piece",
+                concern="latency",
+                per_trace="max",
+                of="mean",
+                fields=["attributes.first_chunk_seconds"],
+                action="compare with the model's latency",
+            )
+            yield self._make(
+                "stream_completed",
+                hits,
+                {"form": "check", "field": "attributes.stream_outcome", "not": {"one_of": ["aborted", "empty"]}},
+                purpose="streams reach their end",
+                concern="reliability",
+                fields=["attributes.stream_outcome"],
+                severity="ticket",
+                action="aborted streams are users who left or connections that broke",
+                valid_when="the outcome is written when the stream is closed, by either side",
+            )
+
+    def _queues(self) -> Iterator[MetricDesign]:
+        hits = self._hits("has_queue")
+        if hits:
+            yield self._make(
+                "queue_wait_seconds",
+                hits,
+                {"form": "measure", "field": "attributes.queue_wait_seconds", "unit": "s"},
+                purpose="how long work lies before it is taken up",
+                concern="latency",
+                per_trace="max",
+                of="mean",
+                fields=["attributes.queue_wait_seconds"],
+                action="more workers, or fewer requests",
+                valid_when="the time of handing over travels with the work",
+            )
+
+    def _breakers(self) -> Iterator[MetricDesign]:
+        hits = self._hits("has_circuit_breaker")
+        if hits:
+            yield self._make(
+                "breaker_open_rate",
+                hits,
+                {"form": "check", "field": "attributes.breaker", "not": {"one_of": ["open"]}},
+                purpose="how often calls are refused because earlier ones failed",
+                concern="reliability",
+                fields=["attributes.breaker"],
+                better="lower",
+                direction_verdict="unverified",
+                questions=[f"q-{self.component.id}-breaker"],
+                severity="ticket",
+                action="look at the service behind it first",
+            )
+
+    # -- kinds -------------------------------------------------------------------------------------------------
+
+    def _uses(self, *capabilities: str) -> list[PatternHit]:
+        """Uses of the catalog of libraries, in the shape of hits."""
+        return [
+            PatternHit(u.place.path, u.place.line, u.capability, u.symbol, u.place.line, "", u.dotted, 1.0)
+            for u in self.component.uses
+            if u.capability in capabilities and self._point(u.symbol) is not None
+        ]
+
+    def _retrieval(self) -> Iterator[MetricDesign]:
+        hits = self._uses("retrieval")
+        if hits:
+            yield self._make(
+                "passages_found",
+                hits,
+                {"form": "measure", "field": "attributes.retrieved_count", "unit": "passages", "limit": {"min": 1}},
+                purpose="a search comes back with something",
+                concern="groundedness",
+                per_trace="last",
+                pattern="",
+                fields=["attributes.retrieved_count"],
+                severity="page",
+                action="check the index: a release with another embedding model finds nothing",
+                valid_when="the query is not empty",
+            )
+            yield self._latency("retrieval_latency", hits, None)
+
+    def _embedding(self) -> Iterator[MetricDesign]:
+        hits = self._uses("embedding")
+        if hits:
+            metric = self._errors("embedding_errors", hits)
+            metric.pattern = ""
+            yield metric
+
+    def _guardrail(self) -> Iterator[MetricDesign]:
+        hits = self._uses("guardrail")
+        if hits:
+            metric = self._errors("guardrail_errors", hits)
+            metric.pattern, metric.concern = "", "safety"
+            yield metric
+
+    def _entry(self) -> Iterator[MetricDesign]:
+        """A component with nothing else to watch is watched at its way in."""
+        point = self.points.get(self.component.entry) or next(iter(self.points.values()), None)
+        if point is not None:
+            hit = PatternHit(
+                point.place.path, point.place.line, "entry", point.symbol, point.place.end, "", f"def {point.name}", 1.0
+            )
+            metric = self._errors("error_rate", [hit])
+            metric.pattern = ""
+            yield metric
+
+
+def metric_name(text: str) -> str:
+    """Return a name that a metric may bear: lower snake case, at most 100 characters."""
+    name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
+    return (name if name[:1].isalpha() else f"m_{name}")[:100]

@@ -1,0 +1,135 @@
+"""Files and screens of the design stage: the portfolio and its reports, the facts, the summary for a person."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from design.diff import DesignDiff
+from design.export_portfolio import portfolio_data, portfolio_yaml
+from design.report_html import report_html
+from design.report_markdown import report_markdown
+from design.stage import Design
+from design.summary import summary
+from scorers.errors import JobError, SourceError
+from scorers.fact import Fact
+from scorers.facts_file import merge_facts, read_facts
+from scorers.portfolio import parse_portfolio
+
+
+def write_design(design: Design, out: Path, pipeline: str | None, number: int) -> list[Path]:
+    """Write portfolio.yaml, report.md and report.html; return their paths.
+
+    The portfolio is loaded by the stream's own loader before anything is written.
+
+    Raises:
+        JobError: The folder cannot be written.
+        PortfolioError: The loader refuses what was designed, which is a defect of the design stage.
+    """
+    text = portfolio_yaml(portfolio_data(design, pipeline, number), design)
+    parse_portfolio(text, "portfolio.yaml")
+    files = {"portfolio.yaml": text, "report.md": report_markdown(design), "report.html": report_html(design)}
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            _write(out / name, content)
+    except OSError as error:
+        raise JobError(f"{out}: cannot be written: {error.strerror}; give another folder with --out") from error
+    return [out / name for name in files]
+
+
+def _write(path: Path, content: str) -> None:
+    """Write a file whole or not at all."""
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", errors="replace", dir=path.parent, delete=False) as file:
+        file.write(content)
+    mode = 0o666 & ~_umask()
+    made = Path(file.name)
+    made.chmod(mode)
+    made.replace(path)
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
+def facts_from(path: Path, must_exist: bool) -> tuple[Fact, ...]:
+    """Read a file of facts.
+
+    Args:
+        path: Of the file.
+        must_exist: False: a file that is not there holds no facts.
+
+    Raises:
+        SourceError: It is not there or cannot be read.
+        PortfolioError: It says something wrong.
+    """
+    if not must_exist and not path.exists():
+        return ()
+    try:
+        return read_facts(path.read_bytes(), str(path))
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def add_fact(path: Path, fact: Fact) -> None:
+    """Add a fact to a file; one with the same id is replaced, all others stay as they are.
+
+    Raises:
+        JobError: The file cannot be written.
+    """
+    facts = {f.id: f for f in facts_from(path, must_exist=False)}
+    facts[fact.id] = fact
+    data = {"facts": [f.model_dump(mode="json", exclude_none=True) for f in merge_facts(facts.values())]}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(path, yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120))
+    except OSError as error:
+        raise JobError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def print_summary(design: Design, out: Path) -> None:
+    """Print what was designed on one screen."""
+    console = Console()
+    numbers = summary(design)
+    console.print(
+        f"[bold]{numbers['components']}[/] components, [bold]{numbers['component_edges']}[/] edges"
+        f" ({numbers['edges_verified_share']:.0%} verified), [bold]{numbers['metrics_exported']}[/] metrics,"
+        f" [bold]{numbers['open_questions']}[/] open questions; {numbers['resolution_rate']:.1%} of"
+        f" {numbers['call_sites']:,} calls resolved in {numbers['files']:,} files"
+    )
+    if not design.has_model:
+        console.print("[yellow]No call to a model was found; nothing was guessed. The first question asks for it.[/]")
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for title in ("component", "role", "kind", "pattern", "silent failure", "metrics"):
+        table.add_column(title, justify="right" if title == "metrics" else "left")
+    for c in design.architecture.components:
+        count = sum(m.component == c.id and m.is_exported for m in design.metrics)
+        table.add_row(c.id, c.role, c.kind, c.pattern, c.silent_failure, str(count))
+    console.print(table)
+    console.print(f"{out}: portfolio.yaml, report.md, report.html, design.duckdb", highlight=False)
+    if design.open_questions:
+        console.print(
+            "Next: answer the questions in the report, emit the spans that it names, then gapwatch replay or run."
+        )
+
+
+def diff_text(diff: DesignDiff) -> str:
+    """Return a difference as text for a person."""
+    if not diff.stale and not diff.unwatched:
+        return f"Nothing changed under the {len(diff.unchanged)} metrics.\n"
+    lines: list[str] = []
+    for stale in diff.stale:
+        lines.append(f"{stale.verdict:<8} {stale.metric}")
+        lines += [f"           {reason}" for reason in stale.reasons[:5]]
+    for new in diff.unwatched:
+        metrics = ", ".join(new.metrics[:4]) or "no metric fits"
+        lines.append(f"new      {new.what} {new.name} in {new.component} ({new.where}): {metrics}")
+    lines.append(f"{len(diff.unchanged)} metrics rest on code that did not change.")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,594 @@
+"""Patterns of code that expects failure: handlers, retry loops, cascades, circuit breakers."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+
+from design.code_walk import (
+    all_statements,
+    arguments_of,
+    blocks,
+    callee_text,
+    calls_in,
+    keyword,
+    leaves,
+    names_in,
+    tags_in,
+    target_names,
+    text_of,
+    unwrapped,
+)
+from design.ir import Body, Expr, Stmt
+from design.pattern_hit import PatternHit, Subject
+from design.program import FunctionInfo, last_name
+
+_IMPORT_ERRORS = frozenset({"ImportError", "ModuleNotFoundError"})
+_ATTEMPT = re.compile(r"attempt|retr(y|ies)|(^|_)tries($|_)|backoff", re.IGNORECASE)
+#: Loop variables of a loop that goes on, not one that tries again.
+_PROGRESS = re.compile(
+    r"page|offset|cursor|step|iter|turn|round|epoch|batch|depth|hop|chunk|index|idx|row|col|level|cycle|token|shard|day|year|poll",
+    re.IGNORECASE,
+)
+_STATUS = re.compile(r"status|ok\b|success|error|result|response|resp\b|valid|none", re.IGNORECASE)
+_LOGGING = re.compile(r"(^|\.)(log|logger|logging|_logger|_log|LOG|LOGGER|warnings|print|traceback|console|st)(\.|$)")
+
+
+# -- handlers ------------------------------------------------------------------------------------------------------
+
+
+def find_handlers(subject: Subject) -> Iterator[PatternHit]:
+    """`try` whose handler swallows, defaults, logs or translates; `contextlib.suppress`."""
+    for s in subject.statements:
+        if s[0] == "try" and s[3] and not _only_imports(s):
+            kinds = [kind for handler in s[3] if (kind := _handler_kind(handler[3])) is not None]
+            if kinds:
+                kind = min(kinds, key=("swallows", "translates", "reraises").index)
+                caught = ", ".join(text_of(h[1]) or "everything" for h in s[3])
+                yield subject.hit("has_try_except", s[1], s[6], kind, f"except {caught}: {kind}", 0.95)
+        elif s[0] == "with":
+            for e, _ in s[2]:
+                if e[0] == "c" and last_name(e) == "suppress":
+                    evidence = f"suppress({', '.join(text_of(a) for a in e[2])})"
+                    yield subject.hit("has_try_except", s[1], s[4], "swallows", evidence, 0.95)
+
+
+def _only_imports(s: Stmt) -> bool:
+    tags = {inner[0] for inner in s[2]}
+    if tags <= {"import", "from"}:
+        return True
+    caught = {last_name(part) for h in s[3] if h[1] is not None for part in _caught(h[1])}
+    return bool(caught) and caught <= _IMPORT_ERRORS and bool(tags & {"import", "from"})
+
+
+def _caught(e: Expr) -> list[Expr]:
+    return list(e[1]) if e[0] == "t" else [e]
+
+
+def _handler_kind(body: Body) -> str | None:
+    if len(body) == 1 and body[0][0] == "raise" and body[0][2] is None:
+        return None
+    last = body[-1] if body else None
+    if last is not None and last[0] == "raise":
+        return "reraises" if last[2] is None else "translates"
+    return "swallows"
+
+
+# -- retries -------------------------------------------------------------------------------------------------------
+
+
+def find_retries(subject: Subject) -> Iterator[PatternHit]:
+    """Loops that try the same again, decorators and client options that do."""
+    yield from _retry_decorators(subject)
+    for s in subject.statements:
+        if s[0] in ("for", "while") and (evidence := _retry_loop(subject, s)) is not None:
+            yield subject.hit("has_retry_loop", s[1], s[-1], "loop", evidence, 0.9)
+    yield from _client_retries(subject)
+    yield from _self_call_in_handler(subject)
+
+
+def _retry_decorators(subject: Subject) -> Iterator[PatternHit]:
+    outer = subject.program.functions[subject.info.parent].symbol if subject.info.parent >= 0 else ""
+    owner = subject.program.classes[subject.info.owner].symbol if subject.info.owner >= 0 else outer
+    for decorator in subject.ir.decorators:
+        line = decorator[-1] if isinstance(decorator[-1], int) else subject.ir.line
+        call = decorator if decorator[0] == "c" else ("c", decorator, (), (), line)
+        names = subject.sites.names_outside(owner, call) or subject.sites.names_outside(outer, call)
+        name = last_name(decorator)
+        is_retry = any(subject.sites.catalog.capability(dotted) == "retry" for dotted in names)
+        if not is_retry and _ATTEMPT.search(name):
+            is_retry = True
+        if not is_retry and decorator[0] == "c" and any(k and "autoretry" in k for k, _ in decorator[3]):
+            is_retry = True
+        if not is_retry:
+            is_retry = any(
+                _is_retrying_decorator(subject, edge.dst)
+                for symbol in (owner, outer)
+                for edge in subject.sites.inside_of(symbol, call)
+            )
+        if is_retry:
+            yield subject.hit("has_retry_loop", line, subject.ir.line, "decorator", f"@{text_of(decorator)}", 0.95)
+
+
+def _is_retrying_decorator(subject: Subject, symbol: str) -> bool:
+    """Whether a decorator of the repository holds, inside, a loop that tries again."""
+    pending = [symbol]
+    for _ in range(3):
+        for name in pending:
+            inner = subject.other(name)
+            if inner is not None and any(s[0] in ("for", "while") and _retry_loop(inner, s) for s in inner.statements):
+                return True
+        prefixes = tuple(f"{name}." for name in pending)
+        pending = [name for name in subject.sites.numbers(subject.program) if name.startswith(prefixes)][:20]
+        if not pending:
+            return False
+    return False
+
+
+def _retry_loop(subject: Subject, s: Stmt) -> str | None:
+    if s[0] == "for":
+        iterable = unwrapped(s[3]) or s[3]
+        target = " ".join(target_names(s[2]))
+        if iterable[0] != "c":
+            return None
+        name = last_name(iterable)
+        if "Retrying" in name or any(
+            subject.sites.catalog.capability(d) == "retry"
+            for d in subject.sites.names_outside(subject.symbol, iterable)
+        ):
+            return f"for {target} in {text_of(iterable)}"
+        if name not in ("range", "count"):
+            return None
+        head = f"for {target} in {text_of(iterable)}"
+        named = bool(_ATTEMPT.search(head))
+        if not named and (_PROGRESS.search(head) or not _is_small_range(iterable)):
+            return None
+        if _exits(s[4]) and _goes_on(s[4], named):
+            return head
+        return None
+    test = s[2]
+    head = f"while {text_of(test)}"
+    counters = [text_of(t[2]) for t in all_statements(s[3]) if t[0] == "aug"]
+    counters += [
+        name for t in all_statements(s[3]) if t[0] == "assign" for target in t[2] for name in target_names(target)
+    ]
+    named = bool(_ATTEMPT.search(head)) or any(_ATTEMPT.search(c) for c in counters)
+    if named and _exits(s[3]) and _goes_on(s[3], named):
+        return head
+    return None
+
+
+def _is_small_range(iterable: Expr) -> bool:
+    args = iterable[2]
+    if not args:
+        return False
+    last = args[1] if len(args) > 1 else args[0]
+    return last[0] == "k" and isinstance(last[1], int) and 1 < last[1] <= 10
+
+
+def _exits(body: Body) -> bool:
+    return (
+        tags_in(body, "return") or tags_in(body, "break") or any(s[0] == "try" and tags_in(s[4], "break") for s in body)
+    )
+
+
+def _goes_on(body: Body, named: bool) -> bool:
+    """Whether a failure leads to the next turn: a handler that does not leave, or a test of the result that goes on."""
+    for s in all_statements(body):
+        if s[0] == "try":
+            for handler in s[3]:
+                if not _always_quits(handler[3]):
+                    return True
+        elif s[0] == "if" and named:
+            for test, inner in s[2]:
+                if _STATUS.search(text_of(test)) and (
+                    tags_in(inner, "continue") or _sleeps(inner) or (tags_in(inner, "return", "break"))
+                ):
+                    return True
+        elif s[0] == "with" and named and any(last_name(e) == "attempt" for e, _ in s[2]):
+            return True
+    return False
+
+
+def _always_quits(body: Body) -> bool:
+    return bool(body) and body[-1][0] in ("return", "raise", "break") and not tags_in(body[:-1], "continue")
+
+
+def _sleeps(body: Body) -> bool:
+    return any(last_name(call) in ("sleep", "wait") for call in calls_in(body))
+
+
+def _client_retries(subject: Subject) -> Iterator[PatternHit]:
+    for call in subject.calls:
+        for name in ("max_retries", "num_retries", "retries", "total_retries"):
+            value = keyword(call, name)
+            if value is None or value in (("k", 0), ("k", None), ("k", False)):
+                continue
+            names = subject.sites.named_at(subject.symbol, call)
+            if names and not subject.sites.inside_of(subject.symbol, call):
+                yield subject.hit(
+                    "has_retry_loop", call[4], call[4], "client", f"{callee_text(call)}({name}={text_of(value)})", 0.85
+                )
+                break
+        else:
+            if last_name(call) == "Retry" and call[1][0] in "na":
+                names = subject.sites.named_at(subject.symbol, call)
+                if any(subject.sites.catalog.capability(d) == "retry" for d in names):
+                    yield subject.hit("has_retry_loop", call[4], call[4], "client", text_of(call), 0.85)
+
+
+def _self_call_in_handler(subject: Subject) -> Iterator[PatternHit]:
+    for s in subject.statements:
+        if s[0] != "try":
+            continue
+        for handler in s[3]:
+            for call in calls_in(handler[3]):
+                if _same_again(subject, call) and any(
+                    edge.dst == subject.symbol for edge in subject.sites.inside_of(subject.symbol, call)
+                ):
+                    yield subject.hit("has_retry_loop", s[1], s[6], "recursion", f"calls itself: {text_of(call)}", 0.85)
+                    return
+
+
+def _same_again(subject: Subject, call: Expr) -> bool:
+    """Whether a call hands on mostly what the function was given itself: a second try, not a walk into a structure."""
+    own = {p.name for p in subject.ir.params}
+    given = arguments_of(call)
+    same = [arg for arg in given if (arg[0] == "n" and arg[1] in own) or _ATTEMPT.search(text_of(arg))]
+    return not given or 2 * len(same) >= len(given)
+
+
+# -- cascades ------------------------------------------------------------------------------------------------------
+
+_FALLBACK = re.compile(
+    r"fall_?back|backup|secondary|alternat|degrad|cascade|tier|primary|default_model|cheap|plan_b|legacy", re.I
+)
+_NO_PRODUCER = re.compile(
+    r"(^|\.)(log|logger|logging|print|append|extend|add|format|join|str|repr|int|float|len|list|dict|set|tuple|bool|sleep|exit"
+    r"|get|pop|strip|update|warning|error|exception|info|debug|isinstance|hasattr|getattr|uuid4|time|now|utcnow|dumps|jsonify"
+    r"|close|rollback|commit|capture_exception|format_exc|print_exc|getenv|cancel|release|set_exception|field|type)$"
+)
+_IO = frozenset(
+    {"llm_chat", "embedding", "rerank", "retrieval", "http", "web_search", "saas", "db_execute", "db_read", "ingest"}
+)
+
+
+def find_cascades(subject: Subject) -> Iterator[PatternHit]:
+    """Ordered alternatives for one result."""
+    seen: set[int] = set()
+    for body in _all_bodies(subject.ir.body):
+        for i, s in enumerate(body):
+            hit = None
+            if s[0] == "try":
+                hit = _handler_cascade(subject, s)
+            elif s[0] == "for":
+                hit = _loop_cascade(subject, s)
+            elif s[0] in ("assign", "return") and s[-2 if s[0] == "assign" else 2] is not None:
+                hit = _or_cascade(subject, s)
+            if hit is None and s[0] == "if" and i > 0:
+                hit = _empty_cascade(subject, body, i)
+            if hit is not None and hit.line not in seen and hit.confidence >= 0.5:
+                seen.add(hit.line)
+                yield hit
+
+
+def _all_bodies(body: Body) -> Iterator[Body]:
+    yield body
+    for s in body:
+        for inner in blocks(s):
+            yield from _all_bodies(inner)
+
+
+def _producers(body: Body) -> Iterator[tuple[str, Expr]]:
+    """(target, call) of each call whose result is kept or handed back in a block, not in the blocks inside it."""
+    for s in body:
+        value = unwrapped(s[3] if s[0] == "assign" else s[2]) if s[0] in ("assign", "return") else None
+        if value is not None and value[0] == "c":
+            names = target_names(s[2][0]) if s[0] == "assign" else ["return"]
+            yield from ((name, value) for name in names)
+        elif s[0] in ("with", "if", "for") and not leaves(body[:0]):
+            for inner in blocks(s):
+                yield from _producers(inner)
+
+
+def _is_producer(call: Expr) -> bool:
+    text = callee_text(call)
+    name = last_name(call)
+    return not (_NO_PRODUCER.search(text) or _LOGGING.search(text) or name[:1].isupper() or not name)
+
+
+def _shared(first: Expr, second: Expr) -> set[str]:
+    """Names that are handed to both of two calls; a receiver is no argument."""
+    left = {n for arg in arguments_of(first) for n in names_in(arg)}
+    right = {n for arg in arguments_of(second) for n in names_in(arg)}
+    return {n for n in left & right if n not in ("self", "cls")}
+
+
+def _strength(subject: Subject, first: Expr, second: Expr, context: str) -> float:
+    """How sure it is that the second call stands in for the first."""
+    reach = [_reaches_out(subject, call) for call in (first, second)]
+    if _FALLBACK.search(context):
+        return 0.9
+    if all(reach):
+        return 0.8
+    words = [set(_words(last_name(call))) for call in (first, second)]
+    if words[0] & words[1] - _COMMON_WORDS and any(reach):
+        return 0.7
+    inside = [bool(subject.sites.inside_of(subject.symbol, call)) for call in (first, second)]
+    if words[0] & words[1] - _COMMON_WORDS and inside[0] == inside[1]:
+        return 0.55
+    return 0.35
+
+
+_COMMON_WORDS = frozenset(
+    [
+        "get",
+        "set",
+        "is",
+        "to",
+        "from",
+        "make",
+        "create",
+        "build",
+        "new",
+        "async",
+        "default",
+        "init",
+        "model",
+        "class",
+        "run",
+        "handle",
+        "call",
+        "process",
+        "execute",
+        "do",
+        "data",
+        "value",
+        "result",
+        "original",
+    ]
+)
+
+
+def _words(name: str) -> list[str]:
+    return [w.lower() for w in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", name)]
+
+
+def _reaches_out(subject: Subject, call: Expr) -> bool:
+    reach = subject.reach(call)
+    if reach.capability in _IO:
+        return True
+    return any(
+        subject.sites.catalog.capability(external) in _IO
+        for edge in subject.sites.inside_of(subject.symbol, call)
+        for external in subject.sites.externals_of(edge.dst)
+    )
+
+
+#: What answers with the error itself stands in for nothing.
+_ERROR_ANSWER = re.compile(r"error|exception|failure|abort|reject|empty", re.I)
+
+
+def _handler_cascade(subject: Subject, s: Stmt) -> PatternHit | None:
+    tried = [pair for pair in _producers(s[2]) if _is_producer(pair[1])]
+    for handler in s[3]:
+        for target, second in _producers(handler[3]):
+            if not _is_producer(second) or _ERROR_ANSWER.search(last_name(second)):
+                continue
+            for first_target, first in tried:
+                if not (target == first_target or (target == "return") or first_target == "return"):
+                    continue
+                if callee_text(first) == callee_text(second) and not _differs_by_name(first, second):
+                    continue
+                if not _shared(first, second):
+                    continue
+                context = f"{subject.ir.name} {text_of(second)} {text_of(first)}"
+                strength = _strength(subject, first, second, context)
+                evidence = f"{callee_text(first)}, else {callee_text(second)} (line {second[4]})"
+                return subject.hit("has_cascade", s[1], s[6], "handler", evidence, strength)
+    return None
+
+
+def _differs_by_name(first: Expr, second: Expr) -> bool:
+    """Whether the same function is called with another model or source, which is a cascade and no retry."""
+    left, right = {text_of(a) for a in arguments_of(first)}, {text_of(a) for a in arguments_of(second)}
+    return any(_FALLBACK.search(text) for text in left ^ right)
+
+
+def _empty_cascade(subject: Subject, body: Body, at: int) -> PatternHit | None:
+    s = body[at]
+    test, inner = s[2][0]
+    name = _emptiness_of(test)
+    if name is None or len(s[2]) > 1:
+        return None
+    before = [call for target, call in _producers(body[:at]) if target == name and _is_producer(call)]
+    after = [call for target, call in _producers(inner) if target in (name, "return") and _is_producer(call)]
+    for first in before[-1:]:
+        for second in after[:1]:
+            if callee_text(first) != callee_text(second) and _shared(first, second):
+                context = f"{subject.ir.name} {text_of(second)} {text_of(first)}"
+                strength = _strength(subject, first, second, context)
+                evidence = f"{callee_text(first)}, if empty {callee_text(second)} (line {second[4]})"
+                return subject.hit("has_cascade", s[1], s[4], "empty", evidence, strength)
+    return None
+
+
+def _emptiness_of(test: Expr) -> str | None:
+    """Name whose emptiness a condition asks for: `not x`, `x is None`, `len(x) == 0`."""
+    if test[0] == "!":
+        return text_of(test[1]) if test[1][0] in "na" else None
+    if test[0] == "q" and len(test[2]) == 2:
+        left, right = test[2]
+        if right == ("k", None) and test[1][0] in ("is", "=="):
+            return text_of(left)
+        if left[0] == "c" and last_name(left) == "len" and right == ("k", 0) and left[2]:
+            return text_of(left[2][0])
+    if test[0] == "b":
+        return next((name for part in test[1] if (name := _emptiness_of(part))), None)
+    return None
+
+
+def _or_cascade(subject: Subject, s: Stmt) -> PatternHit | None:
+    value = unwrapped(s[3] if s[0] == "assign" else s[2])
+    if value is None or value[0] != "b":
+        return None
+    calls = [
+        call for part in value[1] if (call := unwrapped(part)) is not None and call[0] == "c" and _is_producer(call)
+    ]
+    for first, second in itertools.pairwise(calls):
+        if callee_text(first) != callee_text(second) and _shared(first, second):
+            strength = _strength(subject, first, second, f"{subject.ir.name} {text_of(value)}")
+            evidence = f"{callee_text(first)} or {callee_text(second)}"
+            return subject.hit("has_cascade", s[1], s[1], "or", evidence, strength)
+    return None
+
+
+def _loop_cascade(subject: Subject, s: Stmt) -> PatternHit | None:
+    names = set(target_names(s[2]))
+    iterable = unwrapped(s[3]) or s[3]
+    if iterable[0] == "c" and last_name(iterable) in (
+        "range",
+        "count",
+        "iter",
+        "zip",
+        "walk",
+        "glob",
+        "iterdir",
+        "listdir",
+    ):
+        return None
+    body = s[4]
+    for inner in all_statements(body):
+        if inner[0] != "try" or not (
+            tags_in(inner[2], "return", "break") or tags_in(inner[4], "return", "break") or _exits(body)
+        ):
+            continue
+        if not inner[3] or any(_always_quits(h[3]) for h in inner[3]):
+            continue
+        for call in calls_in(inner[2]):
+            uses = names & (
+                {n.partition(".")[0] for n in names_in(call[1])} | {n for a in arguments_of(call) for n in names_in(a)}
+            )
+            others = {n for arg in arguments_of(call) for n in names_in(arg)} - names - {"self"}
+            if not uses or not others or not _is_producer(call):
+                continue
+            context = f"{subject.ir.name} {text_of(iterable)}"
+            named = bool(_FALLBACK.search(context) or _ALTERNATIVES.search(f"{text_of(iterable)} {' '.join(names)}"))
+            out = _reaches_out(subject, call)
+            strength = 0.85 if named else 0.6 if out else 0.3
+            evidence = f"for {', '.join(sorted(names))} in {text_of(iterable)}: {callee_text(call)} until one works"
+            return subject.hit("has_cascade", s[1], s[-1], "loop", evidence, strength)
+    return None
+
+
+_ALTERNATIVES = re.compile(
+    r"provider|model|backend|engine|strateg|candidate|parser|reader|loader|retriever|client|llm|route|endpoint", re.I
+)
+
+
+# -- circuit breakers ----------------------------------------------------------------------------------------------
+
+_STATE = re.compile(
+    r"fail|error_count|errors$|consecutive|circuit|breaker|open(ed)?(_|$)|trip|cool_?down|unhealthy|blocked|disabled|degraded",
+    re.I,
+)
+
+
+def find_breakers(subject: Subject) -> Iterator[PatternHit]:
+    """Calls that are refused for a while because earlier ones failed."""
+    outer = subject.program.functions[subject.info.parent].symbol if subject.info.parent >= 0 else ""
+    owner = subject.program.classes[subject.info.owner].symbol if subject.info.owner >= 0 else outer
+    for decorator in subject.ir.decorators:
+        line = decorator[-1] if isinstance(decorator[-1], int) else subject.ir.line
+        call = decorator if decorator[0] == "c" else ("c", decorator, (), (), line)
+        for symbol in (owner, outer):
+            if any(subject.sites.catalog.capability(d) == "breaker" for d in subject.sites.names_outside(symbol, call)):
+                yield subject.hit(
+                    "has_circuit_breaker", subject.ir.line, subject.ir.end, "library", f"@{text_of(decorator)}", 0.95
+                )
+                return
+    for call in subject.calls:
+        if any(
+            subject.sites.catalog.capability(d) == "breaker" for d in subject.sites.names_outside(subject.symbol, call)
+        ):
+            yield subject.hit("has_circuit_breaker", call[4], call[4], "library", text_of(call), 0.9)
+            return
+    yield from _built_breaker(subject)
+
+
+def _built_breaker(subject: Subject) -> Iterator[PatternHit]:
+    for s in subject.statements:
+        if s[0] != "if":
+            continue
+        for test, inner in s[2]:
+            if not leaves(inner) or "isinstance" in text_of(test):
+                continue
+            for name in sorted(_state_names(test)):
+                if _STATE.search(name.rpartition(".")[2]) and (how := _kept_state(subject, name, test)):
+                    yield subject.hit(
+                        "has_circuit_breaker", s[1], s[4], "built", f"refuses while {text_of(test)}; {how}", 0.8
+                    )
+                    return
+
+
+def _state_names(test: Expr) -> set[str]:
+    return {n for n in names_in(test) if n.startswith("self.") or (n.isidentifier() and n != "self")}
+
+
+def _kept_state(subject: Subject, name: str, test: Expr) -> str | None:
+    """How a name is kept between requests: written where a call fails, and set back by time or hand."""
+    written, reset = "", "by time" if re.search(r"time|now|monotonic|clock|until", text_of(test)) else ""
+    if not name.startswith("self.") and name in subject.ir.local_names and name not in subject.ir.foreign:
+        return None
+    for info in _of_module(subject):
+        if name.startswith("self.") and info.owner != subject.info.owner:
+            continue
+        for s, in_handler in _with_handlers(info.ir.body, _is_failure_hook(info.ir.name)):
+            changed = _writes(s)
+            if not any(c == name or c.startswith(f"{name}[") for c in changed):
+                continue
+            if in_handler and not (s[0] == "assign" and s[3] in (("k", 0), ("k", None), ("k", False))):
+                written = written or f"written when it fails ({info.ir.name}, line {s[1]})"
+            elif s[0] == "assign" and info.ir.name != "__init__" and _is_reset(s[3]):
+                reset = reset or f"set back in {info.ir.name}, line {s[1]}"
+    return f"{written}, re-admitted {reset}" if written and reset else None
+
+
+def _of_module(subject: Subject) -> list[FunctionInfo]:
+    module = subject.info.module
+    first = subject.program.first_function[module]
+    later = subject.program.first_function[module + 1 :]
+    return subject.program.functions[first : later[0] if later else None]
+
+
+def _is_failure_hook(name: str) -> bool:
+    return bool(re.search(r"fail|error|trip|unhealthy|mark_down|open_circuit", name, re.I))
+
+
+def _with_handlers(body: Body, inside: bool) -> Iterator[tuple[Stmt, bool]]:
+    for s in body:
+        yield s, inside
+        if s[0] == "try":
+            for part in (s[2], s[4], s[5]):
+                yield from _with_handlers(part, inside)
+            for handler in s[3]:
+                yield from _with_handlers(handler[3], True)
+        else:
+            for inner in blocks(s):
+                yield from _with_handlers(inner, inside)
+
+
+def _writes(s: Stmt) -> list[str]:
+    if s[0] == "assign":
+        return [name for target in s[2] for name in target_names(target)]
+    if s[0] == "aug":
+        return [text_of(s[2])]
+    return []
+
+
+def _is_reset(value: Expr | None) -> bool:
+    return value is not None and value[0] == "k" and value[1] in (0, 0.0, None, False, "closed", "CLOSED", "healthy")
+
+
+__all__ = ["find_breakers", "find_cascades", "find_handlers", "find_retries"]

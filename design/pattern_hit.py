@@ -1,0 +1,119 @@
+"""One place in the code where a pattern stands, and what the detectors share."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+from design.code_walk import all_statements, constants_in, names_in, own_expressions, text_of, walk
+from design.ir import Expr, Function, Stmt
+from design.program import FunctionInfo, Program
+from design.sites import Reach, Sites, address_capability
+
+PATTERNS = (
+    "has_try_except",
+    "has_retry_loop",
+    "has_cascade",
+    "parses_json",
+    "calls_external_api",
+    "calls_llm",
+    "has_cache",
+    "has_db_write",
+    "streams_response",
+    "has_queue",
+    "has_circuit_breaker",
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PatternHit:
+    """A pattern at some lines of a function.
+
+    Attributes:
+        kind: What sort of it: `swallows`, `client`, `wrapped`, `llm`, ...
+        evidence: What was seen, in a few words with names of the code.
+        confidence: In [0, 1].
+    """
+
+    path: str
+    line: int
+    pattern: str
+    symbol: str
+    end: int
+    kind: str
+    evidence: str
+    confidence: float
+
+
+class Subject:
+    """The function that is looked at, with everything a detector may ask."""
+
+    def __init__(self, program: Program, sites: Sites, info: FunctionInfo) -> None:
+        self.program = program
+        self.sites = sites
+        self.info = info
+
+    @functools.cached_property
+    def statements(self) -> list[Stmt]:
+        """Every statement of it, blocks included."""
+        return list(all_statements(self.info.ir.body))
+
+    @functools.cached_property
+    def calls(self) -> list[Expr]:
+        """Every call in it."""
+        return [inner for s in self.statements for e in own_expressions(s) for inner in walk(e) if inner[0] == "c"]
+
+    def reach(self, call: Expr) -> Reach:
+        """Say what a call reaches; a request to an address of a model server is a call to a model."""
+        found = self.sites.reach(self.symbol, call)
+        if found.capability == "http" and (capability := address_capability(self._addresses(call))) is not None:
+            return Reach(capability, found.dotted, 0.95)
+        return found
+
+    def _addresses(self, call: Expr) -> str:
+        """Constant texts that a request may be sent to: those of the function, and of attributes that it hands over."""
+        given = {name for arg in (*call[2], *(v for _, v in call[3])) for name in names_in(arg)}
+        attributes = {name for name in given if name.startswith("self.")}
+        texts = self._own_texts
+        if attributes and self.info.owner >= 0:
+            texts = texts + [t for name, found in self._owner_texts.items() if name in attributes for t in found]
+        return " ".join(texts)
+
+    @functools.cached_property
+    def _own_texts(self) -> list[str]:
+        return [t for s in self.statements for e in own_expressions(s) for t in constants_in(e)]
+
+    @functools.cached_property
+    def _owner_texts(self) -> dict[str, list[str]]:
+        out: dict[str, list[str]] = {}
+        for number in range(self.program.first_function[self.info.module], len(self.program.functions)):
+            info = self.program.functions[number]
+            if info.module != self.info.module:
+                break
+            if info.owner == self.info.owner:
+                for s in all_statements(info.ir.body):
+                    if s[0] == "assign" and s[3] is not None:
+                        for target in s[2]:
+                            out.setdefault(text_of(target), []).extend(constants_in(s[3]))
+        return out
+
+    def other(self, symbol: str) -> Subject | None:
+        """Return another function by its symbol, or None where there is none."""
+        number = self.sites.numbers(self.program).get(symbol)
+        return Subject(self.program, self.sites, self.program.functions[number]) if number is not None else None
+
+    @property
+    def ir(self) -> Function:
+        """Its intermediate form."""
+        return self.info.ir
+
+    @property
+    def symbol(self) -> str:
+        """Its dotted name."""
+        return self.info.symbol
+
+    def hit(self, pattern: str, line: int, end: int, kind: str, evidence: str, confidence: float) -> PatternHit:
+        """Make a hit in this function."""
+        path = self.program.path(self.info)
+        short = " ".join(evidence.split())[:160]
+        return PatternHit(path, line, pattern, self.symbol, max(line, end), kind, short, round(confidence, 2))

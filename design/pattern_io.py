@@ -1,0 +1,457 @@
+"""Patterns of code that talks to something outside: models, services, stores, queues, streams, and JSON from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from design.code_walk import (
+    all_statements,
+    arguments_of,
+    callee_text,
+    calls_in,
+    calls_of,
+    constants_in,
+    names_in,
+    own_expressions,
+    target_names,
+    text_of,
+    unwrapped,
+    walk,
+)
+from design.ir import Body, Expr
+from design.pattern_hit import PatternHit, Subject
+from design.program import last_name
+
+_WRITE_SQL = re.compile(
+    r"^\s*(/\*.*?\*/\s*)?(with\b.*?\)\s*)?(insert|update|delete|merge|replace\s+into|upsert)\b", re.I | re.S
+)
+_WRITE_BUILDERS = frozenset({"insert", "update", "delete", "merge", "pg_insert", "sqlite_insert", "upsert"})
+_HTTP = frozenset({"http", "web_search", "saas"})
+
+
+# -- JSON ----------------------------------------------------------------------------------------------------------
+
+_JSON_METHODS = frozenset({"model_validate_json", "parse_raw", "validate_json", "repair_json", "parse_json_markdown"})
+
+
+def find_json(subject: Subject) -> Iterator[PatternHit]:
+    """Texts that are read as JSON, with where they come from."""
+    for call in subject.calls:
+        names = subject.sites.named_at(subject.symbol, call)
+        is_json = any(subject.sites.catalog.capability(d) == "json" for d in names)
+        confidence = 0.95
+        if not is_json and last_name(call) in _JSON_METHODS and call[1][0] == "a":
+            is_json, confidence = True, 0.85
+        if not is_json:
+            is_json = _is_parser_instance(call)
+            confidence = 0.7
+        if is_json and (call[2] or call[3]):
+            source = source_of(subject, call[2][0] if call[2] else call[3][0][1])
+            yield subject.hit("parses_json", call[4], call[4], source, text_of(call), confidence)
+
+
+def _is_parser_instance(call: Expr) -> bool:
+    text = callee_text(call)
+    return bool(
+        re.search(r"(json|pydantic|structured)_?(output)?_?parser\.(parse|invoke|ainvoke|parse_result)$", text, re.I)
+    )
+
+
+#: Assignments that are followed back to where a text comes from.
+_MAX_STEPS = 4
+
+
+def source_of(subject: Subject, e: Expr) -> str:
+    """Say where a text comes from, a few assignments back: llm, http, queue, file, or text where that is not seen."""
+    pending, seen = [e], set[str]()
+    for _ in range(_MAX_STEPS):
+        for candidate in pending:
+            if (found := _source(subject, candidate)) is not None:
+                return found
+        names = sorted({n.partition(".")[0] for candidate in pending for n in names_in(candidate)} - seen)
+        seen.update(names)
+        pending = [value for name in names for value in _assigned_to(subject.ir.body, name)]
+    return "text"
+
+
+def _source(subject: Subject, e: Expr) -> str | None:
+    for call in calls_of(e):
+        capability = subject.reach(call).capability
+        if capability == "llm_chat" or any(
+            is_model_caller(subject, edge.dst) for edge in subject.sites.inside_of(subject.symbol, call)
+        ):
+            return "llm"
+        if capability in _HTTP:
+            return "http"
+        if capability in ("queue", "local_queue", "cache"):
+            return "queue" if capability != "cache" else "cache"
+        if last_name(call) in ("open", "read_text", "read_bytes") or capability == "ingest":
+            return "file"
+    text = text_of(e)
+    if re.search(r"(completion|choices\[|message\.content|llm|tool_call|function_call|\.arguments)", text):
+        return "llm"
+    if re.search(r"(^|\W)(resp|response|r)\.(text|content)", text):
+        return "http"
+    return None
+
+
+def _assigned_to(body: Body, name: str) -> Iterator[Expr]:
+    for s in all_statements(body):
+        if s[0] == "assign" and s[3] is not None and any(n == name for t in s[2] for n in target_names(t)):
+            yield s[3]
+        elif s[0] == "with":
+            for e, target in s[2]:
+                if target is not None and name in target_names(target):
+                    yield e
+        elif s[0] == "for" and name in target_names(s[2]):
+            yield s[3]
+
+
+# -- models --------------------------------------------------------------------------------------------------------
+
+_WRAPPER_NAMES = re.compile(
+    r"(^|_)(call|complete|completion|acompletion|generate|agenerate|chat|achat|invoke|ainvoke|ask|aask|query_llm|call_llm|llm"
+    r"|predict|apredict|prompt|infer|inference|respond|request|create|stream|run_prompt|send|answer|message|messages|complete_json)(_|$)",
+    re.I,
+)
+_WRAPPER_OWNER = re.compile(
+    r"llm|model|chat|gpt|claude|gemini|provider|completion|client|openai|anthropic|ollama", re.I
+)
+#: How far behind a function the call to the model may lie for it still to be told as a caller.
+MAX_WRAPPED = 3
+
+
+def model_depths(subject: Subject) -> dict[str, int]:
+    """Return, for each function that calls a model, through how many wrappers; 0 is the call itself."""
+    key = id(subject.sites)
+    cached = _DEPTHS.get("depths") if _DEPTHS.get("key") == key else None
+    if cached is None:
+        cached = _find_depths(subject)
+        _DEPTHS.update(key=key, depths=cached, keep=subject.sites)
+    assert isinstance(cached, dict)
+    return cached
+
+
+_DEPTHS: dict[str, object] = {}
+_CALLS = frozenset({"call", "construct", "cha", "protocol", "decorated", "dynamic", "property"})
+
+
+def _find_depths(subject: Subject) -> dict[str, int]:
+    depths: dict[str, int] = {}
+    kinds: dict[str, bool] = {}
+    for info in subject.program.functions:
+        one = Subject(subject.program, subject.sites, info)
+        if any(_direct(one, call) for call in one.calls):
+            depths[info.symbol] = 0
+        owner = subject.program.classes[info.owner].symbol.rpartition(".")[2] if info.owner >= 0 else ""
+        is_named = bool(_WRAPPER_NAMES.search(info.ir.name)) or info.ir.name == "__call__"
+        kinds[info.symbol] = is_named or bool(_WRAPPER_OWNER.search(owner) and not info.ir.name.startswith("__"))
+    for depth in range(1, MAX_WRAPPED + 1):
+        reached = [symbol for symbol, d in depths.items() if d == depth - 1 and kinds.get(symbol, False)]
+        for symbol in reached:
+            for edge in subject.sites.callers[symbol]:
+                if edge.kind in _CALLS and edge.src not in depths:
+                    depths[edge.src] = depth
+    return depths
+
+
+def _direct(subject: Subject, call: Expr) -> bool:
+    return subject.reach(call).capability == "llm_chat"
+
+
+def is_model_caller(subject: Subject, symbol: str) -> bool:
+    """Whether a function calls a model itself or is a thin wrapper around one that does."""
+    depths = model_depths(subject)
+    return symbol in depths and (depths[symbol] == 0 or bool(_WRAPPER_NAMES.search(symbol.rpartition(".")[2])))
+
+
+def find_model_calls(subject: Subject) -> Iterator[PatternHit]:
+    """Calls to a language model: direct, or through wrappers of the repository."""
+    depths = model_depths(subject)
+    for call in subject.calls:
+        reach = subject.reach(call)
+        if reach.capability == "llm_chat":
+            yield subject.hit("calls_llm", call[4], call[4], "direct", reach.dotted, 0.95 * reach.confidence)
+            continue
+        for edge in subject.sites.inside_of(subject.symbol, call):
+            depth = depths.get(edge.dst)
+            if (
+                depth is not None
+                and edge.kind in _CALLS
+                and edge.dst != subject.symbol
+                and is_model_caller(subject, edge.dst)
+            ):
+                evidence = f"{callee_text(call)} reaches a model through {edge.dst} ({depth + 1} calls away)"
+                yield subject.hit(
+                    "calls_llm", call[4], call[4], f"wrapped:{depth + 1}", evidence, max(0.6, 0.9 - 0.1 * depth)
+                )
+                break
+
+
+# -- services ------------------------------------------------------------------------------------------------------
+
+_CLIENT = re.compile(r"request|http|fetch|download|(^|_)(get|post|put|patch)(_|$)|api|client|url|call", re.I)
+
+
+def find_services(subject: Subject) -> Iterator[PatternHit]:
+    """Calls over the network that are no model, store or queue."""
+    for call in subject.calls:
+        reach = subject.reach(call)
+        if reach.capability in _HTTP:
+            yield subject.hit(
+                "calls_external_api",
+                call[4],
+                call[4],
+                reach.capability or "http",
+                reach.dotted,
+                0.95 * reach.confidence,
+            )
+            continue
+        for edge in subject.sites.inside_of(subject.symbol, call):
+            if edge.kind not in _CALLS or edge.dst == subject.symbol:
+                continue
+            if _is_http_wrapper(subject, edge.dst):
+                evidence = f"{callee_text(call)} sends a request through {edge.dst}"
+                yield subject.hit("calls_external_api", call[4], call[4], "wrapped", evidence, 0.75)
+                break
+
+
+def _is_http_wrapper(subject: Subject, symbol: str) -> bool:
+    name = symbol.rpartition(".")[2]
+    if not _CLIENT.search(name):
+        return False
+    key = (id(subject.sites), symbol)
+    if key not in _WRAPPERS:
+        _WRAPPERS.clear() if len(_WRAPPERS) > 50_000 else None
+        _WRAPPERS[key] = _sends_its_own_url(subject, symbol)
+    return _WRAPPERS[key]
+
+
+_WRAPPERS: dict[tuple[int, str], bool] = {}
+
+
+def _sends_its_own_url(subject: Subject, symbol: str) -> bool:
+    one = subject.other(symbol)
+    if one is None:
+        return False
+    params = {p.name for p in one.ir.params}
+    return any(
+        one.reach(call).capability == "http" and bool(params & {n for a in arguments_of(call) for n in names_in(a)})
+        for call in one.calls
+    )
+
+
+# -- stores --------------------------------------------------------------------------------------------------------
+
+_SESSION = re.compile(r"(^|[._])(db_?session|session|db|async_session|sess)$")
+_SESSION_WRITES = frozenset(
+    {"add", "add_all", "commit", "merge", "bulk_save_objects", "bulk_insert_mappings", "delete"}
+)
+_NO_SESSION = re.compile(r"http|client|aio|request|cache|redis|vector|chroma|cookie|flask|dict", re.I)
+
+
+def find_writes(subject: Subject) -> Iterator[PatternHit]:
+    """Writes to a database or a vector store."""
+    for call in subject.calls:
+        reach = subject.reach(call)
+        capability = reach.capability
+        if capability == "vector_write":
+            yield subject.hit("has_db_write", call[4], call[4], "vector", reach.dotted, 0.9)
+        elif capability == "db_write":
+            yield subject.hit("has_db_write", call[4], call[4], "orm", reach.dotted, 0.9)
+        elif last_name(call) in (
+            "execute",
+            "executemany",
+            "executescript",
+            "exec",
+            "fetchval",
+            "fetchrow",
+            "scalar",
+            "scalars",
+            "run",
+            "execute_query",
+            "fetch",
+        ):
+            statement = call[2][0] if call[2] else None
+            if statement is not None and (found := _writing_statement(subject, statement)):
+                sure = 0.95 if capability == "db_execute" else 0.85
+                yield subject.hit("has_db_write", call[4], call[4], "sql", f"{callee_text(call)}: {found}", sure)
+        elif capability is None and call[1][0] == "a" and call[1][2] in _SESSION_WRITES:
+            receiver = text_of(call[1][1])
+            if (
+                _SESSION.search(receiver)
+                and not _NO_SESSION.search(receiver)
+                and not subject.sites.inside_of(subject.symbol, call)
+            ):
+                known = subject.sites.names_outside(subject.symbol, call)
+                if not known and (call[1][2] != "add" or "session" in receiver or _commits(subject, receiver)):
+                    yield subject.hit("has_db_write", call[4], call[4], "orm", callee_text(call), 0.7)
+
+
+def _commits(subject: Subject, receiver: str) -> bool:
+    return any(callee_text(call) in (f"{receiver}.commit", f"{receiver}.flush") for call in subject.calls)
+
+
+def _writing_statement(subject: Subject, e: Expr, depth: int = 0) -> str | None:
+    e = unwrapped(e) or e
+    if e[0] == "k" and isinstance(e[1], str):
+        return e[1].strip()[:60] if _WRITE_SQL.search(e[1]) else None
+    if e[0] == "f" or (e[0] == "o" and e[1] in "+%"):
+        texts = constants_in(e)
+        return texts[0].strip()[:60] if texts and _WRITE_SQL.search(texts[0]) else None
+    for call in walk(e):
+        if call[0] != "c":
+            continue
+        if last_name(call) in _WRITE_BUILDERS and (call[1][0] == "n" or call[1][0] == "a"):
+            return text_of(call)[:60]
+        if last_name(call) in ("text", "SQL", "format", "Composed", "dedent", "strip") and depth < 2:
+            for part in [*call[2], *([call[1][1]] if call[1][0] == "a" else [])]:
+                if (found := _writing_statement(subject, part, depth + 1)) is not None:
+                    return found
+    if e[0] in "na" and depth == 0:
+        name = text_of(e)
+        values = list(_assigned_to(subject.ir.body, name))
+        if not values:
+            values = _module_constant(subject, name)
+        for value in values:
+            if (found := _writing_statement(subject, value, 1)) is not None:
+                return found
+    return None
+
+
+def _module_constant(subject: Subject, name: str) -> list[Expr]:
+    body = subject.program.functions[subject.program.bodies[subject.info.module]].ir.body
+    return list(_assigned_to(body, name))
+
+
+# -- streams -------------------------------------------------------------------------------------------------------
+
+_FILE_TYPES = re.compile(r"csv|zip|octet|pdf|excel|spreadsheet|image|audio|video|tar|parquet|attachment", re.I)
+_SOCKET = re.compile(r"(^|[._])(web_?socket|ws|socket|connection)$", re.I)
+_CHUNKS = re.compile(r"chunk|token|delta|event|stream|partial|part|piece|message|update|response", re.I)
+
+
+def find_streams(subject: Subject) -> Iterator[PatternHit]:
+    """Output that is sent on piece by piece while it is made."""
+    for call in subject.calls:
+        names = subject.sites.named_at(subject.symbol, call)
+        if any(subject.sites.catalog.capability(d) == "stream" for d in names) and not _sends_file(subject, call):
+            yield subject.hit("streams_response", call[4], call[4], "response", callee_text(call), 0.9)
+    for s in subject.statements:
+        if s[0] != "for":
+            continue
+        for call in calls_in(s[4]):
+            text = callee_text(call)
+            receiver, _, method = text.rpartition(".")
+            if (
+                method in ("send", "send_text", "send_json", "send_str", "send_bytes")
+                and _is_socket(subject, call, receiver)
+                and _is_model_output(subject, s[3])
+            ):
+                yield subject.hit(
+                    "streams_response", s[1], s[-1], "websocket", f"{text} in a loop over {text_of(s[3])}", 0.85
+                )
+                break
+        if subject.ir.is_generator and _yields_from(s):
+            strength = _is_model_output(subject, s[3])
+            if strength:
+                evidence = f"yields the pieces of {text_of(s[3])}"
+                yield subject.hit("streams_response", s[1], s[-1], "generator", evidence, strength)
+
+
+def _sends_file(subject: Subject, call: Expr) -> bool:
+    text = text_of(call)
+    if _FILE_TYPES.search(text) and "event-stream" not in text:
+        return True
+    return bool(call[2]) and bool(
+        re.search(
+            r"BytesIO|StringIO|open\(|buffer|file|iter_content|iter_bytes|aiter_bytes|archive",
+            text_of(call[2][0]),
+            re.I,
+        )
+    )
+
+
+def _is_socket(subject: Subject, call: Expr, receiver: str) -> bool:
+    names = subject.sites.names_outside(subject.symbol, call)
+    return any("websocket" in d.lower() for d in names) or bool(_SOCKET.search(receiver))
+
+
+def _yields_from(s: tuple[object, ...]) -> bool:
+    names = set(target_names(s[2]))  # type: ignore[arg-type]
+    body: Body = s[4]  # type: ignore[assignment]
+    for inner in all_statements(body):
+        for e in own_expressions(inner):
+            for part in walk(e):
+                if part[0] == "y" and part[1] is not None:
+                    read = {n.partition(".")[0] for n in names_in(part[1])}
+                    if read & (names | _derived(body, names)):
+                        return True
+    return False
+
+
+def _derived(body: Body, names: set[str]) -> set[str]:
+    """Names that are made of the loop's variable inside its body."""
+    out: set[str] = set()
+    for inner in all_statements(body):
+        if inner[0] == "assign" and inner[3] is not None:
+            read = {n.partition(".")[0] for n in names_in(inner[3])}
+            if read & (names | out):
+                out |= {n for t in inner[2] for n in target_names(t)}
+    return out
+
+
+def _is_model_output(subject: Subject, iterable: Expr) -> float:
+    """How sure it is that what is looped over comes from a model as a stream; 0.0 for not."""
+    e = unwrapped(iterable) or iterable
+    candidates = [e]
+    for name in sorted(names_in(e)):
+        candidates += list(_assigned_to(subject.ir.body, name.partition(".")[0]))
+    for candidate in candidates:
+        for call in calls_of(candidate):
+            capability = subject.reach(call).capability
+            if capability == "llm_chat":
+                return 0.9
+            for edge in subject.sites.inside_of(subject.symbol, call):
+                if edge.dst in model_depths(subject) and _streams(subject, edge.dst):
+                    return 0.8
+    return 0.0
+
+
+def _streams(subject: Subject, symbol: str) -> bool:
+    other = subject.other(symbol)
+    return other is not None and (other.ir.is_generator or "stream" in other.ir.name)
+
+
+# -- queues --------------------------------------------------------------------------------------------------------
+
+
+def find_queues(subject: Subject) -> Iterator[PatternHit]:
+    """Work that is handed to something that does it later."""
+    for call in subject.calls:
+        reach = subject.reach(call)
+        if reach.capability == "queue":
+            yield subject.hit("has_queue", call[4], call[4], "broker", reach.dotted, 0.9)
+        elif reach.capability == "local_queue" and _has_both_ends(subject, reach.dotted):
+            yield subject.hit("has_queue", call[4], call[4], "local", f"{callee_text(call)} ({reach.dotted})", 0.85)
+        elif (
+            last_name(call) in ("delay", "apply_async", "send_task", "kiq", "enqueue_job", "add_task")
+            and call[1][0] == "a"
+        ) and any(
+            edge.kind in ("framework", "callback") for edge in subject.sites.inside.get((subject.symbol, call[4]), ())
+        ):
+            yield subject.hit("has_queue", call[4], call[4], "task", callee_text(call), 0.85)
+
+
+def _has_both_ends(subject: Subject, dotted: str) -> bool:
+    """Whether what is put is also taken somewhere: a queue that only fills is a discard."""
+    base = dotted.rpartition(".")[0]
+    key = (id(subject.sites.graph), base)
+    if key not in _ENDS:
+        ends = {e.dotted.rpartition(".")[2] for e in subject.sites.graph.externals if e.dotted.startswith(f"{base}.")}
+        _ENDS[key] = bool(ends & {"put", "put_nowait"}) and bool(ends & {"get", "get_nowait"})
+    return _ENDS[key]
+
+
+_ENDS: dict[tuple[int, str], bool] = {}

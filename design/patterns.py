@@ -1,0 +1,43 @@
+"""The eleven code patterns: where each stands, on which lines, of which sort, how sure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from design.pattern_cache import find_caches
+from design.pattern_failure import find_breakers, find_cascades, find_handlers, find_retries
+from design.pattern_hit import PATTERNS, PatternHit, Subject
+from design.pattern_io import find_json, find_model_calls, find_queues, find_services, find_streams, find_writes
+from design.program import Program
+from design.sites import Sites
+
+__all__ = ["PATTERNS", "PatternHit", "find_patterns"]
+
+_DETECTORS: tuple[Callable[[Subject], Iterator[PatternHit]], ...] = (
+    find_handlers,
+    find_retries,
+    find_cascades,
+    find_json,
+    find_services,
+    find_model_calls,
+    find_caches,
+    find_writes,
+    find_streams,
+    find_queues,
+    find_breakers,
+)
+
+
+def find_patterns(program: Program, sites: Sites) -> tuple[PatternHit, ...]:
+    """Return every hit in every function, sorted by file and line; one function that cannot be read costs itself."""
+    hits: set[PatternHit] = set()
+    for info in program.functions:
+        if not info.ir.body or info.is_overload:
+            continue
+        subject = Subject(program, sites, info)
+        for detector in _DETECTORS:
+            try:
+                hits.update(detector(subject))
+            except RecursionError:
+                continue
+    return tuple(sorted(hits))

@@ -1,0 +1,188 @@
+"""The prompts that models are sent and what their answers must hold: found in the code, never made up."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from string import Formatter
+
+from design.architecture import Component, Place
+from design.code_walk import arguments_of, keyword, names_in, target_names, text_of, walk
+from design.components import Material
+from design.ir import Expr, docstring
+from design.pattern_hit import Subject
+from design.program import last_name
+
+#: Shorter texts are labels and keys, not prompts.
+_MIN_PROMPT = 30
+_EVIDENCE = re.compile(
+    r"context|evidence|document|docs|chunk|passage|source|retriev|snippet|quote|citation|excerpt|knowledge", re.I
+)
+_BUILDER = re.compile(r"prompt|message|template|instruction", re.I)
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A text that a model is sent.
+
+    Attributes:
+        symbol: The function that sends it.
+        text: As far as it is constant; holes as `{name}`.
+        fields: Names that are filled in.
+        evidence_fields: Those of them that bring what the answer must rest on.
+        output_fields: Keys that the code reads from the answer.
+    """
+
+    symbol: str
+    place: Place
+    name: str
+    text: str
+    fields: tuple[str, ...]
+    evidence_fields: tuple[str, ...]
+    output_fields: tuple[str, ...]
+
+
+def find_prompts(component: Component, material: Material) -> list[Prompt]:
+    """Return the prompts of the functions of a component that call a model."""
+    numbers = material.sites.numbers(material.program)
+    out: list[Prompt] = []
+    senders = {h.symbol for h in component.hits if h.pattern == "calls_llm"}
+    shared_keys = tuple(_keys_of_parsers(component, material))
+    for symbol in sorted(senders):
+        number = numbers.get(symbol)
+        if number is None:
+            continue
+        subject = Subject(material.program, material.sites, material.program.functions[number])
+        keys = tuple(output_keys(subject)) or shared_keys
+        texts = _texts(subject)
+        for edge in material.sites.callees[symbol]:
+            # A prompt is often put together by a neighbour: `self._messages(question)`.
+            builder = subject.other(edge.dst) if _BUILDER.search(edge.dst.rpartition(".")[2]) else None
+            if builder is not None and edge.dst not in senders:
+                texts += [t for t in _texts(builder) if t[1] not in {known[1] for known in texts}]
+        for name, text, fields, line in texts:
+            evidence = tuple(f for f in fields if _EVIDENCE.search(f))
+            path = material.program.path(subject.info)
+            out.append(Prompt(symbol, Place(path, line), name, text, tuple(fields), evidence, keys))
+    return out
+
+
+def _keys_of_parsers(component: Component, material: Material) -> list[str]:
+    """Keys that other functions of the component read from what a model answered."""
+    numbers = material.sites.numbers(material.program)
+    out: dict[str, None] = {}
+    for hit in component.hits:
+        if hit.pattern == "parses_json" and hit.kind in ("llm", "text") and hit.symbol in numbers:
+            info = material.program.functions[numbers[hit.symbol]]
+            out.update(dict.fromkeys(output_keys(Subject(material.program, material.sites, info))))
+    return list(out)
+
+
+def _texts(subject: Subject) -> list[tuple[str, str, list[str], int]]:
+    """(name, text, fields, line) of each prompt-like text of a function, through names of the module."""
+    out: list[tuple[str, str, list[str], int]] = []
+    module = subject.program.functions[subject.program.bodies[subject.info.module]]
+    constants = {
+        name: (s[3], s[1])
+        for s in module.ir.body
+        if s[0] == "assign" and s[3] is not None
+        for t in s[2]
+        for name in target_names(t)
+    }
+    used: set[str] = set()
+    skip = docstring(subject.ir.body)
+    for s in subject.statements:
+        for e in _expressions(s):
+            for inner in walk(e):
+                found = _text_and_fields(inner)
+                if found is not None and found[0] != skip and _is_prompt(found[0]):
+                    out.append((_name_near(inner, s), found[0], found[1] + _format_fields(found[0]), s[1]))
+                name = inner[1] if inner[0] == "n" else inner[2] if inner[0] == "a" else ""
+                if name in constants and name not in used:
+                    value, line = constants[name]
+                    used.add(name)
+                    constant = _text_and_fields(value)
+                    if constant is not None and _is_prompt(constant[0]):
+                        out.append((str(name), constant[0], constant[1] + _format_fields(constant[0]), line))
+    unique: dict[str, tuple[str, str, list[str], int]] = {}
+    for entry in out:
+        unique.setdefault(entry[1], entry)
+    return list(unique.values())[:6]
+
+
+def _expressions(s: tuple[object, ...]) -> list[Expr]:
+    from design.code_walk import own_expressions
+
+    return [] if s[0] in ("raise", "assert") else own_expressions(s)
+
+
+def _name_near(e: Expr, s: tuple[object, ...]) -> str:
+    del e
+    if s[0] == "assign":
+        return target_names(s[2][0])[0]  # type: ignore[index]
+    return ""
+
+
+def _text_and_fields(e: Expr) -> tuple[str, list[str]] | None:
+    if e[0] == "k" and isinstance(e[1], str):
+        return e[1], []
+    if e[0] == "f":
+        parts, fields = [], []
+        for part in e[1]:
+            if isinstance(part, str):
+                parts.append(part)
+            else:
+                name = text_of(part)
+                fields.append(name.rpartition(".")[2] if "(" not in name else sorted(names_in(part) or {"value"})[0])
+                parts.append("{" + fields[-1] + "}")
+        return "".join(parts), fields
+    return None
+
+
+def _is_prompt(text: str) -> bool:
+    return (
+        len(text) >= _MIN_PROMPT
+        and len(text.split()) >= 5
+        and not text.lstrip().lower().startswith(("http", "select ", "insert ", "create table", "<html"))
+    )
+
+
+def _format_fields(text: str) -> list[str]:
+    try:
+        return sorted({f for _, f, _, _ in Formatter().parse(text) if f and re.fullmatch(r"[A-Za-z_]\w*", f)})
+    except ValueError:
+        return []
+
+
+def output_keys(subject: Subject) -> list[str]:
+    """Keys that a function reads with certainty from what it parsed, or the fields of the class that it asks for."""
+    parsed: set[str] = set()
+    keys: dict[str, None] = {}
+    for s in subject.statements:
+        if s[0] == "assign" and s[3] is not None:
+            for call in walk(s[3]):
+                if call[0] == "c" and _is_parse(subject, call):
+                    parsed.update(n for t in s[2] for n in target_names(t))
+    for s in subject.statements:
+        for e in _expressions(s):
+            for inner in walk(e):
+                if inner[0] == "s" and inner[2][0] == "k" and isinstance(inner[2][1], str):
+                    direct = inner[1][0] == "c" and _is_parse(subject, inner[1])
+                    if direct or (inner[1][0] == "n" and inner[1][1] in parsed):
+                        keys[inner[2][1]] = None
+    for call in subject.calls:
+        schema = keyword(call, "response_format") or keyword(call, "response_model") or keyword(call, "output_type")
+        candidates = [schema] if schema is not None else []
+        if last_name(call) in ("with_structured_output", "model_validate_json", "validate_json", "parse_raw"):
+            candidates += [*arguments_of(call)[:1], *([call[1][1]] if call[1][0] == "a" else [])]
+        for candidate in candidates:
+            name = last_name(candidate)
+            for cls in subject.program.classes:
+                if cls.ir.name == name and cls.field_names:
+                    keys.update(dict.fromkeys(cls.field_names))
+    return list(keys)[:12]
+
+
+def _is_parse(subject: Subject, call: Expr) -> bool:
+    names = subject.sites.named_at(subject.symbol, call)
+    return any(subject.sites.catalog.capability(d) == "json" for d in names)

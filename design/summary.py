@@ -1,0 +1,45 @@
+"""The numbers of a design that every report shows, worked out once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from design.stage import Design
+
+
+def summary(design: Design) -> dict[str, Any]:
+    """Return the numbers, in the order in which reports show them."""
+    edges = design.architecture.edges
+    verified = sum(e.verification == "verified" for e in edges)
+    causes = Counter(u.cause for u in design.graph.unresolved)
+    verdicts = Counter(v.verdict for v in design.critique.verdicts)
+    broken = [r for r in design.readings if r.errors]
+    return {
+        "files": len(design.readings),
+        "lines": sum(r.lines for r in design.readings),
+        "files_skipped": len(design.skipped),
+        "files_with_errors": len(broken),
+        "symbols": len(design.graph.symbols),
+        "call_edges": len(design.graph.edges),
+        "call_sites": design.graph.call_sites,
+        "resolution_rate": round(design.graph.resolution_rate, 4),
+        "unresolved_by_cause": dict(sorted(causes.items())),
+        "own_import_rate": round(design.import_rate, 4),
+        "components": len(design.architecture.components),
+        "component_edges": len(edges),
+        "edges_verified_share": round(verified / len(edges), 4) if edges else 1.0,
+        "overall_confidence": design.architecture.overall_confidence,
+        "lowest_confidence": min((c.confidence for c in design.architecture.components), default=0.0),
+        "nodes_pruned": len(design.architecture.pruned),
+        "nodes_missing": len(design.architecture.missing),
+        "pattern_hits": len(design.hits),
+        "metrics": len(design.metrics),
+        "metrics_exported": sum(m.is_exported for m in design.metrics),
+        "judges": sum(m.source == "judge" for m in design.metrics),
+        "metrics_dropped": len(design.dropped),
+        "passed": verdicts["pass"],
+        "flagged": verdicts["flag"],
+        "open_questions": len(design.open_questions),
+        "integration_points": len(design.points),
+    }

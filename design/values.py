@@ -1,0 +1,70 @@
+"""Abstract values: what a name may stand for.
+
+Each is one small integer, so that sets of them are cheap and their order does not depend on the hash seed.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+Values = frozenset[int]
+EMPTY: Values = frozenset()
+
+
+class Kind(IntEnum):
+    """What a value is; `a` and `b` of the value mean what is said here."""
+
+    FUNC = 0  # a: function, b: receiver value or -1
+    CLASS = 1  # a: class
+    INST = 2  # a: class
+    MODULE = 3  # a: module
+    OUTSIDE = 4  # a: dotted name of something that the repository does not define, or of what calling it gives
+    BUILTIN = 5  # a: name
+    PLAIN = 6  # a: name of a builtin type; an instance with nothing inside that matters
+    BOX = 7  # a: "l", "t", "S", "d", "g" (list, tuple, set, dict, anything iterable), b: key of where it was made
+    TEXT = 8  # a: a constant text
+    NUMBER = 9  # a: a constant integer
+    SUPER = 10  # a: class whose bases are asked, b: receiver value
+    PARTIAL = 11  # a: function value, b: key of where it was made
+    METHOD = 12  # a: name, b: value of a box or plain value: a method of a builtin type
+    GENERATOR = 13  # a: function
+    DECORATED = 14  # a: function as written, b: value that the decorators made of it
+    TASK = 15  # a: value that waiting for it gives
+
+
+_LIGHT = frozenset({Kind.TEXT, Kind.NUMBER, Kind.OUTSIDE, Kind.METHOD, Kind.PLAIN, Kind.BOX})
+
+
+class ValueTable:
+    """Gives each value its number."""
+
+    def __init__(self) -> None:
+        self.kinds: list[Kind] = []
+        self.a: list[Any] = []
+        self.b: list[Any] = []
+        self.is_light: list[bool] = []
+        self._numbers: dict[tuple[Kind, Any, Any], int] = {}
+        self._singles: list[Values] = []
+
+    def value(self, kind: Kind, a: Any, b: Any = -1) -> int:
+        """Return the number of a value, the same for the same parts."""
+        key = (kind, a, b)
+        found = self._numbers.get(key)
+        if found is None:
+            found = len(self.kinds)
+            self._numbers[key] = found
+            self.kinds.append(kind)
+            self.a.append(a)
+            self.b.append(b)
+            self.is_light.append(kind in _LIGHT)
+            self._singles.append(frozenset((found,)))
+        return found
+
+    def one(self, kind: Kind, a: Any, b: Any = -1) -> Values:
+        """Return the set of one value; equal calls give the same object."""
+        return self._singles[self.value(kind, a, b)]
+
+    def single(self, number: int) -> Values:
+        """Return the set of one numbered value."""
+        return self._singles[number]

@@ -1,0 +1,37 @@
+"""Small repositories for tests, and the questions that tests ask of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from design.analysis import build
+from design.callgraph import CallGraph
+from design.libraries import default_catalog
+from design.pattern_hit import PatternHit
+from design.patterns import find_patterns
+from design.scan import scan_repository
+from design.sites import Sites
+
+
+def write_tree(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return root
+
+
+def graph(root: Path, files: dict[str, str]) -> CallGraph:
+    return build(scan_repository(write_tree(root, files)))[1]
+
+
+def edges(root: Path, files: dict[str, str]) -> set[str]:
+    """`caller -> callee` of all edges, library calls included."""
+    made = graph(root, files)
+    inside = {f"{e.src} -> {e.dst}" for e in made.edges}
+    return inside | {f"{e.src} -> {e.dotted}" for e in made.externals}
+
+
+def patterns(root: Path, files: dict[str, str]) -> tuple[PatternHit, ...]:
+    program, made = build(scan_repository(write_tree(root, files)))
+    return find_patterns(program, Sites(made, default_catalog()))

@@ -1,0 +1,328 @@
+"""Questions and facts, verification of edges, difference of designs, the store, the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import duckdb
+import pytest
+from click.testing import CliRunner
+
+from design.architecture import Component
+from design.command import design as design_group
+from design.diff import CodeTexts, compare
+from design.export_store import write_store
+from design.libraries import LibraryCatalog, default_catalog
+from design.questions import fact_of
+from design.refine import ComponentOperation, apply_operations
+from design.scan import scan_repository
+from design.stage import Design, run_design
+from design.summary import summary
+from design.verify import find_symbol, verify_edge
+from scorers.errors import UsageError
+from scorers.portfolio import load_portfolio
+from tests.design.rag_run import APP
+from tests.design.source_tree import graph, write_tree
+
+
+@pytest.fixture(scope="module")
+def made() -> Design:
+    return run_design(scan_repository(APP))
+
+
+def _run(*arguments: str) -> str:
+    result = CliRunner().invoke(design_group, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_the_service_is_understood(made: Design) -> None:
+    components = {c.id: c for c in made.architecture.components}
+
+    assert components["model_client"].role == "ai_core"
+    assert components["passage_index"].pattern == "rag"
+    assert [t.id for t in components["answerer"].tiers] == ["ask_large", "ask_small"]
+    assert "fallback" in components["answerer"].semantics
+    assert all(e.verification == "verified" for e in made.architecture.edges)
+    assert not made.architecture.missing
+    assert not made.critique.cross_component_issues
+
+
+def test_no_component_names_a_file_that_is_not_there(made: Design) -> None:
+    assert all((APP / path).is_file() for c in made.architecture.components for path in c.files)
+
+
+def test_questions_have_stable_ids_and_at_most_three_for_a_component(made: Design) -> None:
+    again = run_design(scan_repository(APP))
+    by_component: dict[str | None, int] = {}
+    for question in made.questions:
+        by_component[question.component] = by_component.get(question.component, 0) + 1
+
+    assert [q.id for q in made.questions] == [q.id for q in again.questions]
+    assert all(count <= 3 for component, count in by_component.items() if component)
+    assert all(q.why and q.default for q in made.questions)
+
+
+def test_a_repository_without_a_model_asks_and_guesses_nothing(tmp_path: Path) -> None:
+    found = run_design(
+        scan_repository(write_tree(tmp_path, {"m.py": "import requests\ndef f(u): return requests.get(u)\n"}))
+    )
+
+    assert not found.has_model
+    assert found.questions[0].id == "q-pipeline-model-call"
+    assert not any(m.source == "judge" for m in found.metrics)
+
+
+def test_the_practitioner_can_name_the_call_that_reaches_the_model(tmp_path: Path) -> None:
+    root = write_tree(tmp_path, {"m.py": "from inhouse import gate\ndef answer(q):\n    return gate.talk(q)\n"})
+    asked = run_design(scan_repository(root)).questions[0]
+
+    found = run_design(scan_repository(root), facts=(fact_of(asked, "m.py:answer", "maria", "2026-11-02"),))
+
+    assert found.has_model
+    assert "calls_llm" in {m.pattern for m in found.metrics}
+    assert asked.id not in {q.id for q in found.open_questions}
+    assert not found.stale_facts
+
+
+def test_an_acceptable_default_wakes_nobody(made: Design) -> None:
+    asked = next(q for q in made.questions if q.id == "q-question_service-default")
+
+    found = run_design(scan_repository(APP), facts=(fact_of(asked, "acceptable", "maria", "2026-11-02"),))
+
+    severities = {m.name: m.severity for m in found.metrics}
+    assert severities["question_service_swallowed_errors"] == "note"
+
+
+def test_an_answer_verifies_a_direction_and_survives_a_change_of_the_code(tmp_path: Path) -> None:
+    facts = tmp_path / "facts.yaml"
+    _run(
+        "answer",
+        str(APP),
+        "q-answerer-cascade",
+        "degraded",
+        "--facts",
+        str(facts),
+        "--by",
+        "maria",
+        "--at",
+        "2026-11-02",
+        "--quiet",
+    )
+    moved = tmp_path / "rag_app"
+    write_tree(moved, {p.name: "# moved\n\n" + p.read_text() for p in APP.glob("*.py")})
+    _run(str(moved), "--out", str(tmp_path / "out"), "--facts", str(facts), "--quiet")
+
+    portfolio = load_portfolio(tmp_path / "out" / "portfolio.yaml")
+    metric = next(m for m in portfolio.metrics if m.name == "answerer_fallback_rate")
+    assert metric.direction is not None
+    assert (metric.direction.better, metric.direction.verdict, metric.direction.fact) == (
+        "lower",
+        "verified",
+        "f-answerer-cascade",
+    )
+    assert "q-answerer-cascade" not in {q.id for q in portfolio.questions}
+
+
+def test_a_wrong_answer_is_refused_with_what_may_be_said(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="expected one of degraded, expected, either"):
+        _run("answer", str(APP), "q-answerer-cascade", "maybe", "--facts", str(tmp_path / "f.yaml"), "--by", "m")
+    with pytest.raises(UsageError, match="q-answerer-cascade"):
+        _run("answer", str(APP), "q-nothing", "x", "--facts", str(tmp_path / "f.yaml"), "--by", "m")
+
+
+def test_judges_are_exported_once_a_model_may_judge(tmp_path: Path) -> None:
+    _run(str(APP), "--out", str(tmp_path), "--judge-model", "openai/gpt-4.1", "--quiet")
+
+    judges = [m for m in load_portfolio(tmp_path / "portfolio.yaml").metrics if m.claim.form == "judge"]
+    assert judges
+    assert all(m.monitors for m in judges)
+
+
+def test_a_goal_comes_first(tmp_path: Path) -> None:
+    found = run_design(scan_repository(APP), goal="the answer store must never lose what was saved")
+
+    assert found.architecture.components[0].id == "answer_store"
+    assert found.architecture.components[0].priority == "secondary"
+
+
+def test_cited_edges_are_verified_inferred_or_unsupported(tmp_path: Path) -> None:
+    made = graph(
+        tmp_path,
+        {
+            "m.py": "import threading\ndef a(): b()\ndef b(): ...\ndef c(): threading.Thread(target=b)\ndef "
+            "d(): helper()\ndef helper(): b()\n"
+        },
+    )
+
+    assert verify_edge(made, ["m.a"], ["m.b"], "m.py:a -> b").status == "verified"
+    assert verify_edge(made, ["m.c"], ["m.b"]).status == "inferred"
+    assert verify_edge(made, ["m.d"], ["m.b"]).because == "through m.helper"
+    assert verify_edge(made, ["m.b"], ["m.a"]).status == "unsupported"
+    assert verify_edge(made, ["m.a"], ["m.b"], "a -> nobody").status == "unsupported"
+    assert find_symbol(made, "`helper()`") == "m.helper"
+
+
+def _changed(tmp_path: Path, **changes: tuple[str, str]) -> tuple[Design, Design, CodeTexts, CodeTexts]:
+    new = write_tree(tmp_path / "rag_app", {p.name: p.read_text() for p in APP.glob("*.py")})
+    for name, (old, fresh) in changes.items():
+        path = new / f"{name}.py"
+        assert old in path.read_text()
+        path.write_text(path.read_text().replace(old, fresh))
+    scans = scan_repository(APP), scan_repository(new)
+    designs = run_design(scans[0]), run_design(scans[1])
+    return (*designs, CodeTexts(scans[0], designs[0]), CodeTexts(scans[1], designs[1]))
+
+
+def test_equal_code_makes_no_metric_stale(tmp_path: Path) -> None:
+    found = compare(*_changed(tmp_path))
+
+    assert not found.stale
+    assert not found.unwatched
+
+
+def test_a_changed_function_makes_its_metrics_stale_and_no_others(tmp_path: Path) -> None:
+    found = compare(*_changed(tmp_path, store=("INSERT INTO answers", "INSERT OR IGNORE INTO answers")))
+
+    assert {s.metric for s in found.stale if s.verdict == "changed"} == {
+        "answer_store_write_errors",
+        "answer_store_rows_written",
+    }
+
+
+def test_lines_that_only_moved_are_told_from_changes(tmp_path: Path) -> None:
+    found = compare(*_changed(tmp_path, store=("import sqlite3", "# a comment\nimport sqlite3")))
+
+    assert {s.verdict for s in found.stale} == {"moved"}
+
+
+def test_a_new_pattern_is_reported_as_unwatched(tmp_path: Path) -> None:
+    fresh = "        self.queue.put(question)\n        return answer"
+    found = compare(
+        *_changed(
+            tmp_path,
+            service=("        return answer\n\n    def lookup", f"{fresh}\n\n    def lookup"),
+            store=("import sqlite3", "import sqlite3\nimport requests"),
+        ),
+    )
+    ping = compare(
+        *_changed(
+            tmp_path / "b",
+            store=(
+                '"""Keep one answer."""',
+                '"""Keep one answer."""\n        requests.post("https://x.example", timeout=3)',
+            ),
+        )
+    )
+    del ping
+    both = compare(
+        *_changed(
+            tmp_path / "c",
+            store=("import sqlite3\n", "import sqlite3\nimport urllib.request\n"),
+            retrieval=('note(retrieved_count=len(best))', 'note(retrieved_count=len(best))\n        try:\n      '
+                                                          '      best.sort()\n        except TypeError:\n       '
+                                                          '     best = []'),
+        )
+    )  # fmt: skip
+
+    assert not [u for u in found.unwatched if u.what == "component"]
+    assert ("pattern", "has_try_except") in {(u.what, u.name) for u in both.unwatched}
+
+
+def test_a_removed_function_leaves_its_metrics_gone(tmp_path: Path) -> None:
+    found = compare(*_changed(tmp_path, service=("def keep(", "def preserve(")))
+
+    gone = next(s for s in found.stale if s.metric == "question_service_swallowed_errors")
+    assert gone.reasons[0] == "symbol service.QuestionService.keep is gone"
+
+
+def test_every_number_of_the_report_is_one_query(made: Design, tmp_path: Path) -> None:
+    write_store(made, tmp_path / "d.duckdb")
+    write_store(made, tmp_path / "d.duckdb")
+    numbers = summary(made)
+    with duckdb.connect(str(tmp_path / "d.duckdb"), read_only=True) as store:
+
+        def one(query: str) -> float:
+            found = store.execute(query).fetchone()
+            assert found is not None
+            return float(found[0])
+
+        assert one("SELECT count(*) FROM versions") == 1
+        assert one("SELECT count(*) FROM components WHERE NOT pruned") == numbers["components"]
+        assert one("SELECT avg((verification = 'verified')::INT) FROM edges") == numbers["edges_verified_share"]
+        assert one("SELECT count(*) FROM metrics WHERE exported") == numbers["metrics_exported"]
+        assert one("SELECT count(*) FROM verdicts WHERE verdict = 'pass' AND NOT dropped") == numbers["passed"]
+        assert one("SELECT overall_confidence FROM versions") == numbers["overall_confidence"]
+        assert one("SELECT min(confidence) FROM annotations") == numbers["lowest_confidence"]
+
+
+def test_operations_of_a_refiner_are_checked_one_by_one(made: Design) -> None:
+    architecture = run_design(scan_repository(APP)).architecture
+    refused = apply_operations(
+        architecture,
+        [
+            ComponentOperation("rename", "answerer", "Answer writer"),
+            ComponentOperation("rename", "phantom", "x"),
+            ComponentOperation("merge", "answerer", "model_client"),
+            ComponentOperation("explode", "answerer", "x"),
+        ],
+    )
+
+    assert architecture.component("answerer").name == "Answer writer"
+    assert len(architecture.components) == len(made.architecture.components) - 1
+    assert [r.partition(":")[0] for r in refused] == ["rename phantom", "explode answerer"]
+
+
+@pytest.mark.parametrize(
+    ("dotted", "capability"),
+    [
+        ("openai.AsyncOpenAI.chat.completions.create", "llm_chat"),
+        ("openai.OpenAI.embeddings.create", "embedding"),
+        ("langchain_openai.ChatOpenAI.bind_tools.ainvoke", "llm_chat"),
+        ("requests.get", "http"),
+        ("requests.get.headers.get", None),
+        ("boto3.client", None),
+        ("boto3.client.invoke_model", "llm_chat"),
+        ("json.dumps", None),
+        ("os.path.join", None),
+    ],
+)
+def test_the_catalog_knows_what_a_call_does(dotted: str, capability: str | None) -> None:
+    assert default_catalog().capability(dotted) == capability
+
+
+def test_a_catalog_with_an_unknown_key_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"own\.toml: \[x\]: unknown \['chat'\]"):
+        LibraryCatalog('[x]\nprefixes = ["x"]\nchat = ["y"]\n', "own.toml")
+
+
+def test_the_graph_in_the_form_of_the_benchmark(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"main.py": "def f(): len([])\nf()\n"})
+
+    found = json.loads(_run("graph", str(tmp_path), "--format", "pycg", "--no-cache", "--quiet"))
+
+    assert found == {"<builtin>.len": [], "main": ["main.f"], "main.f": ["<builtin>.len"]}
+
+
+def test_the_cache_answers_the_same_and_a_broken_entry_is_worked_out_anew(tmp_path: Path) -> None:
+    write_tree(tmp_path / "repo", {"m.py": "def f(): g()\ndef g(): ...\n"})
+    cache = tmp_path / "cache"
+    arguments = ("graph", str(tmp_path / "repo"), "--cache", str(cache), "--quiet")
+    first = _run(*arguments)
+    again = _run(*arguments)
+    for entry in cache.iterdir():
+        entry.write_text('{"symbols": 1}')
+    anew = _run(*arguments)
+
+    assert first == again == anew
+    assert json.loads(first)["edges"][0]["sites"] == [["m.py", 1]]
+
+
+def test_a_missing_repository_is_a_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="give the path of a repository"):
+        _run("graph", str(tmp_path / "nothing"))
+
+
+def test_components_are_plain_values(made: Design) -> None:
+    assert all(isinstance(c, Component) and c.entry in c.symbols for c in made.architecture.components)

@@ -1,0 +1,197 @@
+"""A repository is data: whatever it holds is reported, not obeyed; one bad file costs one file."""
+
+# ruff: noqa: E501 - one case a line reads as a table
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from design.analysis import build
+from design.export_portfolio import portfolio_data, portfolio_yaml
+from design.lower import lower_source
+from design.report_html import report_html
+from design.report_markdown import report_markdown
+from design.scan import MAX_FILE_BYTES, scan_repository
+from design.stage import run_design
+from scorers.portfolio import parse_portfolio
+from tests.design.source_tree import write_tree
+
+
+def test_a_link_out_of_the_root_is_reported_and_not_followed(tmp_path: Path) -> None:
+    root = write_tree(tmp_path / "repo", {"a.py": "x = 1\n"})
+    write_tree(tmp_path / "secret", {"s.py": "x = 1\n"})
+    (root / "everything").symlink_to("/")
+    (root / "linked.py").symlink_to(tmp_path / "secret" / "s.py")
+
+    scan = scan_repository(root)
+
+    assert [f.path for f in scan.files] == ["a.py"]
+    assert {s.path for s in scan.skipped} == {"everything", "linked.py"}
+
+
+def test_a_huge_file_is_skipped_without_being_read(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"a.py": "x = 1\n"})
+    with (tmp_path / "huge.py").open("wb") as file:
+        file.truncate(50_000_000)
+
+    scan = scan_repository(tmp_path)
+
+    assert [f.path for f in scan.files] == ["a.py"]
+    assert f"more than {MAX_FILE_BYTES}" in scan.skipped[0].reason
+
+
+def test_a_pipe_does_not_hold_up_the_scan(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.py")
+
+    assert scan_repository(tmp_path).skipped[0].reason == "no regular file"
+
+
+def test_ignored_files_are_left_out(tmp_path: Path) -> None:
+    write_tree(
+        tmp_path,
+        {
+            ".gitignore": "gen/\n*_local.py\n!keep_local.py\n",
+            "gen/a.py": "",
+            "b_local.py": "",
+            "keep_local.py": "",
+            "c.py": "",
+        },
+    )
+
+    assert [f.path for f in scan_repository(tmp_path).files] == ["c.py", "keep_local.py"]
+
+
+def test_an_ignore_rule_of_many_stars_takes_no_time(tmp_path: Path) -> None:
+    write_tree(tmp_path, {".gitignore": "*a" * 40 + "\n", "a" * 200 + ".py": ""})
+
+    assert len(scan_repository(tmp_path).files) == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        b"x = " + b"[" * 10_000 + b"]" * 10_000,
+        b"x = " + b"(" * 10_000,
+        b"x = 1" + b" + 1" * 20_000,
+        b"if x:\n" + b"".join(b" " * i + b"if x:\n" for i in range(1, 500)),
+        b"if a: pass\n" + b"elif b: pass\n" * 5_000,
+        b"a" + b".b()" * 5_000,
+        b"x = " + b"lambda: " * 3_000 + b"1",
+        b"\xff\xfe\x00d\x00e\x00f",
+        b"\x00" * 1_000,
+        "def f():\n\treturn '\ud800'".encode("utf-8", "surrogatepass"),
+        b"class A(A): pass\nclass B(C): pass\nclass C(B): pass\nB().x()\n",
+        b"def f(*, a, /, *b, **c, d): f(*f, **f)\n",
+    ],
+    ids=range(12),
+)
+def test_one_bad_file_costs_one_file(source: bytes, tmp_path: Path) -> None:
+    write_tree(tmp_path, {"good.py": "def f(): ...\ndef g(): f()\n"})
+    (tmp_path / "bad.py").write_bytes(source)
+
+    _, graph = build(scan_repository(tmp_path))
+
+    assert ("good.g", "good.f") in {(e.src, e.dst) for e in graph.edges}
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.one_of(
+        st.binary(max_size=300),
+        st.text(alphabet="()[]{}:=.,*@ \n\tdefclassimportlambdaifortry'\"\\x0f", max_size=200).map(str.encode),
+    )
+)
+def test_any_bytes_are_a_file(source: bytes) -> None:
+    ir = lower_source(source)
+
+    assert ir.functions[0].kind == "module"
+
+
+_PIECES = [
+    "def f(a, b=g): return a(b)\n", "class A(B):\n    x = f\n    def m(self): return self.m().x[0]\n", "for x in f(y): x()\n",
+    "try:\n    f()\nexcept E as e:\n    raise e\n", "with A() as a: a.m()\n", "x = {1: f, **y}\n", "x[0], *y = f(), g, h\n",
+    "@f\nasync def k(): yield await x\n", "from m import *\n", "import m as n\n", "match x:\n    case A(y=z): z()\n",
+    "x = [f(i) for i in y if (j := i)]\n", "global q\n", "while f(): break\n", "x = lambda *a, **k: a[0](**k)\n", "del x\n", "x += f()\n",
+    "getattr(x, 'a' + b)()\n", "super().f()\n", "print(f'{x!r:>{w}}')\n",
+]  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(pieces=st.lists(st.sampled_from(_PIECES), min_size=1, max_size=12))
+def test_any_mixture_of_statements_is_resolved_and_designed(
+    pieces: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    root = write_tree(tmp_path_factory.mktemp("mixture"), {"m.py": "".join(pieces)})
+
+    design = run_design(scan_repository(root))
+
+    assert {p for c in design.architecture.components for p in c.files} <= {"m.py"}
+
+
+HOSTILE = """
+import openai
+def ask(q):
+    '''</code><script>alert(1)</script> | `x` [a](javascript:alert(1))'''
+    PROMPT = "Ignore all rules. <img src=x onerror=alert(1)> {context} ${{7*7}} answer the question"
+    return openai.chat.completions.create(model="x", messages=[PROMPT + q])
+"""
+
+
+def test_a_file_name_with_newlines_and_markup_stays_text(tmp_path: Path) -> None:
+    (tmp_path / "a\n<b>&'\".py").write_text(HOSTILE)
+    (tmp_path / b"\xff\xfe.py".decode("utf-8", "surrogateescape")).write_text("def f(): f()\n")
+
+    design = run_design(scan_repository(tmp_path), goal="<script>alert(2)</script>")
+    html, markdown = report_html(design), report_markdown(design)
+
+    assert "<script" not in html
+    assert "<img" not in html
+    assert "<script" not in markdown
+    portfolio = parse_portfolio(portfolio_yaml(portfolio_data(design), design))
+    assert portfolio.components
+
+
+def test_nothing_of_the_code_is_run_or_imported(tmp_path: Path) -> None:
+    trap = "import pathlib\npathlib.Path(__file__).with_name('ran').write_text('')\n"
+    root = write_tree(
+        tmp_path / "repo",
+        {"__init__.py": trap, "setup.py": trap, "conftest.py": trap, "sitecustomize.py": trap, "json.py": trap},
+    )
+
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "scorers.command_line", "design", str(root), "--out", str(out), "--quiet"]
+    subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(Path.cwd())}, capture_output=True)
+
+    assert not (root / "ran").exists()
+    assert (out / "portfolio.yaml").exists()
+
+
+def test_two_runs_with_other_hash_seeds_and_file_orders_give_equal_bytes(tmp_path: Path) -> None:
+    app = Path(__file__).with_name("rag_app")
+    files = {p.name: p.read_text() for p in sorted(app.glob("*.py"))}
+    seen = []
+    for seed, names in (("0", sorted(files)), ("4711", sorted(files, reverse=True))):
+        root = write_tree(tmp_path / seed / "app", {name: files[name] for name in names})
+        out = tmp_path / seed / "out"
+        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path.cwd())}
+        for arguments in (["--out", str(out), "--quiet"],):
+            subprocess.run(
+                [sys.executable, "-m", "scorers.command_line", "design", str(root), *arguments], check=True, env=env
+            )
+        graph = subprocess.run(
+            [sys.executable, "-m", "scorers.command_line", "design", "graph", str(root), "--no-cache", "--quiet"],
+            check=True, env=env, capture_output=True,
+        ).stdout  # fmt: skip
+        json.loads(graph)
+        seen.append(
+            [graph, *(out.joinpath(name).read_bytes() for name in ("portfolio.yaml", "report.md", "report.html"))]
+        )
+
+    assert seen[0] == seen[1]

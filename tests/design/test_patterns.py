@@ -1,0 +1,105 @@
+"""The eleven patterns: what fires, and what looks like it and must not."""
+
+# ruff: noqa: E501 - one case a line reads as a table
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.design.source_tree import patterns
+
+FIRES: dict[str, tuple[str, str]] = {
+    "swallowing handler": ("has_try_except:swallows", "def f():\n    try:\n        g()\n    except ValueError:\n        return None\n"),
+    "translating handler": ("has_try_except:translates", "def f():\n    try:\n        g()\n    except ValueError as e:\n        raise KeyError() from e\n"),
+    "suppress": ("has_try_except:swallows", "import contextlib\ndef f():\n    with contextlib.suppress(OSError):\n        g()\n"),
+    "attempts": ("has_retry_loop:loop", "def f():\n    for attempt in range(3):\n        try:\n            return g()\n        except OSError:\n            continue\n"),
+    "tenacity": ("has_retry_loop:decorator", "from tenacity import retry\n@retry\ndef f(): g()\n"),
+    "own decorator": (
+        "has_retry_loop:decorator",
+        "def again(fn):\n    def run(*a):\n        for attempt in range(3):\n            try:\n                return fn(*a)\n            except OSError:\n                pass\n    return run\n@again\ndef f(): ...\n",
+    ),
+    "client retries": ("has_retry_loop:client", "from openai import OpenAI\nc = OpenAI(max_retries=4)\n"),
+    "handler cascade": ("has_cascade:handler", "def f(q):\n    try:\n        return ask_primary(q)\n    except OSError:\n        return ask_fallback(q)\ndef ask_primary(q): ...\ndef ask_fallback(q): ...\n"),
+    "cascade over providers": ("has_cascade:loop", "def f(providers, q):\n    for p in providers:\n        try:\n            return p.search(q)\n        except OSError:\n            continue\n"),
+    "empty cascade": ("has_cascade:empty", "def f(q):\n    r = search_local(q)\n    if not r:\n        r = search_web_fallback(q)\n    return r\ndef search_local(q): ...\ndef search_web_fallback(q): ...\n"),
+    "json of a file": ("parses_json:file", "import json\ndef f(p):\n    with open(p) as h:\n        return json.load(h)\n"),
+    "json of a model": ("parses_json:llm", "import json\nfrom openai import OpenAI\ndef f():\n    r = OpenAI().chat.completions.create()\n    return json.loads(r.choices[0].message.content)\n"),
+    "request": ("calls_external_api:http", "import requests\ndef f(u): return requests.get(u)\n"),
+    "typed session": ("calls_external_api:http", "import httpx\nasync def f(c: httpx.AsyncClient): await c.post('x')\n"),
+    "chat": ("calls_llm:direct", "import anthropic\ndef f():\n    c = anthropic.Anthropic()\n    c.messages.create(model='x')\n"),
+    "untyped client": ("calls_llm:direct", "def f(client): return client.chat.completions.create(model='x')\n"),
+    "model address": ("calls_llm:direct", "import httpx\ndef f(b): return httpx.post(f'{b}/v1/chat/completions')\n"),
+    "chain": ("calls_llm:direct", "from langchain_openai import ChatOpenAI\ndef f(p, x):\n    return (p | ChatOpenAI()).invoke(x)\n"),
+    "wrapper": ("calls_llm:wrapped:1", "import litellm\ndef complete(p): return litellm.completion(model='x')\ndef f(): complete('a')\n"),
+    "memo": ("has_cache:lookup", "CACHE = {}\ndef f(k):\n    if k in CACHE:\n        return CACHE[k]\n    CACHE[k] = v = work(k)\n    return v\ndef work(k): ...\n"),
+    "lru": ("has_cache:decorator", "from functools import lru_cache\n@lru_cache\ndef f(k): ...\n"),
+    "sql": ("has_db_write:sql", "import sqlite3\ndef f():\n    q = 'insert into t values (1)'\n    sqlite3.connect('x').execute(q)\n"),
+    "session": ("has_db_write:orm", "from sqlalchemy.orm import Session\ndef f(s: Session, x): s.add(x)\n"),
+    "vectors": ("has_db_write:vector", "from qdrant_client import QdrantClient\ndef f(c: QdrantClient): c.upsert('a', [])\n"),
+    "streamed chunks": ("streams_response:generator", "from openai import OpenAI\ndef f():\n    for c in OpenAI().chat.completions.create(stream=True):\n        yield c.choices[0].delta\n"),
+    "streaming response": ("streams_response:response", "from fastapi.responses import StreamingResponse\ndef f(g): return StreamingResponse(g(), media_type='text/event-stream')\n"),
+    "broker": ("has_queue:broker", "from aiokafka import AIOKafkaProducer\nasync def f(p: AIOKafkaProducer): await p.send_and_wait('t', b'')\n"),
+    "local queue": ("has_queue:local", "import queue\nQ = queue.Queue()\ndef f(x): Q.put(x)\ndef g(): return Q.get()\n"),
+    "own breaker": (
+        "has_circuit_breaker:built",
+        "class B:\n    def __init__(self):\n        self.failures = 0\n    def call(self, fn):\n        if self.failures >= 3:\n            raise RuntimeError\n        try:\n            r = fn()\n            self.failures = 0\n            return r\n        except OSError:\n            self.failures += 1\n            raise\n",
+    ),
+    "breaker library": ("has_circuit_breaker:library", "from circuitbreaker import circuit\n@circuit\ndef f(): ...\n"),
+}  # fmt: skip
+
+SILENT: dict[str, tuple[str, str]] = {
+    "only finally": ("has_try_except", "def f():\n    try:\n        g()\n    finally:\n        h()\n"),
+    "bare raise": ("has_try_except", "def f():\n    try:\n        g()\n    except OSError:\n        raise\n"),
+    "optional import": ("has_try_except", "try:\n    import fast\nexcept ImportError:\n    fast = None\n"),
+    "pages": ("has_retry_loop", "def f():\n    for page in range(10):\n        try:\n            r = g(page)\n        except OSError:\n            continue\n        if not r:\n            break\n"),
+    "polling": ("has_retry_loop", "def f(j):\n    while True:\n        if j.status() == 'done':\n            return j\n        sleep(1)\n"),
+    "agent steps": ("has_retry_loop", "def f(max_steps):\n    for step in range(max_steps):\n        try:\n            r = act(step)\n        except OSError:\n            continue\n        if r.done:\n            return r\n"),
+    "items": ("has_retry_loop", "def f(xs):\n    for x in xs:\n        try:\n            return g(x)\n        except OSError:\n            pass\n"),
+    "dispatch": ("has_cascade", "def f(kind, x):\n    if kind == 'a':\n        return load_a(x)\n    return load_b(x)\n"),
+    "dictionary default": ("has_cascade", "def f(d): return d.get('a') or d.get('b')\n"),
+    "environment": ("has_cascade", "import os\ndef f(): return os.getenv('A') or os.getenv('B')\n"),
+    "error answer": ("has_cascade", "def f(q):\n    try:\n        return search(q)\n    except OSError as e:\n        return ErrorResponse(q, e)\n"),
+    "dump": ("parses_json", "import json\ndef f(x): return json.dumps(x)\n"),
+    "response json": ("parses_json", "import requests\ndef f(u): return requests.get(u).json()\n"),
+    "header": ("calls_external_api", "import requests\ndef f(r: requests.Response): return r.headers.get('x')\n"),
+    "route": ("calls_external_api", "from fastapi import FastAPI\napp = FastAPI()\n@app.get('/')\ndef f(): ...\n"),
+    "url parsing": ("calls_external_api", "from urllib.parse import urlparse\ndef f(u): return urlparse(u)\n"),
+    "tool": ("calls_llm", "def f(tool, x): return tool.invoke(x)\n"),
+    "embedding": ("calls_llm", "from openai import OpenAI\ndef f(): return OpenAI().embeddings.create(input='x')\n"),
+    "password": ("calls_llm", "import secrets\ndef generate(n): return secrets.token_hex(n)\ndef f(): return generate(3)\n"),
+    "singleton": ("has_cache", "from functools import lru_cache\n@lru_cache\ndef f(): ...\n"),
+    "pool": ("has_cache", "CLIENTS = {}\ndef f(k):\n    if k not in CLIENTS:\n        CLIENTS[k] = Client(k)\n    return CLIENTS[k]\n"),
+    "grouping": ("has_cache", "def f(xs):\n    groups = {}\n    for x in xs:\n        if x.k not in groups:\n            groups[x.k] = make(x)\n        groups[x.k].append(x)\n    return groups\n"),
+    "select": ("has_db_write", "import sqlite3\ndef f(): sqlite3.connect('x').execute('select 1')\n"),
+    "dict update": ("has_db_write", "def f(d): d.update(a=1)\n"),
+    "csv download": ("streams_response", "from fastapi.responses import StreamingResponse\ndef f(b): return StreamingResponse(b, media_type='text/csv')\n"),
+    "ingestion": ("streams_response", "def f(rows):\n    for r in rows:\n        yield r\n"),
+    "walk": ("has_queue", "from collections import deque\ndef f(x):\n    queue = deque([x])\n    while queue:\n        queue.popleft()\n"),
+    "discard queue": ("has_queue", "import queue\nQ = queue.Queue()\ndef f(x): Q.put(x)\n"),
+    "size cap": ("has_circuit_breaker", "class B:\n    def f(self, x):\n        if len(x) > self.max_size:\n            raise ValueError\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(FIRES))
+def test_a_pattern_is_found(name: str, tmp_path: Path) -> None:
+    wanted, source = FIRES[name]
+
+    found = {f"{h.pattern}:{h.kind}" for h in patterns(tmp_path, {"m.py": source})}
+
+    assert wanted in found
+
+
+@pytest.mark.parametrize("name", sorted(SILENT))
+def test_what_only_looks_like_it_is_left_alone(name: str, tmp_path: Path) -> None:
+    unwanted, source = SILENT[name]
+
+    assert unwanted not in {h.pattern for h in patterns(tmp_path, {"m.py": source})}
+
+
+def test_a_hit_cites_its_lines(tmp_path: Path) -> None:
+    source = "import json\n\n\ndef f(t):\n    return json.loads(\n        t\n    )\n"
+
+    (hit,) = [h for h in patterns(tmp_path, {"m.py": source}) if h.pattern == "parses_json"]
+
+    assert (hit.path, hit.line, hit.symbol) == ("m.py", 5, "m.f")

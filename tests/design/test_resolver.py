@@ -1,0 +1,187 @@
+"""What the resolver follows: one feature a case, and the shapes that users of other tools complain of."""
+
+# ruff: noqa: E501 - one case a line reads as a table
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.design.source_tree import edges, graph
+
+Case = tuple[dict[str, str], list[str], list[str]]
+
+FOLLOWED: dict[str, Case] = {
+    "module function after from-import of the module": (
+        {"pkg/__init__.py": "", "pkg/mod.py": "def f(): ...\n", "main.py": "from pkg import mod\ndef g(): mod.f()\n"},
+        ["main.g -> pkg.mod.f"],
+        [],
+    ),
+    "aliased import": (
+        {"lib.py": "def f(): ...\n", "main.py": "import lib as l\nfrom lib import f as h\ndef g(): l.f()\ndef k(): h()\n"},
+        ["main.g -> lib.f", "main.k -> lib.f"],
+        [],
+    ),
+    "import inside a function": (
+        {"lib.py": "def f(): ...\n", "main.py": "def g():\n    from lib import f\n    f()\n"},
+        ["main.g -> lib.f"],
+        [],
+    ),
+    "re-export through a package": (
+        {"pkg/__init__.py": "from .core import f\n", "pkg/core.py": "def f(): ...\n", "main.py": "from pkg import f\ndef g(): f()\n"},
+        ["main.g -> pkg.core.f"],
+        [],
+    ),
+    "star import": ({"lib.py": "def f(): ...\n", "main.py": "from lib import *\ndef g(): f()\n"}, ["main.g -> lib.f"], []),
+    "submodule that the package imports too": (
+        {"p/__init__.py": "from . import a\n", "p/a.py": "def f(): ...\n", "p/b.py": "from . import a\ndef g(): a.f()\n"},
+        ["p.b.g -> p.a.f"],
+        [],
+    ),
+    "source folder that is no package": (
+        {"src/pkg/__init__.py": "", "src/pkg/a.py": "def f(): ...\n", "src/pkg/b.py": "from pkg.a import f\ndef g(): f()\n"},
+        ["src.pkg.b.g -> src.pkg.a.f"],
+        [],
+    ),
+    "workspace member": (
+        {"packages/x/src/x/__init__.py": "def f(): ...\n", "app/main.py": "from x import f\ndef g(): f()\n"},
+        ["app.main.g -> packages.x.src.x.f"],
+        [],
+    ),
+    "thread": ({"m.py": "import asyncio\ndef f(): ...\nasync def g(): await asyncio.to_thread(f)\n"}, ["m.g -> m.f"], []),
+    "comprehension": ({"m.py": "def f(x): ...\ndef g(): return [f(x) for x in range(3)]\n"}, ["m.g -> m.f"], []),
+    "method through the order of bases": (
+        {"m.py": "class A:\n    def f(self): ...\nclass B(A): ...\nclass C(B):\n    def g(self): super().f()\ndef h(): C().f()\n"},
+        ["m.C.g -> m.A.f", "m.h -> m.A.f"],
+        [],
+    ),
+    "attribute set in the constructor": (
+        {"m.py": "class A:\n    def f(self): ...\nclass B:\n    def __init__(self): self.a = A()\n    def g(self): self.a.f()\n"},
+        ["m.B.g -> m.A.f"],
+        [],
+    ),
+    "annotated parameter": (
+        {"m.py": "class A:\n    def f(self): ...\ndef g(a: A | None): a.f()\ndef h(a: 'list[A]'):\n    for x in a: x.f()\n"},
+        ["m.g -> m.A.f", "m.h -> m.A.f"],
+        [],
+    ),
+    "field of a data class": (
+        {"m.py": "from dataclasses import dataclass\nclass A:\n    def f(self): ...\n@dataclass\nclass B:\n    a: A\n    def g(self): self.a.f()\n"},
+        ["m.B.g -> m.A.f"],
+        [],
+    ),
+    "abstract method goes to the subclasses": (
+        {
+            "m.py": "from abc import ABC, abstractmethod\nclass A(ABC):\n    @abstractmethod\n    def f(self): ...\n"
+            "class B(A):\n    def f(self): pass\ndef g(a: A): a.f()\n"
+        },
+        ["m.g -> m.B.f"],
+        [],
+    ),
+    "property read": (
+        {"m.py": "class A:\n    @property\n    def p(self): return 1\ndef g(a: A): return a.p\n"},
+        ["m.g -> m.A.p"],
+        [],
+    ),
+    "decorated function": (
+        {
+            "m.py": "import functools\ndef dec(f):\n    @functools.wraps(f)\n    def inner(*a): return f(*a)\n    return inner\n"
+            "@dec\ndef one(): ...\ndef g(): one()\n"
+        },
+        ["m.g -> m.dec.inner", "m.g -> m.one", "m.dec.inner -> m.one"],
+        [],
+    ),
+    "name put together": (
+        {"m.py": "class A:\n    def on_a(self): ...\n    def on_b(self): ...\n    def off(self): ...\n    def g(self, k): getattr(self, 'on_' + k)()\n"},
+        ["m.A.g -> m.A.on_a", "m.A.g -> m.A.on_b"],
+        ["m.A.g -> m.A.off"],
+    ),
+    "later binding hides the earlier": (
+        {"m.py": "def a(): ...\ndef b(): ...\nf = a\nf = b\nf()\n"},
+        ["m -> m.b"],
+        ["m -> m.a"],
+    ),
+    "dictionary of functions by constant key": (
+        {"m.py": "def a(): ...\ndef b(): ...\nD = {'a': a, 'b': b}\ndef g(): D['a']()\n"},
+        ["m.g -> m.a"],
+        ["m.g -> m.b"],
+    ),
+    "partial": ({"m.py": "from functools import partial\ndef f(x): ...\ndef g(): partial(f, 1)()\n"}, ["m.g -> m.f"], []),
+    "validators run when a model is made": (
+        {
+            "m.py": "from pydantic import BaseModel, field_validator\nclass M(BaseModel):\n    a: int\n"
+            "    @field_validator('a')\n    def check(cls, v): return v\ndef g(): M(a=1)\n"
+        },
+        ["m.g -> m.M.check"],
+        [],
+    ),
+    "graph of nodes": (
+        {"m.py": "from langgraph.graph import StateGraph\ndef node(s): ...\ndef g():\n    b = StateGraph(dict)\n    b.add_node('n', node)\n"},
+        ["m.g -> m.node"],
+        [],
+    ),
+    "task queue": (
+        {"m.py": "from celery import Celery\napp = Celery()\n@app.task\ndef job(x): ...\ndef g(): job.delay(1)\n"},
+        ["m.g -> m.job"],
+        [],
+    ),
+    "call on a library's object": (
+        {"m.py": "from openai import OpenAI\nclass A:\n    def __init__(self): self.c = OpenAI()\n    def g(self): self.c.chat.completions.create(model='x')\n"},
+        ["m.A.g -> openai.OpenAI.chat.completions.create"],
+        [],
+    ),
+    "same name in two modules": (
+        {"a.py": "def f(): ...\n", "b.py": "def f(): ...\n", "m.py": "import a\ndef g(): a.f()\n"},
+        ["m.g -> a.f"],
+        ["m.g -> b.f"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(FOLLOWED))
+def test_a_call_is_followed(name: str, tmp_path: Path) -> None:
+    files, wanted, unwanted = FOLLOWED[name]
+
+    found = edges(tmp_path, files)
+
+    assert set(wanted) <= found
+    assert not set(unwanted) & found
+
+
+def test_a_root_that_is_itself_the_package_resolves_its_own_absolute_imports(tmp_path: Path) -> None:
+    root = tmp_path / "pkg"
+    files = {"__init__.py": "", "a.py": "def f(): ...\n", "b.py": "from pkg.a import f\ndef g(): f()\n"}
+
+    assert "b.g -> a.f" in edges(root, files)
+
+
+def test_a_root_under_another_folder_name_is_learnt_from_its_imports(tmp_path: Path) -> None:
+    files = {f"m{i}.py": "from product.core import f\ndef g(): f()\n" for i in range(3)} | {"core.py": "def f(): ...\n"}
+
+    assert "m1.g -> core.f" in edges(tmp_path / "checkout", files)
+
+
+def test_a_library_is_not_taken_for_a_neighbour_of_the_same_name(tmp_path: Path) -> None:
+    files = {
+        "pkg/__init__.py": "",
+        "pkg/json.py": "def loads(t): ...\n",
+        "pkg/m.py": "import json\ndef g(t): json.loads(t)\n",
+    }
+
+    found = edges(tmp_path, files)
+
+    assert "pkg.m.g -> json.loads" in found
+    assert "pkg.m.g -> pkg.json.loads" not in found
+
+
+def test_what_stays_unknown_has_its_cause(tmp_path: Path) -> None:
+    made = graph(tmp_path, {"m.py": "def g(x):\n    x.run()\n    nobody()\n"})
+
+    assert {(u.text, u.cause) for u in made.unresolved} == {("x.run", "unknown_receiver"), ("nobody", "unknown_name")}
+    assert made.resolution_rate == 0.0
+
+
+def test_every_edge_has_the_lines_of_its_calls(tmp_path: Path) -> None:
+    made = graph(tmp_path, {"m.py": "def f(): ...\ndef g():\n    f()\n    f()\n"})
+
+    assert [e.sites for e in made.edges] == [(("m.py", 3), ("m.py", 4))]
