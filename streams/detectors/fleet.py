@@ -1,0 +1,372 @@
+"""All series of one kind in a struct of arrays: one call folds one tick of all of them.
+
+    counts of a tick --> evidence of each bet (margin 0, page margin) --> baseline (unless an alert is open) --> ring
+
+The state is a function of the calls: the same buckets in the same order, from the start or from a snapshot, give the
+same bytes on the same machine and numpy. Counts of several workers are added before they are folded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from streams.detectors.arrays import Array, Bools, Floats, Ints, Rows, add_up
+from streams.detectors.baseline import Baseline
+from streams.detectors.bets import BetTable
+from streams.detectors.contexts import HOURS, TICKS_A_DAY, TICKS_TO_A_WEEK_BASELINE
+from streams.detectors.evidence import PLUG_IN_RATIO, fold_rise, fold_sum, increments, margin_increments
+from streams.detectors.recovery import RECOVERY_DELTAS, recovery_increments
+from streams.detectors.ring import Ring
+from streams.detectors.sessions import session_increments
+
+# Series folded at once: small enough that the arrays of one block stay in the processor's second cache.
+_BLOCK = 2048
+# A day tells something about day-to-day wander only with this many units, and the rule needs two weeks of days.
+_LEAST_DAY_UNITS = 100
+_DAYS_TO_A_MARGIN = 14
+
+
+class OutOfOrderError(ValueError):
+    """A bucket was folded after a later one; late units belong into the current bucket."""
+
+
+@dataclass(frozen=True)
+class FleetConfig:
+    """What all series of a fleet have in common.
+
+    Attributes:
+        table: The bets.
+        seasonal: Keep a baseline for each hour of the week.
+        strata: Number of strata (weight classes), 1 to 32; each has its own baseline, all share the evidence.
+        sessions: Units are sessions with a mean in [0, 1] (rates only), not counts.
+        burn_in_units: Units that only feed the baseline, before any bet.
+        context_units: Units that a context must have seen before there are bets in it.
+        page_margin: Keep a second set of evidence with the paging margin.
+        first_margin: Paging margin until 14 days are measured, in log odds.
+        least_margin: Paging margin at least, in log odds.
+        ring_buckets: Single buckets remembered for each series; 0 for no memory (no rollback, no change point).
+        ring_hours: Hours remembered before those.
+    """
+
+    table: BetTable
+    seasonal: bool = True
+    strata: int = 1
+    sessions: bool = False
+    burn_in_units: int = 100
+    context_units: int = 50
+    page_margin: bool = True
+    first_margin: float = 0.3
+    least_margin: float = 0.2
+    ring_buckets: int = 256
+    ring_hours: int = 256
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.strata <= 32:
+            raise ValueError(f"strata is {self.strata}; a series has 1 to 32, merge the smallest into one")
+        if self.sessions and self.table.kind != "rate":
+            raise ValueError(f"sessions are a unit for rates, not for a {self.table.kind}; watch its failure rate")
+
+    def layout(self) -> dict[str, tuple[tuple[int, ...], type]]:
+        """Return shape (without the series) and type of each array of the state, in a fixed order."""
+        bets, bins = self.table.count, self.table.bins
+        count_type = np.float32 if self.sessions else np.uint32
+        one: tuple[int, ...] = ()
+        return {
+            "prior": ((bins,), np.float64),
+            "pooled": ((self.strata, bins), np.float64),
+            "hours": ((self.strata, HOURS if self.seasonal else 0, bins), count_type),
+            "squares": (one, np.float64),
+            "first_bucket": (one, np.uint32),
+            "last_bucket": (one, np.uint32),
+            "evidence": ((bets,), np.float64),
+            "margin_evidence": ((bets if self.page_margin else 0,), np.float64),
+            "rise": ((bets,), np.float64),
+            "rise_bucket": ((bets,), np.uint32),
+            "margin": (one, np.float64),
+            "day": (one, np.uint32),
+            "day_units": (one, np.float64),
+            "day_sum": (one, np.float64),
+            "days": (one, np.uint32),
+            "days_mean": (one, np.float64),
+            "days_squares": (one, np.float64),
+            "days_noise": (one, np.float64),
+            "phase": (one, np.int8),
+            "bad_side": (one, np.int8),
+            "cause": (one, np.int16),
+            "asked": (one, np.bool_),
+            "change_bucket": (one, np.uint32),
+            "fired_bucket": (one, np.uint32),
+            "recovery": ((len(RECOVERY_DELTAS),), np.float64),
+            "after": ((bins,), np.float64),
+            "ticket_threshold": (one, np.float64),
+            "page_threshold": (one, np.float64),
+            "min_ratio": (one, np.float32),
+            "min_bad_per_hour": (one, np.float32),
+            "expected_tickets": (one, np.float64),
+            "expected_pages": (one, np.float64),
+            **Ring.layout(bins, self.ring_buckets, self.ring_hours, count_type),
+        }
+
+    def fingerprint(self) -> str:
+        """Return 12 hex digits that change whenever a state of one config has no meaning in the other."""
+        text = json.dumps([repr(self), [[name, shape, kind.__name__] for name, (shape, kind) in self.layout().items()]])
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+class Fleet:
+    """Series of one kind, in a struct of arrays whose last axis is the series.
+
+    Attributes:
+        config: What they have in common.
+        state: The arrays, by the names of `FleetConfig.layout`.
+    """
+
+    def __init__(self, config: FleetConfig, series: int = 0) -> None:
+        self.config = config
+        self.state: dict[str, Array] = {
+            name: np.zeros((*shape, 0), kind) for name, (shape, kind) in config.layout().items()
+        }
+        if series:
+            self.add_series(series)
+
+    @property
+    def series(self) -> int:
+        """Number of series."""
+        return int(self.state["phase"].shape[0])
+
+    @property
+    def baseline(self) -> Baseline:
+        """The baseline of all series, as a view."""
+        return Baseline(self.state["prior"], self.state["pooled"], self.state["hours"])
+
+    @property
+    def ring(self) -> Ring:
+        """The recent past of all series, as a view."""
+        return Ring(self.state, self.config.ring_buckets, self.config.ring_hours)
+
+    def add_series(self, count: int) -> Ints:
+        """Add series that have seen nothing; return their rows."""
+        first = self.series
+        for name, array in self.state.items():
+            self.state[name] = np.concatenate([array, np.zeros((*array.shape[:-1], count), array.dtype)], axis=-1)
+        rows = np.arange(first, first + count)
+        self.start_epoch(rows)
+        return rows
+
+    def start_epoch(self, rows: Ints) -> None:
+        """Forget all that these series have seen: a new judge, sampler or set of bins measures something else.
+
+        Limits, thresholds and the direction stay; expected false alarms stay, for they were spent.
+        """
+        kept = ("bad_side", "ticket_threshold", "page_threshold", "min_ratio", "min_bad_per_hour")
+        for name, array in self.state.items():
+            if name not in (*kept, "expected_tickets", "expected_pages"):
+                array[..., rows] = 0
+        self.state["prior"][:, rows] = 0.5
+        self.state["margin"][rows] = self.config.first_margin
+        self.state["cause"][rows] = -1
+        for name in ("ticket_threshold", "page_threshold"):
+            limit = self.state[name]
+            limit[rows] = np.where(limit[rows] > 0.0, limit[rows], math.inf)
+
+    def fold(self, bucket: int, counts: Array, rows: Ints | None = None, hour: int = 0, stratum: int = 0) -> None:
+        """Fold one tick: the units of each bin, for some or all series, in one context.
+
+        Args:
+            bucket: Number of the tick, positive, not before the series' last.
+            counts: Shape (bins, rows). A series without a unit is left untouched, bit for bit.
+            rows: Distinct series; None for all. A series with units in several contexts is folded once for each.
+            hour: Hour of the week of the units, from `contexts.hour_of_week`; late units bring that of their own event.
+            stratum: Their weight class.
+
+        Raises:
+            OutOfOrderError: the tick lies before one that was folded.
+
+        Promise, with the thresholds of `budget`: expected false alarms of a series up to any time are at most the sum
+        of units / A. It holds on average over the prior for counts of independent units with a steady law in each
+        context. It does not hold for units of unmarked sessions, seasons finer than an hour, or a baseline that
+        wanders by more than the margin; a burn-in during an incident makes the incident the norm.
+        """
+        if self.config.sessions:
+            raise ValueError("this fleet counts sessions; call fold_sessions")
+        for start in range(0, self.series if rows is None else len(rows), _BLOCK):
+            stop = min(start + _BLOCK, self.series if rows is None else len(rows))
+            chosen: Rows = slice(start, stop) if rows is None else rows[start:stop]
+            block = np.ascontiguousarray(counts[:, start:stop], dtype=np.float64)
+            self._fold_block(chosen, bucket, block, hour, stratum, None)
+
+    def fold_sessions(
+        self, bucket: int, which: Ints, y: Floats, hour: int = 0, stratum: int = 0, rows: Ints | None = None
+    ) -> None:
+        """Fold the sessions that ended in one tick: one e-value each.
+
+        Args:
+            bucket: As in `fold`.
+            which: For each session its series, as a position in `rows`.
+            y: For each session the share of its units that count as "yes", in [0, 1].
+            hour: As in `fold`.
+            stratum: As in `fold`.
+            rows: Distinct series; None for those that occur in `which`.
+
+        Raises:
+            OutOfOrderError: as in `fold`.
+            ValueError: a mean outside [0, 1].
+
+        Promise: as in `fold`, under any dependence of units inside a session; sessions must not depend on each other.
+        """
+        if not self.config.sessions:
+            raise ValueError("this fleet counts units; call fold")
+        if not np.all((y >= 0.0) & (y <= 1.0)):
+            raise ValueError("a session's mean lies outside [0, 1]; pass bad / units")
+        if rows is None:
+            rows, which = np.unique(which, return_inverse=True)
+        if not len(rows):
+            return
+        counts = np.stack([np.bincount(which, 1.0 - y, len(rows)), np.bincount(which, y, len(rows))])
+        self._fold_block(rows, bucket, counts, hour, stratum, (which, y))
+
+    def _fold_block(
+        self, rows: Rows, bucket: int, counts: Floats, hour: int, stratum: int, sessions: tuple[Ints, Floats] | None
+    ) -> None:
+        s = self.state
+        table = self.config.table
+        units = add_up(counts)
+        if sessions is not None:
+            units = np.bincount(sessions[0], minlength=len(units)).astype(np.float64)
+        seen = units > 0.0
+        if np.any(seen & (s["last_bucket"][rows] > bucket)):
+            raise OutOfOrderError(f"bucket {bucket} comes after a later one; fold late units in the current bucket")
+        first = s["first_bucket"][rows]
+        first = np.where(seen & (first == 0), bucket, first)
+        s["first_bucket"][rows] = first
+        s["last_bucket"][rows] = np.where(seen, bucket, s["last_bucket"][rows])
+        self._close_days(rows, bucket // TICKS_A_DAY, seen)
+
+        old: Bools = bucket - first.astype(np.int64) >= TICKS_TO_A_WEEK_BASELINE
+        alpha, own = self.baseline.alpha(rows, stratum, hour, old)
+        steady = add_up(alpha) >= PLUG_IN_RATIO * units
+        armed = seen & self._has_burnt_in(rows) & (own >= (self.config.context_units if self.config.seasonal else 0.0))
+        no_margin = np.zeros(len(units))
+        if sessions is None:
+            log_factors = increments(table, alpha, counts)
+        else:
+            armed &= steady
+            log_factors = self._session_factors(rows, alpha, sessions, no_margin)
+        starts = np.where(armed, units, 0.0)
+        log_factors = np.where(armed, log_factors, 0.0)
+        s["evidence"][:, rows] = fold_sum(s["evidence"][:, rows], log_factors, starts)
+        rise, fell = fold_rise(s["rise"][:, rows], log_factors)
+        s["rise"][:, rows] = rise
+        s["rise_bucket"][:, rows] = np.where(fell & seen, bucket, s["rise_bucket"][:, rows])
+        if self.config.page_margin:
+            armed &= steady
+            if sessions is None:
+                log_factors = margin_increments(table, alpha, counts, s["margin"][rows])
+            else:
+                log_factors = self._session_factors(rows, alpha, sessions, s["margin"][rows])
+            log_factors = np.where(armed, log_factors, 0.0)
+            s["margin_evidence"][:, rows] = fold_sum(
+                s["margin_evidence"][:, rows], log_factors, np.where(armed, units, 0.0)
+            )
+        self._fold_open_alerts(rows, alpha, counts, sessions, units)
+        self._learn(rows, bucket, hour, stratum, counts, sessions)
+        s["expected_tickets"][rows] += starts / s["ticket_threshold"][rows]
+        s["expected_pages"][rows] += starts / s["page_threshold"][rows]
+
+    def _has_burnt_in(self, rows: Rows) -> Bools:
+        units = np.zeros_like(self.state["squares"][rows])
+        for stratum in range(self.config.strata):
+            units += add_up(self.state["pooled"][stratum][:, rows])
+        if self.config.table.kind == "number":
+            # A number's burn-in lies in its prior: the spacings of the values that its bins were cut from.
+            units += add_up(self.state["prior"][:, rows])
+        result: Bools = units >= self.config.burn_in_units
+        return result
+
+    def _session_factors(
+        self, rows: Rows, alpha: Floats, sessions: tuple[Ints, Floats], margin: Floats
+    ) -> Floats:
+        which, y = sessions
+        total = add_up(alpha)
+        mean = alpha[1] / total
+        everyone = add_up(add_up(self.state["pooled"][:, :, rows])) + 1.0
+        pooled_mean = (add_up(self.state["pooled"][:, 1, rows]) + 0.5) / everyone
+        variance = np.maximum((self.state["squares"][rows] + 0.25) / everyone - pooled_mean * pooled_mean, 0.0)
+        return session_increments(self.config.table, len(total), which, y, mean, variance, margin)
+
+    def _learn(
+        self, rows: Rows, bucket: int, hour: int, stratum: int, counts: Floats, sessions: tuple[Ints, Floats] | None
+    ) -> None:
+        """Feed what was seen to the baseline, unless an alert is open, and to the ring always."""
+        s = self.state
+        calm = s["fired_bucket"][rows] == 0
+        self.baseline.add(rows, stratum, hour, counts if calm.all() else counts * calm)
+        if sessions is not None:
+            which, y = sessions
+            s["squares"][rows] += np.bincount(which, y * y, len(calm)) * calm
+        yard = add_up(counts * self.config.table.yardstick[:, None]) * calm
+        s["day_units"][rows] += add_up(counts) * calm
+        s["day_sum"][rows] += yard
+        if self.config.ring_buckets:
+            index = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+            seen = add_up(counts) > 0.0
+            chosen, units = (index, counts) if seen.all() else (index[seen], counts[:, seen])
+            self.ring.write(chosen, bucket, stratum * HOURS + hour, units)
+
+    def _fold_open_alerts(
+        self, rows: Rows, alpha: Floats, counts: Floats, sessions: tuple[Ints, Floats] | None, units: Floats
+    ) -> None:
+        s = self.state
+        firing = np.flatnonzero((s["fired_bucket"][rows] > 0) & (units > 0.0))
+        if not len(firing):
+            return
+        index = (np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows)[firing]
+        s["after"][:, index] += counts[:, firing]
+        for bet in np.unique(s["cause"][index]).tolist():
+            some = s["cause"][index] == bet
+            chosen, columns = index[some], firing[some]
+            g = np.array(self.config.table.shapes[self.config.table.shape_of[bet]].g)
+            g = g * np.sign(self.config.table.deltas[bet])
+            factors = recovery_increments(g, alpha[:, columns], counts[:, columns])
+            s["recovery"][:, chosen] = fold_sum(s["recovery"][:, chosen], factors, units[columns])
+
+    def _close_days(self, rows: Rows, day: int, seen: Bools) -> None:
+        """Fold yesterday into the day-to-day wander of the series, and set the paging margin from it.
+
+        Source: between-day variance less the variance that sampling alone gives (DerSimonian and Laird 1986, moments).
+        The margin is twice its root, in log odds, between `least_margin` and no upper limit; `first_margin` until 14
+        days were measured. Weekends count as wander: seasons make it larger, never smaller.
+        """
+        s = self.state
+        ended = seen & (s["day"][rows] < day)
+        if not ended.any():
+            return
+        index = (np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows)[ended]
+        full = index[s["day_units"][index] >= _LEAST_DAY_UNITS]
+        if len(full):
+            mean = s["day_sum"][full] / s["day_units"][full]
+            s["days"][full] += 1
+            step = mean - s["days_mean"][full]
+            s["days_mean"][full] += step / s["days"][full]
+            s["days_squares"][full] += step * (mean - s["days_mean"][full])
+            s["days_noise"][full] += 1.0 / s["day_units"][full]
+            self._set_margin(full[s["days"][full] >= _DAYS_TO_A_MARGIN])
+        s["day"][index] = day
+        s["day_units"][index] = 0.0
+        s["day_sum"][index] = 0.0
+
+    def _set_margin(self, rows: Ints) -> None:
+        s = self.state
+        yard = self.config.table.yardstick[:, None]
+        whole = s["prior"][:, rows] + add_up(s["pooled"][:, :, rows])
+        shares = whole / add_up(whole)
+        mean = add_up(shares * yard)
+        variance = np.maximum(add_up(shares * yard * yard) - mean * mean, 1e-12)
+        days = s["days"][rows].astype(np.float64)
+        between = s["days_squares"][rows] / (days - 1.0) / variance**2 - s["days_noise"][rows] / days / variance
+        s["margin"][rows] = np.maximum(self.config.least_margin, 2.0 * np.sqrt(np.maximum(between, 0.0)))
