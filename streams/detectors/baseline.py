@@ -60,7 +60,7 @@ class Baseline:
     @property
     def seasonal(self) -> bool:
         """Whether hours are kept."""
-        return self.hours.shape[1] == HOURS
+        return bool(self.hours.shape[1] == HOURS)
 
     def alpha(self, rows: Rows, stratum: int, hour: int, old: Bools) -> tuple[Floats, Floats]:
         """Return the Dirichlet parameters of the context and the number of units that it has seen itself."""
@@ -105,5 +105,7 @@ class Baseline:
     def one(self, row: int) -> Baseline:
         """Return a copy of one series, to look back with."""
         return Baseline(
-            self.prior[:, row : row + 1].copy(), self.pooled[:, :, row : row + 1].copy(), self.hours[..., row : row + 1].copy()
+            self.prior[:, row : row + 1].copy(),
+            self.pooled[:, :, row : row + 1].copy(),
+            self.hours[..., row : row + 1].copy(),
         )

@@ -6,6 +6,7 @@ a shape needs only the mass of each value of g, so a bet on one tail of 26 bins 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -162,8 +163,8 @@ def number_bets() -> BetTable:
     levels that fewer than four of its values lie beyond are dropped (`form_bins`).
     """
     cuts = (0.0, *LEVELS, 1.0)
-    middles = [(low + high) / 2 for low, high in zip(cuts, cuts[1:], strict=False)]
-    names = tuple(f"p{100 * low:g}-p{100 * high:g}" for low, high in zip(cuts, cuts[1:], strict=False))
+    middles = [(low + high) / 2 for low, high in itertools.pairwise(cuts)]
+    names = tuple(f"p{100 * low:g}-p{100 * high:g}" for low, high in itertools.pairwise(cuts))
     shapes = [Shape("location", tuple(2.0 * u - 1.0 for u in middles), _both(LOCATION_DELTAS), UP)]
     for level, deltas in TAILS:
         above = tuple(float(u > level) for u in middles)

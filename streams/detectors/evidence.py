@@ -1,8 +1,8 @@
 """How one bucket of counts changes the evidence of each bet: the heart of the detectors, and nothing but arithmetic.
 
-    R_c <- (R_c + n) exp(inc_c)      Shiryaev-Roberts: a sum over all starts, n of them in this bucket
-    C_c <- max(0, C_c + inc_c)       its companion CUSUM, which remembers when the rise began
-    M    = mean of R_c               alarm when M >= A
+R_c <- (R_c + n) exp(inc_c)      Shiryaev-Roberts: a sum over all starts, n of them in this bucket
+C_c <- max(0, C_c + inc_c)       its companion CUSUM, which remembers when the rise began
+M    = mean of R_c               alarm when M >= A
 """
 
 from __future__ import annotations

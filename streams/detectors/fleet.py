@@ -8,114 +8,26 @@ same bytes on the same machine and numpy. Counts of several workers are added be
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from streams.detectors.arrays import Array, Bools, Floats, Ints, Rows, add_up
 from streams.detectors.baseline import Baseline
-from streams.detectors.bets import BetTable
 from streams.detectors.contexts import HOURS, TICKS_A_DAY, TICKS_TO_A_WEEK_BASELINE
 from streams.detectors.evidence import PLUG_IN_RATIO, fold_rise, fold_sum, increments, margin_increments
-from streams.detectors.recovery import RECOVERY_DELTAS, recovery_increments
+from streams.detectors.fleet_config import FleetConfig
+from streams.detectors.recovery import recovery_increments
 from streams.detectors.ring import Ring
 from streams.detectors.sessions import session_increments
+from streams.detectors.wander import close_days
 
 # Series folded at once: small enough that the arrays of one block stay in the processor's second cache.
 _BLOCK = 2048
-# A day tells something about day-to-day wander only with this many units, and the rule needs two weeks of days.
-_LEAST_DAY_UNITS = 100
-_DAYS_TO_A_MARGIN = 14
 
 
 class OutOfOrderError(ValueError):
     """A bucket was folded after a later one; late units belong into the current bucket."""
-
-
-@dataclass(frozen=True)
-class FleetConfig:
-    """What all series of a fleet have in common.
-
-    Attributes:
-        table: The bets.
-        seasonal: Keep a baseline for each hour of the week.
-        strata: Number of strata (weight classes), 1 to 32; each has its own baseline, all share the evidence.
-        sessions: Units are sessions with a mean in [0, 1] (rates only), not counts.
-        burn_in_units: Units that only feed the baseline, before any bet.
-        context_units: Units that a context must have seen before there are bets in it.
-        page_margin: Keep a second set of evidence with the paging margin.
-        first_margin: Paging margin until 14 days are measured, in log odds.
-        least_margin: Paging margin at least, in log odds.
-        ring_buckets: Single buckets remembered for each series; 0 for no memory (no rollback, no change point).
-        ring_hours: Hours remembered before those.
-    """
-
-    table: BetTable
-    seasonal: bool = True
-    strata: int = 1
-    sessions: bool = False
-    burn_in_units: int = 100
-    context_units: int = 50
-    page_margin: bool = True
-    first_margin: float = 0.3
-    least_margin: float = 0.2
-    ring_buckets: int = 256
-    ring_hours: int = 256
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.strata <= 32:
-            raise ValueError(f"strata is {self.strata}; a series has 1 to 32, merge the smallest into one")
-        if self.sessions and self.table.kind != "rate":
-            raise ValueError(f"sessions are a unit for rates, not for a {self.table.kind}; watch its failure rate")
-
-    def layout(self) -> dict[str, tuple[tuple[int, ...], type]]:
-        """Return shape (without the series) and type of each array of the state, in a fixed order."""
-        bets, bins = self.table.count, self.table.bins
-        count_type = np.float32 if self.sessions else np.uint32
-        one: tuple[int, ...] = ()
-        return {
-            "prior": ((bins,), np.float64),
-            "pooled": ((self.strata, bins), np.float64),
-            "hours": ((self.strata, HOURS if self.seasonal else 0, bins), count_type),
-            "squares": (one, np.float64),
-            "first_bucket": (one, np.uint32),
-            "last_bucket": (one, np.uint32),
-            "evidence": ((bets,), np.float64),
-            "margin_evidence": ((bets if self.page_margin else 0,), np.float64),
-            "rise": ((bets,), np.float64),
-            "rise_bucket": ((bets,), np.uint32),
-            "margin": (one, np.float64),
-            "day": (one, np.uint32),
-            "day_units": (one, np.float64),
-            "day_sum": (one, np.float64),
-            "days": (one, np.uint32),
-            "days_mean": (one, np.float64),
-            "days_squares": (one, np.float64),
-            "days_noise": (one, np.float64),
-            "phase": (one, np.int8),
-            "bad_side": (one, np.int8),
-            "cause": (one, np.int16),
-            "asked": (one, np.bool_),
-            "change_bucket": (one, np.uint32),
-            "fired_bucket": (one, np.uint32),
-            "recovery": ((len(RECOVERY_DELTAS),), np.float64),
-            "after": ((bins,), np.float64),
-            "ticket_threshold": (one, np.float64),
-            "page_threshold": (one, np.float64),
-            "min_ratio": (one, np.float32),
-            "min_bad_per_hour": (one, np.float32),
-            "expected_tickets": (one, np.float64),
-            "expected_pages": (one, np.float64),
-            **Ring.layout(bins, self.ring_buckets, self.ring_hours, count_type),
-        }
-
-    def fingerprint(self) -> str:
-        """Return 12 hex digits that change whenever a state of one config has no meaning in the other."""
-        text = json.dumps([repr(self), [[name, shape, kind.__name__] for name, (shape, kind) in self.layout().items()]])
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 class Fleet:
@@ -225,9 +137,10 @@ class Fleet:
             raise ValueError("a session's mean lies outside [0, 1]; pass bad / units")
         if rows is None:
             rows, which = np.unique(which, return_inverse=True)
+        which = which.astype(np.int64)
         if not len(rows):
             return
-        counts = np.stack([np.bincount(which, 1.0 - y, len(rows)), np.bincount(which, y, len(rows))])
+        counts = np.stack([np.bincount(which, 1.0 - y, len(rows)), np.bincount(which, y, len(rows))]).astype(np.float64)
         self._fold_block(rows, bucket, counts, hour, stratum, (which, y))
 
     def _fold_block(
@@ -237,7 +150,7 @@ class Fleet:
         table = self.config.table
         units = add_up(counts)
         if sessions is not None:
-            units = np.bincount(sessions[0], minlength=len(units)).astype(np.float64)
+            units = np.bincount(sessions[0], None, len(units)).astype(np.float64)
         seen = units > 0.0
         if np.any(seen & (s["last_bucket"][rows] > bucket)):
             raise OutOfOrderError(f"bucket {bucket} comes after a later one; fold late units in the current bucket")
@@ -245,7 +158,7 @@ class Fleet:
         first = np.where(seen & (first == 0), bucket, first)
         s["first_bucket"][rows] = first
         s["last_bucket"][rows] = np.where(seen, bucket, s["last_bucket"][rows])
-        self._close_days(rows, bucket // TICKS_A_DAY, seen)
+        close_days(self.config, s, rows, bucket // TICKS_A_DAY, seen)
 
         old: Bools = bucket - first.astype(np.int64) >= TICKS_TO_A_WEEK_BASELINE
         alpha, own = self.baseline.alpha(rows, stratum, hour, old)
@@ -288,9 +201,7 @@ class Fleet:
         result: Bools = units >= self.config.burn_in_units
         return result
 
-    def _session_factors(
-        self, rows: Rows, alpha: Floats, sessions: tuple[Ints, Floats], margin: Floats
-    ) -> Floats:
+    def _session_factors(self, rows: Rows, alpha: Floats, sessions: tuple[Ints, Floats], margin: Floats) -> Floats:
         which, y = sessions
         total = add_up(alpha)
         mean = alpha[1] / total
@@ -334,39 +245,3 @@ class Fleet:
             g = g * np.sign(self.config.table.deltas[bet])
             factors = recovery_increments(g, alpha[:, columns], counts[:, columns])
             s["recovery"][:, chosen] = fold_sum(s["recovery"][:, chosen], factors, units[columns])
-
-    def _close_days(self, rows: Rows, day: int, seen: Bools) -> None:
-        """Fold yesterday into the day-to-day wander of the series, and set the paging margin from it.
-
-        Source: between-day variance less the variance that sampling alone gives (DerSimonian and Laird 1986, moments).
-        The margin is twice its root, in log odds, between `least_margin` and no upper limit; `first_margin` until 14
-        days were measured. Weekends count as wander: seasons make it larger, never smaller.
-        """
-        s = self.state
-        ended = seen & (s["day"][rows] < day)
-        if not ended.any():
-            return
-        index = (np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows)[ended]
-        full = index[s["day_units"][index] >= _LEAST_DAY_UNITS]
-        if len(full):
-            mean = s["day_sum"][full] / s["day_units"][full]
-            s["days"][full] += 1
-            step = mean - s["days_mean"][full]
-            s["days_mean"][full] += step / s["days"][full]
-            s["days_squares"][full] += step * (mean - s["days_mean"][full])
-            s["days_noise"][full] += 1.0 / s["day_units"][full]
-            self._set_margin(full[s["days"][full] >= _DAYS_TO_A_MARGIN])
-        s["day"][index] = day
-        s["day_units"][index] = 0.0
-        s["day_sum"][index] = 0.0
-
-    def _set_margin(self, rows: Ints) -> None:
-        s = self.state
-        yard = self.config.table.yardstick[:, None]
-        whole = s["prior"][:, rows] + add_up(s["pooled"][:, :, rows])
-        shares = whole / add_up(whole)
-        mean = add_up(shares * yard)
-        variance = np.maximum(add_up(shares * yard * yard) - mean * mean, 1e-12)
-        days = s["days"][rows].astype(np.float64)
-        between = s["days_squares"][rows] / (days - 1.0) / variance**2 - s["days_noise"][rows] / days / variance
-        s["margin"][rows] = np.maximum(self.config.least_margin, 2.0 * np.sqrt(np.maximum(between, 0.0)))

@@ -12,7 +12,7 @@ from streams.detectors.arrays import Floats
 # Terms B_2n / (2n (2n-1)) of Stirling's series. With five terms and arguments of at least 8 the rest is below 1.9e-13.
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)
 _SHIFT = 8.0
-# Stands for a bin that nothing can fall into (a = 0, k = 0): small enough to add nothing, large enough not to underflow.
+# Stands for a bin that nothing can fall into (a = 0, k = 0): adds nothing, does not underflow.
 _NOTHING = 1e-300
 
 ERROR_BOUND = 2e-12
@@ -32,7 +32,7 @@ def _tail(x: Floats) -> Floats:
 
 
 def _eight(x: Floats) -> Floats:
-    """x (x+1) ... (x+7), by pairs: x (x+7) = y, (x+1)(x+6) = y+6, (x+2)(x+5) = y+10, (x+3)(x+4) = y+12."""
+    """Return x (x+1) ... (x+7), by pairs: x (x+7) = y, (x+1)(x+6) = y+6, (x+2)(x+5) = y+10, (x+3)(x+4) = y+12."""
     pairs = x * (x + 7.0)
     value: Floats = pairs * (pairs + 6.0)
     value *= pairs + 10.0

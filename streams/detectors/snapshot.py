@@ -6,7 +6,8 @@ import json
 
 import numpy as np
 
-from streams.detectors.fleet import Fleet, FleetConfig
+from streams.detectors.fleet import Fleet
+from streams.detectors.fleet_config import FleetConfig
 
 _MAGIC = b"gapwatch-fleet-1\n"
 
