@@ -17,6 +17,8 @@ from streams.detectors.ring import Entry
 from streams.detectors.sessions import session_increments
 
 _LEVEL = 0.95
+# With fewer units before the change there is nothing to compare with: the prior alone is no baseline.
+_LEAST_LEARNED = 30
 _ODDS = math.log(20.0)
 _STEPS = 60
 
@@ -49,6 +51,7 @@ class Change:
         moved: What it says, in words.
         side: 1 up, -1 down, 0 neither.
         bins: The bins whose share is reported.
+        learned: Units of the baseline before the change.
         units: Units since the change.
         before: Share of those bins expected from the baseline in the same contexts.
         after: Share since the change; biased away from `before` at the time of detection.
@@ -64,11 +67,17 @@ class Change:
     moved: str
     side: int
     bins: tuple[int, ...]
+    learned: float
     units: float
     before: Interval
     after: Interval
     ratio: Interval
     bad_per_hour: float
+
+    @property
+    def is_told(self) -> bool:
+        """Whether there is a before, and the interval tells the share since the change from it."""
+        return self.learned >= _LEAST_LEARNED and (self.ratio.lower > 1.0 or self.ratio.upper < 1.0)
 
 
 def rate_interval(k: float, n: float) -> Interval:
@@ -225,7 +234,7 @@ def find_change(fleet: Fleet, row: int, side: int | None) -> Change:
     units = float(since.sum())
     moved = float(since[list(bins)].sum())
     # The baseline as it was before the change, in the contexts of the units since.
-    before = _expected(fleet, row, past, began, list(bins))
+    before, learned = _expected(fleet, row, past, began, list(bins))
     after = rate_interval(moved, units)
     hours = max(past.entries[-1].last - past.entries[began].first + 1, 1) / 120.0
     return Change(
@@ -237,6 +246,7 @@ def find_change(fleet: Fleet, row: int, side: int | None) -> Change:
         moved=table.describe(bet),
         side=int(table.sides[bet]),
         bins=bins,
+        learned=learned,
         units=units,
         before=before,
         after=after,
@@ -245,15 +255,17 @@ def find_change(fleet: Fleet, row: int, side: int | None) -> Change:
     )
 
 
-def _expected(fleet: Fleet, row: int, past: _Past, began: int, bins: list[int]) -> Interval:
-    """Return the baseline share in the contexts of the units since, with the interval of the whole baseline."""
+def _expected(fleet: Fleet, row: int, past: _Past, began: int, bins: list[int]) -> tuple[Interval, float]:
+    """Return the baseline share in the contexts of the units since, with the interval and units of the baseline."""
     rolled = fleet.baseline.one(row)
     for entry in past.entries[began:]:
         rolled.take(0, *divmod(entry.context, HOURS), entry.counts)
     whole = rolled.prior[:, 0] + rolled.pooled[:, :, 0].sum(axis=0)
+    # The prior of numbers is their burn-in, that of rates is next to nothing.
+    learned = float(whole.sum())
     spread = rate_interval(float(whole[bins].sum()), float(whole.sum()))
     if not fleet.baseline.seasonal and fleet.config.strata == 1:
-        return spread
+        return spread, learned
     first = int(fleet.state["first_bucket"][row])
     share, units = 0.0, 0.0
     for entry in past.entries[began:]:
@@ -265,4 +277,4 @@ def _expected(fleet: Fleet, row: int, past: _Past, began: int, bins: list[int]) 
         units += n
     value = share / max(units, 1e-12)
     scale = value / spread.value if spread.value > 0.0 else 1.0
-    return Interval(value, min(spread.lower * scale, 1.0), min(spread.upper * scale, 1.0))
+    return Interval(value, min(spread.lower * scale, 1.0), min(spread.upper * scale, 1.0)), learned

@@ -39,7 +39,9 @@ class Event(enum.Enum):
 
 
 SUSPECT_DIVISOR = 100.0
-"""A series is suspect at a hundredth of the ticket's threshold: on dashboards, never a notification."""
+"""A series is suspect at a hundredth of the ticket's threshold: on dashboards, never a notification. And it needs one
+start that says so by itself (CUSUM of half the threshold's logarithm): where units carry little information, as in a
+series that never fails, the sum over starts is about their number, which is no evidence."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class Evidence:
         page_threshold: A for pages; infinite where a page is not asked for.
         is_large: The lower bound of the ratio and the excess an hour are large enough for a page.
         recovery: M of the recovery detector.
+        rise: The largest companion CUSUM of the bets that count.
     """
 
     bad: Floats
@@ -61,6 +64,7 @@ class Evidence:
     page_threshold: Floats
     is_large: Bools
     recovery: Floats
+    rise: Floats
 
 
 def advance(phase: Array, evidence: Evidence) -> Array:
@@ -76,6 +80,7 @@ def advance(phase: Array, evidence: Evidence) -> Array:
     ticket = firing | (evidence.bad >= evidence.ticket_threshold)
     page = (phase == Phase.PAGE) | (evidence.is_large & (evidence.bad_beyond_margin >= evidence.page_threshold))
     suspect = evidence.bad >= evidence.ticket_threshold / SUSPECT_DIVISOR
+    suspect &= evidence.rise >= np.log(evidence.ticket_threshold) / 2.0
     # A page and its recovery are held to the page's threshold only where it is the only one that is set.
     limit = np.minimum(evidence.ticket_threshold, evidence.page_threshold)
     recovered = firing & (evidence.recovery >= limit)

@@ -93,9 +93,12 @@ def settle(fleet: Fleet, bucket: int) -> list[Transition]:
     large = np.zeros(len(phase), np.bool_)
     for row in np.flatnonzero(likely).tolist():
         large[row] = _is_large(fleet, row, bucket, changes)
-    found = advance(
-        phase, Evidence(sides.bad, sides.bad_beyond_margin, s["ticket_threshold"], s["page_threshold"], large, recovery)
-    )
+    rise = _largest_rise(fleet)
+    limits = (s["ticket_threshold"], s["page_threshold"])
+    found = advance(phase, Evidence(sides.bad, sides.bad_beyond_margin, *limits, large, recovery, rise))
+    for row in np.flatnonzero((found >= Phase.TICKET) & (phase < Phase.TICKET)).tolist():
+        if not _is_told(fleet, row, changes):
+            found[row] = Phase.CALM
     transitions = []
     for row in np.flatnonzero(found != phase).tolist():
         transitions.append(_move(fleet, row, bucket, int(phase[row]), int(found[row]), sides, recovery, changes))
@@ -103,7 +106,8 @@ def settle(fleet: Fleet, bucket: int) -> list[Transition]:
     for row in np.flatnonzero(improved).tolist():
         side = -int(s["bad_side"][row])
         change = find_change(fleet, row, side) if fleet.config.ring_buckets else None
-        transitions.append(Transition(row, bucket, Event.IMPROVED, _log10(sides.good[row]), change))
+        if change is None or change.is_told:
+            transitions.append(Transition(row, bucket, Event.IMPROVED, _log10(sides.good[row]), change))
         _reset_side(fleet, row, side)
     waiting = (
         (s["fired_bucket"] > 0) & ~s["asked"] & (bucket - s["fired_bucket"].astype(np.int64) >= _TICKS_TO_A_QUESTION)
@@ -120,6 +124,30 @@ def _log10(value: float) -> float:
 
 def _side(fleet: Fleet, row: int) -> int | None:
     return int(fleet.state["bad_side"][row]) or None
+
+
+def _largest_rise(fleet: Fleet) -> Floats:
+    s, table = fleet.state, fleet.config.table
+    counts = (table.sides[:, None] == s["bad_side"]) | (s["bad_side"] == 0)
+    result: Floats = np.where(counts, s["rise"], 0.0).max(axis=0)
+    return result
+
+
+def _is_told(fleet: Fleet, row: int, changes: dict[int, Change]) -> bool:
+    """Whether a series that reached its threshold has a change to show; if not, its evidence starts anew.
+
+    Where units carry next to no information (a series that never fails), the sum over starts grows with their number
+    alone and reaches any threshold in the end. To drop such an alarm keeps the promise, it only alarms less.
+    """
+    if not fleet.config.ring_buckets:
+        return True
+    if row not in changes:
+        changes[row] = find_change(fleet, row, _side(fleet, row))
+    if not changes[row].is_told:
+        for name in ("evidence", "margin_evidence", "rise"):
+            fleet.state[name][:, row] = 0.0
+        fleet.state["rise_bucket"][:, row] = fleet.state["last_bucket"][row]
+    return changes[row].is_told
 
 
 def _is_large(fleet: Fleet, row: int, bucket: int, changes: dict[int, Change]) -> bool:

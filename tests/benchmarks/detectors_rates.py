@@ -7,7 +7,17 @@ import numpy as np
 from streams.detectors.budget import planned_delay
 from tests.benchmarks import detectors_peers as peers
 from tests.benchmarks.detectors_report import Report, row_text
-from tests.benchmarks.detectors_streams import HORIZON, LIMIT, PROMISE, Size, alarms, bare, rate_delays, rate_fleet
+from tests.benchmarks.detectors_streams import (
+    HORIZON,
+    LIMIT,
+    PROMISE,
+    Delays,
+    Size,
+    alarms,
+    bare,
+    rate_delays,
+    rate_fleet,
+)
 
 RATES = (0.001, 0.005, 0.01, 0.05, 0.2, 0.5)
 BURN_INS = (0, 50, 200, 500, 2000, 10000)
@@ -99,14 +109,14 @@ def delays(size: Size, report: Report) -> None:
             "learned .05" if p0 >= 0.05 else "learned .01" if factor != 1.5 else "learned .01 x1.5",
             learned.median / oracle.median,
         )
-        ratio("adwin", adwin.median / learned.median if np.isfinite(learned.median) else 0.0)
-        ratio("window", z.median / learned.median if np.isfinite(learned.median) else 0.0)
+        ratio("adwin", _times(adwin, learned))
+        ratio("window", _times(z, learned))
         if factor == 4 and p0 >= 0.05:
             ratio("window x4", z.median / learned.median)
         if deltas:
             tuned = peers.adwin_delays(null, moved, size.events, rng, deltas[p0])
             note("ADWIN, delta tuned to 5 %", str(tuned))
-            ratio("tuned", tuned.median / learned.median if np.isfinite(tuned.median) else 9.9)
+            ratio("tuned", _times(tuned, learned))
     report.line("\ndelay in events, median/95th (share seen), " + ", ".join(f"{p}x{r:g}" for p, r in CELLS))
     for name, cells in table.items():
         report.line(row_text(name, cells))
@@ -137,6 +147,15 @@ def peer_false_alarms(size: Size, report: Report) -> None:
             f"p0 {p}: window z at p < .05 {100 * z:.0f}, PSI at 0.1 {100 * psi:.1f}, ADWIN default {100 * adwin:.1f}"
         )
     report.line("\nfalse alarms of the peers in 50,000 events, %: " + "; ".join(texts))
+
+
+def _times(peer: Delays, own: Delays) -> float:
+    """How many times longer the peer takes; where both medians are "never", by the shares of streams that were seen."""
+    if np.isfinite(own.median):
+        return peer.median / own.median
+    if np.isfinite(peer.median):
+        return 0.0
+    return float(np.isfinite(own.values).mean() / max(np.isfinite(peer.values).mean(), 1e-3))
 
 
 def _range(values: list[float]) -> str:

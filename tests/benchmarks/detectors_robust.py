@@ -245,11 +245,11 @@ def size_and_change_point(size: Size, report: Report) -> None:
     covers = []
     for p0, factor in ((0.05, 1.5), (0.05, 2.0), (0.05, 4.0), (0.2, 1.5), (0.2, 2.0), (0.2, 0.5), (0.05, 0.5)):
         step = {1.5: 20, 2.0: 5, 4.0: 1, 0.5: 10}[factor] if p0 == 0.05 else {1.5: 4, 2.0: 1, 0.5: 3}[factor]
-        right, holds, errors, biases, delays, widths = _found(p0, factor, step, streams, rng)
+        right, holds, errors, biases, delays, widths, told = _found(p0, factor, step, streams, rng)
         covers.append(right)
         report.line(
             f"  p0 {p0} x{factor:g}: size covered {100 * right:.1f} %, estimate off by {100 * biases:+.0f} %; change point covered "
-            f"{100 * holds:.1f} %, off by {100 * errors / delays:.0f} % of the delay, width {widths / delays:.1f} x the delay"
+            f"{100 * holds:.1f} %, off by {100 * errors / delays:.0f} % of the delay, width {widths / delays:.1f} x the delay; told {100 * told:.1f} %"
         )
     report.goal(
         "size interval at the alarm covers >= 90 % for p0 >= .05",
@@ -264,7 +264,7 @@ def _found(p0: float, factor: float, step: int, streams: int, rng: np.random.Gen
     start = 1_000_000 // 120 * 120
     warm = 5000 // step
     waiting = np.arange(streams)
-    right, holds, errors, biases, delays, widths = [], [], [], [], [], []
+    right, holds, errors, biases, delays, widths, told = [], [], [], [], [], [], []
     for fold in range(1, warm + 40_000 // step):
         p = p0 if fold <= warm else p1
         k = rng.binomial(step, p, len(waiting))
@@ -274,6 +274,7 @@ def _found(p0: float, factor: float, step: int, streams: int, rng: np.random.Gen
             if fold <= warm:
                 continue
             change = find_change(fleet, row, side)
+            told.append(change.is_told)
             right.append(change.after.lower <= p1 <= change.after.upper)
             holds.append(change.from_bucket <= start + warm + 1 <= change.to_bucket)
             errors.append(abs(change.change_bucket - (start + warm + 1)) * step)
@@ -283,7 +284,8 @@ def _found(p0: float, factor: float, step: int, streams: int, rng: np.random.Gen
         waiting = waiting[~hit]
         if not len(waiting):
             break
-    return np.mean(right), np.mean(holds), np.median(errors), np.median(biases), np.median(delays), np.median(widths)
+    middle = [float(np.median(x)) for x in (errors, biases, delays, widths)]
+    return float(np.mean(right)), float(np.mean(holds)), *middle, float(np.mean(told))
 
 
 def wander(size: Size, report: Report) -> None:
