@@ -38,8 +38,11 @@ def cost(size: Size, report: Report) -> None:
     state = sum(a.nbytes for n, a in full.state.items() if not n.startswith(("ring_", "hour_"))) / series
     ring = sum(a.nbytes for n, a in full.state.items() if n.startswith(("ring_", "hour_"))) / series
     median, lowest = _median_ms(full, counts, ticks, settled=True)
-    report.goal("10,000 rate series folded and settled: <= 10 ms a tick",
-                f"median {median:.1f} ms, lowest {lowest:.1f} (seasons, both margins, ring, life cycle)", median <= 10)  # fmt: skip
+    report.goal(
+        "10,000 rate series folded and settled: <= 10 ms a tick",
+        f"median {median:.1f} ms, lowest {lowest:.1f} (seasons, both margins, ring, life cycle)",
+        median <= 10,
+    )
     report.goal("state of a rate series: <= 2 KB", f"{state:.0f} bytes (ring {ring:.0f} more)", state <= 2048)
     plain = Fleet(bare(), series)
     median, lowest = _median_ms(plain, counts, ticks, settled=False)

@@ -53,7 +53,8 @@ def seasons(size: Size, report: Report) -> None:
         adwin = peers.adwin_stream_alarms(drawn, 30_000)
         adwin_best = min(adwin_best, adwin)
         report.line(
-            f"  p0 {p0}, a {a}: false alarms {100 * share:.1f} %, x2 seen after {delay}; ADWIN default {100 * adwin:.0f} %"
+            f"  p0 {p0}, a {a}: false alarms {100 * share:.1f} %, x2 seen after {delay}; "
+            f"ADWIN default {100 * adwin:.0f} %"
         )
     report.goal(
         "season: false alarms <= 5 % + 3 se",
@@ -95,7 +96,8 @@ def sessions(size: Size, report: Report) -> None:
         worst, adwin_best = max(worst, share), min(adwin_best, adwin)
         how = f"{slots} interleaved" if slots > 1 else "one after the other"
         report.line(
-            f"  p0 {p0}, icc {icc}, {how}: false alarms {100 * share:.1f} %, x2 seen after {delay}; ADWIN default {100 * adwin:.0f} %"
+            f"  p0 {p0}, icc {icc}, {how}: false alarms {100 * share:.1f} %, x2 seen after {delay}; "
+            f"ADWIN default {100 * adwin:.0f} %"
         )
     report.goal(
         "sessions: false alarms <= 5 % + 3 se",
@@ -206,7 +208,8 @@ def incident(size: Size, report: Report) -> None:
         flaps = (high[1:] & ~high[:-1]).sum(axis=0).mean()
         fires[name] = fired
         report.line(
-            f"  {name}: {fired:.2f} fires, {resolved:.2f} resolves a stream; rolling 500 above 1.5 x baseline: {flaps:.0f} fires"
+            f"  {name}: {fired:.2f} fires, {resolved:.2f} resolves a stream; "
+            f"rolling 500 above 1.5 x baseline: {flaps:.0f} fires"
         )
     report.goal(
         "notifications per incident: <= 1.2 fires",
@@ -248,8 +251,9 @@ def size_and_change_point(size: Size, report: Report) -> None:
         right, holds, errors, biases, delays, widths, told = _found(p0, factor, step, streams, rng)
         covers.append(right)
         report.line(
-            f"  p0 {p0} x{factor:g}: size covered {100 * right:.1f} %, estimate off by {100 * biases:+.0f} %; change point covered "
-            f"{100 * holds:.1f} %, off by {100 * errors / delays:.0f} % of the delay, width {widths / delays:.1f} x the delay; told {100 * told:.1f} %"
+            f"  p0 {p0} x{factor:g}: size covered {100 * right:.1f} %, estimate off by {100 * biases:+.0f} %; "
+            f"change point covered {100 * holds:.1f} %, off by {100 * errors / delays:.0f} % of the delay, "
+            f"width {widths / delays:.1f} x the delay; told {100 * told:.1f} %"
         )
     report.goal(
         "size interval at the alarm covers >= 90 % for p0 >= .05",
@@ -305,5 +309,6 @@ def wander(size: Size, report: Report) -> None:
                     hit |= alarms(fleet, 1)
                     beyond |= fleet.state["margin_evidence"][:4].mean(axis=0) >= LIMIT
         report.line(
-            f"  daily sd {sd}: false alarms {100 * hit.mean():.0f} % with margin 0, {100 * beyond.mean():.1f} % with margin .2"
+            f"  daily sd {sd}: false alarms {100 * hit.mean():.0f} % with margin 0, "
+            f"{100 * beyond.mean():.1f} % with margin .2"
         )
