@@ -56,7 +56,9 @@ class Change:
         before: Share of those bins expected from the baseline in the same contexts.
         after: Share since the change; biased away from `before` at the time of detection.
         ratio: after / before.
-        bad_per_hour: Units in those bins beyond the expected, an hour.
+        growth_lower: Lower bound of the ratio for the side that grew: these bins, or all others where they shrank. A
+            success rate that falls from 99 % to 97 % is a failure that grew threefold.
+        bad_per_hour: Units of the side that grew beyond the expected, an hour.
     """
 
     change_bucket: int
@@ -72,6 +74,7 @@ class Change:
     before: Interval
     after: Interval
     ratio: Interval
+    growth_lower: float
     bad_per_hour: float
 
     @property
@@ -131,6 +134,11 @@ def ratio_interval(after: Interval, before: Interval) -> Interval:
     down = math.hypot(_gap(after.value, after.lower), _gap(before.upper, before.value))
     up = math.hypot(_gap(after.upper, after.value), _gap(before.value, before.lower))
     return Interval(math.exp(value), math.exp(value - down), math.exp(min(value + up, 700.0)))
+
+
+def rest_of(share: Interval) -> Interval:
+    """Return the interval of all other bins together."""
+    return Interval(1.0 - share.value, 1.0 - share.upper, 1.0 - share.lower)
 
 
 def _gap(high: float, low: float) -> float:
@@ -237,6 +245,7 @@ def find_change(fleet: Fleet, row: int, side: int | None) -> Change:
     before, learned = _expected(fleet, row, past, began, list(bins))
     after = rate_interval(moved, units)
     hours = max(past.entries[-1].last - past.entries[began].first + 1, 1) / 120.0
+    grew = bool(table.deltas[bet] > 0)
     return Change(
         change_bucket=past.entries[began].first if began else max(past.entries[0].first, 1),
         from_bucket=past.entries[low].first,
@@ -251,7 +260,8 @@ def find_change(fleet: Fleet, row: int, side: int | None) -> Change:
         before=before,
         after=after,
         ratio=ratio_interval(after, before),
-        bad_per_hour=(moved - before.value * units) / hours,
+        growth_lower=(ratio_interval(after, before) if grew else ratio_interval(rest_of(after), rest_of(before))).lower,
+        bad_per_hour=(moved - before.value * units) / hours * (1.0 if grew else -1.0),
     )
 
 

@@ -26,6 +26,12 @@ from streams.detectors.wander import close_days
 _BLOCK = 2048
 
 
+LEAST_RATIO = 1.25
+"""A page needs a lower bound of the growth of at least this, unless the series says otherwise ..."""
+LEAST_BAD_PER_HOUR = 1.0
+"""... and this many bad units an hour more than expected."""
+
+
 class OutOfOrderError(ValueError):
     """A bucket was folded after a later one; late units belong into the current bucket."""
 
@@ -68,6 +74,8 @@ class Fleet:
             self.state[name] = np.concatenate([array, np.zeros((*array.shape[:-1], count), array.dtype)], axis=-1)
         rows = np.arange(first, first + count)
         self.start_epoch(rows)
+        self.state["min_ratio"][rows] = LEAST_RATIO
+        self.state["min_bad_per_hour"][rows] = LEAST_BAD_PER_HOUR
         return rows
 
     def start_epoch(self, rows: Ints) -> None:
@@ -98,6 +106,7 @@ class Fleet:
 
         Raises:
             OutOfOrderError: the tick lies before one that was folded.
+            ValueError: counts of another shape, or negative; a bucket, hour or stratum that cannot be.
 
         Promise, with the thresholds of `budget`: expected false alarms of a series up to any time are at most the sum
         of units / A. It holds on average over the prior for counts of independent units with a steady law in each
@@ -106,6 +115,11 @@ class Fleet:
         """
         if self.config.sessions:
             raise ValueError("this fleet counts sessions; call fold_sessions")
+        self._check(bucket, hour, stratum)
+        if counts.shape != (self.config.table.bins, self.series if rows is None else len(rows)):
+            raise ValueError(f"counts have shape {counts.shape}; one row for each bin, one column for each series")
+        if counts.size and counts.min() < 0:
+            raise ValueError("a count is negative; ticks hold units that came, corrections are refolded")
         for start in range(0, self.series if rows is None else len(rows), _BLOCK):
             stop = min(start + _BLOCK, self.series if rows is None else len(rows))
             chosen: Rows = slice(start, stop) if rows is None else rows[start:stop]
@@ -133,6 +147,7 @@ class Fleet:
         """
         if not self.config.sessions:
             raise ValueError("this fleet counts units; call fold")
+        self._check(bucket, hour, stratum)
         if not np.all((y >= 0.0) & (y <= 1.0)):
             raise ValueError("a session's mean lies outside [0, 1]; pass bad / units")
         if rows is None:
@@ -142,6 +157,13 @@ class Fleet:
             return
         counts = np.stack([np.bincount(which, 1.0 - y, len(rows)), np.bincount(which, y, len(rows))]).astype(np.float64)
         self._fold_block(rows, bucket, counts, hour, stratum, (which, y))
+
+    def _check(self, bucket: int, hour: int, stratum: int) -> None:
+        if not (0 < bucket < 2**32 and 0 <= hour < HOURS and 0 <= stratum < self.config.strata):
+            raise ValueError(
+                f"bucket {bucket}, hour {hour}, stratum {stratum}: a tick's number, an hour of the week (0 to 167) and "
+                f"a stratum below {self.config.strata} are expected"
+            )
 
     def _fold_block(
         self, rows: Rows, bucket: int, counts: Floats, hour: int, stratum: int, sessions: tuple[Ints, Floats] | None

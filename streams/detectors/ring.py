@@ -92,6 +92,11 @@ class Ring:
         a["hour_counts"][target, :, rows] = np.where(same[:, None], a["hour_counts"][target, :, rows] + counts, counts)
         a["hour_next"][rows] = (target + 1) % self.hours
 
+    def clear(self, row: int) -> None:
+        """Empty all slots of one series."""
+        for name in ("ring_bucket", "hour_first", "hour_last", "ring_next", "hour_next"):
+            self.arrays[name][..., row] = 0
+
     def entries(self, row: int) -> list[Entry]:
         """Return what the ring holds of one series, oldest first."""
         a = self.arrays

@@ -52,8 +52,8 @@ def rising_excess(a: Floats, k: Floats) -> Floats:
 
     Source:
         Stirling's series with the argument shifted by 8 (Abramowitz and Stegun 6.1.41, 6.1.16). The leading terms
-        cancel on paper and not in floating point. Promise: absolute error below `ERROR_BOUND` + 1e-15 x value. It does not
-        hold for 0 < a < 0.5, where it is not tested.
+        cancel on paper and not in floating point. Promise: absolute error below `ERROR_BOUND` + 1e-15 of the
+        value. It does not hold for 0 < a < 0.5, where it is not tested.
     """
     base = np.maximum(a, _NOTHING)
     low = base + _SHIFT

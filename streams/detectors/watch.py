@@ -158,20 +158,23 @@ def _is_large(fleet: Fleet, row: int, bucket: int, changes: dict[int, Change]) -
         lower = interval.lower
     elif fleet.config.ring_buckets:
         changes[row] = find_change(fleet, row, _side(fleet, row))
-        lower, excess = changes[row].ratio.lower, changes[row].bad_per_hour
+        lower, excess = changes[row].growth_lower, changes[row].bad_per_hour
     else:
         return True
     return bool(lower >= s["min_ratio"][row] and excess >= s["min_bad_per_hour"][row])
 
 
 def ongoing_size(fleet: Fleet, row: int, bucket: int) -> tuple[Interval, float]:
-    """Return after / before and the excess an hour of an open alert, from units after the alarm only.
+    """Return the growth and the excess an hour of an open alert, from units after the alarm only.
 
-    These units did not choose the moment of the alarm, so the estimate is not biased by it; the interval is that of
-    `change.rate_interval`, over the baseline's expected share.
+    The growth is after / before of the side that grew, as `Change.growth_lower`. These units did not choose the moment
+    of the alarm, so the estimate is not biased by it; the interval is that of `change.rate_interval`, over the
+    baseline's expected share.
     """
     s, table = fleet.state, fleet.config.table
-    bins = list(table.shapes[table.shape_of[int(s["cause"][row])]].moved_bins)
+    cause = int(s["cause"][row])
+    moved_bins = table.shapes[table.shape_of[cause]].moved_bins
+    bins = [b for b in range(table.bins) if (b in moved_bins) == bool(table.deltas[cause] > 0)]
     whole = s["prior"][:, row] + s["pooled"][:, :, row].sum(axis=0)
     expected = float(whole[bins].sum() / whole.sum())
     units, moved = float(s["after"][:, row].sum()), float(s["after"][bins, row].sum())
@@ -240,6 +243,9 @@ def close(fleet: Fleet, row: int) -> None:
     for name in ("evidence", "margin_evidence", "rise", "recovery", "after"):
         s[name][:, row] = 0.0
     s["rise_bucket"][:, row] = s["last_bucket"][row]
+    if s["fired_bucket"][row]:
+        # The ring holds units that the baseline has not: nothing may be taken out that was never put in.
+        fleet.ring.clear(row)
     for name in ("fired_bucket", "change_bucket", "day_units", "day_sum"):
         s[name][row] = 0
     s["phase"][row], s["cause"][row], s["asked"][row] = Phase.CALM, -1, False

@@ -277,6 +277,29 @@ def test_a_snapshot_of_another_config_is_refused() -> None:
         restore(plain(), snapshot(rates(FULL, 2)))
 
 
+@pytest.mark.parametrize(
+    ("bucket", "counts", "where"),
+    [
+        (1, np.ones((3, 2)), {}),
+        (1, np.ones((2, 1)), {}),
+        (1, -np.ones((2, 2)), {}),
+        (0, np.ones((2, 2)), {}),
+        (2**32, np.ones((2, 2)), {}),
+        (1, np.ones((2, 2)), {"hour": 168}),
+        (1, np.ones((2, 2)), {"stratum": 1}),
+    ],
+)
+def test_a_tick_that_cannot_be_is_refused_and_changes_nothing(
+    bucket: int, counts: np.ndarray, where: dict[str, int]
+) -> None:
+    fleet = rates(FULL, 2)
+    before = snapshot(fleet)
+
+    with pytest.raises(ValueError, match=r"shape|negative|expected"):
+        fleet.fold(bucket, counts, **where)
+    assert snapshot(fleet) == before
+
+
 def test_impossible_configs_are_refused() -> None:
     with pytest.raises(ValueError, match="strata"):
         FleetConfig(rate_bets(), strata=33)

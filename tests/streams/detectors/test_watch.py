@@ -50,6 +50,31 @@ def test_the_baseline_does_not_learn_an_incident() -> None:
     assert pooled.sum(axis=0) == pytest.approx(np.full(20, 6000), rel=0.02)
 
 
+def test_a_second_incident_takes_nothing_out_that_was_never_in() -> None:
+    fleet = calm(10)
+    fold(fleet, 301, ticks(0.3, 20, 100, 10, 20))
+    fold(fleet, 401, ticks(0.1, 20, 500, 10, 21))
+    before = fleet.state["pooled"].sum(axis=(0, 1))
+    second = fold(fleet, 901, ticks(0.3, 20, 60, 10, 22))
+
+    assert names(second) == ["ticketed"] * 10
+    assert np.all(np.abs(fleet.state["pooled"].sum(axis=(0, 1)) - before) <= 20 * 130)
+    pooled = fleet.state["pooled"][0]
+    assert pooled[1] / pooled.sum(axis=0) == pytest.approx(np.full(10, 0.1), abs=0.02)
+
+
+def test_a_success_rate_that_falls_pages_as_a_failure_that_grew() -> None:
+    fleet = rates(plain(ring_buckets=64, ring_hours=64, page_margin=True), 10, 1e6, -1)
+    fleet.state["page_threshold"][:] = 1e7
+    assert fold(fleet, 1, ticks(0.95, 20, 300, 10, 23)) == []
+    events = fold(fleet, 301, ticks(0.8, 20, 200, 10, 24))
+
+    assert {e.row for e in events if e.event is Event.PAGED} == set(range(10))
+    first = next(e.change for e in events if e.change is not None)
+    assert first.ratio.upper < 1.0 < first.growth_lower
+    assert first.bad_per_hour > 0
+
+
 def test_accepting_makes_the_new_level_normal() -> None:
     fleet = calm()
     fold(fleet, 301, ticks(0.3, 20, 200, 1, 5))
