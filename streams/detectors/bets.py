@@ -7,7 +7,7 @@ a shape needs only the mass of each value of g, so a bet on one tail of 26 bins 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -121,6 +121,20 @@ def rate_bets() -> BetTable:
         odds is seen late.
     """
     return BetTable("rate", ("no", "yes"), (Shape("rate", (0.0, 1.0), _both(RATE_DELTAS), UP),))
+
+
+def frequent_labels(counts: Mapping[str, int], most: int = 8) -> tuple[str, ...]:
+    """Return the labels that get bins of their own where a portfolio names none, from the counts of a burn-in.
+
+    Args:
+        counts: Units by label.
+        most: Number of bins besides "new"; rarer labels share that one with what comes later.
+
+    Returns:
+        The most frequent labels, ties in the order of their names: the order of counting changes nothing.
+    """
+    ordered = sorted((label for label, n in counts.items() if n > 0 and label != "new"), key=lambda x: (-counts[x], x))
+    return tuple(ordered[:most])
 
 
 def category_bets(names: Sequence[str], cost: Sequence[float] | None = None, bad: Sequence[str] = ()) -> BetTable:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streams.detectors.bets import category_bets, number_bets, rate_bets
+from streams.detectors.bets import category_bets, frequent_labels, number_bets, rate_bets
 
 
 def test_rates_have_four_bets_each_way() -> None:
@@ -38,6 +38,10 @@ def test_costs_give_categories_a_direction() -> None:
     assert table.shapes[0].g == (-1.0, 1.0, 1.0)
     assert [s.name for s in table.shapes] == ["mean cost", "share of fallback", "share of new"]
     assert np.all(table.sides == np.sign(table.deltas))
+
+
+def test_labels_of_a_burn_in_come_by_frequency_then_name() -> None:
+    assert frequent_labels({"c": 3, "a": 1, "b": 3, "new": 9, "z": 0}, 2) == ("b", "c")
 
 
 @pytest.mark.parametrize(
