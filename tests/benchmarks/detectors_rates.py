@@ -74,7 +74,7 @@ def delays(size: Size, report: Report) -> None:
         ratios.setdefault(name, []).append(value)
 
     deltas = (
-        {p: peers.adwin_delta(peers.bernoulli(p), 2 * size.events, rng) for p in (0.01, 0.05, 0.2)}
+        {p: peers.adwin_delta(peers.bernoulli(p), size.peers // 2, rng) for p in (0.01, 0.05, 0.2)}
         if size.name == "full"
         else {}
     )
@@ -84,6 +84,7 @@ def delays(size: Size, report: Report) -> None:
     )
     for p0, factor in CELLS:
         p1 = p0 * factor
+        one_by_one = size.peers if p0 >= 0.05 else size.peers // 2
         score = peers.bernoulli_score(p0, p1)
         null, moved = peers.bernoulli(p0), peers.bernoulli(p1)
         limit = peers.cusum_limit(score, null, size.calibration, rng)
@@ -95,7 +96,7 @@ def delays(size: Size, report: Report) -> None:
         z_limit = peers.window_limit(p0, sign, size.calibration, rng)
         z = peers.window_delays(p0, p1, lambda k, r, s=sign: peers.window_z(k, r, 2000, s), z_limit, size.delay, rng)
         psi = peers.window_delays(p0, p1, lambda k, r: peers.window_psi(k, r, 2000), 0.1, size.delay, rng)
-        adwin = peers.adwin_delays(null, moved, min(size.delay, 5 * size.events), rng)
+        adwin = peers.adwin_delays(null, moved, one_by_one, rng)
         plan = planned_delay(np.array(p0), np.array(p1), np.array(LIMIT))
         note("oracle CUSUM (both rates known)", str(oracle))
         note("e-detector, rate known", str(known))
@@ -114,7 +115,7 @@ def delays(size: Size, report: Report) -> None:
         if factor == 4 and p0 >= 0.05:
             ratio("window x4", z.median / learned.median)
         if deltas:
-            tuned = peers.adwin_delays(null, moved, size.delay, rng, deltas[p0])
+            tuned = peers.adwin_delays(null, moved, one_by_one, rng, deltas[p0])
             note("ADWIN, delta tuned to 5 %", str(tuned))
             ratio("tuned", _times(tuned, learned))
     report.line("\ndelay in events, median/95th (share seen), " + ", ".join(f"{p}x{r:g}" for p, r in CELLS))

@@ -21,17 +21,18 @@ NEVER = np.inf
 
 @dataclass(frozen=True)
 class Size:
-    """How much to simulate: streams for false alarms, for delays, for detectors that go event by event."""
+    """How much to simulate: streams for false alarms, thresholds, delays, and peers that go one by one."""
 
     name: str
     null: int
     calibration: int
     delay: int
+    peers: int
     events: int
 
 
-QUICK = Size("quick", 200, 400, 100, 20)
-FULL = Size("full", 1000, 2000, 600, 200)
+QUICK = Size("quick", 200, 400, 200, 60, 20)
+FULL = Size("full", 1000, 2000, 2000, 1200, 200)
 
 
 @dataclass(frozen=True)
