@@ -29,3 +29,13 @@ def day_group(hour: int) -> tuple[int, ...]:
     """Return the hours of the week that share hour of the day and weekday or weekend with this one."""
     days = range(5) if hour < 120 else range(5, 7)
     return tuple(day * 24 + hour % 24 for day in days)
+
+
+def ticks_to_a_second_visit(hour: int) -> int:
+    """Return the age at which a series has surely been in this hour's group on an earlier day, in ticks.
+
+    Tuesday to Friday and Sunday look back one day, Monday three (to Friday), Saturday six (to Sunday).
+    """
+    day = hour // 24
+    days = {0: 3, 5: 6}.get(day, 1)
+    return days * TICKS_A_DAY + TICKS_AN_HOUR

@@ -14,7 +14,12 @@ import numpy as np
 
 from streams.detectors.arrays import Array, Bools, Floats, Ints, Rows, add_up
 from streams.detectors.baseline import Baseline
-from streams.detectors.contexts import HOURS, TICKS_A_DAY, TICKS_TO_A_WEEK_BASELINE
+from streams.detectors.contexts import (
+    HOURS,
+    TICKS_A_DAY,
+    TICKS_TO_A_WEEK_BASELINE,
+    ticks_to_a_second_visit,
+)
 from streams.detectors.evidence import PLUG_IN_RATIO, fold_rise, fold_sum, increments, margin_increments
 from streams.detectors.fleet_config import FleetConfig
 from streams.detectors.recovery import recovery_increments
@@ -186,31 +191,40 @@ class Fleet:
         alpha, own = self.baseline.alpha(rows, stratum, hour, old)
         steady = add_up(alpha) >= PLUG_IN_RATIO * units
         armed = seen & self._has_burnt_in(rows) & (own >= (self.config.context_units if self.config.seasonal else 0.0))
+        known = armed
+        if self.config.seasonal:
+            # What an hour is like is known from another day; until then only what is beyond the margin counts.
+            known = armed & (bucket - first.astype(np.int64) >= ticks_to_a_second_visit(hour))
         no_margin = np.zeros(len(units))
         if sessions is None:
             log_factors = increments(table, alpha, counts)
         else:
-            armed &= steady
+            known &= steady
             log_factors = self._session_factors(rows, alpha, sessions, no_margin)
-        starts = np.where(armed, units, 0.0)
-        log_factors = np.where(armed, log_factors, 0.0)
+        starts = np.where(known, units, 0.0)
+        log_factors = np.where(known, log_factors, 0.0)
         s["evidence"][:, rows] = fold_sum(s["evidence"][:, rows], log_factors, starts)
         rise, fell = fold_rise(s["rise"][:, rows], log_factors)
         s["rise"][:, rows] = rise
         s["rise_bucket"][:, rows] = np.where(fell & seen, bucket, s["rise_bucket"][:, rows])
+        s["expected_tickets"][rows] += starts / s["ticket_threshold"][rows]
         if self.config.page_margin:
-            armed &= steady
-            if sessions is None:
-                log_factors = margin_increments(table, alpha, counts, s["margin"][rows])
-            else:
-                log_factors = self._session_factors(rows, alpha, sessions, s["margin"][rows])
-            log_factors = np.where(armed, log_factors, 0.0)
-            s["margin_evidence"][:, rows] = fold_sum(
-                s["margin_evidence"][:, rows], log_factors, np.where(armed, units, 0.0)
-            )
+            self._fold_margin(rows, alpha, counts, sessions, armed & steady)
         self._fold_open_alerts(rows, alpha, counts, sessions, units)
         self._learn(rows, bucket, hour, stratum, counts, sessions)
-        s["expected_tickets"][rows] += starts / s["ticket_threshold"][rows]
+
+    def _fold_margin(
+        self, rows: Rows, alpha: Floats, counts: Floats, sessions: tuple[Ints, Floats] | None, armed: Bools
+    ) -> None:
+        s = self.state
+        if sessions is None:
+            log_factors, units = margin_increments(self.config.table, alpha, counts, s["margin"][rows]), add_up(counts)
+        else:
+            log_factors = self._session_factors(rows, alpha, sessions, s["margin"][rows])
+            units = np.bincount(sessions[0], None, len(armed)).astype(np.float64)
+        starts = np.where(armed, units, 0.0)
+        log_factors = np.where(armed, log_factors, 0.0)
+        s["margin_evidence"][:, rows] = fold_sum(s["margin_evidence"][:, rows], log_factors, starts)
         s["expected_pages"][rows] += starts / s["page_threshold"][rows]
 
     def _has_burnt_in(self, rows: Rows) -> Bools:
