@@ -19,6 +19,8 @@ from streams.detectors.sessions import session_increments
 _LEVEL = 0.95
 # With fewer units before the change there is nothing to compare with: the prior alone is no baseline.
 _LEAST_LEARNED = 30
+# In nats: a difference of 2.4 standard errors.
+_LEAST_INFORMATION = 3.0
 _ODDS = math.log(20.0)
 _STEPS = 60
 
@@ -79,8 +81,15 @@ class Change:
 
     @property
     def is_told(self) -> bool:
-        """Whether there is a before, and the interval tells the share since the change from it."""
-        return self.learned >= _LEAST_LEARNED and (self.ratio.lower > 1.0 or self.ratio.upper < 1.0)
+        """Whether there is a before, and the share since the change differs from it by more than chance.
+
+        By the likelihood ratio of two rates against one: the alarm itself is the test, this only keeps out alarms that
+        have no change to show. The interval of the ratio is wider, and may hold 1 for a small change of a rare event.
+        """
+        before, after, units = self.before.value, self.after.value, self.units
+        pooled = (self.learned * before + units * after) / max(self.learned + units, 1e-12)
+        information = self.learned * divergence(before, pooled) + units * divergence(after, pooled)
+        return self.learned >= _LEAST_LEARNED and information >= _LEAST_INFORMATION
 
 
 def rate_interval(k: float, n: float) -> Interval:
@@ -143,6 +152,13 @@ def rest_of(share: Interval) -> Interval:
 
 def _gap(high: float, low: float) -> float:
     return math.log(high / low) if low > 0.0 else math.inf
+
+
+def divergence(p: float, q: float) -> float:
+    """Return the Kullback-Leibler divergence of a rate p from a rate q, in nats; q in (0, 1) unless it equals p."""
+    yes = p * math.log(p / q) if p > 0.0 else 0.0
+    no = (1.0 - p) * math.log((1.0 - p) / (1.0 - q)) if p < 1.0 else 0.0
+    return max(yes + no, 0.0)
 
 
 def excess_shares(units: Floats, moved: Floats, expected_share: Floats) -> Floats:
@@ -236,18 +252,20 @@ def find_change(fleet: Fleet, row: int, side: int | None) -> Change:
     last_zero = int(fleet.state["rise_bucket"][bet, row])
     past = _look_back(fleet, row)
     bins = table.shapes[table.shape_of[bet]].moved_bins
-    began = next((i for i, e in enumerate(past.entries) if e.last > last_zero), max(len(past.entries) - 1, 0))
+    # An hour that holds units from both sides of the change tells nothing of its size.
+    began = next((i for i, e in enumerate(past.entries) if e.first > last_zero), len(past.entries) - 1)
+    mixed = began > 0 and past.entries[began - 1].last > last_zero
     since = past.counts[:, began:]
     low, high = _likely_starts(_log_factors(fleet, row, past), bets, add_up(past.counts))
     units = float(since.sum())
     moved = float(since[list(bins)].sum())
     # The baseline as it was before the change, in the contexts of the units since.
-    before, learned = _expected(fleet, row, past, began, list(bins))
+    before, learned = _expected(fleet, row, past, began, mixed, list(bins))
     after = rate_interval(moved, units)
     hours = max(past.entries[-1].last - past.entries[began].first + 1, 1) / 120.0
     grew = bool(table.deltas[bet] > 0)
     return Change(
-        change_bucket=past.entries[began].first if began else max(past.entries[0].first, 1),
+        change_bucket=last_zero + 1 if mixed else past.entries[began].first,
         from_bucket=past.entries[low].first,
         to_bucket=past.entries[high].last,
         is_truncated=low == 0 and past.entries[0].first > int(fleet.state["first_bucket"][row]),
@@ -265,10 +283,10 @@ def find_change(fleet: Fleet, row: int, side: int | None) -> Change:
     )
 
 
-def _expected(fleet: Fleet, row: int, past: _Past, began: int, bins: list[int]) -> tuple[Interval, float]:
+def _expected(fleet: Fleet, row: int, past: _Past, began: int, mixed: bool, bins: list[int]) -> tuple[Interval, float]:
     """Return the baseline share in the contexts of the units since, with the interval and units of the baseline."""
     rolled = fleet.baseline.one(row)
-    for entry in past.entries[began:]:
+    for entry in past.entries[began - mixed :]:
         rolled.take(0, *divmod(entry.context, HOURS), entry.counts)
     whole = rolled.prior[:, 0] + rolled.pooled[:, :, 0].sum(axis=0)
     # The prior of numbers is their burn-in, that of rates is next to nothing.

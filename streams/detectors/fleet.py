@@ -207,6 +207,7 @@ class Fleet:
         rise, fell = fold_rise(s["rise"][:, rows], log_factors)
         s["rise"][:, rows] = rise
         s["rise_bucket"][:, rows] = np.where(fell & seen, bucket, s["rise_bucket"][:, rows])
+        s["rise_units"][:, rows] = np.where(fell, 0.0, s["rise_units"][:, rows] + starts)
         s["expected_tickets"][rows] += starts / s["ticket_threshold"][rows]
         if self.config.page_margin:
             self._fold_margin(rows, alpha, counts, sessions, armed & steady)

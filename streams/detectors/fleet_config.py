@@ -66,6 +66,7 @@ class FleetConfig:
             "margin_evidence": ((bets if self.page_margin else 0,), np.float64),
             "rise": ((bets,), np.float64),
             "rise_bucket": ((bets,), np.uint32),
+            "rise_units": ((bets,), np.float32),
             "margin": (one, np.float64),
             "day": (one, np.uint32),
             "day_units": (one, np.float64),

@@ -69,7 +69,7 @@ def form_bins(histogram: Mapping[int, int], levels: tuple[float, ...] = LEVELS) 
     counts = np.array([histogram[int(cell)] for cell in cells], np.int64)
     up_to = np.cumsum(counts)
     units = int(up_to[-1])
-    ranks = np.array([math.ceil(level * (units + 1)) for level in levels])
+    ranks = np.array([max(round(level * (units + 1)), 1) for level in levels])
     usable = [min(level, 1.0 - level) * units >= _LEAST_BEYOND for level in levels]
     at = np.array([cells[min(int(np.searchsorted(up_to, rank)), len(cells) - 1)] for rank in ranks])
     edges = _place(at, usable)

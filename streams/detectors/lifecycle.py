@@ -39,9 +39,26 @@ class Event(enum.Enum):
 
 
 SUSPECT_DIVISOR = 100.0
-"""A series is suspect at a hundredth of the ticket's threshold: on dashboards, never a notification. And it needs one
-start that says so by itself (CUSUM of half the threshold's logarithm): where units carry little information, as in a
-series that never fails, the sum over starts is about their number, which is no evidence."""
+"""A series is suspect at a hundredth of the ticket's threshold: on dashboards, never a notification."""
+
+
+LEAST_PER_UNIT = 10.0
+"""What the evidence must be for each unit since it began to rise, see `is_carried`."""
+
+
+def is_carried(evidence: Floats, units: Floats) -> Bools:
+    """Whether M is evidence, and not just the number of starts that it sums over.
+
+    Where units carry next to no information, as in a series that never fails, each start has a factor of about 1 and M
+    is one to two for each unit: it reaches any threshold in the end. A change that is seen after n units has A / n, and
+    n is small against A, or the change could not be seen in a period. To ask for more only lowers false alarms.
+
+    Args:
+        evidence: M.
+        units: Units since the rise began, of the leading bet.
+    """
+    result: Bools = evidence >= LEAST_PER_UNIT * units
+    return result
 
 
 @dataclass(frozen=True)
@@ -55,7 +72,7 @@ class Evidence:
         page_threshold: A for pages; infinite where a page is not asked for.
         is_large: The lower bound of the ratio and the excess an hour are large enough for a page.
         recovery: M of the recovery detector.
-        rise: The largest companion CUSUM of the bets that count.
+        units: Units since the rise of the leading bet began.
     """
 
     bad: Floats
@@ -64,7 +81,7 @@ class Evidence:
     page_threshold: Floats
     is_large: Bools
     recovery: Floats
-    rise: Floats
+    units: Floats
 
 
 def advance(phase: Array, evidence: Evidence) -> Array:
@@ -77,10 +94,10 @@ def advance(phase: Array, evidence: Evidence) -> Array:
     more is closed by mistake at most once in A units on average. See `recovery` for when it is not.
     """
     firing = phase >= Phase.TICKET
-    ticket = firing | (evidence.bad >= evidence.ticket_threshold)
+    carried = is_carried(evidence.bad, evidence.units)
+    ticket = firing | (carried & (evidence.bad >= evidence.ticket_threshold))
     page = (phase == Phase.PAGE) | (evidence.is_large & (evidence.bad_beyond_margin >= evidence.page_threshold))
-    suspect = evidence.bad >= evidence.ticket_threshold / SUSPECT_DIVISOR
-    suspect &= evidence.rise >= np.log(evidence.ticket_threshold) / 2.0
+    suspect = carried & (evidence.bad >= evidence.ticket_threshold / SUSPECT_DIVISOR)
     # A page and its recovery are held to the page's threshold only where it is the only one that is set.
     limit = np.minimum(evidence.ticket_threshold, evidence.page_threshold)
     recovered = firing & (evidence.recovery >= limit)

@@ -12,9 +12,11 @@ from streams.detectors.change import Change, Interval, find_change, rate_interva
 from streams.detectors.contexts import HOURS, TICKS_A_DAY
 from streams.detectors.evidence import mean_evidence
 from streams.detectors.fleet import Fleet
-from streams.detectors.lifecycle import Event, Evidence, Phase, advance, event_of
+from streams.detectors.lifecycle import Event, Evidence, Phase, advance, event_of, is_carried
 
 _TICKS_TO_A_QUESTION = 7 * TICKS_A_DAY
+# A change that cannot be told from before, with this many times the units from before, is none.
+_MANY = 0.5
 
 
 @dataclass(frozen=True)
@@ -88,27 +90,31 @@ def settle(fleet: Fleet, bucket: int) -> list[Transition]:
     phase = s["phase"].copy()
     with np.errstate(over="ignore"):
         recovery = add_up(s["recovery"] / len(s["recovery"]))
+    risen = _risen_units(fleet, 1)
     likely = (sides.bad_beyond_margin >= s["page_threshold"]) & (phase < Phase.PAGE)
+    likely &= is_carried(sides.bad_beyond_margin, risen) | (phase == Phase.TICKET)
     changes: dict[int, Change] = {}
     large = np.zeros(len(phase), np.bool_)
     for row in np.flatnonzero(likely).tolist():
         large[row] = _is_large(fleet, row, bucket, changes)
-    rise = _largest_rise(fleet)
     limits = (s["ticket_threshold"], s["page_threshold"])
-    found = advance(phase, Evidence(sides.bad, sides.bad_beyond_margin, *limits, large, recovery, rise))
+    found = advance(phase, Evidence(sides.bad, sides.bad_beyond_margin, *limits, large, recovery, risen))
     for row in np.flatnonzero((found >= Phase.TICKET) & (phase < Phase.TICKET)).tolist():
         if not _is_told(fleet, row, changes):
-            found[row] = Phase.CALM
+            found[row] = min(phase[row], Phase.SUSPECT)
     transitions = []
     for row in np.flatnonzero(found != phase).tolist():
         transitions.append(_move(fleet, row, bucket, int(phase[row]), int(found[row]), sides, recovery, changes))
     improved = (sides.good >= s["ticket_threshold"]) & (found < Phase.TICKET)
+    improved &= is_carried(sides.good, _risen_units(fleet, -1))
     for row in np.flatnonzero(improved).tolist():
         side = -int(s["bad_side"][row])
         change = find_change(fleet, row, side) if fleet.config.ring_buckets else None
-        if change is None or change.is_told:
+        is_told = change is None or change.is_told
+        if is_told:
             transitions.append(Transition(row, bucket, Event.IMPROVED, _log10(sides.good[row]), change))
-        _reset_side(fleet, row, side)
+        if is_told or (change and change.units >= _MANY * change.learned):
+            _reset_side(fleet, row, side)
     waiting = (
         (s["fired_bucket"] > 0) & ~s["asked"] & (bucket - s["fired_bucket"].astype(np.int64) >= _TICKS_TO_A_QUESTION)
     )
@@ -126,28 +132,29 @@ def _side(fleet: Fleet, row: int) -> int | None:
     return int(fleet.state["bad_side"][row]) or None
 
 
-def _largest_rise(fleet: Fleet) -> Floats:
+def _risen_units(fleet: Fleet, way: int) -> Floats:
+    """Units since the leading bet of the bad side (1) or the good side (-1) began to rise."""
     s, table = fleet.state, fleet.config.table
-    counts = (table.sides[:, None] == s["bad_side"]) | (s["bad_side"] == 0)
-    result: Floats = np.where(counts, s["rise"], 0.0).max(axis=0)
+    counts = (table.sides[:, None] == way * s["bad_side"]) | (s["bad_side"] == 0)
+    leading = np.where(counts, s["evidence"], -1.0).argmax(axis=0)
+    result: Floats = s["rise_units"][leading, np.arange(fleet.series)].astype(np.float64)
     return result
 
 
 def _is_told(fleet: Fleet, row: int, changes: dict[int, Change]) -> bool:
-    """Whether a series that reached its threshold has a change to show; if not, its evidence starts anew.
+    """Whether a series that reached its threshold has a change to show.
 
-    Where units carry next to no information (a series that never fails), the sum over starts grows with their number
-    alone and reaches any threshold in the end. To drop such an alarm keeps the promise, it only alarms less.
+    A young change may need some more units. One that has had many and still cannot be told from what was before is
+    none: the evidence starts anew. To drop such an alarm keeps the promise, it only alarms less.
     """
     if not fleet.config.ring_buckets:
         return True
     if row not in changes:
         changes[row] = find_change(fleet, row, _side(fleet, row))
-    if not changes[row].is_told:
-        for name in ("evidence", "margin_evidence", "rise"):
-            fleet.state[name][:, row] = 0.0
-        fleet.state["rise_bucket"][:, row] = fleet.state["last_bucket"][row]
-    return changes[row].is_told
+    change = changes[row]
+    if not change.is_told and change.units >= _MANY * change.learned:
+        _reset_side(fleet, row, None)
+    return change.is_told
 
 
 def _is_large(fleet: Fleet, row: int, bucket: int, changes: dict[int, Change]) -> bool:
@@ -219,12 +226,12 @@ def _leading_bet(fleet: Fleet, row: int) -> int:
     return max(bets, key=lambda c: (fleet.state["evidence"][c, row], -c))
 
 
-def _reset_side(fleet: Fleet, row: int, side: int) -> None:
-    chosen = fleet.config.table.sides == side
-    for name in ("evidence", "rise"):
-        fleet.state[name][chosen, row] = 0.0
-    if fleet.config.page_margin:
-        fleet.state["margin_evidence"][chosen, row] = 0.0
+def _reset_side(fleet: Fleet, row: int, side: int | None) -> None:
+    chosen = (fleet.config.table.sides == side) | (side is None)
+    for name in ("evidence", "rise", "rise_units", "margin_evidence"):
+        if len(fleet.state[name]):
+            fleet.state[name][chosen, row] = 0.0
+    fleet.state["rise_bucket"][chosen, row] = fleet.state["last_bucket"][row]
 
 
 def roll_back(fleet: Fleet, row: int, change_bucket: int) -> None:
@@ -240,7 +247,7 @@ def roll_back(fleet: Fleet, row: int, change_bucket: int) -> None:
 def close(fleet: Fleet, row: int) -> None:
     """End an open alert: evidence starts from nothing, the baseline of before the change learns again."""
     s = fleet.state
-    for name in ("evidence", "margin_evidence", "rise", "recovery", "after"):
+    for name in ("evidence", "margin_evidence", "rise", "rise_units", "recovery", "after"):
         s[name][:, row] = 0.0
     s["rise_bucket"][:, row] = s["last_bucket"][row]
     if s["fired_bucket"][row]:

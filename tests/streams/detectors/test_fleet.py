@@ -171,7 +171,7 @@ def test_a_season_is_learned_by_hour() -> None:
 
 
 def test_on_its_first_day_a_season_is_learned_in_silence() -> None:
-    """At 6,000 units a day and a strong season nearly every series would alarm on the first day and the first weekend."""
+    """At once, nearly every series would alarm on the first day and the first Saturday."""
     start, series = 4 * 2880, 30
     fleet = Fleet(plain(seasonal=True, context_units=50, burn_in_units=100, page_margin=True, ring_buckets=0), series)
     rng, fired = np.random.default_rng(16), np.zeros((7, series), np.bool_)

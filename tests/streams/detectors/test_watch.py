@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from streams.detectors.contexts import TICKS_A_DAY
+from streams.detectors.evidence import mean_evidence
 from streams.detectors.fleet import Fleet
 from streams.detectors.lifecycle import Event, Evidence, Phase, advance, event_of
 from streams.detectors.watch import Transition, accept, is_watching, settle, turn
@@ -149,6 +150,21 @@ def test_turning_the_direction_closes_and_keeps_what_was_learned() -> None:
     assert names(fold(fleet, 401, ticks(0.3, 20, 100, 1, 14)))[0] == "improved"
 
 
+@pytest.mark.parametrize(("before", "after"), [(0.05, 0.1), (0.05, 0.15), (0.2, 0.3), (0.01, 0.04)])
+def test_a_ticket_comes_with_the_evidence_and_not_later(before: float, after: float) -> None:
+    fleet = rates(plain(ring_buckets=256, ring_hours=16), 20)
+    fold(fleet, 1, ticks(before, 50, 140, 20, 25))
+    late, reached = 0, np.zeros(20, np.bool_)
+    for bucket, tick in enumerate(ticks(after, 10, 100, 20, 26), 141):
+        fleet.fold(bucket, tick)
+        reached |= mean_evidence(fleet.config.table, fleet.state["evidence"], 1) >= 1e6
+        settle(fleet, bucket)
+        late += int((reached & (fleet.state["phase"] < Phase.TICKET)).sum())
+
+    assert reached.sum() >= 15
+    assert late == 0
+
+
 def test_a_series_that_never_fails_is_never_suspect() -> None:
     fleet = rates(plain(burn_in_units=100), 1, 1e3, 0)
     for bucket in range(1, 1000):
@@ -164,10 +180,10 @@ def test_learning_series_are_told_from_watched_ones() -> None:
 
 
 def evidence(
-    bad: float, beyond: float = 0.0, large: bool = True, recovery: float = 0.0, rise: float = 99.0
+    bad: float, beyond: float = 0.0, large: bool = True, recovery: float = 0.0, units: float = 99.0
 ) -> Evidence:
     values = (np.array([x]) for x in (bad, beyond, 1e6, 1e8))
-    return Evidence(*values, np.array([large]), np.array([recovery]), np.array([rise]))
+    return Evidence(*values, np.array([large]), np.array([recovery]), np.array([units]))
 
 
 @pytest.mark.parametrize(
@@ -175,7 +191,7 @@ def evidence(
     [
         (Phase.CALM, evidence(1e3), Phase.CALM),
         (Phase.CALM, evidence(1e4), Phase.SUSPECT),
-        (Phase.CALM, evidence(1e4, rise=5.0), Phase.CALM),
+        (Phase.CALM, evidence(1e4, units=5e3), Phase.CALM),
         (Phase.SUSPECT, evidence(1e3), Phase.CALM),
         (Phase.SUSPECT, evidence(1e6), Phase.TICKET),
         (Phase.CALM, evidence(1e9, 1e9), Phase.PAGE),
