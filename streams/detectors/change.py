@@ -232,6 +232,14 @@ def _likely_starts(factors: Floats, bets: list[int], units: Floats) -> tuple[int
     return int(chosen.min()), int(chosen.max())
 
 
+def leading_evidence(fleet: Fleet) -> Floats:
+    """Return the evidence of each bet, with or without the margin, whichever is more: who leads, not an M."""
+    s = fleet.state
+    if not fleet.config.page_margin:
+        return s["evidence"]
+    return np.maximum(s["evidence"], s["margin_evidence"])
+
+
 def find_change(fleet: Fleet, row: int, side: int | None) -> Change:
     """Return since when and how a series has moved; call it before the baseline is rolled back.
 
@@ -248,7 +256,8 @@ def find_change(fleet: Fleet, row: int, side: int | None) -> Change:
     """
     table = fleet.config.table
     bets = list(range(table.count)) if side is None else np.flatnonzero(table.sides == side).tolist()
-    bet = max(bets, key=lambda c: (fleet.state["evidence"][c, row], -c))
+    strength = leading_evidence(fleet)[:, row]
+    bet = max(bets, key=lambda c: (strength[c], -c))
     last_zero = int(fleet.state["rise_bucket"][bet, row])
     past = _look_back(fleet, row)
     bins = table.shapes[table.shape_of[bet]].moved_bins

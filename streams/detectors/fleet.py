@@ -204,19 +204,21 @@ class Fleet:
         starts = np.where(known, units, 0.0)
         log_factors = np.where(known, log_factors, 0.0)
         s["evidence"][:, rows] = fold_sum(s["evidence"][:, rows], log_factors, starts)
-        rise, fell = fold_rise(s["rise"][:, rows], log_factors)
-        s["rise"][:, rows] = rise
-        s["rise_bucket"][:, rows] = np.where(fell & seen, bucket, s["rise_bucket"][:, rows])
-        s["rise_units"][:, rows] = np.where(fell, 0.0, s["rise_units"][:, rows] + starts)
         s["expected_tickets"][rows] += starts / s["ticket_threshold"][rows]
         if self.config.page_margin:
-            self._fold_margin(rows, alpha, counts, sessions, armed & steady)
+            beyond, others = self._fold_margin(rows, alpha, counts, sessions, armed & steady)
+            log_factors, starts = np.where(known, log_factors, beyond), np.where(known, starts, others)
+        rise, fell = fold_rise(s["rise"][:, rows], log_factors)
+        fell &= seen
+        s["rise"][:, rows] = rise
+        s["rise_bucket"][:, rows] = np.where(fell, bucket, s["rise_bucket"][:, rows])
+        s["rise_units"][:, rows] = np.where(fell, 0.0, s["rise_units"][:, rows] + starts)
         self._fold_open_alerts(rows, alpha, counts, sessions, units)
         self._learn(rows, bucket, hour, stratum, counts, sessions)
 
     def _fold_margin(
         self, rows: Rows, alpha: Floats, counts: Floats, sessions: tuple[Ints, Floats] | None, armed: Bools
-    ) -> None:
+    ) -> tuple[Floats, Floats]:
         s = self.state
         if sessions is None:
             log_factors, units = margin_increments(self.config.table, alpha, counts, s["margin"][rows]), add_up(counts)
@@ -227,6 +229,7 @@ class Fleet:
         log_factors = np.where(armed, log_factors, 0.0)
         s["margin_evidence"][:, rows] = fold_sum(s["margin_evidence"][:, rows], log_factors, starts)
         s["expected_pages"][rows] += starts / s["page_threshold"][rows]
+        return log_factors, starts
 
     def _has_burnt_in(self, rows: Rows) -> Bools:
         units = np.zeros_like(self.state["squares"][rows])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streams.detectors.arrays import Bools, Floats, Ints, add_up
-from streams.detectors.change import Change, Interval, find_change, rate_interval
+from streams.detectors.change import Change, Interval, find_change, leading_evidence, rate_interval
 from streams.detectors.contexts import HOURS, TICKS_A_DAY
 from streams.detectors.evidence import mean_evidence
 from streams.detectors.fleet import Fleet
@@ -136,7 +136,7 @@ def _risen_units(fleet: Fleet, way: int) -> Floats:
     """Units since the leading bet of the bad side (1) or the good side (-1) began to rise."""
     s, table = fleet.state, fleet.config.table
     counts = (table.sides[:, None] == way * s["bad_side"]) | (s["bad_side"] == 0)
-    leading = np.where(counts, s["evidence"], -1.0).argmax(axis=0)
+    leading = np.where(counts, leading_evidence(fleet), -1.0).argmax(axis=0)
     result: Floats = s["rise_units"][leading, np.arange(fleet.series)].astype(np.float64)
     return result
 

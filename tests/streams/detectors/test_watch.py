@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streams.detectors.contexts import TICKS_A_DAY
+from streams.detectors.contexts import TICKS_A_DAY, hour_of_week
 from streams.detectors.evidence import mean_evidence
 from streams.detectors.fleet import Fleet
 from streams.detectors.lifecycle import Event, Evidence, Phase, advance, event_of
@@ -119,6 +119,19 @@ def test_a_large_verified_change_pages_and_a_small_one_stays_a_ticket() -> None:
 
     paged = {e.row for e in events if e.event is Event.PAGED}
     assert paged == set(range(10))
+
+
+def test_on_the_first_day_of_a_season_what_is_large_still_pages() -> None:
+    fleet = rates(plain(seasonal=True, context_units=50, ring_buckets=128, ring_hours=32, page_margin=True), 10, 1e6)
+    fleet.state["page_threshold"][:] = 1e7
+    start = 4 * TICKS_A_DAY
+    events = []
+    for i, tick in enumerate(np.concatenate([ticks(0.05, 40, 400, 10, 27), ticks(0.4, 40, 100, 10, 28)])):
+        fleet.fold(start + i, tick, hour=hour_of_week(start + i, "UTC"))
+        events += settle(fleet, start + i)
+
+    assert {e.row for e in events if e.event is Event.PAGED} == set(range(10))
+    assert all(abs(e.change.change_bucket - start - 400) <= 2 for e in events if e.change is not None)
 
 
 def test_too_few_bad_units_an_hour_do_not_page() -> None:
