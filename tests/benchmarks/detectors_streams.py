@@ -32,7 +32,7 @@ class Size:
 
 
 QUICK = Size("quick", 200, 400, 200, 60, 20)
-FULL = Size("full", 500, 2000, 2000, 600, 200)
+FULL = Size("full", 500, 4000, 2000, 1000, 200)
 
 
 @dataclass(frozen=True)
