@@ -12,7 +12,7 @@ from tests.benchmarks.detectors_streams import HORIZON, NEVER, PATIENCE, PROMISE
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]
 WINDOW = 500
-# ADWIN's delta for 5 % false alarms in 50,000 events, found by bisection for each rate; the run measures what they give.
+# ADWIN deltas for 5 % false alarms in 50,000 events, found by bisection; the run measures what they give.
 TUNED_DELTA = {0.01: 0.054, 0.05: 0.017, 0.2: 0.009}
 
 
