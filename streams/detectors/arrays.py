@@ -1,0 +1,27 @@
+"""Names for the array types that the detectors pass around."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Array: TypeAlias = npt.NDArray[Any]
+# Which series a call is about: positions, or a stretch of neighbours (a view, no copy).
+Rows: TypeAlias = npt.NDArray[np.int64] | slice
+
+
+def add_up(rows: Array) -> Floats:
+    """Sum over the first axis, one row after the other.
+
+    `numpy.sum` picks its order of additions by shape and layout, so the same series would get other last bits in
+    a fleet of one than in a fleet of thousands; a refold must not depend on who else is folded.
+    """
+    total: Floats = rows[0].astype(np.float64)
+    for row in rows[1:]:
+        total += row
+    return total

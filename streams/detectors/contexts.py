@@ -1,0 +1,41 @@
+"""Which hours share a baseline: hour of the week, and before that hour of the day by weekday or weekend."""
+
+from __future__ import annotations
+
+import datetime
+import zoneinfo
+
+HOURS = 168
+TICK_SECONDS = 30
+TICKS_AN_HOUR = 120
+TICKS_A_DAY = 2880
+TICKS_TO_A_WEEK_BASELINE = 4 * 7 * TICKS_A_DAY
+
+
+def hour_of_week(bucket: int, time_zone: str) -> int:
+    """Return the hour of the week of a tick in local time, 0 (Monday, midnight) to 167.
+
+    Args:
+        bucket: Number of the tick: seconds since the epoch, UTC, over 30.
+        time_zone: IANA name, as in a portfolio.
+
+    A change of the clock moves the pattern with the people: the hour that comes twice shares one baseline.
+    """
+    at = datetime.datetime.fromtimestamp(bucket * TICK_SECONDS, zoneinfo.ZoneInfo(time_zone))
+    return at.weekday() * 24 + at.hour
+
+
+def day_group(hour: int) -> tuple[int, ...]:
+    """Return the hours of the week that share hour of the day and weekday or weekend with this one."""
+    days = range(5) if hour < 120 else range(5, 7)
+    return tuple(day * 24 + hour % 24 for day in days)
+
+
+def ticks_to_a_second_visit(hour: int) -> int:
+    """Return the age at which a series has surely been in this hour's group on an earlier day, in ticks.
+
+    Tuesday to Friday and Sunday look back one day, Monday three (to Friday), Saturday six (to Sunday).
+    """
+    day = hour // 24
+    days = {0: 3, 5: 6}.get(day, 1)
+    return days * TICKS_A_DAY + TICKS_AN_HOUR

@@ -1,0 +1,37 @@
+"""Fleets and counts that the tests of the detectors share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streams.detectors.arrays import Floats
+from streams.detectors.bets import rate_bets
+from streams.detectors.fleet import Fleet
+from streams.detectors.fleet_config import FleetConfig
+
+LIMIT = 1e6
+
+
+def plain(**more: object) -> FleetConfig:
+    """Rates without seasons, margin or burn-in, with a small ring."""
+    settings: dict[str, object] = {
+        "seasonal": False,
+        "page_margin": False,
+        "burn_in_units": 0,
+        "ring_buckets": 32,
+        "ring_hours": 16,
+    }
+    return FleetConfig(rate_bets(), **(settings | more))  # type: ignore[arg-type]
+
+
+def rates(config: FleetConfig, series: int, limit: float = LIMIT, bad_side: int = 1) -> Fleet:
+    fleet = Fleet(config, series)
+    fleet.state["ticket_threshold"][:] = limit
+    fleet.state["bad_side"][:] = bad_side
+    return fleet
+
+
+def ticks(rate: Floats | float, units: int, count: int, series: int, seed: int) -> Floats:
+    """Counts of `count` ticks, shape (count, 2, series)."""
+    k = np.random.default_rng(seed).binomial(units, rate, (count, series)).astype(np.float64)
+    return np.stack([units - k, k], axis=1)

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.detectors.bets import rate_bets
+from streams.detectors.evidence import mean_evidence
+from streams.detectors.fleet import Fleet
+from streams.detectors.sessions import DesignSums, SessionBook, log_factors, session_increments, shift_odds
+from streams.detectors.snapshot import restore, snapshot
+from streams.detectors.watch import settle
+from tests.streams.detectors.builders import plain
+
+CONFIG = plain(sessions=True)
+
+
+@given(st.floats(0.01, 0.99), st.floats(0, 0.3), st.floats(0.1, 4.0), st.floats(0, 0.5), st.floats(0, 1))
+def test_no_law_with_the_baseline_mean_pays(
+    mean: float, variance: float, tilt: float, margin: float, spread: float
+) -> None:
+    """Two values around the mean, from nearly the same to 0 and 1; the factor is linear in y, so this is any law."""
+    null = float(shift_odds(np.array(mean), margin))
+    low, high = null * (1 - spread), null + (1 - null) * spread
+    share = (null - low) / (high - low) if high > low else 1.0
+    y = np.array([low, high])
+
+    factors = np.exp(log_factors(y, np.full(2, mean), np.full(2, variance), tilt, margin))
+
+    assert np.all(factors > 0)
+    assert (1 - share) * factors[0] + share * factors[1] <= 1 + 1e-9
+
+
+def test_both_ways_mirror_each_other() -> None:
+    table = rate_bets()
+    one = session_increments(
+        table, 1, np.zeros(3, int), np.array([0.1, 0.9, 0.4]), np.array([0.3]), np.array([0.1]), np.zeros(1)
+    )
+    other = session_increments(
+        table, 1, np.zeros(3, int), np.array([0.9, 0.1, 0.6]), np.array([0.7]), np.array([0.1]), np.zeros(1)
+    )
+
+    assert one[:4] == pytest.approx(other[4:])
+
+
+def fold_days(fleet: Fleet, mean: np.ndarray, first: int, count: int, rng: np.random.Generator) -> list[str]:
+    """Five sessions of 20 units a tick for each series, with intraclass correlation of a half."""
+    events = []
+    for bucket in range(first, first + count):
+        rates = rng.beta(mean, 1 - mean, (5, len(mean)))
+        y = rng.binomial(20, rates) / 20
+        fleet.fold_sessions(bucket, np.tile(np.arange(len(mean)), 5), y.ravel())
+        events += [t.event.value for t in settle(fleet, bucket)]
+    return events
+
+
+def test_units_that_fail_together_raise_no_alarm_but_a_change_does() -> None:
+    rng = np.random.default_rng(0)
+    fleet, naive = Fleet(CONFIG, 60), Fleet(plain(), 60)
+    for f in (fleet, naive):
+        f.state["ticket_threshold"][:], f.state["bad_side"][:] = 1e5, 1
+    mean = np.full(60, 0.1)
+    calm = fold_days(fleet, mean, 1, 200, rng)
+    for bucket in range(1, 200):
+        k = rng.binomial(20, rng.beta(mean, 1 - mean, (5, 60))).sum(axis=0)
+        naive.fold(bucket, np.stack([100 - k, k]))
+    moved = fold_days(fleet, 3 * mean, 201, 100, rng)
+
+    assert calm.count("ticketed") == 0
+    assert moved.count("ticketed") >= 57
+    assert np.mean(mean_evidence(naive.config.table, naive.state["evidence"], 1) >= 1e5) > 0.5
+
+
+def test_refolding_sessions_from_a_snapshot_changes_no_byte() -> None:
+    mean = np.full(4, 0.2)
+    whole, part = Fleet(CONFIG, 4), Fleet(CONFIG, 4)
+    for fleet in (whole, part):
+        fleet.state["ticket_threshold"][:] = 1e4
+    rng = np.random.default_rng(1)
+    fold_days(whole, mean, 1, 60, rng)
+    rng = np.random.default_rng(1)
+    fold_days(part, mean, 1, 25, rng)
+    part = restore(CONFIG, snapshot(part))
+    fold_days(part, mean, 26, 35, rng)
+
+    assert snapshot(part) == snapshot(whole)
+
+
+def test_sessions_and_units_are_not_mixed_up() -> None:
+    with pytest.raises(ValueError, match="fold_sessions"):
+        Fleet(CONFIG, 1).fold(1, np.ones((2, 1)))
+    with pytest.raises(ValueError, match="call fold"):
+        Fleet(plain(), 1).fold_sessions(1, np.zeros(1, int), np.zeros(1))
+    with pytest.raises(ValueError, match=r"outside \[0, 1\]"):
+        Fleet(CONFIG, 1).fold_sessions(1, np.zeros(1, int), np.array([2.0]))
+
+
+def test_a_session_ends_after_ten_idle_minutes_or_fifty_units() -> None:
+    book = SessionBook()
+    book.add(1, 0, "a", 3, 1)
+    book.add(15, 0, "a", 1, 1)
+    book.add(2, 1, "b", 60, 15)
+
+    first, y, units = book.close(16)
+    assert (first.tolist(), y.tolist(), units.tolist()) == ([1], [0.25], [60])
+    assert book.close(34)[0].tolist() == []
+    assert book.close(35)[1].tolist() == [0.5]
+    assert book.open == {}
+
+
+@given(st.permutations([(1, 0, "a", 2, 1), (3, 0, "b", 4, 0), (2, 0, "a", 1, 1), (2, 1, "a", 5, 5)]))
+def test_the_order_of_session_ticks_does_not_matter(order: list[tuple[int, int, str, int, int]]) -> None:
+    book = SessionBook()
+    for tick in order:
+        book.add(*tick)
+
+    series, y, units = book.close(100)
+    assert series.tolist() == [0, 0, 1]
+    assert y == pytest.approx([2 / 3, 0.0, 1.0])
+    assert units.tolist() == [3, 4, 5]
+
+
+def test_the_design_effect_is_one_without_and_large_with_dependence() -> None:
+    rng = np.random.default_rng(2)
+    alike, apart = DesignSums(), DesignSums()
+    for _ in range(4000):
+        alike = alike.add(10, int(rng.binomial(10, rng.beta(0.2, 0.8))))
+        apart = apart.add(10, int(rng.binomial(10, 0.2)))
+
+    assert apart.design_effect == pytest.approx(1.0, abs=0.1)
+    assert alike.design_effect == pytest.approx(1 + 9 * 0.5, rel=0.1)
+    assert DesignSums().design_effect == 1.0
