@@ -204,7 +204,7 @@ def _move(
     s = fleet.state
     s["phase"][row] = after
     event = event_of(before, after)
-    assert event is not None  # noqa: S101  (rows come from a comparison of the two)
+    assert event is not None
     change = None
     decided = sides.bad_beyond_margin[row] if event is Event.PAGED else sides.bad[row]
     if event in (Event.TICKETED, Event.PAGED) and before < Phase.TICKET:
