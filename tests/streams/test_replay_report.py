@@ -93,5 +93,5 @@ def test_a_terminal_shows_the_same_release_as_worse_as_a_file_does(tmp_path: Pat
         names = [m.name for m in load_portfolio(PORTFOLIO).metrics]
         return {name for name in names for line in text.splitlines() if name in line.split() and "worse" in line}
 
-    assert {"ids_known", "tool_calls_succeed", "reply_or_call"} <= worse(listed)
+    assert {"ids_known", "tool_calls_succeed"} <= worse(listed)
     assert worse(listed) == worse(narrow)
