@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from scorers.errors import JobError
+from scorers.errors import JobError, UsageError
 from streams.kafka_options import kafka_options, read_kafka_options
 
 if TYPE_CHECKING:
@@ -49,7 +49,10 @@ def publish_command(files: tuple[str, ...], topic: str, rate: float | None, quie
     watcher who counts it.
     """
     # Imported here: --help answers without loading a client of Kafka.
-    from streams.publish import PublishResult, publish_files
+    try:
+        from streams.publish import PublishResult, publish_files
+    except ModuleNotFoundError as error:
+        raise UsageError(f"publishing needs {error.name}: pip install 'gapwatch[stream]'") from error
 
     settings = read_kafka_options(**kafka)
     result = PublishResult()
