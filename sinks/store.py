@@ -175,6 +175,32 @@ class Store:
             self._roll_back()
             raise
 
+    @property
+    def id(self) -> str:
+        """What tells this store from others: when it was made, to the microsecond. A copy has the same."""
+        (created_at,) = self.query("SELECT created_at FROM store")[0]
+        return f"{created_at:%Y-%m-%dT%H:%M:%S.%f}Z"
+
+    def mark_relayed(self, seqs: Mapping[str, int]) -> None:
+        """Record up to which commit the outbox has been sent, by topic.
+
+        Raises:
+            JobError: The store could not be written; nothing of this is recorded, and it will be sent again.
+        """
+        self._check_usable()
+        try:
+            self._con.execute("BEGIN")
+            for topic, seq in seqs.items():
+                self._con.execute("DELETE FROM relayed WHERE topic = ?", [topic])
+                self._con.execute("INSERT INTO relayed VALUES (?, ?)", [topic, seq])
+            self._con.execute("COMMIT")
+        except duckdb.Error as error:
+            self._roll_back()
+            raise self._failed("recording what was relayed", error) from error
+        except BaseException:
+            self._roll_back()
+            raise
+
     def _run(self, steps: Sequence[tuple[str, Step]], keeping: Keeping) -> None:
         try:
             for _, step in steps:

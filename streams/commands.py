@@ -10,4 +10,5 @@ COMMANDS: dict[str, Command] = {
     ),
     "publish": Command("Publish files of traces to a Kafka topic.", "streams.publish_command:publish_command"),
     "replay": Command("Score files of traces into a store, without a broker.", "streams.replay_command:replay_command"),
+    "run": Command("Watch a Kafka topic: score its traces as they come.", "streams.run_command:run_command"),
 }

@@ -1,0 +1,273 @@
+"""The life of `gapwatch run`: what is started in which order, what ends it, and that it ends in time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from scorers.errors import GapwatchError, JobError
+from scorers.portfolio import load_portfolio
+from scorers.scorer_host import ScorerHost
+from sinks.ledger import imbalance
+from sinks.store import Store
+from streams.faust_slices import SliceAppOptions
+from streams.kafka_settings import KafkaSettings
+from streams.outbox_relay import OutboxRelay
+from streams.pipeline import LIVE, KeepWatch, Pipeline, PipelineObserver, SourceState, make_regime
+from streams.portfolio_watch import PortfolioWatch
+from streams.replay import ReplayResult
+from streams.run_log import RunLog
+from streams.slice_source import SliceSource, SourceOptions, StallLimits
+from streams.thinning import ThinningOptions
+
+log = logging.getLogger("gapwatch.run")
+
+#: Seconds after which a stop is cut short: what is committed is safe, and who asked does not wait for long.
+STOP_SECONDS = 9.0
+#: Of those, for what is in work and for the group; for the outbox; for the store's last checkpoint.
+DRAIN_SECONDS, RELAY_SECONDS, CLOSE_SECONDS = 5.0, 1.0, 2.5
+#: Seconds that a run with an end waits for the outbox to be sent.
+OUTBOX_SECONDS = 20.0
+_LOOK_SECONDS = 0.2
+_LOOKS_A_STATE = 5
+
+
+def open_or_make(path: Path) -> Store:
+    """Open a store, and make it where there is none."""
+    return Store.open(path, create=True)
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What is read, and for how long.
+
+    Attributes:
+        source: Topic, group and how slices come.
+        until_caught_up: End when all that is in the topic is kept.
+        thinning: Bound on rows.
+        stall: The watchdog's limits.
+    """
+
+    source: SliceAppOptions
+    until_caught_up: bool = False
+    thinning: ThinningOptions = field(default_factory=ThinningOptions)
+    stall: StallLimits = field(default_factory=StallLimits)
+
+
+class Run:
+    """One run.
+
+    Args:
+        options: What is read.
+        kafka: Where.
+        portfolios: Files, each of another pipeline; they are followed while it runs.
+        store: Opened, and made where there is none.
+        scorers: Host of Python scorers.
+        observers: Told what goes on.
+        watches: Look at each kept piece.
+        open_store: Opens the store.
+    """
+
+    def __init__(
+        self,
+        options: RunOptions,
+        kafka: KafkaSettings,
+        portfolios: Sequence[Path],
+        store: Path,
+        scorers: ScorerHost | None = None,
+        observers: Sequence[PipelineObserver] = (),
+        watches: Sequence[KeepWatch] = (),
+        open_store: Callable[[Path], Store] = open_or_make,
+    ) -> None:
+        self.options, self._kafka = options, kafka
+        self._loaded = [load_portfolio(path) for path in portfolios]
+        regime = make_regime(self._loaded, scorers)
+        self._run_log = RunLog()
+        self._observers: list[PipelineObserver] = [self._run_log, *observers]
+        self._store = open_store(store)
+        self._store_id = self._store.id
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopped_by = ""
+        self.pipeline = Pipeline(self._store, regime, options.thinning, self._observers, watches, self._wake_relay)
+        self.relay = OutboxRelay(kafka, self._store.cursor, self._mark_relayed)
+        self.portfolio_watch = PortfolioWatch(portfolios, self._loaded, scorers, self.pipeline.switch)
+        self.source = SliceSource(
+            SourceOptions(options.source, drain_seconds=DRAIN_SECONDS, stall=options.stall),
+            kafka, self.pipeline.take, self._stored_offsets, self._store_id,
+        )  # fmt: skip
+        self._regime = regime
+
+    @property
+    def result(self) -> ReplayResult:
+        """What was done so far."""
+        return self._run_log.result
+
+    def run(self, report: Callable[[ReplayResult], None] = lambda result: None) -> int:
+        """Run to the end and return the exit status.
+
+        Args:
+            report: Called with what was done, after the store is closed, if the run has come to its end.
+
+        Raises:
+            GapwatchError: What ended the run, if it ended by an error.
+        """
+        return asyncio.run(self._main(report))
+
+    async def _main(self, report: Callable[[ReplayResult], None]) -> int:
+        self._loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._stop, number)
+        self._loop.add_signal_handler(signal.SIGHUP, self.portfolio_watch.ask)
+        options = self.options.source
+        log.info(
+            "topic %s at %s, group %s, into %s; portfolios: %s",
+            options.topic,
+            self._kafka.brokers,
+            options.group,
+            self._store.path,
+            ", ".join(f"{p.portfolio} version {p.version}" for p in self._loaded),
+        )
+        failure = await self._until_over()
+        result = self.result
+        if failure is None and self.options.until_caught_up and not self._stopped_by:
+            try:
+                result.ledger_imbalance = await self._on_keeper(self._imbalance)
+            except JobError as error:
+                failure = error
+        is_clean = await self._let_go()
+        status = self._status(failure)
+        if is_clean:
+            if failure is not None:
+                raise failure
+            report(result)
+            return status
+        # Threads are left that wait for the broker, or for a disk: they cannot be told to end.
+        if failure is not None:
+            text = str(failure) if isinstance(failure, GapwatchError) else repr(failure)
+            sys.stderr.write(f"gapwatch: {text}\n")
+        else:
+            report(result)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+    async def _until_over(self) -> BaseException | None:
+        """Read until something ends it; return what went wrong."""
+        try:
+            await self._on_keeper(self.pipeline.register, self._regime)
+        except GapwatchError as error:
+            return error
+        beside = [asyncio.create_task(work) for work in (self.relay.run(), self.portfolio_watch.run(), self._look())]
+        for task in beside:
+            task.add_done_callback(self._ended_beside)
+        failure: BaseException | None = None
+        try:
+            await self.source.run()
+        except BaseException as error:
+            failure = error
+        for task in beside:
+            task.cancel()
+        await asyncio.wait(beside, timeout=RELAY_SECONDS)
+        return failure
+
+    def _ended_beside(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.source.fail(error)
+
+    async def _look(self) -> None:
+        """Tell the observers how it stands, and see whether all is read."""
+        looks = 0
+        while True:
+            if looks % _LOOKS_A_STATE == 0:
+                self._tell()
+            looks += 1
+            if self.options.until_caught_up and self.source.is_caught_up():
+                await self._until_relayed()
+                if self.source.is_caught_up():
+                    self.source.stop()
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def _tell(self) -> None:
+        source = self.source
+        state = SourceState(source.state, source.waiting_for, source.positions(), source.lost,
+                            self.portfolio_watch.refused)  # fmt: skip
+        for observer in self._observers:
+            observer.source_state(state)
+
+    async def _until_relayed(self) -> None:
+        end = asyncio.get_running_loop().time() + OUTBOX_SECONDS
+        self.relay.wake()
+        while not self.relay.is_idle and not self._stopped_by and asyncio.get_running_loop().time() < end:
+            await asyncio.sleep(0.05)
+        if not self.relay.is_idle:
+            log.warning("part of the outbox is not sent yet (%s); the next run goes on with it", self.relay.waiting_for)
+
+    # --- its end
+
+    def _stop(self, number: signal.Signals) -> None:
+        if self._stopped_by:
+            self._end_now("asked twice")
+        self._stopped_by = signal.Signals(number).name
+        log.info("%s: finishing what is in work", self._stopped_by)
+        deadline = threading.Timer(STOP_SECONDS, self._end_now, [f"not done within {STOP_SECONDS:.0f} s"])
+        deadline.daemon = True
+        deadline.start()
+        self.source.stop()
+
+    def _end_now(self, why: str) -> None:
+        sys.stderr.write(f"gapwatch: ended at once ({why}); what is committed is safe, the next start continues\n")
+        sys.stderr.flush()
+        os._exit(1)
+
+    def _status(self, failure: BaseException | None) -> int:
+        if failure is not None:
+            return getattr(failure, "exit_status", 1)
+        # Who asked for all of it did not get it; a run without an end is always ended by a signal.
+        return 1 if self._stopped_by and self.options.until_caught_up else 0
+
+    async def _let_go(self) -> bool:
+        """Let go of broker and store; False where something could not be."""
+        is_clean = await self.relay.close(RELAY_SECONDS) and self.source.is_clean
+        # An error of the checkpoint is worth a line only: what was kept is in the log.
+        closing = asyncio.ensure_future(self._on_keeper(self._store.close))
+        limit = CLOSE_SECONDS if self._stopped_by else None
+        done, _ = await asyncio.wait({closing}, timeout=limit)
+        if not done:
+            log.warning("the last checkpoint was cut short; the next start takes a little longer")
+            return False
+        if (error := closing.exception()) is not None:
+            log.error("%s", error)
+        self.pipeline.close(wait=is_clean)
+        return is_clean
+
+    # --- the store, on its thread
+
+    async def _on_keeper(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self.pipeline.keeping, partial(work, *arguments))
+
+    async def _mark_relayed(self, seqs: dict[str, int]) -> None:
+        await self._on_keeper(self._store.mark_relayed, seqs)
+
+    def _imbalance(self) -> int:
+        cursor = self._store.cursor()
+        try:
+            return imbalance(cursor)
+        finally:
+            cursor.close()
+
+    def _stored_offsets(self, partitions: set[int]) -> dict[int, int | None]:
+        found = {number: self._store.position(LIVE, self.options.source.topic, number) for number in partitions}
+        return {number: position.to_offset if position else None for number, position in found.items()}
+
+    def _wake_relay(self) -> None:
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self.relay.wake)
