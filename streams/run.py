@@ -97,6 +97,7 @@ class Run:
         self._store_id = self._store.id
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped_by = ""
+        self._deadline: threading.Timer | None = None
         self.pipeline = Pipeline(self._store, regime, options.thinning, self._observers, watches, self._wake_relay)
         self.relay = OutboxRelay(kafka, self._store.cursor, self._mark_relayed)
         self.portfolio_watch = PortfolioWatch(portfolios, self._loaded, scorers, self.pipeline.switch)
@@ -146,6 +147,8 @@ class Run:
         is_clean = await self._let_go()
         status = self._status(failure)
         if is_clean:
+            if self._deadline is not None:
+                self._deadline.cancel()
             if failure is not None:
                 raise failure
             report(result)
@@ -218,9 +221,9 @@ class Run:
             self._end_now("asked twice")
         self._stopped_by = signal.Signals(number).name
         log.info("%s: finishing what is in work", self._stopped_by)
-        deadline = threading.Timer(STOP_SECONDS, self._end_now, [f"not done within {STOP_SECONDS:.0f} s"])
-        deadline.daemon = True
-        deadline.start()
+        self._deadline = threading.Timer(STOP_SECONDS, self._end_now, [f"not done within {STOP_SECONDS:.0f} s"])
+        self._deadline.daemon = True
+        self._deadline.start()
         self.source.stop()
 
     def _end_now(self, why: str) -> None:
