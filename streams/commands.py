@@ -5,6 +5,9 @@ from __future__ import annotations
 from scorers.command_line import Command
 
 COMMANDS: dict[str, Command] = {
+    "backfill": Command(
+        "Score again what a topic still holds, in a lane of its own.", "streams.backfill_command:backfill_command"
+    ),
     "check": Command(
         "Say whether portfolios are good, and what they find in real traces.", "streams.check_command:check"
     ),
