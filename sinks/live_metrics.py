@@ -39,6 +39,9 @@ _WAITING_LIMIT = 50_000
 STAGE_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _STAGE_LIMIT = 16
 
+#: Movements of a partition's end that are remembered: an hour, a second each.
+_ENDS_LIMIT = 3_600
+
 SOURCE_STATES = ("connecting", "joining", "running", "stopping", "stopped")
 
 _TICK_COLUMNS = [name for name in TICKS.names if name not in ("component", "epoch", "fold_bucket", "score_sum_squares")]
@@ -47,12 +50,26 @@ _KEPT_COLUMNS = {"ticks": _TICK_COLUMNS, "ledger": LEDGER.names, "dead_letters":
 
 @dataclass
 class _Partition:
-    """Where a partition stands: next offset to be kept, end of the topic, time of the newest record kept."""
+    """Where a partition stands: next offset to be kept, end of the topic, and when the end was seen to move there."""
 
     kept: int | None = None
     end: int | None = None
-    newest_record_at: float | None = None
-    behind_since: float | None = None
+    ends: deque[tuple[float, int]] = field(default_factory=deque)
+
+    def see(self, kept: int, end: int, now: float) -> None:
+        """Note where it stands."""
+        self.kept, self.end = kept, end
+        if not self.ends or end > self.ends[-1][1]:
+            self.ends.append((now, end))
+            if len(self.ends) > _ENDS_LIMIT:  # the older half is remembered half as finely
+                older = [self.ends.popleft() for _ in range(_ENDS_LIMIT // 2)]
+                self.ends.extendleft(reversed(older[::2]))
+
+    def lag_seconds(self, now: float) -> float:
+        """Return how long the oldest record that is not kept has waited."""
+        while self.ends and self.kept is not None and self.ends[0][1] <= self.kept:
+            self.ends.popleft()
+        return max(0.0, now - self.ends[0][0]) if self.ends else 0.0
 
 
 @dataclass
@@ -76,11 +93,12 @@ class LiveMetrics:
         for portfolio in portfolios:
             self._labels.add(portfolio)
         self._lane, self._sample_limit = lane, sample_limit
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # of the counts, held for as long as a page takes
+        self._brief_lock = threading.Lock()  # of all that is noted as it goes, never held for long
         self._con = duckdb.connect(":memory:", config={"threads": 1, "enable_external_access": False})
         self._con.execute("SET TimeZone = 'UTC'")
         self._counts = LiveCounts(self._labels, lane)
-        self._waiting: deque[dict[str, pa.Table]] = deque()
+        self._waiting: list[dict[str, pa.Table]] = []
         self._waiting_rows = 0
         self._watched: tuple[dict[str, list[str]], int] | None = None
         self._stored_imbalance = 0
@@ -118,34 +136,32 @@ class LiveMetrics:
             self._stored_imbalance = imbalance(cursor)
         finally:
             cursor.close()
-        for (lane, topic, partition), position in store.positions().items():
-            if lane == self._lane:
-                self._partition(topic, partition).kept = position.to_offset
+        with self._brief_lock:
+            for (lane, topic, partition), position in store.positions().items():
+                if lane == self._lane:
+                    self._partition(topic, partition).kept = position.to_offset
 
-    def slice_kept(
-        self, scored: ScoredSlice, seconds_by_stage: Mapping[str, float], newest_record_at: float | None = None
-    ) -> None:
+    def slice_kept(self, scored: ScoredSlice, seconds_by_stage: Mapping[str, float]) -> None:
         """Note a slice that is in the store now.
 
         Args:
             scored: The slice.
             seconds_by_stage: How long each stage took it.
-            newest_record_at: Timestamp of its newest record, seconds since 1970; None where it has none.
         """
-        for stage, seconds in seconds_by_stage.items():
-            self._note_seconds(stage, seconds)
         if scored.lane != self._lane:
             return
         self._labels.meet_environments(pc.unique(scored.tables["ticks"]["environment"]).to_pylist())
-        partition = self._partition(scored.topic, scored.partition)
-        partition.kept = scored.to_offset
-        partition.newest_record_at = newest_record_at or partition.newest_record_at
-        self._spans[scored.topic] = self._spans.get(scored.topic, 0) + scored.spans
-        self._committed_at = time.time()
         tables = {name: _compact(scored.tables[name], columns) for name, columns in _KEPT_COLUMNS.items()}
-        self._waiting.append(tables)
-        self._waiting_rows += tables["ticks"].num_rows
-        if self._waiting_rows > _WAITING_LIMIT and self._lock.acquire(blocking=False):
+        with self._brief_lock:
+            for stage, seconds in seconds_by_stage.items():
+                self._note_seconds(stage, seconds)
+            self._partition(scored.topic, scored.partition).kept = scored.to_offset
+            self._spans[scored.topic] = self._spans.get(scored.topic, 0) + scored.spans
+            self._committed_at = time.time()
+            self._waiting.append(tables)
+            self._waiting_rows += tables["ticks"].num_rows
+            are_many = self._waiting_rows > _WAITING_LIMIT
+        if are_many and self._lock.acquire(blocking=False):
             try:
                 self._count_waiting()
             finally:
@@ -165,15 +181,15 @@ class LiveMetrics:
                 that are not named are no longer this process's.
             lost: Records so far that retention took before they were read.
         """
-        self._source_state, self._lost = state, lost
         now = time.time()
-        for key, partition in self._partitions.items():
-            if positions is not None and key not in positions:
-                partition.end = partition.behind_since = None
-        for (topic, number), (kept, end) in (positions or {}).items():
-            partition = self._partition(topic, number)
-            partition.kept, partition.end = kept, end
-            partition.behind_since = (partition.behind_since or now) if end > kept else None
+        with self._brief_lock:
+            self._source_state, self._lost = state, lost
+            for key, partition in self._partitions.items():
+                if positions is not None and key not in positions:
+                    partition.end = None
+                    partition.ends.clear()
+            for (topic, number), (kept, end) in (positions or {}).items():
+                self._partition(topic, number).see(kept, end, now)
 
     def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> None:
         """Take the labels of the portfolios that are in force from now on; counters of former ones stay."""
@@ -194,7 +210,8 @@ class LiveMetrics:
         family = FAMILIES[name]
         if any(len(key) != len(family.labels) for key in samples):
             raise ValueError(f"{name} has the labels {family.labels}")
-        self._shown = {**self._shown, name: dict(samples)}
+        with self._brief_lock:
+            self._shown = {**self._shown, name: dict(samples)}
 
     # --- what it tells
 
@@ -212,7 +229,8 @@ class LiveMetrics:
         for name, family_lines in lines.items():
             page.add_lines(name, family_lines)
         page.add_one("gapwatch_samples_left_out", left_out)
-        self._add_source(page)
+        with self._brief_lock:
+            self._add_source(page)
         self._add_program(page)
         for name, values in self._shown.items():
             page.add(name, values)
@@ -232,24 +250,22 @@ class LiveMetrics:
         )
 
     def _add_source(self, page: Page) -> None:
-        page.add("gapwatch_consumed_spans_total", {(topic,): n for topic, n in list(self._spans.items())})
+        page.add("gapwatch_consumed_spans_total", {(topic,): n for topic, n in self._spans.items()})
         now = time.time()
-        for (topic, number), partition in list(self._partitions.items()):
+        for (topic, number), partition in self._partitions.items():
             key = (topic, str(number))
             if partition.kept is not None:
                 page.add("gapwatch_kept_offset", {key: partition.kept})
                 if partition.end is not None:
-                    lag = max(0, partition.end - partition.kept)
-                    page.add("gapwatch_lag_records", {key: lag})
-                    since = partition.newest_record_at or partition.behind_since or now
-                    page.add("gapwatch_lag_seconds", {key: max(0.0, now - since) if lag else 0.0})
+                    page.add("gapwatch_lag_records", {key: max(0, partition.end - partition.kept)})
+                    page.add("gapwatch_lag_seconds", {key: partition.lag_seconds(now)})
         if self._source_state:
             states = {*SOURCE_STATES, self._source_state}
             page.add(
                 "gapwatch_source_state", {(state,): float(state == self._source_state) for state in sorted(states)}
             )
         page.add_one("gapwatch_records_lost_total", self._lost)
-        for stage, times in list(self._stages.items()):
+        for stage, times in self._stages.items():
             labels = label_text(("stage",), (stage,))
             page.add_lines(
                 "gapwatch_slice_seconds",
@@ -275,10 +291,10 @@ class LiveMetrics:
 
     def _count_waiting(self) -> None:
         """Count the slices that wait; the lock is held."""
-        slices = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        with self._brief_lock:
+            slices, self._waiting, self._waiting_rows = self._waiting, [], 0
         if not slices:
             return
-        self._waiting_rows -= sum(tables["ticks"].num_rows for tables in slices)
         for name in _KEPT_COLUMNS:
             self._con.register(name, pa.concat_tables([tables[name] for tables in slices]))
         try:

@@ -304,8 +304,8 @@ def _csv(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any], ro
 
 
 def _arrow(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any], rows: int, size: int) -> QueryAnswer:
-    con.execute(sql, list(parameters))
-    reader: pa.RecordBatchReader = con.to_arrow_reader(_BATCH_ROWS)
+    relation = con.sql(sql, params=list(parameters)) if parameters else con.sql(sql)
+    reader: pa.RecordBatchReader = relation.to_arrow_reader(_BATCH_ROWS)
     out, sent, truncated = io.BytesIO(), 0, ""
     with pa.ipc.new_stream(out, reader.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
         while (batch := _next(reader)) is not None:

@@ -134,7 +134,8 @@ _SOURCE = (
     _own("lag_records", "gauge", "records", "Offsets of the topic that are not kept yet.", "topic", "partition"),
     _own(
         "lag_seconds", "gauge", "seconds",
-        "Age of the newest record kept, where there are newer ones; 0 where all is kept.", "topic", "partition",
+        "For how long the oldest record that is not kept has waited, as seen by this process; 0 where all is kept.",
+        "topic", "partition",
     ),
     _own("source_state", "gauge", "0 or 1", "Which state the source is in; 1 for that one.", "state"),
     _own(
