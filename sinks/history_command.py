@@ -19,6 +19,7 @@ from sinks.answer_table import Column, print_note, print_table
 from sinks.command_options import reading, store_option
 from sinks.history import answering, read_only
 from sinks.json_values import json_array
+from sinks.live_reader import LiveReader
 
 #: Rows of a table; aligning more would hold them all in memory, and nobody reads them.
 TABLE_ROWS = 1_000
@@ -54,6 +55,8 @@ def history_command(sql: str, store: Path, form: str, output: Path | None) -> No
     if form == "table" and output is not None:
         raise UsageError("--output needs --format csv, json or parquet")
     with reading(store) as con:
+        if isinstance(con, LiveReader) and form == "table":
+            con.rows = TABLE_ROWS + 1
         if form == "table":
             with answering(con, sql) as answer:
                 print_answer(answer)

@@ -16,6 +16,7 @@ from sinks.answer_table import Column, print_note, print_table
 from sinks.command_options import format_option, reading, store_option
 from sinks.json_values import to_json
 from sinks.ledger import Balance, MetricBalance, SourceBalance, read_balance
+from sinks.live_reader import LiveReader
 
 _STATES = ("pass", "warn", "fail", "skip", "unknown", "error", "sampled_out", "shed_budget", "shed_load", "pending")
 
@@ -30,7 +31,7 @@ def ledger_command(store: Path, form: str) -> None:
     Exit status 1 where the sums disagree.
     """
     with reading(store) as con:
-        balance = read_balance(con)
+        balance = con.balance() if isinstance(con, LiveReader) else read_balance(con)
     if form == "json":
         sys.stdout.flush()
         sys.stdout.buffer.write(to_json(_as_object(balance)) + b"\n")
