@@ -79,12 +79,34 @@ class PipelineObserver(Protocol):
     def source_state(self, state: SourceState) -> None:
         """Told about once a second, on the event loop."""
 
+    def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> None:
+        """These are in force from the next slice on; on the keeper's thread."""
+
+
+class WatchTaken(Protocol):
+    """What a watch makes of a slice before it is kept."""
+
+    @property
+    def scored(self) -> ScoredSlice:
+        """The slice, with what the watch adds to its tables."""
+
+    @property
+    def steps(self) -> Sequence[tuple[str, Step]]:
+        """What it found, to be written in the same transaction."""
+
 
 class KeepWatch(Protocol):
-    """What looks at each piece after it was kept, such as detectors; on the keeper's thread, before the next one."""
+    """What looks at each slice of the live lane before it is kept, such as detectors; on the keeper's thread."""
 
-    def kept(self, store: Store, scored: ScoredSlice, seq: int) -> None:
-        """A piece is committed as commit `seq`; the watch may write to the store."""
+    def take(self, scored: ScoredSlice, kept_at: datetime) -> WatchTaken:
+        """See a slice, in the order of keeping."""
+
+    def save(self, store: Store) -> None:
+        """Write what would have to be found anew at the next start; the run has ended well."""
+
+
+#: Opens a watch over what the store holds, for the portfolios in force; again when they change.
+OpenWatch = Callable[[Store, Sequence[Portfolio]], KeepWatch]
 
 
 @dataclass(frozen=True)
@@ -154,7 +176,7 @@ class Pipeline:
         regime: To begin with.
         thinning: Of rows.
         observers: Told of each kept piece.
-        watches: Look at each kept piece.
+        open_watch: Opens what watches the live lane; None: nothing does.
         on_outbox: Called, on the keeper's thread, when there may be something to relay.
     """
 
@@ -164,12 +186,14 @@ class Pipeline:
         regime: Regime,
         thinning: ThinningOptions,
         observers: Sequence[PipelineObserver] = (),
-        watches: Sequence[KeepWatch] = (),
+        open_watch: OpenWatch | None = None,
         on_outbox: Callable[[], None] = lambda: None,
     ) -> None:
         self.store = store
         self._regime, self._thinning = regime, thinning
-        self._observers, self._watches, self._on_outbox = observers, watches, on_outbox
+        self._observers, self._on_outbox = observers, on_outbox
+        self._open_watch = open_watch
+        self._watch: KeepWatch | None = None
         self._partitions: dict[tuple[str, int], _Partition] = {}
         self._score_turn, self._keep_turn = asyncio.Lock(), asyncio.Lock()
         self._scoring, self.keeping = ThreadPoolExecutor(1, "scorer"), ThreadPoolExecutor(1, "keeper")
@@ -198,9 +222,13 @@ class Pipeline:
         self._regime = regime
 
     def register(self, regime: Regime) -> None:
-        """Record what the portfolios say; the policies follow with the first slices."""
+        """Record what the portfolios say; the policies follow with the first slices. On the keeper's thread."""
         for portfolio in regime.portfolios:
             self.store.register(portfolio, [])
+        if self._open_watch is not None:
+            self._watch = self._open_watch(self.store, regime.portfolios)
+        for observer in self._observers:
+            observer.portfolios_changed(regime.portfolios)
 
     # --- on the scoring thread
 
@@ -265,15 +293,21 @@ class Pipeline:
     def _keep(self, scored: Sequence[_Piece]) -> None:
         for piece in scored:
             started = time.perf_counter()
-            found = ScoredSlice.from_ipc(piece.data)
-            seq = self.store.keep(found, datetime.now(UTC), piece.also)
+            found, also, now = ScoredSlice.from_ipc(piece.data), piece.also, datetime.now(UTC)
+            if self._watch is not None:
+                taken = self._watch.take(found, now)
+                found, also = taken.scored, (*also, *taken.steps)
+            self.store.keep(found, now, also)
             seconds = {"score": piece.score_seconds, "keep": time.perf_counter() - started}
-            for watch in self._watches:
-                watch.kept(self.store, found, seq)
             for observer in self._observers:
                 observer.slice_kept(found, seconds)
-            if piece.also or found.tables["judge_requests"].num_rows or self._watches:
+            if also or found.tables["judge_requests"].num_rows:
                 self._on_outbox()
+
+    def save(self) -> None:
+        """Write what would have to be found anew; on the keeper's thread, at the end of a run that went well."""
+        if self._watch is not None:
+            self._watch.save(self.store)
 
     def close(self, wait: bool = True) -> None:
         """Let go of the threads; with `wait`, after what they are at."""

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,12 +17,14 @@ from typing import Any
 from scorers.errors import GapwatchError, JobError
 from scorers.portfolio import load_portfolio
 from scorers.scorer_host import ScorerHost
+from sinks.api_server import ApiOptions
 from sinks.ledger import imbalance
+from sinks.run_service import RunService
 from sinks.store import Store
 from streams.faust_slices import SliceAppOptions
 from streams.kafka_settings import KafkaSettings
 from streams.outbox_relay import OutboxRelay
-from streams.pipeline import LIVE, KeepWatch, Pipeline, PipelineObserver, SourceState, make_regime
+from streams.pipeline import LIVE, OpenWatch, Pipeline, PipelineObserver, SourceState, make_regime
 from streams.portfolio_watch import PortfolioWatch
 from streams.replay import ReplayResult
 from streams.run_log import RunLog
@@ -72,8 +74,8 @@ class Run:
         portfolios: Files, each of another pipeline; they are followed while it runs.
         store: Opened, and made where there is none.
         scorers: Host of Python scorers.
-        observers: Told what goes on.
-        watches: Look at each kept piece.
+        api: Where `/metrics` and the history are served; None: nowhere.
+        open_watch: Opens what watches the live lane; None: nothing does.
         open_store: Opens the store.
     """
 
@@ -84,21 +86,23 @@ class Run:
         portfolios: Sequence[Path],
         store: Path,
         scorers: ScorerHost | None = None,
-        observers: Sequence[PipelineObserver] = (),
-        watches: Sequence[KeepWatch] = (),
+        api: ApiOptions | None = None,
+        open_watch: OpenWatch | None = None,
         open_store: Callable[[Path], Store] = open_or_make,
     ) -> None:
         self.options, self._kafka = options, kafka
         self._loaded = [load_portfolio(path) for path in portfolios]
         regime = make_regime(self._loaded, scorers)
         self._run_log = RunLog()
-        self._observers: list[PipelineObserver] = [self._run_log, *observers]
         self._store = open_store(store)
         self._store_id = self._store.id
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped_by = ""
         self._deadline: threading.Timer | None = None
-        self.pipeline = Pipeline(self._store, regime, options.thinning, self._observers, watches, self._wake_relay)
+        self._observers: list[PipelineObserver] = [self._run_log]
+        self.pipeline = Pipeline(self._store, regime, options.thinning, self._observers, open_watch, self._wake_relay)
+        self.service = RunService(self._store, self._loaded, options.source.topic, self.pipeline.keeping, api)
+        self._observers.append(self.service)
         self.relay = OutboxRelay(kafka, self._store.cursor, self._mark_relayed)
         self.portfolio_watch = PortfolioWatch(portfolios, self._loaded, scorers, self.pipeline.switch)
         self.source = SliceSource(
@@ -144,7 +148,7 @@ class Run:
                 result.ledger_imbalance = await self._on_keeper(self._imbalance)
             except JobError as error:
                 failure = error
-        is_clean = await self._let_go()
+        is_clean = await self._let_go(failure is not None)
         status = self._status(failure)
         if is_clean:
             if self._deadline is not None:
@@ -166,6 +170,7 @@ class Run:
     async def _until_over(self) -> BaseException | None:
         """Read until something ends it; return what went wrong."""
         try:
+            await self._on_keeper(self.service.start)
             await self._on_keeper(self.pipeline.register, self._regime)
         except GapwatchError as error:
             return error
@@ -205,6 +210,8 @@ class Run:
                             self.portfolio_watch.refused)  # fmt: skip
         for observer in self._observers:
             observer.source_state(state)
+        missing = ", ".join(self.relay.missing)
+        self.service.health.note("outbox", self.relay.waiting_for or (missing and f"no topic {missing}"))
 
     async def _until_relayed(self) -> None:
         end = asyncio.get_running_loop().time() + OUTBOX_SECONDS
@@ -237,20 +244,36 @@ class Run:
         # Who asked for all of it did not get it; a run without an end is always ended by a signal.
         return 1 if self._stopped_by and self.options.until_caught_up else 0
 
-    async def _let_go(self) -> bool:
+    async def _let_go(self, has_failed: bool) -> bool:
         """Let go of broker and store; False where something could not be."""
-        is_clean = await self.relay.close(RELAY_SECONDS) and self.source.is_clean
-        # An error of the checkpoint is worth a line only: what was kept is in the log.
-        closing = asyncio.ensure_future(self._on_keeper(self._store.close))
+        self._tell()
+        ended = await asyncio.gather(
+            self.relay.close(RELAY_SECONDS), self._within(RELAY_SECONDS, asyncio.to_thread(self.service.stop))
+        )
+        is_clean = all(ended) and self.source.is_clean
         limit = CLOSE_SECONDS if self._stopped_by else None
-        done, _ = await asyncio.wait({closing}, timeout=limit)
-        if not done:
+        if not await self._within(limit, self._on_keeper(self._close_store, has_failed)):
             log.warning("the last checkpoint was cut short; the next start takes a little longer")
             return False
-        if (error := closing.exception()) is not None:
-            log.error("%s", error)
         self.pipeline.close(wait=is_clean)
         return is_clean
+
+    def _close_store(self, has_failed: bool) -> None:
+        try:
+            if not has_failed:
+                self.pipeline.save()
+            self._store.close()
+        except JobError as error:  # worth a line only: what was kept is in the log
+            log.error("%s", error)
+
+    @staticmethod
+    async def _within(seconds: float | None, work: Coroutine[Any, Any, Any]) -> bool:
+        """Wait for work that may hang; False, and it goes on, where it takes longer."""
+        task = asyncio.ensure_future(work)
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+        if done:
+            task.result()
+        return bool(done)
 
     # --- the store, on its thread
 

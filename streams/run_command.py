@@ -12,6 +12,7 @@ import orjson
 from scorers.errors import JobError
 from scorers.portfolio import load_portfolio
 from scorers.scorer_host import DEFAULT_TIMEOUT_SECONDS, ScorerHost
+from sinks.run_service import DEFAULT_LISTEN, api_options
 from streams.faust_slices import SliceAppOptions
 from streams.kafka_options import kafka_options, read_kafka_options
 from streams.replay import ReplayResult
@@ -39,6 +40,11 @@ from streams.thinning import ThinningOptions
     "--instance", default="", metavar="NAME",
     help="Name of this process in the group: a restart takes its place at once.",
 )  # fmt: skip
+@click.option(
+    "--listen", default=None, metavar="ADDRESS:PORT",
+    help=f"Where /metrics, /healthz and the history are; none: nowhere. Default: {DEFAULT_LISTEN}, and none with "
+    "--until-caught-up.",
+)  # fmt: skip
 @click.option("--until-caught-up", is_flag=True, help="End when all that is in the topic is kept, with a report.")
 @click.option(
     "--scorers", default=None, metavar="MODULE",
@@ -64,6 +70,7 @@ def run_command(
     store: Path,
     group: str,
     instance: str,
+    listen: str | None,
     until_caught_up: bool,
     scorers: str | None,
     scorer_timeout: float,
@@ -80,6 +87,7 @@ def run_command(
     """
     settings = read_kafka_options(**kafka)
     set_up_logs(quiet)
+    api = api_options(listen or ("none" if until_caught_up else DEFAULT_LISTEN))
     source = SliceAppOptions(topic, group, instance=instance)
     options = RunOptions(source, until_caught_up, ThinningOptions(thin_window, thin_rows))
     host = ScorerHost(scorers, scorer_timeout) if scorers is not None else None
@@ -92,7 +100,7 @@ def run_command(
             print_report(store, [load_portfolio(path) for path in portfolios], result)
 
     try:
-        run = Run(options, settings, portfolios, store, host)
+        run = Run(options, settings, portfolios, store, host, api)
         status = run.run(report)
     finally:
         if host is not None:

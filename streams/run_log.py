@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from scorers.portfolio import Portfolio
 from scorers.slices import ScoredSlice
 from streams.pipeline import SourceState
 from streams.quiet_logs import quieten_logs
@@ -75,6 +76,9 @@ class RunLog:
             log.info("%s", self._progress(state, seconds))
             self._line_at, self._line_read = time.perf_counter(), self.result.records
             self._seconds, self._pieces = {}, 0
+
+    def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> None:
+        """Nothing: who switched says so."""
 
     def _progress(self, state: SourceState, seconds: float) -> str:
         result = self.result

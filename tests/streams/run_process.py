@@ -99,7 +99,7 @@ class Watched:
 
     def arguments(self, command, *more):
         named = [f"--portfolio={path}" for path in self.portfolios] if command == "run" else []
-        group = [f"--group={self.group}", "--instance=one"] if command == "run" else []
+        group = [f"--group={self.group}", "--instance=one", "--listen=127.0.0.1:0"] if command == "run" else []
         where = [f"--brokers={self.broker.address}", f"--topic={self.topic}", f"--store={self.store}"]
         return [command, *where, *group, *named, *map(str, more)]
 

@@ -1,14 +1,18 @@
 """`gapwatch run` on a real broker, in processes of its own: what it keeps, what it sends, what it refuses."""
 
+import json
 import signal
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import orjson
 import pytest
 
+from sinks.api_file import read_note
 from tests.gapwatch_command import gapwatch
 from tests.streams.run_process import (
     Children,
@@ -224,6 +228,57 @@ class TestANewPortfolio:
         assert watched.query("SELECT count(*) FROM ledger WHERE state = 'dead_letter'")[0][0] >= 2
 
 
+class TestWhatItServes:
+    def test_metrics_health_and_history_while_it_runs(self, broker, watch):
+        topic = broker.make_topic()
+        watched = watch(broker, topic).start()
+        watched.wait_until_reading()
+        watched.commit_after(lambda: broker.produce(topic, traces(0, 1000)))
+        url = read_note(watched.store).url
+
+        def page(path="/metrics"):
+            with urllib.request.urlopen(url + path, timeout=10) as answer:
+                return answer.read().decode()
+
+        assert json.loads(page("/readyz"))["status"] == "ready"
+        sql = "SELECT sum(n)::BIGINT AS n FROM ledger WHERE state IN ('read', 'dead_letter') AND metric IS NULL"
+        asked = ("history", "--store", watched.store, "--format", "json", sql)
+        watched.wait_until(lambda: gapwatch(*asked).json() == [{"n": 1000}])
+        assert page("/healthz")
+        read = [line for line in page().splitlines() if line.startswith("gapwatch_records_total") and "read" in line]
+        assert any(line.endswith(" 999") for line in read), page()
+        assert 'topic="' + topic in page()
+        assert gapwatch("annotate", "deploy v12", "--store", watched.store).status == 0
+        assert watched.end() == 0
+        assert watched.query('SELECT "text" FROM annotations') == [("deploy v12",)]
+        assert read_note(watched.store) is None
+
+    def test_while_the_broker_is_away_it_lives_and_is_not_ready(self, own_kafka_broker, watch):
+        topic = own_kafka_broker.make_topic()
+        own_kafka_broker.stop()
+        watched = watch(own_kafka_broker, topic).start()
+        watched.wait_until(lambda: "no answer from Kafka" in watched.said())
+        url = read_note(watched.store).url
+
+        def asked(path):
+            try:
+                with urllib.request.urlopen(url + path, timeout=10) as answer:
+                    return answer.status, json.loads(answer.read())
+            except urllib.error.HTTPError as refusal:
+                with refusal:
+                    return refusal.code, json.loads(refusal.read())
+
+        watched.wait_until(lambda: "no answer from Kafka" in str(asked("/readyz")))
+        assert asked("/readyz")[0] == 503
+        assert asked("/healthz")[0] == 200
+        own_kafka_broker.start()
+        watched.wait_until(lambda: asked("/readyz")[0] == 200)
+        own_kafka_broker.stop()
+        began = time.monotonic()
+        assert watched.end() == 0
+        assert time.monotonic() - began < 10
+
+
 class TestStops:
     def test_asked_to_end_it_commits_what_is_in_work_and_ends_in_time(self, broker, watch):
         topic = broker.make_topic(partitions=2)
@@ -268,16 +323,6 @@ class TestStops:
         assert sorted(relayed(broker, "dead-letters")) == [
             id_ for (id_,) in watched.query("SELECT id FROM outbox WHERE topic = 'dead-letters' ORDER BY id")
         ]
-
-    def test_before_there_is_a_broker_it_waits_says_so_and_ends_when_asked(self, watch, own_kafka_broker):
-        topic = own_kafka_broker.make_topic()
-        own_kafka_broker.stop()
-        watched = watch(own_kafka_broker, topic).start()
-        watched.wait_until(lambda: "no answer from Kafka" in watched.said())
-        began = time.monotonic()
-
-        assert watched.end() == 0
-        assert time.monotonic() - began < 10
 
 
 def test_the_help_says_what_there_is():
