@@ -22,12 +22,14 @@ from sinks.json_values import json_array
 from sinks.process_samples import resident_bytes
 from sinks.query_gate import QueryGate
 
-Form = Literal["json", "csv", "arrow"]
-FORMS: tuple[Form, ...] = ("json", "csv", "arrow")
+#: `duckdb_arrow` is Arrow with the engine's own types where Arrow has none, for another DuckDB to read.
+Form = Literal["json", "csv", "arrow", "duckdb_arrow"]
+FORMS: tuple[Form, ...] = ("json", "csv", "arrow", "duckdb_arrow")
 CONTENT_TYPES: dict[Form, str] = {
     "json": "application/json",
     "csv": "text/csv; charset=utf-8",
     "arrow": "application/vnd.apache.arrow.stream",
+    "duckdb_arrow": "application/vnd.apache.arrow.stream",
 }
 
 #: How often a query under way is looked at, seconds. Longer lets it take more memory than it may: the engine fills
@@ -122,14 +124,13 @@ class LiveQueries:
             BusyError: Others are under way.
             JobError: The store cannot be read.
         """
-        most = self.limits.arrow_rows if form == "arrow" else self.limits.rows
+        most = self.limits.arrow_rows if form in ("arrow", "duckdb_arrow") else self.limits.rows
         most = most if rows is None else max(0, min(rows, most))
 
         def ask(con: duckdb.DuckDBPyConnection) -> QueryAnswer:
             self._gate.check(sql)
             with read_only(con, sql):
-                make = _arrow if form == "arrow" else _json if form == "json" else _csv
-                return make(con, sql, parameters, most, self.limits.bytes)
+                return _MAKERS[form](con, sql, parameters, most, self.limits.bytes)
 
         return await self.run(ask)
 
@@ -303,15 +304,29 @@ def _csv(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any], ro
     return QueryAnswer(raw.getvalue(), sent, "bytes" if full else "rows" if seen[0] > rows else "")
 
 
-def _arrow(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any], rows: int, size: int) -> QueryAnswer:
+def _plain_arrow(
+    con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any], rows: int, size: int
+) -> QueryAnswer:
+    return _arrow(con, sql, parameters, rows, size, _with_decimals)
+
+
+def _arrow(
+    con: duckdb.DuckDBPyConnection,
+    sql: str,
+    parameters: Sequence[Any],
+    rows: int,
+    size: int,
+    convert: Callable[[pa.RecordBatch], pa.RecordBatch] = lambda batch: batch,
+) -> QueryAnswer:
     relation = con.sql(sql, params=list(parameters)) if parameters else con.sql(sql)
     reader: pa.RecordBatchReader = relation.to_arrow_reader(_BATCH_ROWS)
     out, sent, truncated = io.BytesIO(), 0, ""
-    with pa.ipc.new_stream(out, reader.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+    schema = convert(pa.RecordBatch.from_pylist([], schema=reader.schema)).schema
+    with pa.ipc.new_stream(out, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
         while (batch := _next(reader)) is not None:
             if sent + batch.num_rows > rows:
                 batch, truncated = batch.slice(0, rows - sent), "rows"
-            writer.write_batch(batch)
+            writer.write_batch(convert(batch))
             sent += batch.num_rows
             if not truncated and out.tell() > size:
                 truncated = "bytes"
@@ -330,3 +345,22 @@ def _next(reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
         if "INTERRUPT" in str(error):
             raise duckdb.InterruptException(str(error)) from error
         raise UsageError(f"the query is refused: {error}") from error
+
+
+def _with_decimals(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch whose 128-bit integers, such as sums of counts, are decimals; their bytes are the same."""
+    columns = [
+        pa.Array.from_buffers(pa.decimal128(38, 0), len(column), column.storage.buffers(), offset=column.offset)
+        if str(getattr(column.type, "type_name", "")) == "hugeint"
+        else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+_MAKERS: dict[Form, Callable[[duckdb.DuckDBPyConnection, str, Sequence[Any], int, int], QueryAnswer]] = {
+    "json": _json,
+    "csv": _csv,
+    "arrow": _plain_arrow,
+    "duckdb_arrow": _arrow,
+}

@@ -130,7 +130,11 @@ class LiveReader:
         return bool(orjson.loads(answer[0])["applied"])
 
     def _ask(self, sql: str, parameters: Sequence[Any]) -> pa.Table:
-        asked: dict[str, Any] = {"sql": sql, "format": "arrow", "parameters": [_sendable(one) for one in parameters]}
+        asked: dict[str, Any] = {
+            "sql": sql,
+            "format": "duckdb_arrow",
+            "parameters": [_sendable(one) for one in parameters],
+        }
         if self.rows is not None:
             asked["rows"] = self.rows
         body, truncated = self._request("POST", "/v1/query", asked)

@@ -118,7 +118,7 @@ _WATCHED = (
 _SOURCE = (
     _own(
         "records_total", "counter", "records",
-        "Records by what became of them: read, dead_letter, foreign, duplicate. Pipeline other: in no portfolio.",
+        "Records by what became of them: read, dead_letter, foreign, duplicate; by pipeline where they are of one.",
         "topic", "pipeline", "state", lasting=True,
     ),
     _own("consumed_spans_total", "counter", "spans", "Spans of the records read.", "topic", lasting=True),
