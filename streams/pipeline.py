@@ -236,7 +236,8 @@ class Pipeline:
         regime = self._regime
         partition = self._partition(raw, regime)
         scored = []
-        for records in pieces(raw, LIVE, window_cuts(raw, self._thinning.window)):
+        cuts = window_cuts(raw, self._thinning.window) if self._thinning.rows else []
+        for records in pieces(raw, LIVE, cuts):
             started = time.perf_counter()
             policy_step = self._enter(partition, regime, records)
             assert partition.policy is not None

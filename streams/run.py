@@ -102,7 +102,8 @@ class Run:
         self._observers: list[PipelineObserver] = [self._run_log]
         self.pipeline = Pipeline(self._store, regime, options.thinning, self._observers, open_watch, self._wake_relay)
         self.service = RunService(self._store, self._loaded, options.source.topic, self.pipeline.keeping, api)
-        self._observers.append(self.service)
+        if api is not None:  # else nobody would see what it counts
+            self._observers.append(self.service)
         self.relay = OutboxRelay(kafka, self._store.cursor, self._mark_relayed)
         self.portfolio_watch = PortfolioWatch(portfolios, self._loaded, scorers, self.pipeline.switch)
         self.source = SliceSource(

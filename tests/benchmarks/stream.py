@@ -28,7 +28,7 @@ def run(address: str, topic: str, _count: int, portfolio_path: Path, store: Path
     """Run the program itself, as a group that has read nothing yet."""
     return run_module(
         "scorers.command_line", "run", "--brokers", address, "--topic", topic, "--portfolio", portfolio_path,
-        "--store", store, "--until-caught-up", "--quiet", "--thin-rows", "0", "--group", uuid.uuid4().hex,
+        "--store", store, "--until-caught-up", "--json", "--thin-rows", "0", "--group", uuid.uuid4().hex,
     )  # fmt: skip
 
 

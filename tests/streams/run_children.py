@@ -68,7 +68,7 @@ def _be_child(options):
         resource.setrlimit(resource.RLIMIT_FSIZE, (options["largest_file"], options["largest_file"]))
     command.SliceAppOptions = functools.partial(
         SliceAppOptions,
-        max_records=options.get("max_records", 4000),
+        max_records=options.get("max_records", 8000),
         session_seconds=options.get("session_seconds", 10.0),
     )
     if "die_at" in options:
