@@ -11,9 +11,6 @@ from scorers.errors import StoreHeldError
 from sinks.answer_table import print_note
 from sinks.api_file import read_note
 from sinks.command_options import store_option
-from sinks.decisions import Annotation, Decisions
-from sinks.live_reader import LiveReader
-from sinks.store import Store
 
 
 @click.command("annotate")
@@ -29,6 +26,11 @@ def annotate_command(text: str, store: Path, pipeline: str | None, at: str | Non
     Example:
       gapwatch annotate 'deploy v12' --store airline.duckdb
     """  # noqa: D301 (click reads the escapes)
+    # Imported here: --help answers without loading the engine.
+    from sinks.decisions import Annotation, Decisions
+    from sinks.live_reader import LiveReader
+    from sinks.store import Store
+
     by = by or _user()
     annotation = Annotation.read(text, pipeline, by, at)  # what is wrong with it is said before a store is looked for
     try:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import click
-import duckdb
 
 from scorers.errors import StoreHeldError
 from sinks.api_file import read_note
-from sinks.live_reader import LiveReader
-from sinks.store_file import open_for_reading
+
+if TYPE_CHECKING:
+    import duckdb
 
 store_option = click.option(
     "--store", required=True, type=click.Path(path_type=Path), metavar="S", help="The DuckDB file of the store."
@@ -38,14 +38,19 @@ def reading(store: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     Raises:
         StoreError: There is none, it is not one, or another process holds it and does not answer.
     """
+    # Imported here: --help answers without loading the engine.
+    from sinks.store_file import open_for_reading
+
     try:
         con = open_for_reading(store)
     except StoreHeldError:
         note = read_note(store)
         if note is None:
             raise
+        from sinks.live_reader import LiveReader
+
         # It does what the readers here ask of a connection, and no more.
-        con = cast(duckdb.DuckDBPyConnection, LiveReader(note))
+        con = cast("duckdb.DuckDBPyConnection", LiveReader(note))
     try:
         yield con
     finally:
