@@ -236,6 +236,7 @@ class Run:
                             self.portfolio_watch.refused)  # fmt: skip
         for observer in self._observers:
             observer.source_state(state)
+        self.service.metrics.show("gapwatch_outbox_waiting", {(name,): n for name, n in self.relay.waiting.items()})
         missing = ", ".join(self.relay.missing)
         self.service.health.note("outbox", self.relay.waiting_for or (missing and f"no topic {missing}"))
 

@@ -89,6 +89,7 @@ def run_command(
     """
     # Imported here: --help answers without loading Faust and the engine.
     from scorers.portfolio import load_portfolio
+    from sinks.retention import parse_keep
     from sinks.run_service import api_options
     from streams.faust_slices import SliceAppOptions
     from streams.replay_report import print_report
