@@ -61,7 +61,7 @@ def read_note(store: Path) -> ApiNote | None:
         note = ApiNote(**written)
     except (OSError, ValueError, TypeError):
         return None
-    return note if _is_running(note.pid) else None
+    return note if is_running(note.pid) else None
 
 
 def remove_note(store: Path, note: ApiNote) -> None:
@@ -70,7 +70,8 @@ def remove_note(store: Path, note: ApiNote) -> None:
         note_path(store).unlink(missing_ok=True)
 
 
-def _is_running(pid: int) -> bool:
+def is_running(pid: int) -> bool:
+    """Return whether there is such a process."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

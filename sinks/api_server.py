@@ -5,6 +5,7 @@ A thread and an event loop of its own, so that whoever asks slowly never holds t
     GET  /metrics                  Prometheus          GET  /healthz, /readyz       supervisors
     GET  /v1/query?sql=&format=    one SELECT          POST /v1/query               the same, as JSON
     GET  /v1/ledger                the balance         POST /v1/annotations         a note; needs the write token
+                                                       POST /v1/snapshots           Parquet files; the same
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from sinks.json_values import to_json
 from sinks.ledger import Balance, read_balance
 from sinks.live_metrics import LiveMetrics
 from sinks.live_query import CONTENT_TYPES, FORMS, BusyError, Form, LiveQueries, QueryLimitError, QueryLimits
+from sinks.live_snapshots import LiveSnapshots
 from sinks.run_health import RunHealth
 from sinks.store import Store
 
@@ -101,6 +103,7 @@ class ApiServer:
         self._store_path, self._root = store.path, store.cursor()
         self._metrics, self._health, self._decisions = metrics, health, decisions
         self._queries: LiveQueries | None = None
+        self._snapshots = LiveSnapshots(self._root.cursor, store.path)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
         self._thread: threading.Thread | None = None
@@ -175,6 +178,7 @@ class ApiServer:
                 web.post("/v1/query", self._serve_query),
                 web.get("/v1/ledger", self._serve_ledger),
                 web.post("/v1/annotations", self._take_annotation),
+                web.post("/v1/snapshots", self._take_snapshot),
             ]
         )
         # A query ends when the one who asked has gone.
@@ -186,6 +190,7 @@ class ApiServer:
             self._started.set()
             await self._stopping.wait()
         finally:
+            await self._snapshots.close()
             await self._queries.close()
             await runner.cleanup()
 
@@ -291,6 +296,12 @@ class ApiServer:
             applied.add_done_callback(lambda done: done.cancelled() or done.exception())
             return _json({"applied": False, "waiting": "for the next transaction of the keeper"}, 202)
         return _json({"applied": True})
+
+    async def _take_snapshot(self, request: web.Request) -> web.Response:
+        name = (await _body(request)).get("name")
+        if not isinstance(name, str | None):
+            raise UsageError("give the `name` of the snapshot as a text, or none")
+        return _json(dataclasses.asdict(await self._snapshots.take(name)))
 
 
 def _json(answer: Any, status: int = 200) -> web.Response:

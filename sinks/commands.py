@@ -13,4 +13,5 @@ COMMANDS: dict[str, Command] = {
     "history": Command("Ask a store in SQL; reading only.", "sinks.history_command:history_command"),
     "ledger": Command("Whether everything that was consumed is accounted for.", "sinks.ledger_command:ledger_command"),
     "rates": Command("Failure rates with their intervals.", "sinks.rates_command:rates_command"),
+    "snapshot": Command("The tables as Parquet files.", "sinks.snapshot_command:snapshot_command"),
 }

@@ -3,7 +3,8 @@
 Three laws, each of which holds after every commit:
 
 - records consumed (`offsets`) = read + dead letters + foreign (`ledger`), for each lane and partition;
-- each metric's spans are in one state each: as many as the ticks count by outcome, and no state below zero;
+- each metric's spans are in one state each: as many as the ticks count by outcome, those that were forgotten
+  (`sinks.retention`) included, and no state below zero;
 - the slices of a partition follow one another, without hole or overlap.
 """
 
@@ -183,8 +184,9 @@ def _metrics(con: duckdb.DuckDBPyConnection) -> list[MetricBalance]:
     )
     ticked = _by_metric(
         con,
-        """SELECT lane, pipeline, metric, outcome, sum(n)::BIGINT FROM ticks
-            WHERE level = 'span' AND facet = 'all' GROUP BY ALL""",
+        """SELECT lane, pipeline, metric, outcome, sum(n)::BIGINT
+            FROM (FROM ticks UNION ALL BY NAME FROM past_ticks)
+            WHERE level = 'span' AND facet = 'all' AND n > 0 GROUP BY ALL""",
     )
     keys = sorted(states.keys() | ticked.keys(), key=lambda key: (key[0], key[1] or "", key[2]))
     return [MetricBalance(*key, states.get(key, {}), ticked.get(key, {})) for key in keys]

@@ -43,6 +43,9 @@ _VALUES = f"""SELECT * EXCLUDE (entry), entry.key, sum(entry.value)::BIGINT FROM
 _LEDGER = """SELECT pipeline, metric, source_topic, state, sum(n)::BIGINT FROM ledger
     WHERE lane = $lane GROUP BY ALL"""
 _DEAD_LETTERS = "SELECT source_topic, cause, count(*) FROM dead_letters WHERE lane = $lane GROUP BY ALL"
+#: What a store that forgets still counts (`sinks.retention`).
+_EVER = "FROM (FROM ticks UNION ALL BY NAME FROM past_ticks)"
+_PAST_DEAD_LETTERS = "SELECT source_topic, cause, n FROM past_dead_letters WHERE lane = $lane"
 
 SeriesKey = tuple[str, str, str, str, str]
 
@@ -145,13 +148,14 @@ class LiveCounts:
         }
         latest = int(now // SLOT_SECONDS) + 1
         self._advance(con, latest)
-        for row in _rows(con, _TOTALS, {**names, "latest": latest}):
+        totals, values = (_ever(sql) if from_store else sql for sql in (_TOTALS, _VALUES))
+        for row in _rows(con, totals, {**names, "latest": latest}):
             self._take_total(row)
         oldest = min((slot for name in self._clocks if (slot := self.newest_slot(name)) is not None), default=0) - SLOTS
         for row in _rows(con, _WINDOWS, {**names, "oldest": oldest}):
             if not (from_store and row[9] is None):  # the newest slot is not the one in which it came
                 self._take_window(row)
-        for pipeline, environment, metric, judge, cell, n in _rows(con, _VALUES, _without(names, "tiers")):
+        for pipeline, environment, metric, judge, cell, n in _rows(con, values, _without(names, "tiers")):
             if series := self._series(pipeline, environment, metric, judge):
                 _add_value(series, cell, n)
         for row in _rows(con, _LEDGER, {"lane": self.lane}):
@@ -159,6 +163,8 @@ class LiveCounts:
         for topic, cause, n in _rows(con, _DEAD_LETTERS, {"lane": self.lane}):
             _add(self.dead_letters, (topic, cause), n)
         if from_store:
+            for topic, cause, n in _rows(con, _PAST_DEAD_LETTERS, {"lane": self.lane}):
+                _add(self.dead_letters, (topic, cause), n)
             self._disagreement.clear()  # `sinks.ledger` has counted the store's own
 
     def _advance(self, con: duckdb.DuckDBPyConnection, latest: int) -> None:
@@ -264,6 +270,10 @@ def _rows(con: duckdb.DuckDBPyConnection, sql: str, parameters: dict[str, Any]) 
     con.execute(sql, parameters)
     while batch := con.fetchmany(5_000):
         yield from batch
+
+
+def _ever(sql: str) -> str:
+    return sql.replace("FROM ticks", _EVER)
 
 
 def _without(names: dict[str, Any], *left_out: str) -> dict[str, Any]:

@@ -114,6 +114,11 @@ _OWN_TABLES = [
         "by" VARCHAR, "at" TIMESTAMP)""",
     """CREATE TABLE outbox (seq BIGINT, id VARCHAR, topic VARCHAR, "key" VARCHAR, "value" BLOB, headers JSON)""",
     "CREATE TABLE relayed (topic VARCHAR, seq BIGINT)",
+    # What is left of commits that were forgotten: sums, and a line a day that says so.
+    f"CREATE TABLE past_ticks ({_columns(TICKS)})",
+    "CREATE TABLE past_dead_letters (lane VARCHAR, source_topic VARCHAR, cause VARCHAR, n BIGINT)",
+    """CREATE TABLE retention ("at" TIMESTAMP, before TIMESTAMP, to_seq BIGINT, commits BIGINT, records BIGINT,
+        "rows" BIGINT)""",
 ]
 
 #: A row's identity but for the judge, which may be null and is compared as such.
@@ -152,6 +157,10 @@ def creation_statements() -> list[str]:
     return [
         *(_kept_table(name, schema, stamped) for name, (schema, stamped) in KEPT_TABLES.items()),
         *_OWN_TABLES,
-        rates_view(", ".join(_SERIES_NAMES)),
-        _verdicts_view(),
+        *view_statements(),
     ]
+
+
+def view_statements() -> list[str]:
+    """Return the statements that make the views over the tables."""
+    return [rates_view(", ".join(_SERIES_NAMES)), _verdicts_view()]

@@ -11,6 +11,12 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 _SPAN = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)([smhdw])")
 
 
+def parse_span(text: str) -> timedelta | None:
+    """Return how long `90s`, `15m`, `2h`, `7d` or `1w` are; None where the text is none of these."""
+    match = _SPAN.fullmatch(text)
+    return timedelta(**{_UNITS[match[2]]: float(match[1])}) if match else None
+
+
 def parse_since(text: str, now: datetime, option: str = "--since") -> datetime:
     """Return the moment, naive and in UTC.
 
@@ -22,9 +28,9 @@ def parse_since(text: str, now: datetime, option: str = "--since") -> datetime:
     Raises:
         UsageError: It is neither.
     """
-    if match := _SPAN.fullmatch(text):
+    if (span := parse_span(text)) is not None:
         try:
-            return (now - timedelta(**{_UNITS[match[2]]: float(match[1])})).astimezone(UTC).replace(tzinfo=None)
+            return (now - span).astimezone(UTC).replace(tzinfo=None)
         except OverflowError:
             return datetime.min
     try:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 
@@ -21,6 +21,7 @@ from sinks.registration import insert_policies, insert_portfolio
 from sinks.store_file import open_for_writing
 
 SourceKey = tuple[str, str, int]
+Result = TypeVar("Result")
 
 #: One writer a file in a process: two would number their commits alike.
 _open_stores: weakref.WeakValueDictionary[str, Store] = weakref.WeakValueDictionary()
@@ -191,6 +192,31 @@ class Store:
         except BaseException:
             self._roll_back()
             raise
+
+    def change(self, doing: str, work: Callable[[duckdb.DuckDBPyConnection], Result]) -> Result:
+        """Let a function change what is kept, in a transaction of its own on a connection that has its optimizer.
+
+        Args:
+            doing: In a word, for the message of an error.
+            work: May not change how far a partition is kept.
+
+        Raises:
+            JobError: The store could not be written; nothing of this is done.
+        """
+        con = self.cursor()
+        try:
+            con.execute("BEGIN")
+            result = work(con)
+            con.execute("COMMIT")
+        except BaseException as error:
+            with contextlib.suppress(duckdb.Error):
+                con.execute("ROLLBACK")
+            if isinstance(error, duckdb.Error):
+                raise self._failed(doing, error) from error
+            raise
+        finally:
+            con.close()
+        return result
 
     @property
     def id(self) -> str:

@@ -20,7 +20,15 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
 from sinks.keeping import JUDGE_REQUESTS_TOPIC
-from sinks.outbox import ALERTS_TOPIC, DEAD_LETTERS_TOPIC, OutboxRow, outbox_rows, relayed_seqs, waiting_seqs
+from sinks.outbox import (
+    ALERTS_TOPIC,
+    DEAD_LETTERS_TOPIC,
+    OutboxRow,
+    count_waiting,
+    outbox_rows,
+    relayed_seqs,
+    waiting_seqs,
+)
 from streams.kafka_settings import KafkaSettings
 
 log = logging.getLogger("gapwatch.relay")
@@ -46,6 +54,7 @@ class OutboxRelay:
         waiting_for: What keeps it from sending; empty where nothing does.
         sent: Messages acknowledged by topic.
         missing: Topics that are not there; their messages wait in the outbox.
+        waiting: Messages by topic that were not sent, as of the last look.
     """
 
     def __init__(
@@ -61,6 +70,7 @@ class OutboxRelay:
         self.waiting_for = ""
         self.sent = dict.fromkeys(RELAYED_TOPICS, 0)
         self.missing: tuple[str, ...] = ()
+        self.waiting: dict[str, int] = {}
         self._looked_at = float("-inf")
         self._is_idle = False
 
@@ -173,6 +183,8 @@ class OutboxRelay:
         try:
             if self._relayed is None:
                 self._relayed = relayed_seqs(cursor)
+            counted = count_waiting(cursor)
+            self.waiting = {topic: counted.get(topic, 0) for topic in RELAYED_TOPICS}
             found = {
                 topic: waiting_seqs(cursor, topic, self._relayed.get(topic, 0), COMMITS_A_ROUND)
                 for topic in RELAYED_TOPICS

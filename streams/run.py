@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from scorers.portfolio import load_portfolio
 from scorers.scorer_host import ScorerHost
 from sinks.api_server import ApiOptions
 from sinks.ledger import imbalance
+from sinks.retention import forget_step, moment_before
 from sinks.run_service import RunService
 from sinks.store import Store
 from streams.faust_slices import SliceAppOptions
@@ -39,6 +41,8 @@ STOP_SECONDS = 9.0
 DRAIN_SECONDS, RELAY_SECONDS, CLOSE_SECONDS = 5.0, 1.0, 2.5
 #: Seconds that a run with an end waits for the outbox to be sent.
 OUTBOX_SECONDS = 20.0
+#: Seconds between two looks for what is old; and by how much longer than a step took the keeper has peace after it.
+FORGET_SECONDS, _FORGET_PEACE = 3600.0, 4.0
 _LOOK_SECONDS = 0.2
 _LOOKS_A_STATE = 5
 
@@ -57,12 +61,14 @@ class RunOptions:
         until_caught_up: End when all that is in the topic is kept.
         thinning: Bound on rows.
         stall: The watchdog's limits.
+        keep: What was kept longer ago is forgotten; None: nothing is.
     """
 
     source: SliceAppOptions
     until_caught_up: bool = False
     thinning: ThinningOptions = field(default_factory=ThinningOptions)
     stall: StallLimits = field(default_factory=StallLimits)
+    keep: timedelta | None = None
 
 
 class Run:
@@ -175,7 +181,7 @@ class Run:
             await self._on_keeper(self.pipeline.register, self._regime)
         except GapwatchError as error:
             return error
-        beside = [asyncio.create_task(work) for work in (self.relay.run(), self.portfolio_watch.run(), self._look())]
+        beside = [asyncio.create_task(work) for work in self._beside()]
         for task in beside:
             task.add_done_callback(self._ended_beside)
         failure: BaseException | None = None
@@ -187,6 +193,25 @@ class Run:
             task.cancel()
         await asyncio.wait(beside, timeout=RELAY_SECONDS)
         return failure
+
+    def _beside(self) -> list[Coroutine[Any, Any, None]]:
+        """Return what goes on beside the reading."""
+        keep = self.options.keep
+        also = [] if keep is None else [self._forget(keep)]
+        return [self.relay.run(), self.portfolio_watch.run(), self._look(), *also]
+
+    async def _forget(self, keep: timedelta) -> None:
+        """Forget what is old, in steps between which slices are kept."""
+        loop = asyncio.get_running_loop()
+        while True:
+            records, before, began = 0, moment_before(keep), loop.time()
+            while (done := await self._on_keeper(forget_step, self._store, before)) is not None:
+                records += done.records
+                await asyncio.sleep(_FORGET_PEACE * (loop.time() - began))
+                began = loop.time()
+            if records:
+                log.info("forgot %d records, kept longer ago than %s", records, keep)
+            await asyncio.sleep(FORGET_SECONDS)
 
     def _ended_beside(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -211,6 +236,7 @@ class Run:
                             self.portfolio_watch.refused)  # fmt: skip
         for observer in self._observers:
             observer.source_state(state)
+        self.service.metrics.show("gapwatch_outbox_waiting", {(name,): n for name, n in self.relay.waiting.items()})
         missing = ", ".join(self.relay.missing)
         self.service.health.note("outbox", self.relay.waiting_for or (missing and f"no topic {missing}"))
 

@@ -59,6 +59,10 @@ if TYPE_CHECKING:
     "--thin-window", default=ThinningOptions.window, show_default=True, type=click.IntRange(min=1), metavar="N",
     help="Offsets of a partition in a window.",
 )  # fmt: skip
+@click.option(
+    "--keep", default=None, metavar="SPAN",
+    help="Forget rows, samples and rates that were kept longer ago, such as 30d; their sums stay. Default: keep all.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="With --until-caught-up: end with one JSON object.")
 @click.option("--quiet", is_flag=True, help="Say only what is wrong.")
 def run_command(
@@ -73,6 +77,7 @@ def run_command(
     scorer_timeout: float,
     thin_rows: int,
     thin_window: int,
+    keep: str | None,
     as_json: bool,
     quiet: bool,
     **kafka: Any,
@@ -84,6 +89,7 @@ def run_command(
     """
     # Imported here: --help answers without loading Faust and the engine.
     from scorers.portfolio import load_portfolio
+    from sinks.retention import parse_keep
     from sinks.run_service import api_options
     from streams.faust_slices import SliceAppOptions
     from streams.replay_report import print_report
@@ -94,7 +100,8 @@ def run_command(
     set_up_logs(quiet)
     api = api_options(listen or ("none" if until_caught_up else DEFAULT_LISTEN))
     source = SliceAppOptions(topic, group, instance=instance)
-    options = RunOptions(source, until_caught_up, ThinningOptions(thin_window, thin_rows))
+    thinning = ThinningOptions(thin_window, thin_rows)
+    options = RunOptions(source, until_caught_up, thinning, keep=parse_keep(keep) if keep is not None else None)
     host = ScorerHost(scorers, scorer_timeout) if scorers is not None else None
 
     def report(result: ReplayResult) -> None:

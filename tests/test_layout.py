@@ -76,6 +76,7 @@ TESTED_BY = {
         "sinks/exposition sinks/label_sets sinks/live_counts sinks/process_samples sinks/rate_window sinks/run_health "
         "sinks/watched_samples"
     ),
+    "sinks/test_snapshot.py": "sinks/live_snapshots sinks/snapshot_command",
     "sinks/test_history.py": "sinks/answer sinks/answer_files sinks/history_command sinks/json_values",
     "sinks/test_ledger.py": "sinks/ledger_command",
     "sinks/test_reading_commands.py": (

@@ -248,6 +248,7 @@ class TestWhatItServes:
         read = [line for line in page().splitlines() if line.startswith("gapwatch_records_total") and "read" in line]
         assert any(line.endswith(" 999") for line in read), page()
         assert 'topic="' + topic in page()
+        watched.wait_until(lambda: 'gapwatch_outbox_waiting{topic="judge-requests"} 0' in page())
         assert gapwatch("annotate", "deploy v12", "--store", watched.store).status == 0
         assert watched.end() == 0
         assert watched.query('SELECT "text" FROM annotations') == [("deploy v12",)]
@@ -277,6 +278,38 @@ class TestWhatItServes:
         began = time.monotonic()
         assert watched.end() == 0
         assert time.monotonic() - began < 10
+
+
+class TestForgetting:
+    def test_what_is_old_goes_while_new_slices_come_and_the_ledger_balances(self, broker, watch):
+        topic = broker.make_topic(partitions=2)
+        broker.produce(topic, traces(0, 3000), partition=0)
+        watched = watch(broker, topic, max_records=200)
+        watched.catch_up()
+        rows = watched.query("SELECT count(*), max(seq) FROM gaps")
+        time.sleep(1.1)
+
+        broker.produce(topic, traces(3000, 6000), partition=1)
+        watched.start("--keep=1s")
+        watched.wait_until(lambda: "forgot 3000 records" in watched.said())
+        watched.commit_after(lambda: broker.produce(topic, traces(6000, 6100), partition=0))
+        assert watched.end() == 0, watched.said()
+        told = watched.catch_up()
+
+        assert told["ledger_imbalance"] == 0
+        assert watched.offsets() == {0: 3100, 1: 3000}
+        assert rows[0][0] > 300
+        assert watched.query(f"SELECT count(*) FROM gaps WHERE seq <= {rows[0][1]}") == [(0,)]
+        assert watched.query("SELECT count(*) FROM gaps")[0][0] > 300
+        assert watched.query("SELECT sum(records), max(to_seq) FROM retention") == [(3000, rows[0][1])]
+        states = "SELECT sum(n)::BIGINT FROM ledger WHERE metric IS NULL AND state IN ('read', 'dead_letter')"
+        assert watched.query(states) == [(6100,)]
+
+    def test_a_span_that_is_none_is_refused(self, broker, watch):
+        watched = watch(broker, "no-such-topic")
+
+        assert watched.start("--keep=thirty").wait() == 2
+        assert "write 30d" in watched.said()
 
 
 class TestStops:
