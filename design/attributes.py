@@ -50,6 +50,8 @@ def attribute_of(frame: Frame, values: Values, name: str, line: int) -> Values:
 
 def _of_instance(frame: Frame, v: int, name: str, line: int) -> Values:
     cls = frame.table.a[v]
+    if name == "__class__":
+        return frame.table.one(Kind.CLASS, cls)
     return class_attribute(frame, cls, name, v, line)
 
 
@@ -89,6 +91,12 @@ def class_attribute(frame: Frame, cls: int, name: str, receiver: int, line: int,
     is_open = info.is_abstract if info is not None else not out
     if is_open and receiver >= 0 and after < 0 and table.kinds[receiver] is Kind.INST:
         out |= _of_descendants(frame, cls, name, receiver, line)
+    if not out and solver.has_getattr and receiver >= 0 and after < 0 and table.kinds[receiver] is Kind.INST:
+        reader = solver.find_method(cls, "__getattr__")
+        if reader >= 0:
+            from design.calls import call_function
+
+            out |= call_function(frame, reader, receiver, [(False, table.one(Kind.TEXT, name))], [], line, "property")
     if not out:
         outside = [base for candidate in order for base in frame.program.classes[candidate].outside] or (
             solver.outside_bases(cls) if after >= 0 else []
@@ -103,11 +111,13 @@ def _of_descendants(frame: Frame, cls: int, name: str, receiver: int, line: int)
     """An abstract or missing member of an instance is what the subclasses define."""
     solver, table = frame.solver, frame.table
     out = EMPTY
+    seen: set[int] = set()
     for sub in solver.descendants(cls)[:MAX_DESCENDANTS]:
-        found = solver.methods[sub].get(name)
-        if found is not None and not frame.program.functions[found].is_abstract:
+        found = solver.find_method(sub, name)
+        if found >= 0 and found not in seen and not frame.program.functions[found].is_abstract:
+            seen.add(found)
             out |= _bound(frame, found, table.value(Kind.INST, sub), line, "cha")
-        elif found is None and name in solver.stored_names:
+        elif found < 0 and name in solver.stored_names:
             out |= frame.read(("a", sub, name))
     del receiver
     return out
@@ -184,6 +194,10 @@ def _of_module(frame: Frame, v: int, name: str, line: int) -> Values:
 def _of_outside(frame: Frame, v: int, name: str, line: int) -> Values:
     del line
     dotted = frame.table.a[v]
+    if dotted.startswith("argparse.") and ".parse_" in dotted:
+        stored = frame.read(("namespace", name))
+        if stored:
+            return stored
     if dotted.count(".") >= MAX_DOTS:
         return EMPTY
     return frame.table.one(Kind.OUTSIDE, f"{dotted}.{name}")
@@ -226,6 +240,7 @@ _READERS: dict[Kind, Callable[[Frame, int, str, int], Values]] = {
     Kind.BOX: _of_box,
     Kind.PLAIN: _of_box,
     Kind.TEXT: _of_box,
+    Kind.AFFIX: _of_box,
     Kind.GENERATOR: _of_box,
     Kind.FUNC: _of_function,
     Kind.PARTIAL: _of_box,
@@ -243,6 +258,8 @@ def store_attribute(frame: Frame, values: Values, name: str, stored: Values, lin
         if kind in (Kind.INST, Kind.CLASS):
             if not _call_setter(frame, v, name, stored, line):
                 solver.grow(("a", table.a[v], name), stored)
+            if solver.has_setattr and kind is Kind.INST:
+                _call_setattr(frame, v, name, stored, line)
         elif kind is Kind.SUPER:
             solver.grow(("a", table.a[v], name), stored)
         elif kind is Kind.MODULE:
@@ -251,6 +268,16 @@ def store_attribute(frame: Frame, values: Values, name: str, stored: Values, lin
                 solver.grow(("v", body, name), stored)
         elif kind is Kind.FUNC:
             solver.grow(("fa", table.a[v], name), stored)
+
+
+def _call_setattr(frame: Frame, v: int, name: str, stored: Values, line: int) -> None:
+    """A class that says itself what writing an attribute does."""
+    from design.calls import call_function
+
+    writer = frame.solver.find_method(frame.table.a[v], "__setattr__")
+    if writer >= 0:
+        text = frame.table.one(Kind.TEXT, name)
+        call_function(frame, writer, v, [(False, text), (False, stored)], [], line, "property")
 
 
 def _call_setter(frame: Frame, v: int, name: str, stored: Values, line: int) -> bool:

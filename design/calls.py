@@ -320,6 +320,12 @@ def bind_defaults(frame: Frame, number: int) -> None:
 _TRANSPARENT = frozenset({"staticmethod", "classmethod", "property", "abstractmethod", "overload", "wraps", "override"})
 
 
+#: Libraries whose decorator makes a decorator of a function that takes the decorated one as its first argument.
+_MAKES_DECORATORS = frozenset({"decorator.decorator", "wrapt.decorator", "funcy.decorator"})
+#: What can be called; a decorator that gives nothing of these (it registers) leaves the function as it is.
+_CALLABLE = frozenset({Kind.FUNC, Kind.CLASS, Kind.INST, Kind.PARTIAL, Kind.DECORATED, Kind.OUTSIDE})
+
+
 def _decorate(frame: Frame, number: int, values: Values) -> Values:
     from design.expressions import evaluate
 
@@ -333,13 +339,18 @@ def _decorate(frame: Frame, number: int, values: Values) -> Values:
         result = EMPTY
         for v in made:
             kind = table.kinds[v]
-            if kind in (Kind.FUNC, Kind.CLASS, Kind.INST, Kind.PARTIAL, Kind.DECORATED):
+            if kind is Kind.FUNC and frame.solver.entries.get(table.a[v], set()) & _MAKES_DECORATORS:
+                # `@decorator def opens(method, self, *args)`: what it decorates is called as before, through it.
+                call_values(frame, table.single(v), [(False, values)], [], 0)
+            elif kind in (Kind.FUNC, Kind.CLASS, Kind.INST, Kind.PARTIAL, Kind.DECORATED):
                 result |= call_values(frame, table.single(v), [(False, values)], [], line)
             elif kind is Kind.OUTSIDE:
                 if decorator[0] != "c":
                     frame.edge(table.a[v], "call", line)
                 frame.solver.entries.setdefault(number, set()).add(table.a[v])
         # A decorator from outside, or one whose result is not known, is taken to hand the function on.
+        if not any(table.kinds[v] in _CALLABLE for v in result):
+            continue
         if result and not values <= result:
             values = _as_decorated(frame, number, values, result)
         elif result:

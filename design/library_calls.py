@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from design.values import EMPTY, Kind, Values
+from design.values import EMPTY, Kind, Values, text_with_gap
 
 if TYPE_CHECKING:
     from design.frame import Frame
@@ -84,6 +84,9 @@ def call_outside(frame: Frame, dotted: str, positional: list[Any], named: list[A
     if dotted == "functools.wraps":
         return EMPTY
     _run_given(frame, dotted, name, given, keywords, line)
+    if name == "set_defaults" and dotted.startswith("argparse."):
+        for keyword, values in named:
+            frame.solver.grow(("namespace", keyword), values)
     if dotted == "typing.cast" and len(given) > 1:
         kinds, table = frame.table.kinds, frame.table
         cast = frozenset(table.value(Kind.INST, table.a[v]) for v in given[0] if kinds[v] is Kind.CLASS)
@@ -310,6 +313,15 @@ def call_method(frame: Frame, name: str, owner: int, positional: list[Any], name
     frame.edge(f"<builtin>.{type_name}.{name}", "call", line)
     if kind is Kind.BOX:
         return _box_method(frame, name, owner, given, line)
+    if kind is Kind.AFFIX and name in ("lower", "upper", "strip", "casefold", "replace"):
+        ends = [
+            getattr(end, name)() if name in ("lower", "upper", "casefold") else end
+            for end in (table.a[owner], table.b[owner])
+        ]
+        return text_with_gap(table, *ends)
+    if kind is Kind.TEXT and name == "format":
+        before, opened, rest = table.a[owner].partition("{")
+        return text_with_gap(table, before, rest.rpartition("}")[2] if opened else "")
     if type_name == "str" and name in ("format", "join", "strip", "lower", "upper", "replace", "title"):
         return table.one(Kind.PLAIN, "str")
     if type_name == "str" and name in ("split", "splitlines", "rsplit"):
@@ -320,7 +332,7 @@ def call_method(frame: Frame, name: str, owner: int, positional: list[Any], name
 def _type_name(frame: Frame, owner: int) -> str:
     table = frame.table
     kind = table.kinds[owner]
-    if kind is Kind.TEXT:
+    if kind in (Kind.TEXT, Kind.AFFIX):
         return "str"
     if kind is Kind.BOX:
         return {"l": "list", "t": "tuple", "S": "set", "d": "dict", "g": "iterator"}[table.a[owner]]

@@ -80,7 +80,9 @@ class Solver:
         #: Attribute names that anything is ever stored under; all others are methods and need no look at cells.
         self.stored_names = _stored_names(program)
         self.descendant_cache: dict[int, list[int]] = {}
-        #: Whether any class says what it is worth as a truth value; few do, and asking costs.
+        #: Whether any class has these; few do, and asking costs.
+        self.has_getattr = any("__getattr__" in methods for methods in self.methods)
+        self.has_setattr = any("__setattr__" in methods for methods in self.methods)
         self.has_truth = any("__bool__" in methods or "__len__" in methods for methods in self.methods)
 
     # -- cells -----------------------------------------------------------------------------------------------------

@@ -31,9 +31,13 @@ class Kind(IntEnum):
     GENERATOR = 13  # a: function
     DECORATED = 14  # a: function as written, b: value that the decorators made of it
     TASK = 15  # a: value that waiting for it gives
+    AFFIX = 16  # a, b: how a text begins and ends whose middle is not known; it may name methods
 
 
-_LIGHT = frozenset({Kind.TEXT, Kind.NUMBER, Kind.OUTSIDE, Kind.METHOD, Kind.PLAIN, Kind.BOX})
+#: Longer ends are prose.
+MAX_ENDS = 60
+
+_LIGHT = frozenset({Kind.TEXT, Kind.NUMBER, Kind.OUTSIDE, Kind.METHOD, Kind.PLAIN, Kind.BOX, Kind.AFFIX})
 
 
 class ValueTable:
@@ -68,3 +72,11 @@ class ValueTable:
     def single(self, number: int) -> Values:
         """Return the set of one numbered value."""
         return self._singles[number]
+
+
+def text_with_gap(table: ValueTable, prefix: str, suffix: str) -> Values:
+    """Return a text of which only the ends are known; ends that no name could have say nothing."""
+    ends = prefix + suffix
+    if 3 <= len(ends) <= MAX_ENDS and ends.replace(".", "_").isidentifier():
+        return table.one(Kind.AFFIX, prefix, suffix)
+    return table.one(Kind.PLAIN, "str")
