@@ -19,6 +19,9 @@ Named = list[tuple[str | None, Values]]
 #: Functions that one call site may reach before the set says nothing (an unbounded registry).
 MAX_TARGETS = 60
 
+#: Models in models whose validators and factories are followed.
+MAX_NESTED = 2
+
 #: Decorators that run a method while a model is built or written out.
 _VALIDATORS = frozenset({"field_validator", "model_validator", "validator", "root_validator"})
 _SERIALISERS = frozenset({"field_serializer", "model_serializer", "computed_field"})
@@ -187,7 +190,21 @@ def construct(frame: Frame, cls: int, positional: Positional | list[Any], named:
         if after >= 0 and init < 0:
             call_function(frame, after, instance, [], [], line, "construct")
     _run_hooks(frame, cls, _VALIDATORS, line)
+    if init < 0:
+        _run_factories(frame, cls, line, 0)
     return table.single(instance)
+
+
+def _run_factories(frame: Frame, cls: int, line: int, depth: int) -> None:
+    """What a field's `default_factory` names runs when an instance is made; models in models are made with them."""
+    kinds, a = frame.table.kinds, frame.table.a
+    for base in frame.solver.mro(cls):
+        for v in sorted(frame.read(("factory", base))):
+            if kinds[v] is Kind.FUNC:
+                frame.edge(a[v], "framework", line)
+            elif kinds[v] is Kind.CLASS and depth < MAX_NESTED and a[v] != cls:
+                _run_hooks(frame, a[v], _VALIDATORS, line)
+                _run_factories(frame, a[v], line, depth + 1)
 
 
 def _fill_fields(frame: Frame, cls: int, positional: Positional | list[Any], named: Named) -> None:

@@ -25,7 +25,7 @@ MAX_KEYS = 32
 MAX_ROUNDS = 5
 #: Interpretations of scopes up to which more rounds follow, for long chains of containers; large repositories pass it
 #: within the first rounds, small ones are solved to the end.
-MAX_WORK = 30_000
+MAX_WORK = 15_000
 
 Target = int | str
 """Where an edge ends: a function's number, -1 minus a class's number, or a dotted name outside."""

@@ -87,6 +87,10 @@ def _assign(frame: Frame, s: Stmt) -> None:
     if frame.classes and len(targets) == 1 and targets[0][0] == "n":
         cls = frame.classes[-1]
         frame.solver.grow(("m", cls, targets[0][1]), values)
+        if value is not None and value[0] == "c":
+            for keyword, factory in value[3]:
+                if keyword == "default_factory":
+                    frame.solver.grow(("factory", cls), evaluate(frame, factory))
 
 
 def continue_pairs(frame: Frame, target: Expr, value: Expr) -> None:

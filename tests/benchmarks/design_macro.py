@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.design_macro PROJECT=ROOT=TRUTH.json ...
 
-TRUTH.json is `{"caller": ["callee", ...]}` with dotted names relative to ROOT, the form of the PyCG artifact (repository
-vitsalis/pycg-evaluation, `data/macro-benchmark/ground-truth-cgs`; the projects are its submodules) and of Jarvis.
+TRUTH.json is `{"caller": ["callee", ...]}` with dotted names relative to ROOT, the form of the artifact of PyCG (repo
+vitsalis/pycg-evaluation, `data/macro-benchmark/ground-truth-cgs`; its submodules are the projects) and of Jarvis.
 Calls view: only callers that the sources hold, only callees that are functions of the sources and no accessors; the
 truths list modules, classes and accessors now and then, and names that no source has.
 """

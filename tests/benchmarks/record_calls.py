@@ -52,7 +52,7 @@ def record(root: Path, out: Path) -> None:
 
     def write() -> None:
         sys.setprofile(None)
-        # Class bodies and modules are code objects, too, but nobody calls them; flag 2 says that a code has local names.
+        # Class bodies and modules are code objects, too, but nobody calls them; flag 2: a code has local names.
         rows = {(_name(a, root), _name(b, root), "direct" if d else "via") for a, b, d in set(seen) if b.co_flags & 2}
         out.write_text(json.dumps(sorted(row for row in rows if row[0] != row[1])))
 
