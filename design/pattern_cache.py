@@ -66,6 +66,9 @@ def find_caches(subject: Subject) -> Iterator[PatternHit]:
     takes = [p for p in function.params if p.name not in ("self", "cls")]
     for decorator in function.decorators:
         name = last_name(decorator)
+        if function.returns == ("k", None):
+            # Nothing comes back that could be kept: it is there to run once.
+            continue
         if (name in _DECORATORS or (_CACHE_NAME.search(name) and "property" not in name)) and takes:
             line = decorator[-1] if isinstance(decorator[-1], int) else function.line
             yield subject.hit("has_cache", line, function.line, "decorator", f"@{text_of(decorator)}", 0.9)
@@ -75,6 +78,8 @@ def find_caches(subject: Subject) -> Iterator[PatternHit]:
     for place, key, line, kind in _lookups(function.body):
         for stored_place, stored_key, stored_line, value in stores:
             if stored_place != place or (stored_key and key and stored_key != key) or stored_line < line - 1:
+                continue
+            if place.endswith("environ"):
                 continue
             named = bool(_CACHE_NAME.search(place))
             if not named and not _is_computed(subject, value):

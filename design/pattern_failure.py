@@ -352,7 +352,7 @@ _COMMON_WORDS = frozenset(
 
 
 def _words(name: str) -> list[str]:
-    return [w.lower() for w in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", name)]
+    return [w.lower() for w in re.findall(r"[A-Z]?[a-z]{2,}|[A-Z]{2,}(?![a-z])", name)]
 
 
 def _reaches_out(subject: Subject, call: Expr) -> bool:
@@ -373,11 +373,18 @@ _ERROR_ANSWER = re.compile(r"error|exception|failure|abort|reject|empty", re.I)
 def _handler_cascade(subject: Subject, s: Stmt) -> PatternHit | None:
     tried = [pair for pair in _producers(s[2]) if _is_producer(pair[1])]
     for handler in s[3]:
+        if re.fullmatch(
+            r"\W*(ImportError|ModuleNotFoundError)(\W+(ImportError|ModuleNotFoundError))?\W*", text_of(handler[1])
+        ):
+            # Without the library the same is done another way: settled at install time, the same at every call.
+            continue
         for target, second in _producers(handler[3]):
             if not _is_producer(second) or _ERROR_ANSWER.search(last_name(second)):
                 continue
             for first_target, first in tried:
                 if not (target == first_target or (target == "return") or first_target == "return"):
+                    continue
+                if _makes_or_opens(last_name(first), last_name(second)):
                     continue
                 if callee_text(first) == callee_text(second) and not _differs_by_name(first, second):
                     continue
@@ -388,6 +395,20 @@ def _handler_cascade(subject: Subject, s: Stmt) -> PatternHit | None:
                 evidence = f"{callee_text(first)}, else {callee_text(second)} (line {second[4]})"
                 return subject.hit("has_cascade", s[1], s[6], "handler", evidence, strength)
     return None
+
+
+_MAKES = re.compile(r"^(create|make|add|insert|new|init|open|get|load|fetch|read|find)_(.+)$")
+
+
+def _makes_or_opens(first: str, second: str) -> bool:
+    """Whether one makes what the other opens: `create_table`, else `open_table` is one way, not two."""
+    left, right = _MAKES.match(first), _MAKES.match(second)
+    if left is None or right is None or left[2] != right[2]:
+        return False
+    return (left[1] in _MAKING) != (right[1] in _MAKING)
+
+
+_MAKING = frozenset({"create", "make", "add", "insert", "new", "init"})
 
 
 def _differs_by_name(first: Expr, second: Expr) -> bool:
