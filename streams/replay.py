@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -119,13 +120,15 @@ def replay(
         scorer = Scorer(compile_plan(portfolios), scorers)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    sources = [FileSource(path, source_name) for path in files]
-    with Store.open(store_path, create=True) as store:
+    with contextlib.ExitStack() as opened:
+        # All files are opened before the store is made: one that is missing must not leave an empty store behind.
+        sources = [opened.enter_context(FileSource(path, source_name)) for path in files]
+        store = opened.enter_context(Store.open(store_path, create=True))
         for portfolio in portfolios:
             store.register(portfolio, [row for row in policy.rows() if row["portfolio_sha"] == portfolio.sha])
         for source in sources:
-            with source:
-                _replay_source(source, scorer, policy, store, result, on_progress)
+            _replay_source(source, scorer, policy, store, result, on_progress)
+            source.close()
         result.ledger_imbalance = imbalance(store.cursor())
     result.seconds = time.perf_counter() - started
     return result
@@ -136,6 +139,14 @@ def _check_names(files: Sequence[str], source_name: str | None) -> None:
         raise UsageError("--source names one file; replay the others by themselves")
     if "-" in files and source_name is None:
         raise UsageError("standard input has no name; give it one with --source")
+    by_name: dict[str, str] = {}
+    for path in files:
+        first = by_name.setdefault(Path(path).name, path)
+        if Path(first).resolve() != Path(path).resolve():
+            raise UsageError(
+                f"{first} and {path} are both source {Path(path).name!r}; "
+                "replay them one by one, and give one another name with --source"
+            )
 
 
 def _replay_source(
