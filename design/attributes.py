@@ -198,9 +198,12 @@ def _of_outside(frame: Frame, v: int, name: str, line: int) -> Values:
         stored = frame.read(("namespace", name))
         if stored:
             return stored
-    if dotted.count(".") >= MAX_DOTS:
-        return EMPTY
-    return frame.table.one(Kind.OUTSIDE, f"{dotted}.{name}")
+    table = frame.table
+    found = table.members.get((v, name))
+    if found is None:
+        found = EMPTY if dotted.count(".") >= MAX_DOTS else table.one(Kind.OUTSIDE, f"{dotted}.{name}")
+        table.members[v, name] = found
+    return found
 
 
 def _of_super(frame: Frame, v: int, name: str, line: int) -> Values:
@@ -214,7 +217,11 @@ def _of_super(frame: Frame, v: int, name: str, line: int) -> Values:
 
 def _of_box(frame: Frame, v: int, name: str, line: int) -> Values:
     del line
-    return frame.table.one(Kind.METHOD, name, v)
+    members = frame.table.members
+    found = members.get((v, name))
+    if found is None:
+        found = members[v, name] = frame.table.one(Kind.METHOD, name, v)
+    return found
 
 
 def _of_function(frame: Frame, v: int, name: str, line: int) -> Values:
@@ -231,7 +238,7 @@ def _of_decorated(frame: Frame, v: int, name: str, line: int) -> Values:
     return attribute_of(frame, frame.table.single(inner), name, line)
 
 
-_READERS: dict[Kind, Callable[[Frame, int, str, int], Values]] = {
+_READERS: dict[int, Callable[[Frame, int, str, int], Values]] = {
     Kind.INST: _of_instance,
     Kind.CLASS: _of_class,
     Kind.MODULE: _of_module,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from design.annotations import annotated
 from design.frame import Frame
-from design.ir import Body, Expr
+from design.ir import Body, Expr, Param
 from design.library_calls import call_builtin, call_method, call_outside
 from design.program import last_name
-from design.solver import is_method
+from design.solver import Shape, is_method
 from design.values import EMPTY, Kind, Values
 
 Positional = list[tuple[bool, Values]]
@@ -105,11 +105,14 @@ def _declared_result(frame: Frame, number: int, receiver: int) -> Values:
 def pass_arguments(frame: Frame, number: int, given: Positional, named: Named) -> dict[int, Values]:
     """Grow the parameters of a function by what it is given; return that by position."""
     solver, table = frame.solver, frame.table
-    params = frame.program.functions[number].ir.params
     passed: dict[int, Values] = {}
+    if not given and not named:
+        return passed
     place = 0
-    places = [i for i, p in enumerate(params) if p.kind in ("", "/")]
-    rest = next((i for i, p in enumerate(params) if p.kind == "*"), -1)
+    shape = solver.shapes.get(number)
+    if shape is None:
+        shape = solver.shapes[number] = _shape(frame.program.functions[number].ir.params)
+    places, rest, by_name, collecting = shape
     for is_star, values in given:
         for slot in _unpacked(frame, values) if is_star else (values,):
             if place < len(places):
@@ -120,8 +123,6 @@ def pass_arguments(frame: Frame, number: int, given: Positional, named: Named) -
                 box = table.value(Kind.BOX, "t", ("*", number))
                 solver.put(box, place - len(places) if not is_star else None, slot)
             place += 1
-    by_name = {p.name: i for i, p in enumerate(params) if p.kind in ("", "=")}
-    collecting = any(p.kind == "**" for p in params)
     for name, values in named:
         if name is None:
             _pass_mapping(frame, number, values, by_name, passed)
@@ -131,6 +132,15 @@ def pass_arguments(frame: Frame, number: int, given: Positional, named: Named) -
         elif collecting:
             solver.put(table.value(Kind.BOX, "d", ("**", number)), name, values)
     return passed
+
+
+def _shape(params: Sequence[Param]) -> Shape:
+    return (
+        [i for i, p in enumerate(params) if p.kind in ("", "/")],
+        next((i for i, p in enumerate(params) if p.kind == "*"), -1),
+        {p.name: i for i, p in enumerate(params) if p.kind in ("", "=")},
+        any(p.kind == "**" for p in params),
+    )
 
 
 def _unpacked(frame: Frame, values: Values) -> list[Values]:

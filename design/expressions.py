@@ -36,7 +36,12 @@ def _constant(frame: Frame, e: Expr) -> Values:
     value = e[1]
     kind = type(value)
     if kind is str:
-        return frame.table.one(Kind.TEXT, value) if len(value) <= _MAX_TEXT else frame.table.one(Kind.PLAIN, "str")
+        table = frame.table
+        known = table.texts.get(value)
+        if known is None:
+            known = table.one(Kind.TEXT, value) if len(value) <= _MAX_TEXT else table.one(Kind.PLAIN, "str")
+            table.texts[value] = known
+        return known
     if kind is int:
         return frame.table.one(Kind.NUMBER, value) if -1000 <= value <= 1000 else EMPTY
     return EMPTY

@@ -131,18 +131,26 @@ def _run_given(
     """Functions handed to a library are callbacks; those that a library surely runs get their arguments, too."""
     from design.calls import call_values
 
-    table = frame.table
+    if not given and not keywords:
+        return
+    is_function, kinds = frame.table.is_function, frame.table.kinds
     places = _RUNNERS.get(dotted) or _RUNNER_METHODS.get(name, ())
     run: Values = EMPTY
     for place in places:
         chosen = given[place] if isinstance(place, int) and place < len(given) else keywords.get(place, EMPTY)  # type: ignore[arg-type]
-        run |= frozenset(v for v in chosen if table.kinds[v] in (Kind.FUNC, Kind.DECORATED, Kind.PARTIAL, Kind.INST))
-    handed = EMPTY
-    for values in given:
-        handed |= _functions_in(frame, values, "tool" in name.lower() or "agent" in name.lower())
+        run |= frozenset(v for v in chosen if is_function[v] or kinds[v] is Kind.INST)
+    handed = [v for values in given for v in values if is_function[v]]
+    lower = name.lower()
+    if "tool" in lower or "agent" in lower:
+        for values in given:
+            handed += _functions_inside(frame, values)
     for keyword, values in keywords.items():
-        handed |= _functions_in(frame, values, keyword in _REGISTRIES)
-    for v in sorted(run | handed)[:40]:
+        handed += [v for v in values if is_function[v]]
+        if keyword in _REGISTRIES:
+            handed += _functions_inside(frame, values)
+    if not run and not handed:
+        return
+    for v in sorted(run.union(handed))[:40]:
         for target in _targets(frame, v):
             frame.edge(target, "callback", line)
     if run:
@@ -155,17 +163,11 @@ def _run_given(
 _REGISTRIES = frozenset({"tools", "functions", "handlers", "callbacks", "hooks", "nodes", "steps", "dependencies"})
 
 
-def _functions_in(frame: Frame, values: Values, in_boxes: bool) -> Values:
-    """Functions, bare or (where that is asked for) inside one container, as in `tools=[a, b]`."""
-    table, out = frame.table, EMPTY
-    for v in values:
-        kind = table.kinds[v]
-        if kind in (Kind.FUNC, Kind.DECORATED, Kind.PARTIAL):
-            out |= table.single(v)
-        elif in_boxes and kind is Kind.BOX:
-            inside = frame.read(("all", v))
-            out |= frozenset(i for i in inside if table.kinds[i] in (Kind.FUNC, Kind.DECORATED, Kind.PARTIAL))
-    return out
+def _functions_inside(frame: Frame, values: Values) -> list[int]:
+    """Functions inside containers, as in `tools=[a, b]`."""
+    table = frame.table
+    boxes = [v for v in values if table.kinds[v] is Kind.BOX]
+    return [v for box in boxes for v in frame.read(("all", box)) if table.is_function[v]]
 
 
 def _targets(frame: Frame, v: int) -> list[int]:

@@ -5,15 +5,17 @@ Each is one small integer, so that sets of them are cheap and their order does n
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Any
 
 Values = frozenset[int]
 EMPTY: Values = frozenset()
 
 
-class Kind(IntEnum):
-    """What a value is; `a` and `b` of the value mean what is said here."""
+class Kind:
+    """What a value is; `a` and `b` of the value mean what is said here.
+
+    Plain numbers: a member of an enumeration takes five times as long to look up, and this is looked up everywhere.
+    """
 
     FUNC = 0  # a: function, b: receiver value or -1
     CLASS = 1  # a: class
@@ -39,19 +41,25 @@ MAX_ENDS = 60
 
 _LIGHT = frozenset({Kind.TEXT, Kind.NUMBER, Kind.OUTSIDE, Kind.METHOD, Kind.PLAIN, Kind.BOX, Kind.AFFIX})
 
+_FUNCTIONS = frozenset({Kind.FUNC, Kind.DECORATED, Kind.PARTIAL})
+
 
 class ValueTable:
     """Gives each value its number."""
 
     def __init__(self) -> None:
-        self.kinds: list[Kind] = []
+        self.kinds: list[int] = []
         self.a: list[Any] = []
         self.b: list[Any] = []
         self.is_light: list[bool] = []
-        self._numbers: dict[tuple[Kind, Any, Any], int] = {}
+        self.is_function: list[bool] = []
+        self._numbers: dict[tuple[int, Any, Any], int] = {}
         self._singles: list[Values] = []
+        #: Sets that are asked for again and again, by what they are asked for: constant texts, members of a value.
+        self.texts: dict[str, Values] = {}
+        self.members: dict[tuple[int, str], Values] = {}
 
-    def value(self, kind: Kind, a: Any, b: Any = -1) -> int:
+    def value(self, kind: int, a: Any, b: Any = -1) -> int:
         """Return the number of a value, the same for the same parts."""
         key = (kind, a, b)
         found = self._numbers.get(key)
@@ -62,10 +70,11 @@ class ValueTable:
             self.a.append(a)
             self.b.append(b)
             self.is_light.append(kind in _LIGHT)
+            self.is_function.append(kind in _FUNCTIONS)
             self._singles.append(frozenset((found,)))
         return found
 
-    def one(self, kind: Kind, a: Any, b: Any = -1) -> Values:
+    def one(self, kind: int, a: Any, b: Any = -1) -> Values:
         """Return the set of one value; equal calls give the same object."""
         return self._singles[self.value(kind, a, b)]
 
