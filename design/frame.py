@@ -209,11 +209,7 @@ class Frame:
         found = cells.get(key)
         if found is None:
             found = cells[key] = Cell()
-        if found.readers is None:
-            found.readers = {self.number}
-        else:
-            found.readers.add(self.number)
-        return found.values
+        return found.read_by(self.number)
 
     def edge(self, target: Target, kind: str, line: int) -> None:
         """Record an edge from this scope."""

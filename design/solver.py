@@ -40,7 +40,19 @@ class Cell:
     """A set of values and the scopes that read it."""
 
     values: Values = EMPTY
-    readers: set[int] | None = None
+    #: Most cells are read by one scope or by none: a set for each would be a third of the memory.
+    readers: set[int] | int | None = None
+
+    def read_by(self, reader: int) -> Values:
+        """Return the values, and remember who has read them."""
+        readers = self.readers
+        if readers is None:
+            self.readers = reader
+        elif isinstance(readers, set):
+            readers.add(reader)
+        elif readers != reader:
+            self.readers = {readers, reader}
+        return self.values
 
 
 @dataclass(slots=True)
@@ -76,6 +88,8 @@ class Solver:
         #: Functions that hand on what the function they decorate gives.
         self.wrappers: dict[int, set[int]] = {}
         self.shapes: dict[int, Shape] = {}
+        #: Scopes that others stand in; what is bound in the others nobody else sees.
+        self.enclosing = {f.parent for f in program.functions} | set(program.bodies)
         #: Functions that a library was given by a decorator, with its dotted names.
         self.entries: dict[int, set[str]] = {}
         for function in program.functions:
@@ -107,12 +121,7 @@ class Solver:
         found = self.cells.get(key)
         if found is None:
             found = self.cells[key] = Cell()
-        if found.readers is None:
-            # Most cells are read by one scope or by none: an empty set for each would be a third of the memory.
-            found.readers = {reader}
-        else:
-            found.readers.add(reader)
-        return found.values
+        return found.read_by(reader)
 
     def grow(self, key: tuple[Any, ...], values: Values) -> None:
         """Add values to a cell, within the bounds."""
@@ -133,8 +142,10 @@ class Solver:
             if values <= known:
                 return
         found.values = known | values
-        if found.readers is not None:
+        if isinstance(found.readers, set):
             self.dirty |= found.readers
+        elif found.readers is not None:
+            self.dirty.add(found.readers)
 
     # -- classes ---------------------------------------------------------------------------------------------------
 

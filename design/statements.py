@@ -52,6 +52,8 @@ def _enter(frame: Frame) -> None:
 def _publish(frame: Frame) -> None:
     """Let inner functions and importers see the names of this scope as they stand at its end."""
     solver, number = frame.solver, frame.number
+    if number not in solver.enclosing:
+        return
     for name, values in frame.names.items():
         solver.grow(("v", number, name), values)
 
