@@ -96,7 +96,12 @@ def class_attribute(frame: Frame, cls: int, name: str, receiver: int, line: int,
         if reader >= 0:
             from design.calls import call_function
 
-            out |= call_function(frame, reader, receiver, [(False, table.one(Kind.TEXT, name))], [], line, "property")
+            given = call_function(frame, reader, receiver, [(False, table.one(Kind.TEXT, name))], [], line, "property")
+            stand_in = _stood_in_for(frame, reader)
+            if stand_in and stand_in != name:
+                inner = class_attribute(frame, cls, stand_in, receiver, 0)
+                given = attribute_of(frame, inner - table.single(receiver), name, line) or given
+            out |= given
     if not out:
         outside = [base for candidate in order for base in frame.program.classes[candidate].outside] or (
             solver.outside_bases(cls) if after >= 0 else []
@@ -105,6 +110,20 @@ def class_attribute(frame: Frame, cls: int, name: str, receiver: int, line: int,
             if base.count(".") < MAX_DOTS and not base.startswith("<"):
                 out |= table.one(Kind.OUTSIDE, f"{base}.{name}")
     return out
+
+
+def _stood_in_for(frame: Frame, reader: int) -> str:
+    """Attribute that a `__getattr__` hands everything on to: `return getattr(self.inner, name)`; else empty."""
+    function = frame.program.functions[reader].ir
+    if len(function.params) != 2 or not function.body or function.body[-1][0] != "return":
+        return ""
+    owner, wanted = (param.name for param in function.params)
+    value = function.body[-1][2]
+    if value is None or value[0] != "c" or value[1] != ("n", "getattr") or len(value[2]) < 2:
+        return ""
+    inner, name = value[2][:2]
+    is_own = inner[0] == "a" and inner[1] == ("n", owner) and name == ("n", wanted)
+    return str(inner[2]) if is_own else ""
 
 
 def _of_descendants(frame: Frame, cls: int, name: str, receiver: int, line: int) -> Values:

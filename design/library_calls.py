@@ -91,6 +91,8 @@ def call_outside(frame: Frame, dotted: str, positional: list[Any], named: list[A
         kinds, table = frame.table.kinds, frame.table
         cast = frozenset(table.value(Kind.INST, table.a[v]) for v in given[0] if kinds[v] is Kind.CLASS)
         return cast | given[1]
+    if dotted == "importlib.import_module" and given:
+        return _imported(frame, given[0])
     if dotted == "asyncio.gather":
         return _gathered(frame, given, line)
     if dotted in _TRANSPARENT and given:
@@ -98,6 +100,23 @@ def call_outside(frame: Frame, dotted: str, positional: list[Any], named: list[A
     if dotted.count(".") >= 8 or dotted.startswith(("typing.", "logging.", "warnings.", "os.path.")):
         return EMPTY
     return frame.table.one(Kind.OUTSIDE, dotted)
+
+
+def _imported(frame: Frame, names: Values) -> Values:
+    """A module that is imported by a constant name, often late because it is slow."""
+    table, index, out = frame.table, frame.program.index, EMPTY
+    for v in sorted(names):
+        name = table.a[v] if table.kinds[v] is Kind.TEXT else ""
+        plain = name.lstrip(".")
+        if not plain.replace(".", "").isidentifier():
+            continue
+        level = len(name) - len(plain)
+        module = index.relative(frame.module, level, plain)[0] if level else index.resolve(frame.module, plain)
+        if module is not None:
+            out |= table.one(Kind.MODULE, module)
+        elif not level:
+            out |= table.one(Kind.OUTSIDE, plain)
+    return out
 
 
 def _partial(frame: Frame, given: list[Values], named: list[Any], line: int) -> Values:

@@ -295,7 +295,7 @@ def _producers(body: Body) -> Iterator[tuple[str, Expr]]:
 def _is_producer(call: Expr) -> bool:
     text = callee_text(call)
     name = last_name(call)
-    return not (_NO_PRODUCER.search(text) or _LOGGING.search(text) or name[:1].isupper() or not name)
+    return not (_NO_PRODUCER.search(text) or _LOGGING.search(text) or name.lstrip("_")[:1].isupper() or not name)
 
 
 def _shared(first: Expr, second: Expr) -> set[str]:
@@ -494,6 +494,9 @@ def _loop_cascade(subject: Subject, s: Stmt) -> PatternHit | None:
             others = {n for arg in arguments_of(call) for n in names_in(arg)} - names - {"self"}
             if not uses or not others or not _is_producer(call):
                 continue
+            if not any(line >= call[4] for line in _ways_out(body)):
+                # What leaves the loop before anything was tried is a cancellation, and every element has its turn.
+                continue
             context = f"{subject.ir.name} {text_of(iterable)}"
             named = bool(_FALLBACK.search(context) or _ALTERNATIVES.search(f"{text_of(iterable)} {' '.join(names)}"))
             out = _reaches_out(subject, call)
@@ -501,6 +504,23 @@ def _loop_cascade(subject: Subject, s: Stmt) -> PatternHit | None:
             evidence = f"for {', '.join(sorted(names))} in {text_of(iterable)}: {callee_text(call)} until one works"
             return subject.hit("has_cascade", s[1], s[-1], "loop", evidence, strength)
     return None
+
+
+def _ways_out(body: Body) -> Iterator[int]:
+    """Lines on which a loop is left, those of handlers left out."""
+    for s in body:
+        if s[0] in ("return", "break"):
+            yield s[1]
+        elif s[0] == "try":
+            for part in (s[2], s[4], s[5]):
+                yield from _ways_out(part)
+        elif s[0] in ("for", "while"):
+            # A `break` there leaves the inner loop only.
+            inside = (inner for block in blocks(s) for inner in all_statements(block))
+            yield from (inner[1] for inner in inside if inner[0] == "return")
+        else:
+            for inner in blocks(s):
+                yield from _ways_out(inner)
 
 
 _ALTERNATIVES = re.compile(
@@ -571,7 +591,7 @@ def _kept_state(subject: Subject, name: str, test: Expr) -> str | None:
                 continue
             if in_handler and not (s[0] == "assign" and s[3] in (("k", 0), ("k", None), ("k", False))):
                 written = written or f"written when it fails ({info.ir.name}, line {s[1]})"
-            elif s[0] == "assign" and info.ir.name != "__init__" and _is_reset(s[3]):
+            elif s[0] == "assign" and info.ir.name != "__init__" and info.ir.kind != "module" and _is_reset(s[3]):
                 reset = reset or f"set back in {info.ir.name}, line {s[1]}"
     return f"{written}, re-admitted {reset}" if written and reset else None
 

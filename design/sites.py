@@ -53,7 +53,13 @@ _MODEL_NAMES = re.compile(
     r"|qa_chain|rag_chain|completion_?model)$",
     re.IGNORECASE,
 )
+#: Methods that only the models of LangChain have; there `model` alone says enough.
+_RUNNABLE = frozenset({"invoke", "ainvoke", "astream", "abatch"})
+_ANY_NAMED_MODEL = re.compile(r"(^|_|\.)model(_with_(tools|structured_output|fallbacks|retry))?$", re.IGNORECASE)
 _EMBED_ENDS = re.compile(r"embeddings\.create$|(^|\.)a?embed_(documents|query|texts|document|batch)$|embed_content$")
+#: Calls that reach whatever model they name.
+_ANY_MODEL = ("invoke_model", "predict", "invoke_endpoint", ".run")
+_EMBEDS = re.compile(r"embed", re.IGNORECASE)
 #: Paths of HTTP interfaces of model servers.
 _MODEL_PATHS = re.compile(
     r"/chat/completions|/v1/messages|/v1/completions|/api/generate\b|/api/chat\b|:generateContent|:streamGenerateContent"
@@ -116,6 +122,13 @@ class Sites:
             else []
         )
 
+    def instances_at(self, symbol: str, call: Expr) -> list[str]:
+        """Dotted names of `X.__call__` where an instance of X is called: `answer = Predict(...)`, `answer(q)`."""
+        last = _last(call)
+        found = self.outside.get((symbol, call[4]), ())
+        called = [f"{dotted}.__call__" for dotted in found if dotted.rpartition(".")[2] != last]
+        return [dotted for dotted in called if self.catalog.capability(dotted) is not None]
+
     def inside_of(self, symbol: str, call: Expr) -> list[Edge]:
         """Edges that a call takes inside the repository."""
         last = _last(call)
@@ -145,7 +158,7 @@ class Sites:
 
     def _reach(self, symbol: str, call: Expr) -> Reach:
         best: Reach | None = None
-        for dotted in self.named_at(symbol, call):
+        for dotted in [*self.instances_at(symbol, call), *self.named_at(symbol, call)]:
             capability = self.catalog.capability(dotted)
             if capability == "http":
                 capability = _by_path(call) or capability
@@ -154,6 +167,9 @@ class Sites:
             ):
                 best = Reach(capability, dotted, 1.0)
         if best is not None:
+            if best.capability == "llm_chat" and best.dotted.endswith(_ANY_MODEL) and _EMBEDS.search(symbol):
+                # One call of this vendor serves models of either kind; the code around it says which one is meant.
+                return Reach("embedding", best.dotted, 0.8)
             return best
         text = callee_text(call)
         if not self.inside_of(symbol, call):
@@ -183,6 +199,8 @@ def _by_shape(text: str, call: Expr) -> Reach | None:
         return Reach("llm_chat", text, 0.85)
     receiver, _, method = text.rpartition(".")
     if receiver and method in _MODEL_METHODS and _MODEL_NAMES.search(receiver):
+        return Reach("llm_chat", text, 0.7)
+    if receiver and method in _RUNNABLE and _ANY_NAMED_MODEL.search(receiver):
         return Reach("llm_chat", text, 0.7)
     if not receiver and _MODEL_NAMES.search(text) and call[2] and text.islower():
         return Reach("llm_chat", text, 0.6)
