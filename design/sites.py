@@ -122,11 +122,19 @@ class Sites:
             else []
         )
 
-    def instances_at(self, symbol: str, call: Expr) -> list[str]:
-        """Dotted names of `X.__call__` where an instance of X is called: `answer = Predict(...)`, `answer(q)`."""
-        last = _last(call)
+    def instances_at(self, symbol: str, call: Expr, named_here: frozenset[str]) -> list[str]:
+        """Dotted names of `X.__call__` where an instance of X is called: `answer = Predict(...)`, `answer(q)`.
+
+        Args:
+            symbol: Of the function that calls.
+            call: The call.
+            named_here: Last names of all calls on its line; what one of them explains is not called by this one.
+        """
+        if call[1][0] == "c":
+            named_here -= {_last(call[1])}
         found = self.outside.get((symbol, call[4]), ())
-        called = [f"{dotted}.__call__" for dotted in found if dotted.rpartition(".")[2] != last]
+        lasts = [(dotted, dotted.rpartition(".")[2]) for dotted in found]
+        called = [f"{dotted}.__call__" for dotted, last in lasts if last not in named_here and last[:1] != "_"]
         return [dotted for dotted in called if self.catalog.capability(dotted) is not None]
 
     def inside_of(self, symbol: str, call: Expr) -> list[Edge]:
@@ -141,12 +149,12 @@ class Sites:
             self._numbers.update((info.symbol, info.number) for info in program.functions)
         return self._numbers
 
-    def reach(self, symbol: str, call: Expr) -> Reach:
-        """Say what a call reaches outside the repository."""
+    def reach(self, symbol: str, call: Expr, named_here: frozenset[str]) -> Reach:
+        """Say what a call reaches outside the repository; `named_here` are the last names of all calls on its line."""
         # The intermediate form outlives the look-ups, so that a call is known by its identity.
         found = self._reached.get(id(call))
         if found is None:
-            found = self._reached[id(call)] = self._reach(symbol, call)
+            found = self._reached[id(call)] = self._reach(symbol, call, named_here)
         return found
 
     def externals_of(self, symbol: str) -> list[str]:
@@ -156,9 +164,9 @@ class Sites:
                 self._by_symbol.setdefault(external.src, []).append(external.dotted)
         return self._by_symbol.get(symbol, [])
 
-    def _reach(self, symbol: str, call: Expr) -> Reach:
+    def _reach(self, symbol: str, call: Expr, named_here: frozenset[str]) -> Reach:
         best: Reach | None = None
-        for dotted in [*self.instances_at(symbol, call), *self.named_at(symbol, call)]:
+        for dotted in [*self.instances_at(symbol, call, named_here), *self.named_at(symbol, call)]:
             capability = self.catalog.capability(dotted)
             if capability == "http":
                 capability = _by_path(call) or capability
@@ -175,7 +183,8 @@ class Sites:
         if not self.inside_of(symbol, call):
             known = self.names_outside(symbol, call)
             if not any(self.catalog.knows(dotted) for dotted in known):
-                return _by_shape(text, call) or Reach(None, known[0] if known else text, 1.0)
+                shape = _by_shape(text, call) if "." in text or not known else None
+                return shape or Reach(None, known[0] if known else text, 1.0)
         return Reach(None, text, 1.0)
 
 
