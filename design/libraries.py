@@ -95,6 +95,10 @@ _ON_ANSWERS = frozenset(
         "index",
         "isoformat",
         "total_seconds",
+        "strftime",
+        "timestamp",
+        "date",
+        "astimezone",
         "model_dump",
         "dict",
     ]

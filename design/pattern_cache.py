@@ -39,6 +39,7 @@ _POOL = re.compile(
     r"client|session|pool|lock|conn|engine|instance|logger|semaphore|queue|registry|singleton|loop|handler|model|tokeni[sz]er|encoder",
     re.I,
 )
+_CLIENTS = re.compile(r"(client|session|engine|connection|pool)s?$", re.I)
 _CONSTANT = re.compile(r"['\"0-9]")
 _GETS = frozenset({"get", "aget", "hget", "lookup", "get_item", "fetch", "getex", "get_cached", "read", "get_cache"})
 _SETS = frozenset(
@@ -67,8 +68,8 @@ def find_caches(subject: Subject) -> Iterator[PatternHit]:
     takes = [p for p in function.params if p.name not in ("self", "cls")]
     for decorator in function.decorators:
         name = last_name(decorator)
-        if function.returns == ("k", None):
-            # Nothing comes back that could be kept: it is there to run once.
+        if function.returns == ("k", None) or _CLIENTS.search(function.name):
+            # Nothing comes back that could be kept, and it is there to run once; or it is a pool of connections.
             continue
         if (name in _DECORATORS or (_CACHE_NAME.search(name) and "property" not in name)) and takes:
             line = decorator[-1] if isinstance(decorator[-1], int) else function.line
@@ -90,7 +91,7 @@ def find_caches(subject: Subject) -> Iterator[PatternHit]:
             if not named and (not gives or _CONSTANT.match(key)):
                 # A table of what is going on: a hit leads elsewhere, the value is not handed out again.
                 continue
-            if named and _makes_pool(value):
+            if named and (_makes_pool(value) or (value[0] in "ldS" and not value[1])):
                 continue
             evidence = f"{place}[{key}] is returned if known, else stored in line {stored_line}"
             yield subject.hit("has_cache", line, stored_line, kind, evidence, 0.9 if named else 0.65)

@@ -55,6 +55,8 @@ FIRES: dict[str, tuple[str, str]] = {
 }  # fmt: skip
 
 SILENT: dict[str, tuple[str, str]] = {
+    "clients by key": ("has_cache", "from functools import lru_cache\n@lru_cache(maxsize=8)\ndef _get_client(key): return Client(key)\n"),
+    "grouping what is cached": ("has_cache", "def f(rows):\n    cached_results = {}\n    for r in rows:\n        if r.k not in cached_results:\n            cached_results[r.k] = []\n        cached_results[r.k].append(r)\n    return cached_results\n"),
     "making a callable": ("calls_llm:m.f", "import dspy\ndef f(): return dspy.Predict('q -> a')\n"),
     "beside a callable": ("calls_llm:m.f", "import dspy\ndef keep(x): return x\ndef f(): return keep(dspy.Predict('q -> a'))\n"),
     "itertools": ("calls_llm", "from itertools import chain\ndef f(values): return list(chain(*values))\n"),
