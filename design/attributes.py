@@ -50,6 +50,8 @@ def attribute_of(frame: Frame, values: Values, name: str, line: int) -> Values:
 
 def _of_instance(frame: Frame, v: int, name: str, line: int) -> Values:
     cls = frame.table.a[v]
+    if name == "__class__":
+        return frame.table.one(Kind.CLASS, cls)
     return class_attribute(frame, cls, name, v, line)
 
 
@@ -89,6 +91,17 @@ def class_attribute(frame: Frame, cls: int, name: str, receiver: int, line: int,
     is_open = info.is_abstract if info is not None else not out
     if is_open and receiver >= 0 and after < 0 and table.kinds[receiver] is Kind.INST:
         out |= _of_descendants(frame, cls, name, receiver, line)
+    if not out and solver.has_getattr and receiver >= 0 and after < 0 and table.kinds[receiver] is Kind.INST:
+        reader = solver.find_method(cls, "__getattr__")
+        if reader >= 0:
+            from design.calls import call_function
+
+            given = call_function(frame, reader, receiver, [(False, table.one(Kind.TEXT, name))], [], line, "property")
+            stand_in = _stood_in_for(frame, reader)
+            if stand_in and stand_in != name:
+                inner = class_attribute(frame, cls, stand_in, receiver, 0)
+                given = attribute_of(frame, inner - table.single(receiver), name, line) or given
+            out |= given
     if not out:
         outside = [base for candidate in order for base in frame.program.classes[candidate].outside] or (
             solver.outside_bases(cls) if after >= 0 else []
@@ -99,15 +112,31 @@ def class_attribute(frame: Frame, cls: int, name: str, receiver: int, line: int,
     return out
 
 
+def _stood_in_for(frame: Frame, reader: int) -> str:
+    """Attribute that a `__getattr__` hands everything on to: `return getattr(self.inner, name)`; else empty."""
+    function = frame.program.functions[reader].ir
+    if len(function.params) != 2 or not function.body or function.body[-1][0] != "return":
+        return ""
+    owner, wanted = (param.name for param in function.params)
+    value = function.body[-1][2]
+    if value is None or value[0] != "c" or value[1] != ("n", "getattr") or len(value[2]) < 2:
+        return ""
+    inner, name = value[2][:2]
+    is_own = inner[0] == "a" and inner[1] == ("n", owner) and name == ("n", wanted)
+    return str(inner[2]) if is_own else ""
+
+
 def _of_descendants(frame: Frame, cls: int, name: str, receiver: int, line: int) -> Values:
     """An abstract or missing member of an instance is what the subclasses define."""
     solver, table = frame.solver, frame.table
     out = EMPTY
+    seen: set[int] = set()
     for sub in solver.descendants(cls)[:MAX_DESCENDANTS]:
-        found = solver.methods[sub].get(name)
-        if found is not None and not frame.program.functions[found].is_abstract:
+        found = solver.find_method(sub, name)
+        if found >= 0 and found not in seen and not frame.program.functions[found].is_abstract:
+            seen.add(found)
             out |= _bound(frame, found, table.value(Kind.INST, sub), line, "cha")
-        elif found is None and name in solver.stored_names:
+        elif found < 0 and name in solver.stored_names:
             out |= frame.read(("a", sub, name))
     del receiver
     return out
@@ -184,9 +213,16 @@ def _of_module(frame: Frame, v: int, name: str, line: int) -> Values:
 def _of_outside(frame: Frame, v: int, name: str, line: int) -> Values:
     del line
     dotted = frame.table.a[v]
-    if dotted.count(".") >= MAX_DOTS:
-        return EMPTY
-    return frame.table.one(Kind.OUTSIDE, f"{dotted}.{name}")
+    if dotted.startswith("argparse.") and ".parse_" in dotted:
+        stored = frame.read(("namespace", name))
+        if stored:
+            return stored
+    table = frame.table
+    found = table.members.get((v, name))
+    if found is None:
+        found = EMPTY if dotted.count(".") >= MAX_DOTS else table.one(Kind.OUTSIDE, f"{dotted}.{name}")
+        table.members[v, name] = found
+    return found
 
 
 def _of_super(frame: Frame, v: int, name: str, line: int) -> Values:
@@ -200,7 +236,11 @@ def _of_super(frame: Frame, v: int, name: str, line: int) -> Values:
 
 def _of_box(frame: Frame, v: int, name: str, line: int) -> Values:
     del line
-    return frame.table.one(Kind.METHOD, name, v)
+    members = frame.table.members
+    found = members.get((v, name))
+    if found is None:
+        found = members[v, name] = frame.table.one(Kind.METHOD, name, v)
+    return found
 
 
 def _of_function(frame: Frame, v: int, name: str, line: int) -> Values:
@@ -217,7 +257,7 @@ def _of_decorated(frame: Frame, v: int, name: str, line: int) -> Values:
     return attribute_of(frame, frame.table.single(inner), name, line)
 
 
-_READERS: dict[Kind, Callable[[Frame, int, str, int], Values]] = {
+_READERS: dict[int, Callable[[Frame, int, str, int], Values]] = {
     Kind.INST: _of_instance,
     Kind.CLASS: _of_class,
     Kind.MODULE: _of_module,
@@ -226,6 +266,7 @@ _READERS: dict[Kind, Callable[[Frame, int, str, int], Values]] = {
     Kind.BOX: _of_box,
     Kind.PLAIN: _of_box,
     Kind.TEXT: _of_box,
+    Kind.AFFIX: _of_box,
     Kind.GENERATOR: _of_box,
     Kind.FUNC: _of_function,
     Kind.PARTIAL: _of_box,
@@ -243,6 +284,8 @@ def store_attribute(frame: Frame, values: Values, name: str, stored: Values, lin
         if kind in (Kind.INST, Kind.CLASS):
             if not _call_setter(frame, v, name, stored, line):
                 solver.grow(("a", table.a[v], name), stored)
+            if solver.has_setattr and kind is Kind.INST:
+                _call_setattr(frame, v, name, stored, line)
         elif kind is Kind.SUPER:
             solver.grow(("a", table.a[v], name), stored)
         elif kind is Kind.MODULE:
@@ -251,6 +294,16 @@ def store_attribute(frame: Frame, values: Values, name: str, stored: Values, lin
                 solver.grow(("v", body, name), stored)
         elif kind is Kind.FUNC:
             solver.grow(("fa", table.a[v], name), stored)
+
+
+def _call_setattr(frame: Frame, v: int, name: str, stored: Values, line: int) -> None:
+    """A class that says itself what writing an attribute does."""
+    from design.calls import call_function
+
+    writer = frame.solver.find_method(frame.table.a[v], "__setattr__")
+    if writer >= 0:
+        text = frame.table.one(Kind.TEXT, name)
+        call_function(frame, writer, v, [(False, text), (False, stored)], [], line, "property")
 
 
 def _call_setter(frame: Frame, v: int, name: str, stored: Values, line: int) -> bool:

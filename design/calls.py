@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from design.annotations import annotated
 from design.frame import Frame
-from design.ir import Body, Expr
+from design.ir import Body, Expr, Param
 from design.library_calls import call_builtin, call_method, call_outside
 from design.program import last_name
-from design.solver import is_method
+from design.solver import Shape, is_method
 from design.values import EMPTY, Kind, Values
 
 Positional = list[tuple[bool, Values]]
@@ -18,6 +18,9 @@ Named = list[tuple[str | None, Values]]
 
 #: Functions that one call site may reach before the set says nothing (an unbounded registry).
 MAX_TARGETS = 60
+
+#: Models in models whose validators and factories are followed.
+MAX_NESTED = 2
 
 #: Decorators that run a method while a model is built or written out.
 _VALIDATORS = frozenset({"field_validator", "model_validator", "validator", "root_validator"})
@@ -102,11 +105,14 @@ def _declared_result(frame: Frame, number: int, receiver: int) -> Values:
 def pass_arguments(frame: Frame, number: int, given: Positional, named: Named) -> dict[int, Values]:
     """Grow the parameters of a function by what it is given; return that by position."""
     solver, table = frame.solver, frame.table
-    params = frame.program.functions[number].ir.params
     passed: dict[int, Values] = {}
+    if not given and not named:
+        return passed
     place = 0
-    places = [i for i, p in enumerate(params) if p.kind in ("", "/")]
-    rest = next((i for i, p in enumerate(params) if p.kind == "*"), -1)
+    shape = solver.shapes.get(number)
+    if shape is None:
+        shape = solver.shapes[number] = _shape(frame.program.functions[number].ir.params)
+    places, rest, by_name, collecting = shape
     for is_star, values in given:
         for slot in _unpacked(frame, values) if is_star else (values,):
             if place < len(places):
@@ -117,8 +123,6 @@ def pass_arguments(frame: Frame, number: int, given: Positional, named: Named) -
                 box = table.value(Kind.BOX, "t", ("*", number))
                 solver.put(box, place - len(places) if not is_star else None, slot)
             place += 1
-    by_name = {p.name: i for i, p in enumerate(params) if p.kind in ("", "=")}
-    collecting = any(p.kind == "**" for p in params)
     for name, values in named:
         if name is None:
             _pass_mapping(frame, number, values, by_name, passed)
@@ -128,6 +132,15 @@ def pass_arguments(frame: Frame, number: int, given: Positional, named: Named) -
         elif collecting:
             solver.put(table.value(Kind.BOX, "d", ("**", number)), name, values)
     return passed
+
+
+def _shape(params: Sequence[Param]) -> Shape:
+    return (
+        [i for i, p in enumerate(params) if p.kind in ("", "/")],
+        next((i for i, p in enumerate(params) if p.kind == "*"), -1),
+        {p.name: i for i, p in enumerate(params) if p.kind in ("", "=")},
+        any(p.kind == "**" for p in params),
+    )
 
 
 def _unpacked(frame: Frame, values: Values) -> list[Values]:
@@ -187,7 +200,21 @@ def construct(frame: Frame, cls: int, positional: Positional | list[Any], named:
         if after >= 0 and init < 0:
             call_function(frame, after, instance, [], [], line, "construct")
     _run_hooks(frame, cls, _VALIDATORS, line)
+    if init < 0:
+        _run_factories(frame, cls, line, 0)
     return table.single(instance)
+
+
+def _run_factories(frame: Frame, cls: int, line: int, depth: int) -> None:
+    """What a field's `default_factory` names runs when an instance is made; models in models are made with them."""
+    kinds, a = frame.table.kinds, frame.table.a
+    for base in frame.solver.mro(cls):
+        for v in sorted(frame.read(("factory", base))):
+            if kinds[v] is Kind.FUNC:
+                frame.edge(a[v], "framework", line)
+            elif kinds[v] is Kind.CLASS and depth < MAX_NESTED and a[v] != cls:
+                _run_hooks(frame, a[v], _VALIDATORS, line)
+                _run_factories(frame, a[v], line, depth + 1)
 
 
 def _fill_fields(frame: Frame, cls: int, positional: Positional | list[Any], named: Named) -> None:
@@ -320,6 +347,12 @@ def bind_defaults(frame: Frame, number: int) -> None:
 _TRANSPARENT = frozenset({"staticmethod", "classmethod", "property", "abstractmethod", "overload", "wraps", "override"})
 
 
+#: Libraries whose decorator makes a decorator of a function that takes the decorated one as its first argument.
+_MAKES_DECORATORS = frozenset({"decorator.decorator", "wrapt.decorator", "funcy.decorator"})
+#: What can be called; a decorator that gives nothing of these (it registers) leaves the function as it is.
+_CALLABLE = frozenset({Kind.FUNC, Kind.CLASS, Kind.INST, Kind.PARTIAL, Kind.DECORATED, Kind.OUTSIDE})
+
+
 def _decorate(frame: Frame, number: int, values: Values) -> Values:
     from design.expressions import evaluate
 
@@ -333,13 +366,18 @@ def _decorate(frame: Frame, number: int, values: Values) -> Values:
         result = EMPTY
         for v in made:
             kind = table.kinds[v]
-            if kind in (Kind.FUNC, Kind.CLASS, Kind.INST, Kind.PARTIAL, Kind.DECORATED):
+            if kind is Kind.FUNC and frame.solver.entries.get(table.a[v], set()) & _MAKES_DECORATORS:
+                # `@decorator def opens(method, self, *args)`: what it decorates is called as before, through it.
+                call_values(frame, table.single(v), [(False, values)], [], 0)
+            elif kind in (Kind.FUNC, Kind.CLASS, Kind.INST, Kind.PARTIAL, Kind.DECORATED):
                 result |= call_values(frame, table.single(v), [(False, values)], [], line)
             elif kind is Kind.OUTSIDE:
                 if decorator[0] != "c":
                     frame.edge(table.a[v], "call", line)
                 frame.solver.entries.setdefault(number, set()).add(table.a[v])
         # A decorator from outside, or one whose result is not known, is taken to hand the function on.
+        if not any(table.kinds[v] in _CALLABLE for v in result):
+            continue
         if result and not values <= result:
             values = _as_decorated(frame, number, values, result)
         elif result:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from design.architecture import Component, ComponentEdge, Place, Tier, Use
 from design.callgraph import CallGraph, Edge, Symbol
-from design.ir import docstring
+from design.ir import Body, docstring
 from design.pattern_hit import PatternHit, Subject
 from design.pattern_io import model_depths
 from design.program import Program
@@ -378,7 +378,11 @@ def _component(group: list[Unit], material: Material, used: set[str]) -> Compone
 
 def _identifier(group: list[Unit], main: Unit) -> str:
     folders = {u.path.rpartition("/")[0] for u in group}
-    if len(group) > 4 and len(folders) == 1 and "/" in main.path:
+    sinks = {u.path for u in group if u.distance == 0}
+    if len(sinks) == 1 and sum(u.distance == 0 for u in group) > 2:
+        # Several classes of one file that ask a model: none of them may name them all.
+        words = main.path.rpartition("/")[2].removesuffix(".py")
+    elif len(group) > 4 and len(folders) == 1 and "/" in main.path:
         words = main.path.split("/")[-2]
     elif "#" in main.key:
         stem = main.path.rpartition("/")[2].removesuffix(".py")
@@ -423,17 +427,27 @@ def _entry(symbols: list[str], material: Material) -> str:
 
 def _description(component: Component, material: Material) -> str:
     numbers = material.sites.numbers(material.program)
-    for symbol in (component.entry, *component.symbols):
+    classes = {c.symbol: c for c in material.program.classes}
+    mains = [t.symbol for t in component.tiers if t.by == "llm"] or [component.entry]
+    for owner in dict.fromkeys(symbol.rpartition(".")[0] for symbol in mains):
+        if owner in classes and (text := _first_line(classes[owner].ir.body)):
+            return text[:200]
+    for symbol in (*mains, component.entry, *component.symbols):
         number = numbers.get(symbol)
         if number is not None:
-            text = docstring(material.program.functions[number].ir.body).strip().split("\n")[0]
+            text = _first_line(material.program.functions[number].ir.body)
             if text:
                 return text[:200]
-    classes = {c.symbol: c for c in material.program.classes}
     for symbol in component.symbols:
-        if symbol in classes and (text := docstring(classes[symbol].ir.body).strip().split("\n")[0]):
+        if symbol in classes and (text := _first_line(classes[symbol].ir.body)):
             return text[:200]
     return ""
+
+
+def _first_line(body: Body) -> str:
+    """First line of a docstring; a heading such as `Args:` says nothing."""
+    line = docstring(body).strip().split("\n")[0].strip()
+    return "" if line.endswith(":") and len(line.split()) < 3 else line
 
 
 def _tiers(component: Component, material: Material) -> list[Tier]:
@@ -455,9 +469,13 @@ def _tiers(component: Component, material: Material) -> list[Tier]:
         info = material.program.functions[number]
         by = "llm" if symbol in first_llm or symbol in depths else "rule"
         place = Place(material.program.path(info), info.ir.line, info.ir.end)
-        out[symbol] = Tier(_unique(_snake(symbol.rpartition(".")[2]) or "tier", taken), by, symbol, place, ordered)
+        owner, _, last = symbol.rpartition(".")
+        if names[last] > 1:
+            last = f"{owner.rpartition('.')[2]}_{last}"
+        out[symbol] = Tier(_unique(_snake(last) or "tier", taken), by, symbol, place, ordered)
 
     taken: set[str] = set()
+    names = Counter(symbol.rpartition(".")[2] for symbol in first_llm)
     for hit in component.hits:
         if hit.pattern == "has_cascade":
             for name in re.findall(r"([\w.]+)(?=, (?:else|if empty)| or |$| \(line| until)", hit.evidence):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from design.annotations import annotated
@@ -10,12 +11,15 @@ from design.calls import call_values, method_result
 from design.frame import PATH, Frame
 from design.ir import Expr
 from design.program import last_name
-from design.values import EMPTY, Kind, Values
+from design.values import EMPTY, Kind, Values, text_with_gap
 
 __all__ = ["annotated", "elements_of", "evaluate", "evaluate_test", "method_result", "store"]
 
 #: Texts that may name a method or a key; longer ones are prose.
 _MAX_TEXT = 80
+
+
+_PERCENT = re.compile(r"%[-#0 +]*\d*(?:\.\d+)?[a-z]")
 
 
 def evaluate(frame: Frame, e: Expr) -> Values:
@@ -32,7 +36,12 @@ def _constant(frame: Frame, e: Expr) -> Values:
     value = e[1]
     kind = type(value)
     if kind is str:
-        return frame.table.one(Kind.TEXT, value) if len(value) <= _MAX_TEXT else frame.table.one(Kind.PLAIN, "str")
+        table = frame.table
+        known = table.texts.get(value)
+        if known is None:
+            known = table.one(Kind.TEXT, value) if len(value) <= _MAX_TEXT else table.one(Kind.PLAIN, "str")
+            table.texts[value] = known
+        return known
     if kind is int:
         return frame.table.one(Kind.NUMBER, value) if -1000 <= value <= 1000 else EMPTY
     return EMPTY
@@ -149,19 +158,21 @@ def _getattr(frame: Frame, e: Expr) -> Values | None:
     for default in e[2][2:]:
         out |= evaluate(frame, default)
     name = e[2][1]
-    prefix, suffix = _text_ends(name)
     for v in evaluate(frame, name):
         if frame.table.kinds[v] is Kind.TEXT and frame.table.a[v].isidentifier():
             out |= attribute_of(frame, values, frame.table.a[v], e[4])
-    if len(prefix) + len(suffix) > 2:
-        for v in values:
-            if frame.table.kinds[v] in (Kind.INST, Kind.CLASS):
-                out |= _by_affix(frame, v, prefix, suffix)
+        elif frame.table.kinds[v] is Kind.AFFIX:
+            for owner in values:
+                if frame.table.kinds[owner] in (Kind.INST, Kind.CLASS):
+                    out |= _by_affix(frame, owner, frame.table.a[v], frame.table.b[v])
     return out
 
 
 def _text_ends(e: Expr) -> tuple[str, str]:
     """Return the constant beginning and end of a text that is put together."""
+    if e[0] == "o" and e[1] == "%" and e[2][0][0] == "k" and isinstance(e[2][0][1], str):
+        pieces = _PERCENT.split(e[2][0][1])
+        return (pieces[0], pieces[-1]) if len(pieces) > 1 else ("", "")
     parts = e[1] if e[0] == "f" else e[2] if e[0] == "o" and e[1] == "+" else ()
     if not parts:
         return "", ""
@@ -437,6 +448,11 @@ def _binary(frame: Frame, e: Expr) -> Values:
     for operand in operands[1:]:
         right = evaluate(frame, operand)
         left = _combine(frame, left, right, name, line)
+    if operator in "+%":
+        prefix, suffix = _text_ends(e)
+        if prefix or suffix:
+            made = text_with_gap(frame.table, prefix, suffix)
+            return made if frame.table.kinds[min(made)] is Kind.AFFIX else left
     return left
 
 
@@ -452,7 +468,7 @@ def _combine(frame: Frame, left: Values, right: Values, name: str | None, line: 
     for v in (*left, *right):
         if kinds[v] in (Kind.BOX, Kind.OUTSIDE, Kind.PLAIN):
             out |= table.single(v)
-        elif kinds[v] is Kind.TEXT:
+        elif kinds[v] in (Kind.TEXT, Kind.AFFIX):
             out |= table.one(Kind.PLAIN, "str")
     return out
 
@@ -553,7 +569,7 @@ def _fstring(frame: Frame, e: Expr) -> Values:
             values = evaluate(frame, part)
             if any(frame.table.kinds[v] is Kind.INST for v in values):
                 method_result(frame, values, ("__format__", "__str__"), [], _line_of(part) or frame.line)
-    return frame.table.one(Kind.PLAIN, "str")
+    return text_with_gap(frame.table, *_text_ends(e))
 
 
 def _slice_expression(frame: Frame, e: Expr) -> Values:

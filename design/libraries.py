@@ -64,6 +64,47 @@ _INSIDE_ANSWER = frozenset(
 )
 
 
+#: Methods of texts, lists and mappings: on the way of a service's name they read its answer.
+_ON_ANSWERS = frozenset(
+    [
+        "get",
+        "items",
+        "keys",
+        "values",
+        "append",
+        "extend",
+        "pop",
+        "setdefault",
+        "copy",
+        "strip",
+        "lstrip",
+        "rstrip",
+        "lower",
+        "upper",
+        "split",
+        "splitlines",
+        "join",
+        "startswith",
+        "endswith",
+        "format",
+        "encode",
+        "decode",
+        "replace",
+        "sort",
+        "count",
+        "index",
+        "isoformat",
+        "total_seconds",
+        "strftime",
+        "timestamp",
+        "date",
+        "astimezone",
+        "model_dump",
+        "dict",
+    ]
+)
+
+
 @dataclass(frozen=True)
 class _Entry:
     ends: tuple[tuple[str, tuple[str, ...]], ...]
@@ -146,6 +187,11 @@ def _match(entry: _Entry, parts: list[str], length: int) -> str | None:
                 return capability
     for capability in entry.wildcards:
         last = parts[-1]
+        if capability in ("saas", "web_search") and (
+            last in _ON_ANSWERS or last.startswith("from_") or last.endswith("_client")
+        ):
+            # Reading what a call gave, or making a client, sends nothing.
+            continue
         # A constructor reaches nobody yet.
         if (rest and not last[:1].isupper() and not last.startswith("__")) or capability in ("framework", "web"):
             return capability

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from design.values import EMPTY, Kind, Values
+from design.values import EMPTY, Kind, Values, text_with_gap
 
 if TYPE_CHECKING:
     from design.frame import Frame
@@ -84,10 +84,15 @@ def call_outside(frame: Frame, dotted: str, positional: list[Any], named: list[A
     if dotted == "functools.wraps":
         return EMPTY
     _run_given(frame, dotted, name, given, keywords, line)
+    if name == "set_defaults" and dotted.startswith("argparse."):
+        for keyword, values in named:
+            frame.solver.grow(("namespace", keyword), values)
     if dotted == "typing.cast" and len(given) > 1:
         kinds, table = frame.table.kinds, frame.table
         cast = frozenset(table.value(Kind.INST, table.a[v]) for v in given[0] if kinds[v] is Kind.CLASS)
         return cast | given[1]
+    if dotted == "importlib.import_module" and given:
+        return _imported(frame, given[0])
     if dotted == "asyncio.gather":
         return _gathered(frame, given, line)
     if dotted in _TRANSPARENT and given:
@@ -95,6 +100,23 @@ def call_outside(frame: Frame, dotted: str, positional: list[Any], named: list[A
     if dotted.count(".") >= 8 or dotted.startswith(("typing.", "logging.", "warnings.", "os.path.")):
         return EMPTY
     return frame.table.one(Kind.OUTSIDE, dotted)
+
+
+def _imported(frame: Frame, names: Values) -> Values:
+    """A module that is imported by a constant name, often late because it is slow."""
+    table, index, out = frame.table, frame.program.index, EMPTY
+    for v in sorted(names):
+        name = table.a[v] if table.kinds[v] is Kind.TEXT else ""
+        plain = name.lstrip(".")
+        if not plain.replace(".", "").isidentifier():
+            continue
+        level = len(name) - len(plain)
+        module = index.relative(frame.module, level, plain)[0] if level else index.resolve(frame.module, plain)
+        if module is not None:
+            out |= table.one(Kind.MODULE, module)
+        elif not level:
+            out |= table.one(Kind.OUTSIDE, plain)
+    return out
 
 
 def _partial(frame: Frame, given: list[Values], named: list[Any], line: int) -> Values:
@@ -128,18 +150,26 @@ def _run_given(
     """Functions handed to a library are callbacks; those that a library surely runs get their arguments, too."""
     from design.calls import call_values
 
-    table = frame.table
+    if not given and not keywords:
+        return
+    is_function, kinds = frame.table.is_function, frame.table.kinds
     places = _RUNNERS.get(dotted) or _RUNNER_METHODS.get(name, ())
     run: Values = EMPTY
     for place in places:
         chosen = given[place] if isinstance(place, int) and place < len(given) else keywords.get(place, EMPTY)  # type: ignore[arg-type]
-        run |= frozenset(v for v in chosen if table.kinds[v] in (Kind.FUNC, Kind.DECORATED, Kind.PARTIAL, Kind.INST))
-    handed = EMPTY
-    for values in given:
-        handed |= _functions_in(frame, values, "tool" in name.lower() or "agent" in name.lower())
+        run |= frozenset(v for v in chosen if is_function[v] or kinds[v] is Kind.INST)
+    handed = [v for values in given for v in values if is_function[v]]
+    lower = name.lower()
+    if "tool" in lower or "agent" in lower:
+        for values in given:
+            handed += _functions_inside(frame, values)
     for keyword, values in keywords.items():
-        handed |= _functions_in(frame, values, keyword in _REGISTRIES)
-    for v in sorted(run | handed)[:40]:
+        handed += [v for v in values if is_function[v]]
+        if keyword in _REGISTRIES:
+            handed += _functions_inside(frame, values)
+    if not run and not handed:
+        return
+    for v in sorted(run.union(handed))[:40]:
         for target in _targets(frame, v):
             frame.edge(target, "callback", line)
     if run:
@@ -152,17 +182,11 @@ def _run_given(
 _REGISTRIES = frozenset({"tools", "functions", "handlers", "callbacks", "hooks", "nodes", "steps", "dependencies"})
 
 
-def _functions_in(frame: Frame, values: Values, in_boxes: bool) -> Values:
-    """Functions, bare or (where that is asked for) inside one container, as in `tools=[a, b]`."""
-    table, out = frame.table, EMPTY
-    for v in values:
-        kind = table.kinds[v]
-        if kind in (Kind.FUNC, Kind.DECORATED, Kind.PARTIAL):
-            out |= table.single(v)
-        elif in_boxes and kind is Kind.BOX:
-            inside = frame.read(("all", v))
-            out |= frozenset(i for i in inside if table.kinds[i] in (Kind.FUNC, Kind.DECORATED, Kind.PARTIAL))
-    return out
+def _functions_inside(frame: Frame, values: Values) -> list[int]:
+    """Functions inside containers, as in `tools=[a, b]`."""
+    table = frame.table
+    boxes = [v for v in values if table.kinds[v] is Kind.BOX]
+    return [v for box in boxes for v in frame.read(("all", box)) if table.is_function[v]]
 
 
 def _targets(frame: Frame, v: int) -> list[int]:
@@ -310,6 +334,15 @@ def call_method(frame: Frame, name: str, owner: int, positional: list[Any], name
     frame.edge(f"<builtin>.{type_name}.{name}", "call", line)
     if kind is Kind.BOX:
         return _box_method(frame, name, owner, given, line)
+    if kind is Kind.AFFIX and name in ("lower", "upper", "strip", "casefold", "replace"):
+        ends = [
+            getattr(end, name)() if name in ("lower", "upper", "casefold") else end
+            for end in (table.a[owner], table.b[owner])
+        ]
+        return text_with_gap(table, *ends)
+    if kind is Kind.TEXT and name == "format":
+        before, opened, rest = table.a[owner].partition("{")
+        return text_with_gap(table, before, rest.rpartition("}")[2] if opened else "")
     if type_name == "str" and name in ("format", "join", "strip", "lower", "upper", "replace", "title"):
         return table.one(Kind.PLAIN, "str")
     if type_name == "str" and name in ("split", "splitlines", "rsplit"):
@@ -320,7 +353,7 @@ def call_method(frame: Frame, name: str, owner: int, positional: list[Any], name
 def _type_name(frame: Frame, owner: int) -> str:
     table = frame.table
     kind = table.kinds[owner]
-    if kind is Kind.TEXT:
+    if kind in (Kind.TEXT, Kind.AFFIX):
         return "str"
     if kind is Kind.BOX:
         return {"l": "list", "t": "tuple", "S": "set", "d": "dict", "g": "iterator"}[table.a[owner]]

@@ -39,6 +39,8 @@ _POOL = re.compile(
     r"client|session|pool|lock|conn|engine|instance|logger|semaphore|queue|registry|singleton|loop|handler|model|tokeni[sz]er|encoder",
     re.I,
 )
+_CLIENTS = re.compile(r"(client|session|engine|connection|pool)s?$", re.I)
+_CONSTANT = re.compile(r"['\"0-9]")
 _GETS = frozenset({"get", "aget", "hget", "lookup", "get_item", "fetch", "getex", "get_cached", "read", "get_cache"})
 _SETS = frozenset(
     {
@@ -66,30 +68,42 @@ def find_caches(subject: Subject) -> Iterator[PatternHit]:
     takes = [p for p in function.params if p.name not in ("self", "cls")]
     for decorator in function.decorators:
         name = last_name(decorator)
+        if function.returns == ("k", None) or _CLIENTS.search(function.name):
+            # Nothing comes back that could be kept, and it is there to run once; or it is a pool of connections.
+            continue
         if (name in _DECORATORS or (_CACHE_NAME.search(name) and "property" not in name)) and takes:
             line = decorator[-1] if isinstance(decorator[-1], int) else function.line
             yield subject.hit("has_cache", line, function.line, "decorator", f"@{text_of(decorator)}", 0.9)
     if function.kind == "module":
         return
     stores = _stores(subject)
-    for place, key, line, kind in _lookups(function.body):
+    for place, key, line, kind, gives in _lookups(function.body):
         for stored_place, stored_key, stored_line, value in stores:
             if stored_place != place or (stored_key and key and stored_key != key) or stored_line < line - 1:
+                continue
+            if place.endswith("environ"):
                 continue
             named = bool(_CACHE_NAME.search(place))
             if not named and not _is_computed(subject, value):
                 continue
             if not named and (_POOL.search(place) or not _outlives(subject, place)):
                 continue
-            if named and _makes_pool(value):
+            if not named and (not gives or _CONSTANT.match(key)):
+                # A table of what is going on: a hit leads elsewhere, the value is not handed out again.
+                continue
+            if named and (_makes_pool(value) or (value[0] in "ldS" and not value[1])):
                 continue
             evidence = f"{place}[{key}] is returned if known, else stored in line {stored_line}"
             yield subject.hit("has_cache", line, stored_line, kind, evidence, 0.9 if named else 0.65)
             return
 
 
-def _lookups(body: Body) -> Iterator[tuple[str, str, int, str]]:
-    """(container, key, line, kind) of look-ups whose hit leaves early or skips the computing."""
+_Lookup = tuple[str, str, int, str, bool]
+"""Container, key, line, kind, and whether a hit hands out what was kept."""
+
+
+def _lookups(body: Body) -> Iterator[_Lookup]:
+    """Look-ups whose hit leaves early or skips the computing."""
     bound: dict[str, tuple[str, str, int]] = {}
     for s in all_statements(body):
         if s[0] == "assign" and s[3] is not None:
@@ -107,37 +121,47 @@ def _lookups(body: Body) -> Iterator[tuple[str, str, int, str]]:
                 if found is not None and any(
                     last_name(h[1]) in ("KeyError", "LookupError") for h in s[3] if h[1] is not None
                 ):
-                    yield (*found, inner[1], "handler")
+                    yield (*found, inner[1], "handler", True)
 
 
-def _tested(
-    test: Expr, inner: Body, s: Stmt, bound: dict[str, tuple[str, str, int]]
-) -> Iterator[tuple[str, str, int, str]]:
+def _tested(test: Expr, inner: Body, s: Stmt, bound: dict[str, tuple[str, str, int]]) -> Iterator[_Lookup]:
     parts = test[1] if test[0] == "b" else (test,)
     for part in parts:
         if part[0] == "q" and len(part[2]) == 2:
             left, right = part[2]
             operator = part[1][0]
             if operator == "in" and tags_in(inner, "return", "continue"):
-                yield (text_of(right), text_of(left), s[1], "lookup")
+                name = f"{text_of(right)}[{text_of(left)}]"
+                yield (text_of(right), text_of(left), s[1], "lookup", _hands_out(inner, name))
             elif operator == "not in":
-                yield (text_of(right), text_of(left), s[1], "fill")
+                yield (text_of(right), text_of(left), s[1], "fill", True)
         if tags_in(inner, "return", "continue"):
             read = _read_of(part)
             if read is not None:
-                yield (*read, s[1], "lookup")
+                yield (*read, s[1], "lookup", _hands_out(inner, f"{read[0]}[{read[1]}]"))
             for name in _tested_names(part):
                 if name in bound:
                     place, key, line = bound[name]
-                    yield (place, key, line, "lookup")
+                    yield (place, key, line, "lookup", _hands_out(inner, name))
         elif part[0] == "q" and part[1][0] == "is" and part[2][1] == ("k", None):
             name = text_of(part[2][0])
             if name in bound:
                 place, key, line = bound[name]
-                yield (place, key, line, "fill")
+                yield (place, key, line, "fill", True)
         elif part[0] == "!" and text_of(part[1]) in bound:
             place, key, line = bound[text_of(part[1])]
-            yield (place, key, line, "fill")
+            yield (place, key, line, "fill", True)
+
+
+def _hands_out(inner: Body, name: str) -> bool:
+    """Whether a block returns what was found, as it is or a part of it, and no answer made about it."""
+    for s in all_statements(inner):
+        value = unwrapped(s[2]) if s[0] == "return" and s[2] is not None else None
+        if value is None or (value[0] == "c" and last_name(value).lstrip("_")[:1].isupper()):
+            continue
+        if name in text_of(value):
+            return True
+    return False
 
 
 def _tested_names(part: Expr) -> list[str]:
@@ -207,6 +231,12 @@ def _is_computed(subject: Subject, value: Expr) -> bool:
                 "get",
                 "append",
                 "defaultdict",
+                "deque",
+                "frozenset",
+                "tuple",
+                "sorted",
+                "create_task",
+                "ensure_future",
                 "len",
                 "time",
                 "pop",

@@ -295,7 +295,7 @@ def _producers(body: Body) -> Iterator[tuple[str, Expr]]:
 def _is_producer(call: Expr) -> bool:
     text = callee_text(call)
     name = last_name(call)
-    return not (_NO_PRODUCER.search(text) or _LOGGING.search(text) or name[:1].isupper() or not name)
+    return not (_NO_PRODUCER.search(text) or _LOGGING.search(text) or name.lstrip("_")[:1].isupper() or not name)
 
 
 def _shared(first: Expr, second: Expr) -> set[str]:
@@ -352,7 +352,7 @@ _COMMON_WORDS = frozenset(
 
 
 def _words(name: str) -> list[str]:
-    return [w.lower() for w in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", name)]
+    return [w.lower() for w in re.findall(r"[A-Z]?[a-z]{2,}|[A-Z]{2,}(?![a-z])", name)]
 
 
 def _reaches_out(subject: Subject, call: Expr) -> bool:
@@ -373,11 +373,18 @@ _ERROR_ANSWER = re.compile(r"error|exception|failure|abort|reject|empty", re.I)
 def _handler_cascade(subject: Subject, s: Stmt) -> PatternHit | None:
     tried = [pair for pair in _producers(s[2]) if _is_producer(pair[1])]
     for handler in s[3]:
+        if re.fullmatch(
+            r"\W*(ImportError|ModuleNotFoundError)(\W+(ImportError|ModuleNotFoundError))?\W*", text_of(handler[1])
+        ):
+            # Without the library the same is done another way: settled at install time, the same at every call.
+            continue
         for target, second in _producers(handler[3]):
             if not _is_producer(second) or _ERROR_ANSWER.search(last_name(second)):
                 continue
             for first_target, first in tried:
                 if not (target == first_target or (target == "return") or first_target == "return"):
+                    continue
+                if _makes_or_opens(last_name(first), last_name(second)):
                     continue
                 if callee_text(first) == callee_text(second) and not _differs_by_name(first, second):
                     continue
@@ -388,6 +395,20 @@ def _handler_cascade(subject: Subject, s: Stmt) -> PatternHit | None:
                 evidence = f"{callee_text(first)}, else {callee_text(second)} (line {second[4]})"
                 return subject.hit("has_cascade", s[1], s[6], "handler", evidence, strength)
     return None
+
+
+_MAKES = re.compile(r"^(create|make|add|insert|new|init|open|get|load|fetch|read|find)_(.+)$")
+
+
+def _makes_or_opens(first: str, second: str) -> bool:
+    """Whether one makes what the other opens: `create_table`, else `open_table` is one way, not two."""
+    left, right = _MAKES.match(first), _MAKES.match(second)
+    if left is None or right is None or left[2] != right[2]:
+        return False
+    return (left[1] in _MAKING) != (right[1] in _MAKING)
+
+
+_MAKING = frozenset({"create", "make", "add", "insert", "new", "init"})
 
 
 def _differs_by_name(first: Expr, second: Expr) -> bool:
@@ -473,6 +494,9 @@ def _loop_cascade(subject: Subject, s: Stmt) -> PatternHit | None:
             others = {n for arg in arguments_of(call) for n in names_in(arg)} - names - {"self"}
             if not uses or not others or not _is_producer(call):
                 continue
+            if not any(line >= call[4] for line in _ways_out(body)):
+                # What leaves the loop before anything was tried is a cancellation, and every element has its turn.
+                continue
             context = f"{subject.ir.name} {text_of(iterable)}"
             named = bool(_FALLBACK.search(context) or _ALTERNATIVES.search(f"{text_of(iterable)} {' '.join(names)}"))
             out = _reaches_out(subject, call)
@@ -480,6 +504,23 @@ def _loop_cascade(subject: Subject, s: Stmt) -> PatternHit | None:
             evidence = f"for {', '.join(sorted(names))} in {text_of(iterable)}: {callee_text(call)} until one works"
             return subject.hit("has_cascade", s[1], s[-1], "loop", evidence, strength)
     return None
+
+
+def _ways_out(body: Body) -> Iterator[int]:
+    """Lines on which a loop is left, those of handlers left out."""
+    for s in body:
+        if s[0] in ("return", "break"):
+            yield s[1]
+        elif s[0] == "try":
+            for part in (s[2], s[4], s[5]):
+                yield from _ways_out(part)
+        elif s[0] in ("for", "while"):
+            # A `break` there leaves the inner loop only.
+            inside = (inner for block in blocks(s) for inner in all_statements(block))
+            yield from (inner[1] for inner in inside if inner[0] == "return")
+        else:
+            for inner in blocks(s):
+                yield from _ways_out(inner)
 
 
 _ALTERNATIVES = re.compile(
@@ -550,7 +591,7 @@ def _kept_state(subject: Subject, name: str, test: Expr) -> str | None:
                 continue
             if in_handler and not (s[0] == "assign" and s[3] in (("k", 0), ("k", None), ("k", False))):
                 written = written or f"written when it fails ({info.ir.name}, line {s[1]})"
-            elif s[0] == "assign" and info.ir.name != "__init__" and _is_reset(s[3]):
+            elif s[0] == "assign" and info.ir.name != "__init__" and info.ir.kind != "module" and _is_reset(s[3]):
                 reset = reset or f"set back in {info.ir.name}, line {s[1]}"
     return f"{written}, re-admitted {reset}" if written and reset else None
 

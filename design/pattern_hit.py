@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from design.code_walk import all_statements, constants_in, names_in, own_expressions, text_of, walk
 from design.ir import Expr, Function, Stmt
-from design.program import FunctionInfo, Program
+from design.program import FunctionInfo, Program, last_name
 from design.sites import Reach, Sites, address_capability
 
 PATTERNS = (
@@ -63,9 +63,16 @@ class Subject:
         """Every call in it."""
         return [inner for s in self.statements for e in own_expressions(s) for inner in walk(e) if inner[0] == "c"]
 
+    @functools.cached_property
+    def _named(self) -> dict[int, frozenset[str]]:
+        out: dict[int, set[str]] = {}
+        for call in self.calls:
+            out.setdefault(call[4], set()).add(last_name(call))
+        return {line: frozenset(names) for line, names in out.items()}
+
     def reach(self, call: Expr) -> Reach:
         """Say what a call reaches; a request to an address of a model server is a call to a model."""
-        found = self.sites.reach(self.symbol, call)
+        found = self.sites.reach(self.symbol, call, self._named.get(call[4], frozenset()))
         if found.capability == "http" and (capability := address_capability(self._addresses(call))) is not None:
             return Reach(capability, found.dotted, 0.95)
         return found

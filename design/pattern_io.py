@@ -163,7 +163,11 @@ def _direct(subject: Subject, call: Expr) -> bool:
 def is_model_caller(subject: Subject, symbol: str) -> bool:
     """Whether a function calls a model itself or is a thin wrapper around one that does."""
     depths = model_depths(subject)
-    return symbol in depths and (depths[symbol] == 0 or bool(_WRAPPER_NAMES.search(symbol.rpartition(".")[2])))
+    if symbol not in depths:
+        return False
+    name = symbol.rpartition(".")[2]
+    # Behind wrappers `create` makes the object that will ask, as `Coder.create(...)`.
+    return depths[symbol] == 0 or (name != "create" and bool(_WRAPPER_NAMES.search(name)))
 
 
 def find_model_calls(subject: Subject) -> Iterator[PatternHit]:
@@ -245,6 +249,11 @@ def _sends_its_own_url(subject: Subject, symbol: str) -> bool:
 # -- stores --------------------------------------------------------------------------------------------------------
 
 _SESSION = re.compile(r"(^|[._])(db_?session|session|db|async_session|sess)$")
+#: Names of methods that run a statement, those of wrappers included.
+_EXECUTES = re.compile(
+    r"_?(a?sync_)?(a?execute\w*|exec|run|run_\w*(sql|query|statement)|fetch(val|row|one|all)?|scalars?|query|do_query)$",
+    re.I,
+)
 _SESSION_WRITES = frozenset(
     {"add", "add_all", "commit", "merge", "bulk_save_objects", "bulk_insert_mappings", "delete"}
 )
@@ -260,19 +269,7 @@ def find_writes(subject: Subject) -> Iterator[PatternHit]:
             yield subject.hit("has_db_write", call[4], call[4], "vector", reach.dotted, 0.9)
         elif capability == "db_write":
             yield subject.hit("has_db_write", call[4], call[4], "orm", reach.dotted, 0.9)
-        elif last_name(call) in (
-            "execute",
-            "executemany",
-            "executescript",
-            "exec",
-            "fetchval",
-            "fetchrow",
-            "scalar",
-            "scalars",
-            "run",
-            "execute_query",
-            "fetch",
-        ):
+        elif _EXECUTES.match(last_name(call)):
             statement = call[2][0] if call[2] else None
             if statement is not None and (found := _writing_statement(subject, statement)):
                 sure = 0.95 if capability == "db_execute" else 0.85
@@ -309,6 +306,12 @@ def _writing_statement(subject: Subject, e: Expr, depth: int = 0) -> str | None:
             for part in [*call[2], *([call[1][1]] if call[1][0] == "a" else [])]:
                 if (found := _writing_statement(subject, part, depth + 1)) is not None:
                     return found
+    if e[0] == "s" and e[2][0] == "k" and depth < 2:
+        # STATEMENTS["insert"]: a table of statements in the module.
+        for value in _module_constant(subject, text_of(e[1])):
+            for key, inner in value[1] if value[0] == "d" else ():
+                if key == e[2] and (found := _writing_statement(subject, inner, 2)) is not None:
+                    return found
     if e[0] in "na" and depth == 0:
         name = text_of(e)
         values = list(_assigned_to(subject.ir.body, name))
@@ -337,18 +340,18 @@ def find_streams(subject: Subject) -> Iterator[PatternHit]:
     for call in subject.calls:
         names = subject.sites.named_at(subject.symbol, call)
         if any(subject.sites.catalog.capability(d) == "stream" for d in names) and not _sends_file(subject, call):
-            yield subject.hit("streams_response", call[4], call[4], "response", callee_text(call), 0.9)
+            strength = 0.9 if _comes_from_model(subject, call) else 0.6 if _may_speak(subject, call) else 0.0
+            if strength:
+                # What else is sent in pieces is a file, or the progress of a job.
+                yield subject.hit("streams_response", call[4], call[4], "response", callee_text(call), strength)
     for s in subject.statements:
         if s[0] != "for":
             continue
         for call in calls_in(s[4]):
             text = callee_text(call)
             receiver, _, method = text.rpartition(".")
-            if (
-                method in ("send", "send_text", "send_json", "send_str", "send_bytes")
-                and _is_socket(subject, call, receiver)
-                and _is_model_output(subject, s[3])
-            ):
+            sends = (method in _SENDS and _is_socket(subject, call, receiver)) or _sends_inside(subject, call)
+            if sends and _is_model_output(subject, s[3]):
                 yield subject.hit(
                     "streams_response", s[1], s[-1], "websocket", f"{text} in a loop over {text_of(s[3])}", 0.85
                 )
@@ -358,6 +361,37 @@ def find_streams(subject: Subject) -> Iterator[PatternHit]:
             if strength:
                 evidence = f"yields the pieces of {text_of(s[3])}"
                 yield subject.hit("streams_response", s[1], s[-1], "generator", evidence, strength)
+
+
+_SPEAKS = re.compile(
+    r"chat|answer|complet(e|ion)|llm|token|assistant|agent|conversation|reply|delta|(^|_)(ask|respond|generate_stream|query|message)",
+    re.I,
+)
+#: How far behind what is streamed the model may lie, and how many functions are looked at.
+_STREAM_DEPTH, _STREAM_LIMIT = 6, 300
+
+
+def _may_speak(subject: Subject, call: Expr) -> bool:
+    """Whether what is streamed is named like an answer, or made by nobody that the repository shows."""
+    content = text_of(call[2][0]) if call[2] else ""
+    made_here = any(edge.kind != "construct" for edge in subject.sites.inside.get((subject.symbol, call[4]), ()))
+    return not made_here or bool(_SPEAKS.search(f"{subject.ir.name} {content}"))
+
+
+def _comes_from_model(subject: Subject, call: Expr) -> bool:
+    """Whether the generators that are handed over, or the function that hands them over, lead to a model."""
+    depths = model_depths(subject)
+    given = {edge.dst for edge in subject.sites.inside.get((subject.symbol, call[4]), ())}
+    inner = {e.dst for e in subject.sites.callees[subject.symbol] if e.dst.startswith(f"{subject.symbol}.")}
+    level, seen = given | inner | {subject.symbol}, set[str]()
+    for _ in range(_STREAM_DEPTH):
+        if any(symbol in depths for symbol in level):
+            return True
+        seen |= level
+        if len(seen) > _STREAM_LIMIT:
+            return False
+        level = {e.dst for symbol in sorted(level) for e in subject.sites.callees[symbol]} - seen
+    return False
 
 
 def _sends_file(subject: Subject, call: Expr) -> bool:
@@ -371,6 +405,20 @@ def _sends_file(subject: Subject, call: Expr) -> bool:
             re.I,
         )
     )
+
+
+_SENDS = frozenset({"send", "send_text", "send_json", "send_str", "send_bytes", "stream_token"})
+
+
+def _sends_inside(subject: Subject, call: Expr) -> bool:
+    """Whether a function of the repository that is called here writes to a socket."""
+    for edge in subject.sites.inside_of(subject.symbol, call):
+        other = subject.other(edge.dst)
+        for inner in other.calls if other is not None else ():
+            receiver, _, method = callee_text(inner).rpartition(".")
+            if other is not None and method in _SENDS and _is_socket(other, inner, receiver):
+                return True
+    return False
 
 
 def _is_socket(subject: Subject, call: Expr, receiver: str) -> bool:

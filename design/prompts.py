@@ -139,11 +139,20 @@ def _text_and_fields(e: Expr) -> tuple[str, list[str]] | None:
     return None
 
 
+#: How messages for people and logs begin.
+_MESSAGE = re.compile(
+    r"\W*(an? )?(\w+ )?(error|exception|warning|failed|failure|unable to|could ?n.t|could not|cannot|invalid|skipping"
+    r"|unsupported|unknown|unexpected|deprecated|no such|retrying|timed? ?out)\b",
+    re.I,
+)
+
+
 def _is_prompt(text: str) -> bool:
     return (
         len(text) >= _MIN_PROMPT
         and len(text.split()) >= 5
         and not text.lstrip().lower().startswith(("http", "select ", "insert ", "create table", "<html"))
+        and not _MESSAGE.match(text)
     )
 
 

@@ -34,7 +34,7 @@ _TAGS = (
     (
         "example",
         re.compile(
-            r"(^|/)(examples?|samples?|demos?|tutorials?|cookbooks?|notebooks?|playground|docs?|benchmarks?)(/|$)"
+            r"(^|/)(examples?|samples?|demos?|tutorials?|cookbooks?|notebooks?|playground|docs?|benchmarks?|evals|simple_evals)(/|$)"
         ),
     ),
     ("migration", re.compile(r"(^|/)(migrations|alembic)(/|$)")),

@@ -53,7 +53,13 @@ _MODEL_NAMES = re.compile(
     r"|qa_chain|rag_chain|completion_?model)$",
     re.IGNORECASE,
 )
+#: Methods that only the models of LangChain have; there `model` alone says enough.
+_RUNNABLE = frozenset({"invoke", "ainvoke", "astream", "abatch"})
+_ANY_NAMED_MODEL = re.compile(r"(^|_|\.)model(_with_(tools|structured_output|fallbacks|retry))?$", re.IGNORECASE)
 _EMBED_ENDS = re.compile(r"embeddings\.create$|(^|\.)a?embed_(documents|query|texts|document|batch)$|embed_content$")
+#: Calls that reach whatever model they name.
+_ANY_MODEL = ("invoke_model", "predict", "invoke_endpoint", ".run")
+_EMBEDS = re.compile(r"embed", re.IGNORECASE)
 #: Paths of HTTP interfaces of model servers.
 _MODEL_PATHS = re.compile(
     r"/chat/completions|/v1/messages|/v1/completions|/api/generate\b|/api/chat\b|:generateContent|:streamGenerateContent"
@@ -116,6 +122,21 @@ class Sites:
             else []
         )
 
+    def instances_at(self, symbol: str, call: Expr, named_here: frozenset[str]) -> list[str]:
+        """Dotted names of `X.__call__` where an instance of X is called: `answer = Predict(...)`, `answer(q)`.
+
+        Args:
+            symbol: Of the function that calls.
+            call: The call.
+            named_here: Last names of all calls on its line; what one of them explains is not called by this one.
+        """
+        if call[1][0] == "c":
+            named_here -= {_last(call[1])}
+        found = self.outside.get((symbol, call[4]), ())
+        lasts = [(dotted, dotted.rpartition(".")[2]) for dotted in found]
+        called = [f"{dotted}.__call__" for dotted, last in lasts if last not in named_here and last[:1] != "_"]
+        return [dotted for dotted in called if self.catalog.capability(dotted) is not None]
+
     def inside_of(self, symbol: str, call: Expr) -> list[Edge]:
         """Edges that a call takes inside the repository."""
         last = _last(call)
@@ -128,12 +149,12 @@ class Sites:
             self._numbers.update((info.symbol, info.number) for info in program.functions)
         return self._numbers
 
-    def reach(self, symbol: str, call: Expr) -> Reach:
-        """Say what a call reaches outside the repository."""
+    def reach(self, symbol: str, call: Expr, named_here: frozenset[str]) -> Reach:
+        """Say what a call reaches outside the repository; `named_here` are the last names of all calls on its line."""
         # The intermediate form outlives the look-ups, so that a call is known by its identity.
         found = self._reached.get(id(call))
         if found is None:
-            found = self._reached[id(call)] = self._reach(symbol, call)
+            found = self._reached[id(call)] = self._reach(symbol, call, named_here)
         return found
 
     def externals_of(self, symbol: str) -> list[str]:
@@ -143,9 +164,9 @@ class Sites:
                 self._by_symbol.setdefault(external.src, []).append(external.dotted)
         return self._by_symbol.get(symbol, [])
 
-    def _reach(self, symbol: str, call: Expr) -> Reach:
+    def _reach(self, symbol: str, call: Expr, named_here: frozenset[str]) -> Reach:
         best: Reach | None = None
-        for dotted in self.named_at(symbol, call):
+        for dotted in [*self.instances_at(symbol, call, named_here), *self.named_at(symbol, call)]:
             capability = self.catalog.capability(dotted)
             if capability == "http":
                 capability = _by_path(call) or capability
@@ -154,12 +175,16 @@ class Sites:
             ):
                 best = Reach(capability, dotted, 1.0)
         if best is not None:
+            if best.capability == "llm_chat" and best.dotted.endswith(_ANY_MODEL) and _EMBEDS.search(symbol):
+                # One call of this vendor serves models of either kind; the code around it says which one is meant.
+                return Reach("embedding", best.dotted, 0.8)
             return best
         text = callee_text(call)
         if not self.inside_of(symbol, call):
             known = self.names_outside(symbol, call)
             if not any(self.catalog.knows(dotted) for dotted in known):
-                return _by_shape(text, call) or Reach(None, known[0] if known else text, 1.0)
+                shape = _by_shape(text, call) if "." in text or not known else None
+                return shape or Reach(None, known[0] if known else text, 1.0)
         return Reach(None, text, 1.0)
 
 
@@ -183,6 +208,8 @@ def _by_shape(text: str, call: Expr) -> Reach | None:
         return Reach("llm_chat", text, 0.85)
     receiver, _, method = text.rpartition(".")
     if receiver and method in _MODEL_METHODS and _MODEL_NAMES.search(receiver):
+        return Reach("llm_chat", text, 0.7)
+    if receiver and method in _RUNNABLE and _ANY_NAMED_MODEL.search(receiver):
         return Reach("llm_chat", text, 0.7)
     if not receiver and _MODEL_NAMES.search(text) and call[2] and text.islower():
         return Reach("llm_chat", text, 0.6)

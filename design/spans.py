@@ -107,8 +107,9 @@ def integration_points(architecture: Architecture, graph: CallGraph) -> list[Int
                 )
             return points[found]
 
+        left_out = _left_out(component, graph)
         for hit in component.hits:
-            if hit.pattern == "calls_llm" and hit.kind != "direct":
+            if (hit.pattern == "calls_llm" and hit.kind != "direct") or hit.symbol in left_out:
                 continue
             made = point(hit.symbol)
             if made is not None:
@@ -140,6 +141,30 @@ def integration_points(architecture: Architecture, graph: CallGraph) -> list[Int
     for made in out:
         made.why = sorted(set(made.why))
     return out
+
+
+#: Functions of one component that are asked for a span for one pattern. Nobody instruments hundreds; with fewer, events
+#: next to the model go unseen.
+MAX_FUNCTIONS = 12
+
+
+def _left_out(component: Component, graph: CallGraph) -> set[str]:
+    """Functions with patterns that are asked for no span: for each pattern those nearest to the model are enough."""
+    core = {t.symbol for t in component.tiers} | {component.entry}
+    core |= {u.symbol for u in component.uses if u.capability in ("retrieval", "rerank", "embedding", "guardrail")}
+    core |= {h.symbol for h in component.hits if h.pattern == "calls_llm"}
+    near = {e.src for e in graph.edges if e.dst in core} | {e.dst for e in graph.edges if e.src in core}
+    by_pattern: dict[str, dict[str, tuple[bool, str, int]]] = {}
+    for hit in component.hits:
+        # A handler that swallows is what nobody sees otherwise.
+        rank = (hit.kind in ("translates", "reraises"), hit.path, hit.line)
+        known = by_pattern.setdefault(hit.pattern, {})
+        known[hit.symbol] = min(rank, known.get(hit.symbol, rank))
+    kept = set(core)
+    for ranks in by_pattern.values():
+        order = sorted(ranks, key=lambda symbol: (symbol not in core, symbol not in near, ranks[symbol], symbol))
+        kept.update(order[:MAX_FUNCTIONS])
+    return {h.symbol for h in component.hits} - kept
 
 
 def _function(symbol: str, symbols: dict[str, Symbol]) -> str | None:

@@ -52,6 +52,8 @@ def _enter(frame: Frame) -> None:
 def _publish(frame: Frame) -> None:
     """Let inner functions and importers see the names of this scope as they stand at its end."""
     solver, number = frame.solver, frame.number
+    if number not in solver.enclosing:
+        return
     for name, values in frame.names.items():
         solver.grow(("v", number, name), values)
 
@@ -87,6 +89,10 @@ def _assign(frame: Frame, s: Stmt) -> None:
     if frame.classes and len(targets) == 1 and targets[0][0] == "n":
         cls = frame.classes[-1]
         frame.solver.grow(("m", cls, targets[0][1]), values)
+        if value is not None and value[0] == "c":
+            for keyword, factory in value[3]:
+                if keyword == "default_factory":
+                    frame.solver.grow(("factory", cls), evaluate(frame, factory))
 
 
 def continue_pairs(frame: Frame, target: Expr, value: Expr) -> None:

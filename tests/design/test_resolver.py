@@ -12,6 +12,65 @@ from tests.design.source_tree import edges, graph
 Case = tuple[dict[str, str], list[str], list[str]]
 
 FOLLOWED: dict[str, Case] = {
+    "method by a name that was put together before": (
+        {"m.py": "class A:\n    def run(self, x):\n        name = f'_do_{x}'.lower()\n        getattr(self, name, None)()\n    def _do_a(self): ...\n    def _other(self): ...\n"},
+        ["m.A.run -> m.A._do_a"],
+        ["m.A.run -> m.A._other"],
+    ),
+    "method by a name of percent": (
+        {"m.py": "class A:\n    def run(self, x):\n        return getattr(self, '_do_%s' % x)()\n    def _do_a(self): ...\n"},
+        ["m.A.run -> m.A._do_a"],
+        [],
+    ),
+    "attribute that the class computes": (
+        {"m.py": "class B:\n    def f(self): ...\nclass A:\n    def __getattr__(self, name): return B()\ndef g(): A().anything.f()\n"},
+        ["m.g -> m.A.__getattr__", "m.g -> m.B.f"],
+        [],
+    ),
+    "writing an attribute where the class says what that does": (
+        {"m.py": "class A:\n    def __init__(self): self.x = 1\n    def __setattr__(self, name, value): ...\n"},
+        ["m.A.__init__ -> m.A.__setattr__"],
+        [],
+    ),
+    "the own class of an instance": (
+        {"m.py": "class A:\n    def __init__(self, x): ...\n    def copy(self): return self.__class__(self)\n"},
+        ["m.A.copy -> m.A.__init__"],
+        [],
+    ),
+    "mixin that calls what its neighbour defines": (
+        {"m.py": "class Mix:\n    def f(self): self.g()\nclass Base:\n    def g(self): return 1\nclass A(Mix, Base): ...\n"},
+        ["m.Mix.f -> m.Base.g"],
+        [],
+    ),
+    "command that a parser of arguments stores": (
+        {
+            "m.py": "import argparse\ndef f(a): ...\ndef main():\n    p = argparse.ArgumentParser()\n    s = p.add_subparsers().add_parser('x')\n"
+            "    s.set_defaults(run=f)\n    a = p.parse_args()\n    a.run(a)\n"
+        },
+        ["m.main -> m.f"],
+        [],
+    ),
+    "decorator made by a library from a function": (
+        {
+            "m.py": "from decorator import decorator\n@decorator\ndef opens(method, self): return method(self)\n"
+            "class A:\n    @opens\n    def f(self): ...\ndef g(): A().f()\n"
+        },
+        ["m.g -> m.A.f"],
+        [],
+    ),
+    "decorator that gives nothing back to call": (
+        {"m.py": "names = []\ndef register(f):\n    names.append(f)\n    return 'kept'\n@register\ndef f(): ...\ndef g(): f()\n"},
+        ["m.g -> m.f"],
+        [],
+    ),
+    "factory of a field runs when the model is made": (
+        {
+            "m.py": "from pydantic import BaseModel, Field, field_validator\ndef fresh(): return 1\nclass In(BaseModel):\n    x: int = Field(default_factory=fresh)\n"
+            "    @field_validator('x')\n    def check(cls, v): return v\nclass Out(BaseModel):\n    i: In = Field(default_factory=In)\ndef g(): Out()\n"
+        },
+        ["m.g -> m.fresh", "m.g -> m.In.check"],
+        [],
+    ),
     "module function after from-import of the module": (
         {"pkg/__init__.py": "", "pkg/mod.py": "def f(): ...\n", "main.py": "from pkg import mod\ndef g(): mod.f()\n"},
         ["main.g -> pkg.mod.f"],
