@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -171,6 +171,28 @@ class Store:
         except duckdb.Error as error:
             self._roll_back()
             raise self._failed("registering a portfolio", error) from error
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def record(self, doing: str, write: Callable[[duckdb.DuckDBPyConnection, int], None]) -> None:
+        """Write rows that belong to no slice, all of them or none, in a transaction of their own.
+
+        Args:
+            doing: What this is, for the message of an error.
+            write: Called with the connection and the number of the last commit, which such rows carry.
+
+        Raises:
+            JobError: The store could not be written; nothing of this is recorded.
+        """
+        self._check_usable()
+        try:
+            self._con.execute("BEGIN")
+            write(self._con, self._seq)
+            self._con.execute("COMMIT")
+        except duckdb.Error as error:
+            self._roll_back()
+            raise self._failed(doing, error) from error
         except BaseException:
             self._roll_back()
             raise
