@@ -105,7 +105,8 @@ _OWN_TABLES = [
     "CREATE TABLE templates (sha VARCHAR, text VARCHAR)",
     f"""CREATE TABLE shifts (seq BIGINT, shift_id VARCHAR, {_SERIES}, kind VARCHAR, found_at TIMESTAMP,
         change_at TIMESTAMP, change_from TIMESTAMP, change_to TIMESTAMP, moved VARCHAR, verdict VARCHAR,
-        question VARCHAR, evidence_log10 DOUBLE, rate_before DOUBLE, rate_after DOUBLE, "lower" DOUBLE, "upper" DOUBLE, units BIGINT)""",
+        question VARCHAR,
+        evidence_log10 DOUBLE, rate_before DOUBLE, rate_after DOUBLE, "lower" DOUBLE, "upper" DOUBLE, units BIGINT)""",
     f"""CREATE TABLE alerts (seq BIGINT, alert_id VARCHAR, shift_id VARCHAR, {_SERIES}, state VARCHAR,
         severity VARCHAR, "at" TIMESTAMP, "by" VARCHAR, why VARCHAR, group_id VARCHAR, attribution JSON)""",
     # Small and rewritten: the detectors as they stand, to go on from, and to be read.

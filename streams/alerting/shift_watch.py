@@ -292,7 +292,7 @@ _FOLDED = {"ticks": TICKS, "session_ticks": SESSION_TICKS}
 def _kept(cursor: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, seq: int) -> pa.Table:
     columns = ", ".join(f'"{column}"' for column in schema.names)
     where = "seq = ?" + (" AND level = 'unit' AND facet = 'all'" if name == "ticks" else "")
-    return cursor.execute(f"SELECT {columns} FROM {name} WHERE {where}", [seq]).to_arrow_table()
+    return cursor.sql(f"SELECT {columns} FROM {name} WHERE {where}", params=[seq]).to_arrow_table()
 
 
 def _now() -> datetime:

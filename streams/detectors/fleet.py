@@ -207,7 +207,7 @@ class Fleet:
         s["expected_tickets"][rows] += starts / s["ticket_threshold"][rows]
         if self.config.page_margin:
             strange = seen & self._has_burnt_in(rows) & ~armed
-            beyond, others = self._fold_margin(rows, stratum, alpha, counts, sessions, armed & steady, strange)
+            beyond, others = self._fold_margin(rows, (stratum, hour), alpha, counts, sessions, armed & steady, strange)
             log_factors, starts = np.where(known, log_factors, beyond), np.where(known, starts, others)
         rise, fell = fold_rise(s["rise"][:, rows], log_factors)
         fell &= seen
@@ -220,21 +220,24 @@ class Fleet:
     def _fold_margin(
         self,
         rows: Rows,
-        stratum: int,
+        context: tuple[int, int],
         alpha: Floats,
         counts: Floats,
         sessions: tuple[Ints, Floats] | None,
         armed: Bools,
         strange: Bools,
     ) -> tuple[Floats, Floats]:
-        """Bet on what is beyond the margin; in strange hours, beyond a wide one around all hours together."""
+        """Bet on what is beyond the margin; in strange hours, beyond a wide one around all other hours together.
+
+        The hour itself is left out there: with a young baseline it would be learned before it is seen.
+        """
         s = self.state
         margin = s["margin"][rows]
         units = add_up(counts)
         if sessions is not None:
             units = np.bincount(sessions[0], None, len(armed)).astype(np.float64)
         if strange.any():
-            whole = s["prior"][:, rows] + s["pooled"][stratum][:, rows]
+            whole = self.baseline.elsewhere(rows, *context)
             armed = armed | (strange & (add_up(whole) >= PLUG_IN_RATIO * units))
             alpha = np.where(strange, whole, alpha)
             margin = np.where(strange, np.maximum(margin, self.config.first_visit_margin), margin)
