@@ -5,6 +5,9 @@ from __future__ import annotations
 from scorers.command_line import Command
 
 COMMANDS: dict[str, Command] = {
+    "alerts": Command(
+        "What moved, which way, how much and since when.", "streams.alerting.alerts_command:alerts_command"
+    ),
     "check": Command(
         "Say whether portfolios are good, and what they find in real traces.", "streams.check_command:check"
     ),

@@ -19,7 +19,7 @@ _EXAMPLES = 5
 _PARTS = 5
 # What was before is looked up this far back; further, releases that are long gone would be named.
 _LOOK_BACK = timedelta(days=7)
-_NEAR = timedelta(hours=1)
+_NEAR = timedelta(minutes=30)
 # With fewer units of its own before the change a part is held against the whole.
 _LEAST_BEFORE = 30
 
@@ -136,8 +136,8 @@ def _new_values(con: duckdb.DuckDBPyConnection, moved: Moved) -> list[dict[str, 
         """SELECT facet, value, min(fold_bucket) AS first_seen FROM ticks
         WHERE lane = ? AND pipeline = ? AND environment = ? AND facet IN ('release', 'model') AND value IS NOT NULL
             AND fold_bucket < ?
-        GROUP BY ALL ORDER BY 3, 1 DESC, 2""",
-        [moved.lane, moved.series.pipeline, moved.series.environment, moved.until],
+        GROUP BY ALL ORDER BY abs(epoch(min(fold_bucket)) - epoch(?::TIMESTAMP)), 1 DESC, 2""",
+        [moved.lane, moved.series.pipeline, moved.series.environment, moved.until, moved.since],
     ).fetchall()
     begun = min((row[2] for row in rows), default=None)
     return [

@@ -71,6 +71,8 @@ class IncidentBook:
         """Turn a finding into the step that it means; None where it changes nothing that is told."""
         if finding.breach is not None:
             if finding.breach.is_broken:
+                if self._is_told(finding.watched.series, card.severity):
+                    return None
                 return self._begin(
                     finding, card.severity, max(finding.breach.since, finding.tick - 120), "bound broken"
                 )
@@ -108,6 +110,11 @@ class IncidentBook:
         incident = Incident(alert_id, shift_id, finding.watched, severity, finding.tick, began, group_id)
         self.open[finding.watched] = incident
         return Step("open", incident, finding, why)
+
+    def _is_told(self, series: SeriesKey, severity: str) -> bool:
+        """Say whether a shift of the series is open that is as loud: its bound is broken by the same failures."""
+        shifts = (self.open.get(Watched(series, kind)) for kind in ("rate", "sessions"))
+        return any(_SEVERITIES.index(s.severity) >= _SEVERITIES.index(severity) for s in shifts if s is not None)
 
     def _end(self, finding: Finding, why: str) -> Step | None:
         incident = self.open.pop(finding.watched, None)

@@ -35,11 +35,11 @@ class StepRows:
     limit_log10: float | None
 
 
-def kind_of(card: Card, kind: str) -> str:
-    """Return what sort of alert it is: cascade, shift, unknown or bound."""
+def kind_of(kind: str, verdict: str | None) -> str:
+    """Return what sort of alert it is: cascade (a confirmed bad direction), shift, unknown or bound."""
     if kind in ("unknown", "bound"):
         return kind
-    return "cascade" if card.is_cascade and card.bad_side else "shift"
+    return "cascade" if verdict == "worse" else "shift"
 
 
 def verdict_of(card: Card, kind: str, went_up: bool) -> str:
@@ -100,9 +100,9 @@ def describe(step: Step, card: Card, limit_log10: float | None) -> dict[str, Any
     """Return what is known without asking the store, as JSON values."""
     finding, kind = step.finding, step.incident.watched.kind
     told: dict[str, Any] = {
-        "kind": kind_of(card, kind),
         "unit": "session" if kind == "sessions" else "trace",
         "cascade": card.is_cascade,
+        "units_per_month": card.units_per_month,
         "before": None,
         "after": None,
         "ratio": None,
@@ -125,6 +125,7 @@ def describe(step: Step, card: Card, limit_log10: float | None) -> dict[str, Any
     told["verdict"] = verdict_of(card, kind, bool(told["went_up"])) if step.state == "open" or breach else None
     if step.state == "noted":
         told["verdict"] = "better"
+    told["kind"] = kind_of(kind, told["verdict"])
     return told
 
 

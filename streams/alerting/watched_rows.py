@@ -39,7 +39,7 @@ class SeriesState:
         smallest_ratio: Smallest growth that would be seen within a day of units, as a median; inf for none.
         is_blind: That is above the metric's `blind_above_ratio`.
         last_unit_at: Begin of the last tick with a unit, naive UTC; None without one.
-        expected_false_alarms: Units / A so far: a bound on the tickets to expect without a cause.
+        expected_false_alarms: Units / A so far: a bound on the tickets and pages to expect without a cause.
     """
 
     watched: Watched
@@ -92,7 +92,7 @@ def _fleet_states(bank: Bank, fleet: Fleet, rows: list[Watched]) -> Iterator[Ser
             smallest_ratio=float(ratio[row]) if burnt_in[row] else math.inf,
             is_blind=is_blind,
             last_unit_at=tick_start(last) if last else None,
-            expected_false_alarms=float(s["expected_tickets"][row]),
+            expected_false_alarms=float(s["expected_tickets"][row] + s["expected_pages"][row]),
         )
 
 

@@ -1,0 +1,106 @@
+"""Alerts as they stand in a store: the last word on each, what it says, and its whole life."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import duckdb
+
+from scorers.errors import UsageError
+from sinks.answer import ask
+
+#: States in which an alert wants something of somebody.
+OPEN_STATES = ("open", "acknowledged", "silenced")
+
+_SERIES = "lane, pipeline, environment, component, metric, metric_version, judge, epoch"
+_LAST = f"""
+    SELECT alert_id, {_SERIES},
+        arg_max(shift_id, rowid) AS shift_id, arg_max(group_id, rowid) AS group_id,
+        arg_max(state, rowid) AS state, arg_max(severity, rowid) AS severity,
+        min("at") AS found_at, max("at") AS changed_at, arg_min(attribution, rowid) AS attribution
+    FROM alerts WHERE {{where}} GROUP BY ALL"""
+
+
+@dataclass(frozen=True)
+class Alert:
+    """One alert, as it stands.
+
+    Attributes:
+        row: The columns of `alerts`, with the last state and severity, `found_at`, `changed_at`.
+        told: What it said when it was opened.
+    """
+
+    row: dict[str, Any]
+    told: dict[str, Any]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it wants something of somebody."""
+        return self.row["state"] in OPEN_STATES
+
+    @property
+    def began_at(self) -> datetime | None:
+        """The likeliest begin of the change; None for a bound, whose window says nothing of it."""
+        text = self.told.get("change_at")
+        return None if text is None else parse_time(text)
+
+
+@dataclass(frozen=True)
+class LifeStep:
+    """One step in an alert's life."""
+
+    at: datetime
+    state: str
+    severity: str
+    by: str
+    why: str
+
+
+def parse_time(text: str) -> datetime:
+    """Return a time that an alert holds as text, naive UTC."""
+    return datetime.fromisoformat(text.removesuffix("Z"))
+
+
+def read_alerts(con: duckdb.DuckDBPyConnection, conditions: dict[str, Any], since: datetime | None) -> list[Alert]:
+    """Return alerts, groups together, the latest group first.
+
+    Args:
+        con: Reading.
+        conditions: Column of `alerts` to value.
+        since: Only alerts whose last step is not earlier; None for all.
+    """
+    where = " AND ".join(["true", *(f'"{name}" = ?' for name in conditions)])
+    values = list(conditions.values())
+    having = "" if since is None else "WHERE changed_at >= ?"
+    sql = f"""
+        SELECT *, min(found_at) OVER (PARTITION BY group_id) AS group_at
+        FROM ({_LAST.format(where=where)}) {having}
+        ORDER BY group_at DESC, group_id, found_at, alert_id"""
+    rows = ask(con, sql, values if since is None else [*values, since]).objects()
+    return [Alert(row, json.loads(row.pop("attribution") or "{}")) for row in rows]
+
+
+def find_alert(con: duckdb.DuckDBPyConnection, wanted: str) -> Alert:
+    """Return the alert with this id, or the only one whose id begins so.
+
+    Raises:
+        UsageError: None, or several.
+    """
+    alerts = [a for a in read_alerts(con, {}, None) if a.row["alert_id"].startswith(wanted)] if wanted else []
+    if not alerts:
+        raise UsageError(f"no alert {wanted!r} in this store; gapwatch alerts --all lists them")
+    if len(alerts) > 1:
+        ids = ", ".join(a.row["alert_id"] for a in alerts[:5])
+        raise UsageError(f"several alerts begin with {wanted!r}: {ids}; give more of the id")
+    return alerts[0]
+
+
+def read_life(con: duckdb.DuckDBPyConnection, alert_id: str) -> list[LifeStep]:
+    """Return all steps of an alert, oldest first."""
+    sql = 'SELECT "at", state, severity, "by", why FROM alerts WHERE alert_id = ? ORDER BY rowid'
+    rows: Sequence[dict[str, Any]] = ask(con, sql, [alert_id]).objects()
+    return [LifeStep(row["at"], row["state"], row["severity"], row["by"], row["why"]) for row in rows]
