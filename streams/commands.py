@@ -5,6 +5,8 @@ from __future__ import annotations
 from scorers.command_line import Command
 
 COMMANDS: dict[str, Command] = {
+    "accept": Command("Make what an alert found the new normal.", "streams.alerting.decision_commands:accept_command"),
+    "ack": Command("Say that somebody looks at an alert.", "streams.alerting.decision_commands:ack_command"),
     "alerts": Command(
         "What moved, which way, how much and since when.", "streams.alerting.alerts_command:alerts_command"
     ),
@@ -13,4 +15,5 @@ COMMANDS: dict[str, Command] = {
     ),
     "publish": Command("Publish files of traces to a Kafka topic.", "streams.publish_command:publish_command"),
     "replay": Command("Score files of traces into a store, without a broker.", "streams.replay_command:replay_command"),
+    "silence": Command("Keep an alert quiet for a while.", "streams.alerting.decision_commands:silence_command"),
 }

@@ -72,7 +72,7 @@ def _sections(
         yield "Together", together
     if rows := list(_examples(alert, portfolio)):
         yield "Rows", rows
-    yield "See them", [f"$ gapwatch history --store {shlex.quote(str(store))} {shlex.quote(rows_sql(alert))}"]
+    yield "See them", [f"$ gapwatch history --store {shlex.quote(str(store))} {_quoted(rows_sql(alert))}"]
     yield "Life", [_life_text(step) for step in read_life(con, alert.row["alert_id"])]
     yield "Do", list(_do(store, alert, portfolio))
 
@@ -90,7 +90,7 @@ def _what(alert: Alert, portfolio: Portfolio | None) -> Iterator[str]:
         yield "the new rate is biased away from the old one at the time of the alarm; brackets: 95 %, approximate"
     metric = _metric(alert, portfolio)
     if metric is not None and metric.purpose:
-        yield f"promised: {shown(metric.purpose)}"
+        yield f"promised: {shown(metric.purpose, 300)}"
 
 
 def _since(alert: Alert) -> Iterator[str]:
@@ -135,12 +135,12 @@ def _which_way(alert: Alert, portfolio: Portfolio | None) -> Iterator[str]:
         yield f"the failure rate {way}; nobody has confirmed which way is better, so it is a ticket at most"
         question = next((q for q in portfolio.questions if q.id == told.get("question")), None) if portfolio else None
         if question is not None:
-            yield f"this question settles it: {shown(question.text)} ({question.id})"
+            yield f"this question settles it: {shown(question.text, 300)} ({question.id})"
         return
     better = (direction or {}).get("better")
     source = (direction or {}).get("fact") or (direction or {}).get("evidence")
     known = {"lower": "a lower failure rate is better", "higher": "a higher failure rate is better"}.get(better or "")
-    verified = f": {known}, verified by {shown(source)}" if known and source else ""
+    verified = f": {known}, verified by {shown(source, 300)}" if known and source else ""
     yield f"the failure rate {way}, which is {told.get('verdict') or 'what it was'}{verified}"
 
 
@@ -231,6 +231,11 @@ def rows_sql(alert: Alert) -> str:
         f"SELECT event_at, trace_id, release, model, tier, observed FROM gaps WHERE {' AND '.join(conditions)} "
         "ORDER BY event_at"
     )
+
+
+def _quoted(sql: str) -> str:
+    """Quote for a shell: by double quotes where nothing in them means anything, for the SQL is full of single ones."""
+    return f'"{sql}"' if not set(sql) & set('"$`\\!') else shlex.quote(sql)
 
 
 def _literal(text: str) -> str:

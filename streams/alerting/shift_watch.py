@@ -18,7 +18,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from scorers.portfolio import Portfolio
+from scorers.portfolio import Portfolio, parse_portfolio
 from scorers.slices import ScoredSlice
 from scorers.tables import SESSION_TICKS, TICKS
 from sinks.keeping import Keeping, Step
@@ -37,6 +37,7 @@ from streams.detectors.snapshot import SnapshotError
 from streams.detectors.watch import accept
 
 LIVE = "live"
+_LAST_PORTFOLIOS = "SELECT arg_max(yaml, first_seen_at) FROM portfolios GROUP BY pipeline ORDER BY pipeline"
 # An hour of event time: what a restart folds again at most. More often costs writing, less often costs starting.
 _SNAPSHOT_TICKS = 120
 
@@ -83,7 +84,7 @@ class ShiftWatch:
         self._snapshot_at = 0
 
     @classmethod
-    def open(cls, store: Store, portfolios: Sequence[Portfolio], lane: str = LIVE) -> ShiftWatch:
+    def open(cls, store: Store, portfolios: Sequence[Portfolio] | None, lane: str = LIVE) -> ShiftWatch:
         """Go on where the store ends: from the last snapshot, folding what was kept since.
 
         Where a direction, a bound or the budget changed since, it holds from now on: alerts of series whose direction
@@ -91,12 +92,15 @@ class ShiftWatch:
 
         Args:
             store: Open for keeping.
-            portfolios: As they are scored by.
+            portfolios: As they are scored by; None for those that the store was kept with.
             lane: `live`, `file:<source>` or `backfill:<id>`.
 
         Raises:
             JobError: The store could not be read or written.
         """
+        is_new = portfolios is not None
+        if portfolios is None:
+            portfolios = [parse_portfolio(text) for (text,) in store.query(_LAST_PORTFOLIOS)]
         cards = cards_of(portfolios)
         budgets = {portfolio.pipeline: budget_of(portfolio) for portfolio in portfolios}
         found = store.query(
@@ -113,7 +117,8 @@ class ShiftWatch:
             watch._refold(store, 0)
             return watch
         watch._refold(store, seq)
-        watch._use(store, cards, budgets)
+        if is_new:
+            watch._use(store, cards, budgets)
         return watch
 
     # ---- slices ----
@@ -195,6 +200,14 @@ class ShiftWatch:
         store.record("accepting an alert", write)
         return incident
 
+    def use(self, store: Store, portfolios: Sequence[Portfolio]) -> None:
+        """Go on by other portfolios, between two slices; see `open`.
+
+        Raises:
+            JobError: The store could not be written.
+        """
+        self._use(store, cards_of(portfolios), {p.pipeline: budget_of(p) for p in portfolios})
+
     def _open_alert(self, alert_id: str) -> Incident:
         for incident in self.incidents.open.values():
             if incident.alert_id == alert_id:
@@ -229,7 +242,6 @@ class ShiftWatch:
             "bank": self.bank.as_json(),
             "clock": [self.clock.closed, self.clock.newest],
             "incidents": self.incidents.as_json(),
-            "snapshot_at": self._snapshot_at,
         }
         return pack(head, self.bank.fleets)
 
@@ -243,7 +255,7 @@ class ShiftWatch:
         closed, newest = head["clock"]
         watch.clock = LaneClock(closed, newest)
         watch.incidents.take_json(head["incidents"])
-        watch._snapshot_at = head["snapshot_at"]
+        watch._snapshot_at = closed
         return watch
 
     def _write_state(self, keeping: Keeping) -> None:
