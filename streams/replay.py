@@ -145,6 +145,14 @@ def _check_names(files: Sequence[str], source_name: str | None) -> None:
         raise UsageError("--source names one file; replay the others by themselves")
     if "-" in files and source_name is None:
         raise UsageError("standard input has no name; give it one with --source")
+    by_name: dict[str, str] = {}
+    for path in files:
+        first = by_name.setdefault(Path(path).name, path)
+        if Path(first).resolve() != Path(path).resolve():
+            raise UsageError(
+                f"{first} and {path} are both source {Path(path).name!r}; "
+                "replay them one by one, and give one another name with --source"
+            )
 
 
 class _Keeper:

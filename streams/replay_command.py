@@ -9,11 +9,7 @@ import click
 import orjson
 
 from scorers.errors import JobError
-from scorers.portfolio import load_portfolio
 from scorers.scorer_host import DEFAULT_TIMEOUT_SECONDS, ScorerHost
-from streams.progress import ReplayProgress
-from streams.replay import replay
-from streams.replay_report import print_report
 
 
 @click.command("replay")
@@ -59,6 +55,12 @@ def replay_command(
 
     A second run on the same file and store adds nothing; an interrupted run goes on where it was.
     """
+    # Imported here: --help answers without loading the engine.
+    from scorers.portfolio import load_portfolio
+    from streams.progress import ReplayProgress
+    from streams.replay import replay
+    from streams.replay_report import print_report
+
     loaded = [load_portfolio(path) for path in portfolios]
     host = ScorerHost(scorers, scorer_timeout) if scorers is not None else None
     try:
