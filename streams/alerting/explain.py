@@ -21,6 +21,7 @@ from sinks.answer_table import moment_text
 from sinks.registration import metric_direction
 from streams.alerting.alert_reading import Alert, parse_time, read_alerts, read_life
 from streams.alerting.alert_words import headline, share_name, size, subject
+from streams.program_name import program_name
 
 _WIDTH = 11
 _PLAIN_WIDTH = 110
@@ -72,7 +73,7 @@ def _sections(
         yield "Together", together
     if rows := list(_examples(alert, portfolio)):
         yield "Rows", rows
-    yield "See them", [f"$ gapwatch history --store {shlex.quote(str(store))} {_quoted(rows_sql(alert))}"]
+    yield "See them", [f"$ {program_name()} history --store {shlex.quote(str(store))} {_quoted(rows_sql(alert))}"]
     yield "Life", [_life_text(step) for step in read_life(con, alert.row["alert_id"])]
     yield "Do", list(_do(store, alert, portfolio))
 
@@ -253,8 +254,8 @@ def _do(store: Path, alert: Alert, portfolio: Portfolio | None) -> Iterator[str]
         yield "nothing: it is closed"
         return
     place, name = shlex.quote(str(store)), alert.row["alert_id"]
-    yield f"$ gapwatch ack {name} --store {place} --by YOU      # somebody looks at it"
-    yield f"$ gapwatch accept {name} --store {place} --by YOU   # it is right as it is now: the new normal"
+    yield f"$ {program_name()} ack {name} --store {place} --by YOU      # somebody looks at it"
+    yield f"$ {program_name()} accept {name} --store {place} --by YOU   # it is right as it is now: the new normal"
 
 
 def _metric(alert: Alert, portfolio: Portfolio | None) -> Any:

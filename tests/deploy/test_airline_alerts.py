@@ -1,0 +1,69 @@
+"""What the engineer of the airline's agent is told while the releases are played one after the other."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scorers.portfolio import load_portfolio
+from sinks.store_file import open_for_reading
+from streams.alerting.alert_reading import Alert, parse_time, read_alerts
+from streams.replay import replay
+from tests.deploy.demo_traces import AIRLINE, TRACES, run_script
+
+START = "2026-03-02T07:40:00Z"
+GOOD = ("gpt-4.1", "ft-gpt-4.1-sft", "claude-sonnet-4-5", "gpt-4o-2024-11-20")
+#: 140 conversations of the good releases, one a minute from `START` on, and then the bad one.
+RELEASED = datetime(2026, 3, 2, 10, 0)
+
+
+def alerts_of(folder: Path, releases: tuple[str, ...]) -> list[Alert]:
+    files = [str(TRACES / f"airline_{name}.jsonl.gz") for name in releases]
+    played = run_script(AIRLINE / "play.py", "--start", START, "--every", "60", *files)
+    (folder / "stream.jsonl").write_text(played.stdout)
+    store = folder / "demo.duckdb"
+    portfolio = load_portfolio(AIRLINE / "portfolio.yaml")
+    replay([str(folder / "stream.jsonl")], [portfolio], store, alerts=True)
+    with open_for_reading(store) as con:
+        return read_alerts(con, {}, None)
+
+
+@pytest.fixture(scope="module")
+def alerts(tmp_path_factory: pytest.TempPathFactory) -> list[Alert]:
+    return alerts_of(tmp_path_factory.mktemp("airline"), (*GOOD, "qwen2.5-7b"))
+
+
+def told(alert: Alert, name: str) -> Any:
+    return alert.told[name]
+
+
+def test_the_bad_release_pages_as_a_shift_for_the_worse(alerts: list[Alert]) -> None:
+    pages = {a.row["metric"]: a for a in alerts if a.row["severity"] == "page"}
+
+    assert set(pages) == {"ids_known", "tool_calls_succeed", "ends_by_customer"}
+    for page in pages.values():
+        assert (told(page, "kind"), told(page, "verdict"), told(page, "went_up")) == ("cascade", "worse", True)
+        assert parse_time(told(page, "change_from")) <= RELEASED <= parse_time(told(page, "change_to"))
+        assert told(page, "shares")["release"][0]["value"] == "qwen2.5-7b"
+        assert {"facet": "release", "value": "qwen2.5-7b", "at": "2026-03-02T10:00:00Z"} in told(page, "new")
+        assert len(told(page, "examples")) == 5
+
+
+def test_the_good_releases_raise_nothing_before(alerts: list[Alert]) -> None:
+    assert [a.row["metric"] for a in alerts if a.row["found_at"] < RELEASED] == []
+
+
+def test_all_of_it_is_one_group(alerts: list[Alert]) -> None:
+    assert len({a.row["group_id"] for a in alerts}) == 1
+
+
+def test_good_releases_alone_raise_nothing(tmp_path: Path) -> None:
+    assert alerts_of(tmp_path, (*GOOD, "two-tier_opus-4-6_sonnet-4-6")) == []
+
+
+def test_what_an_alert_tells_is_json(alerts: list[Alert]) -> None:
+    assert all(json.loads(json.dumps(a.told)) == a.told for a in alerts)
