@@ -32,7 +32,7 @@ class ReplayResult:
         spans: Spans of the records read.
         outcomes: Metric to ledger state to number of spans.
         rows: Gap rows stored.
-        alerts: Alerts opened, those resolved since among them.
+        alerts: Alerts opened, those resolved since among them; None where nobody watched.
         ledger_imbalance: By how much the store's sums disagree; 0 is good.
         seconds: Wall time.
     """
@@ -44,7 +44,7 @@ class ReplayResult:
     spans: int = 0
     outcomes: dict[str, dict[str, int]] = field(default_factory=dict)
     rows: int = 0
-    alerts: int = 0
+    alerts: int | None = None
     ledger_imbalance: int = 0
     seconds: float = 0.0
 
@@ -81,7 +81,7 @@ class ReplayResult:
             "spans": self.spans,
             "outcomes": self.outcomes,
             "rows": self.rows,
-            "alerts": self.alerts,
+            **({} if self.alerts is None else {"alerts": self.alerts}),
             "ledger_imbalance": self.ledger_imbalance,
             "seconds": round(self.seconds, 3),
             "traces_per_second": round(self.read / self.seconds, 1) if self.seconds > 0 else 0.0,
@@ -170,7 +170,7 @@ class _Keeper:
             return scored
         taken = self._watch.take(scored, now)
         self.store.keep(taken.scored, now, also=taken.steps)
-        self.result.alerts += taken.opened
+        self.result.alerts = (self.result.alerts or 0) + taken.opened
         return taken.scored
 
 

@@ -77,6 +77,16 @@ TESTED_BY = {
     "sinks/test_reading_commands.py": (
         "sinks/command_options sinks/dead_letters_command sinks/gaps_command sinks/rates_command sinks/trace_report"
     ),
+    "streams/alerting/test_shift_watch.py": (
+        "streams/alerting/bank streams/alerting/card streams/alerting/allotment streams/alerting/breach "
+        "streams/alerting/incident streams/alerting/lane_clock streams/alerting/slice_units "
+        "streams/alerting/finding streams/alerting/state_file streams/alerting/watched_rows"
+    ),
+    "streams/alerting/test_alerts_command.py": (
+        "streams/alerting/alert_list streams/alerting/alert_reading streams/alerting/alert_words "
+        "streams/alerting/explain streams/alerting/decisions streams/alerting/decision_commands"
+    ),
+    "deploy/test_airline_alerts.py": "streams/alerting/attribution streams/alerting/rows",
     "streams/test_check.py": "streams/check_command scorers/portfolio_warnings",
     "streams/test_check_against.py": "streams/against_report",
     "streams/test_replay.py": "streams/replay_command",

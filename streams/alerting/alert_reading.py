@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import duckdb
-
 from scorers.errors import UsageError
 from sinks.answer import ask
+from sinks.keeping import Connection
 
 #: States in which an alert wants something of somebody.
 OPEN_STATES = ("open", "acknowledged", "silenced")
@@ -65,7 +64,7 @@ def parse_time(text: str) -> datetime:
     return datetime.fromisoformat(text.removesuffix("Z"))
 
 
-def read_alerts(con: duckdb.DuckDBPyConnection, conditions: dict[str, Any], since: datetime | None) -> list[Alert]:
+def read_alerts(con: Connection, conditions: dict[str, Any], since: datetime | None) -> list[Alert]:
     """Return alerts, groups together, the latest group first.
 
     Args:
@@ -84,7 +83,7 @@ def read_alerts(con: duckdb.DuckDBPyConnection, conditions: dict[str, Any], sinc
     return [Alert(row, json.loads(row.pop("attribution") or "{}")) for row in rows]
 
 
-def find_alert(con: duckdb.DuckDBPyConnection, wanted: str) -> Alert:
+def find_alert(con: Connection, wanted: str) -> Alert:
     """Return the alert with this id, or the only one whose id begins so.
 
     Raises:
@@ -99,7 +98,7 @@ def find_alert(con: duckdb.DuckDBPyConnection, wanted: str) -> Alert:
     return alerts[0]
 
 
-def read_life(con: duckdb.DuckDBPyConnection, alert_id: str) -> list[LifeStep]:
+def read_life(con: Connection, alert_id: str) -> list[LifeStep]:
     """Return all steps of an alert, oldest first."""
     sql = 'SELECT "at", state, severity, "by", why FROM alerts WHERE alert_id = ? ORDER BY rowid'
     rows: Sequence[dict[str, Any]] = ask(con, sql, [alert_id]).objects()

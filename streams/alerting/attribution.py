@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import duckdb
 import numpy as np
 
+from sinks.keeping import Connection
 from streams.alerting.slice_units import SeriesKey
 from streams.detectors.change import excess_shares
 from streams.detectors.contexts import TICK_SECONDS
@@ -53,7 +53,7 @@ def tick_start(tick: int) -> datetime:
 
 
 @contextmanager
-def optimized(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
+def optimized(con: Connection) -> Iterator[None]:
     """Let the keeper's connection plan queries for a while; its inserts run without the optimizer."""
     con.execute("PRAGMA enable_optimizer")
     try:
@@ -62,7 +62,7 @@ def optimized(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
         con.execute("PRAGMA disable_optimizer")
 
 
-def attribute(con: duckdb.DuckDBPyConnection, moved: Moved) -> dict[str, Any]:
+def attribute(con: Connection, moved: Moved) -> dict[str, Any]:
     """Return where the excess lies, what was new near the change, and example traces.
 
     Args:
@@ -87,7 +87,7 @@ def _of_series(moved: Moved) -> tuple[str, list[Any]]:
     return " AND ".join(["lane = ?", *conditions]), [moved.lane, *values]
 
 
-def _shares(con: duckdb.DuckDBPyConnection, moved: Moved, facet: str) -> list[dict[str, Any]]:
+def _shares(con: Connection, moved: Moved, facet: str) -> list[dict[str, Any]]:
     """Return the parts with the largest share of the excess, largest first; none where there is one part only."""
     where, values = _of_series(moved)
     # Releases are counted in units; a trace may hold several models and tiers, which are counted in spans.
@@ -130,7 +130,7 @@ def _shares(con: duckdb.DuckDBPyConnection, moved: Moved, facet: str) -> list[di
     return parts[:_PARTS]
 
 
-def _new_values(con: duckdb.DuckDBPyConnection, moved: Moved) -> list[dict[str, Any]]:
+def _new_values(con: Connection, moved: Moved) -> list[dict[str, Any]]:
     """Return releases and models of the pipeline that were seen for the first time near the change."""
     rows = con.execute(
         """SELECT facet, value, min(fold_bucket) AS first_seen FROM ticks
@@ -147,7 +147,7 @@ def _new_values(con: duckdb.DuckDBPyConnection, moved: Moved) -> list[dict[str, 
     ][:_PARTS]
 
 
-def _annotations(con: duckdb.DuckDBPyConnection, moved: Moved) -> list[dict[str, Any]]:
+def _annotations(con: Connection, moved: Moved) -> list[dict[str, Any]]:
     rows = con.execute(
         """SELECT "at", "text", "by" FROM annotations WHERE (pipeline = ? OR pipeline IS NULL)
             AND "at" >= ? AND "at" < ? ORDER BY "at", "text" LIMIT ?""",
@@ -156,7 +156,7 @@ def _annotations(con: duckdb.DuckDBPyConnection, moved: Moved) -> list[dict[str,
     return [{"at": at.isoformat() + "Z", "text": text, "by": by} for at, text, by in rows]
 
 
-def _examples(con: duckdb.DuckDBPyConnection, moved: Moved) -> list[dict[str, Any]]:
+def _examples(con: Connection, moved: Moved) -> list[dict[str, Any]]:
     """Return the first traces since the change that are of the kind that grew."""
     where, values = _of_series(moved)
     outcome = "unknown" if moved.is_unknown else "fail" if moved.grew else "pass"

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from streams.alerting.allotment import Allotment
-from streams.alerting.breach import BoundWatch, Breach
+from streams.alerting.breach import BoundWatch
 from streams.alerting.card import Budget, Card
+from streams.alerting.finding import Finding, Watched
 from streams.alerting.slice_units import SeriesKey, SliceUnits
 from streams.detectors.bets import rate_bets
 from streams.detectors.contexts import hour_of_week
@@ -19,7 +20,7 @@ from streams.detectors.fleet import LEAST_BAD_PER_HOUR, LEAST_RATIO, Fleet
 from streams.detectors.fleet_config import FleetConfig
 from streams.detectors.lifecycle import Event
 from streams.detectors.sessions import SessionBook
-from streams.detectors.watch import Transition, settle, turn
+from streams.detectors.watch import settle, turn
 
 RATES = FleetConfig(rate_bets())
 SESSIONS = FleetConfig(rate_bets(), sessions=True)
@@ -27,31 +28,6 @@ SESSIONS = FleetConfig(rate_bets(), sessions=True)
 _TICKS_A_QUARTER = 30
 #: Changes of a series that nobody is told of: dashboards show the phase.
 _QUIET = (Event.SUSPECTED, Event.CLEARED)
-
-
-@dataclass(frozen=True, order=True)
-class Watched:
-    """One row of a fleet: a series, and what of it is watched (`allotment.KINDS`)."""
-
-    series: SeriesKey
-    kind: str
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something that a closed tick brought.
-
-    Attributes:
-        watched: Where.
-        tick: When, by event time.
-        transition: What a detector says; None for a bound.
-        breach: What a bound says; None for a detector.
-    """
-
-    watched: Watched
-    tick: int
-    transition: Transition | None = None
-    breach: Breach | None = None
 
 
 @dataclass

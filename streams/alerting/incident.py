@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from streams.alerting.bank import Finding, Watched
 from streams.alerting.card import Card
+from streams.alerting.finding import Finding, Watched
 from streams.alerting.slice_units import SeriesKey
 from streams.detectors.lifecycle import Event
 

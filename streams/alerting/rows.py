@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import duckdb
-
+from sinks.keeping import Connection
 from streams.alerting.attribution import Moved, attribute, optimized, tick_start
 from streams.alerting.card import Card
 from streams.alerting.incident import Incident, Step
@@ -52,7 +51,7 @@ def verdict_of(card: Card, kind: str, went_up: bool) -> str:
     return "worse" if (side == 1) == went_up else "better"
 
 
-def write_steps(con: duckdb.DuckDBPyConnection, lane: str, seq: int, steps: list[StepRows]) -> None:
+def write_steps(con: Connection, lane: str, seq: int, steps: list[StepRows]) -> None:
     """Insert the steps of one commit.
 
     Args:
@@ -66,7 +65,7 @@ def write_steps(con: duckdb.DuckDBPyConnection, lane: str, seq: int, steps: list
             _write_step(con, lane, seq, rows)
 
 
-def _write_step(con: duckdb.DuckDBPyConnection, lane: str, seq: int, rows: StepRows) -> None:
+def _write_step(con: Connection, lane: str, seq: int, rows: StepRows) -> None:
     step, card = rows.step, rows.card
     incident = step.incident
     told = describe(step, card, rows.limit_log10)
@@ -171,9 +170,7 @@ def _series_values(lane: str, key: SeriesKey) -> list[str | None]:
     ]
 
 
-def _insert_shift(
-    con: duckdb.DuckDBPyConnection, lane: str, seq: int, step: Step, card: Card, told: dict[str, Any]
-) -> None:
+def _insert_shift(con: Connection, lane: str, seq: int, step: Step, card: Card, told: dict[str, Any]) -> None:
     incident, transition = step.incident, step.finding.transition
     change = transition.change if transition is not None else None
     began = tick_start(incident.began)
@@ -199,7 +196,7 @@ def _insert_shift(
 
 
 def insert_alert(
-    con: duckdb.DuckDBPyConnection,
+    con: Connection,
     lane: str,
     seq: int,
     incident: Incident,
@@ -226,9 +223,7 @@ def insert_alert(
     con.execute(f"INSERT INTO alerts VALUES ({', '.join('?' * len(values))})", values)
 
 
-def _post(
-    con: duckdb.DuckDBPyConnection, seq: int, incident: Incident, state: str, at: datetime, told: dict[str, Any]
-) -> None:
+def _post(con: Connection, seq: int, incident: Incident, state: str, at: datetime, told: dict[str, Any]) -> None:
     """Lay a message for the topic `alerts` into the outbox; its id is the same however often it is sent."""
     key = "/".join(text or "" for text in _series_values("live", incident.watched.series))
     message = {

@@ -15,17 +15,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from scorers.portfolio import Portfolio, parse_portfolio
 from scorers.slices import ScoredSlice
 from scorers.tables import SESSION_TICKS, TICKS
-from sinks.keeping import Keeping, Step
+from sinks.keeping import Connection, Keeping, Step
 from sinks.store import Store
 from streams.alerting.attribution import tick_start
-from streams.alerting.bank import RATES, SESSIONS, Bank, Finding
+from streams.alerting.bank import RATES, SESSIONS, Bank
 from streams.alerting.card import Budget, Card, budget_of, cards_of
+from streams.alerting.finding import Finding
 from streams.alerting.incident import Incident, IncidentBook
 from streams.alerting.lane_clock import LaneClock
 from streams.alerting.rows import StepRows, insert_alert, write_steps
@@ -193,7 +193,7 @@ class ShiftWatch:
             self.bank.bounds[number].is_broken = False
         del self.incidents.open[incident.watched]
 
-        def write(con: duckdb.DuckDBPyConnection, seq: int) -> None:
+        def write(con: Connection, seq: int) -> None:
             insert_alert(con, self.lane, seq, incident, "accepted", _now(), by, why, None)
             self._write(con, seq, _now())
 
@@ -222,7 +222,7 @@ class ShiftWatch:
         closed = self.incidents.drop(self.bank.use_cards(cards, budgets))
         why = "which way is better was answered anew; the alert belonged to the old answer"
 
-        def write(con: duckdb.DuckDBPyConnection, seq: int) -> None:
+        def write(con: Connection, seq: int) -> None:
             for incident in closed:
                 insert_alert(con, self.lane, seq, incident, "resolved", _now(), "gapwatch", why, None)
             self._write(con, seq, _now())
@@ -261,7 +261,7 @@ class ShiftWatch:
     def _write_state(self, keeping: Keeping) -> None:
         self._write(keeping.con, keeping.seq, keeping.kept_at)
 
-    def _write(self, con: duckdb.DuckDBPyConnection, seq: int, now: datetime) -> None:
+    def _write(self, con: Connection, seq: int, now: datetime) -> None:
         con.execute("DELETE FROM detector_snapshots WHERE lane = ?", [self.lane])
         con.execute(
             "INSERT INTO detector_snapshots VALUES (?, ?, ?, ?, ?)",
@@ -301,7 +301,7 @@ def _identity(rows: StepRows) -> tuple[str, str, str, datetime]:
 _FOLDED = {"ticks": TICKS, "session_ticks": SESSION_TICKS}
 
 
-def _kept(cursor: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, seq: int) -> pa.Table:
+def _kept(cursor: Connection, name: str, schema: pa.Schema, seq: int) -> pa.Table:
     columns = ", ".join(f'"{column}"' for column in schema.names)
     where = "seq = ?" + (" AND level = 'unit' AND facet = 'all'" if name == "ticks" else "")
     return cursor.sql(f"SELECT {columns} FROM {name} WHERE {where}", params=[seq]).to_arrow_table()

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-import duckdb
 import numpy as np
 
+from sinks.keeping import Connection
 from streams.alerting.attribution import tick_start
-from streams.alerting.bank import Bank, Watched, bad_side
+from streams.alerting.bank import Bank, bad_side
 from streams.alerting.card import Card
+from streams.alerting.finding import Watched
 from streams.detectors.budget import smallest_rate_ratio
 from streams.detectors.fleet import Fleet
 from streams.detectors.lifecycle import Phase
@@ -108,7 +109,7 @@ def _log10(value: float) -> float:
     return math.log10(value) if value > 0.0 else -math.inf
 
 
-def write_watched(con: duckdb.DuckDBPyConnection, lane: str, seq: int, bank: Bank) -> None:
+def write_watched(con: Connection, lane: str, seq: int, bank: Bank) -> None:
     """Write the state of every row in the place of the last one of this lane."""
     con.execute("DELETE FROM watched WHERE lane = ?", [lane])
     rows = [

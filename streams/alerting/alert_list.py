@@ -1,0 +1,93 @@
+"""The list of alerts for people, with what stands behind the silence; and both as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import datetime
+from typing import Any
+
+from scorers.problem_list import shown
+from sinks.answer import ask
+from sinks.answer_table import Column, component_text, moment_text, print_note, print_table
+from sinks.keeping import Connection
+from streams.alerting.alert_reading import Alert
+from streams.alerting.alert_words import headline, size
+from streams.alerting.explain import rows_sql
+
+
+def print_json(alerts: list[Alert]) -> None:
+    """Print alerts as an array of objects."""
+    sys.stdout.write(json.dumps([_as_json(alert) for alert in alerts], indent=1) + "\n")
+
+
+def _as_json(alert: Alert) -> dict[str, Any]:
+    times = {
+        name: value.isoformat() + "Z" if isinstance(value, datetime) else value for name, value in alert.row.items()
+    }
+    return {**times, **alert.told, "rows_sql": rows_sql(alert)}
+
+
+def print_alerts(alerts: list[Alert], closed: int) -> None:
+    """Print alerts as a table, those that began together one below the other.
+
+    Args:
+        alerts: To be shown.
+        closed: How many there are that are not.
+    """
+    others = f"; {closed} closed or noted, --all shows them" if closed else ""
+    if not alerts:
+        print_note(f"no alert is open{others}")
+        return
+    columns = [
+        Column("alert", whole=True),
+        Column("severity", whole=True),
+        Column("state", whole=True),
+        Column("component"),
+        Column("metric", whole=True),
+        Column("what"),
+        Column("failing"),
+        Column("since", whole=True),
+        Column("found", whole=True),
+    ]
+    print_table(columns, [_cells(alert) for alert in alerts], upright=True)
+    groups = len({alert.row["group_id"] for alert in alerts})
+    sys.stdout.write(
+        f"\n{len(alerts)} {'alert' if len(alerts) == 1 else 'alerts'} in {groups} "
+        f"{'group' if groups == 1 else 'groups'} (what began together){others}\n"
+    )
+
+
+def _cells(alert: Alert) -> list[str]:
+    row, began = alert.row, alert.began_at
+    return [
+        row["alert_id"],
+        row["severity"],
+        row["state"],
+        component_text(row["component"]),
+        row["metric"],
+        headline(alert),
+        size(alert.told),
+        "-" if began is None else moment_text(began, "seconds"),
+        moment_text(row["found_at"], "seconds"),
+    ]
+
+
+def print_watched(con: Connection, lane: str | None) -> None:
+    """Say what stands behind the silence: which series are watched, and which only seem to be."""
+    where, values = ("WHERE lane = ?", [lane]) if lane is not None else ("", [])
+    rows = ask(
+        con,
+        f"""SELECT phase, count(*) AS n, sum(expected_false_alarms) AS expected FROM watched {where}
+        GROUP BY ALL ORDER BY 1""",
+        values,
+    ).objects()
+    if not rows:
+        print_note("no series is watched: nothing was kept by gapwatch run or gapwatch replay --alerts")
+        return
+    phases = ", ".join(f"{row['n']} {shown(row['phase'])}" for row in rows)
+    expected = sum(row["expected"] or 0.0 for row in rows)
+    sys.stdout.write(
+        f"{sum(row['n'] for row in rows)} series watched: {phases}; "
+        f"false alarms to expect so far: {expected:.2g} at most\n"
+    )
