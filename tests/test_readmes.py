@@ -152,6 +152,7 @@ def programs(stage: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _shell(command: str, folder: Path, programs: Path) -> subprocess.CompletedProcess[str]:
     path = f"{programs / 'bin'}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "GAPWATCH_ENVIRONMENT": str(programs), "PIP_NO_INDEX": "1"}
+    environment["XDG_CACHE_HOME"] = str(programs / "cache")
     return subprocess.run(
         ["bash", "-c", f"set -eu -o pipefail; {command}"], cwd=folder, env=environment, capture_output=True, text=True,
         check=False, timeout=300,

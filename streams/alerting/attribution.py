@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -50,16 +48,6 @@ class Moved:
 def tick_start(tick: int) -> datetime:
     """Return the begin of a tick, naive UTC."""
     return datetime.fromtimestamp(tick * TICK_SECONDS, UTC).replace(tzinfo=None)
-
-
-@contextmanager
-def optimized(con: Connection) -> Iterator[None]:
-    """Let the keeper's connection plan queries for a while; its inserts run without the optimizer."""
-    con.execute("PRAGMA enable_optimizer")
-    try:
-        yield
-    finally:
-        con.execute("PRAGMA disable_optimizer")
 
 
 def attribute(con: Connection, moved: Moved) -> dict[str, Any]:

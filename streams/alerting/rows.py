@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from sinks.keeping import Connection
-from streams.alerting.attribution import Moved, attribute, optimized, tick_start
+from streams.alerting.attribution import Moved, attribute, tick_start
 from streams.alerting.card import Card
 from streams.alerting.incident import Incident, Step
 from streams.alerting.slice_units import SeriesKey
@@ -60,9 +60,8 @@ def write_steps(con: Connection, lane: str, seq: int, steps: list[StepRows]) -> 
         seq: Number of the commit.
         steps: In the order in which they were found.
     """
-    with optimized(con):
-        for rows in steps:
-            _write_step(con, lane, seq, rows)
+    for rows in steps:
+        _write_step(con, lane, seq, rows)
 
 
 def _write_step(con: Connection, lane: str, seq: int, rows: StepRows) -> None:
