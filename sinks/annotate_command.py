@@ -45,7 +45,8 @@ def annotate_command(text: str, store: Path, pipeline: str | None, at: str | Non
             raise
     reader = LiveReader(note)
     try:
-        if not reader.annotate(text, pipeline, by, annotation.at.isoformat() + "Z"):
+        asked = {"text": text, "pipeline": pipeline, "by": by, "at": annotation.at.isoformat() + "Z"}
+        if reader.decide("/v1/annotations", asked) is None:
             print_note("it waits for the next transaction of the process that keeps the store")
     finally:
         reader.close()

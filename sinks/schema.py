@@ -115,6 +115,9 @@ _OWN_TABLES = [
     f"""CREATE TABLE watched (seq BIGINT, {_SERIES}, kind VARCHAR, phase VARCHAR, direction VARCHAR, units BIGINT,
         rate DOUBLE, evidence_log10 DOUBLE, ticket_log10 DOUBLE, page_log10 DOUBLE, smallest_ratio DOUBLE,
         is_blind BOOLEAN, last_unit_at TIMESTAMP, expected_false_alarms DOUBLE)""",
+    # What people answered to the questions of a portfolio, besides what it says itself.
+    """CREATE TABLE facts (pipeline VARCHAR, fact_id VARCHAR, question VARCHAR, component VARCHAR, kind VARCHAR,
+        metric VARCHAR, better VARCHAR, "value" VARCHAR, "by" VARCHAR, "at" VARCHAR, recorded_at TIMESTAMP)""",
     'CREATE TABLE annotations ("at" TIMESTAMP, pipeline VARCHAR, "text" VARCHAR, "by" VARCHAR)',
     f"""CREATE TABLE overrides (override_id VARCHAR, {_SOURCE}, span_index INTEGER, metric VARCHAR,
         metric_version VARCHAR, judge VARCHAR, outcome VARCHAR, score DOUBLE, label VARCHAR, why VARCHAR,

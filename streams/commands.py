@@ -10,12 +10,16 @@ COMMANDS: dict[str, Command] = {
     "alerts": Command(
         "What moved, which way, how much and since when.", "streams.alerting.alerts_command:alerts_command"
     ),
+    "answer": Command(
+        "Say which way is better, for metrics that ask.", "streams.alerting.decision_commands:answer_command"
+    ),
     "backfill": Command(
         "Score again what a topic still holds, in a lane of its own.", "streams.backfill_command:backfill_command"
     ),
     "check": Command(
         "Say whether portfolios are good, and what they find in real traces.", "streams.check_command:check"
     ),
+    "explain": Command("One page on one alert.", "streams.alerting.alerts_command:explain_command"),
     "publish": Command("Publish files of traces to a Kafka topic.", "streams.publish_command:publish_command"),
     "replay": Command("Score files of traces into a store, without a broker.", "streams.replay_command:replay_command"),
     "run": Command("Watch a Kafka topic: score its traces as they come.", "streams.run_command:run_command"),

@@ -222,11 +222,16 @@ class Pipeline:
         self._regime = regime
 
     def register(self, regime: Regime) -> None:
-        """Record what the portfolios say; the policies follow with the first slices. On the keeper's thread."""
+        """Record what the portfolios say; the policies follow with the first slices. On the keeper's thread.
+
+        Raises:
+            UsageError: What watches refuses the portfolios; nothing has changed then.
+        """
+        # The watch first: it refuses what contradicts an answer that the store holds.
+        watch = self._open_watch(self.store, regime.portfolios) if self._open_watch is not None else None
         for portfolio in regime.portfolios:
             self.store.register(portfolio, [])
-        if self._open_watch is not None:
-            self._watch = self._open_watch(self.store, regime.portfolios)
+        self._watch = watch
         for observer in self._observers:
             observer.portfolios_changed(regime.portfolios)
 

@@ -260,7 +260,7 @@ class _Report:
         lines = []
         if self._alerts:
             lines.append(f"alerts --store {store}")
-            lines.append(f"alerts --store {store} --explain {self._alerts[0].row['alert_id']}")
+            lines.append(f"explain {self._alerts[0].row['alert_id']} --store {store}")
         if worst is not None:
             lines.append(f"gaps --store {store} --metric {worst.name} --outcome fail")
         if self._worst is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from scorers.errors import UsageError
@@ -20,8 +20,13 @@ _LAST = f"""
     SELECT alert_id, {_SERIES},
         arg_max(shift_id, rowid) AS shift_id, arg_max(group_id, rowid) AS group_id,
         arg_max(state, rowid) AS state, arg_max(severity, rowid) AS severity,
-        min("at") AS found_at, max("at") AS changed_at, arg_min(attribution, rowid) AS attribution
+        min("at") AS found_at, max("at") AS changed_at, arg_min(attribution, rowid) AS attribution,
+        arg_max(attribution->>'until', rowid) AS until
     FROM alerts WHERE {{where}} GROUP BY ALL"""
+# The last word on a shift: an answer that came later tells it anew.
+_LABELS = """
+    SELECT shift_id, arg_max(kind, rowid) AS kind, arg_max(verdict, rowid) AS verdict, max(question) AS question
+    FROM shifts GROUP BY shift_id"""
 
 
 @dataclass(frozen=True)
@@ -76,11 +81,23 @@ def read_alerts(con: Connection, conditions: dict[str, Any], since: datetime | N
     values = list(conditions.values())
     having = "" if since is None else "WHERE changed_at >= ?"
     sql = f"""
-        SELECT *, min(found_at) OVER (PARTITION BY group_id) AS group_at
-        FROM ({_LAST.format(where=where)}) {having}
+        SELECT a.*, s.kind, s.verdict, s.question, min(found_at) OVER (PARTITION BY group_id) AS group_at
+        FROM ({_LAST.format(where=where)}) a LEFT JOIN ({_LABELS}) s ON s.shift_id = a.shift_id {having}
         ORDER BY group_at DESC, group_id, found_at, alert_id"""
     rows = ask(con, sql, values if since is None else [*values, since]).objects()
-    return [Alert(row, json.loads(row.pop("attribution") or "{}")) for row in rows]
+    now = datetime.now(UTC).replace(tzinfo=None)
+    return [_alert(row, now) for row in rows]
+
+
+def _alert(row: dict[str, Any], now: datetime) -> Alert:
+    told = json.loads(row.pop("attribution") or "{}")
+    label = {name: row.pop(name) for name in ("kind", "verdict", "question")}
+    until = row.pop("until")
+    if row["state"] == "silenced" and until is not None and parse_time(until) <= now:
+        row["state"] = "open"
+    if told.get("kind") in ("cascade", "shift") and label["kind"] is not None:
+        told |= {**label, "question": label["question"] if label["verdict"] == "unknown" else None}
+    return Alert(row, told)
 
 
 def find_alert(con: Connection, wanted: str) -> Alert:

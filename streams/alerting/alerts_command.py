@@ -1,4 +1,4 @@
-"""`gapwatch alerts`: what moved, which way, how much, since when; and one page on a single alert."""
+"""`gapwatch alerts`: what moved, which way, how much, since when; `gapwatch explain`: one page on a single alert."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from sinks.since import parse_since
 
 @click.command("alerts")
 @store_option
-@click.option("--explain", "explained", metavar="ALERT", help="One page on this alert: its id, or how that begins.")
 @click.option("--all", "show_all", is_flag=True, help="Closed ones and notes, too. Default: what is open.")
 @metric_option
 @lane_option
@@ -24,7 +23,6 @@ from sinks.since import parse_since
 @format_option
 def alerts_command(
     store: Path,
-    explained: str | None,
     show_all: bool,
     metric: str | None,
     lane: str | None,
@@ -38,18 +36,10 @@ def alerts_command(
     """
     # Not above: --help must not wait for the engine.
     from streams.alerting.alert_list import print_alerts, print_json, print_watched
-    from streams.alerting.alert_reading import find_alert, read_alerts
-    from streams.alerting.explain import print_explanation
+    from streams.alerting.alert_reading import read_alerts
 
     begin = parse_since(since, datetime.now(UTC)) if since is not None else None
     with reading(store) as con:
-        if explained is not None:
-            alert = find_alert(con, explained)
-            if form == "json":
-                print_json([alert])
-            else:
-                print_explanation(con, store, alert)
-            return
         conditions = {name: value for name, value in (("metric", metric), ("lane", lane)) if value is not None}
         alerts = read_alerts(con, conditions, begin)
         chosen = [alert for alert in alerts if show_all or alert.is_open]
@@ -58,3 +48,22 @@ def alerts_command(
             return
         print_alerts(chosen, closed=len(alerts) - len(chosen))
         print_watched(con, lane)
+
+
+@click.command("explain")
+@click.argument("alert", metavar="ALERT")
+@store_option
+@format_option
+def explain_command(alert: str, store: Path, form: str) -> None:
+    """Show one page on ALERT, its id or how that begins: what moved, since when, how sure, where, what to do."""
+    # Not above: --help must not wait for the engine.
+    from streams.alerting.alert_list import print_json
+    from streams.alerting.alert_reading import find_alert
+    from streams.alerting.explain import print_explanation
+
+    with reading(store) as con:
+        found = find_alert(con, alert)
+        if form == "json":
+            print_json([found])
+        else:
+            print_explanation(con, store, found)

@@ -1,90 +1,160 @@
-"""What a person says to an alert, written into a store that no process holds."""
+"""What a person says to an alert or to a question, as it goes into a store: a decision of `sinks.decisions`."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, timedelta
+from typing import Literal
 
 from scorers.errors import UsageError
+from scorers.portfolio import Portfolio
 from scorers.problem_list import shown
-from scorers.tables import SERIES
 from sinks.answer_table import moment_text
-from sinks.command_options import reading
-from sinks.keeping import Connection
-from sinks.store import Store
+from sinks.decisions import TEXT_LIMIT
+from sinks.keeping import Keeping
+from sinks.registration import insert_portfolio
+from sinks.stored_facts import answered, insert_fact, stored_facts
 from streams.alerting.alert_reading import Alert, find_alert
+from streams.alerting.answer_reading import facts_of
+from streams.alerting.finding import Watched
+from streams.alerting.incident import Incident
+from streams.alerting.rows import say
 from streams.alerting.shift_watch import ShiftWatch
+from streams.alerting.slice_units import SeriesKey
+
+Action = Literal["ack", "silence", "accept"]
+#: Gives the watch of a lane; None where this process has none for it.
+WatchOf = Callable[[str], ShiftWatch | None]
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_STATES = {"ack": "acknowledged", "silence": "silenced"}
 
 
-def acknowledge(store: Path, wanted: str, by: str, why: str) -> str:
-    """Record that somebody looks at an alert; return a line that says so.
+@dataclass(frozen=True)
+class AlertDecision:
+    """What somebody says to an alert.
 
-    Raises:
-        UsageError: No such alert, several, or a closed one.
-        StoreError: The store is missing, none, or held by another process.
+    Attributes:
+        action: ack: somebody looks at it; silence: quiet for a while; accept: it is right as it is now.
+        alert: Its id, or how that begins.
+        by: Who says so.
+        why: In words; may be empty.
+        duration: For `silence`.
+        watch_of: The watches of this process.
     """
-    found = _open_alert(store, wanted)
-    _record(store, found, "acknowledged", by, why)
-    return _line(found, "acknowledged", by)
 
+    action: Action
+    alert: str
+    by: str
+    why: str
+    duration: timedelta | None
+    watch_of: WatchOf
 
-def silence(store: Path, wanted: str, duration: str, by: str, why: str) -> str:
-    """Record that an alert shall be quiet for a while; return a line that says so.
+    def __post_init__(self) -> None:
+        _check_texts(alert=self.alert, by=self.by, why=self.why)
+        if not self.by.strip():
+            raise UsageError("say who says so, with --by")
 
-    Raises:
-        As `acknowledge`; a duration that is none.
-    """
-    until = moment_text(datetime.now(UTC) + _duration(duration), "seconds")
-    found = _open_alert(store, wanted)
-    _record(store, found, "silenced", by, f"until {until}" + (f": {why}" if why else ""))
-    return _line(found, f"silenced until {until}", by)
+    def apply(self, keeping: Keeping) -> str:
+        """Write it, and return one line that says what was done.
 
+        Raises:
+            UsageError: No such alert, several, or one that is not open.
+        """
+        found = find_alert(keeping.con, self.alert)
+        if not found.is_open:
+            raise UsageError(f"alert {found.row['alert_id']} is {found.row['state']}; only an open one can be answered")
+        if self.action == "accept":
+            self._accept(keeping, found)
+            what = "accepted as the new normal"
+        else:
+            until = None if self.duration is None else keeping.kept_at + self.duration
+            state = _STATES[self.action]
+            lane, incident = found.row["lane"], _incident(found)
+            say(keeping.con, lane, keeping.seq, incident, state, keeping.kept_at, self.by, self.why, until)
+            what = state + (f" until {moment_text(until, 'seconds')}" if until is not None else "")
+        return f"{found.row['alert_id']} {shown(found.row['metric'])}: {what} by {shown(self.by)}"
 
-def accept_level(store: Path, wanted: str, by: str, why: str) -> str:
-    """Make what came since the alert began the baseline; return a line that says so.
-
-    Raises:
-        As `acknowledge`.
-    """
-    found = _open_alert(store, wanted)
-    with Store.open(store) as opened:
-        watch = ShiftWatch.open(opened, None, found.row["lane"])
+    def _accept(self, keeping: Keeping, found: Alert) -> None:
+        watch = self.watch_of(found.row["lane"])
+        if watch is None:
+            raise UsageError(
+                f"alert {found.row['alert_id']} is of the lane {shown(found.row['lane'])}, which the process that "
+                "keeps the store does not watch; accept it when the store is at rest"
+            )
         try:
-            watch.accept(opened, found.row["alert_id"], by, why)
+            watch.accept(keeping, found.row["alert_id"], self.by, self.why)
         except KeyError:
             raise UsageError(f"alert {found.row['alert_id']} is not open in the detectors of this store") from None
-    return _line(found, "accepted as the new normal", by)
 
 
-def _open_alert(store: Path, wanted: str) -> Alert:
-    with reading(store) as con:
-        found = find_alert(con, wanted)
-    if not found.is_open:
-        raise UsageError(f"alert {found.row['alert_id']} is {found.row['state']}; only an open one can be answered")
-    return found
+@dataclass(frozen=True)
+class QuestionAnswer:
+    """The answer to a question of the portfolio.
+
+    Attributes:
+        question: Its id.
+        value: Which way is better, or one of the question's options.
+        by: Who says so.
+        watches: That label their shifts anew.
+        portfolios: In force.
+    """
+
+    question: str
+    value: str
+    by: str
+    watches: Callable[[], Sequence[ShiftWatch]]
+    portfolios: Callable[[], Sequence[Portfolio]]
+
+    def __post_init__(self) -> None:
+        _check_texts(question=self.question, value=self.value, by=self.by)
+
+    def apply(self, keeping: Keeping) -> str:
+        """Write the facts that it means, label past shifts anew, and return one line that says what was done.
+
+        Raises:
+            UsageError: See `facts_of`.
+        """
+        now = keeping.kept_at.replace(tzinfo=UTC)
+        asking, facts = facts_of(self.portfolios(), self.question, self.value, self.by, now)
+        for fact in facts:
+            insert_fact(keeping.con, asking.pipeline, fact, keeping.kept_at)
+        insert_portfolio(
+            keeping.con, answered(asking, stored_facts(keeping.con, asking.pipeline)), keeping.kept_at
+        )  # fmt: skip
+        labelled = 0
+        for watch in self.watches():
+            known = [answered(one, stored_facts(keeping.con, one.pipeline)) for one in watch.portfolios]
+            labelled += watch.take_over(keeping, known)
+        metrics = ", ".join(shown(fact.metric) for fact in facts)
+        better = facts[0].better
+        way = f"a {better} failure rate is better" if better != "unknown" else "neither way is better"
+        told = f"; {labelled} past {'shift is' if labelled == 1 else 'shifts are'} told anew" if labelled else ""
+        return f"{metrics}: {way}, says {shown(self.by)}{told}"
 
 
-def _record(store: Path, alert: Alert, state: str, by: str, why: str) -> None:
-    row = alert.row
-    now = datetime.now(UTC).replace(tzinfo=None)
-    series = [row[name] for name, _ in SERIES]
-    head = [row["alert_id"], row["shift_id"], *series, state, row["severity"], now, by, why, row["group_id"], None]
+def parse_duration(text: str) -> timedelta:
+    """Return how long `--for` says.
 
-    def write(con: Connection, seq: int) -> None:
-        con.execute(f"INSERT INTO alerts VALUES (?, {', '.join('?' * len(head))})", [seq, *head])
-
-    with Store.open(store) as opened:
-        opened.record("answering an alert", write)
-
-
-def _line(alert: Alert, what: str, by: str) -> str:
-    return f"{alert.row['alert_id']} {shown(alert.row['metric'])}: {what} by {shown(by)}"
-
-
-def _duration(text: str) -> timedelta:
+    Raises:
+        UsageError: It is no number with m, h, d or w.
+    """
     number, unit = text[:-1], text[-1:]
     if not (number.isascii() and number.isdigit()) or unit not in _UNITS or not 0 < int(number) < 10_000:
-        raise UsageError(f"--for {text!r}: a number and m, h, d or w is expected, such as 8h")
+        raise UsageError(f"--for {shown(text)}: a number and m, h, d or w is expected, such as 8h")
     return timedelta(**{_UNITS[unit]: int(number)})
+
+
+def _check_texts(**texts: str) -> None:
+    for name, text in texts.items():
+        if len(text) > TEXT_LIMIT:
+            raise UsageError(f"{name} has at most {TEXT_LIMIT} characters")
+
+
+def _incident(alert: Alert) -> Incident:
+    """Return what `say` needs of an alert that is known from the store."""
+    row = alert.row
+    names = ("pipeline", "environment", "component", "metric", "metric_version", "judge", "epoch")
+    series = SeriesKey(*(row[name] or "" for name in names))
+    return Incident(row["alert_id"], row["shift_id"], Watched(series, ""), row["severity"], 0, 0, row["group_id"])

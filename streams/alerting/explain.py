@@ -1,4 +1,4 @@
-"""`gapwatch alerts --explain`: one page of plain words for the engineer on call."""
+"""`gapwatch explain`: one page of plain words for the engineer on call."""
 
 from __future__ import annotations
 

@@ -10,10 +10,14 @@ from typing import Any
 from streams.alerting.card import Card
 from streams.alerting.finding import Finding, Watched
 from streams.alerting.slice_units import SeriesKey
+from streams.detectors.contexts import TICKS_A_DAY
 from streams.detectors.lifecycle import Event
 
 # Alerts of one pipeline belong together where the later one's change began at most this long after the earlier fired.
 _GROUP_TICKS = 20
+# A series that got better is noted once a week at most: until its baseline has taken the better level in, its
+# evidence comes to the threshold again and again.
+_NOTE_TICKS = 7 * TICKS_A_DAY
 _SEVERITIES = ("note", "ticket", "page")
 
 
@@ -66,6 +70,7 @@ class IncidentBook:
     def __init__(self, lane: str) -> None:
         self._lane = lane
         self.open: dict[Watched, Incident] = {}
+        self._noted: dict[Watched, int] = {}
 
     def take(self, finding: Finding, card: Card) -> Step | None:
         """Turn a finding into the step that it means; None where it changes nothing that is told."""
@@ -98,6 +103,10 @@ class IncidentBook:
                 return None
             return Step("open", self.open[finding.watched], finding, "open for 7 days: is this the new normal?")
         if event is Event.IMPROVED:
+            last = self._noted.get(finding.watched)
+            if last is not None and finding.tick - last < _NOTE_TICKS:
+                return None
+            self._noted[finding.watched] = finding.tick
             step = self._begin(finding, "note", began, "improved")
             del self.open[finding.watched]
             return replace(step, state="noted")
@@ -135,15 +144,21 @@ class IncidentBook:
         """Take out the open alerts of these series, whose direction turned, and return them."""
         return [self.open.pop(watched) for watched in gone if watched in self.open]
 
-    def as_json(self) -> list[dict[str, Any]]:
-        """Return the open alerts as JSON values."""
-        return [asdict(incident) for incident in self.open.values()]
+    def as_json(self) -> dict[str, Any]:
+        """Return the open alerts, and when each series was noted last, as JSON values."""
+        noted = [[asdict(watched), tick] for watched, tick in self._noted.items()]
+        return {"open": [asdict(incident) for incident in self.open.values()], "noted": noted}
 
-    def take_json(self, value: list[dict[str, Any]]) -> None:
+    def take_json(self, value: dict[str, Any]) -> None:
         """Go on from what `as_json` gave."""
-        for fields in value:
-            watched = Watched(SeriesKey(**fields["watched"]["series"]), fields["watched"]["kind"])
+        for fields in value["open"]:
+            watched = _watched(fields["watched"])
             self.open[watched] = Incident(**{**fields, "watched": watched})
+        self._noted = {_watched(fields): tick for fields, tick in value["noted"]}
+
+
+def _watched(fields: dict[str, Any]) -> Watched:
+    return Watched(SeriesKey(**fields["series"]), fields["kind"])
 
 
 def _at_most(severity: str, most: str) -> str:

@@ -222,6 +222,36 @@ def insert_alert(
     con.execute(f"INSERT INTO alerts VALUES ({', '.join('?' * len(values))})", values)
 
 
+def say(
+    con: Connection,
+    lane: str,
+    seq: int,
+    incident: Incident,
+    state: str,
+    at: datetime,
+    by: str,
+    why: str,
+    until: datetime | None = None,
+) -> None:
+    """Insert a step that no tick brought, such as what a person said, and tell those who read the topic.
+
+    Args:
+        con: In a transaction.
+        lane: Of the alert.
+        seq: Number of the commit.
+        incident: The alert.
+        state: That it is in from now on.
+        at: Now, naive UTC.
+        by: Who says so.
+        why: In words.
+        until: How long the state lasts, naive UTC; None for as long as nobody says otherwise.
+    """
+    told = {} if until is None else {"until": until.isoformat() + "Z"}
+    insert_alert(con, lane, seq, incident, state, at, by, why, told or None)
+    if lane == "live" and incident.severity != "note":
+        _post(con, seq, incident, state, at, {"by": by, "why": why, **told})
+
+
 def _post(con: Connection, seq: int, incident: Incident, state: str, at: datetime, told: dict[str, Any]) -> None:
     """Lay a message for the topic `alerts` into the outbox; its id is the same however often it is sent."""
     key = "/".join(text or "" for text in _series_values("live", incident.watched.series))

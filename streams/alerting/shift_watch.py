@@ -22,13 +22,15 @@ from scorers.slices import ScoredSlice
 from scorers.tables import SESSION_TICKS, TICKS
 from sinks.keeping import Connection, Keeping, Step
 from sinks.store import Store
+from sinks.stored_facts import answered, stored_facts
 from streams.alerting.attribution import tick_start
 from streams.alerting.bank import RATES, SESSIONS, Bank
 from streams.alerting.card import Budget, Card, budget_of, cards_of
 from streams.alerting.finding import Finding
 from streams.alerting.incident import Incident, IncidentBook
 from streams.alerting.lane_clock import LaneClock
-from streams.alerting.rows import StepRows, insert_alert, write_steps
+from streams.alerting.relabelling import relabel
+from streams.alerting.rows import StepRows, say, write_steps
 from streams.alerting.slice_units import fold_buckets, read_units
 from streams.alerting.state_file import pack, unpack
 from streams.alerting.watched_rows import write_watched
@@ -73,6 +75,9 @@ class ShiftWatch:
         lane: Whose slices come; others are refused.
         cards: Of the metrics that may alert.
         budgets: By pipeline.
+
+    Attributes:
+        portfolios: In force, with all facts that are known.
     """
 
     def __init__(self, lane: str, cards: Sequence[Card], budgets: dict[str, Budget]) -> None:
@@ -80,6 +85,7 @@ class ShiftWatch:
         self.bank = Bank(cards, budgets)
         self.clock = LaneClock()
         self.incidents = IncidentBook(lane)
+        self.portfolios: tuple[Portfolio, ...] = ()
         self._watched = {(card.pipeline, card.metric) for card in cards}
         self._snapshot_at = 0
 
@@ -99,8 +105,13 @@ class ShiftWatch:
             JobError: The store could not be read or written.
         """
         is_new = portfolios is not None
-        if portfolios is None:
-            portfolios = [parse_portfolio(text) for (text,) in store.query(_LAST_PORTFOLIOS)]
+        cursor = store.cursor()
+        try:
+            if portfolios is None:
+                portfolios = [parse_portfolio(text) for (text,) in cursor.execute(_LAST_PORTFOLIOS).fetchall()]
+            portfolios = [answered(one, stored_facts(cursor, one.pipeline)) for one in portfolios]
+        finally:
+            cursor.close()
         cards = cards_of(portfolios)
         budgets = {portfolio.pipeline: budget_of(portfolio) for portfolio in portfolios}
         found = store.query(
@@ -115,10 +126,14 @@ class ShiftWatch:
         if watch is None:
             watch = cls(lane, cards, budgets)
             watch._refold(store, 0)
-            return watch
-        watch._refold(store, seq)
-        if is_new:
-            watch._use(store, cards, budgets)
+            # From here on the store says what holds, and a change of it can be told.
+            store.record("writing the state of the detectors", lambda con, seq: watch._write(con, seq, _now()))
+        else:
+            watch._refold(store, seq)
+        watch.portfolios = tuple(portfolios)
+        watch._watched = {(card.pipeline, card.metric) for card in cards}
+        if is_new and not watch._is_in_force(cards, budgets):
+            store.apply([("portfolio", watch._take_over_known)], "taking over a changed portfolio")
         return watch
 
     # ---- slices ----
@@ -179,55 +194,70 @@ class ShiftWatch:
 
     # ---- people ----
 
-    def accept(self, store: Store, alert_id: str, by: str, why: str) -> Incident:
+    def accept(self, keeping: Keeping, alert_id: str, by: str, why: str) -> Incident:
         """Make what came since the change the new normal, and close the alert: a person says that this is right.
+
+        Args:
+            keeping: The open transaction; the state is written with it.
+            alert_id: Of an alert of this lane.
+            by: Who says so.
+            why: In words; may be empty.
 
         Raises:
             KeyError: No such alert is open.
         """
-        incident = self._open_alert(alert_id)
+        incident = next((one for one in self.incidents.open.values() if one.alert_id == alert_id), None)
+        if incident is None:
+            raise KeyError(alert_id)
         if incident.watched.kind != "bound":
             fleet, row = self.bank.find(incident.watched)
             accept(fleet, row, max(self.bank.folded, 1))
         elif (number := self.bank.number_of(incident.watched.series)) in self.bank.bounds:
             self.bank.bounds[number].is_broken = False
         del self.incidents.open[incident.watched]
-
-        def write(con: Connection, seq: int) -> None:
-            insert_alert(con, self.lane, seq, incident, "accepted", _now(), by, why, None)
-            self._write(con, seq, _now())
-
-        store.record("accepting an alert", write)
+        say(keeping.con, self.lane, keeping.seq, incident, "accepted", keeping.kept_at, by, why)
+        self._write_state(keeping)
         return incident
 
-    def use(self, store: Store, portfolios: Sequence[Portfolio]) -> None:
-        """Go on by other portfolios, between two slices; see `open`.
+    def take_over(self, keeping: Keeping, portfolios: Sequence[Portfolio]) -> int:
+        """Go on by other portfolios, or by the same with further facts; see `open`.
 
-        Raises:
-            JobError: The store could not be written.
+        Args:
+            keeping: The open transaction; the state is written with it.
+            portfolios: All of them, with the facts in force.
+
+        Returns:
+            How many past shifts are labelled anew.
         """
-        self._use(store, cards_of(portfolios), {p.pipeline: budget_of(p) for p in portfolios})
+        self.portfolios = tuple(portfolios)
+        return self._use(keeping)
 
-    def _open_alert(self, alert_id: str) -> Incident:
-        for incident in self.incidents.open.values():
-            if incident.alert_id == alert_id:
-                return incident
-        raise KeyError(alert_id)
+    def _take_over_known(self, keeping: Keeping) -> None:
+        self._use(keeping)
 
-    def _use(self, store: Store, cards: Sequence[Card], budgets: dict[str, Budget]) -> None:
-        before = dict(self.bank.cards)
+    def _is_in_force(self, cards: Sequence[Card], budgets: dict[str, Budget]) -> bool:
+        known = self.bank.cards
+        return all(known.get((card.pipeline, card.metric)) == card for card in cards) and self.bank.budgets == budgets
+
+    def _use(self, keeping: Keeping) -> int:
+        cards = cards_of(self.portfolios)
+        budgets = {portfolio.pipeline: budget_of(portfolio) for portfolio in self.portfolios}
         self._watched = {(card.pipeline, card.metric) for card in cards}
-        if all(before.get((card.pipeline, card.metric)) == card for card in cards) and self.bank.budgets == budgets:
-            return
+        before = dict(self.bank.cards)
+        if self._is_in_force(cards, budgets):
+            return 0
         closed = self.incidents.drop(self.bank.use_cards(cards, budgets))
         why = "which way is better was answered anew; the alert belonged to the old answer"
-
-        def write(con: Connection, seq: int) -> None:
-            for incident in closed:
-                insert_alert(con, self.lane, seq, incident, "resolved", _now(), "gapwatch", why, None)
-            self._write(con, seq, _now())
-
-        store.record("taking over a changed portfolio", write)
+        for incident in closed:
+            say(keeping.con, self.lane, keeping.seq, incident, "resolved", keeping.kept_at, "gapwatch", why)
+        turned = [
+            card
+            for card in cards
+            if (old := before.get((card.pipeline, card.metric))) is not None and old.bad_side != card.bad_side
+        ]
+        labelled = sum(relabel(keeping.con, self.lane, keeping.seq, card) for card in turned)
+        self._write_state(keeping)
+        return labelled
 
     # ---- the state ----
 

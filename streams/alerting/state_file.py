@@ -11,7 +11,7 @@ from streams.detectors.fleet import Fleet
 from streams.detectors.fleet_config import FleetConfig
 from streams.detectors.snapshot import SnapshotError, restore, snapshot
 
-_MAGIC = b"gapwatch-watch-1\n"
+_MAGIC = b"gapwatch-watch-2\n"
 # Rings of young series are nearly all zeros: the fastest level takes a tenth of the space.
 _LEVEL = 1
 

@@ -95,6 +95,12 @@ def test_a_metric_that_gets_better_is_a_note_and_never_more(tmp_path: Path) -> N
     assert {(row[10], row[11]) for row in found["alerts"]} == {("noted", "note")}
 
 
+def test_a_lasting_improvement_is_noted_once(tmp_path: Path) -> None:
+    found = kept(tmp_path / "s.duckdb", slices(stream([(BEFORE, 0.3), (2 * DAY, 0.02)])), portfolio())
+
+    assert [(row[10], row[11]) for row in found["alerts"]] == [("noted", "note")]
+
+
 def test_a_calm_stream_is_silent(tmp_path: Path) -> None:
     found = kept(tmp_path / "s.duckdb", slices(stream([(3 * DAY, 0.05)]), size=50), portfolio())
 
@@ -290,7 +296,7 @@ def test_stored_ticks_say_where_they_were_folded(tmp_path: Path) -> None:
         watch = ShiftWatch.open(store, [portfolio()])
         for scored in made:
             keep(store, watch, scored)
-        rows = store.query("SELECT bucket, fold_bucket FROM ticks WHERE seq = 2 ORDER BY 1")
+        rows = store.query("SELECT bucket, fold_bucket FROM ticks WHERE seq = (SELECT max(seq) FROM ticks) ORDER BY 1")
 
     assert rows == [(at(MONDAY + 3), at(MONDAY + 46)), (at(MONDAY + 49), at(MONDAY + 49))]
     assert watch.bank.late_units == 1
@@ -301,7 +307,8 @@ def test_an_accepted_level_is_the_new_normal(tmp_path: Path) -> None:
     first = kept(path, slices(BROKEN), portfolio())
     with Store.open(path) as store:
         watch = ShiftWatch.open(store, [portfolio()])
-        watch.accept(store, first["alerts"][0][0], "maria", "a new parser")
+        alert = first["alerts"][0][0]
+        store.apply([("accept", lambda keeping: watch.accept(keeping, alert, "maria", "a new parser") and None)])
         later = stream([(60, 0.3)], seed=9, first=BROKEN[-1][0] + STEP)
         for scored in slices(later, first=len(slices(BROKEN))):
             keep(store, watch, scored)
