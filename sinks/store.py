@@ -113,6 +113,11 @@ class Store:
         finally:
             self._con.close()
 
+    @property
+    def seq(self) -> int:
+        """Number of the last commit."""
+        return self._seq
+
     def position(self, lane: str, topic: str, partition: int) -> Position | None:
         """Return how far a partition is kept, or None where nothing of it is."""
         return self._positions.get((lane, topic, partition))

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,10 +22,12 @@ from sinks.api_server import ApiOptions
 from sinks.ledger import imbalance
 from sinks.run_service import RunService
 from sinks.store import Store
+from streams.alerting.decision_reading import readers
+from streams.alerting.live_alerts import LiveAlerts
 from streams.faust_slices import SliceAppOptions
 from streams.kafka_settings import KafkaSettings
 from streams.outbox_relay import OutboxRelay
-from streams.pipeline import LIVE, OpenWatch, Pipeline, PipelineObserver, SourceState, make_regime
+from streams.pipeline import LIVE, Pipeline, PipelineObserver, SourceState, make_regime
 from streams.portfolio_watch import PortfolioWatch
 from streams.replay import ReplayResult
 from streams.run_log import RunLog
@@ -75,7 +78,7 @@ class Run:
         store: Opened, and made where there is none.
         scorers: Host of Python scorers.
         api: Where `/metrics` and the history are served; None: nowhere.
-        open_watch: Opens what watches the live lane; None: nothing does.
+        alerts: Watches the lane; None: nothing does.
         open_store: Opens the store.
     """
 
@@ -87,7 +90,7 @@ class Run:
         store: Path,
         scorers: ScorerHost | None = None,
         api: ApiOptions | None = None,
-        open_watch: OpenWatch | None = None,
+        alerts: LiveAlerts | None = None,
         open_store: Callable[[Path], Store] = open_or_make,
     ) -> None:
         self.options, self._kafka = options, kafka
@@ -100,8 +103,11 @@ class Run:
         self._stopped_by = ""
         self._deadline: threading.Timer | None = None
         self._observers: list[PipelineObserver] = [self._run_log]
+        self._alerts = alerts
+        open_watch, decisions = (alerts.open, readers(alerts)) if alerts is not None else (None, None)
         self.pipeline = Pipeline(self._store, regime, options.thinning, self._observers, open_watch, self._wake_relay)
-        self.service = RunService(self._store, self._loaded, options.source.topic, self.pipeline.keeping, api)
+        self.service = RunService(self._store, self._loaded, options.source.topic, self.pipeline.keeping, api,
+                                  decisions)  # fmt: skip
         if api is not None:  # else nobody would see what it counts
             self._observers.append(self.service)
         self.relay = OutboxRelay(kafka, self._store.cursor, self._mark_relayed)
@@ -211,6 +217,8 @@ class Run:
                             self.portfolio_watch.refused)  # fmt: skip
         for observer in self._observers:
             observer.source_state(state)
+        if self._alerts is not None and not self._stopped_by:
+            self.pipeline.keeping.submit(self._show_alerts).add_done_callback(_log_failure)
         missing = ", ".join(self.relay.missing)
         self.service.health.note("outbox", self.relay.waiting_for or (missing and f"no topic {missing}"))
 
@@ -281,6 +289,11 @@ class Run:
     async def _on_keeper(self, work: Callable[..., Any], *arguments: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self.pipeline.keeping, partial(work, *arguments))
 
+    def _show_alerts(self) -> None:
+        assert self._alerts is not None
+        if self._alerts.show(self._store, self.service.metrics):
+            self._wake_relay()  # a decision may have left a message
+
     async def _mark_relayed(self, seqs: dict[str, int]) -> None:
         await self._on_keeper(self._store.mark_relayed, seqs)
 
@@ -298,3 +311,9 @@ class Run:
     def _wake_relay(self) -> None:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self.relay.wake)
+
+
+def _log_failure(done: Future[None]) -> None:
+    """What shows alerts may fail; what finds them goes on."""
+    if not done.cancelled() and (error := done.exception()) is not None:
+        log.warning("the gauges of alerts stand still: %s", error)

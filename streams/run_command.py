@@ -13,6 +13,7 @@ from scorers.errors import JobError
 from scorers.portfolio import load_portfolio
 from scorers.scorer_host import DEFAULT_TIMEOUT_SECONDS, ScorerHost
 from sinks.run_service import DEFAULT_LISTEN, api_options
+from streams.alerting.live_alerts import LiveAlerts
 from streams.faust_slices import SliceAppOptions
 from streams.kafka_options import kafka_options, read_kafka_options
 from streams.replay import ReplayResult
@@ -55,6 +56,9 @@ from streams.thinning import ThinningOptions
     type=click.FloatRange(min=0, min_open=True), help="For one batch of a @scorer function.",
 )  # fmt: skip
 @click.option(
+    "--alerts/--no-alerts", default=True, show_default=True, help="Watch for shifts and broken bounds.",
+)  # fmt: skip
+@click.option(
     "--thin-rows", default=ThinningOptions.rows, show_default=True, type=click.IntRange(min=0), metavar="N",
     help="Most rows of one metric and outcome in a window, for failures and the like; 0: keep all.",
 )  # fmt: skip
@@ -74,6 +78,7 @@ def run_command(
     until_caught_up: bool,
     scorers: str | None,
     scorer_timeout: float,
+    alerts: bool,
     thin_rows: int,
     thin_window: int,
     as_json: bool,
@@ -100,7 +105,7 @@ def run_command(
             print_report(store, [load_portfolio(path) for path in portfolios], result)
 
     try:
-        run = Run(options, settings, portfolios, store, host, api)
+        run = Run(options, settings, portfolios, store, host, api, LiveAlerts() if alerts else None)
         status = run.run(report)
     finally:
         if host is not None:

@@ -92,12 +92,31 @@ def read_alerts(con: Connection, conditions: dict[str, Any], since: datetime | N
 def _alert(row: dict[str, Any], now: datetime) -> Alert:
     told = json.loads(row.pop("attribution") or "{}")
     label = {name: row.pop(name) for name in ("kind", "verdict", "question")}
-    until = row.pop("until")
-    if row["state"] == "silenced" and until is not None and parse_time(until) <= now:
-        row["state"] = "open"
+    row["state"] = _state(row["state"], row.pop("until"), now)
     if told.get("kind") in ("cascade", "shift") and label["kind"] is not None:
         told |= {**label, "question": label["question"] if label["verdict"] == "unknown" else None}
     return Alert(row, told)
+
+
+def read_states(con: Connection, lane: str, now: datetime) -> dict[str, str]:
+    """Return the state of each alert of a lane by its id; a silence that is over is none.
+
+    Args:
+        con: Reading.
+        lane: Of the alerts.
+        now: Naive UTC.
+    """
+    rows = con.execute(
+        """SELECT alert_id, arg_max(state, rowid), arg_max(attribution->>'until', rowid) FROM alerts WHERE lane = ?
+            GROUP BY ALL""",
+        [lane],
+    ).fetchall()
+    return {alert_id: _state(state, until, now) for alert_id, state, until in rows}
+
+
+def _state(state: str, until: str | None, now: datetime) -> str:
+    is_over = state == "silenced" and until is not None and parse_time(until) <= now
+    return "open" if is_over else state
 
 
 def find_alert(con: Connection, wanted: str) -> Alert:

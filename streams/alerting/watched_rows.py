@@ -19,6 +19,9 @@ from streams.detectors.fleet import Fleet
 from streams.detectors.lifecycle import Phase
 from streams.detectors.watch import evidence_by_side, is_watching
 
+#: What a row can be, the most restless last.
+PHASES = ("learning", "blind", "calm", "suspect", "ticket", "page")
+
 # The smallest change that is seen is told for what comes in one day at the declared volume.
 _DAYS = 30.0
 
@@ -30,7 +33,7 @@ class SeriesState:
     Attributes:
         watched: What it is.
         card: Of its metric.
-        phase: learning, blind, calm, suspect, ticket or page.
+        phase: One of `PHASES`.
         direction: up, down, or unverified: which way is bad.
         units: Of the baseline.
         rate: Of the baseline, all hours together.
