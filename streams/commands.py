@@ -19,9 +19,13 @@ COMMANDS: dict[str, Command] = {
     "check": Command(
         "Say whether portfolios are good, and what they find in real traces.", "streams.check_command:check"
     ),
+    "dashboards": Command("Write dashboards for Grafana.", "streams.monitoring.dashboards_command:dashboards_command"),
     "explain": Command("One page on one alert.", "streams.alerting.alerts_command:explain_command"),
     "publish": Command("Publish files of traces to a Kafka topic.", "streams.publish_command:publish_command"),
     "replay": Command("Score files of traces into a store, without a broker.", "streams.replay_command:replay_command"),
+    "rules": Command(
+        "Write rules for Prometheus and routes for Alertmanager.", "streams.monitoring.rules_command:rules_command"
+    ),
     "run": Command("Watch a Kafka topic: score its traces as they come.", "streams.run_command:run_command"),
     "silence": Command("Keep an alert quiet for a while.", "streams.alerting.decision_commands:silence_command"),
 }

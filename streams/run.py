@@ -20,13 +20,15 @@ from scorers.portfolio import load_portfolio
 from scorers.scorer_host import ScorerHost
 from sinks.api_server import ApiOptions
 from sinks.ledger import imbalance
+from sinks.outbox import count_waiting
 from sinks.run_service import RunService
 from sinks.store import Store
+from streams.alert_webhook import AlertWebhook
 from streams.alerting.decision_reading import readers
 from streams.alerting.live_alerts import LiveAlerts
 from streams.faust_slices import SliceAppOptions
 from streams.kafka_settings import KafkaSettings
-from streams.outbox_relay import OutboxRelay
+from streams.outbox_relay import RELAYED_TOPICS, OutboxRelay
 from streams.pipeline import LIVE, Pipeline, PipelineObserver, SourceState, make_regime
 from streams.portfolio_watch import PortfolioWatch
 from streams.replay import ReplayResult
@@ -78,6 +80,7 @@ class Run:
         store: Opened, and made where there is none.
         scorers: Host of Python scorers.
         api: Where `/metrics` and the history are served; None: nowhere.
+        webhook: Where alerts are posted to; empty: nowhere.
         alerts: Watches the lane; None: nothing does.
         open_store: Opens the store.
     """
@@ -91,6 +94,7 @@ class Run:
         scorers: ScorerHost | None = None,
         api: ApiOptions | None = None,
         alerts: LiveAlerts | None = None,
+        webhook: str = "",
         open_store: Callable[[Path], Store] = open_or_make,
     ) -> None:
         self.options, self._kafka = options, kafka
@@ -103,13 +107,14 @@ class Run:
         self._stopped_by = ""
         self._deadline: threading.Timer | None = None
         self._observers: list[PipelineObserver] = [self._run_log]
-        self._alerts = alerts
+        self._alerts, self._outbox_seq = alerts, -1
         open_watch, decisions = (alerts.open, readers(alerts)) if alerts is not None else (None, None)
         self.pipeline = Pipeline(self._store, regime, options.thinning, self._observers, open_watch, self._wake_relay)
         self.service = RunService(self._store, self._loaded, options.source.topic, self.pipeline.keeping, api,
                                   decisions)  # fmt: skip
         if api is not None:  # else nobody would see what it counts
             self._observers.append(self.service)
+        self.webhook = AlertWebhook(webhook, self._store.cursor, self._mark_relayed) if webhook else None
         self.relay = OutboxRelay(kafka, self._store.cursor, self._mark_relayed)
         self.portfolio_watch = PortfolioWatch(portfolios, self._loaded, scorers, self.pipeline.switch)
         self.source = SliceSource(
@@ -181,7 +186,10 @@ class Run:
             await self._on_keeper(self.pipeline.register, self._regime)
         except GapwatchError as error:
             return error
-        beside = [asyncio.create_task(work) for work in (self.relay.run(), self.portfolio_watch.run(), self._look())]
+        work = [self.relay.run(), self.portfolio_watch.run(), self._look()]
+        if self.webhook is not None:
+            work.append(self.webhook.run())
+        beside = [asyncio.create_task(one) for one in work]
         for task in beside:
             task.add_done_callback(self._ended_beside)
         failure: BaseException | None = None
@@ -220,6 +228,8 @@ class Run:
         if self._alerts is not None and not self._stopped_by:
             self.pipeline.keeping.submit(self._show_alerts).add_done_callback(_log_failure)
         missing = ", ".join(self.relay.missing)
+        if self.webhook is not None:
+            self.service.health.note("webhook", self.webhook.waiting_for)
         self.service.health.note("outbox", self.relay.waiting_for or (missing and f"no topic {missing}"))
 
     async def _until_relayed(self) -> None:
@@ -293,6 +303,18 @@ class Run:
         assert self._alerts is not None
         if self._alerts.show(self._store, self.service.metrics):
             self._wake_relay()  # a decision may have left a message
+        if self._store.seq != self._outbox_seq:
+            self._outbox_seq = self._store.seq
+            self._show_outbox()
+
+    def _show_outbox(self) -> None:
+        cursor = self._store.cursor()
+        try:
+            waiting = count_waiting(cursor)
+        finally:
+            cursor.close()
+        counts: dict[tuple[str, ...], float] = {(topic,): waiting.get(topic, 0) for topic in RELAYED_TOPICS}
+        self.service.metrics.show("gapwatch_outbox_waiting", counts)
 
     async def _mark_relayed(self, seqs: dict[str, int]) -> None:
         await self._on_keeper(self._store.mark_relayed, seqs)

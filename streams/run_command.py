@@ -13,6 +13,7 @@ from scorers.errors import JobError
 from scorers.portfolio import load_portfolio
 from scorers.scorer_host import DEFAULT_TIMEOUT_SECONDS, ScorerHost
 from sinks.run_service import DEFAULT_LISTEN, api_options
+from streams.alert_webhook import check_address
 from streams.alerting.live_alerts import LiveAlerts
 from streams.faust_slices import SliceAppOptions
 from streams.kafka_options import kafka_options, read_kafka_options
@@ -59,6 +60,10 @@ from streams.thinning import ThinningOptions
     "--alerts/--no-alerts", default=True, show_default=True, help="Watch for shifts and broken bounds.",
 )  # fmt: skip
 @click.option(
+    "--webhook", envvar="GAPWATCH_WEBHOOK", default="", metavar="URL",
+    help="Post each page and ticket there, as JSON with a `text`. Better as GAPWATCH_WEBHOOK, for it may be a secret.",
+)  # fmt: skip
+@click.option(
     "--thin-rows", default=ThinningOptions.rows, show_default=True, type=click.IntRange(min=0), metavar="N",
     help="Most rows of one metric and outcome in a window, for failures and the like; 0: keep all.",
 )  # fmt: skip
@@ -79,6 +84,7 @@ def run_command(
     scorers: str | None,
     scorer_timeout: float,
     alerts: bool,
+    webhook: str,
     thin_rows: int,
     thin_window: int,
     as_json: bool,
@@ -105,7 +111,8 @@ def run_command(
             print_report(store, [load_portfolio(path) for path in portfolios], result)
 
     try:
-        run = Run(options, settings, portfolios, store, host, api, LiveAlerts() if alerts else None)
+        run = Run(options, settings, portfolios, store, host, api, LiveAlerts() if alerts else None,
+                  check_address(webhook) if webhook else "")  # fmt: skip
         status = run.run(report)
     finally:
         if host is not None:

@@ -12,7 +12,11 @@ _VERDICTS = {"worse": "worse", "better": "better", "unknown": "polarity unknown"
 
 def headline(alert: Alert) -> str:
     """Return what is wrong in a few words, such as `CASCADE worse`."""
-    told = alert.told
+    return headline_of(alert.told)
+
+
+def headline_of(told: dict[str, Any]) -> str:
+    """Return the same of what an alert tells."""
     word = {"cascade": "CASCADE", "shift": "SHIFT", "unknown": "BLIND", "bound": "BOUND"}.get(told.get("kind", ""), "")
     verdict = _VERDICTS.get(told.get("verdict") or "", "")
     return f"{word} {'broken' if told.get('kind') == 'bound' else verdict}".strip()

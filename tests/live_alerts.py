@@ -1,0 +1,40 @@
+"""A live store with its watch, filled with a stream that breaks, without a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from scorers.portfolio import Portfolio
+from scorers.slices import ScoredSlice
+from sinks.api_server import ApiOptions
+from streams.alerting.live_alerts import LiveAlerts
+from tests.live_store import Kept
+from tests.streams.alerting.builders import kept_at
+
+
+class KeptAlerts(Kept):
+    """As `Kept`, and what comes is watched.
+
+    Args:
+        path: Of the store, made where there is none.
+        portfolio: In force.
+    """
+
+    def __init__(self, path: Path, portfolio: Portfolio, options: ApiOptions | None = None) -> None:
+        super().__init__(path, options or ApiOptions(port=0, read_token="read-me"), [portfolio])
+        self.store.register(portfolio, [])
+        self.alerts = LiveAlerts()
+        self.watch = self.alerts.open(self.store, self.portfolios)
+
+    def keep_all(self, made: Iterable[ScoredSlice]) -> None:
+        """Keep slices, and show how it stands after the last."""
+        to_offset = 0
+        for scored in made:
+            moment = kept_at(scored.from_offset)
+            taken = self.watch.take(scored, moment)
+            self.store.keep(taken.scored, moment, also=taken.steps)
+            self.metrics.slice_kept(taken.scored, {"score": 0.004, "keep": 0.002})
+            to_offset = scored.to_offset
+        self.metrics.source_state("running", {("traces", 0): (to_offset, to_offset)}, 0)
+        self.alerts.show(self.store, self.metrics)
