@@ -31,8 +31,9 @@ with warnings.catch_warnings():
 AIRLINE = Path(__file__).parents[2] / "deploy" / "airline" / "portfolio.yaml"
 SHIPPED = Path(__file__).parents[2] / "deploy" / "monitoring" / "dashboards"
 NAMES = ("overview", "airline-agent")
+#: The last hour of event time holds a release with prices and one with tiers.
 RELEASES = (
-    "gpt-4.1", "ft-gpt-4.1-sft", "claude-sonnet-4-5", "gpt-4o-2024-11-20", "two-tier_opus-4-6_sonnet-4-6", "qwen2.5-7b",
+    "ft-gpt-4.1-sft", "claude-sonnet-4-5", "gpt-4o-2024-11-20", "qwen2.5-7b", "two-tier_opus-4-6_sonnet-4-6", "gpt-4.1",
 )  # fmt: skip
 
 
