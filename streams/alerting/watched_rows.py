@@ -72,7 +72,9 @@ def _fleet_states(bank: Bank, fleet: Fleet, rows: list[Watched]) -> Iterator[Ser
         return
     s = fleet.state
     cards = [bank.card(watched.series) for watched in rows]
-    evidence = evidence_by_side(fleet).bad
+    sides = evidence_by_side(fleet)
+    # In an hour that is not known yet only what lies beyond the margin counts.
+    evidence = np.maximum(sides.bad, sides.bad_beyond_margin)
     burnt_in = is_watching(fleet)
     counts = s["pooled"].sum(axis=0)
     units = counts.sum(axis=0)
