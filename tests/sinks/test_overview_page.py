@@ -52,7 +52,7 @@ def test_each_name_that_it_looks_for_is_exposed(kept: KeptAlerts) -> None:
 
     assert len(names) > 15
     assert names <= set(FAMILIES)
-    for name in ("gapwatch_alert_state", "gapwatch_evidence_log10", "gapwatch_failure_ratio", "gapwatch_series"):
+    for name in ("gapwatch_alert_state", "gapwatch_evidence_log10", "gapwatch_series"):
         assert name in get(kept.server.url, "/metrics").body.decode()
 
 
