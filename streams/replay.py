@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -125,16 +126,18 @@ def replay(
         scorer = Scorer(compile_plan(portfolios), scorers)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    sources = [FileSource(path, source_name) for path in files]
-    with Store.open(store_path, create=True) as store:
+    with contextlib.ExitStack() as opened:
+        # All files are opened before the store is made: one that is missing must not leave an empty store behind.
+        sources = [opened.enter_context(FileSource(path, source_name)) for path in files]
+        store = opened.enter_context(Store.open(store_path, create=True))
         for portfolio in portfolios:
             store.register(portfolio, [row for row in policy.rows() if row["portfolio_sha"] == portfolio.sha])
         for source in sources:
-            with source:
-                watch = ShiftWatch.open(store, portfolios, source.lane) if alerts else None
-                _replay_source(source, scorer, policy, _Keeper(store, watch, result), on_progress)
-                if watch is not None:
-                    watch.save(store)
+            watch = ShiftWatch.open(store, portfolios, source.lane) if alerts else None
+            _replay_source(source, scorer, policy, _Keeper(store, watch, result), on_progress)
+            if watch is not None:
+                watch.save(store)
+            source.close()
         result.ledger_imbalance = imbalance(store.cursor())
     result.seconds = time.perf_counter() - started
     return result

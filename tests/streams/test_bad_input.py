@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import shutil
 import socket
 from collections import Counter
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ from typing import Any
 import duckdb
 import pytest
 import yaml
+import zstandard
 
 from sinks.schema import SCHEMA_VERSION
 from tests.contracts.envelope_cases import envelope_cases
@@ -23,12 +26,19 @@ LINES = mixed_lines(100)
 SQL = "'); DROP TABLE gaps; COPY (SELECT 1) TO 'stolen'; ATTACH 'stolen'; --"
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a portfolio, traces, and the store that they made."""
+    folder = tmp_path_factory.mktemp("filled")
+    assert replay(folder / "s.duckdb", written(folder / "before.jsonl", LINES)).status == 0
+    return folder
+
+
 @pytest.fixture
-def store(tmp_path: Path) -> Path:
+def store(filled: Path, tmp_path: Path) -> Path:
     """A store that holds something already."""
-    path = tmp_path / "s.duckdb"
-    assert replay(path, written(tmp_path / "before.jsonl", LINES)).status == 0
-    return path
+    shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "s.duckdb"
 
 
 @pytest.fixture
@@ -135,10 +145,6 @@ def test_an_empty_file_is_read_and_holds_nothing(store: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
 def test_a_cut_off_file_is_told_and_goes_on_when_it_is_whole(store: Path, tmp_path: Path, suffix: str) -> None:
-    import gzip
-
-    import zstandard
-
     whole = "".join(f"{line}\n" for line in LINES).encode()
     compressed = gzip.compress(whole) if suffix == ".gz" else zstandard.compress(whole)
     path = tmp_path / f"t.jsonl{suffix}"
