@@ -14,6 +14,10 @@ from sinks.since import parse_since
 @click.command("alerts")
 @store_option
 @click.option("--all", "show_all", is_flag=True, help="Closed ones and notes, too. Default: what is open.")
+@click.option(
+    "--watched", "show_watched", is_flag=True,
+    help="Every watched series as well: its phase, what it is held against, the smallest change it would show.",
+)  # fmt: skip
 @metric_option
 @lane_option
 @click.option(
@@ -24,6 +28,7 @@ from sinks.since import parse_since
 def alerts_command(
     store: Path,
     show_all: bool,
+    show_watched: bool,
     metric: str | None,
     lane: str | None,
     since: str | None,
@@ -35,7 +40,7 @@ def alerts_command(
     raises them on files, `gapwatch run` on a stream.
     """
     # Not above: --help must not wait for the engine.
-    from streams.alerting.alert_list import print_alerts, print_json, print_watched
+    from streams.alerting.alert_list import print_alerts, print_json, print_rows, print_unwatched, print_watched
     from streams.alerting.alert_reading import read_alerts
 
     begin = parse_since(since, datetime.now(UTC)) if since is not None else None
@@ -47,7 +52,10 @@ def alerts_command(
             print_json(chosen)
             return
         print_alerts(chosen, closed=len(alerts) - len(chosen))
+        if show_watched:
+            print_rows(con, lane)
         print_watched(con, lane)
+        print_unwatched(con, lane)
 
 
 @click.command("explain")

@@ -13,6 +13,7 @@ from streams.alerting.slice_units import SeriesKey
 from streams.detectors.change import excess_shares
 from streams.detectors.contexts import TICK_SECONDS
 
+_FACETS = ("release", "model", "tier", "stratum")
 _EXAMPLES = 5
 _PARTS = 5
 # What was before is looked up this far back; further, releases that are long gone would be named.
@@ -60,7 +61,10 @@ def attribute(con: Connection, moved: Moved) -> dict[str, Any]:
     Only ticks and rows up to `until` count, so that the answer does not depend on where slices end.
     """
     return {
-        "shares": {facet: parts for facet in ("release", "model", "tier") if (parts := _shares(con, moved, facet))},
+        "shares": {
+            facet: parts for facet in ("release", "model", "tier", "stratum") if (parts := _shares(con, moved, facet))
+        },
+        "labels": _labels(con, moved),
         "new": _new_values(con, moved),
         "annotations": _annotations(con, moved),
         "examples": _examples(con, moved),
@@ -116,6 +120,24 @@ def _shares(con: Connection, moved: Moved, facet: str) -> list[dict[str, Any]]:
         if after[i]
     ]
     return parts[:_PARTS]
+
+
+def _labels(con: Connection, moved: Moved) -> list[dict[str, Any]]:
+    """Return the labels whose share among the spans moved most, and how; none for what is no label."""
+    where, values = _of_series(moved)
+    rows = con.execute(
+        f"""SELECT value, coalesce(sum(n) FILTER (fold_bucket < ?), 0)::DOUBLE,
+            coalesce(sum(n) FILTER (fold_bucket >= ?), 0)::DOUBLE
+        FROM ticks WHERE {where} AND epoch = ? AND level = 'span' AND facet = 'label' AND value IS NOT NULL
+            AND fold_bucket >= ? AND fold_bucket < ?
+        GROUP BY ALL ORDER BY 1""",
+        [*[moved.since] * 2, *values, moved.series.epoch, moved.since - _LOOK_BACK, moved.until],
+    ).fetchall()
+    before, after = (sum(row[i] for row in rows) for i in (1, 2))
+    if not before or not after:
+        return []
+    parts = [{"value": value, "before": b / before, "after": a / after} for value, b, a in rows]
+    return sorted(parts, key=lambda part: (-abs(part["after"] - part["before"]), part["value"]))[:_PARTS]
 
 
 def _new_values(con: Connection, moved: Moved) -> list[dict[str, Any]]:

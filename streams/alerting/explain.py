@@ -21,6 +21,7 @@ from sinks.keeping import Connection
 from sinks.registration import metric_direction
 from streams.alerting.alert_reading import Alert, parse_time, read_alerts, read_life
 from streams.alerting.alert_words import headline, share_name, size, subject
+from streams.alerting.links import runbook_link, trace_link
 from streams.program_name import program_name
 
 _WIDTH = 11
@@ -65,7 +66,7 @@ def _sections(
     yield "Since", list(_since(alert))
     yield "How sure", list(_how_sure(alert))
     yield "Which way", list(_which_way(alert, portfolio))
-    if where := list(_where(alert)):
+    if where := [*_where(alert), *_labels(alert)]:
         yield "Where", where
     if new := list(_new(alert)):
         yield "New then", new
@@ -155,6 +156,11 @@ def _where(alert: Alert) -> Iterator[str]:
             yield f"{facet} {shown(part['value'])}: {part['share']:.0%} of the excess ({counts})"
 
 
+def _labels(alert: Alert) -> Iterator[str]:
+    for part in (alert.told.get("labels") or [])[:3]:
+        yield f"label {shown(part['value'])}: {part['before']:.1%} of the spans before, {part['after']:.1%} since"
+
+
 def _new(alert: Alert) -> Iterator[str]:
     for entry in alert.told.get("new") or []:
         yield f"{entry['facet']} {shown(entry['value'])}, first seen {moment_text(parse_time(entry['at']))}"
@@ -202,13 +208,7 @@ def _examples(alert: Alert, portfolio: Portfolio | None) -> Iterator[str]:
     for example in alert.told.get("examples") or []:
         release = f" {shown(example['release'])}" if example["release"] else ""
         yield f"{moment_text(parse_time(example['at']), 'seconds')}{release}  {shown(example['observed'] or '', 70)}"
-        yield f"$   {_trace_link(portfolio, example['trace_id'])}"
-
-
-def _trace_link(portfolio: Portfolio | None, trace_id: str) -> str:
-    if portfolio is None or portfolio.trace_url is None:
-        return shown(trace_id)
-    return shown(portfolio.trace_url.replace("{trace_id}", trace_id), 2000)
+        yield f"$   {shown(trace_link(portfolio, example['trace_id']) or example['trace_id'], 2000)}"
 
 
 def rows_sql(alert: Alert) -> str:
@@ -248,8 +248,8 @@ def _life_text(step: Any) -> str:
 
 
 def _do(store: Path, alert: Alert, portfolio: Portfolio | None) -> Iterator[str]:
-    if portfolio is not None and portfolio.runbook_url is not None:
-        yield f"$ {shown(portfolio.runbook_url.replace('{metric}', alert.row['metric']), 2000)}"
+    if (runbook := runbook_link(portfolio, alert.row["metric"])) is not None:
+        yield f"$ {shown(runbook, 2000)}"
     if not alert.is_open:
         yield "nothing: it is closed"
         return

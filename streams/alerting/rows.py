@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from scorers.portfolio import Portfolio
 from sinks.keeping import Connection
 from streams.alerting.attribution import Moved, attribute, tick_start
 from streams.alerting.card import Card
 from streams.alerting.incident import Incident, Step
+from streams.alerting.links import runbook_link, trace_link
 from streams.alerting.slice_units import SeriesKey
 from streams.detectors.change import Change, Interval
 
@@ -27,11 +29,13 @@ class StepRows:
         step: The step.
         card: Of its metric.
         limit_log10: log10 of the threshold that the evidence had to reach; None for a bound.
+        portfolio: Of its pipeline; None where it is not known.
     """
 
     step: Step
     card: Card
     limit_log10: float | None
+    portfolio: Portfolio | None = None
 
 
 def kind_of(kind: str, verdict: str | None) -> str:
@@ -80,6 +84,9 @@ def _write_step(con: Connection, lane: str, seq: int, rows: StepRows) -> None:
             share_before=(told["before"] or [0.0])[0] or 0.0,
         )
         told |= attribute(con, moved)
+        for example in told["examples"]:
+            example["url"] = trace_link(rows.portfolio, example["trace_id"])
+        told["runbook_url"] = runbook_link(rows.portfolio, incident.watched.series.metric)
         _insert_shift(con, lane, seq, step, card, told)
     at = tick_start(step.finding.tick + 1)
     insert_alert(con, lane, seq, incident, step.state, at, _BY, step.why, told)

@@ -125,12 +125,13 @@ class ShiftWatch:
                 logger.warning("the state of the detectors of lane %s is folded anew: %s", lane, error)
         if watch is None:
             watch = cls(lane, cards, budgets)
+            watch.portfolios = tuple(portfolios)
             watch._refold(store, 0)
             # From here on the store says what holds, and a change of it can be told.
             store.record("writing the state of the detectors", lambda con, seq: watch._write(con, seq, _now()))
         else:
+            watch.portfolios = tuple(portfolios)
             watch._refold(store, seq)
-        watch.portfolios = tuple(portfolios)
         watch._watched = {(card.pipeline, card.metric) for card in cards}
         if is_new and not watch._is_in_force(cards, budgets):
             store.apply([("portfolio", watch._take_over_known)], "taking over a changed portfolio")
@@ -177,11 +178,12 @@ class ShiftWatch:
 
     def _steps(self, findings: Sequence[Finding]) -> list[StepRows]:
         steps = []
+        known = {portfolio.pipeline: portfolio for portfolio in self.portfolios}
         for finding in findings:
             card = self.bank.card(finding.watched.series)
             step = self.incidents.take(finding, card)
             if step is not None:
-                steps.append(StepRows(step, card, self._limit_log10(step.incident)))
+                steps.append(StepRows(step, card, self._limit_log10(step.incident), known.get(card.pipeline)))
         return steps
 
     def _limit_log10(self, incident: Incident) -> float | None:

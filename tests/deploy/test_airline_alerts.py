@@ -6,6 +6,7 @@ import json
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -51,6 +52,7 @@ def test_the_bad_release_pages_as_a_shift_for_the_worse(alerts: list[Alert]) -> 
         assert told(page, "shares")["release"][0]["value"] == "qwen2.5-7b"
         assert {"facet": "release", "value": "qwen2.5-7b", "at": "2026-03-02T10:00:00Z"} in told(page, "new")
         assert len(told(page, "examples")) == 5
+        assert all(quote(e["trace_id"], safe="") in e["url"] for e in told(page, "examples") if e["url"])
 
 
 def test_the_good_releases_raise_nothing_before(alerts: list[Alert]) -> None:

@@ -11,6 +11,7 @@ import pytest
 from sinks.store import Store
 from sinks.store_file import open_for_reading
 from streams.alerting.alert_reading import Alert, read_alerts
+from streams.alerting.links import trace_link
 from streams.alerting.shift_watch import ShiftWatch
 from tests.gapwatch_command import gapwatch
 from tests.streams.alerting.builders import FALLBACK_IS_BAD, portfolio
@@ -146,3 +147,18 @@ def test_one_page_tells_what_is_known(store: Path) -> None:
 
     for words in ("polarity unknown", "Is the fallback degraded service?", "gapwatch accept", "Since", "How sure"):
         assert words in page
+
+
+def test_what_nobody_sees_is_named_and_each_series_says_what_it_would_show(store: Path) -> None:
+    told = gapwatch("alerts", "--store", store, "--watched").out
+
+    assert "unwatched: parses of agent (no trace was decided), watched_by_eye of agent" in told
+    (line,) = [line for line in told.splitlines() if "fallback_rate" in line and " rate " in line]
+    assert "unverified" in line and " x" in line and "ticket" in line
+
+
+def test_an_alert_carries_addresses_and_nothing_of_a_trace_id_changes_them(store: Path) -> None:
+    (alert,) = alerts(store)
+
+    assert alert.told["runbook_url"] is None
+    assert trace_link(portfolio(), "a/../b?c#d") == "https://traces.example/a%2F..%2Fb%3Fc%23d"
