@@ -20,7 +20,6 @@ import secrets
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -34,6 +33,7 @@ from sinks.json_values import to_json
 from sinks.ledger import Balance, read_balance
 from sinks.live_metrics import LiveMetrics
 from sinks.live_query import CONTENT_TYPES, FORMS, BusyError, Form, LiveQueries, QueryLimitError, QueryLimits
+from sinks.overview_page import PATHS, read_page
 from sinks.run_health import RunHealth
 from sinks.store import Store
 
@@ -49,23 +49,6 @@ _DECISION_SECONDS = 10.0
 
 #: Answered without a token wherever the API listens: they tell nothing but whether it runs.
 _OPEN = ("/healthz", "/readyz")
-
-#: The page for people: its files, beside this one, and their types.
-_PAGES = {
-    "/": ("overview.html", "text/html; charset=utf-8"),
-    "/overview.css": ("overview.css", "text/css; charset=utf-8"),
-    "/overview.js": ("overview.js", "text/javascript; charset=utf-8"),
-}
-#: It runs no script but its own, and asks nobody but this process; no page holds it in a frame.
-_PAGE_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-    "Cache-Control": "no-cache",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 #: Makes a decision of the object that was sent; raises UsageError where it says none.
@@ -192,7 +175,7 @@ class ApiServer:
         application = web.Application(middlewares=[self._guard], client_max_size=_REQUEST_LIMIT)
         application.add_routes(
             [
-                *(web.get(path, self._serve_page) for path in _PAGES),
+                *(web.get(path, self._serve_page) for path in PATHS),
                 web.get("/metrics", self._serve_metrics),
                 web.get("/healthz", self._serve_alive),
                 web.get("/readyz", self._serve_ready),
@@ -257,9 +240,8 @@ class ApiServer:
     # --- what is told
 
     async def _serve_page(self, request: web.Request) -> web.Response:
-        name, kind = _PAGES[request.path]
-        body = await asyncio.to_thread(Path(__file__).with_name(name).read_bytes)
-        return web.Response(body=body, headers={"Content-Type": kind, **_PAGE_HEADERS})
+        body, headers = await asyncio.to_thread(read_page, request.path)
+        return web.Response(body=body, headers=headers)
 
     async def _serve_metrics(self, _request: web.Request) -> web.Response:
         assert self._queries is not None

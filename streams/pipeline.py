@@ -225,9 +225,8 @@ class Pipeline:
         """Record what the portfolios say; the policies follow with the first slices. On the keeper's thread.
 
         Raises:
-            UsageError: What watches refuses the portfolios; nothing has changed then.
+            UsageError: The watch refuses them, for an answer that the store holds; nothing has changed then.
         """
-        # The watch first: it refuses what contradicts an answer that the store holds.
         watch = self._open_watch(self.store, regime.portfolios) if self._open_watch is not None else None
         for portfolio in regime.portfolios:
             self.store.register(portfolio, [])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -22,9 +22,9 @@ GOOD = ("gpt-4.1", "ft-gpt-4.1-sft", "claude-sonnet-4-5", "gpt-4o-2024-11-20")
 RELEASED = datetime(2026, 3, 2, 10, 0)
 
 
-def alerts_of(folder: Path, releases: tuple[str, ...]) -> list[Alert]:
+def alerts_of(folder: Path, releases: tuple[str, ...], *more: str) -> list[Alert]:
     files = [str(TRACES / f"airline_{name}.jsonl.gz") for name in releases]
-    played = run_script(AIRLINE / "play.py", "--start", START, "--every", "60", *files)
+    played = run_script(AIRLINE / "play.py", "--start", START, "--every", "60", *more, *files)
     (folder / "stream.jsonl").write_text(played.stdout)
     store = folder / "demo.duckdb"
     portfolio = load_portfolio(AIRLINE / "portfolio.yaml")
@@ -65,6 +65,27 @@ def test_all_of_it_is_one_group(alerts: list[Alert]) -> None:
 
 def test_good_releases_alone_raise_nothing(tmp_path: Path) -> None:
     assert alerts_of(tmp_path, (*GOOD, "two-tier_opus-4-6_sonnet-4-6")) == []
+
+
+def test_drawn_to_a_longer_stream_the_bad_release_pages_at_its_begin(tmp_path: Path) -> None:
+    """200 of the 50 recorded conversations of each, drawn with replacement; they say no more than the recording."""
+    found = alerts_of(tmp_path, ("gpt-4o-2024-11-20", "qwen2.5-7b"), "--draw", "200")
+    released = datetime(2026, 3, 2, 7, 40) + timedelta(minutes=200)
+    pages = [a for a in found if a.row["severity"] == "page" and told(a, "kind") == "cascade"]
+
+    assert {"ids_known", "tool_calls_succeed"} <= {a.row["metric"] for a in pages}
+    assert all(a.row["found_at"] > released for a in found)
+    for page in pages:
+        assert parse_time(told(page, "change_from")) <= released <= parse_time(told(page, "change_to"))
+
+
+@pytest.mark.parametrize(
+    "releases", [("claude-sonnet-4-5", "claude-sonnet-4-5"), ("gpt-4.1", "ft-gpt-4.1-sft")], ids=" ".join
+)
+def test_drawn_releases_that_are_as_good_page_nobody(tmp_path: Path, releases: tuple[str, str]) -> None:
+    found = alerts_of(tmp_path, releases, "--draw", "200")
+
+    assert [a.row["metric"] for a in found if a.row["severity"] == "page"] == []
 
 
 def test_what_an_alert_tells_is_json(alerts: list[Alert]) -> None:
