@@ -38,6 +38,7 @@ def annotate_command(text: str, store: Path, pipeline: str | None, at: str | Non
             decisions = Decisions()
             decisions.submit(annotation)
             decisions.apply(kept)
+        print_note("noted")
         return
     except StoreHeldError:
         note = read_note(store)
@@ -46,8 +47,8 @@ def annotate_command(text: str, store: Path, pipeline: str | None, at: str | Non
     reader = LiveReader(note)
     try:
         asked = {"text": text, "pipeline": pipeline, "by": by, "at": annotation.at.isoformat() + "Z"}
-        if reader.decide("/v1/annotations", asked) is None:
-            print_note("it waits for the next transaction of the process that keeps the store")
+        done = reader.decide("/v1/annotations", asked) is not None
+        print_note("noted" if done else "it waits for the next transaction of the process that keeps the store")
     finally:
         reader.close()
 
