@@ -226,12 +226,11 @@ class Pipeline:
         """Record what the portfolios say; the policies follow with the first slices. On the keeper's thread.
 
         Raises:
-            UsageError: The watch refuses them, for an answer that the store holds; nothing has changed then.
+            UsageError: The watch refuses them, for a stored answer; nothing has changed then.
         """
-        watch = self._open_watch(self.store, regime.portfolios) if self._open_watch is not None else None
+        self._watch = self._open_watch(self.store, regime.portfolios) if self._open_watch else None
         for portfolio in regime.portfolios:
             self.store.register(portfolio, [])
-        self._watch = watch
         for observer in self._observers:
             observer.portfolios_changed(regime.portfolios)
 
