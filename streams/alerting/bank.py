@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from sinks.label_sets import ENVIRONMENT_LIMIT, OTHER
 from streams.alerting.allotment import Allotment
 from streams.alerting.breach import BoundWatch
 from streams.alerting.card import Budget, Card
@@ -26,6 +27,8 @@ RATES = FleetConfig(rate_bets())
 SESSIONS = FleetConfig(rate_bets(), sessions=True)
 # Time zones differ from UTC by whole quarters of an hour: within one, the hour of the week is the same.
 _TICKS_A_QUARTER = 30
+# Environments come from traces: whoever names a new one in each would have a series for each, ten kilobytes of it.
+_NAME_LIMIT = 100
 #: Changes of a series that nobody is told of: dashboards show the phase.
 _QUIET = (Event.SUSPECTED, Event.CLEARED)
 
@@ -57,6 +60,7 @@ class Bank:
         }
         self.series: list[SeriesKey] = []
         self._number: dict[SeriesKey, int] = {}
+        self._environments: dict[str, set[str]] = defaultdict(set)
         self._rate: list[Watched] = []
         self._unknown: list[Watched] = []
         self.fleets = {"units": Fleet(RATES), "sessions": Fleet(SESSIONS)}
@@ -103,7 +107,12 @@ class Bank:
         return self.pending.setdefault(tick, _Pending())
 
     def number_of(self, key: SeriesKey) -> int:
-        """Return the number of a series, which it keeps."""
+        """Return the number of a series, which it keeps; environments beyond the limit share one, `other`."""
+        if key not in self._number:
+            known = self._environments[key.pipeline]
+            is_named = len(key.environment) <= _NAME_LIMIT and len(known) < ENVIRONMENT_LIMIT
+            if key.environment not in known and not is_named:
+                key = replace(key, environment=OTHER)
         if key not in self._number:
             self._learn_series([*self.series, key])
         return self._number[key]
@@ -112,6 +121,8 @@ class Bank:
         for key in series[len(self.series) :]:
             self._number[key] = len(self.series)
             self.series.append(key)
+            if key.environment != OTHER:
+                self._environments[key.pipeline].add(key.environment)
             self._rate.append(Watched(key, "rate"))
             self._unknown.append(Watched(key, "unknown"))
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import click
 
 _PROVIDER = """\
-# For provisioning/dashboards of Grafana; made by gapwatch dashboards. Let path name the folder of this file.
+# For provisioning/dashboards of Grafana; made by gapwatch dashboards. Let path name where the folder of this file is.
 apiVersion: 1
 providers:
   - name: gapwatch
     folder: Gapwatch
     type: file
-    options: {path: /var/lib/grafana/dashboards/gapwatch}
+    options: {path: /etc/grafana/dashboards}
 """
 
 

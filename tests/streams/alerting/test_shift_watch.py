@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from scorers.portfolio import Portfolio
@@ -323,3 +325,21 @@ def test_a_slice_of_another_lane_is_refused(tmp_path: Path) -> None:
         watch = ShiftWatch.open(store, [portfolio()])
         with pytest.raises(ValueError, match="lane file:x"):
             watch.take(units_slice(0, [(MONDAY, 1, 0, 0)], lane="file:x"), kept_at(0))
+
+
+def test_environments_without_end_share_one_series(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.duckdb", create=True) as store:
+        watch = ShiftWatch.open(store, [portfolio()])
+        for i in range(40):
+            units = units_slice(i, [(MONDAY + 40 * i, 3, 0, 0)])
+            ticks = units.tables["ticks"]
+            names = pa.array([f"e{i}" * (1 if i % 2 else 80)] * ticks.num_rows)
+            place = ticks.schema.get_field_index("environment")
+            tables = {**units.tables, "ticks": ticks.set_column(place, ticks.schema.field(place), names)}
+            keep(store, watch, dataclasses.replace(units, tables=tables))
+        named = {key.environment for key in watch.bank.series}
+        again = ShiftWatch.open(store, [portfolio()])
+
+        assert len(named) == 17 and "other" in named
+        assert max(map(len, named)) < 10
+        assert again.packed() == watch.packed()
