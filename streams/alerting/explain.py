@@ -254,6 +254,9 @@ def _do(store: Path, alert: Alert, portfolio: Portfolio | None) -> Iterator[str]
         yield "nothing: it is closed"
         return
     place, name = shlex.quote(str(store)), alert.row["alert_id"]
+    if alert.told.get("verdict") == "unknown" and alert.told.get("question"):
+        question = shlex.quote(alert.told["question"])
+        yield f"$ {program_name()} answer {question} lower --store {place} --by YOU   # or higher: which is better?"
     yield f"$ {program_name()} ack {name} --store {place} --by YOU      # somebody looks at it"
     yield f"$ {program_name()} accept {name} --store {place} --by YOU   # it is right as it is now: the new normal"
 

@@ -145,7 +145,14 @@ def test_one_page_tells_what_is_known(store: Path) -> None:
     (alert,) = alerts(store)
     page = gapwatch("explain", alert.row["alert_id"], "--store", store).out
 
-    for words in ("polarity unknown", "Is the fallback degraded service?", "gapwatch accept", "Since", "How sure"):
+    for words in (
+        "polarity unknown",
+        "Is the fallback degraded service?",
+        "answer q-fallback lower",
+        "accept",
+        "Since",
+        "How sure",
+    ):
         assert words in page
 
 
