@@ -6,7 +6,7 @@ What a practitioner or the design stage writes and everything else reads; loadin
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
@@ -161,17 +161,18 @@ def load_portfolio(path: str | Path, facts: Path | None = None) -> Portfolio:
     return portfolio
 
 
-def parse_portfolio(text: str | bytes, file: str = "<portfolio>") -> Portfolio:
+def parse_portfolio(text: str | bytes, file: str = "<portfolio>", facts: Iterable[Fact] = ()) -> Portfolio:
     """Read a portfolio from its text.
 
     Args:
         text: YAML.
         file: How messages name it.
+        facts: Further ones; of two with one id, the later `at` wins.
 
     Raises:
         PortfolioError: It says something wrong; with every problem found.
     """
-    return _parse(text, file, ())
+    return _parse(text, file, tuple(facts))
 
 
 def _bytes(path: str | Path) -> bytes:

@@ -46,7 +46,8 @@ def annotate_command(text: str, store: Path, pipeline: str | None, at: str | Non
             raise
     reader = LiveReader(note)
     try:
-        done = reader.annotate(text, pipeline, by, annotation.at.isoformat() + "Z")
+        asked = {"text": text, "pipeline": pipeline, "by": by, "at": annotation.at.isoformat() + "Z"}
+        done = reader.decide("/v1/annotations", asked) is not None
         print_note("noted" if done else "it waits for the next transaction of the process that keeps the store")
     finally:
         reader.close()

@@ -5,7 +5,8 @@ A thread and an event loop of its own, so that whoever asks slowly never holds t
     GET  /metrics                  Prometheus          GET  /healthz, /readyz       supervisors
     GET  /v1/query?sql=&format=    one SELECT          POST /v1/query               the same, as JSON
     GET  /v1/ledger                the balance         POST /v1/annotations         a note; needs the write token
-                                                       POST /v1/snapshots           Parquet files; the same
+    GET  /                         a page for people   POST /v1/snapshots           Parquet files; the same
+                                                       POST what else may be decided, such as /v1/alerts/ack
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,13 +29,14 @@ from aiohttp import web
 from scorers.errors import GapwatchError, JobError, UsageError
 from sinks.api_file import ApiNote, remove_note, write_note
 from sinks.command_options import DEFAULT_ADDRESS, DEFAULT_PORT
-from sinks.decisions import Annotation, Decisions
+from sinks.decisions import Annotation, Decision, Decisions
 from sinks.exposition import CONTENT_TYPE
 from sinks.json_values import to_json
 from sinks.ledger import Balance, read_balance
 from sinks.live_metrics import LiveMetrics
 from sinks.live_query import CONTENT_TYPES, FORMS, BusyError, Form, LiveQueries, QueryLimitError, QueryLimits
 from sinks.live_snapshots import LiveSnapshots
+from sinks.overview_page import PATHS, read_page
 from sinks.run_health import RunHealth
 from sinks.store import Store
 
@@ -50,6 +52,8 @@ _DECISION_SECONDS = 10.0
 _OPEN = ("/healthz", "/readyz")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+#: Makes a decision of the object that was sent; raises UsageError where it says none.
+DecisionReader = Callable[[Mapping[str, Any]], Decision]
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,7 @@ class ApiServer:
         health: Told of the run.
         decisions: Drained by the keeper.
         options: Where and how.
+        readers: What else may be decided, by the path that it is sent to.
     """
 
     def __init__(
@@ -98,8 +103,10 @@ class ApiServer:
         health: RunHealth,
         decisions: Decisions,
         options: ApiOptions | None = None,
+        readers: Mapping[str, DecisionReader] | None = None,
     ) -> None:
         self.options = options or ApiOptions()
+        self._readers = {"/v1/annotations": _read_annotation, **(readers or {})}
         self._store_path, self._root = store.path, store.cursor()
         self._metrics, self._health, self._decisions = metrics, health, decisions
         self._queries: LiveQueries | None = None
@@ -170,14 +177,14 @@ class ApiServer:
         application = web.Application(middlewares=[self._guard], client_max_size=_REQUEST_LIMIT)
         application.add_routes(
             [
-                web.get("/", self._index),
+                *(web.get(path, self._serve_page) for path in PATHS),
                 web.get("/metrics", self._serve_metrics),
                 web.get("/healthz", self._serve_alive),
                 web.get("/readyz", self._serve_ready),
                 web.get("/v1/query", self._serve_query),
                 web.post("/v1/query", self._serve_query),
                 web.get("/v1/ledger", self._serve_ledger),
-                web.post("/v1/annotations", self._take_annotation),
+                *(web.post(path, self._take_decision) for path in self._readers),
                 web.post("/v1/snapshots", self._take_snapshot),
             ]
         )
@@ -236,8 +243,9 @@ class ApiServer:
 
     # --- what is told
 
-    async def _index(self, _request: web.Request) -> web.Response:
-        return web.Response(text="gapwatch: /metrics /healthz /readyz /v1/query?sql=SELECT... /v1/ledger\n")
+    async def _serve_page(self, request: web.Request) -> web.Response:
+        body, headers = await asyncio.to_thread(read_page, request.path)
+        return web.Response(body=body, headers=headers)
 
     async def _serve_metrics(self, _request: web.Request) -> web.Response:
         assert self._queries is not None
@@ -283,25 +291,28 @@ class ApiServer:
         assert self._queries is not None
         return _json(dataclasses.asdict(await self._queries.run(read)))
 
-    async def _take_annotation(self, request: web.Request) -> web.Response:
-        asked = await _body(request)
-        texts = {name: asked.get(name) for name in ("text", "pipeline", "by", "at")}
-        if any(not isinstance(value, str | None) for value in texts.values()) or texts["text"] is None:
-            raise UsageError("give the annotation as `text`; `pipeline`, `by` and `at` may be given, all are texts")
-        annotation = Annotation.read(texts["text"], texts["pipeline"], texts["by"], texts["at"])
-        applied = asyncio.wrap_future(self._decisions.submit(annotation))
+    async def _take_decision(self, request: web.Request) -> web.Response:
+        decision = self._readers[request.path](await _body(request))
+        applied = asyncio.wrap_future(self._decisions.submit(decision))
         try:
-            await asyncio.wait_for(asyncio.shield(applied), _DECISION_SECONDS)
+            said = await asyncio.wait_for(asyncio.shield(applied), _DECISION_SECONDS)
         except TimeoutError:
             applied.add_done_callback(lambda done: done.cancelled() or done.exception())
             return _json({"applied": False, "waiting": "for the next transaction of the keeper"}, 202)
-        return _json({"applied": True})
+        return _json({"applied": True, **({"said": said} if said else {})})
 
     async def _take_snapshot(self, request: web.Request) -> web.Response:
         name = (await _body(request)).get("name")
         if not isinstance(name, str | None):
             raise UsageError("give the `name` of the snapshot as a text, or none")
         return _json(dataclasses.asdict(await self._snapshots.take(name)))
+
+
+def _read_annotation(asked: Mapping[str, Any]) -> Annotation:
+    texts = {name: asked.get(name) for name in ("text", "pipeline", "by", "at")}
+    if any(not isinstance(value, str | None) for value in texts.values()) or texts["text"] is None:
+        raise UsageError("give the annotation as `text`; `pipeline`, `by` and `at` may be given, all are texts")
+    return Annotation.read(texts["text"], texts["pipeline"], texts["by"], texts["at"])
 
 
 def _json(answer: Any, status: int = 200) -> web.Response:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Protocol
 
 from scorers.errors import JobError, UsageError
 from sinks.keeping import Keeping, Step
@@ -19,6 +20,17 @@ from sinks.store import Store
 #: Decisions that may wait. People decide now and then; more is a program gone wild.
 WAITING_LIMIT = 1_000
 TEXT_LIMIT = 2_000
+
+
+class Decision(Protocol):
+    """What a person says that changes the store."""
+
+    def apply(self, keeping: Keeping) -> str:
+        """Write it, in the open transaction, and say in one line what was done; empty where nothing needs saying.
+
+        Raises:
+            UsageError: It cannot be: the rest of the transaction goes on without it, so nothing may be written by then.
+        """
 
 
 @dataclass(frozen=True)
@@ -66,15 +78,17 @@ class Annotation:
             moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return cls(moment.astimezone(UTC).replace(tzinfo=None), pipeline, text, by)
 
-    def apply(self, keeping: Keeping) -> None:
+    def apply(self, keeping: Keeping) -> str:
         """Insert it, in the open transaction."""
         keeping.con.execute("INSERT INTO annotations VALUES (?, ?, ?, ?)", [self.at, self.pipeline, self.text, self.by])
+        return ""
 
 
 @dataclass
 class _Waiting:
-    decision: Annotation
-    applied: Future[None] = field(default_factory=Future)
+    decision: Decision
+    applied: Future[str] = field(default_factory=Future)
+    outcome: str | UsageError = ""
 
 
 class Decisions:
@@ -95,11 +109,11 @@ class Decisions:
         """How many wait."""
         return len(self._waiting)
 
-    def submit(self, decision: Annotation) -> Future[None]:
+    def submit(self, decision: Decision) -> Future[str]:
         """Hand over a decision; for any thread.
 
         Returns:
-            Done when it is in the store, for good; an error where it is not.
+            Done when it is in the store, for good, with what the decision says of itself; an error where it is not.
 
         Raises:
             JobError: Too many wait, or nobody will keep it any more.
@@ -126,7 +140,10 @@ class Decisions:
 
         def apply(keeping: Keeping) -> None:
             for entry in taken:
-                entry.decision.apply(keeping)
+                try:
+                    entry.outcome = entry.decision.apply(keeping)
+                except UsageError as error:
+                    entry.outcome = error
 
         try:
             yield [("decisions", apply)] if taken else []
@@ -136,7 +153,10 @@ class Decisions:
             raise
         for entry in taken:
             with contextlib.suppress(InvalidStateError):  # whoever asked is gone
-                entry.applied.set_result(None)
+                if isinstance(entry.outcome, UsageError):
+                    entry.applied.set_exception(entry.outcome)
+                else:
+                    entry.applied.set_result(entry.outcome)
 
     def apply(self, store: Store) -> None:
         """Put what waits into a store in a transaction of its own; for the keeper's thread, between slices.

@@ -19,6 +19,9 @@ from scorers.slices import ScoredSlice
 from scorers.tables import JUDGE_REQUESTS, SCORED_TABLES
 from sinks.schema import KEPT_TABLES, OFFSETS
 
+#: What SQL runs on; the engine's own name stays in this folder.
+Connection = duckdb.DuckDBPyConnection
+
 JUDGE_REQUESTS_TOPIC = "judge-requests"
 
 _SEQ = pa.field("seq", pa.int64())

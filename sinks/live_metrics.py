@@ -200,6 +200,10 @@ class LiveMetrics:
                 self._labels.add(portfolio)
             self._watched = None
 
+    def environment_label(self, name: str) -> str:
+        """Return the label of an environment: its own name, or `other`."""
+        return name if name in self._labels.environments else OTHER
+
     def show(self, name: str, samples: Mapping[tuple[str, ...], float]) -> None:
         """Let a page show these samples of a family in place of those shown before.
 

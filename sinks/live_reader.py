@@ -122,15 +122,19 @@ class LiveReader:
             told["repeated"],
         )
 
-    def annotate(self, text: str, pipeline: str | None, by: str | None, at: str | None) -> bool:
-        """Hand over an annotation; False where it waits still for the keeper.
+    def decide(self, path: str, asked: dict[str, Any]) -> str | None:
+        """Hand over a decision; what it says of itself, or None where it waits still for the keeper.
+
+        Args:
+            path: Of the API, such as `/v1/annotations`.
+            asked: What that path takes.
 
         Raises:
             UsageError: It is refused.
             JobError: The process does not answer.
         """
-        answer = self._request("POST", "/v1/annotations", {"text": text, "pipeline": pipeline, "by": by, "at": at})
-        return bool(orjson.loads(answer[0])["applied"])
+        answer = orjson.loads(self._request("POST", path, asked)[0])
+        return str(answer.get("said", "")) if answer["applied"] else None
 
     def snapshot(self, name: str | None) -> Snapshot:
         """Have a snapshot taken, over there.

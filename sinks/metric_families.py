@@ -147,6 +147,56 @@ _SOURCE = (
     _own("outbox_waiting", "gauge", "messages", "Messages of the outbox that are not relayed yet.", "topic"),
 )  # fmt: skip
 
+#: What the detectors found and how they stand.
+_ALERTS = (
+    _watched(
+        "alert_state", "gauge", "0 or 1",
+        "1 for each alert that is open; kind: cascade, shift, unknown or bound; state: open, acknowledged or silenced. "
+        "Closed ones are gone.", "kind", "severity", "state",
+    ),
+    _watched(
+        "alert_began_timestamp_seconds", "gauge", "seconds since 1970",
+        "The earliest time at which the change of an open alert may have begun.", "kind", "severity",
+    ),
+    _own(
+        "alerts_total", "counter", "alerts",
+        "Alerts opened so far, by the severity they began with; notes are not counted.", "pipeline", "environment",
+        "kind", "severity", lasting=True,
+    ),
+    _own(
+        "series", "gauge", "series",
+        "Watched series by phase: learning, blind, calm, suspect, ticket, page. Only calm ones are green.", "pipeline",
+        "environment", "phase",
+    ),
+    _watched(
+        "evidence_log10", "gauge", "log10 of the evidence",
+        "How far the evidence has come that the series moved the bad way; watched: rate, sessions or unknown.",
+        "watched",
+    ),
+    _watched(
+        "evidence_threshold_log10", "gauge", "log10 of the evidence", "At which it is an alert.", "watched",
+    ),
+    _watched(
+        "baseline_ratio", "gauge", "share", "What the series is held against, all hours together.", "watched",
+    ),
+    _watched(
+        "smallest_change_ratio", "gauge", "after / before",
+        "The smallest growth that a day of units would have shown, as a median; +Inf for none.", "watched",
+    ),
+    _own(
+        "expected_false_alarms_total", "counter", "alarms",
+        "Alarms without a cause that the budget allows so far; hold the audited ones against it.", "pipeline",
+        "environment", lasting=True,
+    ),
+    _own(
+        "late_units_total", "counter", "traces", "Traces that came after their tick was closed.", lasting=True,
+    ),
+    _own(
+        "last_annotation_timestamp_seconds", "gauge", "seconds since 1970",
+        "Of the latest note, such as a deployment; without a pipeline where it is about all.", "pipeline",
+    ),
+)  # fmt: skip
+
 #: The program itself.
 _PROCESS = (
     _own("build_info", "gauge", "1", "Versions of what runs.", "version", "duckdb", "python"),
@@ -164,13 +214,18 @@ _PROCESS = (
     Family("process_open_fds", "gauge", "files", (), "Open file descriptors of the process."),
 )  # fmt: skip
 
-FAMILIES: dict[str, Family] = {family.name: family for family in (*_WATCHED, *_SOURCE, *_PROCESS)}
+FAMILIES: dict[str, Family] = {family.name: family for family in (*_WATCHED, *_ALERTS, *_SOURCE, *_PROCESS)}
+
+
+_SECTIONS = (
+    ("What is watched", _WATCHED), ("What was found", _ALERTS), ("What comes in", _SOURCE), ("The program", _PROCESS),
+)  # fmt: skip
 
 
 def documentation() -> str:
     """Return `deploy/metrics.md`."""
     parts = [_INTRODUCTION]
-    for title, families in (("What is watched", _WATCHED), ("What comes in", _SOURCE), ("The program", _PROCESS)):
+    for title, families in _SECTIONS:
         rows = [
             f"| `{family.name}` | {family.kind}{', lasting' if family.lasting else ''} | {family.unit} | "
             f"{', '.join(f'`{label}`' for label in family.labels)} | {family.meaning} |"
@@ -194,5 +249,7 @@ Made from the table in `sinks/metric_families.py` by `deploy/metrics > deploy/me
 - Labels come from the portfolios. At most 16 environments have a name of their own, those that came first; all others,
   tiers that no portfolio names, and pipelines that have none are `other`.
 - An empty label is left out: `component` for a metric of the whole trace, `judge` for what no judge decides.
+- Of the detectors' gauges (`watched`), the page holds those of 2,500 rows, first those that moved; `gapwatch_series`
+  counts all.
 - The page holds at most 50,000 samples of watched series. First come the rates of what moves, then the traces counted
   of what rests, then all other detail; `gapwatch_samples_left_out` says how much did not fit."""

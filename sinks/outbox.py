@@ -48,6 +48,12 @@ def relayed_seqs(con: duckdb.DuckDBPyConnection) -> dict[str, int]:
     return dict(con.execute("SELECT topic, max(seq) FROM relayed GROUP BY topic").fetchall())
 
 
+def last_seq(con: duckdb.DuckDBPyConnection, topic: str) -> int:
+    """Return the last commit that holds a message for a topic; 0 where none does."""
+    rows = con.execute("SELECT coalesce(max(seq), 0) FROM outbox WHERE topic = ?", [topic]).fetchall()
+    return int(rows[0][0])
+
+
 def waiting_seqs(con: duckdb.DuckDBPyConnection, topic: str, after: int, limit: int) -> list[int]:
     """Return the next commits that hold messages for a topic, in order."""
     rows = con.execute(

@@ -16,7 +16,7 @@ from typing import Protocol
 from scorers.errors import JobError, UsageError
 from scorers.portfolio import Portfolio
 from scorers.slices import ScoredSlice
-from sinks.api_server import ApiOptions, ApiServer
+from sinks.api_server import ApiOptions, ApiServer, DecisionReader
 from sinks.command_options import DEFAULT_ADDRESS, DEFAULT_LISTEN
 from sinks.decisions import Decisions
 from sinks.live_metrics import LiveMetrics
@@ -82,18 +82,27 @@ class RunService:
         topic: That the run reads.
         keeper: One thread, on which alone the store is written.
         options: Where the API listens; None for no API: `/metrics` is nowhere then, and decisions wait for ever.
+        readers: What may be decided besides annotations, by the path that it is sent to.
 
     Attributes:
         metrics, health, decisions: Its parts, for those who have more to tell.
     """
 
     def __init__(
-        self, store: Store, portfolios: Sequence[Portfolio], topic: str, keeper: Executor, options: ApiOptions | None
+        self,
+        store: Store,
+        portfolios: Sequence[Portfolio],
+        topic: str,
+        keeper: Executor,
+        options: ApiOptions | None,
+        readers: Mapping[str, DecisionReader] | None = None,
     ) -> None:
         self.metrics, self.health = LiveMetrics(portfolios), RunHealth()
         self.decisions = Decisions(self._wake)
         self._store, self._topic, self._keeper = store, topic, keeper
-        self._server = ApiServer(store, self.metrics, self.health, self.decisions, options) if options else None
+        self._server: ApiServer | None = None
+        if options is not None:
+            self._server = ApiServer(store, self.metrics, self.health, self.decisions, options, readers)
 
     @property
     def url(self) -> str:

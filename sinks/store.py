@@ -26,6 +26,8 @@ Result = TypeVar("Result")
 #: One writer a file in a process: two would number their commits alike.
 _open_stores: weakref.WeakValueDictionary[str, Store] = weakref.WeakValueDictionary()
 
+_NUMBERED_TABLES = ("alerts", "shifts", "outbox", "detector_snapshots")
+
 
 @dataclass(frozen=True)
 class Position:
@@ -51,9 +53,11 @@ class Store:
     def __init__(self, path: Path, con: duckdb.DuckDBPyConnection) -> None:
         self.path = path
         self._con = con
-        # Its statements are inserts without a choice of plan: the optimizer costs 0.4 ms each and finds nothing.
+        # What is prepared are inserts without a choice of plan: the optimizer costs 0.4 ms each and finds nothing. What
+        # steps of a transaction ask of the tables does need it.
         con.execute("PRAGMA disable_optimizer")
         self._inbox = Inbox(con)
+        con.execute("PRAGMA enable_optimizer")
         # Readers ask beside the keeper, on cursors that share its settings; nothing of theirs may change one.
         con.execute("SET lock_configuration = true")
         self._broken = False
@@ -110,6 +114,11 @@ class Store:
         finally:
             self._con.close()
 
+    @property
+    def seq(self) -> int:
+        """Number of the last commit."""
+        return self._seq
+
     def position(self, lane: str, topic: str, partition: int) -> Position | None:
         """Return how far a partition is kept, or None where nothing of it is."""
         return self._positions.get((lane, topic, partition))
@@ -154,20 +163,22 @@ class Store:
         )
         return keeping.seq
 
-    def apply(self, steps: Sequence[tuple[str, Step]]) -> None:
+    def apply(self, steps: Sequence[tuple[str, Step]], doing: str = "keeping") -> None:
         """Run steps that belong to no slice, such as what a person decided, in a transaction of their own.
 
         Args:
-            steps: Named; they see a `Keeping` without a slice, of the last commit's number.
+            steps: Named; they see a `Keeping` without a slice, and with a number of its own.
+            doing: What this is, for the message of an error.
 
         Raises:
             JobError: The store could not be written; nothing of this is kept.
         """
         self._check_usable()
         at = datetime.now(UTC).replace(tzinfo=None)
-        keeping = Keeping(self._con, self._inbox, ScoredSlice("", "", 0, 0, 0, 0, 0), self._seq, at)
+        keeping = Keeping(self._con, self._inbox, ScoredSlice("", "", 0, 0, 0, 0, 0), self._seq + 1, at)
         begin, *_, commit = self.steps()
-        self._run([begin, *steps, commit], keeping)
+        self._run([begin, *steps, commit], keeping, doing)
+        self._seq = keeping.seq
 
     def register(self, portfolio: Portfolio, policy_rows: Iterable[Mapping[str, Any]]) -> None:
         """Record a portfolio, its metrics and the probabilities in force; what is known already is left as it is.
@@ -230,27 +241,33 @@ class Store:
         Raises:
             JobError: The store could not be written; nothing of this is recorded, and it will be sent again.
         """
-        self._check_usable()
-        try:
-            self._con.execute("BEGIN")
-            for topic, seq in seqs.items():
-                self._con.execute("DELETE FROM relayed WHERE topic = ?", [topic])
-                self._con.execute("INSERT INTO relayed VALUES (?, ?)", [topic, seq])
-            self._con.execute("COMMIT")
-        except duckdb.Error as error:
-            self._roll_back()
-            raise self._failed("recording what was relayed", error) from error
-        except BaseException:
-            self._roll_back()
-            raise
 
-    def _run(self, steps: Sequence[tuple[str, Step]], keeping: Keeping) -> None:
+        def write(keeping: Keeping) -> None:
+            for topic, seq in seqs.items():
+                keeping.con.execute("DELETE FROM relayed WHERE topic = ?", [topic])
+                keeping.con.execute("INSERT INTO relayed VALUES (?, ?)", [topic, seq])
+
+        self.apply([("relayed", write)], "recording what was relayed")
+
+    def record(self, doing: str, write: Callable[[duckdb.DuckDBPyConnection, int], None]) -> None:
+        """Write rows that belong to no slice, all of them or none, in a transaction of their own.
+
+        Args:
+            doing: What this is, for the message of an error.
+            write: Called with the connection and the number of the commit.
+
+        Raises:
+            JobError: The store could not be written; nothing of this is recorded.
+        """
+        self.apply([(doing, lambda keeping: write(keeping.con, keeping.seq))], doing)
+
+    def _run(self, steps: Sequence[tuple[str, Step]], keeping: Keeping, doing: str = "keeping") -> None:
         try:
             for _, step in steps:
                 step(keeping)
         except duckdb.Error as error:
             self._roll_back()
-            raise self._failed("keeping", error) from error
+            raise self._failed(doing, error) from error
         except BaseException:
             self._roll_back()
             raise
@@ -272,7 +289,10 @@ class Store:
                 arg_max_null(prefix_sha256, seq), max(seq) FROM offsets GROUP BY ALL"""
         ).fetchall()
         self._positions = {(lane, topic, part): Position(to, n, sha) for lane, topic, part, to, n, sha, _ in rows}
-        self._seq = max((row[-1] for row in rows), default=0)
+        # What people decide is a commit too, and leaves its number where a reader or the relay goes by it.
+        others = " UNION ALL ".join(f"SELECT max(seq) FROM {name}" for name in _NUMBERED_TABLES)
+        rest = self._con.execute(others).fetchall()
+        self._seq = max((row[-1] or 0 for row in (*rows, *rest)), default=0)
 
     def _check_usable(self) -> None:
         if self._closed:

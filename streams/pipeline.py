@@ -223,11 +223,14 @@ class Pipeline:
         self._regime = regime
 
     def register(self, regime: Regime) -> None:
-        """Record what the portfolios say; the policies follow with the first slices. On the keeper's thread."""
+        """Record what the portfolios say; the policies follow with the first slices. On the keeper's thread.
+
+        Raises:
+            UsageError: The watch refuses them, for a stored answer; nothing has changed then.
+        """
+        self._watch = self._open_watch(self.store, regime.portfolios) if self._open_watch else None
         for portfolio in regime.portfolios:
             self.store.register(portfolio, [])
-        if self._open_watch is not None:
-            self._watch = self._open_watch(self.store, regime.portfolios)
         for observer in self._observers:
             observer.portfolios_changed(regime.portfolios)
 

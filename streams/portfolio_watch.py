@@ -82,11 +82,11 @@ class PortfolioWatch:
                 self.refused = ""
                 return
             regime = await asyncio.to_thread(make_regime, loaded, self._scorers)
+            await self._switch(regime)
         except UsageError as error:
             self.refused = str(error)
             log.error("the new version is refused, the old one goes on: %s", error)
             return
-        await self._switch(regime)
         for new in loaded:
             if new.sha not in {portfolio.sha for portfolio in self._in_force}:
                 log.info("portfolio %s version %d (%s) holds from the next slice on", new.portfolio, new.version,

@@ -19,6 +19,7 @@ from scorers.scorer_host import ScorerHost
 from scorers.slices import RecordSlice, ScoredSlice
 from sinks.ledger import imbalance
 from sinks.store import Store
+from streams.alerting.shift_watch import ShiftWatch
 from streams.file_source import FileSource
 
 
@@ -32,6 +33,7 @@ class ReplayResult:
         spans: Spans of the records read.
         outcomes: Metric to ledger state to number of spans.
         rows: Gap rows stored.
+        alerts: Alerts opened, those resolved since among them; None where nobody watched.
         ledger_imbalance: By how much the store's sums disagree; 0 is good.
         seconds: Wall time.
     """
@@ -43,6 +45,7 @@ class ReplayResult:
     spans: int = 0
     outcomes: dict[str, dict[str, int]] = field(default_factory=dict)
     rows: int = 0
+    alerts: int | None = None
     ledger_imbalance: int = 0
     seconds: float = 0.0
 
@@ -79,6 +82,7 @@ class ReplayResult:
             "spans": self.spans,
             "outcomes": self.outcomes,
             "rows": self.rows,
+            **({} if self.alerts is None else {"alerts": self.alerts}),
             "ledger_imbalance": self.ledger_imbalance,
             "seconds": round(self.seconds, 3),
             "traces_per_second": round(self.read / self.seconds, 1) if self.seconds > 0 else 0.0,
@@ -96,6 +100,7 @@ def replay(
     *,
     source_name: str | None = None,
     scorers: ScorerHost | None = None,
+    alerts: bool = False,
     on_progress: OnProgress | None = None,
 ) -> ReplayResult:
     """Score the records of files that are not in the store yet, and keep what was found.
@@ -106,6 +111,7 @@ def replay(
         store_path: The store; made where there is none.
         source_name: Name of the source; for one file only, required for standard input.
         scorers: Host of the `@scorer` functions.
+        alerts: Watch the files for shifts, each as a lane of its own, as a stream would be watched.
         on_progress: Told after every slice.
 
     Raises:
@@ -127,7 +133,10 @@ def replay(
         for portfolio in portfolios:
             store.register(portfolio, [row for row in policy.rows() if row["portfolio_sha"] == portfolio.sha])
         for source in sources:
-            _replay_source(source, scorer, policy, store, result, on_progress)
+            watch = ShiftWatch.open(store, portfolios, source.lane) if alerts else None
+            _replay_source(source, scorer, policy, _Keeper(store, watch, result), on_progress)
+            if watch is not None:
+                watch.save(store)
             source.close()
         result.ledger_imbalance = imbalance(store.cursor())
     result.seconds = time.perf_counter() - started
@@ -149,37 +158,45 @@ def _check_names(files: Sequence[str], source_name: str | None) -> None:
             )
 
 
+class _Keeper:
+    """Keeps scored slices, one after the other, and watches what they bring."""
+
+    def __init__(self, store: Store, watch: ShiftWatch | None, result: ReplayResult) -> None:
+        self.store = store
+        self.result = result
+        self._watch = watch
+
+    def keep(self, data: bytes) -> ScoredSlice:
+        scored, now = ScoredSlice.from_ipc(data), datetime.now(UTC)
+        if self._watch is None:
+            self.store.keep(scored, now)
+            return scored
+        taken = self._watch.take(scored, now)
+        self.store.keep(taken.scored, now, also=taken.steps)
+        self.result.alerts = (self.result.alerts or 0) + taken.opened
+        return taken.scored
+
+
 def _replay_source(
-    source: FileSource,
-    scorer: Scorer,
-    policy: Policy,
-    store: Store,
-    result: ReplayResult,
-    on_progress: OnProgress | None,
+    source: FileSource, scorer: Scorer, policy: Policy, keeper: _Keeper, on_progress: OnProgress | None
 ) -> None:
-    position = store.position(source.lane, source.name, 0)
+    position = keeper.store.position(source.lane, source.name, 0)
     start, prefix = (position.to_offset, position.prefix_sha256) if position else (0, None)
     if position:
-        result.duplicates += position.records
+        keeper.result.duplicates += position.records
 
     # While one slice is committed, the next is read and scored; DuckDB lets go of the interpreter lock meanwhile.
-    with ThreadPoolExecutor(1, "keeper") as keeper:
+    with ThreadPoolExecutor(1, "keeper") as thread:
         pending: Future[ScoredSlice] | None = None
         for scored in _scored(source.slices(start, prefix), scorer, policy):
-            _finish(pending, source, result, on_progress)
-            pending = keeper.submit(_keep, store, scored)
-        _finish(pending, source, result, on_progress)
+            _finish(pending, source, keeper.result, on_progress)
+            pending = thread.submit(keeper.keep, scored)
+        _finish(pending, source, keeper.result, on_progress)
 
 
 def _scored(slices: Iterator[RecordSlice], scorer: Scorer, policy: Policy) -> Iterator[bytes]:
     for records in slices:
         yield score(scorer, policy, records).to_ipc()
-
-
-def _keep(store: Store, data: bytes) -> ScoredSlice:
-    scored = ScoredSlice.from_ipc(data)
-    store.keep(scored, datetime.now(UTC))
-    return scored
 
 
 def _finish(

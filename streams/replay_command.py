@@ -34,6 +34,10 @@ from scorers.scorer_host import DEFAULT_TIMEOUT_SECONDS, ScorerHost
     "--scorer-timeout", default=DEFAULT_TIMEOUT_SECONDS, show_default=True, metavar="SECONDS",
     type=click.FloatRange(min=0, min_open=True), help="For one batch of a @scorer function.",
 )  # fmt: skip
+@click.option(
+    "--alerts", is_flag=True,
+    help="Watch for shifts and broken bounds as a stream is watched, by event time; `gapwatch alerts` tells them.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="End with one JSON object on standard output.")
 @click.option("--quiet", is_flag=True, help="Show no progress and no report.")
 def replay_command(
@@ -43,6 +47,7 @@ def replay_command(
     source: str | None,
     scorers: str | None,
     scorer_timeout: float,
+    alerts: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -60,7 +65,9 @@ def replay_command(
     host = ScorerHost(scorers, scorer_timeout) if scorers is not None else None
     try:
         with ReplayProgress(enabled=not quiet) as progress:
-            result = replay(files, loaded, store, source_name=source, scorers=host, on_progress=progress.update)
+            result = replay(
+                files, loaded, store, source_name=source, scorers=host, alerts=alerts, on_progress=progress.update
+            )
     finally:
         if host is not None:
             host.close()

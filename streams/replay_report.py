@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
-import sys
 from collections.abc import Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -22,10 +20,14 @@ from scorers.claim import MeasureClaim, RatioClaim
 from scorers.metric import Metric
 from scorers.portfolio import Portfolio
 from scorers.problem_list import shown
+from sinks.answer_table import moment_text
 from sinks.rate_interval import rates_sql
 from sinks.ratio_sums import Ratio, ratio_sql, ratios_of
 from sinks.store_file import open_for_reading
+from streams.alerting.alert_reading import Alert, read_alerts
+from streams.alerting.alert_words import headline, size, subject
 from streams.outcome_table import OutcomeTable, interval_text, is_broken, report_table, share_text
+from streams.program_name import near_path, program_name
 from streams.release_comparison import standing_out
 from streams.replay import ReplayResult
 
@@ -71,6 +73,7 @@ class _Report:
         self._store = shlex.quote(near_path(store))
         self._imbalance = imbalance
         self._worst: str | None = None
+        self._alerts: list[Alert] = []
         self._rates = {row["metric"]: row for row in self._rows(rates_sql("metric", "pipeline = $p"))}
         self._states: dict[str, dict[str, int]] = {}
         counted = "SELECT metric, state, sum(n)::BIGINT AS n FROM ledger"
@@ -89,6 +92,7 @@ class _Report:
             ),
             Text("unsure: the interval holds rates on both sides of what was promised", "dim"),
         )
+        self._print_alerts()
         self._print_ratios()
         self._print_standing_out()
         self._print_unwatched()
@@ -147,6 +151,24 @@ class _Report:
             )
 
     # ---- releases ----
+
+    def _print_alerts(self) -> None:
+        """Tell what was found while it went on: each alert in two lines, the first one to be explained by its id."""
+        found = read_alerts(self._con, {"pipeline": self._portfolio.pipeline}, None)
+        self._alerts = [alert for alert in found if alert.is_open]
+        if not self._alerts:
+            return
+        self._head("Alerts", "open at the end; found as the traces came, by event time")
+        for alert in self._alerts:
+            style = "bold red" if alert.row["severity"] == "page" else "yellow"
+            began = "" if alert.began_at is None else f"since {moment_text(alert.began_at, 'seconds')}, "
+            self._out.print(
+                Text.assemble((f"  {alert.row['severity']:<6}", style), f" {headline(alert)}: {shown(subject(alert))}"),
+                Text(f"  {alert.row['alert_id']}", "dim"),
+                soft_wrap=True,
+            )
+            what = f"{size(alert.told)}; {began}found {moment_text(alert.row['found_at'], 'seconds')}"
+            self._out.print(Padding(Text(what, "dim"), (0, 0, 0, 9)))
 
     def _print_standing_out(self) -> None:
         known = [metric.name for metric in self._portfolio.metrics]
@@ -265,6 +287,9 @@ class _Report:
         program, store = program_name(), self._store
         worst = next((m for m in self._portfolio.metrics if self._is_worst(m)), None)
         lines = []
+        if self._alerts:
+            lines.append(f"alerts --store {store}")
+            lines.append(f"explain {self._alerts[0].row['alert_id']} --store {store}")
         if worst is not None:
             lines.append(f"gaps --store {store} --metric {worst.name} --outcome fail")
         if self._worst is not None:
@@ -284,22 +309,6 @@ class _Report:
     def _head(self, title: str, meaning: str) -> None:
         self._out.print()
         self._out.print(Text(f"{title}:", style="bold"), Text(meaning, style="dim"))
-
-
-def program_name() -> str:
-    """Return what to type for this program: its name where the shell finds it, else where it lies."""
-    called = Path(sys.argv[0])
-    if called.name != "gapwatch" or shutil.which("gapwatch") == str(called.absolute()):
-        return "gapwatch"
-    return shlex.quote(near_path(called))
-
-
-def near_path(path: Path) -> str:
-    """Return a path as short as it can be said from here: what lies below the current folder is relative to it."""
-    try:
-        return str(path.absolute().relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
 
 
 def _direction(portfolio: Portfolio, name: str, higher: bool) -> Text:

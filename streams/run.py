@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -23,10 +24,13 @@ from sinks.ledger import imbalance
 from sinks.retention import forget_step, moment_before
 from sinks.run_service import RunService
 from sinks.store import Store
+from streams.alert_webhook import AlertWebhook
+from streams.alerting.decision_reading import readers
+from streams.alerting.live_alerts import LiveAlerts
 from streams.faust_slices import SliceAppOptions
 from streams.kafka_settings import KafkaSettings
 from streams.outbox_relay import OutboxRelay
-from streams.pipeline import LIVE, OpenWatch, Pipeline, PipelineObserver, SourceState, make_regime
+from streams.pipeline import LIVE, Pipeline, PipelineObserver, SourceState, make_regime
 from streams.portfolio_watch import PortfolioWatch
 from streams.replay import ReplayResult
 from streams.run_log import RunLog
@@ -81,7 +85,8 @@ class Run:
         store: Opened, and made where there is none.
         scorers: Host of Python scorers.
         api: Where `/metrics` and the history are served; None: nowhere.
-        open_watch: Opens what watches the live lane; None: nothing does.
+        webhook: Where alerts are posted to; empty: nowhere.
+        alerts: Watches the lane; None: nothing does.
         open_store: Opens the store.
     """
 
@@ -93,7 +98,8 @@ class Run:
         store: Path,
         scorers: ScorerHost | None = None,
         api: ApiOptions | None = None,
-        open_watch: OpenWatch | None = None,
+        alerts: LiveAlerts | None = None,
+        webhook: str = "",
         open_store: Callable[[Path], Store] = open_or_make,
     ) -> None:
         self.options, self._kafka = options, kafka
@@ -106,10 +112,14 @@ class Run:
         self._stopped_by = ""
         self._deadline: threading.Timer | None = None
         self._observers: list[PipelineObserver] = [self._run_log]
+        self._alerts = alerts
+        open_watch, decisions = (alerts.open, readers(alerts)) if alerts is not None else (None, None)
         self.pipeline = Pipeline(self._store, regime, options.thinning, self._observers, open_watch, self._wake_relay)
-        self.service = RunService(self._store, self._loaded, options.source.topic, self.pipeline.keeping, api)
+        self.service = RunService(self._store, self._loaded, options.source.topic, self.pipeline.keeping, api,
+                                  decisions)  # fmt: skip
         if api is not None:  # else nobody would see what it counts
             self._observers.append(self.service)
+        self.webhook = AlertWebhook(webhook, self._store.cursor, self._mark_relayed) if webhook else None
         self.relay = OutboxRelay(kafka, self._store.cursor, self._mark_relayed)
         self.portfolio_watch = PortfolioWatch(portfolios, self._loaded, scorers, self.pipeline.switch)
         self.source = SliceSource(
@@ -198,6 +208,8 @@ class Run:
         """Return what goes on beside the reading."""
         keep = self.options.keep
         also = [] if keep is None else [self._forget(keep)]
+        if self.webhook is not None:
+            also.append(self.webhook.run())
         return [self.relay.run(), self.portfolio_watch.run(), self._look(), *also]
 
     async def _forget(self, keep: timedelta) -> None:
@@ -237,7 +249,11 @@ class Run:
         for observer in self._observers:
             observer.source_state(state)
         self.service.metrics.show("gapwatch_outbox_waiting", {(name,): n for name, n in self.relay.waiting.items()})
+        if self._alerts is not None and not self._stopped_by:
+            self.pipeline.keeping.submit(self._show_alerts).add_done_callback(_log_failure)
         missing = ", ".join(self.relay.missing)
+        if self.webhook is not None:
+            self.service.health.note("webhook", self.webhook.waiting_for)
         self.service.health.note("outbox", self.relay.waiting_for or (missing and f"no topic {missing}"))
 
     async def _until_relayed(self) -> None:
@@ -307,6 +323,11 @@ class Run:
     async def _on_keeper(self, work: Callable[..., Any], *arguments: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self.pipeline.keeping, partial(work, *arguments))
 
+    def _show_alerts(self) -> None:
+        assert self._alerts is not None
+        if self._alerts.show(self._store, self.service.metrics):
+            self._wake_relay()  # a decision may have left a message
+
     async def _mark_relayed(self, seqs: dict[str, int]) -> None:
         await self._on_keeper(self._store.mark_relayed, seqs)
 
@@ -324,3 +345,9 @@ class Run:
     def _wake_relay(self) -> None:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self.relay.wake)
+
+
+def _log_failure(done: Future[None]) -> None:
+    """What shows alerts may fail; what finds them goes on."""
+    if not done.cancelled() and (error := done.exception()) is not None:
+        log.warning("the gauges of alerts stand still: %s", error)

@@ -52,6 +52,13 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0, min_open=True), help="For one batch of a @scorer function.",
 )  # fmt: skip
 @click.option(
+    "--alerts/--no-alerts", default=True, show_default=True, help="Watch for shifts and broken bounds.",
+)  # fmt: skip
+@click.option(
+    "--webhook", envvar="GAPWATCH_WEBHOOK", default="", metavar="URL",
+    help="Post each page and ticket there, as JSON with a `text`. Better as GAPWATCH_WEBHOOK, for it may be a secret.",
+)  # fmt: skip
+@click.option(
     "--thin-rows", default=ThinningOptions.rows, show_default=True, type=click.IntRange(min=0), metavar="N",
     help="Most rows of one metric and outcome in a window, for failures and the like; 0: keep all.",
 )  # fmt: skip
@@ -75,6 +82,8 @@ def run_command(
     until_caught_up: bool,
     scorers: str | None,
     scorer_timeout: float,
+    alerts: bool,
+    webhook: str,
     thin_rows: int,
     thin_window: int,
     keep: str | None,
@@ -91,6 +100,8 @@ def run_command(
     from scorers.portfolio import load_portfolio
     from sinks.retention import parse_keep
     from sinks.run_service import api_options
+    from streams.alert_webhook import check_address
+    from streams.alerting.live_alerts import LiveAlerts
     from streams.faust_slices import SliceAppOptions
     from streams.replay_report import print_report
     from streams.run import Run, RunOptions
@@ -112,7 +123,8 @@ def run_command(
             print_report(store, [load_portfolio(path) for path in portfolios], result)
 
     try:
-        run = Run(options, settings, portfolios, store, host, api)
+        run = Run(options, settings, portfolios, store, host, api, LiveAlerts() if alerts else None,
+                  check_address(webhook) if webhook else "")  # fmt: skip
         status = run.run(report)
     finally:
         if host is not None:

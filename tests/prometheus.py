@@ -14,13 +14,13 @@ import pytest
 SCRIPT = Path(__file__).parent.parent / "deploy" / "prometheus"
 
 
-def prometheus_folder() -> Path:
-    """Return the folder of the programs; skip where they cannot be had."""
+def prometheus_folder(*what: str) -> Path:
+    """Return the folder of the programs, or of `alertmanager`'s; skip where they cannot be had."""
     with (Path(tempfile.gettempdir()) / f"gapwatch-prometheus-{os.getuid()}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # of several processes one fetches it
-        done = subprocess.run([SCRIPT], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        done = subprocess.run([SCRIPT, *what], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     if done.returncode == 3:
-        pytest.skip(f"no Prometheus: {done.stderr.strip()}")
+        pytest.skip(f"no Prometheus or Alertmanager: {done.stderr.strip()}")
     assert done.returncode == 0, done.stderr
     return Path(done.stdout.strip())
 

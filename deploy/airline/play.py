@@ -2,11 +2,15 @@
 """Play recorded traces one after the other on a new clock, as one stream of JSON lines.
 
     python deploy/airline/play.py --start 2026-03-02T08:00:00Z --every 60 FILE.jsonl.gz... > stream.jsonl
+    python deploy/airline/play.py --draw 2000 --seed 1 FILE.jsonl.gz... > stream.jsonl    so many of each file, drawn
 
 The runs were made on different days, the bad release first. To tell the story "this release, then that one" the first
 trace is moved to `--start` and each next one to `--every` seconds after the one before it; inside a trace all
 distances stay as recorded. Nothing else is changed but one attribute, `recorded_at`, the true start. Needs the
 standard library only.
+
+With `--draw N` a file's traces are drawn with replacement, N of them, each under an id of its own (`recorded_id` says
+whose): a longer stream of the same conversations, which says no more about a release than its recording does.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import random
 import signal
 import sys
 from collections.abc import Iterable, Iterator
@@ -30,6 +35,15 @@ def read(paths: Iterable[Path]) -> Iterator[Json]:
         opener = gzip.open if path.suffix == ".gz" else open
         with opener(path, "rt", encoding="utf-8") as file:
             yield from (json.loads(line) for line in file if line.strip())
+
+
+def drawn(traces: list[Json], count: int, chance: random.Random) -> Iterator[Json]:
+    """Yield so many traces, drawn with replacement, each under an id of its own."""
+    for number in range(count):
+        trace = chance.choice(traces)
+        name = trace["trace_id"]
+        told = {**trace.get("attributes", {}), "recorded_id": name}
+        yield {**trace, "trace_id": f"{name}-{number}", "attributes": told}
 
 
 def shifted(thing: Json, seconds: float) -> Json:
@@ -70,10 +84,20 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--start", type=moment, default=moment("2026-03-02T08:00:00Z"), help="ISO time of the first")
     parser.add_argument("--every", type=float, default=60.0, help="seconds from one start to the next (default 60)")
+    parser.add_argument("--draw", type=int, default=0, metavar="N", help="draw so many of each file, with replacement")
+    parser.add_argument("--seed", type=int, default=1, help="of the draw (default 1)")
     options = parser.parse_args(arguments)
     if options.every <= 0:
         parser.error("--every: a positive number of seconds is expected")
-    for trace in rebased(read(options.files), options.start, options.every):
+    traces = read(options.files)
+    if options.draw > 0:
+        chance = random.Random(options.seed)  # noqa: S311  a draw, no secret
+        files = [list(read([path])) for path in options.files]
+        named = zip(files, options.files, strict=True)
+        counts = " + ".join(f"{options.draw:,} of {len(file)} ({path.name})" for file, path in named)
+        print(f"drawn with replacement: {counts}, seed {options.seed}", file=sys.stderr)
+        traces = (trace for file in files for trace in drawn(file, options.draw, chance))
+    for trace in rebased(traces, options.start, options.every):
         print(json.dumps(trace, ensure_ascii=False, separators=(",", ":")))
     return 0
 

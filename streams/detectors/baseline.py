@@ -78,6 +78,14 @@ class Baseline:
             units = np.where(old, add_up(own), units)
         return alpha_of(self.prior[:, rows], pooled, group, own, old), units
 
+    def elsewhere(self, rows: Rows, stratum: int, hour: int) -> Floats:
+        """Return the Dirichlet parameters of all units but those of this hour of the day."""
+        group = np.zeros_like(self.pooled[stratum][:, rows])
+        for member in day_group(hour) if self.seasonal else ():
+            group += self.hours[stratum][member][:, rows]
+        result: Floats = self.prior[:, rows] + np.maximum(self.pooled[stratum][:, rows] - group, 0.0)
+        return result
+
     def add(self, rows: Rows, stratum: int, hour: int, counts: Floats) -> None:
         """Add the units of one bucket."""
         self.pooled[stratum][:, rows] += counts

@@ -199,7 +199,10 @@ def _look_back(fleet: Fleet, row: int) -> _Past:
         stratum, hour = divmod(entry.context, HOURS)
         past.take(0, stratum, hour, entry.counts)
         old = np.array([entry.last - first >= TICKS_TO_A_WEEK_BASELINE])
-        alpha[:, i] = past.alpha(slice(0, 1), stratum, hour, old)[0][:, 0]
+        known, own = past.alpha(slice(0, 1), stratum, hour, old)
+        if fleet.config.seasonal and own[0] < fleet.config.context_units:
+            known = past.elsewhere(slice(0, 1), stratum, hour)  # as the fold did
+        alpha[:, i] = known[:, 0]
         counts[:, i] = entry.counts
     return _Past(entries, counts, alpha)
 

@@ -206,7 +206,8 @@ class Fleet:
         s["evidence"][:, rows] = fold_sum(s["evidence"][:, rows], log_factors, starts)
         s["expected_tickets"][rows] += starts / s["ticket_threshold"][rows]
         if self.config.page_margin:
-            beyond, others = self._fold_margin(rows, alpha, counts, sessions, armed & steady)
+            strange = seen & self._has_burnt_in(rows) & ~armed
+            beyond, others = self._fold_margin(rows, (stratum, hour), alpha, counts, sessions, armed & steady, strange)
             log_factors, starts = np.where(known, log_factors, beyond), np.where(known, starts, others)
         rise, fell = fold_rise(s["rise"][:, rows], log_factors)
         fell &= seen
@@ -217,14 +218,33 @@ class Fleet:
         self._learn(rows, bucket, hour, stratum, counts, sessions)
 
     def _fold_margin(
-        self, rows: Rows, alpha: Floats, counts: Floats, sessions: tuple[Ints, Floats] | None, armed: Bools
+        self,
+        rows: Rows,
+        context: tuple[int, int],
+        alpha: Floats,
+        counts: Floats,
+        sessions: tuple[Ints, Floats] | None,
+        armed: Bools,
+        strange: Bools,
     ) -> tuple[Floats, Floats]:
+        """Bet on what is beyond the margin; in strange hours, beyond a wide one around all other hours together.
+
+        The hour itself is left out there: with a young baseline it would be learned before it is seen.
+        """
         s = self.state
-        if sessions is None:
-            log_factors, units = margin_increments(self.config.table, alpha, counts, s["margin"][rows]), add_up(counts)
-        else:
-            log_factors = self._session_factors(rows, alpha, sessions, s["margin"][rows])
+        margin = s["margin"][rows]
+        units = add_up(counts)
+        if sessions is not None:
             units = np.bincount(sessions[0], None, len(armed)).astype(np.float64)
+        if strange.any():
+            whole = self.baseline.elsewhere(rows, *context)
+            armed = armed | (strange & (add_up(whole) >= PLUG_IN_RATIO * units))
+            alpha = np.where(strange, whole, alpha)
+            margin = np.where(strange, np.maximum(margin, self.config.first_visit_margin), margin)
+        if sessions is None:
+            log_factors = margin_increments(self.config.table, alpha, counts, margin)
+        else:
+            log_factors = self._session_factors(rows, alpha, sessions, margin)
         starts = np.where(armed, units, 0.0)
         log_factors = np.where(armed, log_factors, 0.0)
         s["margin_evidence"][:, rows] = fold_sum(s["margin_evidence"][:, rows], log_factors, starts)

@@ -28,6 +28,8 @@ class FleetConfig:
         page_margin: Keep a second set of evidence with the paging margin.
         first_margin: Paging margin until 14 days are measured, in log odds.
         least_margin: Paging margin at least, in log odds.
+        first_visit_margin: Paging margin, in log odds, in an hour that is not known yet, against all hours together. A
+            smaller one pages on seasons in the first week; with a larger one only thresholds tell of a bad first day.
         ring_buckets: Single buckets remembered for each series; 0 for no memory (no rollback, no change point).
         ring_hours: Hours remembered before those.
     """
@@ -41,6 +43,7 @@ class FleetConfig:
     page_margin: bool = True
     first_margin: float = 0.3
     least_margin: float = 0.2
+    first_visit_margin: float = 1.2
     ring_buckets: int = 256
     ring_hours: int = 256
 

@@ -3,9 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from streams.detectors.bets import rate_bets
 from streams.detectors.contexts import TICKS_A_DAY, hour_of_week
 from streams.detectors.evidence import mean_evidence
 from streams.detectors.fleet import Fleet
+from streams.detectors.fleet_config import FleetConfig
 from streams.detectors.lifecycle import Event, Evidence, Phase, advance, event_of
 from streams.detectors.watch import Transition, accept, is_watching, settle, turn
 from tests.streams.detectors.builders import plain, rates, ticks
@@ -227,3 +229,29 @@ def test_every_step_has_a_name() -> None:
     assert event_of(Phase.PAGE, Phase.CALM) is Event.RECOVERED
     assert event_of(Phase.TICKET, Phase.PAGE) is Event.PAGED
     assert event_of(Phase.SUSPECT, Phase.TICKET) is Event.TICKETED
+
+
+def first_morning(rate_later: float) -> list[Transition]:
+    """One unit a tick from Monday 00:00; 1 % until 05:00, then another rate, in an hour that was never seen."""
+    fleet = Fleet(FleetConfig(rate_bets()), 20)
+    fleet.state["bad_side"][:], fleet.state["ticket_threshold"][:], fleet.state["page_threshold"][:] = 1, 1e5, 1e6
+    monday = 4 * TICKS_A_DAY
+    events = []
+    for i, tick in enumerate(np.concatenate([ticks(0.01, 1, 600, 20, 40), ticks(rate_later, 1, 100, 20, 41)])):
+        fleet.fold(monday + i, tick, None, hour_of_week(monday + i, "UTC"))
+        events += settle(fleet, monday + i)
+    return [e for e in events if e.event in (Event.TICKETED, Event.PAGED)]
+
+
+def test_what_is_far_beyond_any_season_pages_on_the_first_morning() -> None:
+    events = first_morning(0.5)
+
+    assert sorted(e.row for e in events) == list(range(20))
+    assert {e.event for e in events} == {Event.PAGED}
+    off = [abs(e.change.change_bucket - 4 * TICKS_A_DAY - 600) for e in events if e.change is not None]
+    assert len(off) == 20
+    assert np.median(off) <= 3
+
+
+def test_what_could_be_a_season_is_learned_in_silence_on_the_first_morning() -> None:
+    assert first_morning(0.03) == []

@@ -1,0 +1,249 @@
+// Fills the page from /metrics and the store, every five seconds. Whatever comes is put in as text, never as markup.
+"use strict";
+
+const EVERY = 5000;
+// The last word on each alert and on its shift.
+const ALERTS = `SELECT a.alert_id, a.state, a.severity, a.component, a.metric, a.pipeline, a.environment, a.found_at,
+    coalesce(s.kind, a.told->>'kind') AS kind, coalesce(s.verdict, a.told->>'verdict') AS verdict,
+    a.told->>'unit' AS unit, a.told->'before'->>0 AS before, a.told->'after'->>0 AS after,
+    a.told->'after'->>1 AS lower, a.told->'after'->>2 AS upper, a.told->>'change_at' AS began,
+    a.told->'bound'->>0 AS operator, a.told->'bound'->>1 AS bound
+  FROM (SELECT alert_id, component, metric, pipeline, environment, arg_max(state, rowid) AS state,
+      arg_max(severity, rowid) AS severity, arg_max(shift_id, rowid) AS shift_id, min("at") AS found_at,
+      arg_min(attribution, rowid) AS told
+    FROM alerts WHERE lane = 'live' GROUP BY ALL) a
+  LEFT JOIN (SELECT shift_id, arg_max(kind, rowid) AS kind, arg_max(verdict, rowid) AS verdict FROM shifts
+    GROUP BY ALL) s ON s.shift_id = a.shift_id
+  WHERE a.state IN ('open', 'acknowledged', 'silenced')
+  ORDER BY a.severity = 'page' DESC, a.found_at DESC, a.alert_id LIMIT 100`;
+const WORDS = { cascade: "CASCADE", shift: "SHIFT", unknown: "BLIND", bound: "BOUND" };
+const VERDICTS = { worse: "worse", better: "better", unknown: "polarity unknown" };
+
+let before = null; // records and when, at the last look
+
+function parse(text) {
+  const found = new Map();
+  const line = /^([a-z_0-9]+)(?:\{(.*)\})? (\S+)$/;
+  const label = /([a-z_0-9]+)="((?:[^"\\]|\\.)*)"/g;
+  for (const one of text.split("\n")) {
+    const parts = one[0] === "#" ? null : line.exec(one);
+    if (!parts) continue;
+    const labels = {};
+    for (const [, name, value] of (parts[2] || "").matchAll(label)) {
+      labels[name] = value.replace(/\\(.)/g, (_, c) => (c === "n" ? "\n" : c));
+    }
+    const value = parts[3] === "+Inf" ? Infinity : parts[3] === "-Inf" ? -Infinity : Number(parts[3]);
+    if (!found.has(parts[1])) found.set(parts[1], []);
+    found.get(parts[1]).push({ labels, value });
+  }
+  return found;
+}
+
+function total(metrics, name, holds = () => true) {
+  return (metrics.get(name) || []).filter((s) => holds(s.labels)).reduce((sum, s) => sum + s.value, 0);
+}
+
+function element(tag, text, className) {
+  const made = document.createElement(tag);
+  if (text !== undefined) made.textContent = text;
+  if (className) made.className = className;
+  return made;
+}
+
+function table(head, rows) {
+  const made = element("table");
+  const first = made.createTHead().insertRow();
+  head.forEach(([name, kind]) => first.append(element("th", name, kind)));
+  const body = made.createTBody();
+  for (const cells of rows) {
+    const row = body.insertRow();
+    cells.forEach((cell, i) => {
+      const place = row.insertCell();
+      if (head[i][1]) place.className = head[i][1];
+      if (cell instanceof Node) place.append(cell);
+      else place.textContent = cell;
+    });
+  }
+  return made;
+}
+
+function named(name, where) {
+  const made = element("div", name);
+  made.append(element("small", where));
+  return made;
+}
+
+function share(value) {
+  if (value === null || value === undefined || Number.isNaN(Number(value))) return "-";
+  const percent = 100 * Number(value);
+  return `${percent >= 10 || percent === 0 ? percent.toFixed(0) : percent.toPrecision(2)} %`;
+}
+
+function time(text) {
+  return text ? String(text).replace("T", " ").replace(/(\.\d+)?Z?$/, "") : "-";
+}
+
+function seconds(value) {
+  if (value < 90) return `${Math.round(value)} s`;
+  if (value < 5400) return `${Math.round(value / 60)} min`;
+  return value < 172800 ? `${Math.round(value / 3600)} h` : `${Math.round(value / 86400)} days`;
+}
+
+function tile(name, value, state) {
+  const made = element("div", undefined, `tile ${state}`);
+  made.append(element("b", value), element("span", name));
+  return made;
+}
+
+function showTiles(metrics) {
+  const of = (severity) => total(metrics, "gapwatch_alert_state", (l) => l.severity === severity && l.state === "open");
+  const [pages, tickets] = [of("page"), of("ticket")];
+  const blind = total(metrics, "gapwatch_series", (l) => l.phase === "blind");
+  const unwatched = total(metrics, "gapwatch_metric_unwatched") + total(metrics, "gapwatch_component_unwatched");
+  const behind = Math.max(0, ...(metrics.get("gapwatch_lag_seconds") || []).map((s) => s.value));
+  const ledger = Math.abs(total(metrics, "gapwatch_ledger_imbalance"));
+  const warn = (n, state) => (n > 0 ? state : "calm");
+  document.getElementById("tiles").replaceChildren(
+    tile("open pages", String(pages), warn(pages, "page")),
+    tile("open tickets", String(tickets), warn(tickets, "ticket")),
+    tile("blind series", String(blind), warn(blind, "ticket")),
+    tile("unwatched", String(unwatched), warn(unwatched, "ticket")),
+    tile("behind", seconds(behind), behind > 600 ? "page" : warn(behind - 60, "ticket")),
+    tile("ledger off by", String(ledger), warn(ledger, "page")),
+  );
+  const learning = total(metrics, "gapwatch_series", (l) => l.phase === "learning");
+  const watched = total(metrics, "gapwatch_series");
+  const said = [[pages, "page"], [tickets, "ticket"]].filter(([n]) => n > 0)
+    .map(([n, word]) => `${n} ${word}${n === 1 ? "" : "s"} open`).join(", ");
+  const calm = watched === 0 ? "no series is watched yet"
+    : `calm, as far as it can be seen${learning ? `; ${learning} of ${watched} series are still learning` : ""}`;
+  setHeadline(said || calm, pages ? "page" : tickets ? "ticket" : watched ? "calm" : "");
+}
+
+function setHeadline(text, state) {
+  document.getElementById("headline").textContent = text;
+  document.querySelector("header").className = state;
+  document.title = state === "page" || state === "ticket" ? `(!) ${text}` : "Gapwatch";
+}
+
+function showAlerts(alerts) {
+  const place = document.getElementById("alerts");
+  if (!alerts.length) {
+    place.replaceChildren(element("p", "no alert is open", "none"));
+    return;
+  }
+  const rows = alerts.map((a) => {
+    const what = `${WORDS[a.kind] || ""} ${a.kind === "bound" ? "broken" : VERDICTS[a.verdict] || ""}`.trim();
+    const interval = `${share(a.after)} [${share(a.lower)}, ${share(a.upper)}]`;
+    const size = a.bound !== null ? `${interval}, promised ${a.operator} ${share(a.bound)}` : `${share(a.before)} → ${interval}`;
+    return [element("span", a.severity, `badge ${a.severity}`), what,
+      named(a.metric, `${a.component || "the trace"} · ${a.pipeline} · ${a.environment}`), size, time(a.began), a.state,
+      element("code", a.alert_id)];
+  });
+  place.replaceChildren(table([["severity"], ["what"], ["metric"], ["failing"], ["since (UTC)"], ["state"],
+    ["gapwatch explain"]], rows));
+}
+
+function bar(rate, lower, upper, baseline) {
+  const space = "http://www.w3.org/2000/svg";
+  const made = document.createElementNS(space, "svg");
+  const x = (value) => 4 + 168 * Math.sqrt(Math.min(1, Math.max(0, value)));
+  made.setAttribute("viewBox", "0 0 176 18");
+  made.setAttribute("role", "img");
+  made.setAttribute("aria-label", `${share(rate)}, from ${share(lower)} to ${share(upper)}`);
+  const line = (name, x1, y1, x2, y2) => {
+    const one = document.createElementNS(space, "line");
+    Object.entries({ x1, y1, x2, y2, class: name }).forEach(([key, value]) => one.setAttribute(key, value));
+    made.append(one);
+  };
+  line("track", 4, 9, 172, 9);
+  line("interval", x(lower), 9, x(upper), 9);
+  if (baseline !== undefined) line("baseline", x(baseline), 2, x(baseline), 16);
+  const dot = document.createElementNS(space, "circle");
+  Object.entries({ cx: x(rate), cy: 9, r: 4, class: "rate" }).forEach(([key, value]) => dot.setAttribute(key, value));
+  made.append(dot);
+  return made;
+}
+
+function showSeries(metrics) {
+  const key = (l) => [l.pipeline, l.environment, l.component, l.metric, l.judge].map((v) => v || "").join("\u0000");
+  const by = (name, holds = () => true) =>
+    new Map((metrics.get(name) || []).filter((s) => holds(s.labels)).map((s) => [key(s.labels), s.value]));
+  const rate = (l) => l.watched === "rate";
+  const [lower, upper, units] = ["lower", "upper"].map((end) => by(`gapwatch_failure_ratio_${end}`)).concat(by("gapwatch_window_units"));
+  const [baseline, evidence] = [by("gapwatch_baseline_ratio", rate), by("gapwatch_evidence_log10", rate)];
+  const [limit, smallest] = [by("gapwatch_evidence_threshold_log10", rate), by("gapwatch_smallest_change_ratio", rate)];
+  const unknown = by("gapwatch_unknown_ratio");
+  const open = new Map((metrics.get("gapwatch_alert_state") || []).map((s) => [key(s.labels), s.labels.severity]));
+  const rows = (metrics.get("gapwatch_failure_ratio") || []).map(({ labels, value }) => {
+    const id = key(labels);
+    const on = evidence.has(id) ? Math.min(100, Math.max(0, (100 * evidence.get(id)) / limit.get(id))) : null;
+    const least = smallest.get(id);
+    const said = open.has(id) ? element("span", open.get(id), `badge ${open.get(id)}`)
+      : on === null ? "not watched" : `${on.toFixed(0)} %`;
+    return { on: open.has(id) ? open.get(id) === "page" ? 102 : 101 : on ?? -1, cells: [named(labels.metric + (labels.judge ? ` (${labels.judge})` : ""),
+      `${labels.component || "the trace"} · ${labels.pipeline} · ${labels.environment}`), share(value), bar(value, lower.get(id), upper.get(id), baseline.get(id)),
+      share(baseline.get(id)), said,
+      least === undefined ? "-" : Number.isFinite(least) ? `×${least.toPrecision(2)}` : "none yet",
+      String(Math.round(units.get(id) || 0)), share(unknown.get(id) || 0)] };
+  });
+  const place = document.getElementById("series");
+  if (!rows.length) {
+    place.replaceChildren(element("p", "no data: no trace was decided in the last hour of event time", "none"));
+    return;
+  }
+  rows.sort((a, b) => b.on - a.on);
+  place.replaceChildren(table([["metric"], ["failing", "number"], [""], ["held against", "number"],
+    ["evidence", "number"], ["would see, in a day", "number"], ["traces", "number"], ["undecided", "number"]],
+    rows.slice(0, 200).map((row) => row.cells)));
+}
+
+function showStream(metrics, now) {
+  const records = total(metrics, "gapwatch_records_total", (l) => l.state !== "duplicate");
+  const pace = before ? Math.max(0, (records - before.records) / ((now - before.now) / 1000)) : null;
+  before = { records, now };
+  const lag = total(metrics, "gapwatch_lag_records");
+  const letters = total(metrics, "gapwatch_dead_letters_total");
+  const state = (metrics.get("gapwatch_source_state") || []).filter((s) => s.value === 1).map((s) => s.labels.state)[0];
+  const newest = (metrics.get("gapwatch_newest_event_timestamp_seconds") || []).map((s) => `${s.labels.pipeline}: ${time(new Date(1000 * s.value).toISOString())}`);
+  const build = (metrics.get("gapwatch_build_info") || [])[0];
+  const portfolios = (metrics.get("gapwatch_portfolio_info") || []).map((s) => `${s.labels.portfolio} version ${s.labels.version}`);
+  const expected = total(metrics, "gapwatch_expected_false_alarms_total");
+  const pending = total(metrics, "gapwatch_judge_requests_pending");
+  const facts = {
+    source: state || "-",
+    records: `${records.toLocaleString("en")}${pace === null ? "" : `, ${pace.toFixed(pace < 10 ? 1 : 0)} a second now`}; ${lag.toLocaleString("en")} wait`,
+    "dead letters": String(letters), "newest event (UTC)": newest.join("; ") || "-",
+    "wait for a judge": String(pending), "false alarms to expect so far": `${expected.toPrecision(2)} at most`,
+    portfolios: portfolios.join(", ") || "-",
+    store: `${(total(metrics, "gapwatch_store_bytes") / 1e6).toFixed(1)} MB`, version: build ? build.labels.version : "-",
+  };
+  const place = document.getElementById("stream");
+  place.replaceChildren(...Object.entries(facts).flatMap(([name, value]) => [element("dt", name), element("dd", value)]));
+}
+
+async function ask(path) {
+  const answer = await fetch(path, { cache: "no-store" });
+  if (!answer.ok) throw new Error(`${path.split("?")[0]} answers ${answer.status}`);
+  return answer;
+}
+
+async function look() {
+  try {
+    const [page, alerts] = await Promise.all([
+      ask("metrics").then((a) => a.text()),
+      ask(`v1/query?sql=${encodeURIComponent(ALERTS)}`).then((a) => a.json()),
+    ]);
+    const metrics = parse(page);
+    showTiles(metrics);
+    showAlerts(alerts);
+    showSeries(metrics);
+    showStream(metrics, performance.now());
+    document.getElementById("clock").textContent = `as of ${time(new Date().toISOString())} UTC`;
+  } catch (error) {
+    setHeadline(`no answer: what stands below is old (${error.message})`, "lost");
+  }
+  setTimeout(look, EVERY);
+}
+
+look();

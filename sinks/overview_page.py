@@ -1,0 +1,33 @@
+"""The page for people at `/`: its files, as they lie beside this one, and what they may do in a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_FILES = {
+    "/": ("overview.html", "text/html; charset=utf-8"),
+    "/overview.css": ("overview.css", "text/css; charset=utf-8"),
+    "/overview.js": ("overview.js", "text/javascript; charset=utf-8"),
+}
+PATHS = tuple(_FILES)
+
+#: It runs no script but its own, and asks nobody but this process; no page holds it in a frame.
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Cache-Control": "no-cache",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+def read_page(path: str) -> tuple[bytes, dict[str, str]]:
+    """Return a file of the page and its headers.
+
+    Args:
+        path: One of `PATHS`.
+    """
+    name, kind = _FILES[path]
+    return Path(__file__).with_name(name).read_bytes(), {"Content-Type": kind, **_HEADERS}

@@ -1,0 +1,110 @@
+"""What `/metrics` says of alerts and of the series behind them; names and meanings are in `sinks.metric_families`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from sinks.keeping import Connection
+from streams.alerting.alert_reading import read_states
+from streams.alerting.attribution import tick_start
+from streams.alerting.rows import kind_of
+from streams.alerting.shift_watch import ShiftWatch
+from streams.alerting.slice_units import SeriesKey
+from streams.alerting.watched_rows import PHASES, SeriesState, series_states
+
+#: Family to label values to number.
+Samples = dict[str, dict[tuple[str, ...], float]]
+
+#: Rows with gauges of their own. More make a page that Prometheus is slow to take; fewer hide rows that rest.
+DETAIL_LIMIT = 2_500
+
+_DETAIL = (
+    "gapwatch_evidence_log10",
+    "gapwatch_evidence_threshold_log10",
+    "gapwatch_baseline_ratio",
+    "gapwatch_smallest_change_ratio",
+)
+
+
+def alert_samples(watch: ShiftWatch, con: Connection, environment: Callable[[str], str]) -> Samples:
+    """Return all samples of a lane, by name and label values; on the keeper's thread, between two slices.
+
+    Args:
+        watch: Of the lane.
+        con: Reading; sees what was committed.
+        environment: Gives the label of an environment's name.
+    """
+    samples: Samples = {name: {} for name in _DETAIL}
+    states = list(series_states(watch.bank))
+    phases: Counter[tuple[str, ...]] = Counter()
+    expected: dict[tuple[str, ...], float] = {}
+    for state in states:
+        place = (state.watched.series.pipeline, environment(state.watched.series.environment))
+        phases[*place, state.phase] += 1
+        expected[place] = expected.get(place, 0.0) + state.expected_false_alarms
+    for pipeline, label in expected:
+        for phase in PHASES:  # a phase that nobody is in is a 0 and no gap
+            phases[pipeline, label, phase] += 0
+    for state in sorted(states, key=_interest)[:DETAIL_LIMIT]:
+        _add_series(samples, state, environment)
+    samples["gapwatch_series"] = {key: float(n) for key, n in phases.items()}
+    samples["gapwatch_expected_false_alarms_total"] = expected
+    samples["gapwatch_late_units_total"] = {(): float(watch.bank.late_units)}
+    _add_alerts(samples, watch, con, environment)
+    _add_annotations(samples, watch, con)
+    return samples
+
+
+def _interest(state: SeriesState) -> tuple[int, float]:
+    return -PHASES.index(state.phase), -state.evidence_log10
+
+
+def _labels(series: SeriesKey, environment: Callable[[str], str]) -> tuple[str, ...]:
+    return series.pipeline, environment(series.environment), series.component, series.metric, series.judge
+
+
+def _add_series(samples: Samples, state: SeriesState, environment: Callable[[str], str]) -> None:
+    key = (*_labels(state.watched.series, environment), state.watched.kind)
+    values = (
+        max(state.evidence_log10, 0.0), min(state.ticket_log10, state.page_log10), state.rate, state.smallest_ratio,
+    )  # fmt: skip
+    for name, value in zip(_DETAIL, values, strict=True):
+        samples[name][key] = value
+
+
+def _add_alerts(samples: Samples, watch: ShiftWatch, con: Connection, environment: Callable[[str], str]) -> None:
+    states = read_states(con, watch.lane, datetime.now(UTC).replace(tzinfo=None))
+    state_of: dict[tuple[str, ...], float] = {}
+    began: dict[tuple[str, ...], float] = {}
+    for incident in watch.incidents.open.values():
+        card = watch.bank.card(incident.watched.series)
+        kind = kind_of(incident.watched.kind, "worse" if card.bad_side else "unknown")
+        key = (*_labels(incident.watched.series, environment), kind, incident.severity)
+        state_of[*key, states.get(incident.alert_id, "open")] = 1.0
+        began[key] = tick_start(incident.began).replace(tzinfo=UTC).timestamp()
+    samples["gapwatch_alert_state"] = state_of
+    samples["gapwatch_alert_began_timestamp_seconds"] = began
+    counted = con.execute(
+        """SELECT pipeline, environment, kind, severity, count(*)::DOUBLE FROM (
+            SELECT alert_id, pipeline, environment, arg_min(attribution->>'kind', rowid) AS kind,
+                arg_min(severity, rowid) AS severity
+            FROM alerts WHERE lane = ? AND severity <> 'note' GROUP BY ALL) GROUP BY ALL""",
+        [watch.lane],
+    ).fetchall()
+    total: dict[tuple[str, ...], float] = {}
+    for pipeline, where, kind, severity, n in counted:
+        key = (pipeline, environment(where), kind, severity)
+        total[key] = total.get(key, 0.0) + n
+    samples["gapwatch_alerts_total"] = total
+
+
+def _add_annotations(samples: Samples, watch: ShiftWatch, con: Connection) -> None:
+    known = {portfolio.pipeline for portfolio in watch.portfolios}
+    rows = con.execute(
+        """SELECT pipeline, epoch(max("at")) FROM annotations WHERE "at" <= now()::TIMESTAMP GROUP BY ALL"""
+    ).fetchall()
+    samples["gapwatch_last_annotation_timestamp_seconds"] = {
+        (pipeline or "",): float(at) for pipeline, at in rows if pipeline is None or pipeline in known
+    }

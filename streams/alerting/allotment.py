@@ -1,0 +1,93 @@
+"""The budget of a pipeline, split over its series: how much evidence each needs before it may speak."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from streams.alerting.card import Budget, Card
+from streams.detectors.budget import Allowances
+from streams.detectors.contexts import TICKS_A_DAY
+
+_TICKS_A_PERIOD = 30 * TICKS_A_DAY
+#: What of a metric is watched: failures of single traces, of sessions, and the share that could not be told.
+KINDS = ("rate", "sessions", "unknown")
+
+
+def share_key(card: Card, kind: str, environment: str | None) -> str:
+    """Return under which name a series draws on the budget; an environment that nobody planned has its own."""
+    return "\x1f".join([card.metric, kind, *([] if environment is None else [environment])])
+
+
+class Allotment:
+    """Alarms a month of one pipeline, dealt to the series that its portfolio lets alert.
+
+    The first environment that is seen has the planned shares; another, or a new epoch of a series, is a newcomer and
+    draws on the reserve, so the sum stays within the budget. Each 30 days it is dealt anew.
+
+    Args:
+        budget: Of the portfolio.
+        cards: Of its metrics.
+    """
+
+    def __init__(self, budget: Budget, cards: Sequence[Card]) -> None:
+        self._budget = budget
+        self._cards = {card.metric: card for card in cards}
+        self._tickets = Allowances(budget.tickets)
+        self._pages = Allowances(budget.pages)
+        self._owner: dict[str, str] = {}
+        self.period = 0
+
+    def start_period(self, tick: int, extra: Iterable[tuple[str, str]]) -> bool:
+        """Deal the budget anew where a new month began; say whether it did.
+
+        Args:
+            tick: Now.
+            extra: (share key, metric) of newcomers that are still there, who get planned shares from now on.
+        """
+        period = tick // _TICKS_A_PERIOD + 1
+        if period == self.period:
+            return False
+        self.period = period
+        planned = [(share_key(card, kind, None), name) for name, card in self._cards.items() for kind in KINDS]
+        newcomers = sorted(set(extra) - set(planned))
+        keys = [*planned, *(entry for entry in newcomers if entry[1] in self._cards)]
+        self._tickets.open_period([key for key, _ in keys])
+        self._pages.open_period([key for key, metric in keys if self._cards[metric].may_page and _is_failure(key)])
+        return True
+
+    def key_for(self, card: Card, kind: str, series: str, environment: str) -> str:
+        """Return the share of a series: the planned one for whoever comes first, else one of its own."""
+        planned = share_key(card, kind, None)
+        if self._owner.setdefault(planned, series) == series:
+            return planned
+        return share_key(card, kind, f"{environment}\x1f{series}")
+
+    def limits(self, card: Card, kind: str, key: str) -> tuple[float, float]:
+        """Return A for tickets and for pages; infinite where none is asked for, or the budget is nothing."""
+        units = card.units_per_month
+        ticket = self._tickets.limit(key, units) if self._budget.tickets > 0 else math.inf
+        page = math.inf
+        if card.may_page and kind != "unknown" and self._budget.pages > 0:
+            page = self._pages.limit(key, units)
+        return ticket, page
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what was dealt as JSON values."""
+        return {
+            "period": self.period,
+            "owner": self._owner,
+            "tickets": [self._tickets.shares, self._tickets.newcomers],
+            "pages": [self._pages.shares, self._pages.newcomers],
+        }
+
+    def take_json(self, value: dict[str, Any]) -> None:
+        """Go on from what `as_json` gave."""
+        self.period, self._owner = value["period"], dict(value["owner"])
+        for allowances, name in ((self._tickets, "tickets"), (self._pages, "pages")):
+            allowances.shares, allowances.newcomers = dict(value[name][0]), value[name][1]
+
+
+def _is_failure(key: str) -> bool:
+    return key.split("\x1f")[1] != "unknown"

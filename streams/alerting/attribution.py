@@ -1,0 +1,183 @@
+"""What an alert says of its cause: which releases, models and tiers hold the excess, what was new, which traces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+from sinks.keeping import Connection
+from streams.alerting.slice_units import SeriesKey
+from streams.detectors.change import excess_shares
+from streams.detectors.contexts import TICK_SECONDS
+
+_FACETS = ("release", "model", "tier", "stratum")
+_EXAMPLES = 5
+_PARTS = 5
+# What was before is looked up this far back; further, releases that are long gone would be named.
+_LOOK_BACK = timedelta(days=7)
+_NEAR = timedelta(minutes=30)
+# With fewer units of its own before the change a part is held against the whole.
+_LEAST_BEFORE = 30
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Which units are asked for.
+
+    Attributes:
+        lane: Of the series.
+        series: Its key.
+        is_unknown: The share of unknown moved, not the failures.
+        grew: The share grew; else it shrank, and the good ones are looked for.
+        since: Begin of the change, naive UTC.
+        until: End of the tick at which it was found.
+        share_before: Share of the moved units before.
+    """
+
+    lane: str
+    series: SeriesKey
+    is_unknown: bool
+    grew: bool
+    since: datetime
+    until: datetime
+    share_before: float
+
+
+def tick_start(tick: int) -> datetime:
+    """Return the begin of a tick, naive UTC."""
+    return datetime.fromtimestamp(tick * TICK_SECONDS, UTC).replace(tzinfo=None)
+
+
+def attribute(con: Connection, moved: Moved) -> dict[str, Any]:
+    """Return where the excess lies, what was new near the change, and example traces.
+
+    Args:
+        con: In the transaction that holds the ticks up to now.
+        moved: What moved.
+
+    Only ticks and rows up to `until` count, so that the answer does not depend on where slices end.
+    """
+    return {
+        "shares": {
+            facet: parts for facet in ("release", "model", "tier", "stratum") if (parts := _shares(con, moved, facet))
+        },
+        "labels": _labels(con, moved),
+        "new": _new_values(con, moved),
+        "annotations": _annotations(con, moved),
+        "examples": _examples(con, moved),
+    }
+
+
+def _of_series(moved: Moved) -> tuple[str, list[Any]]:
+    key = moved.series
+    columns = ("pipeline", "environment", "component", "metric", "metric_version", "judge")
+    values = [getattr(key, name) for name in columns]
+    conditions = [f"coalesce({name}, '') = ?" for name in columns]
+    return " AND ".join(["lane = ?", *conditions]), [moved.lane, *values]
+
+
+def _shares(con: Connection, moved: Moved, facet: str) -> list[dict[str, Any]]:
+    """Return the parts with the largest share of the excess, largest first; none where there is one part only."""
+    where, values = _of_series(moved)
+    # Releases are counted in units; a trace may hold several models and tiers, which are counted in spans.
+    level = "unit" if facet == "release" else "span"
+    moved_outcomes = ("unknown",) if moved.is_unknown else ("bad", "fail")
+    known = "true" if moved.is_unknown else "outcome NOT IN ('unknown', 'skip', 'error')"
+    wanted = f"outcome IN ({', '.join(repr(o) for o in moved_outcomes)})"
+    rows = con.execute(
+        f"""SELECT coalesce(value, ''),
+            coalesce(sum(n) FILTER (fold_bucket < ?), 0)::DOUBLE,
+            coalesce(sum(n) FILTER (fold_bucket < ? AND {wanted}), 0)::DOUBLE,
+            coalesce(sum(n) FILTER (fold_bucket >= ?), 0)::DOUBLE,
+            coalesce(sum(n) FILTER (fold_bucket >= ? AND {wanted}), 0)::DOUBLE
+        FROM ticks WHERE {where} AND epoch = ? AND level = ? AND facet = ? AND {known}
+            AND fold_bucket >= ? AND fold_bucket < ?
+        GROUP BY ALL ORDER BY 1""",
+        [
+            *[moved.since] * 4, *values, moved.series.epoch, level, facet, moved.since - _LOOK_BACK, moved.until,
+        ],
+    ).fetchall()  # fmt: skip
+    if not rows:
+        return []
+    table = np.array([row[1:] for row in rows])
+    before, before_moved, after, after_moved = table.T
+    whole = before_moved.sum() / before.sum() if before.sum() else moved.share_before
+    expected = np.where(before >= _LEAST_BEFORE, before_moved / np.maximum(before, 1.0), whole)
+    shares = excess_shares(after, after_moved, expected)
+    parts = [
+        {
+            "value": rows[i][0],
+            "share": float(shares[i]),
+            "units": int(after[i]),
+            "moved": int(after_moved[i]),
+            "before_units": int(before[i]),
+            "before_moved": int(before_moved[i]),
+        }
+        for i in np.argsort(-shares, kind="stable").tolist()
+        if after[i]
+    ]
+    return parts[:_PARTS]
+
+
+def _labels(con: Connection, moved: Moved) -> list[dict[str, Any]]:
+    """Return the labels whose share among the spans moved most, and how; none for what is no label."""
+    where, values = _of_series(moved)
+    rows = con.execute(
+        f"""SELECT value, coalesce(sum(n) FILTER (fold_bucket < ?), 0)::DOUBLE,
+            coalesce(sum(n) FILTER (fold_bucket >= ?), 0)::DOUBLE
+        FROM ticks WHERE {where} AND epoch = ? AND level = 'span' AND facet = 'label' AND value IS NOT NULL
+            AND fold_bucket >= ? AND fold_bucket < ?
+        GROUP BY ALL ORDER BY 1""",
+        [*[moved.since] * 2, *values, moved.series.epoch, moved.since - _LOOK_BACK, moved.until],
+    ).fetchall()
+    before, after = (sum(row[i] for row in rows) for i in (1, 2))
+    if not before or not after:
+        return []
+    parts = [{"value": value, "before": b / before, "after": a / after} for value, b, a in rows]
+    return sorted(parts, key=lambda part: (-abs(part["after"] - part["before"]), part["value"]))[:_PARTS]
+
+
+def _new_values(con: Connection, moved: Moved) -> list[dict[str, Any]]:
+    """Return releases and models of the pipeline that were seen for the first time near the change."""
+    rows = con.execute(
+        """SELECT facet, value, min(fold_bucket) AS first_seen FROM ticks
+        WHERE lane = ? AND pipeline = ? AND environment = ? AND facet IN ('release', 'model') AND value IS NOT NULL
+            AND fold_bucket < ?
+        GROUP BY ALL ORDER BY abs(epoch(min(fold_bucket)) - epoch(?::TIMESTAMP)), 1 DESC, 2""",
+        [moved.lane, moved.series.pipeline, moved.series.environment, moved.until, moved.since],
+    ).fetchall()
+    begun = min((row[2] for row in rows), default=None)
+    return [
+        {"facet": facet, "value": value, "at": at.isoformat() + "Z"}
+        for facet, value, at in rows
+        if at >= moved.since - _NEAR and at > begun
+    ][:_PARTS]
+
+
+def _annotations(con: Connection, moved: Moved) -> list[dict[str, Any]]:
+    rows = con.execute(
+        """SELECT "at", "text", "by" FROM annotations WHERE (pipeline = ? OR pipeline IS NULL)
+            AND "at" >= ? AND "at" < ? ORDER BY "at", "text" LIMIT ?""",
+        [moved.series.pipeline, moved.since - _NEAR, moved.until, _PARTS],
+    ).fetchall()
+    return [{"at": at.isoformat() + "Z", "text": text, "by": by} for at, text, by in rows]
+
+
+def _examples(con: Connection, moved: Moved) -> list[dict[str, Any]]:
+    """Return the first traces since the change that are of the kind that grew."""
+    where, values = _of_series(moved)
+    outcome = "unknown" if moved.is_unknown else "fail" if moved.grew else "pass"
+    rows = con.execute(
+        f"""SELECT trace_id, min(event_at) AS at, arg_min(coalesce(observed, reason), (event_at, span_index)),
+            arg_min("release", event_at)
+        FROM gaps WHERE {where} AND outcome = ? AND event_at >= ? AND event_at < ?
+        GROUP BY trace_id ORDER BY 2, 1 LIMIT ?""",
+        [*values, outcome, moved.since, moved.until, _EXAMPLES],
+    ).fetchall()
+    return [
+        {"trace_id": trace, "at": at.isoformat() + "Z", "observed": observed, "release": release}
+        for trace, at, observed, release in rows
+    ]

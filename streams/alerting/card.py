@@ -1,0 +1,162 @@
+"""What a portfolio says of alerts on one metric: which way is bad, how loud, and which bound it shall keep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from scorers.claim import RatioClaim
+from scorers.direction import Threshold
+from scorers.direction_rules import is_cascade
+from scorers.metric import Metric
+from scorers.portfolio import Portfolio
+from sinks.registration import metric_direction
+from streams.detectors.contexts import TICK_SECONDS
+
+#: Traces a month where a portfolio declares no volume; a fleet of another size has other delays, by a logarithm.
+DEFAULT_UNITS_PER_MONTH = 1_000_000.0
+DEFAULT_PAGES_PER_MONTH = 1.0
+DEFAULT_TICKETS_PER_MONTH = 10.0
+#: Units below which a bound is not asked for, where the portfolio names none.
+DEFAULT_MIN_UNITS = 30
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The bound that the failure rate of a metric shall keep.
+
+    Attributes:
+        operator: How the rate stands to `value` when all is well: <, <=, > or >=.
+        value: The bound.
+        window_ticks: Over how many ticks.
+        min_units: Units in the window below which nothing is said.
+    """
+
+    operator: str
+    value: float
+    window_ticks: int
+    min_units: int
+
+    @property
+    def is_ceiling(self) -> bool:
+        """Whether the rate shall stay below."""
+        return self.operator in ("<", "<=")
+
+
+@dataclass(frozen=True)
+class Card:
+    """What is known of a metric that may alert.
+
+    Attributes:
+        pipeline: Whose metric it is.
+        metric: Its name.
+        component: Id of the component; None for the trace.
+        severity: page, ticket or note: the loudest that it may be.
+        bad_side: 1 where a rising failure rate is bad, -1 where a falling one is, 0 where nobody confirmed either.
+        is_cascade: It is of the cascade family, whose direction only a person can tell.
+        question: Id of the open question that would settle the direction; None where there is none.
+        min_ratio: Growth that a page needs at least, by the bound of its interval; None for the detectors' default.
+        min_bad_per_hour: Bad units an hour beyond the expected that a page needs; None for the detectors' default.
+        blind_above_ratio: The series counts as blind where only larger changes would have been seen; None: never.
+        limit: The threshold; None where there is none on the failure rate.
+        time_zone: IANA name, for the hours of the week.
+        units_per_month: Declared volume: traces in 30 days.
+    """
+
+    pipeline: str
+    metric: str
+    component: str | None
+    severity: str
+    bad_side: int
+    is_cascade: bool
+    question: str | None
+    min_ratio: float | None
+    min_bad_per_hour: float | None
+    blind_above_ratio: float | None
+    limit: Limit | None
+    time_zone: str
+    units_per_month: float
+
+    @property
+    def may_page(self) -> bool:
+        """Whether a shift of it may page: asked for, and its direction confirmed."""
+        return self.severity == "page" and self.bad_side != 0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Card:
+        """Return what `as_json` gave."""
+        limit = value["limit"]
+        return cls(**{**value, "limit": None if limit is None else Limit(**limit)})
+
+
+@dataclass(frozen=True)
+class Budget:
+    """False alarms that a team can bear in 30 days, over all series of a pipeline.
+
+    Attributes:
+        pages: Of pages; 0 for no pages by detectors.
+        tickets: Of tickets and notes.
+    """
+
+    pages: float
+    tickets: float
+
+
+def budget_of(portfolio: Portfolio) -> Budget:
+    """Return the budget of a portfolio; where it names none, one page and ten tickets a month."""
+    pages, tickets = portfolio.budget.pages_per_month, portfolio.budget.tickets_per_month
+    return Budget(
+        DEFAULT_PAGES_PER_MONTH if pages is None else pages,
+        DEFAULT_TICKETS_PER_MONTH if tickets is None else tickets,
+    )
+
+
+def cards_of(portfolios: Sequence[Portfolio]) -> list[Card]:
+    """Return a card for each metric with an `alert`, in the order of the portfolios."""
+    return [_card(portfolio, metric) for portfolio in portfolios for metric in portfolio.metrics if _is_watched(metric)]
+
+
+def _is_watched(metric: Metric) -> bool:
+    return metric.alert is not None and not isinstance(metric.claim, RatioClaim)
+
+
+def _card(portfolio: Portfolio, metric: Metric) -> Card:
+    assert metric.alert is not None  # `_is_watched`
+    a_day = portfolio.volume.traces_per_day
+    return Card(
+        pipeline=portfolio.pipeline,
+        metric=metric.name,
+        component=metric.component,
+        severity=metric.alert.severity,
+        bad_side=_bad_side(portfolio, metric),
+        is_cascade=is_cascade(metric),
+        question=next((q.id for q in portfolio.questions if metric.name in q.decides), None),
+        min_ratio=metric.alert.min_ratio,
+        min_bad_per_hour=metric.alert.min_bad_per_hour,
+        blind_above_ratio=metric.alert.blind_above_ratio,
+        limit=_limit(metric.threshold),
+        time_zone=portfolio.time_zone,
+        units_per_month=DEFAULT_UNITS_PER_MONTH if a_day is None else 30.0 * a_day,
+    )
+
+
+def _bad_side(portfolio: Portfolio, metric: Metric) -> int:
+    """Return which way of the failure rate is bad; 0 unless a fact or a cited line verifies it."""
+    direction = metric_direction(portfolio, metric)
+    if direction is None or direction["verdict"] != "verified" or direction["of"] != "failure_rate":
+        return 0
+    return {"lower": 1, "higher": -1}.get(direction["better"], 0)
+
+
+def _limit(threshold: Threshold | None) -> Limit | None:
+    if threshold is None or threshold.of != "failure_rate":
+        return None
+    seconds = int(threshold.window[:-1]) * _SECONDS[threshold.window[-1]]
+    ticks = max(-(-seconds // TICK_SECONDS), 1)
+    return Limit(threshold.operator, threshold.value, ticks, threshold.min_units or DEFAULT_MIN_UNITS)

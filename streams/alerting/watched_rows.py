@@ -1,0 +1,135 @@
+"""The series as they stand: what each is, how far its evidence has come, and what it could not have seen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+
+from sinks.keeping import Connection
+from streams.alerting.attribution import tick_start
+from streams.alerting.bank import Bank, bad_side
+from streams.alerting.card import Card
+from streams.alerting.finding import Watched
+from streams.detectors.budget import smallest_rate_ratio
+from streams.detectors.fleet import Fleet
+from streams.detectors.lifecycle import Phase
+from streams.detectors.watch import evidence_by_side, is_watching
+
+#: What a row can be, the most restless last.
+PHASES = ("learning", "blind", "calm", "suspect", "ticket", "page")
+
+# The smallest change that is seen is told for what comes in one day at the declared volume.
+_DAYS = 30.0
+
+
+@dataclass(frozen=True)
+class SeriesState:
+    """One watched row, now.
+
+    Attributes:
+        watched: What it is.
+        card: Of its metric.
+        phase: One of `PHASES`.
+        direction: up, down, or unverified: which way is bad.
+        units: Of the baseline.
+        rate: Of the baseline, all hours together.
+        evidence_log10: log10 of M towards bad; -inf without any.
+        ticket_log10: log10 of A for tickets; inf where none is asked for.
+        page_log10: log10 of A for pages.
+        smallest_ratio: Smallest growth that would be seen within a day of units, as a median; inf for none.
+        is_blind: That is above the metric's `blind_above_ratio`.
+        last_unit_at: Begin of the last tick with a unit, naive UTC; None without one.
+        expected_false_alarms: Units / A so far: a bound on the tickets and pages to expect without a cause.
+    """
+
+    watched: Watched
+    card: Card
+    phase: str
+    direction: str
+    units: float
+    rate: float
+    evidence_log10: float
+    ticket_log10: float
+    page_log10: float
+    smallest_ratio: float
+    is_blind: bool
+    last_unit_at: datetime | None
+    expected_false_alarms: float
+
+
+def series_states(bank: Bank) -> Iterator[SeriesState]:
+    """Yield the state of every row, in the order in which they came."""
+    for name, fleet in bank.fleets.items():
+        yield from _fleet_states(bank, fleet, bank.rows[name])
+
+
+def _fleet_states(bank: Bank, fleet: Fleet, rows: list[Watched]) -> Iterator[SeriesState]:
+    if not rows:
+        return
+    s = fleet.state
+    cards = [bank.card(watched.series) for watched in rows]
+    sides = evidence_by_side(fleet)
+    # In an hour that is not known yet only what lies beyond the margin counts.
+    evidence = np.maximum(sides.bad, sides.bad_beyond_margin)
+    burnt_in = is_watching(fleet)
+    counts = s["pooled"].sum(axis=0)
+    units = counts.sum(axis=0)
+    rate = (counts[1] + 0.5) / (units + 1.0)
+    a_day = np.array([card.units_per_month / _DAYS for card in cards])
+    ratio = smallest_rate_ratio(rate, np.maximum(units, 1.0), a_day, s["ticket_threshold"], np.zeros(len(rows)))
+    for row, (watched, card) in enumerate(zip(rows, cards, strict=True)):
+        is_blind = card.blind_above_ratio is not None and bool(ratio[row] > card.blind_above_ratio)
+        side = bad_side(card, watched.kind)
+        last = int(s["last_bucket"][row])
+        yield SeriesState(
+            watched=watched,
+            card=card,
+            phase=_phase(int(s["phase"][row]), bool(burnt_in[row]), is_blind),
+            direction={1: "up", -1: "down", 0: "unverified"}[side],
+            units=float(units[row]),
+            rate=float(rate[row]),
+            evidence_log10=_log10(evidence[row]),
+            ticket_log10=_log10(s["ticket_threshold"][row]),
+            page_log10=_log10(s["page_threshold"][row]),
+            smallest_ratio=float(ratio[row]) if burnt_in[row] else math.inf,
+            is_blind=is_blind,
+            last_unit_at=tick_start(last) if last else None,
+            expected_false_alarms=float(s["expected_tickets"][row] + s["expected_pages"][row]),
+        )
+
+
+def _phase(phase: int, burnt_in: bool, is_blind: bool) -> str:
+    if phase >= Phase.SUSPECT:
+        return Phase(phase).name.lower()
+    if not burnt_in:
+        return "learning"
+    return "blind" if is_blind else "calm"
+
+
+def _log10(value: float) -> float:
+    return math.log10(value) if value > 0.0 else -math.inf
+
+
+def write_watched(con: Connection, lane: str, seq: int, bank: Bank) -> None:
+    """Write the state of every row in the place of the last one of this lane."""
+    con.execute("DELETE FROM watched WHERE lane = ?", [lane])
+    rows = [
+        [
+            seq, lane, key.pipeline, key.environment, key.component or None, key.metric, key.metric_version,
+            key.judge or None, key.epoch, state.watched.kind, state.phase, state.direction, round(state.units),
+            state.rate, *(_finite(x) for x in (state.evidence_log10, state.ticket_log10, state.page_log10)),
+            _finite(state.smallest_ratio), state.is_blind, state.last_unit_at, state.expected_false_alarms,
+        ]
+        for state in series_states(bank)
+        for key in [state.watched.series]
+    ]  # fmt: skip
+    if rows:
+        con.executemany(f"INSERT INTO watched VALUES ({', '.join('?' * len(rows[0]))})", rows)
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None

@@ -1,0 +1,1 @@
+"""Rules and dashboards for those who run Prometheus and Grafana, made from a portfolio."""

@@ -1,0 +1,40 @@
+"""Alertmanager's settings: pages to those on call, tickets to those who plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def alertmanager_document(pages_url: str | None = None, tickets_url: str | None = None) -> dict[str, Any]:
+    """Return `alertmanager.yml`: what began together is one message, and a page is not followed by its own ticket.
+
+    Args:
+        pages_url: Webhook for pages; None: they are shown by Alertmanager and sent nowhere.
+        tickets_url: The same for tickets.
+    """
+    return {
+        "route": {
+            "receiver": "tickets",
+            "group_by": ["alertname", "pipeline", "environment"],
+            "group_wait": "30s",
+            "group_interval": "5m",
+            "repeat_interval": "12h",
+            "routes": [{"receiver": "pages", "matchers": ['severity="page"'], "repeat_interval": "1h"}],
+        },
+        "inhibit_rules": [
+            {
+                "source_matchers": ['alertname="GapwatchPage"'],
+                "target_matchers": ['alertname="GapwatchTicket"'],
+                "equal": ["pipeline", "environment", "component", "metric"],
+            },
+            {
+                "source_matchers": ['alertname="GapwatchAbsent"'],
+                "target_matchers": ['alertname=~"Gapwatch(Behind|Stuck|Starved)"'],
+            },
+        ],
+        "receivers": [_receiver("pages", pages_url), _receiver("tickets", tickets_url)],
+    }
+
+
+def _receiver(name: str, url: str | None) -> dict[str, Any]:
+    return {"name": name, **({"webhook_configs": [{"url": url, "send_resolved": True}]} if url else {})}

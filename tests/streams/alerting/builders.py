@@ -1,0 +1,90 @@
+"""Slices of units for the watch, and a portfolio that says what may alert."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+
+from scorers.portfolio import Portfolio, parse_portfolio
+from scorers.slices import ScoredSlice
+from tests.builders import scored_slice
+
+#: Monday, 00:00 UTC, as a tick.
+MONDAY = int(datetime(2026, 3, 2, tzinfo=UTC).timestamp()) // 30
+KEPT_AT = datetime(2026, 3, 20, tzinfo=UTC)
+
+PORTFOLIO = """
+gapwatch: 1
+portfolio: p
+version: 1
+pipeline: shop
+volume: {{traces_per_day: 20000}}
+budget: {{pages_per_month: 1, tickets_per_month: 10}}
+trace_url: "https://traces.example/{{trace_id}}"
+components:
+  - {{id: agent, role: ai_core, kind: llm}}
+questions:
+  - {{id: q-fallback, component: agent, text: "Is the fallback degraded service?", decides: [fallback_rate]}}
+facts: [{facts}]
+metrics:
+  - name: parses
+    component: agent
+    claim: {{form: check, field: output, format: json}}
+    direction: {{better: lower, verdict: verified, evidence: "a.py:1"}}
+    alert: {{severity: page}}
+    {threshold}
+  - name: fallback_rate
+    component: agent
+    claim: {{form: label, field: tier, labels: [primary, fallback], bad: [fallback]}}
+    direction: {{better: unknown}}
+    alert: {{severity: ticket}}
+  - name: watched_by_eye
+    component: agent
+    claim: {{form: check, field: output, present: true}}
+"""
+
+FALLBACK_IS_BAD = (
+    "{id: f-1, kind: direction, component: agent, metric: fallback_rate, better: lower,"
+    " value: degraded, by: maria, at: 2026-03-01}"
+)
+FALLBACK_IS_GOOD = FALLBACK_IS_BAD.replace("lower", "higher").replace("f-1", "f-2")
+
+
+def portfolio(facts: str = "", threshold: str = "") -> Portfolio:
+    return parse_portfolio(PORTFOLIO.format(facts=facts, threshold=threshold))
+
+
+def at(tick: int) -> datetime:
+    return datetime.fromtimestamp(tick * 30, UTC).replace(tzinfo=None)
+
+
+#: tick, good, bad and unknown units.
+Units = tuple[int, int, int, int]
+
+
+def units_slice(
+    number: int,
+    units: Iterable[Units],
+    *,
+    metric: str = "parses",
+    lane: str = "live",
+    partition: int = 0,
+    sessions: Sequence[tuple[int, str, int, int]] = (),
+) -> ScoredSlice:
+    """Build the slice `number` of a partition, one record long; units of sessions must be among `units` as well."""
+    series = {"lane": lane, "pipeline": "shop", "component": "agent", "metric": metric}
+    ticks = [
+        {**series, "bucket": at(tick), "fold_bucket": at(tick), "outcome": outcome, "n": n}
+        for tick, *counts in units
+        for outcome, n in zip(("good", "bad", "unknown"), counts, strict=True)
+        if n
+    ]
+    session_ticks = [
+        {**series, "bucket": at(tick), "session_id": session, "units": n, "bad": bad}
+        for tick, session, n, bad in sessions
+    ]
+    return scored_slice(number, number + 1, lane=lane, partition=partition, ticks=ticks, session_ticks=session_ticks)
+
+
+def kept_at(number: int) -> datetime:
+    return KEPT_AT + timedelta(seconds=number)

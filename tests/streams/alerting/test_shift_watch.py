@@ -1,0 +1,345 @@
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from scorers.portfolio import Portfolio
+from scorers.slices import ScoredSlice
+from sinks.keeping import Keeping
+from sinks.store import Store
+from streams.alerting.shift_watch import ShiftWatch
+from tests.streams.alerting.builders import (
+    FALLBACK_IS_BAD,
+    FALLBACK_IS_GOOD,
+    MONDAY,
+    Units,
+    at,
+    kept_at,
+    portfolio,
+    units_slice,
+)
+
+#: Ticks from one to the next that has units: five minutes, so that a day is short to fold.
+STEP = 10
+HOURS = 12
+DAY = 24 * HOURS
+_ALERTS = "SELECT * EXCLUDE (seq) FROM alerts ORDER BY rowid"
+_SHIFTS = "SELECT * EXCLUDE (seq) FROM shifts ORDER BY rowid"
+
+
+def stream(rates: list[tuple[int, float]], units: int = 40, seed: int = 1, first: int = MONDAY) -> list[Units]:
+    """Units of every tenth tick: so many times each rate."""
+    rng = np.random.default_rng(seed)
+    rate = np.concatenate([np.full(count, p) for count, p in rates])
+    bad = rng.binomial(units, rate).tolist()
+    return [(first + STEP * i, units - k, k, 0) for i, k in enumerate(bad)]
+
+
+def slices(units: list[Units], size: int = 6, first: int = 0, **more: Any) -> list[ScoredSlice]:
+    starts = range(0, len(units), size)
+    return [units_slice(i, units[start : start + size], **more) for i, start in enumerate(starts, first)]
+
+
+def keep(store: Store, watch: ShiftWatch, scored: ScoredSlice, also: Any = ()) -> None:
+    moment = kept_at(scored.from_offset)
+    taken = watch.take(scored, moment)
+    store.keep(taken.scored, moment, also=[*taken.steps, *also])
+
+
+def kept(path: Path, made: list[ScoredSlice], said: Portfolio, lane: str = "live") -> dict[str, Any]:
+    with Store.open(path, create=True) as store:
+        watch = ShiftWatch.open(store, [said], lane)
+        for scored in made:
+            keep(store, watch, scored)
+        return {"alerts": store.query(_ALERTS), "shifts": store.query(_SHIFTS), "state": watch.packed()}
+
+
+#: A day and an hour at 2 %, then an hour at 30 %, which is known to be at 2 %.
+BEFORE = DAY + HOURS
+BROKEN = stream([(BEFORE, 0.02), (HOURS, 0.3)])
+#: Begin of the change.
+CHANGE = MONDAY + STEP * BEFORE
+
+
+def test_a_metric_that_breaks_pages_in_the_commit_that_shows_it(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.duckdb", create=True) as store:
+        watch = ShiftWatch.open(store, [portfolio()])
+        for scored in slices(BROKEN):
+            keep(store, watch, scored)
+        sql = "SELECT state, severity, \"at\", seq, attribution->>'verdict' FROM alerts WHERE severity = 'page'"
+        (alert,) = store.query(sql)
+        (shift,) = store.query("SELECT kind, change_at, change_from, change_to, moved, rate_before FROM shifts")
+        messages = store.query("SELECT topic, max(seq) FROM outbox GROUP BY ALL")
+
+    change = at(CHANGE)
+    assert alert[:2] == ("open", "page")
+    assert alert[4] == "worse"
+    assert change < alert[2] <= at(CHANGE + 2 * STEP)
+    assert shift[:1] == ("cascade",)
+    assert shift[2] <= change <= shift[3]
+    assert shift[4:] == ("up", pytest.approx(0.02, abs=0.01))
+    assert messages == [("alerts", alert[3])]
+
+
+def test_a_metric_that_gets_better_is_a_note_and_never_more(tmp_path: Path) -> None:
+    found = kept(tmp_path / "s.duckdb", slices(stream([(BEFORE, 0.3), (36, 0.05)])), portfolio())
+
+    assert {(row[10], row[11]) for row in found["alerts"]} == {("noted", "note")}
+
+
+def test_a_lasting_improvement_is_noted_once(tmp_path: Path) -> None:
+    found = kept(tmp_path / "s.duckdb", slices(stream([(BEFORE, 0.3), (2 * DAY, 0.02)])), portfolio())
+
+    assert [(row[10], row[11]) for row in found["alerts"]] == [("noted", "note")]
+
+
+def test_a_calm_stream_is_silent(tmp_path: Path) -> None:
+    found = kept(tmp_path / "s.duckdb", slices(stream([(3 * DAY, 0.05)]), size=50), portfolio())
+
+    assert found["alerts"] == []
+
+
+def test_an_unconfirmed_direction_is_a_ticket_that_names_its_question(tmp_path: Path) -> None:
+    for name, rates in (("up", (0.1, 0.5)), ("down", (0.5, 0.1))):
+        made = slices(stream([(BEFORE, rates[0]), (HOURS, rates[1])]), metric="fallback_rate")
+        with Store.open(tmp_path / f"{name}.duckdb", create=True) as store:
+            watch = ShiftWatch.open(store, [portfolio()])
+            for scored in made:
+                keep(store, watch, scored)
+            rows = store.query("SELECT moved, verdict, question, kind FROM shifts")
+            severities = store.query("SELECT DISTINCT severity FROM alerts")
+
+        assert rows == [(name, "unknown", "q-fallback", "shift")]
+        assert severities == [("ticket",)]
+
+
+def test_the_same_shift_is_worse_or_better_by_what_a_person_confirmed(tmp_path: Path) -> None:
+    made = slices(stream([(BEFORE, 0.1), (HOURS, 0.5)]), metric="fallback_rate")
+    bad = kept(tmp_path / "bad.duckdb", made, portfolio(FALLBACK_IS_BAD))
+    good = kept(tmp_path / "good.duckdb", made, portfolio(FALLBACK_IS_GOOD))
+
+    assert [(row[10], row[11]) for row in bad["alerts"]] == [("open", "ticket")]
+    assert {(row[10], row[11]) for row in good["alerts"]} == {("noted", "note")}
+
+
+def test_an_answer_closes_the_alert_that_belonged_to_no_answer(tmp_path: Path) -> None:
+    made = slices(stream([(BEFORE, 0.1), (HOURS, 0.5)]), metric="fallback_rate")
+    kept(tmp_path / "s.duckdb", made, portfolio())
+    with Store.open(tmp_path / "s.duckdb") as store:
+        ShiftWatch.open(store, [portfolio()]).save(store)
+        watch = ShiftWatch.open(store, [portfolio(FALLBACK_IS_BAD)])
+        states = store.query("SELECT state, why FROM alerts ORDER BY rowid")
+        again = ShiftWatch.open(store, [portfolio(FALLBACK_IS_BAD)])
+
+        assert [state for state, _ in states] == ["open", "resolved"]
+        assert "answered" in states[1][1]
+        assert again.packed() == watch.packed()
+
+
+def test_a_bound_is_held_from_the_first_hour_on_and_by_its_interval(tmp_path: Path) -> None:
+    bound = "threshold: {operator: '<=', value: 0.05, window: 1h, min_units: 50}"
+    above = stream([(6, 0.5), (30, 0.0)], units=10)
+    just_above = stream([(36, 0.07)], units=10)
+    found = kept(tmp_path / "a.duckdb", slices(above), portfolio(threshold=bound))
+    silent = kept(tmp_path / "b.duckdb", slices(just_above), portfolio(threshold=bound))
+
+    assert [(row[10], row[11]) for row in found["alerts"]] == [("open", "page"), ("resolved", "page")]
+    assert silent["alerts"] == []
+
+
+def test_more_that_cannot_be_decided_is_told_as_blindness(tmp_path: Path) -> None:
+    known = [(MONDAY + STEP * i, 40, 0, 0) for i in range(BEFORE)]
+    blind = [(CHANGE + STEP * i, 20, 0, 20) for i in range(HOURS)]
+    with Store.open(tmp_path / "s.duckdb", create=True) as store:
+        watch = ShiftWatch.open(store, [portfolio()])
+        for scored in slices(known + blind):
+            keep(store, watch, scored)
+
+        assert store.query("SELECT kind, moved, verdict FROM shifts") == [("unknown", "up", "worse")]
+        assert store.query("SELECT DISTINCT severity FROM alerts") == [("ticket",)]
+
+
+def test_failures_of_one_session_are_one_observation(tmp_path: Path) -> None:
+    """Every tenth session of 20 units fails as a whole; counted as units that is a shift nearly each time."""
+    rng = np.random.default_rng(5)
+    made = []
+    for i in range(300):
+        tick, is_bad = MONDAY + 12 * i, bool(rng.random() < 0.1)
+        bad = 20 if is_bad else 0
+        made.append(units_slice(i, [(tick, 20 - bad, bad, 0)], sessions=[(tick, f"s{i}", 20, bad)]))
+    found = kept(tmp_path / "s.duckdb", made, portfolio())
+
+    assert found["alerts"] == []
+
+
+def test_metrics_without_an_alert_raise_none(tmp_path: Path) -> None:
+    made = slices(stream([(BEFORE, 0.02), (HOURS, 0.6)]), metric="watched_by_eye")
+
+    assert kept(tmp_path / "s.duckdb", made, portfolio())["alerts"] == []
+
+
+def mixed(seed: int) -> list[ScoredSlice]:
+    """Two partitions, one of them behind, slices of odd sizes, late units, an incident that ends."""
+    rng = np.random.default_rng(seed)
+    units = stream([(BEFORE, 0.2), (HOURS, 0.7), (150, 0.2)], seed=seed)
+    made, number, start = [], [0, 0], 0
+    while start < len(units):
+        size = int(rng.integers(2, 20))
+        chunk = units[start : start + size]
+        late = [(tick - int(rng.integers(5, 300)), 1, 0, 1) for tick, *_ in chunk[:3]]
+        for partition, mine in enumerate((chunk[::2] + late, chunk[1::2])):
+            made.append(units_slice(number[partition], mine, partition=partition))
+            number[partition] += 1
+        start += size
+    return made
+
+
+def forget_snapshots(con: duckdb.DuckDBPyConnection, _: int) -> None:
+    con.execute("DELETE FROM detector_snapshots")
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_refolded_ticks_give_the_same_alerts_bit_for_bit(tmp_path: Path, seed: int) -> None:
+    made = mixed(seed)
+    whole = kept(tmp_path / "whole.duckdb", made, portfolio())
+    with Store.open(tmp_path / "whole.duckdb") as store:
+        store.record("forgetting", forget_snapshots)
+        refolded = ShiftWatch.open(store, [portfolio()])
+        rows = store.query(_ALERTS)
+
+    assert {row[10] for row in whole["alerts"]} == {"open", "resolved"}
+    assert refolded.packed() == whole["state"]
+    assert rows == whole["alerts"]
+
+
+@pytest.mark.parametrize("seed", [4])
+def test_a_commit_that_fails_and_a_restart_change_nothing(tmp_path: Path, seed: int) -> None:
+    made = mixed(seed)
+    whole = kept(tmp_path / "whole.duckdb", made, portfolio())
+    rng = np.random.default_rng(seed)
+    failing = set(rng.choice(len(made), 12, replace=False).tolist()) | {len(made) - 1}
+
+    def break_down(_: Keeping) -> None:
+        raise InterruptedError
+
+    path, number = tmp_path / "broken.duckdb", 0
+    while number < len(made):
+        with Store.open(path, create=True) as store:
+            watch = ShiftWatch.open(store, [portfolio()])
+            while number < len(made):
+                if number in failing:
+                    failing.remove(number)
+                    with pytest.raises(InterruptedError):
+                        keep(store, watch, made[number], also=[("breakdown", break_down)])
+                    break
+                keep(store, watch, made[number])
+                number += 1
+    with Store.open(path) as store:
+        watch = ShiftWatch.open(store, [portfolio()])
+
+        assert store.query(_ALERTS) == whole["alerts"]
+        assert store.query(_SHIFTS) == whole["shifts"]
+        assert watch.packed() == whole["state"]
+
+
+_CHILD = """
+import os, signal, sys
+from pathlib import Path
+from sinks.store import Store
+from streams.alerting.shift_watch import ShiftWatch
+from tests.streams.alerting.builders import portfolio
+from tests.streams.alerting.test_shift_watch import BROKEN, keep, slices
+
+with Store.open(Path(sys.argv[1]), create=True) as store:
+    watch = ShiftWatch.open(store, [portfolio()])
+    made = slices(BROKEN)
+    done = store.position("live", "traces", 0)
+    for scored in made[done.to_offset if done else 0 :]:
+        if scored.from_offset == int(sys.argv[2]):
+            keep(store, watch, scored, also=[("end", lambda _: os.kill(os.getpid(), signal.SIGKILL))])
+        keep(store, watch, scored)
+"""
+
+
+def test_a_kill_within_the_commit_that_holds_the_alert_loses_nothing(tmp_path: Path) -> None:
+    whole = kept(tmp_path / "whole.duckdb", slices(BROKEN), portfolio())
+    with Store.open(tmp_path / "whole.duckdb") as store:
+        ((alerting,),) = store.query("SELECT from_offset FROM offsets WHERE seq = (SELECT min(seq) FROM alerts)")
+    path = tmp_path / "killed.duckdb"
+    statuses = [
+        subprocess.run(
+            [sys.executable, "-c", _CHILD, str(path), str(kill_at)], cwd=Path.cwd(), env=os.environ, check=False
+        ).returncode
+        for kill_at in (alerting, -1)
+    ]
+
+    assert statuses == [-signal.SIGKILL, 0]
+    with Store.open(path) as store:
+        assert store.query(_ALERTS) == whole["alerts"]
+        assert ShiftWatch.open(store, [portfolio()]).packed() == whole["state"]
+
+
+def test_stored_ticks_say_where_they_were_folded(tmp_path: Path) -> None:
+    made = [
+        units_slice(0, [(MONDAY, 1, 0, 0), (MONDAY + 50, 1, 0, 0)]),
+        units_slice(1, [(MONDAY + 3, 1, 0, 0), (MONDAY + 49, 1, 0, 0)]),
+    ]
+    with Store.open(tmp_path / "s.duckdb", create=True) as store:
+        watch = ShiftWatch.open(store, [portfolio()])
+        for scored in made:
+            keep(store, watch, scored)
+        rows = store.query("SELECT bucket, fold_bucket FROM ticks WHERE seq = (SELECT max(seq) FROM ticks) ORDER BY 1")
+
+    assert rows == [(at(MONDAY + 3), at(MONDAY + 46)), (at(MONDAY + 49), at(MONDAY + 49))]
+    assert watch.bank.late_units == 1
+
+
+def test_an_accepted_level_is_the_new_normal(tmp_path: Path) -> None:
+    path = tmp_path / "s.duckdb"
+    first = kept(path, slices(BROKEN), portfolio())
+    with Store.open(path) as store:
+        watch = ShiftWatch.open(store, [portfolio()])
+        alert = first["alerts"][0][0]
+        store.apply([("accept", lambda keeping: watch.accept(keeping, alert, "maria", "a new parser") and None)])
+        later = stream([(60, 0.3)], seed=9, first=BROKEN[-1][0] + STEP)
+        for scored in slices(later, first=len(slices(BROKEN))):
+            keep(store, watch, scored)
+        states = store.query('SELECT state, "by" FROM alerts ORDER BY rowid')
+
+    assert states[-1] == ("accepted", "maria")
+    assert set(states[:-1]) == {("open", "gapwatch")}
+
+
+def test_a_slice_of_another_lane_is_refused(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.duckdb", create=True) as store:
+        watch = ShiftWatch.open(store, [portfolio()])
+        with pytest.raises(ValueError, match="lane file:x"):
+            watch.take(units_slice(0, [(MONDAY, 1, 0, 0)], lane="file:x"), kept_at(0))
+
+
+def test_environments_without_end_share_one_series(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.duckdb", create=True) as store:
+        watch = ShiftWatch.open(store, [portfolio()])
+        for i in range(40):
+            units = units_slice(i, [(MONDAY + 40 * i, 3, 0, 0)])
+            ticks = units.tables["ticks"]
+            names = pa.array([f"e{i}" * (1 if i % 2 else 80)] * ticks.num_rows)
+            place = ticks.schema.get_field_index("environment")
+            tables = {**units.tables, "ticks": ticks.set_column(place, ticks.schema.field(place), names)}
+            keep(store, watch, dataclasses.replace(units, tables=tables))
+        named = {key.environment for key in watch.bank.series}
+        again = ShiftWatch.open(store, [portfolio()])
+
+        assert len(named) == 17 and "other" in named
+        assert max(map(len, named)) < 10
+        assert again.packed() == watch.packed()
