@@ -61,6 +61,8 @@ def connect() -> duckdb.DuckDBPyConnection:
         f"CREATE MACRO num(x) AS CASE WHEN regexp_full_match(x, {literal(_NUMBER)}) "
         f"AND isfinite(TRY_CAST(x AS DOUBLE)) THEN TRY_CAST(x AS DOUBLE) END"
     )
+    # What is computed from finite numbers can still overflow.
+    connection.execute("CREATE MACRO finite(x) AS CASE WHEN isfinite(x) THEN x END")
     connection.execute("SET python_enable_replacements = false")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")

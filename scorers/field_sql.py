@@ -130,7 +130,7 @@ class FieldCompiler:
             f"CASE WHEN kind IN ('embedding', 'rerank') AND usage_output_tokens IS NULL THEN 0 ELSE {made.number} END"
         )
         inputs = (given.readable_number, made.readable_number)
-        number = self._expressions.column(f"({given.number} + {output})", *inputs)
+        number = self._expressions.column(f"finite({given.number} + {output})", *inputs)
         reason = f"CASE WHEN {given.number} IS NULL THEN {given.number_reason} ELSE {made.number_reason} END"
         return FieldSql(None, number, reason, reason, (number, *inputs))
 
@@ -143,10 +143,10 @@ class FieldCompiler:
         if name in ("span_count", "error_count"):
             return FieldSql(None, name, str(ABSENT), str(ABSENT))
         total = self._expressions.column(
-            f"CASE WHEN {name}_lacking IS NOT NULL THEN NULL WHEN model_spans > 0 THEN {name}_sum "
+            f"CASE WHEN {name}_lacking IS NOT NULL THEN NULL WHEN model_spans > 0 THEN finite({name}_sum) "
             f"WHEN {name}_elsewhere THEN NULL ELSE 0 END"
         )
-        reason = f"coalesce({name}_lacking, {NO_MODEL_SPAN})"
+        reason = f"coalesce({name}_lacking, CASE WHEN model_spans > 0 THEN {WRONG_TYPE} ELSE {NO_MODEL_SPAN} END)"
         return FieldSql(None, total, reason, reason, (total,))
 
     @staticmethod
@@ -162,7 +162,7 @@ class FieldCompiler:
 
 def _difference(start: str, end: str, start_text: str, end_text: str) -> FieldSql:
     reason = f"CASE WHEN {start_text} IS NULL OR {end_text} IS NULL THEN {NO_TIME} ELSE {WRONG_TYPE} END"
-    return FieldSql(None, f"({end} - {start})", reason, reason)
+    return FieldSql(None, f"finite({end} - {start})", reason, reason)
 
 
 def member(key: str) -> str:

@@ -296,16 +296,21 @@ def _sum_over_model_spans(name: str, fields: FieldCompiler, source: str) -> list
 
 def metric_fields(metric: Metric) -> Iterator[Field]:
     """Yield every field that a metric reads."""
+    yield from claim_fields(metric)
+    if metric.when is not None:
+        yield from _predicate_fields(metric.when)
+    for stratum in metric.sample.strata:
+        yield from _predicate_fields(stratum.when)
+
+
+def claim_fields(metric: Metric) -> Iterator[Field]:
+    """Yield every field that a metric's claim reads, without those that say where it applies."""
     claim = metric.claim
     if isinstance(claim, CheckClaim):
         yield from _predicate_fields(claim.predicate)
     elif isinstance(claim, MeasureClaim | LabelClaim):
         yield claim.field
     yield from input_fields(metric)
-    if metric.when is not None:
-        yield from _predicate_fields(metric.when)
-    for stratum in metric.sample.strata:
-        yield from _predicate_fields(stratum.when)
 
 
 def input_fields(metric: Metric) -> tuple[Field, ...]:

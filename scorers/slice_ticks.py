@@ -58,14 +58,15 @@ class SliceTicks:
         factors = self._evaluation_rates(result, policies)
         for columns, factor in factors:
             self._count(result, policies, "span", span_facets, group, outcomes, result.scores, columns, factor)
+        rates = {m: factor for columns, factor in factors for m in columns}
         for m, strata in result.strata.items():
             names = pa.array([name or "" for name in policies[m].strata[1:]], pa.string())
             facet = Coded(strata.astype(np.int64), names)
-            self._count(result, policies, "span", {"stratum": facet}, group, outcomes, {}, [m], None)
+            self._count(result, policies, "span", {"stratum": facet}, group, outcomes, {}, [m], rates[m])
         for m in result.labels:
             labels = result.labels[m]
             facet = coded(labels if isinstance(labels, pa.Array) else labels.combine_chunks())
-            self._count(result, policies, "span", {"label": facet}, group, outcomes, {}, [m], None)
+            self._count(result, policies, "span", {"label": facet}, group, outcomes, {}, [m], rates[m])
         self._add_units(result, policies, ord_, outcomes, factors)
 
     def _evaluation_rates(

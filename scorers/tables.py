@@ -76,7 +76,7 @@ TICKS = pa.schema(
         ("fold_bucket", _TIME),
         ("level", _TEXT),  # span, unit
         ("facet", _TEXT),  # all, tier, release, model, stratum, label
-        ("value", _TEXT),  # null for facet all, and where the span has no such value
+        ("value", _TEXT),  # null for facet all only: a span without a value has no row of a side facet
         ("outcome", _TEXT),  # level span: pass, warn, fail, skip, unknown, error; level unit: good, bad, unknown
         ("p", _NUMBER),  # p_evaluated
         ("n", _COUNT),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from scorers.claim import RatioClaim
 from scorers.codes import ERROR, OUTCOME_COUNT, SKIP, UNKNOWN
@@ -31,6 +32,7 @@ class MetricAgainst:
         portfolio: Whose it is.
         metric: The metric.
         outcomes: Ledger state to number of spans (of traces, for a trace metric).
+        of_strata: (stratum, outcome) to number, of the spans for which a stratum of the metric holds.
         reasons: (outcome, reason) to number, for unknown, skip and error.
         rows_per_day: Rows that would be stored a day at the declared volume; None where none is declared.
         rows_per_thousand: The same for 1,000 traces.
@@ -39,6 +41,7 @@ class MetricAgainst:
     portfolio: Portfolio
     metric: Metric
     outcomes: Counter[str] = field(default_factory=Counter)
+    of_strata: Counter[tuple[str, str]] = field(default_factory=Counter)
     reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
     rows_per_day: float | None = None
     rows_per_thousand: float = 0.0
@@ -55,11 +58,19 @@ class Against:
 
     Attributes:
         records: State of the ledger to number of records.
+        dead_letters: Cause to number of records.
+        first_dead_letter: Where the first one stands, and what is wrong with it; empty where there is none.
+        traces: Pipeline to number of traces that were read, of the portfolios' pipelines.
+        strangers: Pipeline that no portfolio names to number of traces.
         components: (pipeline, component) to number of spans in the traces.
         metrics: In the order of the portfolios.
     """
 
     records: Counter[str] = field(default_factory=Counter)
+    dead_letters: Counter[str] = field(default_factory=Counter)
+    first_dead_letter: str = ""
+    traces: Counter[str] = field(default_factory=Counter)
+    strangers: Counter[str] = field(default_factory=Counter)
     components: Counter[tuple[str, str]] = field(default_factory=Counter)
     metrics: list[MetricAgainst] = field(default_factory=list)
 
@@ -85,7 +96,7 @@ def check_against(portfolios: Sequence[Portfolio], files: Sequence[str], scorers
         with FileSource(path, "-" if path == "-" else None) as source:
             for records in source.slices():
                 _add(found, by_name, score(scorer, told, records))
-                found.components.update(spans.count(records))
+                spans.count(records, found)
     _add_rows(found, policy)
     return found
 
@@ -105,23 +116,39 @@ def _add(found: Against, by_name: dict[tuple[str, str], MetricAgainst], scored: 
     for entry in scored.tables["ledger"].to_pylist():
         if entry["metric"] is None:
             found.records[entry["state"]] += entry["n"]
+            if entry["state"] == "read":
+                found.traces[entry["pipeline"]] += entry["n"]
         else:
             by_name[entry["pipeline"], entry["metric"]].outcomes[entry["state"]] += entry["n"]
+    for letter in scored.tables["dead_letters"].to_pylist():
+        found.dead_letters[letter["cause"]] += 1
+        found.first_dead_letter = found.first_dead_letter or (
+            f"{scored.topic}, line {letter['source_offset'] + 1}: {letter['detail']}"
+        )
+    for tick in _ticks_of_strata(scored.tables["ticks"]).to_pylist():
+        by_name[tick["pipeline"], tick["metric"]].of_strata[tick["value"], tick["outcome"]] += tick["n"]
     rows = scored.tables["gaps"].select(["pipeline", "metric", "outcome", "reason"])
     for row in rows.group_by(rows.column_names).aggregate([([], "count_all")]).to_pylist():
         by_name[row["pipeline"], row["metric"]].reasons[row["outcome"], row["reason"] or ""] += row["count_all"]
 
 
+def _ticks_of_strata(ticks: pa.Table) -> pa.Table:
+    of_strata = pc.and_(pc.equal(ticks["facet"], "stratum"), pc.equal(ticks["level"], "span"))
+    return ticks.filter(of_strata).select(["pipeline", "metric", "value", "outcome", "n"])
+
+
 def _add_rows(found: Against, policy: Policy) -> None:
-    traces = found.records["read"]
     for one in found.metrics:
+        traces = found.traces[one.portfolio.pipeline]
         if isinstance(one.metric.claim, RatioClaim) or not traces:
             continue
         mine = policy.of(one.portfolio, one.metric)
-        rate = 1.0 if mine.selects else float(mine.rates[0])
-        kept = sum(
-            n * one.metric.sample.keep.of(outcome) * rate for outcome, n in one.outcomes.items() if outcome in _ROWS
-        )
+        # Where selection thins what is evaluated, the spans were thinned before they were counted.
+        rates = np.ones(len(mine.rates)) if mine.selects else mine.rates
+        beside = {name: rate - rates[0] for name, rate in zip(mine.strata, rates, strict=True)}
+        keep = one.metric.sample.keep.of
+        kept = sum(n * keep(outcome) * rates[0] for outcome, n in one.outcomes.items() if outcome in _ROWS)
+        kept += sum(n * keep(outcome) * beside[name] for (name, outcome), n in one.of_strata.items())
         one.rows_per_thousand = kept / traces * 1000
         volume = one.portfolio.volume.traces_per_day if one.portfolio.volume else None
         one.rows_per_day = kept / traces * volume if volume else None
@@ -131,23 +158,27 @@ _ROWS = ("pass", "warn", "fail", "unknown", "skip", "error")
 
 
 class _SpanCounter:
-    """Counts spans by pipeline and component, those included that no portfolio names."""
+    """Counts traces by pipeline and spans by component, those included that no portfolio names."""
 
     def __init__(self) -> None:
         self._connection = connect()
         self._inbox = Inbox(INBOX_SCHEMA.empty_table())
         self._connection.register("inbox", self._inbox)
         self._connection.execute(
-            f"PREPARE spans AS SELECT pipeline, component, count(*) AS n FROM ({spans_sql(parsed_columns([]))}) "
-            "WHERE is_span AND readable GROUP BY ALL"
+            f"PREPARE spans AS SELECT pipeline, component, count_if(is_span) AS spans, "
+            f"count_if(span_index = 0) AS traces FROM ({spans_sql(parsed_columns([]))}) WHERE readable GROUP BY ALL"
         )
 
-    def count(self, records: RecordSlice) -> Counter[tuple[str, str]]:
+    def count(self, records: RecordSlice, into: Against) -> None:
         n = len(records.offsets)
         columns = [pa.array(np.arange(n, dtype=np.int32)), texts_of(records.values), pa.repeat(pa.scalar(False), n)]
         self._inbox.table = pa.table(columns, schema=INBOX_SCHEMA)
-        rows = arrow(self._connection, "EXECUTE spans").to_pylist()
-        return Counter({(row["pipeline"], row["component"]): row["n"] for row in rows})
+        own = {one.portfolio.pipeline for one in into.metrics}
+        for row in arrow(self._connection, "EXECUTE spans").to_pylist():
+            if row["pipeline"] not in own:
+                into.strangers[row["pipeline"]] += row["traces"]
+            elif row["spans"]:
+                into.components[row["pipeline"], row["component"]] += row["spans"]
 
 
 def unclaimed_components(found: Against, portfolio: Portfolio) -> dict[str, int]:

@@ -16,7 +16,7 @@ class ReplayProgress:
 
     def __init__(self, enabled: bool = True) -> None:
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             TaskProgressColumn(),
             TextColumn("{task.fields[traces]} traces"),

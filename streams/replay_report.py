@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-import math
 import shlex
-from collections.abc import Iterable, Sequence
+import shutil
+import sys
+from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import duckdb
 from rich.console import Console
+from rich.measure import Measurement
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from scorers.claim import MeasureClaim, RatioClaim
 from scorers.metric import Metric
 from scorers.portfolio import Portfolio
-from scorers.tick_counts import CELL_RATIO, SMALLEST
+from scorers.problem_list import shown
 from sinks.rate_interval import rates_sql
 from sinks.store_file import open_for_reading
+from streams.outcome_table import OutcomeTable, interval_text, is_broken, report_table, share_text
 from streams.release_comparison import standing_out
 from streams.replay import ReplayResult
 
@@ -61,7 +67,7 @@ class _Report:
         self._out = out
         self._con = con
         self._portfolio = portfolio
-        self._store = shlex.quote(str(store))
+        self._store = shlex.quote(near_path(store))
         self._imbalance = imbalance
         self._worst: str | None = None
         self._rates = {row["metric"]: row for row in self._rows(rates_sql("metric", "pipeline = $p"))}
@@ -73,11 +79,14 @@ class _Report:
     def print(self) -> None:
         out = self._out
         out.print()
-        out.print(Text(f"{self._portfolio.portfolio} {self._portfolio.version}", style="bold"), end="")
-        out.print(Text(f"  {self._portfolio.goal}" if self._portfolio.goal else "", style="dim"))
+        title = Text(f"{shown(self._portfolio.portfolio)} {self._portfolio.version}", "bold")
+        out.print(title.append(f"  {shown(self._portfolio.goal, 300)}" if self._portfolio.goal else "", "not bold dim"))
         out.print(self._outcomes())
         out.print(
-            Text("bad: traces with a failing step, of those that could be told; in brackets the 95 % interval", "dim")
+            Text(
+                "bad: traces with a failing step, of those that could be told; 95 %: the interval of that rate. ", "dim"
+            ),
+            Text("unsure: the interval holds rates on both sides of what was promised", "dim"),
         )
         self._print_standing_out()
         self._print_unwatched()
@@ -93,77 +102,25 @@ class _Report:
     # ---- outcomes ----
 
     def _outcomes(self) -> Table:
-        table = _table("component", "metric", ">traces", ">bad", "  95 %", ">unknown", "value", "promised")
-        for component, metrics in self._by_component():
-            shown = component
-            for metric in metrics:
-                if isinstance(metric.claim, RatioClaim):
-                    continue
-                table.add_row(shown, metric.name, *self._cells(metric))
-                shown = ""
-        return table
+        waiting = {name: states.get("pending", 0) for name, states in self._states.items()}
+        measures = [m.name for m in self._portfolio.metrics if isinstance(m.claim, MeasureClaim)]
+        values = {name: self._histogram(name) for name in measures}
+        table = OutcomeTable(self._portfolio, self._rates, waiting, values)
+        wide = table.wide()
+        return wide if self._has_room(wide) else table.narrow()
 
-    def _by_component(self) -> Iterable[tuple[str, list[Metric]]]:
-        for component in self._portfolio.components:
-            mine = [m for m in self._portfolio.metrics if m.component == component.id]
-            if mine:
-                yield component.id, mine
-        traces = [m for m in self._portfolio.metrics if m.is_trace]
-        if traces:
-            yield "the trace", traces
+    def _has_room(self, table: Table) -> bool:
+        return Measurement.get(self._out, self._out.options.update(width=1_000), table).maximum <= self._out.width
 
-    def _cells(self, metric: Metric) -> list[Text]:
-        rate = self._rates.get(metric.name)
-        states = self._states.get(metric.name, {})
-        waiting = states.get("pending", 0)
-        if rate is None or not (rate["units"] or rate["unknown"]):
-            nothing = f"{waiting:,} judgements wait" if waiting else "never applied"
-            return [Text("-"), Text("-"), Text(""), Text("-"), Text(""), Text(nothing, "dim" if waiting else "yellow")]
-        unknown = rate["unknown_share"] or 0.0
-        return [
-            Text(f"{rate['units']:,}"),
-            _percent(rate["rate"], "bold red" if self._is_over(metric, rate) else ""),
-            Text(_interval(rate), "dim"),
-            _percent(unknown, "yellow" if unknown > 0.2 else "dim") if unknown else Text(""),
-            Text(self._value(metric)),
-            self._promise(metric, rate),
-        ]
-
-    def _promise(self, metric: Metric, rate: Row) -> Text:
-        threshold = metric.threshold
-        if threshold is None or threshold.of != "failure_rate" or rate["rate"] is None:
-            return Text("")
-        promised = f"{threshold.operator} {_share(threshold.value)}"
-        if self._is_over(metric, rate):
-            return Text(f"{promised}  broken", "bold red")
-        if threshold.operator in ("<", "<=") and rate["upper"] > threshold.value:
-            return Text(f"{promised}  not shown to hold", "yellow")
-        return Text(f"{promised}  kept", "green")
-
-    @staticmethod
-    def _is_over(metric: Metric, rate: Row) -> bool:
-        """Whether the whole interval lies beyond the threshold."""
-        threshold = metric.threshold
-        if threshold is None or threshold.of != "failure_rate" or rate["rate"] is None:
-            return False
-        if threshold.operator in ("<", "<="):
-            return bool(rate["lower"] > threshold.value)
-        return bool(rate["upper"] < threshold.value)
-
-    def _value(self, metric: Metric) -> str:
-        if not isinstance(metric.claim, MeasureClaim):
-            return ""
+    def _histogram(self, metric: str) -> list[tuple[int, int]]:
         cells = self._rows(
             """SELECT cell.key AS cell, sum(cell.value)::BIGINT AS n
             FROM (SELECT unnest(map_entries(histogram)) AS cell FROM ticks
                 WHERE pipeline = $p AND metric = $m AND level = 'unit' AND facet = 'all')
             GROUP BY ALL ORDER BY 1""",
-            m=metric.name,
+            m=metric,
         )
-        if not cells:
-            return ""
-        middle, high = (_quantile(cells, q) for q in (0.5, 0.95))
-        return f"{_short(middle)} / {_short(high)} {metric.claim.unit}"
+        return [(row["cell"], row["n"]) for row in cells]
 
     # ---- releases ----
 
@@ -172,26 +129,38 @@ class _Report:
         rows = standing_out(self._con, self._portfolio.pipeline, known)
         if not rows:
             return
-        self._out.print()
-        self._out.print(
-            Text("Releases that stand out", style="bold"),
-            Text("their interval does not touch that of all others together", style="dim"),
-        )
-        table = _table("release", "metric", ">bad", "  95 %", ">others", "  95 %", "which way")
-        last = None
-        for row in rows:
-            direction = _direction(self._portfolio, row["metric"], row["rate"] > row["other_rate"])
-            table.add_row(
-                Text(row["release"] if row["release"] != last else ""),
-                row["metric"],
-                _percent(row["rate"], "bold"),
-                Text(_interval(row), "dim"),
-                _percent(row["other_rate"], ""),
-                Text(_interval({"lower": row["other_lower"], "upper": row["other_upper"]}), "dim"),
-                direction,
-            )
-            last = row["release"]
-        self._out.print(table)
+        self._head("Releases that stand out", "their interval does not touch that of all others together")
+        tables = (self._wide_releases(rows), self._narrow_releases(rows))
+        self._out.print(tables[0] if self._has_room(tables[0]) else tables[1])
+
+    def _wide_releases(self, rows: Sequence[Row]) -> Table:
+        table = report_table("release", "metric", ">bad", "95 %", ">others", "95 %", "which way", names=(0, 1, 3, 5, 6))
+        for release, mine in groupby(rows, key=itemgetter("release")):
+            name = shown(release)
+            for row in mine:
+                metric, bad, interval, others, which_way = self._release_cells(row)
+                beside = Text(interval_text(row["other_lower"], row["other_upper"]), "dim")
+                table.add_row(Text(name), metric, bad, interval, others, beside, which_way)
+                name = ""
+        return table
+
+    def _narrow_releases(self, rows: Sequence[Row]) -> Table:
+        table = report_table("metric", ">bad", "95 %", ">others", "which way", names=(0, 2), indent=2)
+        for release, mine in groupby(rows, key=itemgetter("release")):
+            table.add_row(Text(shown(release, 30), "bold"))
+            for row in mine:
+                metric, *cells = self._release_cells(row)
+                table.add_row(Text("  ").append_text(metric), *cells)
+        return table
+
+    def _release_cells(self, row: Row) -> list[Text]:
+        return [
+            Text(row["metric"]),
+            share_text(row["rate"], "bold"),
+            Text(interval_text(row["lower"], row["upper"]), "dim"),
+            share_text(row["other_rate"]),
+            _direction(self._portfolio, row["metric"], row["rate"] > row["other_rate"]),
+        ]
 
     # ---- the rest ----
 
@@ -201,12 +170,13 @@ class _Report:
         measured = {m.component for m in self._portfolio.metrics}
         for component in self._portfolio.components:
             if component.id not in measured:
-                lines.append(f"component {component.id}: no metric watches it")
+                lines.append(f"component {shown(component.id)}: no metric watches it")
             elif component.id not in seen and not self._waits(component.id):
-                lines.append(f"component {component.id}: not one of its spans met a metric")
+                lines.append(f"component {shown(component.id)}: not one of its spans met a metric")
         for metric in self._portfolio.metrics:
             rate, states = self._rates.get(metric.name), self._states.get(metric.name, {})
             if isinstance(metric.claim, RatioClaim):
+                lines.append(f"metric {metric.name}: a ratio is loaded and checked, and not computed yet")
                 continue
             if rate is not None and rate["units"] == 0 and rate["unknown"]:
                 lines.append(f"metric {metric.name}: unknown on each of {rate['unknown']:,} traces")
@@ -216,8 +186,7 @@ class _Report:
                 lines.append(f"metric {metric.name}: {states['pending']:,} judgements wait for a judge")
         if not lines:
             return
-        self._out.print()
-        self._out.print(Text("Not watched", style="bold"), Text("not green: nobody knows", style="dim"))
+        self._head("Not watched", "not green, nobody knows")
         for line in lines:
             self._out.print(Text(f"  {line}", style="yellow"))
 
@@ -234,16 +203,14 @@ class _Report:
         )
         if not rows:
             return
-        self._out.print()
-        self._out.print(Text("Worst traces", style="bold"), Text("by the number of metrics that fail", style="dim"))
-        table = _table("trace", "release", ">failing rows", ">metrics", "which")
+        self._head("Worst traces", "by the number of metrics that fail")
         for row in rows:
-            table.add_row(
-                Text(row["trace_id"]), Text(row["release"] or ""), f"{row['failing']:,}", str(len(row["metrics"])),
-                Text(", ".join(row["metrics"]), "dim"),
-            )  # fmt: skip
-        self._out.print(table)
-        self._worst = rows[0]["trace_id"]
+            fails = f"{len(row['metrics'])} metrics fail, {row['failing']:,} rows"
+            name = Text(f"  {shown(row['trace_id'], 100)}", "bold")
+            self._out.print(name, Text(f" {shown(row['release'] or '')}  {fails}"), soft_wrap=True)
+            self._out.print(Padding(Text(", ".join(row["metrics"]), "dim"), (0, 0, 0, 6)))
+        # What is not printable cannot be copied from here either.
+        self._worst = next((row["trace_id"] for row in rows if row["trace_id"].isprintable()), None)
 
     def _print_ledger(self) -> None:
         records = {
@@ -266,64 +233,44 @@ class _Report:
         )
 
     def _print_next(self) -> None:
-        store = self._store
+        program, store = program_name(), self._store
         worst = next((m for m in self._portfolio.metrics if self._is_worst(m)), None)
         lines = []
         if worst is not None:
-            lines.append(f"gapwatch gaps --store {store} --metric {worst.name} --outcome fail")
+            lines.append(f"gaps --store {store} --metric {worst.name} --outcome fail")
         if self._worst is not None:
-            lines.append(f"gapwatch gaps --store {store} --trace {shlex.quote(self._worst)}")
-        lines.append(f"gapwatch rates --store {store} --per hour")
-        lines.append(f"gapwatch history --store {store} 'SELECT * FROM verdicts LIMIT 10'")
-        lines.append(f"gapwatch ledger --store {store}")
+            lines.append(f"gaps --store {store} --trace {shlex.quote(self._worst)}")
+        lines.append(f"rates --store {store} --per hour")
+        lines.append(f"history --store {store} 'SELECT * FROM verdicts LIMIT 10'")
+        lines.append(f"ledger --store {store}")
         self._out.print()
         self._out.print(Text("Next", style="bold"))
         for line in lines:
-            self._out.print(Text(f"  {line}"), soft_wrap=True)
+            self._out.print(Text(f"  {program} {line}"), soft_wrap=True)
 
     def _is_worst(self, metric: Metric) -> bool:
         rate = self._rates.get(metric.name)
-        return rate is not None and self._is_over(metric, rate)
+        return rate is not None and is_broken(metric, rate)
+
+    def _head(self, title: str, meaning: str) -> None:
+        self._out.print()
+        self._out.print(Text(f"{title}:", style="bold"), Text(meaning, style="dim"))
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for column in columns:
-        table.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left", overflow="fold")
-    return table
+def program_name() -> str:
+    """Return what to type for this program: its name where the shell finds it, else where it lies."""
+    called = Path(sys.argv[0])
+    if called.name != "gapwatch" or shutil.which("gapwatch") == str(called.absolute()):
+        return "gapwatch"
+    return shlex.quote(near_path(called))
 
 
-def _percent(share: float | None, style: str) -> Text:
-    return Text("-" if share is None else _share(share), style)
-
-
-def _share(share: float) -> str:
-    percent = share * 100
-    return f"{percent:.0f} %" if percent >= 10 or percent == 0 else f"{percent:.2g} %"
-
-
-def _interval(rate: Row) -> str:
-    return "" if rate["lower"] is None else f"[{rate['lower'] * 100:.1f}, {rate['upper'] * 100:.1f}]"
-
-
-def _short(number: float) -> str:
-    return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"
-
-
-def _quantile(cells: Sequence[Row], q: float) -> float:
-    """Return a quantile of a histogram on the logarithmic grid; off by 1 % of the value at most."""
-    wanted, seen = q * sum(cell["n"] for cell in cells), 0
-    for cell in cells:
-        seen += cell["n"]
-        if seen >= wanted:
-            return _cell_value(cell["cell"])
-    return _cell_value(cells[-1]["cell"])
-
-
-def _cell_value(cell: int) -> float:
-    if cell == 0:
-        return 0.0
-    return math.copysign(SMALLEST * CELL_RATIO ** (abs(cell) - 0.5), cell)
+def near_path(path: Path) -> str:
+    """Return a path as short as it can be said from here: what lies below the current folder is relative to it."""
+    try:
+        return str(path.absolute().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
 
 
 def _direction(portfolio: Portfolio, name: str, higher: bool) -> Text:

@@ -260,7 +260,31 @@ MUTANTS = [
         "kind IN ('rerank') AND",
         "trace-tokens-embedding-has-no-output",
     ),
-    Mutant("time-runs-backwards", "field_sql", '"({end} - {start})"', '"({start} - {end})"', "measure-no-limit"),
+    Mutant(
+        "overflow-of-a-time",
+        "field_sql",
+        '"finite({end} - {start})"',
+        '"({end} - {start})"',
+        "latency-too-large-for-a-double",
+    ),
+    Mutant(
+        "overflow-of-tokens",
+        "field_sql",
+        "finite({given.number} + {output})",
+        "({given.number} + {output})",
+        "total-tokens-too-large-for-a-double",
+    ),
+    Mutant("overflow-of-a-sum", "field_sql", "finite({name}_sum)", "{name}_sum", "trace-cost-too-large-for-a-double"),
+    Mutant(
+        "overflow-has-no-model-span",
+        "field_sql",
+        "CASE WHEN model_spans > 0 THEN {WRONG_TYPE} ELSE {NO_MODEL_SPAN} END",
+        "{NO_MODEL_SPAN}",
+        "trace-tokens-too-large-for-a-double",
+    ),
+    Mutant(
+        "time-runs-backwards", "field_sql", '"finite({end} - {start})"', '"finite({start} - {end})"', "measure-no-limit"
+    ),
     Mutant(
         "no-time-is-wrong-type",
         "field_sql",

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-import pty
 import re
-import struct
-import subprocess
-import sys
-import termios
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,8 +13,8 @@ import zstandard
 from sinks.store import Store
 from tests.builders import KEPT_AT, NOON, scored_slice
 from tests.gapwatch_command import gapwatch
+from tests.terminal import on_terminal
 
-ROOT = Path(__file__).parents[2]
 RECORD = {"trace_id": "t1", "spans": [{"output": "Sure! ü \x1b[31m", "input": "x" * 50}]}
 SOON = datetime.now(UTC).replace(tzinfo=None, microsecond=0) - timedelta(minutes=30)
 
@@ -207,30 +200,10 @@ def test_a_since_that_is_no_time_is_status_2(path: Path, command: str) -> None:
     ids=" ".join,
 )  # fmt: skip
 def test_no_line_is_wider_than_the_terminal_and_no_number_is_lost(path: Path, arguments: list[str]) -> None:
-    shown = on_terminal([*arguments, "--store", str(path)], columns=100)
+    status, seen = on_terminal(100, *arguments, "--store", path)
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", seen.replace("\r\n", "\n"))
+    assert status in (0, 1)
     assert shown.strip()
     assert max(len(line) for line in shown.split("\n")) <= 100
     if arguments[0] == "history":
         assert "p_evaluated" in shown
-
-
-def on_terminal(arguments: list[str], columns: int) -> str:
-    """Run a command on a terminal of so many columns and return what it shows, without colours."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "scorers.command_line", *arguments], cwd=ROOT, stdin=theirs, stdout=theirs,
-        stderr=subprocess.DEVNULL, env={**environment, "TERM": "xterm"},
-    )  # fmt: skip
-    os.close(theirs)
-    pieces = []
-    try:
-        while piece := os.read(ours, 65536):
-            pieces.append(piece)
-    except OSError:  # the other end is closed
-        pass
-    os.close(ours)
-    assert process.wait() in (0, 1)
-    text = b"".join(pieces).decode().replace("\r\n", "\n")
-    return re.sub(r"\x1b\[[0-9;]*m", "", text)
