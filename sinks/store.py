@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 
@@ -21,6 +21,7 @@ from sinks.registration import insert_policies, insert_portfolio
 from sinks.store_file import open_for_writing
 
 SourceKey = tuple[str, str, int]
+T = TypeVar("T")
 
 #: One writer a file in a process: two would number their commits alike.
 _open_stores: weakref.WeakValueDictionary[str, Store] = weakref.WeakValueDictionary()
@@ -174,6 +175,29 @@ class Store:
         except BaseException:
             self._roll_back()
             raise
+
+    def transact(self, doing: str, step: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
+        """Run one step in a transaction of its own: all of it is in the store, or nothing.
+
+        Args:
+            doing: What it is, for an error.
+            step: Is given the connection of the writer.
+
+        Raises:
+            JobError: The store could not be written.
+        """
+        self._check_usable()
+        try:
+            self._con.execute("BEGIN")
+            result = step(self._con)
+            self._con.execute("COMMIT")
+        except duckdb.Error as error:
+            self._roll_back()
+            raise self._failed(doing, error) from error
+        except BaseException:
+            self._roll_back()
+            raise
+        return result
 
     def _run(self, steps: Sequence[tuple[str, Step]], keeping: Keeping) -> None:
         try:

@@ -10,7 +10,9 @@ _TOP = r"(?:full|maximum|highest|top|perfect|best|excellent|10/10|5/5)"
 _TOLD = r"(?:must|should|score|rate|give|award|assign|output|return|answer|pass)"
 _RULES = r"(?:previous|prior|above|earlier|all|instructions?|rubric|criteri[ao]n?|prompt)"
 _RULES_ELSEWHERE = r"(?:anweisung|instruc|istruzion|инструк|polece|regel|consigne|talimat|命令|指示)"
-_FORGET_ELSEWHERE = r"(?:ignor|oublie|vergiss|olvida|dimentica|игнорир|забудь|zignoruj|esque[cç]a|yok say)"
+_FORGET_ELSEWHERE = (
+    r"(?:ignorier|ignorez|ignorar|oublie|vergiss|olvida|dimentica|игнорир|забудь|zignoruj|esque[cç]a|yok say)"
+)
 
 #: Name to pattern. Each begins with a rare word, so that ordinary text is passed over quickly.
 _PATTERNS = {
