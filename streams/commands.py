@@ -8,6 +8,7 @@ COMMANDS: dict[str, Command] = {
     "check": Command(
         "Say whether portfolios are good, and what they find in real traces.", "streams.check_command:check"
     ),
+    "judge": Command("Judge what waits in a store; run verdicts again; costs.", "streams.judges.command:judge_command"),
     "publish": Command("Publish files of traces to a Kafka topic.", "streams.publish_command:publish_command"),
     "replay": Command("Score files of traces into a store, without a broker.", "streams.replay_command:replay_command"),
 }

@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scorers.errors import UsageError
 from scorers.plan import compile_plan
@@ -19,6 +20,9 @@ from scorers.slices import RecordSlice, ScoredSlice
 from sinks.ledger import imbalance
 from sinks.store import Store
 from streams.file_source import FileSource
+
+if TYPE_CHECKING:
+    from streams.judges.worker import JudgeResult
 
 
 @dataclass
@@ -32,6 +36,7 @@ class ReplayResult:
         outcomes: Metric to ledger state to number of spans.
         rows: Gap rows stored.
         ledger_imbalance: By how much the store's sums disagree; 0 is good.
+        judged: What judging did; None where nobody was asked.
         seconds: Wall time.
     """
 
@@ -44,6 +49,7 @@ class ReplayResult:
     rows: int = 0
     ledger_imbalance: int = 0
     seconds: float = 0.0
+    judged: JudgeResult | None = None
 
     @property
     def records(self) -> int:
@@ -79,6 +85,7 @@ class ReplayResult:
             "outcomes": self.outcomes,
             "rows": self.rows,
             "ledger_imbalance": self.ledger_imbalance,
+            **({} if self.judged is None else {"judged": self.judged.as_json()}),
             "seconds": round(self.seconds, 3),
             "traces_per_second": round(self.read / self.seconds, 1) if self.seconds > 0 else 0.0,
         }
@@ -96,6 +103,7 @@ def replay(
     source_name: str | None = None,
     scorers: ScorerHost | None = None,
     on_progress: OnProgress | None = None,
+    judge: Callable[[Store, Sequence[Portfolio]], JudgeResult] | None = None,
 ) -> ReplayResult:
     """Score the records of files that are not in the store yet, and keep what was found.
 
@@ -106,6 +114,7 @@ def replay(
         source_name: Name of the source; for one file only, required for standard input.
         scorers: Host of the `@scorer` functions.
         on_progress: Told after every slice.
+        judge: Judges what waits in the store when the files are read; None: it stays pending.
 
     Raises:
         UsageError: Before anything is read: a file, the portfolios or the store are not what they should be.
@@ -126,6 +135,13 @@ def replay(
         for source in sources:
             with source:
                 _replay_source(source, scorer, policy, store, result, on_progress)
+        if judge is not None:
+            result.judged = judge(store, portfolios)
+            for metric, states in result.judged.outcomes.items():
+                counted = result.outcomes.setdefault(metric, {})
+                for state, n in states.items():
+                    counted[state] = counted.get(state, 0) + n
+                    counted["pending"] = counted.get("pending", 0) - n
         result.ledger_imbalance = imbalance(store.cursor())
     result.seconds = time.perf_counter() - started
     return result

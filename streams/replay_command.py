@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import orjson
 
 from scorers.errors import JobError
-from scorers.portfolio import load_portfolio
+from scorers.portfolio import Portfolio, load_portfolio
 from scorers.scorer_host import DEFAULT_TIMEOUT_SECONDS, ScorerHost
 from streams.progress import ReplayProgress
 from streams.replay import replay
 from streams.replay_report import print_report
+
+if TYPE_CHECKING:
+    from sinks.store import Store
+    from streams.judges.worker import JudgeResult
 
 
 @click.command("replay")
@@ -38,6 +44,10 @@ from streams.replay_report import print_report
     "--scorer-timeout", default=DEFAULT_TIMEOUT_SECONDS, show_default=True, metavar="SECONDS",
     type=click.FloatRange(min=0, min_open=True), help="For one batch of a @scorer function.",
 )  # fmt: skip
+@click.option(
+    "--judges", default=None, type=click.Path(path_type=Path), metavar="J",
+    help="YAML settings of the judges; with them what waits for a judge is judged before the end.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="End with one JSON object on standard output.")
 @click.option("--quiet", is_flag=True, help="Show no progress and no report.")
 def replay_command(
@@ -47,6 +57,7 @@ def replay_command(
     source: str | None,
     scorers: str | None,
     scorer_timeout: float,
+    judges: Path | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -55,10 +66,13 @@ def replay_command(
     A second run on the same file and store adds nothing; an interrupted run goes on where it was.
     """
     loaded = [load_portfolio(path) for path in portfolios]
+    judge = _judge(judges) if judges is not None else None
     host = ScorerHost(scorers, scorer_timeout) if scorers is not None else None
     try:
         with ReplayProgress(enabled=not quiet) as progress:
-            result = replay(files, loaded, store, source_name=source, scorers=host, on_progress=progress.update)
+            result = replay(
+                files, loaded, store, source_name=source, scorers=host, on_progress=progress.update, judge=judge
+            )
     finally:
         if host is not None:
             host.close()
@@ -72,3 +86,14 @@ def replay_command(
             f"the ledger of {store} does not balance (by {result.ledger_imbalance}); "
             f"gapwatch ledger --store {store} shows where. This is a defect of Gapwatch: keep the store and report it"
         )
+
+
+def _judge(path: Path) -> Callable[[Store, Sequence[Portfolio]], JudgeResult]:
+    """Return what judges a store by the settings of a file; what is wrong with them is said before anything is read."""
+    from streams.judges.model_maker import model_maker, price_finder
+    from streams.judges.settings import load_judge_settings
+    from streams.judges.worker import judge_store
+
+    settings = load_judge_settings(path)
+    make, prices = model_maker(settings), price_finder(settings)
+    return lambda store, portfolios: judge_store(store, portfolios, settings, make, prices)

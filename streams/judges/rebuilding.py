@@ -19,9 +19,9 @@ from scorers.policy import fixed_policy
 from scorers.portfolio import Portfolio, parse_portfolio
 from scorers.score import Scorer, score
 from scorers.slices import RecordSlice
+from sinks.row_place import find_row, place_of
 
 _COLUMNS = (
-    "lane", "source_topic", "source_partition", "source_offset", "span_index", "metric", "metric_version", "judge",
     "portfolio_sha", "outcome", "score", "band", "judge_model_id", "judge_prompt_sha", "judge_sampling_params_sha",
     "judge_request_sha", "judge_input_sha", "evidence",
 )  # fmt: skip
@@ -48,36 +48,10 @@ class Rebuilt:
 def verdict_row(con: duckdb.DuckDBPyConnection, place: str) -> dict[str, Any]:
     """Return the row of one judge at a place.
 
-    Args:
-        con: A store.
-        place: `topic/partition/offset/span/metric/judge`; the judge may be left out where there is one.
-
     Raises:
-        UsageError: The place is none, or there is no row, or more than one.
+        UsageError: There is no such row, or more than one.
     """
-    pieces = place.rsplit("/", 5)
-    if len(pieces) == 6 and not all(p.lstrip("-").isdigit() for p in pieces[1:4]):
-        pieces = place.rsplit("/", 4)
-    if len(pieces) == 5:
-        pieces.append("")
-    if len(pieces) != 6 or not all(p.lstrip("-").isdigit() for p in pieces[1:4]):
-        raise UsageError(f"{place!r} is no place of a row; write topic/partition/offset/span/metric/judge")
-    topic, partition, offset, span, metric, judge = pieces
-    rows = con.execute(
-        f"""SELECT {", ".join(_COLUMNS)} FROM gaps WHERE source_topic = ? AND source_partition = ? AND source_offset = ?
-            AND span_index = ? AND metric = ? AND (judge = ? OR (? = '' AND judge IS NOT NULL))""",
-        [topic, int(partition), int(offset), int(span), metric, judge, judge],
-    ).fetchall()
-    if len(rows) != 1:
-        many = "no row of a judge" if not rows else f"{len(rows)} rows; name the judge"
-        raise UsageError(f"{place}: {many}")
-    return dict(zip(_COLUMNS, rows[0], strict=True))
-
-
-def place_of(row: dict[str, Any]) -> str:
-    """Return the place of a row, as `verdict_row` reads it."""
-    names = ("source_topic", "source_partition", "source_offset", "span_index", "metric", "judge")
-    return "/".join(str(row[name]) for name in names)
+    return find_row(con, place, _COLUMNS)
 
 
 class Rebuilder:
