@@ -9,10 +9,12 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 import click
 
@@ -22,6 +24,9 @@ ENTRY_POINT_GROUP = "gapwatch.commands"
 
 #: The folders of the house, asked by name: a source tree has no entry points, or those of another version.
 OWN_MODULES = ("scorers.commands", "sinks.commands", "streams.commands", "design.commands")
+
+#: How the errors end that DuckDB raises in place of a KeyboardInterrupt which comes while it runs a query.
+_INTERRUPTED_QUERY = ("Query interrupted", "KeyboardInterrupt")
 
 
 @dataclass(frozen=True)
@@ -179,8 +184,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
         click.echo(f"gapwatch: {error}", err=True)
         status = error.exit_status
     except (KeyboardInterrupt, click.Abort):
-        click.echo("gapwatch: interrupted", err=True)
-        status = 1
+        status = _say_interrupted()
+    except Exception as error:
+        if not _is_interrupt(error):
+            raise
+        status = _say_interrupted()
     except SystemExit as stop:  # click's answer to a pipe whose reader is gone, or a command's own
         status = stop.code
     try:
@@ -191,6 +199,16 @@ def run(arguments: Sequence[str] | None = None) -> int:
     return status if isinstance(status, int) else 0
 
 
+def _is_interrupt(error: Exception) -> bool:
+    from_engine = isinstance(error, RuntimeError) or type(error).__module__.startswith(("duckdb", "_duckdb"))
+    return from_engine and str(error).rstrip(": \n").endswith(_INTERRUPTED_QUERY)
+
+
+def _say_interrupted() -> int:
+    click.echo("gapwatch: interrupted", err=True)
+    return 1
+
+
 def _discard_output() -> None:
     """Point standard output at nothing: its reader is gone, and the flush at exit would complain once more."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -199,8 +217,17 @@ def _discard_output() -> None:
 
 
 def main() -> None:
-    """Run the command line and end the process with its exit status."""
+    """Run the command line and end the process with its exit status; a request to end is an interrupt."""
+    signal.signal(signal.SIGTERM, _interrupt)
     sys.exit(run())
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    """End as after Ctrl-C: stores are closed, scorers' processes are ended, the status is 1."""
+    if callable(signal.getsignal(signal.SIGINT)):
+        signal.raise_signal(signal.SIGINT)
+    else:  # ignored, as a shell does for what it runs in the background
+        raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

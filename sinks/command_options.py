@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-import duckdb
 
-from sinks.store_file import open_for_reading
+if TYPE_CHECKING:
+    import duckdb
 
 store_option = click.option(
     "--store", required=True, type=click.Path(path_type=Path), metavar="S", help="The DuckDB file of the store."
@@ -34,6 +35,9 @@ def reading(store: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     Raises:
         StoreError: There is none, it is not one, or another process holds it.
     """
+    # Imported here: --help answers without loading the engine.
+    from sinks.store_file import open_for_reading
+
     con = open_for_reading(store)
     try:
         yield con

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import click
 
-from sinks.answer import ask
 from sinks.answer_table import Column, print_note, print_table
 from sinks.command_options import format_option, lane_option, reading, store_option
-from sinks.json_values import json_array
 
 _SQL = """
     SELECT cause, lane, source_topic, count(*) AS records,
@@ -42,6 +40,10 @@ def dead_letters_command(store: Path, lane: str | None, form: str) -> None:
 
     `first` and `last` are partition:offset; in a file, the offset is the line, from 0.
     """
+    # Imported here: --help answers without loading the engine.
+    from sinks.answer import ask
+    from sinks.json_values import json_array
+
     with reading(store) as con:
         answer = ask(con, _SQL, [lane])
         if form == "json":

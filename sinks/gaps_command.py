@@ -5,15 +5,13 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import duckdb
 from rich.console import Console
 from rich.text import Text
 
 from scorers.problem_list import shown
-from sinks.answer import ask
 from sinks.answer_table import (
     OUTCOME_STYLES,
     Column,
@@ -32,9 +30,10 @@ from sinks.command_options import (
     since_option,
     store_option,
 )
-from sinks.json_values import json_array
 from sinks.since import parse_since
-from sinks.trace_report import print_expected, print_trace, print_trace_json, seen_text
+
+if TYPE_CHECKING:
+    import duckdb
 
 #: What is a divergence. Rows of passing spans are kept too, as a sample to compare with.
 DIVERGENCES = ("fail", "warn", "error")
@@ -73,6 +72,11 @@ def gaps_command(
     What a person has overruled counts as they said. Rows may be a sample (p_kept below 1);
     `gapwatch rates` counts every trace.
     """
+    # Imported here: --help answers without loading the engine.
+    from sinks.answer import ask
+    from sinks.json_values import json_array
+    from sinks.trace_report import print_trace, print_trace_json
+
     begin = parse_since(since, datetime.now(UTC)) if since is not None else None
     with reading(store) as con:
         if trace is not None:
@@ -110,6 +114,10 @@ def _conditions(
 
 
 def _print_rows(con: duckdb.DuckDBPyConnection, where: str, values: list[Any], limit: int) -> None:
+    # Imported here: --help answers without loading the engine.
+    from sinks.answer import ask
+    from sinks.trace_report import print_expected
+
     rows = ask(
         con,
         f"""SELECT event_at, component, metric, outcome, observed, label, score, reason, trace_id, release, expected,
@@ -153,6 +161,9 @@ def _print_by_trace(rows: list[dict[str, Any]]) -> None:
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
+    # Imported here: --help answers without loading the engine.
+    from sinks.trace_report import seen_text
+
     return [
         cell_text(component_text(row["component"])),
         cell_text(row["metric"]),

@@ -7,18 +7,18 @@ import itertools
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
-import duckdb
 
 from scorers.errors import UsageError
-from sinks.answer import Answer
-from sinks.answer_files import write_csv, write_parquet, write_whole
 from sinks.answer_table import Column, print_note, print_table
 from sinks.command_options import reading, store_option
-from sinks.history import answering, read_only
-from sinks.json_values import json_array
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from sinks.answer import Answer
 
 #: Rows of a table; aligning more would hold them all in memory, and nobody reads them.
 TABLE_ROWS = 1_000
@@ -53,6 +53,10 @@ def history_command(sql: str, store: Path, form: str, output: Path | None) -> No
         raise UsageError("--format parquet needs --output FILE")
     if form == "table" and output is not None:
         raise UsageError("--output needs --format csv, json or parquet")
+    # Imported here: --help answers without loading the engine.
+    from sinks.answer_files import write_parquet
+    from sinks.history import answering, read_only
+
     with reading(store) as con:
         if form == "table":
             with answering(con, sql) as answer:
@@ -81,6 +85,10 @@ def print_answer(answer: Answer) -> None:
 def _write(
     con: duckdb.DuckDBPyConnection, sql: str, write: Callable[[Answer, BinaryIO], None], output: Path | None
 ) -> None:
+    # Imported here: --help answers without loading the engine.
+    from sinks.answer_files import write_whole
+    from sinks.history import answering
+
     with answering(con, sql) as answer:
         if output is None:
             sys.stdout.flush()
@@ -96,11 +104,17 @@ def _write(
 
 
 def _write_json(answer: Answer, out: BinaryIO) -> None:
+    # Imported here: --help answers without loading the engine.
+    from sinks.json_values import json_array
+
     for piece in json_array(answer):
         out.write(piece)
 
 
 def _write_csv(answer: Answer, out: BinaryIO) -> None:
+    # Imported here: --help answers without loading the engine.
+    from sinks.answer_files import write_csv
+
     text = io.TextIOWrapper(out, encoding="utf-8", newline="", write_through=False)
     try:
         write_csv(answer, text)

@@ -6,7 +6,7 @@ import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,8 +14,9 @@ from scorers.errors import JobError
 from scorers.problem_list import shown
 from sinks.answer_table import Column, print_note, print_table
 from sinks.command_options import format_option, reading, store_option
-from sinks.json_values import to_json
-from sinks.ledger import Balance, MetricBalance, SourceBalance, read_balance
+
+if TYPE_CHECKING:
+    from sinks.ledger import Balance, MetricBalance, SourceBalance
 
 _STATES = ("pass", "warn", "fail", "skip", "unknown", "error", "sampled_out", "shed_budget", "shed_load", "pending")
 
@@ -29,6 +30,10 @@ def ledger_command(store: Path, form: str) -> None:
     Every record is read, a dead letter or foreign; every span to which a metric applies is in one state.
     Exit status 1 where the sums disagree.
     """
+    # Imported here: --help answers without loading the engine.
+    from sinks.json_values import to_json
+    from sinks.ledger import read_balance
+
     with reading(store) as con:
         balance = read_balance(con)
     if form == "json":

@@ -6,14 +6,12 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import duckdb
 
 from scorers.problem_list import shown
 from scorers.tables import SERIES
-from sinks.answer import ask
 from sinks.answer_table import Column, cell_text, component_text, moment_text, print_note, print_table, share_text
 from sinks.command_options import (
     component_option,
@@ -24,9 +22,11 @@ from sinks.command_options import (
     since_option,
     store_option,
 )
-from sinks.json_values import json_array
 from sinks.rate_interval import rates_sql
 from sinks.since import parse_since
+
+if TYPE_CHECKING:
+    import duckdb
 
 _SERIES = [name for name, _ in SERIES]
 _ALWAYS_SHOWN = ("component", "metric")
@@ -53,6 +53,10 @@ def rates_command(
     traces of a plain sample would say as much. `unknown` is the share of traces that could not be decided; they are
     in no rate.
     """
+    # Imported here: --help answers without loading the engine.
+    from sinks.answer import ask
+    from sinks.json_values import json_array
+
     begin = parse_since(since, datetime.now(UTC)) if since is not None else None
     groups = ", ".join(_SERIES)
     order = ["component NULLS FIRST", "metric", *(name for name in _SERIES if name not in _ALWAYS_SHOWN)]
@@ -87,6 +91,9 @@ def _conditions(
 
 
 def _print_rates(con: duckdb.DuckDBPyConnection, sql: str, values: list[Any], per: str) -> None:
+    # Imported here: --help answers without loading the engine.
+    from sinks.answer import ask
+
     rows = ask(con, sql, values).objects()
     if not rows:
         print_note("no units: nothing was scored that fits")

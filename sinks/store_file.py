@@ -86,7 +86,7 @@ def _check_path(path: Path, *, may_be_missing: bool) -> None:
     if may_be_missing:
         return
     if not path.exists():
-        raise StoreError(f"there is no store {path}; `gapwatch run` and `gapwatch replay` make one")
+        raise StoreError(f"there is no store {path}; `gapwatch replay` makes one")
     if path.stat().st_size == 0:
         raise StoreError(f"{path} is empty and no store of Gapwatch")
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from scorers.check import CheckedPortfolio, check_portfolio
 from scorers.claim_words import expected_words
 from scorers.errors import Problem
 from scorers.metric import Metric
-from scorers.parse_sql import SPAN_KEYS, TRACE_KEYS, USAGE_KEYS
-from scorers.plan import compile_plan
-from scorers.portfolio import Portfolio
 from scorers.problem_list import shown
+
+if TYPE_CHECKING:
+    from scorers.check import CheckedPortfolio
+    from scorers.portfolio import Portfolio
 
 #: Columns where the output is no terminal; narrower, the claims would take a column of single words.
 FILE_WIDTH = 140
@@ -52,6 +53,9 @@ def check(
     Every problem of every file is shown at once, with its line and what to write instead.
     Exit status 0: all are good. 2: at least one is refused.
     """
+    # Imported here: --help answers without loading the engine.
+    from scorers.check import check_portfolio
+
     checked = check_portfolio(*portfolios, facts=facts)
     print_checked(checked)
     if any(one.portfolio is None for one in checked):
@@ -64,6 +68,9 @@ def check(
 
 
 def _print_plan(portfolios: Sequence[Portfolio]) -> None:
+    from scorers.parse_sql import SPAN_KEYS, TRACE_KEYS, USAGE_KEYS
+    from scorers.plan import compile_plan
+
     plan = compile_plan(portfolios)
     columns = plan.columns
     out = console()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import sys
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +53,6 @@ class FileSource:
         self.name = name or Path(path).name
         self.lane = f"file:{self.name}"
         self._raw, self._total = _open(path)
-        self._stream = _decompressed(path, self._raw)
         self._digest = hashlib.sha256()
 
     def __enter__(self) -> FileSource:
@@ -133,13 +134,7 @@ class FileSource:
         """Yield blocks of whole lines."""
         rest: list[bytes] = []
         waiting = 0
-        while True:
-            try:
-                block = self._stream.read(_READ_BYTES)
-            except (OSError, EOFError, zstandard.ZstdError) as error:
-                raise SourceError(f"{self.path}: cannot be read on: {error}; what was read before is kept") from error
-            if not block:
-                break
+        for block in self._blocks():
             end = block.rfind(b"\n") + 1
             if end:
                 yield _Lines(b"".join([*rest, block[:end]]))
@@ -151,6 +146,19 @@ class FileSource:
         if waiting:
             # An end of line that is still to be written changes nothing of what was read.
             yield _Lines(b"".join([*rest, b"\n"]))
+
+    def _blocks(self) -> Iterator[bytes]:
+        """Yield the content, decompressed, in blocks of bounded size."""
+        try:
+            stream = _decompressed(self.path, self._raw)
+            while block := stream.read(_READ_BYTES):
+                yield block
+        except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
+            # Not wrapped around the caller: what it raises while it has a block does not come by here.
+            raise SourceError(
+                f"{self.path}: cannot be read on: {error}; put a whole file in its place and run again: "
+                "what was read before is kept, and it goes on from there"
+            ) from error
 
 
 class _Lines:
@@ -211,9 +219,55 @@ class _Readable(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_KINDS = {".gz": "gzip", ".zst": "zstd"}
+
+
 def _decompressed(path: str, raw: IO[bytes]) -> _Readable:
-    if path.endswith(".gz"):
+    """Return the content of a file by what it is; a name that promises a compressed one must not lie."""
+    begin = raw.peek(len(_ZSTD)) if isinstance(raw, io.BufferedReader) else b""
+    if begin.startswith(_GZIP):
         return gzip.GzipFile(fileobj=raw)
-    if path.endswith(".zst"):
-        return zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+    # The frames of zstd that hold no data begin with other bytes.
+    if begin.startswith(_ZSTD) or (path.endswith(".zst") and begin[1:4] == b"\x2a\x4d\x18"):
+        return _ZstdReader(raw)
+    suffix = Path(path).suffix
+    if begin and suffix in _KINDS:
+        raise SourceError(
+            f"{path}: is no {_KINDS[suffix]} file, though its name says so; if it is plain, name it without {suffix}"
+        )
     return raw
+
+
+class _ZstdReader:
+    """Decompresses zstd frame by frame, and sees where the last one is cut off; the library's own reader does not."""
+
+    #: Compressed bytes at once. A block of 128 KB may take four bytes, so 2 KB become at most 64 MB.
+    _BYTES = 2048
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        self._raw = raw
+        self._frame = zstandard.ZstdDecompressor().decompressobj()
+        self._is_inside = False
+
+    def read(self, size: int, /) -> bytes:
+        """Return about `size` bytes; none at the end.
+
+        Raises:
+            EOFError: The file ends inside a frame.
+            ZstdError: It is broken.
+        """
+        pieces: list[bytes] = []
+        while size > 0:
+            data = self._raw.read(self._BYTES)
+            if not data:
+                if self._is_inside:
+                    raise EOFError("the compressed file is cut off")
+                break
+            while data:
+                pieces.append(self._frame.decompress(data))
+                size -= len(pieces[-1])
+                self._is_inside, data = not self._frame.eof, self._frame.unused_data
+                if self._frame.eof:
+                    self._frame = zstandard.ZstdDecompressor().decompressobj()
+        return b"".join(pieces)

@@ -28,16 +28,18 @@ class ReplayProgress:
         self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> ReplayProgress:
-        self._progress.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._progress.stop()
+        if self._tasks:
+            self._progress.stop()
 
     def update(self, source: FileSource, result: ReplayResult) -> None:
         """Show that one more slice is kept."""
+        # Not before: what cannot be begun is told by an error alone, without a bar.
+        self._progress.start()
         at = source.progress()
         task = self._tasks.get(source.path)
         if task is None:

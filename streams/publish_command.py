@@ -6,16 +6,18 @@ import asyncio
 import re
 import time
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from scorers.errors import JobError
-from streams.file_source import FileSource
+from scorers.errors import JobError, UsageError
 from streams.kafka_options import kafka_options, read_kafka_options
-from streams.publish import PublishResult, publish_files
+
+if TYPE_CHECKING:
+    from streams.file_source import FileSource
+    from streams.publish import PublishResult
 
 #: Seconds between two updates of the bar.
 _UPDATE_SECONDS = 0.1
@@ -46,6 +48,12 @@ def publish_command(files: tuple[str, ...], topic: str, rate: float | None, quie
     Each line becomes one record whose key is its trace id. A line that is no trace is published, too: it is the
     watcher who counts it.
     """
+    # Imported here: --help answers without loading a client of Kafka.
+    try:
+        from streams.publish import PublishResult, publish_files
+    except ModuleNotFoundError as error:
+        raise UsageError(f"publishing needs {error.name}: pip install 'gapwatch[stream]'") from error
+
     settings = read_kafka_options(**kafka)
     result = PublishResult()
     try:

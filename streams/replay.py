@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -50,6 +51,17 @@ class ReplayResult:
     ledger_imbalance: int = 0
     seconds: float = 0.0
     judged: JudgeResult | None = None
+
+    def add_judged(self, judged: JudgeResult) -> None:
+        """Move what was judged from pending to what it became; also what waited from an earlier run."""
+        self.judged = judged
+        for metric, states in judged.outcomes.items():
+            counted = self.outcomes.setdefault(metric, {})
+            for state, n in states.items():
+                counted[state] = counted.get(state, 0) + n
+            waiting = counted.pop("pending", 0) - states.total()
+            if waiting > 0:
+                counted["pending"] = waiting
 
     @property
     def records(self) -> int:
@@ -128,20 +140,17 @@ def replay(
         scorer = Scorer(compile_plan(portfolios), scorers)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    sources = [FileSource(path, source_name) for path in files]
-    with Store.open(store_path, create=True) as store:
+    with contextlib.ExitStack() as opened:
+        # All files are opened before the store is made: one that is missing must not leave an empty store behind.
+        sources = [opened.enter_context(FileSource(path, source_name)) for path in files]
+        store = opened.enter_context(Store.open(store_path, create=True))
         for portfolio in portfolios:
             store.register(portfolio, [row for row in policy.rows() if row["portfolio_sha"] == portfolio.sha])
         for source in sources:
-            with source:
-                _replay_source(source, scorer, policy, store, result, on_progress)
+            _replay_source(source, scorer, policy, store, result, on_progress)
+            source.close()
         if judge is not None:
-            result.judged = judge(store, portfolios)
-            for metric, states in result.judged.outcomes.items():
-                counted = result.outcomes.setdefault(metric, {})
-                for state, n in states.items():
-                    counted[state] = counted.get(state, 0) + n
-                    counted["pending"] = counted.get("pending", 0) - n
+            result.add_judged(judge(store, portfolios))
         result.ledger_imbalance = imbalance(store.cursor())
     result.seconds = time.perf_counter() - started
     return result
@@ -152,6 +161,14 @@ def _check_names(files: Sequence[str], source_name: str | None) -> None:
         raise UsageError("--source names one file; replay the others by themselves")
     if "-" in files and source_name is None:
         raise UsageError("standard input has no name; give it one with --source")
+    by_name: dict[str, str] = {}
+    for path in files:
+        first = by_name.setdefault(Path(path).name, path)
+        if Path(first).resolve() != Path(path).resolve():
+            raise UsageError(
+                f"{first} and {path} are both source {Path(path).name!r}; "
+                "replay them one by one, and give one another name with --source"
+            )
 
 
 def _replay_source(

@@ -11,13 +11,10 @@ import click
 import orjson
 
 from scorers.errors import JobError
-from scorers.portfolio import Portfolio, load_portfolio
 from scorers.scorer_host import DEFAULT_TIMEOUT_SECONDS, ScorerHost
-from streams.progress import ReplayProgress
-from streams.replay import replay
-from streams.replay_report import print_report
 
 if TYPE_CHECKING:
+    from scorers.portfolio import Portfolio
     from sinks.store import Store
     from streams.judges.worker import JudgeResult
 
@@ -65,6 +62,12 @@ def replay_command(
 
     A second run on the same file and store adds nothing; an interrupted run goes on where it was.
     """
+    # Imported here: --help answers without loading the engine.
+    from scorers.portfolio import load_portfolio
+    from streams.progress import ReplayProgress
+    from streams.replay import replay
+    from streams.replay_report import print_report
+
     loaded = [load_portfolio(path) for path in portfolios]
     judge = _judge(judges) if judges is not None else None
     host = ScorerHost(scorers, scorer_timeout) if scorers is not None else None

@@ -84,7 +84,7 @@ class _Report:
         out.print(self._outcomes())
         out.print(
             Text(
-                "bad: traces with a failing step, of those that could be told; 95 %: the interval of that rate. ", "dim"
+                "bad: traces with a failing step, of those that could be told; 95 %: the interval of that rate;", "dim"
             ),
             Text("unsure: the interval holds rates on both sides of what was promised", "dim"),
         )

@@ -1,0 +1,279 @@
+"""Every file is in the README of its folder; every command that a README shows is run, here or by a named test."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+import click
+import pytest
+
+from scorers.command_line import discover_commands
+from scorers.portfolio import load_portfolio
+from tests.deploy.demo_traces import AIRLINE, TRACES, ledger_of
+from tests.gapwatch_command import gapwatch
+from tests.kafka_broker import KafkaBroker
+from tests.readme_commands import ROOT, Command, commands_of, readmes, synopses_of
+from tests.scorers.scoring import record_slice
+
+COMMANDS = [command for readme in readmes() for command in commands_of(readme)]
+
+#: Commands that cannot be run in a test as they stand, and the test that runs what they run.
+ELSEWHERE = {
+    "tests/run": "tests/test_readmes.py::test_the_script_of_the_tests_hands_its_arguments_to_pytest",
+    "pip install 'gapwatch[design]'": "tests/test_package.py::test_what_is_installed_works_in_another_folder",
+    'python deploy/airline/convert_tau2.py "$f" | gzip -9n > "deploy/airline/traces/${f%.json.gz}.jsonl.gz"': (
+        "tests/deploy/test_convert_tau2.py::test_every_message_becomes_a_span_of_a_sound_envelope"
+    ),
+    "gapwatch publish traces.jsonl.gz --brokers 127.0.0.1:9092 --topic traces --rate 500/s": (
+        "tests/test_readmes.py::test_publish_as_it_is_shown"
+    ),
+    **{
+        f"deploy/kafka/broker {rest}": f"tests/deploy/test_broker.py::{name}"
+        for rest, name in (
+            ("start", "test_a_second_start_finds_the_first"),
+            ("topic traces --partitions 4", "test_topics_are_made_once_listed_and_deleted"),
+            ("status", "test_status_says_where_it_listens"),
+            ("stop", "test_stopping_what_does_not_run_is_no_error"),
+        )
+    },
+    # They take minutes; what they compare is compared by the test.
+    **{
+        f"python -m tests.benchmarks.replay{rest}": (
+            "tests/benchmarks/test_replay_benchmark.py::test_loop_and_replay_store_the_same_of_every_kind"
+        )
+        for rest in ("", " loop", " memory", " --quick")
+    },
+}
+HERE = list({command.text: command for command in COMMANDS if command.text not in ELSEWHERE}.values())
+#: What an answer of the design stage would otherwise ask of a person.
+ALTERNATIVES = re.compile(r"(?<= )(\w+)\|(\w+)")
+
+
+# ---- files ----
+
+_NOT_TOLD = ("__init__.py", "README.md", "__pycache__", ".hypothesis")
+
+
+def _named(readme: Path) -> list[str]:
+    """What stands in backticks in the first cells of the README's tables of files; a folder ends with a slash."""
+    tables = re.findall(
+        r"^\| (?:file|what) \|.*\n\|[ |-]+\n((?:\|.*\n)+)", readme.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    cells = [line.split("|")[1] for table in tables for line in table.splitlines()]
+    return [name for cell in cells for name in re.findall(r"`([\w./*-]+)`", cell)]
+
+
+def _is_named(entry: Path, name: str) -> bool:
+    if entry.is_dir() or name.endswith("/"):
+        return entry.is_dir() and name == f"{entry.name}/"
+    return fnmatch(entry.name, name) or ("." not in name and entry.suffix != "" and fnmatch(entry.stem, name))
+
+
+@pytest.mark.parametrize("folder", ["scorers", "sinks", "streams", "streams/detectors", "design", "deploy", "tests"])
+def test_every_file_of_a_folder_is_named_once_in_its_readme(folder: str) -> None:
+    named = _named(ROOT / folder / "README.md")
+    entries = [path for path in (ROOT / folder).iterdir() if path.name not in _NOT_TOLD]
+    times = {entry.name: sum(_is_named(entry, name) for name in named) for entry in entries}
+
+    assert {entry: n for entry, n in times.items() if n != 1} == {}
+    assert [name for name in named if not any(_is_named(entry, name) for entry in entries)] == []
+
+
+def test_what_a_readme_names_is_there() -> None:
+    for readme in readmes():
+        text = re.sub(r"`[^`\n]*`", "code", readme.read_text(encoding="utf-8"))
+        links = re.findall(r"\]\(([^)#]+)(?:#[\w-]+)?\)", text)
+        local = [link for link in links if "://" not in link]
+        assert [link for link in local if not (readme.parent / link).exists()] == [], readme
+
+
+def test_an_anchor_leads_to_a_heading() -> None:
+    for readme in readmes():
+        for link, anchor in re.findall(r"\]\(([^)#]*)#([\w-]+)\)", readme.read_text(encoding="utf-8")):
+            target = (readme.parent / link).read_text(encoding="utf-8") if link else readme.read_text(encoding="utf-8")
+            heads = re.findall(r"^#+ (.+)$", target, re.MULTILINE)
+            assert anchor in [re.sub(r"[^\w -]", "", head).lower().replace(" ", "-") for head in heads], (
+                readme,
+                anchor,
+            )
+
+
+# ---- commands ----
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone, with all beside it that the READMEs' commands speak of."""
+    folder = tmp_path_factory.mktemp("clone")
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, folder)
+    for name in ("scorers", "sinks", "streams", "design", "deploy", "tests"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "traces.jsonl").write_text(json.dumps(_envelope()) + "\n")
+    (folder / "portfolio.yaml").write_text(_blocks("yaml")[0])
+    ran = gapwatch(
+        "replay", TRACES / "airline_qwen2.5-7b.jsonl.gz", "--portfolio", AIRLINE / "portfolio.yaml", "--store",
+        folder / "S", "--quiet",
+    )  # fmt: skip
+    assert ran.status == 0, ran.err
+    app = ROOT / "tests" / "design" / "rag_app"
+    for name in ("REPO", "OLD", "NEW"):
+        shutil.copytree(app, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    with (folder / "NEW" / "answering.py").open("a") as changed:
+        changed.write("\n\ndef added() -> int:\n    return 1\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def programs(stage: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment as `deploy/environment` makes it there, of the interpreter that runs the tests."""
+    target = tmp_path_factory.mktemp("environment")
+    (target / "bin").mkdir()
+    for name, code in (("python", '"$@"'), ("gapwatch", '-m scorers.command_line "$@"')):
+        script = target / "bin" / name
+        script.write_text(f"#!/bin/sh\nPYTHONPATH='{stage}' exec '{sys.executable}' {code}\n")
+        script.chmod(0o755)
+    for extras in ("", "dev,stream"):
+        wanted = (stage / "pyproject.toml").read_text() + f"{stage}\n{extras}"
+        stamp = f".gapwatch-installed{'-' + extras.replace(',', '-') if extras else ''}"
+        (target / stamp).write_text(wanted.rstrip("\n") + "\n")
+    return target
+
+
+def _shell(command: str, folder: Path, programs: Path) -> subprocess.CompletedProcess[str]:
+    path = f"{programs / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "GAPWATCH_ENVIRONMENT": str(programs), "PIP_NO_INDEX": "1"}
+    environment["XDG_CACHE_HOME"] = str(programs / "cache")
+    return subprocess.run(
+        ["bash", "-c", f"set -eu -o pipefail; {command}"], cwd=folder, env=environment, capture_output=True, text=True,
+        check=False, timeout=300,
+    )  # fmt: skip
+
+
+def _blocks(language: str, readme: str = "README.md") -> list[str]:
+    text = (ROOT / readme).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def _envelope() -> dict[str, object]:
+    trace: dict[str, object] = json.loads(_blocks("json")[0])
+    return trace
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", HERE, ids=lambda command: f"{command.readme}:{command.line}")
+def test_a_command_of_a_readme_runs_as_it_is_shown(command: Command, stage: Path, programs: Path) -> None:
+    for text in _spelled_out(command.text):
+        done = _shell(text, stage, programs)
+        assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+        assert (done.stdout + done.stderr).strip() or ">" in text
+
+
+def _spelled_out(command: str) -> Iterator[str]:
+    """Each reading of `--format json|pycg`; and the tests' own script only looks for tests, for they are running."""
+    if command.startswith("tests/run "):
+        command += " --collect-only -p no:randomly"
+    command = command.replace("/tmp/d.duckdb", "elsewhere.duckdb")
+    found = ALTERNATIVES.search(command)
+    if found is None or "'" in command:
+        yield command
+        return
+    for word in found.groups():
+        yield command[: found.start()] + word + command[found.end() :]
+
+
+@pytest.mark.slow
+def test_the_demo_stands_in_the_front_readme_as_it_prints(stage: Path, programs: Path) -> None:
+    done = _shell("deploy/demo --store front.duckdb", stage, programs)
+    assert done.returncode == 0, done.stderr
+
+    said = {" ".join(line.split()) for line in done.stdout.splitlines()}
+    block = next(block for block in _blocks("text") if "Releases that stand out" in block)
+    shown = [" ".join(line.split()) for line in block.splitlines() if line.strip(" .")]
+    assert [line for line in shown if not any(line == s or s.endswith(line) for s in said)] == []
+
+
+@pytest.mark.slow
+def test_the_script_of_the_tests_hands_its_arguments_to_pytest(stage: Path, programs: Path) -> None:
+    done = _shell("tests/run tests/test_readmes.py --collect-only", stage, programs)
+
+    assert done.returncode == 0, done.stderr
+    assert "test_the_script_of_the_tests_hands_its_arguments_to_pytest" in done.stdout
+
+
+@pytest.mark.kafka
+def test_publish_as_it_is_shown(kafka_broker: KafkaBroker, tmp_path: Path, programs: Path) -> None:
+    command = next(command.text for command in COMMANDS if command.text.startswith("gapwatch publish"))
+    shutil.copy(TRACES / "airline_gpt-4.1.jsonl.gz", tmp_path / "traces.jsonl.gz")
+    topic = kafka_broker.make_topic()
+    here = command.replace("127.0.0.1:9092", kafka_broker.address).replace("--topic traces", f"--topic {topic}")
+    assert here != command
+    done = _shell(here, tmp_path, programs)
+
+    assert done.returncode == 0, done.stderr
+    assert len(kafka_broker.consume(topic, 20)) == 20
+
+
+@pytest.mark.parametrize("command", sorted(ELSEWHERE))
+def test_a_command_that_is_run_elsewhere_stands_in_a_readme_and_its_test_is_there(command: str) -> None:
+    assert command in {found.text for found in COMMANDS}
+    file, name = ELSEWHERE[command].split("::")
+    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+
+
+@pytest.mark.parametrize("readme", readmes(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_synopsis_names_commands_and_options_that_there_are(readme: Path) -> None:
+    commands = discover_commands()
+    for synopsis in synopses_of(readme):
+        name = synopsis.split()[1]
+        if f"{synopsis}`, which this version does not have" in " ".join(readme.read_text(encoding="utf-8").split()):
+            continue
+        if name.startswith("-"):
+            assert name == "--help"
+            continue
+        assert name in commands, synopsis
+        options = _options(commands[name].load())
+        assert set(re.findall(r"--[a-z-]+", synopsis)) <= options, synopsis
+
+
+def _options(command: click.Command) -> set[str]:
+    own = {name for option in command.params for name in option.opts} | {"--help"}
+    parts = command.commands.values() if isinstance(command, click.Group) else ()
+    return own.union(*(_options(part) for part in parts))
+
+
+# ---- examples ----
+
+
+def test_the_envelope_and_the_portfolio_of_the_front_readme_load_and_score(tmp_path: Path) -> None:
+    (tmp_path / "portfolio.yaml").write_text(_blocks("yaml")[0])
+    (tmp_path / "traces.jsonl").write_text(json.dumps(_envelope()) + "\n")
+    names = [metric.name for metric in load_portfolio(tmp_path / "portfolio.yaml").metrics]
+
+    ran = gapwatch(
+        "replay", tmp_path / "traces.jsonl", "--portfolio", tmp_path / "portfolio.yaml", "--store",
+        tmp_path / "s.duckdb", "--json",
+    )  # fmt: skip
+
+    assert ran.status == 0, ran.err
+    assert ran.json()["outcomes"] == {"answer_parses": {"pass": 1}, "answer_latency": {"fail": 1}}
+    assert sorted(names) == sorted(ran.json()["outcomes"])
+
+
+def test_the_example_of_the_scorers_readme_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "portfolio.yaml").write_text(_blocks("yaml")[0])
+    names: dict[str, object] = {"records": record_slice([json.dumps(_envelope()).encode()])}
+    exec(_blocks("python", "scorers/README.md")[0], names)
+
+    assert ledger_of(names["scored"], None) == {"read": 1}  # type: ignore[arg-type]
