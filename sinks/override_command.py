@@ -6,12 +6,14 @@ import getpass
 import secrets
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from sinks.command_options import store_option
-from sinks.row_place import find_row, place_of
-from sinks.store import Store
+
+if TYPE_CHECKING:
+    from sinks.store import Store
 
 
 @click.command("override")
@@ -32,6 +34,9 @@ def override_command(
 
     Nothing is changed: the row stays, earlier overrides stay, and the view `verdicts` shows the last word.
     """
+    # Imported here: --help answers without loading the engine.
+    from sinks.store import Store
+
     if not why.strip():
         raise click.UsageError("--why is empty; say what speaks for your verdict")
     if score is not None and not -1e308 < score < 1e308:
@@ -62,6 +67,8 @@ def override(
     Raises:
         UsageError: There is no such row.
     """
+    from sinks.row_place import find_row, place_of
+
     cursor = store.cursor()
     try:
         row = find_row(cursor, place)

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
 
 from scorers.errors import JobError
-from scorers.judges.agreement import Estimate
-from scorers.judges.prompt import request_bytes
-from scorers.portfolio import load_portfolio, parse_portfolio
 from sinks.command_options import reading, store_option
-from sinks.store import Store
-from streams.judges.agreeing import agreements
-from streams.judges.estimating import estimate_judges
-from streams.judges.model_maker import model_maker, price_finder
-from streams.judges.rebuilding import Rebuilder, verdict_row
-from streams.judges.rerunning import reproducibility, rerun
-from streams.judges.settings import load_judge_settings
-from streams.judges.worker import judge_store
+
+if TYPE_CHECKING:
+    from scorers.judges.agreement import Estimate
+
+# What does the work is imported where it is used: --help answers without loading the engine.
 
 judges_option = click.option(
     "--judges", required=True, type=click.Path(path_type=Path), metavar="J",
@@ -43,6 +37,12 @@ def judge_command() -> None:
 )  # fmt: skip
 def run_command(store: Path, judges: Path, patience: float) -> None:
     """Judge every request that waits in a store, by the portfolios that the store holds."""
+    from scorers.portfolio import parse_portfolio
+    from sinks.store import Store
+    from streams.judges.model_maker import model_maker, price_finder
+    from streams.judges.settings import load_judge_settings
+    from streams.judges.worker import judge_store
+
     settings = load_judge_settings(judges)
     make, prices = model_maker(settings), price_finder(settings)
     with Store.open(store) as opened:
@@ -60,6 +60,12 @@ def run_command(store: Path, judges: Path, patience: float) -> None:
 @click.option("--show", is_flag=True, help="Only show the request, byte for byte as it was sent.")
 def rerun_command(row: str, store: Path, judges: Path | None, show: bool) -> None:
     """Build the request of ROW (topic/partition/offset/span/metric/judge) again, and ask it again."""
+    from scorers.judges.prompt import request_bytes
+    from streams.judges.model_maker import model_maker
+    from streams.judges.rebuilding import Rebuilder, verdict_row
+    from streams.judges.rerunning import rerun
+    from streams.judges.settings import load_judge_settings
+
     with reading(store) as con:
         rebuilt = Rebuilder(con).rebuild(verdict_row(con, row))
     if show:
@@ -86,6 +92,10 @@ def rerun_command(row: str, store: Path, judges: Path | None, show: bool) -> Non
 @click.option("--sample", default=100, show_default=True, type=click.IntRange(min=1), metavar="N", help="Verdicts.")
 def reproducibility_command(store: Path, judges: Path, sample: int) -> None:
     """Run a sample of verdicts again, and say which share comes out the same."""
+    from streams.judges.model_maker import model_maker
+    from streams.judges.rerunning import reproducibility
+    from streams.judges.settings import load_judge_settings
+
     settings = load_judge_settings(judges)
     with reading(store) as con:
         found = reproducibility(con, settings, model_maker(settings), sample)
@@ -105,6 +115,11 @@ def reproducibility_command(store: Path, judges: Path, sample: int) -> None:
 @judges_option
 def estimate_command(files: tuple[Path, ...], portfolio: Path, judges: Path) -> None:
     """Say what the judges of a portfolio will cost, from the prompts that the traces of FILE... make."""
+    from scorers.portfolio import load_portfolio
+    from streams.judges.estimating import estimate_judges
+    from streams.judges.model_maker import price_finder
+    from streams.judges.settings import load_judge_settings
+
     settings = load_judge_settings(judges)
     loaded = load_portfolio(portfolio)
     estimates = estimate_judges(loaded, files, settings, price_finder(settings))
@@ -118,6 +133,8 @@ def estimate_command(files: tuple[Path, ...], portfolio: Path, judges: Path) -> 
 @store_option
 def agreement_command(store: Path) -> None:
     """Say how far judges agree with each other, and with the people who overrode them."""
+    from sinks.judge_agreement import agreements
+
     with reading(store) as con:
         found = list(agreements(con))
     _write(
