@@ -6,8 +6,9 @@ last member, a unit with its last span. What is open is read from the store, so 
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -15,11 +16,15 @@ from typing import Any
 import orjson
 
 from scorers.judges.judgement import Judgement
+from scorers.slices import ScoredSlice
 from sinks.judged_record import JudgedRecord
+from sinks.keeping import Step
 from sinks.store import Store
 from sinks.verdict_batch import VERDICTS_TOPIC, VerdictBatch
 
 RecordKey = tuple[str, str, int, int]
+#: As `Store.keep`: a slice, when, and what belongs to the same transaction.
+Keep = Callable[[ScoredSlice, datetime, Sequence[tuple[str, Step]]], int]
 
 
 @dataclass
@@ -40,10 +45,16 @@ class Closed:
 
 
 class JudgeClosing:
-    """Holds what is open, and closes it; for the keeper's thread."""
+    """Holds what is open, and closes it; for the keeper's thread.
 
-    def __init__(self, store: Store) -> None:
+    Args:
+        store: Open for keeping.
+        keep: Keeps a slice of verdicts where others want to see it too; None: the store does.
+    """
+
+    def __init__(self, store: Store, keep: Keep | None = None) -> None:
         self._store = store
+        self._keep: Keep = keep or store.keep
         self._records: dict[RecordKey, JudgedRecord] = {}
         self._record_of: dict[str, RecordKey] = {}
         self._triples: dict[tuple[Any, ...], tuple[str, str, str]] = {}
@@ -59,17 +70,17 @@ class JudgeClosing:
             rows = cursor.execute(
                 f"""WITH open AS ({open_}), places AS (
                     SELECT DISTINCT r."key" AS trace, r.seq FROM judge_requests r SEMI JOIN open USING (id))
-                SELECT r.id, r."value", c.state, c.score, c.position
-                FROM judge_requests r LEFT JOIN judge_closed c USING (id)
-                SEMI JOIN places ON places.trace = r."key" AND places.seq = r.seq"""
+                SELECT r.id, r."value", c.state, c.score, c.position, epoch(o.kept_at)
+                FROM judge_requests r LEFT JOIN judge_closed c USING (id) LEFT JOIN offsets o ON o.seq = r.seq
+                SEMI JOIN places ON places.trace = r."key" AND places.seq = r.seq ORDER BY r.seq"""
             ).fetchall()
             self._seen_seq = cursor.execute("SELECT coalesce(max(seq), 0) FROM judge_requests").fetchall()[0][0]
             for row in cursor.execute(_LAST_TRIPLES).fetchall():
                 self._triples[row[:6]] = row[6:]
         finally:
             cursor.close()
-        for id_, value, state, score, position in rows:
-            record = self._take(id_, orjson.loads(value))
+        for id_, value, state, score, position, kept_at in rows:
+            record = self._take(id_, orjson.loads(value), kept_at)
             if state is not None:
                 record.votes[id_] = (state, score, position)
         for record in self._records.values():
@@ -87,13 +98,13 @@ class JudgeClosing:
         finally:
             cursor.close()
         for seq, id_, value in rows:
-            self._take(id_, orjson.loads(value))
+            self._take(id_, orjson.loads(value), time.time())
             self._seen_seq = max(self._seen_seq, seq)
 
-    def _take(self, id_: str, request: dict[str, Any]) -> JudgedRecord:
+    def _take(self, id_: str, request: dict[str, Any], asked_at: float) -> JudgedRecord:
         request.pop("inputs", None)
         key = (request["lane"], request["source_topic"], request["source_partition"], request["source_offset"])
-        record = self._records.setdefault(key, JudgedRecord())
+        record = self._records.setdefault(key, JudgedRecord(asked_at))
         record.add(id_, request)
         self._record_of[id_] = key
         return record
@@ -106,6 +117,11 @@ class JudgeClosing:
     def pending(self) -> int:
         """Requests that are open."""
         return sum(len(record.requests) - len(record.votes) for record in self._records.values())
+
+    @property
+    def oldest_at(self) -> float | None:
+        """When the request that waits longest was kept, epoch seconds; None where none waits."""
+        return next((record.asked_at for record in self._records.values()), None)
 
     def is_open(self, id_: str) -> bool:
         """Whether a request still waits for its first judgement."""
@@ -122,12 +138,15 @@ class JudgeClosing:
         finally:
             cursor.close()
 
-    def close(self, judgements: Sequence[Judgement], closed_at: datetime) -> Closed:
+    def close(
+        self, judgements: Sequence[Judgement], closed_at: datetime, also: Sequence[tuple[str, Step]] = ()
+    ) -> Closed:
         """Put judgements into the store, all of them in one transaction a lane.
 
         Args:
             judgements: Of any worker, in any order, also twice.
             closed_at: Now, with a time zone.
+            also: Named steps of the last of these transactions, such as how far the judgements' topic is read.
 
         Returns:
             What became of them.
@@ -146,25 +165,38 @@ class JudgeClosing:
                 self._unbooked.append(judgement)  # it was paid for all the same: booked with the next batch
             else:
                 by_lane.setdefault(lane, {})[judgement.id] = judgement
+        left = len(by_lane)
         for lane, mine in by_lane.items():
-            self._close_lane(lane, list(mine.values()), closed_at, closed)
+            left -= 1
+            self._close_lane(lane, list(mine.values()), closed_at, closed, () if left else also)
+        if not by_lane and also:
+            batch = VerdictBatch("", closed_at.astimezone(UTC).replace(tzinfo=None), self._triples)
+            self._book_dropped(batch)
+            self._store.apply([*also, ("judge_calls", batch.write)])
+            self._unbooked.clear()
         return closed
+
+    def _book_dropped(self, batch: VerdictBatch) -> None:
+        for dropped in self._unbooked:
+            batch.book(dropped, {})
 
     def _lane_if_open(self, id_: str) -> str | None:
         return self._record_of[id_][0] if self.is_open(id_) else None
 
-    def _close_lane(self, lane: str, judgements: list[Judgement], closed_at: datetime, closed: Closed) -> None:
+    def _close_lane(
+        self, lane: str, judgements: list[Judgement], closed_at: datetime, closed: Closed,
+        also: Sequence[tuple[str, Step]],
+    ) -> None:  # fmt: skip
         at = closed_at.astimezone(UTC).replace(tzinfo=None)
         batch = VerdictBatch(lane, at, self._triples)
         try:
-            for dropped in self._unbooked:
-                batch.book(dropped, {})
+            self._book_dropped(batch)
             for judgement in judgements:
                 batch.add(self._records[self._record_of[judgement.id]], judgement)
             position = self._store.position(lane, VERDICTS_TOPIC, 0)
             start = 0 if position is None else position.to_offset
             scored = batch.scored(start, len(judgements))
-            self._store.keep(scored, closed_at, also=[("judge_closed", batch.write)])
+            self._keep(scored, closed_at, [*also, ("judge_closed", batch.write)])
         except BaseException:
             # What was worked out is forgotten; the store says what is true.
             self._records, self._record_of = {}, {}

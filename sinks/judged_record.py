@@ -15,6 +15,7 @@ class JudgedRecord:
     """The requests of one source record and what is known of their answers.
 
     Attributes:
+        asked_at: When the requests were kept, epoch seconds.
         requests: By id, without their inputs.
         votes: State, score and position of each answer, by the request's id.
         spans: Ids of the requests of one span and metric.
@@ -22,6 +23,7 @@ class JudgedRecord:
         composites: The same of the composites that waited.
     """
 
+    asked_at: float
     requests: dict[str, dict[str, Any]] = field(default_factory=dict)
     votes: dict[str, tuple[str, float | None, float | None]] = field(default_factory=dict)
     spans: dict[MetricKey, list[str]] = field(default_factory=dict)
@@ -31,7 +33,10 @@ class JudgedRecord:
     def add(self, id_: str, request: dict[str, Any]) -> None:
         """Take one request of the record."""
         self.requests[id_] = request
-        self.spans.setdefault((request["span_index"], request["metric"]), []).append(id_)
+        ids = self.spans.setdefault((request["span_index"], request["metric"]), [])
+        ids.append(id_)
+        # As the portfolio names them, whatever the order in which a store or a topic gives them.
+        ids.sort(key=lambda i: request["members"].index(self.requests[i]["judge"]))
 
     def is_closed(self, key: MetricKey) -> bool:
         """Whether every judge of a span has answered."""

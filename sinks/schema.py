@@ -115,6 +115,7 @@ _OWN_TABLES = [
     # What judges were asked, in every lane; how each request ended; what was paid, and what was set aside for paying.
     'CREATE TABLE judge_requests (seq BIGINT, id VARCHAR, "key" VARCHAR, "value" BLOB)',
     "CREATE TABLE judge_closed (seq BIGINT, id VARCHAR, state VARCHAR, score DOUBLE, position DOUBLE)",
+    "CREATE TABLE judge_offsets (seq BIGINT, topic VARCHAR, partition INTEGER, to_offset BIGINT)",
     """CREATE TABLE judge_calls (seq BIGINT, request_id VARCHAR, portfolio_sha VARCHAR, pipeline VARCHAR,
         metric VARCHAR, judge VARCHAR, model VARCHAR, kind VARCHAR, input_tokens BIGINT, output_tokens BIGINT,
         usd DOUBLE, seconds DOUBLE, kept_at TIMESTAMP)""",

@@ -19,12 +19,11 @@ from scorers.portfolio import Portfolio
 from sinks.judge_closing import Closed, JudgeClosing
 from sinks.judge_money import Caps, JudgeMoney, Lease
 from sinks.store import Store
+from streams.judges.judge_pool import JudgePool
 from streams.judges.judging import Judging
 from streams.judges.settings import JudgeSettings
 from streams.judges.wallet import Wallet
 
-#: Judgements kept in one transaction at most, and how long the first of them waits for the others.
-BATCH_JUDGEMENTS, BATCH_SECONDS = 500, 0.25
 T = TypeVar("T")
 
 
@@ -149,7 +148,7 @@ def judge_store(
         JobError: The store could not be written.
     """
     caps = caps_of(portfolios, settings)
-    prices = _prices(portfolios, caps, price_of)
+    prices = known_prices(portfolios, caps, price_of)
     with ThreadPoolExecutor(1, "keeper") as keeper:
         lender = StoreLender(JudgeMoney(store, caps), keeper)
         wallet = Wallet(lender) if caps.portfolios or caps.metrics else None
@@ -162,9 +161,14 @@ def judge_store(
         return asyncio.run(judged())
 
 
-def _prices(
+def known_prices(
     portfolios: Sequence[Portfolio], caps: Caps, price_of: Callable[[str], tuple[float, float] | None]
 ) -> dict[str, tuple[float, float]]:
+    """Return the price of every judge's model, US dollars a token in and out; nothing where it is not known.
+
+    Raises:
+        UsageError: It is not known, and a cap depends on it.
+    """
     prices = {}
     for portfolio in portfolios:
         for metric in portfolio.metrics:
@@ -195,18 +199,17 @@ class _Run:
     async def run(self, judging: Judging) -> JudgeResult:
         closing = await self._in_keeper(lambda: JudgeClosing(self._store))
         requests = await self._in_keeper(lambda: closing.open_requests())
-        finished: asyncio.Queue[Judgement | None] = asyncio.Queue(maxsize=4 * BATCH_JUDGEMENTS)
         feed = _Feed(requests, self._in_keeper, judging)
-        workers = [asyncio.create_task(self._work(feed, judging, finished)) for _ in range(_workers(judging))]
-        keeping = asyncio.create_task(self._keep(closing, finished))
+
+        async def deliver(batch: Sequence[Judgement]) -> None:
+            closed = await self._in_keeper(lambda: closing.close(batch, datetime.now(UTC)))
+            self._result.add(closed, batch)
+            if self._on_batch is not None:
+                self._on_batch(self._result)
+
         try:
-            await self._until_done(workers, keeping, judging)
-            await finished.put(None)
-            await keeping
+            await JudgePool(judging, feed.next, deliver, self._patience).run()
         finally:
-            for task in (*workers, keeping):
-                task.cancel()
-            await asyncio.gather(*workers, keeping, return_exceptions=True)
             await judging.close()
         self._result.left = closing.pending
         self._result.suspicions = judging.suspicions
@@ -215,53 +218,6 @@ class _Run:
 
     async def _in_keeper(self, step: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._keeper, step)
-
-    async def _until_done(
-        self, workers: list[asyncio.Task[None]], keeping: asyncio.Task[None], judging: Judging
-    ) -> None:
-        waiting: set[asyncio.Task[None]] = {*workers, keeping}
-        while any(not task.done() for task in workers):
-            done, waiting = await asyncio.wait(waiting, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()  # a failed store, or a defect, ends the run
-            if judging.outage_seconds > self._patience:
-                return  # what waits stays pending
-
-    async def _work(self, feed: _Feed, judging: Judging, finished: asyncio.Queue[Judgement | None]) -> None:
-        while (request := await feed.next()) is not None:
-            await finished.put(await judging.judge(*request))
-
-    async def _keep(self, closing: JudgeClosing, finished: asyncio.Queue[Judgement | None]) -> None:
-        over = False
-        while not over:
-            batch: list[Judgement] = []
-            deadline: float | None = None
-            while len(batch) < BATCH_JUDGEMENTS:
-                left = None if deadline is None else deadline - asyncio.get_running_loop().time()
-                if left is not None and left <= 0:
-                    break
-                try:
-                    judgement = await asyncio.wait_for(finished.get(), left)
-                except TimeoutError:
-                    break
-                if judgement is None:
-                    over = True
-                    break
-                batch.append(judgement)
-                deadline = deadline or asyncio.get_running_loop().time() + BATCH_SECONDS
-                while len(batch) < BATCH_JUDGEMENTS and not finished.empty():
-                    more = finished.get_nowait()
-                    if more is None:
-                        over = True
-                        break
-                    batch.append(more)
-                if over:
-                    break
-            if batch:
-                closed = await self._in_keeper(lambda batch=batch: closing.close(batch, datetime.now(UTC)))  # type: ignore[misc]
-                self._result.add(closed, batch)
-                if self._on_batch is not None:
-                    self._on_batch(self._result)
 
 
 class _Feed:
@@ -295,8 +251,3 @@ class _Feed:
         batch = [pair for _, pair in zip(range(500), self._requests, strict=False)]
         self._over = len(batch) < 500
         self._ready = batch[::-1]
-
-
-def _workers(judging: Judging) -> int:
-    """Return how many requests are worked on at once."""
-    return max(1, judging.concurrency)
