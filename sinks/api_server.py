@@ -5,6 +5,7 @@ A thread and an event loop of its own, so that whoever asks slowly never holds t
     GET  /metrics                  Prometheus          GET  /healthz, /readyz       supervisors
     GET  /v1/query?sql=&format=    one SELECT          POST /v1/query               the same, as JSON
     GET  /v1/ledger                the balance         POST /v1/annotations         a note; needs the write token
+    POST what other parts of the keeper offer (judges: leases of money; overrides); needs the write token
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,6 +51,8 @@ _DECISION_SECONDS = 10.0
 _OPEN = ("/healthz", "/readyz")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+#: Answers what is posted as JSON; on the keeper's thread.
+Post = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,7 @@ class ApiServer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
         self._thread: threading.Thread | None = None
+        self._posts: dict[str, tuple[Executor, Post]] = {}
         self._started = threading.Event()
         self._failure: BaseException | None = None
         self._port = 0
@@ -115,6 +120,10 @@ class ApiServer:
         """Where it answers."""
         host = f"[{self.options.address}]" if ":" in self.options.address else self.options.address
         return f"http://{host}:{self._port}"
+
+    def offer(self, posts: Mapping[str, Post], keeper: Executor) -> None:
+        """Answer what is posted to these paths, with the write token, on the keeper's thread; before `start`."""
+        self._posts |= {path: (keeper, post) for path, post in posts.items()}
 
     def start(self) -> None:
         """Begin to answer, and note the address beside the store.
@@ -176,6 +185,7 @@ class ApiServer:
                 web.post("/v1/query", self._serve_query),
                 web.get("/v1/ledger", self._serve_ledger),
                 web.post("/v1/annotations", self._take_annotation),
+                *(web.post(path, self._take_post) for path in self._posts),
             ]
         )
         # A query ends when the one who asked has gone.
@@ -278,6 +288,16 @@ class ApiServer:
 
         assert self._queries is not None
         return _json(dataclasses.asdict(await self._queries.run(read)))
+
+    async def _take_post(self, request: web.Request) -> web.Response:
+        keeper, post = self._posts[request.path]
+        asked = await _body(request)
+        try:
+            # Shielded: what is begun on the keeper's thread ends there, also where the one who asked has gone.
+            answer = await asyncio.shield(asyncio.get_running_loop().run_in_executor(keeper, post, asked))
+        except RuntimeError:
+            raise JobError("the store is being closed; ask again when it is open") from None
+        return _json(answer)
 
     async def _take_annotation(self, request: web.Request) -> web.Response:
         asked = await _body(request)

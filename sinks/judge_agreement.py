@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations
 
 import duckdb
 
-from scorers.judges.agreement import Estimate, f1, kappa, share
+from scorers.judges.agreement import Estimate, Pair, cohens_kappa, f1, kappa, share
 from scorers.judges.ensemble import ENSEMBLE
+
+#: Stands for the people who overrode a judge.
+HUMAN = "human"
+_PLACE = "lane, source_topic, source_partition, source_offset, span_index, metric, metric_version"
+_PAIRS = f"""WITH said AS (
+        SELECT {_PLACE}, judge, scored_outcome AS said, CASE WHEN overridden THEN outcome END AS human FROM verdicts
+        WHERE judge IS NOT NULL AND scored_outcome IN ('pass', 'warn', 'fail')
+    )
+    SELECT a.metric, a.judge, b.judge, a.said, b.said, count(*) FROM said a JOIN said b USING ({_PLACE})
+    WHERE a.judge < b.judge AND a.judge <> '{ENSEMBLE}' AND b.judge <> '{ENSEMBLE}' GROUP BY ALL
+    UNION ALL
+    SELECT metric, judge, NULL, said, human, count(*) FROM said
+    WHERE human IN ('pass', 'warn', 'fail') GROUP BY ALL"""
 
 
 @dataclass(frozen=True)
@@ -33,29 +47,23 @@ class Agreement:
     f1: Estimate | None
 
 
+def pairs_of(con: duckdb.DuckDBPyConnection) -> dict[tuple[str, str, str], Counter[Pair]]:
+    """Return what two said of the same spans, by metric and who they are; judges first, then people."""
+    found: dict[tuple[str, str, str], Counter[Pair]] = {}
+    for metric, first, second, a, b, n in con.execute(_PAIRS).fetchall():
+        found.setdefault((metric, first, second or HUMAN), Counter())[a, b] += n
+    return dict(sorted(found.items(), key=lambda item: (item[0][2] == HUMAN, item[0])))
+
+
 def agreements(con: duckdb.DuckDBPyConnection) -> Iterator[Agreement]:
     """Yield the agreement of each pair of judges, then of each judge with people, in the order of names."""
-    said: dict[str, dict[str, dict[tuple[object, ...], str]]] = {}
-    rows = con.execute(
-        """SELECT metric, judge, scored_outcome, CASE WHEN overridden THEN outcome END,
-            lane, source_topic, source_partition, source_offset, span_index, metric_version FROM verdicts
-            WHERE judge IS NOT NULL AND scored_outcome IN ('pass', 'warn', 'fail')"""
-    ).fetchall()
-    people: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for metric, judge, outcome, human, *place in rows:
-        said.setdefault(metric, {}).setdefault(judge, {})[tuple(place)] = outcome
-        if human in ("pass", "warn", "fail"):
-            people.setdefault((metric, judge), []).append((outcome, human))
-    for metric in sorted(said):
-        members = sorted(judge for judge in said[metric] if judge != ENSEMBLE)
-        for first, second in combinations(members, 2):
-            a, b = said[metric][first], said[metric][second]
-            pairs = [(a[place], b[place]) for place in a if place in b]
-            if pairs:
-                yield Agreement(metric, first, second, _same(pairs), kappa(pairs), None)
-    for (metric, judge), pairs in sorted(people.items()):
-        yield Agreement(metric, judge, "human", _same(pairs), kappa(pairs), f1(pairs))
+    for (metric, first, second), counts in pairs_of(con).items():
+        pairs = sorted(counts.elements())
+        same = share(sum(a == b for a, b in pairs), len(pairs))
+        yield Agreement(metric, first, second, same, kappa(pairs), f1(pairs) if second == HUMAN else None)
 
 
-def _same(pairs: list[tuple[str, str]]) -> Estimate:
-    return share(sum(a == b for a, b in pairs), len(pairs))
+def kappas(con: duckdb.DuckDBPyConnection) -> dict[tuple[str, ...], float]:
+    """Return Cohen's kappa alone, where it is defined, by metric and who is compared with whom."""
+    found = {key: cohens_kappa(list(counts.elements())) for key, counts in pairs_of(con).items()}
+    return {key: value for key, value in found.items() if not math.isnan(value)}

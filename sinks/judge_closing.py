@@ -36,12 +36,14 @@ class Closed:
         dropped: Judgements of requests that were closed before, or are not known here.
         outcomes: Metric to state to number of spans.
         usd: What was paid.
+        requests: Those that it closed, by id.
     """
 
     closed: int = 0
     dropped: int = 0
     outcomes: dict[str, Counter[str]] = field(default_factory=dict)
     usd: float = 0.0
+    requests: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 class JudgeClosing:
@@ -204,6 +206,8 @@ class JudgeClosing:
             raise
         self._unbooked.clear()
         closed.closed += len(judgements)
+        for judgement in judgements:
+            closed.requests[judgement.id] = self._records[self._record_of[judgement.id]].requests[judgement.id]
         for (metric, state), n in batch.states.items():
             closed.outcomes.setdefault(metric, Counter())[state] += n
         for key in {self._record_of[judgement.id] for judgement in judgements}:

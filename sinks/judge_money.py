@@ -54,15 +54,23 @@ def week_of(at: datetime) -> str:
 
 
 class JudgeMoney:
-    """Gives leases; for the keeper's thread."""
+    """Gives leases; for the keeper's thread.
+
+    Attributes:
+        caps: By which leases are given; may be set anew.
+    """
 
     def __init__(self, store: Store, caps: Caps) -> None:
         self._store = store
-        self._caps = caps
+        self.caps = caps
 
     def left(self, portfolio: str, metric: str, week: str) -> float | None:
         """Return how much of a week's caps is not leased yet, the smaller of both; None where there is no cap."""
-        return self._store.transact("reading the budget", lambda con: self._left(con, portfolio, metric, week))
+        cursor = self._store.cursor()
+        try:
+            return self._left(cursor, portfolio, metric, week)
+        finally:
+            cursor.close()
 
     def lease(self, portfolio: str, metric: str, least: float, wanted: float, at: datetime) -> Lease | None:
         """Set money aside, committed before it returns; None where less than `least` is left.
@@ -103,9 +111,9 @@ class JudgeMoney:
 
     def _left(self, con: duckdb.DuckDBPyConnection, portfolio: str, metric: str, week: str) -> float | None:
         lefts = []
-        if (cap := self._caps.portfolios.get(portfolio)) is not None:
+        if (cap := self.caps.portfolios.get(portfolio)) is not None:
             lefts.append(cap - _set_aside(con, "portfolio = ? AND week = ?", [portfolio, week]))
-        if (cap := self._caps.metrics.get((portfolio, metric))) is not None:
+        if (cap := self.caps.metrics.get((portfolio, metric))) is not None:
             where = "portfolio = ? AND metric = ? AND week = ?"
             lefts.append(cap - _set_aside(con, where, [portfolio, metric, week]))
         return max(min(lefts), 0.0) if lefts else None

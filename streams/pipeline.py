@@ -294,16 +294,27 @@ class Pipeline:
     def _keep(self, scored: Sequence[_Piece]) -> None:
         for piece in scored:
             started = time.perf_counter()
-            found, also, now = ScoredSlice.from_ipc(piece.data), piece.also, datetime.now(UTC)
-            if self._watch is not None:
-                taken = self._watch.take(found, now)
-                found, also = taken.scored, (*also, *taken.steps)
-            self.store.keep(found, now, also)
-            seconds = {"score": piece.score_seconds, "keep": time.perf_counter() - started}
-            for observer in self._observers:
-                observer.slice_kept(found, seconds)
-            if also or found.tables["judge_requests"].num_rows:
-                self._on_outbox()
+            found = ScoredSlice.from_ipc(piece.data)
+            self._keep_one(found, datetime.now(UTC), piece.also, {"score": piece.score_seconds}, started)
+
+    def keep_verdicts(self, found: ScoredSlice, now: datetime, also: Sequence[tuple[str, Step]]) -> int:
+        """Keep a slice of verdicts: it is watched and told like any other; on the keeper's thread."""
+        return self._keep_one(found, now, also, {}, time.perf_counter())
+
+    def _keep_one(
+        self, found: ScoredSlice, now: datetime, also: Sequence[tuple[str, Step]], seconds: Mapping[str, float],
+        started: float,
+    ) -> int:  # fmt: skip
+        if self._watch is not None:
+            taken = self._watch.take(found, now)
+            found, also = taken.scored, (*also, *taken.steps)
+        seq = self.store.keep(found, now, also)
+        stage = "keep" if seconds else "close"
+        for observer in self._observers:
+            observer.slice_kept(found, {**seconds, stage: time.perf_counter() - started})
+        if also or found.tables["judge_requests"].num_rows:
+            self._on_outbox()
+        return seq
 
     def save(self) -> None:
         """Write what would have to be found anew; on the keeper's thread, at the end of a run that went well."""

@@ -22,6 +22,7 @@ from sinks.ledger import imbalance
 from sinks.run_service import RunService
 from sinks.store import Store
 from streams.faust_slices import SliceAppOptions
+from streams.judges.judge_role import JudgeOptions, JudgeRole
 from streams.kafka_settings import KafkaSettings
 from streams.outbox_relay import OutboxRelay
 from streams.pipeline import LIVE, OpenWatch, Pipeline, PipelineObserver, SourceState, make_regime
@@ -75,6 +76,7 @@ class Run:
         store: Opened, and made where there is none.
         scorers: Host of Python scorers.
         api: Where `/metrics` and the history are served; None: nowhere.
+        judges: What is done for judges.
         open_watch: Opens what watches the live lane; None: nothing does.
         open_store: Opens the store.
     """
@@ -87,6 +89,7 @@ class Run:
         store: Path,
         scorers: ScorerHost | None = None,
         api: ApiOptions | None = None,
+        judges: JudgeOptions | None = None,
         open_watch: OpenWatch | None = None,
         open_store: Callable[[Path], Store] = open_or_make,
     ) -> None:
@@ -104,6 +107,11 @@ class Run:
         self.service = RunService(self._store, self._loaded, options.source.topic, self.pipeline.keeping, api)
         if api is not None:  # else nobody would see what it counts
             self._observers.append(self.service)
+        self.judges = JudgeRole(
+            judges or JudgeOptions(), kafka, self._store, self.pipeline.keep_verdicts, self.pipeline.keeping,
+            self.service, self._loaded, self._judges_failed,
+        )  # fmt: skip
+        self._observers.append(self.judges)
         self.relay = OutboxRelay(kafka, self._store.cursor, self._mark_relayed)
         self.portfolio_watch = PortfolioWatch(portfolios, self._loaded, scorers, self.pipeline.switch)
         self.source = SliceSource(
@@ -175,7 +183,8 @@ class Run:
             await self._on_keeper(self.pipeline.register, self._regime)
         except GapwatchError as error:
             return error
-        beside = [asyncio.create_task(work) for work in (self.relay.run(), self.portfolio_watch.run(), self._look())]
+        works = (self.relay.run(), self.portfolio_watch.run(), self._look(), self.judges.run())
+        beside = [asyncio.create_task(work) for work in works]
         for task in beside:
             task.add_done_callback(self._ended_beside)
         failure: BaseException | None = None
@@ -192,6 +201,11 @@ class Run:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.source.fail(error)
 
+    def _judges_failed(self, error: BaseException) -> None:
+        """Judges that end by a defect or a broken store end the run; from their thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.source.fail, error)
+
     async def _look(self) -> None:
         """Tell the observers how it stands, and see whether all is read."""
         looks = 0
@@ -199,7 +213,7 @@ class Run:
             if looks % _LOOKS_A_STATE == 0:
                 self._tell()
             looks += 1
-            if self.options.until_caught_up and self.source.is_caught_up():
+            if self.options.until_caught_up and self.source.is_caught_up() and await self.judges.is_idle():
                 await self._until_relayed()
                 if self.source.is_caught_up():
                     self.source.stop()
@@ -249,7 +263,9 @@ class Run:
         """Let go of broker and store; False where something could not be."""
         self._tell()
         ended = await asyncio.gather(
-            self.relay.close(RELAY_SECONDS), self._within(RELAY_SECONDS, asyncio.to_thread(self.service.stop))
+            self.relay.close(RELAY_SECONDS),
+            self._within(RELAY_SECONDS, asyncio.to_thread(self.service.stop)),
+            asyncio.to_thread(self.judges.stop, RELAY_SECONDS),
         )
         is_clean = all(ended) and self.source.is_clean
         limit = CLOSE_SECONDS if self._stopped_by else None

@@ -14,6 +14,7 @@ from scorers.portfolio import load_portfolio
 from scorers.scorer_host import DEFAULT_TIMEOUT_SECONDS, ScorerHost
 from sinks.run_service import DEFAULT_LISTEN, api_options
 from streams.faust_slices import SliceAppOptions
+from streams.judges.judge_start import judge_for_keeper, judge_options
 from streams.kafka_options import kafka_options, read_kafka_options
 from streams.replay import ReplayResult
 from streams.replay_report import print_report
@@ -26,11 +27,11 @@ from streams.thinning import ThinningOptions
 @kafka_options
 @click.option("--topic", default="traces", show_default=True, help="To read; it must exist.")
 @click.option(
-    "--portfolio", "portfolios", multiple=True, required=True, type=click.Path(path_type=Path), metavar="P",
+    "--portfolio", "portfolios", multiple=True, type=click.Path(path_type=Path), metavar="P",
     help="Portfolio to score by; repeat it for several pipelines. A new version is taken up while it runs.",
 )  # fmt: skip
 @click.option(
-    "--store", required=True, type=click.Path(path_type=Path), metavar="S",
+    "--store", default=None, type=click.Path(path_type=Path), metavar="S",
     help="DuckDB file in which results rest; made where there is none.",
 )  # fmt: skip
 @click.option(
@@ -62,12 +63,27 @@ from streams.thinning import ThinningOptions
     "--thin-window", default=ThinningOptions.window, show_default=True, type=click.IntRange(min=1), metavar="N",
     help="Offsets of a partition in a window.",
 )  # fmt: skip
+@click.option(
+    "--role",
+    default="all",
+    show_default=True,
+    type=click.Choice(["all", "score,keep", "judge"]),
+    help="What this process does. judge: only asks models, for a process that keeps; any number of them.",
+)
+@click.option(
+    "--judges", default=None, type=click.Path(path_type=Path), metavar="J",
+    help="YAML settings of the judges. With role all this process judges; without them requests wait for role judge.",
+)  # fmt: skip
+@click.option(
+    "--keeper", default=None, metavar="URL",
+    help="Role judge: API of the process that keeps; its write token is in GAPWATCH_WRITE_TOKEN. Default: from --store.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="With --until-caught-up: end with one JSON object.")
 @click.option("--quiet", is_flag=True, help="Say only what is wrong.")
 def run_command(
     topic: str,
     portfolios: tuple[Path, ...],
-    store: Path,
+    store: Path | None,
     group: str,
     instance: str,
     listen: str | None,
@@ -76,6 +92,9 @@ def run_command(
     scorer_timeout: float,
     thin_rows: int,
     thin_window: int,
+    role: str,
+    judges: Path | None,
+    keeper: str | None,
     as_json: bool,
     quiet: bool,
     **kafka: Any,
@@ -87,6 +106,14 @@ def run_command(
     """
     settings = read_kafka_options(**kafka)
     set_up_logs(quiet)
+    if role == "judge":
+        judge_for_keeper(settings, judges, keeper, store)
+        return
+    if store is None or not portfolios:
+        raise click.UsageError("--store and --portfolio are needed by a process that keeps")
+    if keeper is not None:
+        raise click.UsageError("--keeper is for --role judge")
+    judging = judge_options(judges, role == "all")
     api = api_options(listen or ("none" if until_caught_up else DEFAULT_LISTEN))
     source = SliceAppOptions(topic, group, instance=instance)
     options = RunOptions(source, until_caught_up, ThinningOptions(thin_window, thin_rows))
@@ -100,7 +127,7 @@ def run_command(
             print_report(store, [load_portfolio(path) for path in portfolios], result)
 
     try:
-        run = Run(options, settings, portfolios, store, host, api)
+        run = Run(options, settings, portfolios, store, host, api, judging)
         status = run.run(report)
     finally:
         if host is not None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import orjson
+import pyarrow as pa
 
 from scorers.judges.triple import StabilityTriple
 
@@ -91,3 +93,51 @@ class Judgement:
             return cls(triple=None if triple is None else StabilityTriple(**triple), calls=calls, **document)
         except (TypeError, KeyError, AttributeError, orjson.JSONDecodeError) as error:
             raise ValueError(f"no judgement: {error}") from error
+
+
+#: What the topic `scored` calls a record of judgements.
+SCHEMA_NAME = "judgements/1"
+_SCHEMA = pa.schema([("id", pa.string()), ("judgement", pa.binary())])
+#: Bytes of judgements in one record; brokers take 1 MiB by default.
+RECORD_BYTES = 400_000
+
+
+def judgement_records(judgements: Sequence[Judgement]) -> Iterator[bytes]:
+    """Yield judgements as records of the topic `scored`: Arrow IPC, each of a size that brokers take."""
+    ids: list[str] = []
+    values: list[bytes] = []
+    size = 0
+    for judgement in judgements:
+        value = judgement.to_json()
+        if ids and size + len(value) > RECORD_BYTES:
+            yield _record(ids, values)
+            ids, values, size = [], [], 0
+        ids.append(judgement.id)
+        values.append(value)
+        size += len(value)
+    if ids:
+        yield _record(ids, values)
+
+
+def _record(ids: list[str], values: list[bytes]) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, _SCHEMA) as writer:
+        writer.write_table(pa.table({"id": ids, "judgement": values}, schema=_SCHEMA))
+    return bytes(sink.getvalue())
+
+
+def judgements_of(record: bytes) -> list[Judgement]:
+    """Read what `judgement_records` wrote.
+
+    Raises:
+        ValueError: It is no such record.
+    """
+    if not record:
+        return []  # only its headers say something
+    try:
+        table = pa.ipc.open_stream(record).read_all()
+    except (pa.ArrowInvalid, OSError) as error:
+        raise ValueError(f"no judgements: {error}") from error
+    if not table.schema.equals(_SCHEMA):
+        raise ValueError("no judgements: other columns")
+    return [Judgement.from_json(value) for value in table.column("judgement").to_pylist()]

@@ -25,13 +25,20 @@ class JudgePool:
         next_request: Where they come from.
         deliver: Takes what came of them; it is not called again before it has returned.
         patience_seconds: How long an outage of a provider is waited out; None: for ever.
+        workers: Requests under way at once; None: as many as the providers of the questions take.
     """
 
     def __init__(
-        self, judging: Judging, next_request: NextRequest, deliver: Deliver, patience_seconds: float | None = None
+        self,
+        judging: Judging,
+        next_request: NextRequest,
+        deliver: Deliver,
+        patience_seconds: float | None = None,
+        workers: int | None = None,
     ) -> None:
         self._judging, self._next_request, self._deliver = judging, next_request, deliver
         self._patience_seconds = patience_seconds
+        self._workers = workers
         self._finished: asyncio.Queue[Judgement | None] = asyncio.Queue(maxsize=4 * BATCH_JUDGEMENTS)
         self._stopping = asyncio.Event()
 
@@ -41,7 +48,7 @@ class JudgePool:
 
     async def run(self) -> None:
         """Judge until there is no more, an outage lasts too long, or `stop`; raises what `deliver` raises."""
-        workers = [asyncio.create_task(self._work()) for _ in range(max(1, self._judging.concurrency))]
+        workers = [asyncio.create_task(self._work()) for _ in range(self._workers or max(1, self._judging.concurrency))]
         delivering = asyncio.create_task(self._deliver_all())
         stopping = asyncio.create_task(self._stopping.wait())
         try:

@@ -101,6 +101,7 @@ class Judging:
         draw_nonce: Callable[[], str] = lambda: secrets.token_hex(NONCE_DIGITS // 2),
     ) -> None:
         self.questions = judge_questions(portfolios, settings, price_of)
+        self._price_of = price_of
         self.providers: dict[str, Provider] = {}
         self.suspicions: Counter[tuple[str, str]] = Counter()
         self._settings = settings
@@ -108,6 +109,14 @@ class Judging:
         self._wallet = wallet
         self._draw_nonce = draw_nonce
         self._cache: VerdictCache[Judgement] = VerdictCache(settings.cache_entries)
+
+    def add(self, portfolios: Iterable[Portfolio]) -> None:
+        """Judge requests of these portfolios too; from any thread."""
+        self.questions = {**self.questions, **judge_questions(portfolios, self._settings, self._price_of)}
+
+    def breaker_states(self) -> dict[str, str]:
+        """Return the state of the breaker of each provider that was asked, by vendor."""
+        return {vendor or "-": provider.breaker.state for vendor, provider in list(self.providers.items())}
 
     def knows(self, request: Mapping[str, Any]) -> bool:
         """Whether this process has the portfolio that a request comes from."""

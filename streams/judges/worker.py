@@ -99,27 +99,27 @@ class StoreLender:
         return await asyncio.get_running_loop().run_in_executor(self._keeper, step)
 
 
-def caps_of(portfolios: Sequence[Portfolio], settings: JudgeSettings) -> Caps:
-    """Return the weekly caps that portfolios and settings write down.
-
-    Raises:
-        UsageError: The settings cap a metric that no portfolio has.
-    """
+def caps_of(portfolios: Sequence[Portfolio], settings: JudgeSettings | None) -> Caps:
+    """Return the weekly caps that portfolios and settings write down."""
+    by_name = settings.usd_per_week if settings is not None else {}
     by_portfolio = {
         p.portfolio: p.budget.judge_usd_per_week
         for p in portfolios
         if p.budget is not None and p.budget.judge_usd_per_week is not None
     }
-    by_metric = {
-        (p.portfolio, m.name): settings.usd_per_week[m.name]
-        for p in portfolios
-        for m in p.metrics
-        if m.name in settings.usd_per_week
-    }
-    unknown = set(settings.usd_per_week) - {metric for _, metric in by_metric}
+    by_metric = {(p.portfolio, m.name): by_name[m.name] for p in portfolios for m in p.metrics if m.name in by_name}
+    return Caps(by_portfolio, by_metric)
+
+
+def check_caps(portfolios: Sequence[Portfolio], settings: JudgeSettings) -> None:
+    """Hold the settings against the portfolios that they are for.
+
+    Raises:
+        UsageError: The settings cap a metric that no portfolio has.
+    """
+    unknown = set(settings.usd_per_week) - {m.name for p in portfolios for m in p.metrics}
     if unknown:
         raise UsageError(f"usd_per_week names {', '.join(sorted(unknown))}, which no portfolio has")
-    return Caps(by_portfolio, by_metric)
 
 
 def judge_store(
@@ -147,6 +147,7 @@ def judge_store(
         UsageError: There is a cap, and a model whose price is not known.
         JobError: The store could not be written.
     """
+    check_caps(portfolios, settings)
     caps = caps_of(portfolios, settings)
     prices = known_prices(portfolios, caps, price_of)
     with ThreadPoolExecutor(1, "keeper") as keeper:
