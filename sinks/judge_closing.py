@@ -159,14 +159,19 @@ class JudgeClosing:
         self.refresh()
         closed = Closed()
         by_lane: dict[str, dict[str, Judgement]] = {}
+        late: list[Judgement] = []
         for judgement in judgements:
-            closed.usd += sum(call.usd for call in judgement.calls)
             lane = self._lane_if_open(judgement.id)
             if lane is None or judgement.id in by_lane.get(lane, ()):
-                closed.dropped += 1
-                self._unbooked.append(judgement)  # it was paid for all the same: booked with the next batch
+                late.append(judgement)
             else:
                 by_lane.setdefault(lane, {})[judgement.id] = judgement
+        closed.dropped = len(late)
+        # What this store asked was paid for all the same: booked with the next batch.
+        mine_too = self._asked_here({judgement.id for judgement in late})
+        self._unbooked += [judgement for judgement in late if judgement.id in mine_too]
+        paid = [*(j for mine in by_lane.values() for j in mine.values()), *self._unbooked]
+        closed.usd = sum(call.usd for judgement in paid for call in judgement.calls)
         left = len(by_lane)
         for lane, mine in by_lane.items():
             left -= 1
@@ -177,6 +182,13 @@ class JudgeClosing:
             self._store.apply([*also, ("judge_calls", batch.write)])
             self._unbooked.clear()
         return closed
+
+    def _asked_here(self, ids: set[str]) -> set[str]:
+        """Return which of these requests are this store's; a topic may carry the verdicts of others."""
+        if not ids:
+            return ids
+        sql = "SELECT DISTINCT id FROM judge_requests WHERE id IN (SELECT unnest(?))"
+        return {id_ for (id_,) in self._store.query(sql, [sorted(ids)])}
 
     def _book_dropped(self, batch: VerdictBatch) -> None:
         for dropped in self._unbooked:

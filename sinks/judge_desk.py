@@ -115,6 +115,7 @@ class JudgeDesk:
 
     def look(self) -> None:
         """Bring up to date what is shown of budgets and of what waits."""
+        self._closing.refresh()
         left: dict[tuple[str, ...], float] = {}
         week = week_of(datetime.now(UTC))
         for portfolio in self._portfolios:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +22,8 @@ REASONS = frozenset(
         "off_scale", "score_before_justification", "schema", "no_model_id", "input_absent", "request_too_large",
     )
 )  # fmt: skip
+#: Seconds after which a worker that has said nothing is no longer counted.
+SILENT_SECONDS = 120.0
 _STATES = ("closed", "half_open", "open")
 Samples = dict[str, dict[tuple[str, ...], float]]
 
@@ -39,7 +42,7 @@ class JudgeSamples:
         self._second_sums: dict[tuple[str, ...], float] = {}
         self._suspicions: Counter[tuple[str, ...]] = Counter()
         self._dropped = self._cached = 0
-        self._breakers: dict[str, dict[str, str]] = {}
+        self._breakers: dict[str, tuple[float, dict[str, str]]] = {}
         self._agreement: dict[tuple[str, ...], float] = {}
         self._waiting, self._age = 0, 0.0
         self._left: dict[tuple[str, ...], float] = {}
@@ -88,9 +91,7 @@ class JudgeSamples:
     def breakers(self, worker: str, states: Mapping[str, str]) -> None:
         """Note the breakers of one worker by provider; none: it has ended."""
         with self._lock:
-            self._breakers[worker] = dict(states)
-            if not states:
-                del self._breakers[worker]
+            self._breakers[worker] = (time.monotonic(), dict(states))
 
     def agreement(self, kappas: Mapping[tuple[str, ...], float]) -> None:
         """Note Cohen's kappa by metric and who is compared with whom."""
@@ -101,7 +102,8 @@ class JudgeSamples:
         """Return the samples of every family of judges but the histogram."""
         with self._lock:
             breakers: Counter[tuple[str, ...]] = Counter()
-            for states in self._breakers.values():
+            alive = time.monotonic() - SILENT_SECONDS
+            for _, states in (said for said in self._breakers.values() if said[0] >= alive):
                 breakers.update((provider, state) for provider, state in states.items())
             providers = {provider for provider, _ in breakers}
             return {

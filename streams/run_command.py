@@ -76,7 +76,7 @@ from streams.thinning import ThinningOptions
 )  # fmt: skip
 @click.option(
     "--keeper", default=None, metavar="URL",
-    help="Role judge: API of the process that keeps; its write token is in GAPWATCH_WRITE_TOKEN. Default: from --store.",
+    help="Role judge: API of the keeping process; its write token is in GAPWATCH_WRITE_TOKEN. Default: from --store.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="With --until-caught-up: end with one JSON object.")
 @click.option("--quiet", is_flag=True, help="Say only what is wrong.")

@@ -24,6 +24,7 @@ from scorers.errors import JobError, UsageError
 from scorers.judges.judgement import SCHEMA_NAME, Judgement, judgement_records
 from scorers.portfolio import Portfolio
 from sinks.judge_money import Caps
+from sinks.judge_samples import SILENT_SECONDS
 from streams.judges.judge_pool import JudgePool
 from streams.judges.judging import Judging, ModelMaker
 from streams.judges.keeper_client import KeeperClient
@@ -68,6 +69,7 @@ class JudgeProcess:
         self._price_of, self._make_model = price_of, make_model
         self._prices: dict[str, tuple[float, float]] = {}
         self._unknown: set[str] = set()
+        self._looking = asyncio.Lock()
         self._places: dict[str, list[Place]] = {}
         self._worker = secrets.token_hex(4)
         self._topic = RequestTopic(kafka, group, max(50, workers_of(settings)))
@@ -153,14 +155,14 @@ class JudgeProcess:
         sha = str(request["portfolio_sha"])
         if self._judging.knows(request):
             return request
-        if sha in self._unknown:
-            return None
-        portfolio = await self._keeper.portfolio(sha)
-        if portfolio is None:
-            log.warning("requests of portfolio %s are of another store; left out", sha[:12])
-            self._unknown.add(sha)
-            return None
-        self._take_up(portfolio)
+        async with self._looking:
+            if sha not in self._unknown and not self._judging.knows(request):
+                portfolio = await self._keeper.portfolio(sha)
+                if portfolio is None:
+                    log.warning("requests of portfolio %s are of another store; left out", sha[:12])
+                    self._unknown.add(sha)
+                else:
+                    self._take_up(portfolio)
         return request if self._judging.knows(request) else None
 
     def _take_up(self, portfolio: Portfolio) -> None:
@@ -199,11 +201,14 @@ class JudgeProcess:
 
     async def _report(self) -> None:
         said: Mapping[str, str] = {}
+        since = 0.0
         while True:
             await asyncio.sleep(_REPORT_SECONDS)
             states = self._judging.breaker_states()
-            if states != said or "open" in states.values():
+            since += _REPORT_SECONDS
+            if states != said or since >= SILENT_SECONDS / 3:
                 await self._send(b"")
+                since = 0.0
             said = states
             await self._topic.done([])
 

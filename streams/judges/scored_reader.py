@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import orjson
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from scorers.judges.judgement import SCHEMA_NAME, Judgement, judgements_of
@@ -93,8 +94,7 @@ class ScoredReader:
                 await self._take(judgements, marks)
 
     async def _assign(self, consumer: AIOKafkaConsumer, assigned: set[int]) -> set[int]:
-        there = SCORED_TOPIC in await consumer.topics()
-        partitions = (consumer.partitions_for_topic(SCORED_TOPIC) or set()) if there else set()
+        partitions = await self._partitions()
         self.waiting_for = "" if partitions else f"no topic {SCORED_TOPIC}"
         if partitions == assigned:
             return assigned
@@ -109,6 +109,17 @@ class ScoredReader:
             else:
                 consumer.seek(tp, offset)
         return partitions
+
+    async def _partitions(self) -> set[int]:
+        admin = AIOKafkaAdminClient(**self._kafka.client_options(), request_timeout_ms=10_000)
+        try:
+            await admin.start()
+            if SCORED_TOPIC not in await admin.list_topics():
+                return set()
+            (described,) = await admin.describe_topics([SCORED_TOPIC])
+            return {partition["partition"] for partition in described["partitions"]}
+        finally:
+            await admin.close()
 
     def _judgements(self, record: object) -> list[Judgement]:
         headers = dict(getattr(record, "headers", ()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -25,44 +26,67 @@ class Lender(Protocol):
         ...
 
 
+@dataclass
+class _Purse:
+    """One lease: what is left of it, and how many calls hold a part of it."""
+
+    lease: Lease
+    left: float
+    calls: int = 0
+
+
 class Wallet:
-    """Leases by metric; for one event loop."""
+    """Leases by metric; for one event loop.
+
+    Args:
+        lender: Where leases come from.
+        now: The time, with a time zone.
+    """
 
     def __init__(self, lender: Lender, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._lender = lender
         self._now = now
-        self._balances: dict[tuple[str, str], tuple[Lease, float]] = {}
+        self._purses: dict[tuple[str, str], list[_Purse]] = {}
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}
 
     async def reserve(self, portfolio: str, metric: str, usd: float) -> Lease | None:
         """Set aside the worst price of one call; None where the cap does not allow it."""
         key = (portfolio, metric)
         async with self._locks.setdefault(key, asyncio.Lock()):
-            held = self._balances.get(key)
-            if held is not None and held[0].week == week_of(self._now()) and held[1] >= usd:
-                self._balances[key] = (held[0], held[1] - usd)
-                return held[0]
-            if held is not None:
-                del self._balances[key]
-                await self._lender.give_back(*held)
-            lease = await self._lender.lease(portfolio, metric, usd, usd * CALLS_A_LEASE)
-            if lease is None:
-                return None
-            self._balances[key] = (lease, lease.usd - usd)
-            return lease
+            week = week_of(self._now())
+            purses = self._purses.setdefault(key, [])
+            purse = next((p for p in purses if p.left >= usd and p.lease.week == week), None)
+            if purse is None:
+                await self._give_back_idle(purses)
+                lease = await self._lender.lease(portfolio, metric, usd, usd * CALLS_A_LEASE)
+                if lease is None:
+                    return None
+                purse = _Purse(lease, lease.usd)
+                purses.append(purse)
+            purse.left -= usd
+            purse.calls += 1
+            return purse.lease
+
+    async def _give_back_idle(self, purses: list[_Purse]) -> None:
+        """Give back what is too little for a call; what calls hold comes back with them."""
+        for purse in [purse for purse in purses if purse.calls == 0]:
+            purses.remove(purse)
+            await self._lender.give_back(purse.lease, purse.left)
 
     async def settle(self, lease: Lease, reserved: float, spent: float) -> None:
         """Put back what a call did not cost."""
         rest = max(reserved - spent, 0.0)
-        key = (lease.portfolio, lease.metric)
-        held = self._balances.get(key)
-        if held is not None and held[0].id == lease.id:
-            self._balances[key] = (lease, held[1] + rest)
-        elif rest > 0:
+        purses = self._purses.get((lease.portfolio, lease.metric), [])
+        purse = next((p for p in purses if p.lease.id == lease.id), None)
+        if purse is not None:
+            purse.left += rest
+            purse.calls -= 1
+        elif rest > 0:  # the wallet was closed before the call had ended
             await self._lender.give_back(lease, rest)
 
     async def close(self) -> None:
         """Give back everything."""
-        while self._balances:
-            _, (lease, usd) = self._balances.popitem()
-            await self._lender.give_back(lease, usd)
+        while self._purses:
+            _, purses = self._purses.popitem()
+            for purse in purses:
+                await self._lender.give_back(purse.lease, purse.left)
