@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -125,3 +127,39 @@ async def serving(answer: Answering) -> AsyncIterator[ModelServer]:
         yield server
     finally:
         await server.stop()
+
+
+class ServerThread:
+    """A server on a thread of its own, for tests whose judges are other processes."""
+
+    def __init__(self, answer: Answering, port: int = 0) -> None:
+        self.server = ModelServer(answer)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self.server.start(port), self._loop).result(10)
+        self.base_url = self.server.base_url
+
+    def close(self) -> None:
+        """Cut every connection and end the thread."""
+        asyncio.run_coroutine_threadsafe(self.server.stop(), self._loop).result(10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+
+
+@contextlib.contextmanager
+def served(answer: Answering, port: int = 0) -> Iterator[ServerThread]:
+    """A server on a thread for the duration of a block."""
+    server = ServerThread(answer, port)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def free_port() -> int:
+    """A port on which nothing listens now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
