@@ -30,7 +30,7 @@ def model_maker(settings: JudgeSettings) -> Callable[[str], ChatModel]:
         except ImportError:
             raise UsageError("judges over HTTP need httpx: pip install 'gapwatch[judge]'") from None
         assert provider.base_url is not None
-        return HttpModel(provider.base_url, key, connections=provider.concurrency)
+        return HttpModel(provider.base_url, key)
 
     return make
 
