@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
-import rfc8785
 
+from scorers.judges.canonical import canonical_value
 from scorers.judges.ensemble import ENSEMBLE, Vote, decide
 from scorers.judges.judgement import Judgement
 from scorers.score import selection_of
@@ -115,14 +115,15 @@ def series_epoch(base: str, triples: Triples) -> str:
     """Return the epoch of a judged series: a change of what pins its judges begins a new one."""
     if not triples:
         return base
-    return f"{base}-j{hashlib.sha256(rfc8785.dumps({k: list(v) for k, v in triples.items()})).hexdigest()[:8]}"
+    pinned = canonical_value({judge: list(triple) for judge, triple in triples.items()})
+    return f"{base}-j{hashlib.sha256(pinned).hexdigest()[:8]}"
 
 
 def _joined(shas: list[str]) -> str | None:
     """Return the hash that members share, else the hash of theirs in order."""
     if len(set(shas)) <= 1:
         return shas[0] if shas else None
-    return hashlib.sha256(rfc8785.dumps(list(shas))).hexdigest()
+    return hashlib.sha256(canonical_value(shas)).hexdigest()
 
 
 def _common(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -177,14 +177,24 @@ class VerdictBatch:
         insert_rows(con, "annotations", self._annotations)
 
 
+_TEXT, _NUMBER, _WHOLE, _TIME = pa.string(), pa.float64(), pa.int64(), pa.timestamp("us")
+#: Columns of the tables that are filled beside the slice.
+_TYPES: dict[str, tuple[pa.DataType, ...]] = {
+    "judge_closed": (_WHOLE, _TEXT, _TEXT, _NUMBER, _NUMBER),
+    "judge_calls": (_WHOLE, *[_TEXT] * 7, _WHOLE, _WHOLE, _NUMBER, _NUMBER, _TIME),
+    "annotations": (_TIME, _TEXT, _TEXT, _TEXT),
+}
+
+
 def insert_rows(con: duckdb.DuckDBPyConnection, table: str, rows: list[tuple[Any, ...]]) -> None:
     """Insert many rows with one statement; `executemany` plans each of them anew."""
     if not rows:
         return
-    one = f"({', '.join('?' * len(rows[0]))})"
-    for begin in range(0, len(rows), 500):
-        some = rows[begin : begin + 500]
-        con.execute(f"INSERT INTO {table} VALUES {', '.join([one] * len(some))}", [v for row in some for v in row])
+    types = _TYPES[table]
+    columns = [pa.array([row[i] for row in rows], kind) for i, kind in enumerate(types)]
+    names = [f"c{i}" for i in range(len(types))]
+    # A relation and not a registered view: that would be undone by a ROLLBACK.
+    con.from_arrow(pa.table(columns, names=names)).insert_into(table)
 
 
 def judge_key(request: dict[str, Any]) -> tuple[Any, ...]:

@@ -67,5 +67,7 @@ def outside_fences(reply: str, nonce: str) -> str:
 
     A fence that the reply opens and does not close takes the rest of the reply with it.
     """
+    if f"<<<DATA {nonce}" not in reply:
+        return reply
     pattern = rf"<<<DATA {nonce}[^\n>]*>>>.*?(?:<<<END {nonce}[^\n>]*>>>|\Z)"
     return re.sub(pattern, "", reply, flags=re.DOTALL)

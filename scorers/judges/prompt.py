@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-import rfc8785
-
 from scorers.claim import JudgedClaim, Rubric
+from scorers.judges.canonical import canonical_texts, canonical_value
 from scorers.judges.chat_model import ChatCall
 from scorers.judges.fence import fence
 from scorers.judges.scale import Scale, scale_of
@@ -95,20 +94,33 @@ def request_sha(call: ChatCall) -> str:
 
 
 def request_bytes(call: ChatCall) -> bytes:
-    """Return the canonical bytes of a request.
+    """Return the canonical bytes of a request (RFC 8785); made once for each call.
 
     Raises:
         ValueError: A parameter is no JSON.
     """
-    try:
-        return rfc8785.dumps(call.body())  # type: ignore[arg-type]
-    except rfc8785.CanonicalizationError as error:
-        raise ValueError(f"the request to {call.model} is no JSON: {error}") from error
+    made: bytes | None = call.__dict__.get("_bytes")
+    if made is None:
+        made = _made_bytes(call.body())
+        call.__dict__["_bytes"] = made
+    return made
+
+
+def _made_bytes(body: Mapping[str, object]) -> bytes:
+    members = []
+    for name in sorted(body, key=lambda name: name.encode("utf-16-be")):
+        value = body[name]
+        if name == "messages" and isinstance(value, list):
+            text = b"[" + b",".join(canonical_texts(message) for message in value) + b"]"
+        else:
+            text = canonical_value(value)
+        members.append(canonical_value(name) + b":" + text)
+    return b"{" + b",".join(members) + b"}"
 
 
 def input_sha(inputs: Mapping[str, str | None]) -> str:
     """Return the sha256 of the inputs that a judge is given, redacted and before they are cut."""
-    return hashlib.sha256(rfc8785.dumps(dict(inputs))).hexdigest()
+    return hashlib.sha256(canonical_texts(inputs)).hexdigest()
 
 
 def _parts(template: str) -> list[tuple[str, str]]:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
-import rfc8785
 
 from scorers.claim import Judge, JudgedClaim
+from scorers.judges.canonical import canonical_value
 from scorers.judges.chat_model import ChatCall, ChatModel, ChatReply, ModelFailure
 from scorers.judges.fence import NONCE_DIGITS
 from scorers.judges.judgement import Judgement, PaidCall
@@ -228,8 +228,7 @@ class Judging:
 
 
 def _cache_key(question: JudgeQuestion, inputs: str) -> str:
-    params = rfc8785.dumps(dict(question.params))  # type: ignore[arg-type]
-    parts = (question.prompt.sha, question.judge.model, params.decode(), inputs)
+    parts = (question.prompt.sha, question.judge.model, canonical_value(question.params).decode(), inputs)
     return hashlib.sha256(orjson.dumps(parts)).hexdigest()
 
 
