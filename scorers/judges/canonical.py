@@ -30,19 +30,16 @@ def canonical_value(value: object) -> bytes:
         ValueError: It is no JSON.
     """
     try:
-        return _remembered(orjson.dumps(value, option=orjson.OPT_SORT_KEYS), _has_float(value))
-    except (TypeError, _TooPreciseError):  # what the fast writer cannot carry through
+        plain = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # what the fast writer cannot carry through
         return _canonical(value)
-
-
-class _TooPreciseError(Exception):
-    pass
+    if b"null" in plain and _has_float(value):  # NaN is written as null by the fast writer, and is no JSON
+        return _canonical(value)
+    return _remembered(plain)
 
 
 @lru_cache(maxsize=1024)
-def _remembered(plain: bytes, has_float: bool) -> bytes:
-    if has_float and b"null" in plain:  # NaN is written as null by the fast writer, and is no JSON
-        raise _TooPreciseError
+def _remembered(plain: bytes) -> bytes:
     return _canonical(orjson.loads(plain))
 
 
