@@ -5,7 +5,7 @@ A thread and an event loop of its own, so that whoever asks slowly never holds t
     GET  /metrics                  Prometheus          GET  /healthz, /readyz       supervisors
     GET  /v1/query?sql=&format=    one SELECT          POST /v1/query               the same, as JSON
     GET  /v1/ledger                the balance         POST /v1/annotations         a note; needs the write token
-    POST what other parts of the keeper offer (judges: leases of money; overrides); needs the write token
+    POST what other parts of the keeper offer (money for judges, overrides); needs the write token
 """
 
 from __future__ import annotations
@@ -42,8 +42,7 @@ log = logging.getLogger("gapwatch.api")
 DEFAULT_ADDRESS = "127.0.0.1"
 DEFAULT_PORT = 9464
 
-#: Bytes of a request.
-_REQUEST_LIMIT = 2**20
+_REQUEST_LIMIT = 2**20  # bytes
 #: Seconds that one who decides waits for the keeper; then it is told that the decision waits still.
 _DECISION_SECONDS = 10.0
 
@@ -51,7 +50,6 @@ _DECISION_SECONDS = 10.0
 _OPEN = ("/healthz", "/readyz")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-#: Answers what is posted as JSON; on the keeper's thread.
 Post = Callable[[dict[str, Any]], dict[str, Any]]
 
 
@@ -122,7 +120,7 @@ class ApiServer:
         return f"http://{host}:{self._port}"
 
     def offer(self, posts: Mapping[str, Post], keeper: Executor) -> None:
-        """Answer what is posted to these paths, with the write token, on the keeper's thread; before `start`."""
+        """Answer what is posted to these paths, on the keeper's thread; before `start`."""
         self._posts |= {path: (keeper, post) for path, post in posts.items()}
 
     def start(self) -> None:
@@ -291,13 +289,8 @@ class ApiServer:
 
     async def _take_post(self, request: web.Request) -> web.Response:
         keeper, post = self._posts[request.path]
-        asked = await _body(request)
-        try:
-            # Shielded: what is begun on the keeper's thread ends there, also where the one who asked has gone.
-            answer = await asyncio.shield(asyncio.get_running_loop().run_in_executor(keeper, post, asked))
-        except RuntimeError:
-            raise JobError("the store is being closed; ask again when it is open") from None
-        return _json(answer)
+        asked = await _body(request)  # shielded: what is begun on the keeper's thread ends there
+        return _json(await asyncio.shield(asyncio.get_running_loop().run_in_executor(keeper, post, asked)))
 
     async def _take_annotation(self, request: web.Request) -> web.Response:
         asked = await _body(request)

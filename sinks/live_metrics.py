@@ -226,10 +226,9 @@ class LiveMetrics:
         """
         labels = FAMILIES[name].labels
         lines = [
-            line
-            for key, counts, total in values
+            line for key, counts, total in values
             for line in histogram_samples(name, label_text(labels, key), bounds, counts, total)
-        ]
+        ]  # fmt: skip
         with self._brief_lock:
             self._shown_lines = {**self._shown_lines, name: lines}
 

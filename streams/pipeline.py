@@ -40,6 +40,7 @@ from streams.slice_pieces import pieces, window_cuts
 from streams.thinning import PartitionThinning, ThinningOptions, written_keeps
 
 LIVE = "live"
+Steps = Sequence[tuple[str, Step]]
 #: Bytes of dead letters that one piece may put into the outbox as they came; of those beyond, a digest goes out.
 DEAD_LETTER_BYTES = 4 << 20
 #: Larger dead letters go out as a digest: brokers take 1 MiB by default.
@@ -91,7 +92,7 @@ class WatchTaken(Protocol):
         """The slice, with what the watch adds to its tables."""
 
     @property
-    def steps(self) -> Sequence[tuple[str, Step]]:
+    def steps(self) -> Steps:
         """What it found, to be written in the same transaction."""
 
 
@@ -293,25 +294,17 @@ class Pipeline:
 
     def _keep(self, scored: Sequence[_Piece]) -> None:
         for piece in scored:
-            started = time.perf_counter()
-            found = ScoredSlice.from_ipc(piece.data)
-            self._keep_one(found, datetime.now(UTC), piece.also, {"score": piece.score_seconds}, started)
+            self.keep(ScoredSlice.from_ipc(piece.data), datetime.now(UTC), piece.also, {"score": piece.score_seconds})
 
-    def keep_verdicts(self, found: ScoredSlice, now: datetime, also: Sequence[tuple[str, Step]]) -> int:
-        """Keep a slice of verdicts: it is watched and told like any other; on the keeper's thread."""
-        return self._keep_one(found, now, also, {}, time.perf_counter())
-
-    def _keep_one(
-        self, found: ScoredSlice, now: datetime, also: Sequence[tuple[str, Step]], seconds: Mapping[str, float],
-        started: float,
-    ) -> int:  # fmt: skip
+    def keep(self, found: ScoredSlice, now: datetime, also: Steps, seconds: Mapping[str, float] = {}) -> int:
+        """Keep a slice, watched and told, and return its commit; of verdicts too; on the keeper's thread."""
+        started = time.perf_counter()
         if self._watch is not None:
             taken = self._watch.take(found, now)
             found, also = taken.scored, (*also, *taken.steps)
         seq = self.store.keep(found, now, also)
-        stage = "keep" if seconds else "close"
         for observer in self._observers:
-            observer.slice_kept(found, {**seconds, stage: time.perf_counter() - started})
+            observer.slice_kept(found, {**seconds, "keep": time.perf_counter() - started})
         if also or found.tables["judge_requests"].num_rows:
             self._on_outbox()
         return seq

@@ -108,7 +108,7 @@ class Run:
         if api is not None:  # else nobody would see what it counts
             self._observers.append(self.service)
         self.judges = JudgeRole(
-            judges or JudgeOptions(), kafka, self._store, self.pipeline.keep_verdicts, self.pipeline.keeping,
+            judges or JudgeOptions(), kafka, self._store, self.pipeline.keep, self.pipeline.keeping,
             self.service, self._loaded, self._judges_failed,
         )  # fmt: skip
         self._observers.append(self.judges)

@@ -94,6 +94,29 @@ TESTED_BY = {
     "streams/test_publisher.py": (
         "streams/function_wrapping streams/model_response streams/trace_recording streams/trace_sender"
     ),
+    "scorers/judges/test_attacks.py": "scorers/judges/fence scorers/judges/suspicion",
+    "scorers/judges/test_prompt.py": "scorers/judges/scale scorers/judges/chat_model",
+    "streams/judges/test_closing.py": (
+        "sinks/judge_closing sinks/judged_record sinks/verdict_batch sinks/verdict_ticks sinks/judge_rows "
+        "scorers/judges/ensemble scorers/judges/scripted_model scorers/awaited_composites streams/judges/worker "
+        "streams/judges/judge_pool streams/judges/judging"
+    ),
+    "streams/judges/test_getting_through.py": (
+        "streams/judges/breaker streams/judges/provider streams/judges/rate_limit streams/judges/verdict_cache "
+        "streams/judges/wallet sinks/judge_money"
+    ),
+    "streams/judges/test_models.py": (
+        "streams/judges/chat_completions streams/judges/http_model streams/judges/litellm_model streams/judges/secret"
+    ),
+    "streams/judges/test_command.py": (
+        "streams/judges/estimating streams/judges/rebuilding streams/judges/rerunning streams/judges/model_maker "
+        "sinks/judge_agreement sinks/override_command sinks/row_place"
+    ),
+    "streams/judges/test_judge_role.py": (
+        "streams/judges/judge_process streams/judges/judge_start streams/judges/keeper_client "
+        "streams/judges/live_judges streams/judges/request_topic streams/judges/scored_reader "
+        "streams/judges/stored_requests sinks/judge_desk sinks/judge_samples sinks/overrides"
+    ),
     "streams/test_slice_source.py": "streams/faust_slices streams/raw_slice streams/topic_check",
     "streams/detectors/test_fleet.py": (
         "streams/detectors/arrays streams/detectors/baseline streams/detectors/fleet_config streams/detectors/single "

@@ -24,7 +24,8 @@ NONCE = "fedcba9876543210"
 
 
 def text_of(attack: dict[str, Any]) -> str:
-    return attack["text"] * attack.get("times", 1) + attack.get("then", "") + attack["text"] * attack.get("after", 0)
+    text = str(attack["text"])
+    return text * int(attack.get("times", 1)) + str(attack.get("then", "")) + text * int(attack.get("after", 0))
 
 
 def the_data(call: ChatCall) -> str:

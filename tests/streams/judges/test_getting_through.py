@@ -14,18 +14,17 @@ import pytest
 from scorers.errors import UsageError
 from scorers.judges.chat_model import ChatCall, ChatReply, ModelFailure
 from scorers.judges.judgement import PaidCall
-from scorers.judges.scripted_model import ScriptedModel, verdict_reply
+from scorers.judges.scripted_model import ScriptedModel
 from sinks.judge_money import Caps, JudgeMoney, Lease, week_of
 from sinks.store import Store
 from streams.judges.breaker import Breaker
 from streams.judges.provider import CallPrice, OverBudget, Provider
 from streams.judges.rate_limit import RateLimit
-from streams.judges.settings import JudgeSettings, ProviderSettings, load_judge_settings
+from streams.judges.settings import ProviderSettings
 from streams.judges.verdict_cache import VerdictCache
 from streams.judges.wallet import Wallet
-from streams.judges.worker import JudgeResult
 from tests.scorers.judges.rubrics import judged_metric, portfolio_of
-from tests.streams.judges.judged_store import imbalance_of, judge, query, says, scored_store, settings, states, trace
+from tests.streams.judges.judged_store import imbalance_of, judge, query, says, scored_store, states, trace
 
 T = TypeVar("T")
 CALL = ChatCall("v/m", (("user", "hello"),))
@@ -309,77 +308,3 @@ def test_a_provider_that_stays_down_leaves_its_requests_for_the_next_run(tmp_pat
 
 class Killed(BaseException):
     """The process is gone."""
-
-
-def test_every_request_ends_once_over_faults_and_kills_and_within_the_cap(tmp_path: Path) -> None:
-    portfolio = portfolio_of(judged_metric(), budget={"judge_usd_per_week": 0.9})
-    total = 600
-    path = scored_store(tmp_path, portfolio, [trace(i) for i in range(total)])
-    rng = random.Random(7)
-    faults: list[ModelFailure | str] = [
-        ModelFailure("rate_limited", "", 0.001), ModelFailure("unavailable"), ModelFailure("timeout"),
-        ModelFailure("cut_off"), ModelFailure("empty"), "bad json", "refusal",
-    ]  # fmt: skip
-
-    def script(call: ChatCall) -> ChatReply | ModelFailure:
-        if rng.random() >= 0.2:
-            return verdict_reply(call, rng.choice(["Good", "Poor"]))
-        fault = rng.choice(faults)
-        if isinstance(fault, ModelFailure):
-            return fault
-        return ChatReply("", "m-0101", 10, 1, refusal="no") if fault == "refusal" else ChatReply("{", "m-0101", 10, 1)
-
-    runs = 0
-    for after in (2, 1, 3, 1, 2, 0):
-        kept = 0
-
-        def on_batch(result: JudgeResult, after: int = after) -> None:
-            nonlocal kept
-            kept += 1
-            if after and kept >= after:
-                raise Killed
-
-        runs += 1
-        try:
-            judge(path, portfolio, script, (1e-6, 1e-6), on_batch, provider={"concurrency": 8, "attempts": 4})
-        except Killed:
-            continue
-        break
-    left = judge(path, portfolio, script, (1e-6, 1e-6))
-
-    assert left.left == 0
-    assert query(path, "SELECT count(*), count(DISTINCT id) FROM judge_closed") == [(total, total)]
-    assert sum(states(path, "faithful").values()) == total
-    assert "pending" not in states(path, "faithful")
-    rows = query(path, "SELECT count(*), count(DISTINCT source_offset) FROM gaps WHERE judge = 'mini'")
-    shed = states(path, "faithful").get("shed_budget", 0)
-    assert rows == [(total - shed, total - shed)]
-    assert query(path, "SELECT sum(usd) <= 0.9 FROM judge_money") == [(True,)]
-    assert imbalance_of(path) == 0
-
-
-@pytest.mark.parametrize(
-    ("text", "because"),
-    [
-        ("", "valid dictionary"),
-        ("providers: {}", "providers"),
-        ("providers: {openai: {adapter: http}}", "base_url"),
-        ("providers: {openai: {key: sk-12345678901234567890}}", "Extra inputs"),
-        ("providers: {openai: {key_env: A, key_file: b}}", "exclude"),
-        ("providers: {openai: {concurrency: 0}}", "concurrency"),
-        ("providers: [", "no YAML"),
-    ],
-)
-def test_wrong_settings_are_refused_without_repeating_a_value(tmp_path: Path, text: str, because: str) -> None:
-    file = tmp_path / "judges.yaml"
-    file.write_text(text)
-    with pytest.raises(UsageError, match=because) as refused:
-        load_judge_settings(file)
-
-    assert "sk-1234" not in str(refused.value)
-
-
-def test_a_vendor_without_a_provider_is_refused() -> None:
-    with pytest.raises(UsageError, match="groq"):
-        JudgeSettings.model_validate({"providers": {"openai": {}}}).provider("groq")
-    assert settings().provider("groq").adapter == "http"
