@@ -87,7 +87,7 @@ class Provider:
         Args:
             call: What is asked.
             price: Of the call.
-            paid: Every attempt that may have cost something is added.
+            paid: Every attempt is added, also one that cost nothing.
 
         Raises:
             ModelFailure: The last attempt's.
@@ -173,6 +173,5 @@ class Provider:
                 await asyncio.shield(self._wallet.settle(lease, worst, usd))
         kind = "reply" if failure is None else failure.kind
         tokens = (reply.input_tokens or 0, reply.output_tokens or 0) if reply is not None else (0, 0)
-        if reply is not None or usd > 0:
-            paid.append(PaidCall(call.model, kind, *tokens, usd, round(perf_counter() - started, 6)))
+        paid.append(PaidCall(call.model, kind, *tokens, usd, round(perf_counter() - started, 6)))
         return reply, failure
