@@ -38,6 +38,7 @@ def annotate_command(text: str, store: Path, pipeline: str | None, at: str | Non
             decisions = Decisions()
             decisions.submit(annotation)
             decisions.apply(kept)
+        print_note("noted")
         return
     except StoreHeldError:
         note = read_note(store)
@@ -45,8 +46,8 @@ def annotate_command(text: str, store: Path, pipeline: str | None, at: str | Non
             raise
     reader = LiveReader(note)
     try:
-        if not reader.annotate(text, pipeline, by, annotation.at.isoformat() + "Z"):
-            print_note("it waits for the next transaction of the process that keeps the store")
+        done = reader.annotate(text, pipeline, by, annotation.at.isoformat() + "Z")
+        print_note("noted" if done else "it waits for the next transaction of the process that keeps the store")
     finally:
         reader.close()
 

@@ -28,6 +28,7 @@ from aiohttp import web
 
 from scorers.errors import GapwatchError, JobError, UsageError
 from sinks.api_file import ApiNote, remove_note, write_note
+from sinks.command_options import DEFAULT_ADDRESS, DEFAULT_PORT
 from sinks.decisions import Annotation, Decisions
 from sinks.exposition import CONTENT_TYPE
 from sinks.json_values import to_json
@@ -39,8 +40,6 @@ from sinks.store import Store
 
 log = logging.getLogger("gapwatch.api")
 
-DEFAULT_ADDRESS = "127.0.0.1"
-DEFAULT_PORT = 9464
 
 _REQUEST_LIMIT = 2**20  # bytes
 #: Seconds that one who decides waits for the keeper; then it is told that the decision waits still.

@@ -15,6 +15,10 @@ from sinks.api_file import read_note
 if TYPE_CHECKING:
     import duckdb
 
+#: Where the process that keeps a store answers, unless told otherwise.
+DEFAULT_ADDRESS, DEFAULT_PORT = "127.0.0.1", 9464
+DEFAULT_LISTEN = f"{DEFAULT_ADDRESS}:{DEFAULT_PORT}"
+
 store_option = click.option(
     "--store", required=True, type=click.Path(path_type=Path), metavar="S", help="The DuckDB file of the store."
 )

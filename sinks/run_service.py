@@ -16,7 +16,8 @@ from typing import Protocol
 from scorers.errors import JobError, UsageError
 from scorers.portfolio import Portfolio
 from scorers.slices import ScoredSlice
-from sinks.api_server import DEFAULT_ADDRESS, DEFAULT_PORT, ApiOptions, ApiServer, Post
+from sinks.api_server import ApiOptions, ApiServer, Post
+from sinks.command_options import DEFAULT_ADDRESS, DEFAULT_LISTEN
 from sinks.decisions import Decisions
 from sinks.live_metrics import LiveMetrics
 from sinks.run_health import RunHealth
@@ -24,7 +25,6 @@ from sinks.store import Store
 
 #: Environment variables of tokens that stay the same from start to start.
 READ_TOKEN, WRITE_TOKEN = "GAPWATCH_READ_TOKEN", "GAPWATCH_WRITE_TOKEN"
-DEFAULT_LISTEN = f"{DEFAULT_ADDRESS}:{DEFAULT_PORT}"
 
 
 class SourceStanding(Protocol):

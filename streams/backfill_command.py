@@ -6,19 +6,18 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
 
 from scorers.errors import JobError, UsageError
-from scorers.portfolio import load_portfolio
 from scorers.scorer_host import DEFAULT_TIMEOUT_SECONDS, ScorerHost
 from sinks.since import parse_since
-from streams.backfill import Backfill, BackfillOptions
 from streams.kafka_options import kafka_options, read_kafka_options
-from streams.replay import ReplayResult
-from streams.run_log import set_up_logs
+
+if TYPE_CHECKING:
+    from streams.replay import ReplayResult
 
 
 @click.command("backfill")
@@ -58,6 +57,11 @@ def backfill_command(
     By the portfolios and probabilities that the live run recorded the rows and ticks come out the same. What was
     interrupted goes on where it was, if it has the same name.
     """
+    # Imported here: --help answers without loading aiokafka and the engine.
+    from scorers.portfolio import load_portfolio
+    from streams.backfill import Backfill, BackfillOptions
+    from streams.run_log import set_up_logs
+
     settings = read_kafka_options(**kafka)
     set_up_logs(quiet)
     now = datetime.now(UTC)

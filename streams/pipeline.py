@@ -37,7 +37,8 @@ from sinks.registration import insert_policies
 from sinks.store import Store
 from streams.raw_slice import RawSlice
 from streams.slice_pieces import pieces, window_cuts
-from streams.thinning import PartitionThinning, ThinningOptions, written_keeps
+from streams.thinning import PartitionThinning, written_keeps
+from streams.thinning_options import ThinningOptions
 
 LIVE = "live"
 Steps = Sequence[tuple[str, Step]]

@@ -30,7 +30,7 @@ from streams.portfolio_watch import PortfolioWatch
 from streams.replay import ReplayResult
 from streams.run_log import RunLog
 from streams.slice_source import SliceSource, SourceOptions, StallLimits
-from streams.thinning import ThinningOptions
+from streams.thinning_options import ThinningOptions
 
 log = logging.getLogger("gapwatch.run")
 

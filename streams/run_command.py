@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
 
 from scorers.errors import JobError
-from scorers.portfolio import load_portfolio
 from scorers.scorer_host import DEFAULT_TIMEOUT_SECONDS, ScorerHost
-from sinks.run_service import DEFAULT_LISTEN, api_options
-from streams.faust_slices import SliceAppOptions
-from streams.judges.judge_start import judge_for_keeper, judge_options
+from sinks.command_options import DEFAULT_LISTEN
 from streams.kafka_options import kafka_options, read_kafka_options
-from streams.replay import ReplayResult
-from streams.replay_report import print_report
-from streams.run import Run, RunOptions
-from streams.run_log import set_up_logs
-from streams.thinning import ThinningOptions
+from streams.thinning_options import ThinningOptions
+
+if TYPE_CHECKING:
+    from streams.replay import ReplayResult
 
 
 @click.command("run")
@@ -104,6 +100,15 @@ def run_command(
     SIGTERM or Ctrl-C finishes what is in work and ends within 10 seconds; the next start goes on from there. SIGHUP
     reads the portfolios again.
     """
+    # Imported here: --help answers without loading Faust and the engine.
+    from scorers.portfolio import load_portfolio
+    from sinks.run_service import api_options
+    from streams.faust_slices import SliceAppOptions
+    from streams.judges.judge_start import judge_for_keeper, judge_options
+    from streams.replay_report import print_report
+    from streams.run import Run, RunOptions
+    from streams.run_log import set_up_logs
+
     settings = read_kafka_options(**kafka)
     set_up_logs(quiet)
     if role == "judge":

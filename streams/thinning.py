@@ -13,25 +13,13 @@ from dataclasses import dataclass, field
 from scorers.codes import OUTCOME_NAMES
 from scorers.policy import Policy
 from scorers.slices import ScoredSlice
+from streams.thinning_options import ThinningOptions
 
 #: Outcomes whose rows are thinned. Rows of those that pass are as many as the portfolio asks for.
 THINNED_OUTCOMES = ("warn", "fail", "unknown", "error")
 _IDS = {name: number for number, name in enumerate(OUTCOME_NAMES)}
 #: Rows are kept more often again only where they are fewer than this share of the limit, lest steps come and go.
 _CALM = 0.25
-
-
-@dataclass(frozen=True)
-class ThinningOptions:
-    """How rows are bounded.
-
-    Attributes:
-        window: Offsets of one partition between two decisions. Fewer react sooner and cut slices more often.
-        rows: Most rows of one metric and outcome in a window, in expectation; 0: no bound.
-    """
-
-    window: int = 16_384
-    rows: int = 1_024
 
 
 @dataclass

@@ -88,7 +88,7 @@ TESTED_BY = {
     "streams/test_publish.py": "streams/publish_command streams/kafka_options",
     "streams/test_run.py": (
         "streams/outbox_relay streams/pipeline streams/portfolio_watch streams/run_command streams/run_log "
-        "streams/slice_pieces sinks/outbox sinks/recorded_policies"
+        "streams/slice_pieces streams/thinning_options sinks/outbox sinks/recorded_policies"
     ),
     "streams/test_backfill.py": "streams/backfill_command streams/topic_range",
     "streams/test_publisher.py": (

@@ -14,7 +14,8 @@ from scorers.slices import ScoredSlice
 from scorers.tables import LEDGER
 from streams.raw_slice import RawSlice
 from streams.slice_pieces import PIECE_BYTES, pieces, window_cuts
-from streams.thinning import PartitionThinning, ThinningOptions, written_keeps
+from streams.thinning import PartitionThinning, written_keeps
+from streams.thinning_options import ThinningOptions
 from tests.streams.run_process import portfolio
 
 KEY = ("support", "parses", "fail")
