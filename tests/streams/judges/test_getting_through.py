@@ -196,7 +196,8 @@ def test_an_attempt_is_booked_at_its_price_and_at_the_worst_where_nobody_knows()
 
     run(asked)
     assert [(call.kind, call.usd) for call in paid] == [
-        ("timeout", provider_worst), ("rate_limited", 0.0), ("reply", pytest.approx(10e-6 + 10e-6)), ("reply", provider_worst),
+        ("timeout", provider_worst), ("rate_limited", 0.0), ("reply", pytest.approx(10e-6 + 10e-6)),
+        ("reply", provider_worst),
     ]  # fmt: skip
 
 
