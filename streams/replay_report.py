@@ -176,8 +176,7 @@ class _Report:
         for metric in self._portfolio.metrics:
             rate, states = self._rates.get(metric.name), self._states.get(metric.name, {})
             if isinstance(metric.claim, RatioClaim):
-                lines.append(f"metric {metric.name}: a ratio is loaded and checked, and not computed yet")
-                continue
+                continue  # it is watched by the metrics that it is made of
             if rate is not None and rate["units"] == 0 and rate["unknown"]:
                 lines.append(f"metric {metric.name}: unknown on each of {rate['unknown']:,} traces")
             elif not states:
