@@ -235,9 +235,8 @@ class Pipeline:
     # --- on the scoring thread
 
     def _score(self, raw: RawSlice) -> list[_Piece]:
-        regime = self._regime
+        regime, scored = self._regime, []
         partition = self._partition(raw, regime)
-        scored = []
         cuts = window_cuts(raw, self._thinning.window) if self._thinning.rows else []
         for records in pieces(raw, LIVE, cuts):
             started = time.perf_counter()
