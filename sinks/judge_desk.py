@@ -32,15 +32,23 @@ class JudgeDesk:
         store: Open for keeping.
         keep: Keeps a slice of verdicts where others want to see it too.
         caps_of: Weekly caps of portfolios.
+        portfolios: In force.
+        on_rates: Told the factors of the rates of judges, by (pipeline, metric), as the caps come near.
     """
 
     def __init__(
-        self, store: Store, keep: Keep, caps_of: Callable[[Sequence[Portfolio]], Caps], portfolios: Sequence[Portfolio]
+        self,
+        store: Store,
+        keep: Keep,
+        caps_of: Callable[[Sequence[Portfolio]], Caps],
+        portfolios: Sequence[Portfolio],
+        on_rates: Callable[[Mapping[tuple[str, str], float]], None] = lambda rates: None,
     ) -> None:
         self.samples = JudgeSamples()
         self._store = store
         self._portfolios = list(portfolios)
         self._caps_of = caps_of
+        self._on_rates = on_rates
         self._closing = JudgeClosing(store, keep)
         self._money = JudgeMoney(store, caps_of(portfolios))
 
@@ -117,15 +125,31 @@ class JudgeDesk:
         """Bring up to date what is shown of budgets and of what waits."""
         self._closing.refresh()
         left: dict[tuple[str, ...], float] = {}
+        rates: dict[tuple[str, str], float] = {}
         week = week_of(datetime.now(UTC))
         for portfolio in self._portfolios:
             for metric in portfolio.metrics:
                 usd = self._money.left(portfolio.portfolio, metric.name, week) if _is_judged(metric) else None
-                if usd is not None:
-                    left[portfolio.portfolio, metric.name] = usd
+                if usd is None:
+                    continue
+                left[portfolio.portfolio, metric.name] = usd
+                factor = _factor(self._money.share(portfolio.portfolio, metric.name, week))
+                if factor < 1.0:
+                    rates[portfolio.pipeline, metric.name] = factor
+        self._on_rates(rates)
         oldest = self._closing.oldest_at
         age = 0.0 if oldest is None else max(0.0, time.time() - oldest)
         self.samples.note(self._closing.pending, age, left)
+
+
+#: From which share of a cap on judges see how much less. Later, and most of a week may be shed; earlier, and money is
+#: left that was meant to be spent.
+_STEPS = ((0.95, 0.125), (0.9, 0.25), (0.8, 0.5))
+
+
+def _factor(share: float) -> float:
+    """Return the factor of a judge's rate when this share of its cap is set aside."""
+    return next((factor for least, factor in _STEPS if share >= least), 1.0)
 
 
 def _is_judged(metric: Any) -> bool:

@@ -15,6 +15,9 @@ import duckdb
 
 from sinks.store import Store
 
+#: Into how many leases a cap is divided at least: what a killed worker held is lost, and the last ones are shared.
+LEASES_A_CAP = 20
+
 
 @dataclass(frozen=True)
 class Lease:
@@ -72,6 +75,21 @@ class JudgeMoney:
         finally:
             cursor.close()
 
+    def share(self, portfolio: str, metric: str, week: str) -> float:
+        """Return which share of a week's caps is set aside, the greater of both; 0 where there is no cap."""
+        cursor = self._store.cursor()
+        try:
+            shares = [0.0]
+            if (cap := self.caps.portfolios.get(portfolio)) is not None:
+                used = _set_aside(cursor, "portfolio = ? AND week = ?", [portfolio, week])
+                shares.append(used / cap if cap > 0 else 1.0)
+            if (cap := self.caps.metrics.get((portfolio, metric))) is not None:
+                used = _set_aside(cursor, "portfolio = ? AND metric = ? AND week = ?", [portfolio, metric, week])
+                shares.append(used / cap if cap > 0 else 1.0)
+            return max(shares)
+        finally:
+            cursor.close()
+
     def lease(self, portfolio: str, metric: str, least: float, wanted: float, at: datetime) -> Lease | None:
         """Set money aside, committed before it returns; None where less than `least` is left.
 
@@ -86,7 +104,9 @@ class JudgeMoney:
 
         def grant(con: duckdb.DuckDBPyConnection) -> Lease | None:
             left = self._left(con, portfolio, metric, week)
-            usd = max(least, wanted) if left is None else min(max(least, wanted), left)
+            usd = max(least, wanted)
+            if left is not None:
+                usd = min(max(least, min(wanted, self._smallest_cap(portfolio, metric) / LEASES_A_CAP)), left)
             if usd < least:
                 return None
             lease = Lease(secrets.token_hex(8), portfolio, metric, week, usd)
@@ -94,6 +114,10 @@ class JudgeMoney:
             return lease
 
         return self._store.transact("leasing money to a judge", grant)
+
+    def _smallest_cap(self, portfolio: str, metric: str) -> float:
+        caps = (self.caps.portfolios.get(portfolio), self.caps.metrics.get((portfolio, metric)))
+        return min(cap for cap in caps if cap is not None)
 
     def give_back(self, lease: Lease, usd: float, at: datetime) -> None:
         """Return what a worker did not spend of a lease; what is more than it was counts as all of it."""

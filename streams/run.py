@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -109,7 +109,7 @@ class Run:
             self._observers.append(self.service)
         self.judges = JudgeRole(
             judges or JudgeOptions(), kafka, self._store, self.pipeline.keep, self.pipeline.keeping,
-            self.service, self._loaded, self._judges_failed,
+            self.service, self._loaded, self._judges_failed, self._set_judge_rates,
         )  # fmt: skip
         self._observers.append(self.judges)
         self.relay = OutboxRelay(kafka, self._store.cursor, self._mark_relayed)
@@ -200,6 +200,11 @@ class Run:
     def _ended_beside(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.source.fail(error)
+
+    def _set_judge_rates(self, rates: Mapping[tuple[str, str], float]) -> None:
+        if rates != self.pipeline.judge_rates:
+            log.info("judges see less or more: %s", rates or "as written")
+            self.pipeline.judge_rates = rates
 
     def _judges_failed(self, error: BaseException) -> None:
         """Judges that end by a defect or a broken store end the run; from their thread."""

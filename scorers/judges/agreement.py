@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 #: Two-sided 95 %.
 _Z = 1.959963984540054
@@ -15,6 +16,8 @@ RESAMPLES = 2_000
 _SEED = 20261121
 
 Pair = tuple[str, str]
+#: How often each pair was seen.
+Counts = Mapping[Pair, int]
 
 
 @dataclass(frozen=True)
@@ -44,13 +47,7 @@ def cohens_kappa(pairs: Sequence[Pair]) -> float:
     Source:
         Cohen (1960), A coefficient of agreement for nominal scales.
     """
-    n = len(pairs)
-    if n == 0:
-        return math.nan
-    observed = sum(a == b for a, b in pairs) / n
-    first, second = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
-    chance = sum(first[label] * second[label] for label in first) / (n * n)
-    return math.nan if chance >= 1 else (observed - chance) / (1 - chance)
+    return _kappa(Counter(pairs))
 
 
 def f1_of(pairs: Sequence[Pair], positive: str = "fail") -> float:
@@ -60,8 +57,26 @@ def f1_of(pairs: Sequence[Pair], positive: str = "fail") -> float:
         pairs: Said, true.
         positive: The label that is to be found.
     """
-    hits = sum(a == positive == b for a, b in pairs)
-    wrong = sum((a == positive) != (b == positive) for a, b in pairs)
+    return _f1(Counter(pairs), positive)
+
+
+def _kappa(counts: Counts) -> float:
+    n = sum(counts.values())
+    if n == 0:
+        return math.nan
+    first: Counter[str] = Counter()
+    second: Counter[str] = Counter()
+    for (a, b), k in counts.items():
+        first[a] += k
+        second[b] += k
+    observed = sum(k for (a, b), k in counts.items() if a == b) / n
+    chance = sum(first[label] * second[label] for label in first) / (n * n)
+    return math.nan if chance >= 1 else (observed - chance) / (1 - chance)
+
+
+def _f1(counts: Counts, positive: str) -> float:
+    hits = sum(k for (a, b), k in counts.items() if a == positive == b)
+    wrong = sum(k for (a, b), k in counts.items() if (a == positive) != (b == positive))
     return math.nan if hits + wrong == 0 else 2 * hits / (2 * hits + wrong)
 
 
@@ -75,30 +90,30 @@ def share(part: int, n: int) -> Estimate:
     return Estimate(p, max(middle - half, 0.0), min(middle + half, 1.0), n)
 
 
-def estimate(pairs: Sequence[Pair], statistic: Callable[[Sequence[Pair]], float]) -> Estimate:
+def estimate(pairs: Sequence[Pair], statistic: Callable[[Counts], float]) -> Estimate:
     """Return a statistic of pairs with a bootstrap interval (percentiles, fixed seed: equal data, equal interval).
 
     Resamples on which it is not defined are left out; the interval is not defined where more than half are.
     With fewer than about twenty pairs, or an outcome seen less than five times, it is too short.
     """
-    n = len(pairs)
-    value = statistic(pairs)
-    cells = Counter(pairs)
-    kinds, weights = list(cells), list(cells.values())
-    rng = random.Random(_SEED)  # noqa: S311 - resampling, not a secret
-    found = sorted(
-        x for _ in range(RESAMPLES if n else 0) if not math.isnan(x := statistic(rng.choices(kinds, weights, k=n)))
-    )
-    if len(found) < RESAMPLES / 2 or math.isnan(value):
+    n, counts = len(pairs), Counter(pairs)
+    value = statistic(counts)
+    kinds = sorted(counts)
+    if not kinds or math.isnan(value):
+        return Estimate(value, math.nan, math.nan, n)
+    shares = np.array([counts[kind] for kind in kinds]) / n
+    drawn = np.random.default_rng(_SEED).multinomial(n, shares, RESAMPLES).tolist()
+    found = sorted(x for row in drawn if not math.isnan(x := statistic(dict(zip(kinds, row, strict=True)))))
+    if len(found) < RESAMPLES / 2:
         return Estimate(value, math.nan, math.nan, n)
     return Estimate(value, found[int(0.025 * len(found))], found[min(int(0.975 * len(found)), len(found) - 1)], n)
 
 
 def kappa(pairs: Sequence[Pair]) -> Estimate:
     """Return Cohen's kappa with its interval."""
-    return estimate(pairs, cohens_kappa)
+    return estimate(pairs, _kappa)
 
 
 def f1(pairs: Sequence[Pair], positive: str = "fail") -> Estimate:
     """Return F1 with its interval."""
-    return estimate(pairs, lambda some: f1_of(some, positive))
+    return estimate(pairs, lambda counts: _f1(counts, positive))

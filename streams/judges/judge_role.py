@@ -60,6 +60,7 @@ class JudgeRole:
         service: Shows what it counts, and takes what is posted.
         portfolios: In force.
         fail: Ends the run; for any thread.
+        on_rates: Told the factors of the rates of judges as their caps come near.
     """
 
     def __init__(
@@ -72,9 +73,11 @@ class JudgeRole:
         service: RunService,
         portfolios: Sequence[Portfolio],
         fail: Callable[[BaseException], None],
+        on_rates: Callable[[Mapping[tuple[str, str], float]], None],
     ) -> None:
         self._store, self._keeper, self._service = store, keeper, service
-        self.desk = JudgeDesk(store, keep, lambda some: caps_of(some, options.settings), portfolios)
+        self.desk = JudgeDesk(store, keep, lambda some: caps_of(some, options.settings), portfolios, on_rates)
+        self.desk.look()
         self._live: LiveJudges | None = None
         if options.settings is not None and options.make_model is not None and options.price_of is not None:
             self._live = LiveJudges(

@@ -208,7 +208,7 @@ def test_leases_never_exceed_a_cap_and_survive_a_restart(tmp_path: Path) -> None
     caps = Caps({"p": 10.0}, {("p", "m"): 4.0})
     with Store.open(tmp_path / "s.duckdb", create=True) as store:
         money = JudgeMoney(store, caps)
-        first = money.lease("p", "m", 1.0, 3.0, AT)
+        first = money.lease("p", "m", 3.0, 3.0, AT)
         second = money.lease("p", "m", 1.0, 3.0, AT)
         assert first is not None and second is not None
         assert (first.usd, second.usd) == (3.0, 1.0)
@@ -220,6 +220,8 @@ def test_leases_never_exceed_a_cap_and_survive_a_restart(tmp_path: Path) -> None
         assert money.left("p", "other", week_of(AT)) == pytest.approx(6.75)
         assert money.left("q", "m", week_of(AT)) is None
         assert money.left("p", "m", "2026-W48") == 4.0
+        bounded = money.lease("p", "other", 0.1, 9.0, AT)
+        assert bounded is not None and bounded.usd == 10.0 / 20
 
 
 def test_a_week_is_that_of_utc() -> None:

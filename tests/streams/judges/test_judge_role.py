@@ -125,10 +125,10 @@ def judged(children, kafka_broker, tmp_path):
             one.kill()
 
 
-def selected(n):
-    """How many of the traces 0 to n are judged."""
+def selected(n, p=0.5):
+    """How many of the first n traces are judged at a rate."""
     u = (int(hashlib.sha256(f"gapwatch/1/t-{i:08d}".encode()).hexdigest()[:13], 16) / 2**52 for i in range(n))
-    return sum(x < 0.5 for x in u)
+    return sum(x < p for x in u)
 
 
 def test_a_run_judges_while_it_keeps_and_is_killed_at_every_step(judged):
@@ -202,8 +202,12 @@ def test_money_and_overrides_need_the_token(judged):
                 with pytest.raises(urllib.error.HTTPError) as refused:
                     one.asked(path, token=token, **wanted, least=0.01, wanted=0.01)
                 assert refused.value.code == 401
-        granted = json.loads(one.asked("/v1/judges/lease", **wanted, least=0.01, wanted=100))["lease"]
-        nothing = json.loads(one.asked("/v1/judges/lease", **wanted, least=0.01, wanted=0.01))["lease"]
+        leases = []
+        while (
+            lease := json.loads(one.asked("/v1/judges/lease", **wanted, least=0.01, wanted=100))["lease"]
+        ) is not None:
+            leases.append(lease)
+        granted = leases[0]
         for wrong in ({"portfolio": "stranger"}, {"least": -1}, {"least": "much"}, {"metric": None}):
             with pytest.raises(urllib.error.HTTPError) as refused:
                 one.asked("/v1/judges/lease", **{**wanted, "least": 0.01, "wanted": 0.01, **wrong})
@@ -212,6 +216,7 @@ def test_money_and_overrides_need_the_token(judged):
         one.asked("/v1/judges/return", lease=granted, usd=100)
         one.asked("/v1/judges/return", lease=granted, usd=100)
         left = json.loads(one.asked("/v1/judges/lease", **wanted, least=0.01, wanted=100))["lease"]["usd"]
+        no_more = json.loads(one.asked("/v1/judges/lease", **wanted, least=0.02, wanted=100))["lease"]
 
         place = one.live("SELECT source_offset AS o FROM gaps WHERE metric = 'helpful' AND outcome = 'pass'")[0]["o"]
         row = f"{one.topic}/0/{place}/0/helpful/mini"
@@ -222,9 +227,10 @@ def test_money_and_overrides_need_the_token(judged):
         )
         assert one.end() == 0
 
-    assert granted["usd"] < 0.5
-    assert nothing is None
+    assert granted["usd"] == pytest.approx(0.5 / 20)
+    assert 0.4 < sum(lease["usd"] for lease in leases) <= 0.5
     assert left == pytest.approx(granted["usd"])
+    assert no_more is None
     assert outcome == [{"outcome": "fail", "scored_outcome": "pass"}]
 
 
@@ -262,6 +268,34 @@ def test_at_the_cap_requests_are_shed_and_counted_and_nothing_more_is_spent(judg
     assert states["pass"] + states["fail"] + states["shed_budget"] == n
     assert one.query("SELECT sum(usd) FROM judge_calls")[0][0] <= 0.02
     one.assert_each_ended_once(n)
+
+
+def test_near_the_cap_judges_see_less_by_a_recorded_step_and_the_probabilities_say_so(judged):
+    with served(answer) as server:
+        one = judged(base_url=server.base_url, cap=0.25)
+        one.broker.produce(one.topic, [trace(n) for n in range(700)])
+        one.start(f"--judges={one.judges}")
+        one.wait_until(lambda: "judges see less" in one.said())
+        one.wait_until(lambda: one.pending() == 0)
+        one.broker.produce(one.topic, [trace(n) for n in range(700, 1100)])
+        read = "SELECT coalesce(sum(n), 0)::BIGINT AS n FROM ledger WHERE metric IS NULL"
+        one.wait_until(lambda: one.live(read)[0]["n"] == 1100 and one.pending() == 0)
+        assert one.end() == 0
+
+    of = "WHERE metric = 'helpful' AND cause = 'budget' ORDER BY from_offset"
+    steps = one.query(f"SELECT from_offset, p_evaluated FROM policies {of}")
+    assert steps
+    since, p = steps[-1]
+    assert p in (0.25, 0.125, 0.0625)
+    asked = one.query(
+        f"SELECT count(*) FROM judge_requests WHERE (decode(value)::JSON->>'source_offset')::INT >= {since}"
+    )
+    assert asked == [(selected(1100, p) - selected(since, p),)]
+    said = f"SELECT DISTINCT p_evaluated FROM gaps WHERE metric = 'helpful' AND source_offset >= {since}"
+    assert one.query(said) in ([(p,)], [])  # at the very cap they were shed
+    assert one.query("SELECT count(DISTINCT epoch) FROM ticks WHERE metric = 'short'") == [(1,)]
+    assert one.query("SELECT sum(usd) <= 0.25 FROM judge_money") == [(True,)]
+    one.assert_each_ended_once(one.query("SELECT count(*) FROM judge_requests")[0][0])
 
 
 def test_a_judge_that_the_keeper_does_not_know_is_refused(judged):
