@@ -82,24 +82,36 @@ class LabelClaim(WrittenModel):
     optional: Flag = False
 
 
+#: The scale where a rubric writes none, best first.
+FIVE_POINTS = ("Excellent", "Good", "Fair", "Poor", "Very Poor")
+#: The prompts that a rubric may be put into: ours, and the third of GRAFITE's (input and output).
+TEMPLATES = ("rubric", "grafite_input_output")
+#: GRAFITE's first and second need a reference answer, which belongs to offline evaluation.
+REFERENCE_TEMPLATES = ("grafite_input_output_reference", "grafite_output_reference")
+
+
 class Rubric(WrittenModel):
     """What a judge is asked.
 
     Attributes:
-        criterion: The one question.
-        scale: Bands, best first, as words or numbers; or a map from band to score.
+        criterion: The one question; for a template of GRAFITE its guidelines.
+        scale: Bands, best first, as words or numbers; or a map from band to score. Five points where not given.
         steps: How to come to the answer.
         inputs: Fields that the judge is shown.
         pass_at: The last band, or the lowest number, that passes.
-        output_schema: JSON Schema of the judge's answer.
+        output_schema: JSON Schema of the judge's answer: keys besides the justification and the score.
+        template: Of the prompt: `rubric`, or `grafite_input_output` (a binary scale, two inputs: input and output).
     """
 
     criterion: Annotated[str, StringConstraints(min_length=1, max_length=20_000)]
-    scale: Annotated[tuple[Text | Number, ...], Field(min_length=2)] | Annotated[dict[str, Number], Field(min_length=2)]
+    scale: (
+        Annotated[tuple[Text | Number, ...], Field(min_length=2)] | Annotated[dict[str, Number], Field(min_length=2)]
+    ) = FIVE_POINTS
     steps: tuple[Prose, ...] = ()
     inputs: Annotated[tuple[FieldReference, ...], Field(min_length=1)]
     pass_at: Text | Number | None = None
     output_schema: dict[str, object] | None = None
+    template: Text = "rubric"
 
 
 class Judge(WrittenModel):
@@ -122,7 +134,7 @@ class JudgedClaim(WrittenModel):
     Attributes:
         rubric: What is asked.
         judges: Who is asked.
-        quorum: How many judges must agree; None: a majority of them.
+        quorum: How many judges must have answered for the ensemble to have a verdict; None: a majority of them.
     """
 
     rubric: Rubric

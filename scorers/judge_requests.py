@@ -9,12 +9,13 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from scorers.awaited_composites import composite_of, composites_awaiting
 from scorers.claim import JudgedClaim
 from scorers.codes import PENDING
 from scorers.gap_rows import BlockResult
 from scorers.policy import MetricPolicy
 from scorers.redaction import Redactor
-from scorers.slice_columns import SliceColumns
+from scorers.slice_columns import NO_BUCKET, SliceColumns
 from scorers.slices import RecordSlice
 from scorers.tables import JUDGE_REQUESTS
 
@@ -44,11 +45,14 @@ def judge_requests(
     """
     rows: list[dict[str, object]] = []
     outcomes = result.outcomes
+    composites = [composite_of(result, policies, m) for m in composites_awaiting(result)]
     for m, planned in enumerate(result.block.metrics):
         claim = planned.metric.claim
         if not isinstance(claim, JudgedClaim):
             continue
         pending = np.flatnonzero(outcomes[:, m] == PENDING)
+        event_at = columns.event_times(pending + result.rows.start)
+        members = [judge.name or judge.model for judge in claim.judges]
         take = pa.array(pending + result.rows.start)
         inputs = {
             name: redactor.redact(columns.arrow(column).take(take).cast(pa.string())).to_pylist()
@@ -74,6 +78,12 @@ def judge_requests(
                 "stratum": policies[m].strata[stratum],
                 "policy": policy_id,
                 "inputs": {name: _cut(values[i]) for name, values in inputs.items()},
+                "event_at": None if np.isnan(event_at[i]) else float(event_at[i]),
+                "bucket": None if columns.bucket[ord_] == NO_BUCKET else int(columns.bucket[ord_]),
+                "epoch": policies[m].epoch,
+                "members": members,
+                "quorum": claim.quorum or len(members) // 2 + 1,
+                "composites": [c for of in composites if (c := of(planned.metric.name, row, at, columns)) is not None],
             }
             for judge in claim.judges:
                 request = {**common, "judge": judge.name or judge.model}

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from urllib.parse import unquote
 
 from scorers.claim import (
+    REFERENCE_TEMPLATES,
+    TEMPLATES,
     CheckClaim,
     CompositeClaim,
     JudgedClaim,
@@ -189,6 +191,7 @@ def _check_judged(draft: Draft, metric: Metric, claim: JudgedClaim, path: KeyPat
         if _is_reference(field):
             _note_reference(draft, field, (*rubric, "inputs", position))
     _check_scale(draft, claim, rubric)
+    _check_template(draft, claim, rubric)
     judges = (*path, "claim", "judges")
     names = [judge.name or judge.model for judge in claim.judges]
     for position, judge in enumerate(claim.judges):
@@ -204,6 +207,25 @@ def _check_judged(draft: Draft, metric: Metric, claim: JudgedClaim, path: KeyPat
     if claim.quorum is not None and claim.quorum > len(claim.judges):
         draft.problems.add((*path, "claim", "quorum"), f"{claim.quorum} of {len(claim.judges)} judges cannot agree")
     _check_tier(draft, metric, path)
+
+
+def _check_template(draft: Draft, claim: JudgedClaim, path: KeyPath) -> None:
+    rubric = claim.rubric
+    if rubric.template in REFERENCE_TEMPLATES:
+        draft.problems.add(
+            (*path, "template"),
+            f"{rubric.template} compares with a reference answer, which production does not have",
+            "it in an offline evaluation, such as a test of GRAFITE; here rubric or grafite_input_output",
+        )
+    elif rubric.template not in TEMPLATES:
+        near = nearest(rubric.template, TEMPLATES)
+        draft.problems.add((*path, "template"), f"no template {shown(rubric.template)}", one_of(TEMPLATES), near)
+    elif rubric.template == "grafite_input_output":
+        if rubric.scale != (1.0, 0.0):
+            draft.problems.add((*path, "scale"), "the template grafite_input_output is binary", "[1, 0]", "[1, 0]")
+        if len(rubric.inputs) != 2:
+            count = len(rubric.inputs)
+            draft.problems.add((*path, "inputs"), f"{count} inputs", "two: the model's input and its output")
 
 
 def _check_scale(draft: Draft, claim: JudgedClaim, path: KeyPath) -> None:

@@ -27,6 +27,8 @@ _KEPT_OUTCOMES = (PASS, WARN, FAIL, UNKNOWN, SKIP, ERROR)
 #: By which a written `keep` is multiplied: (pipeline, metric, outcome) to a power of 1/2; what is not named is kept
 #: as written. Powers of two, so that a product divided by the written value gives the factor back to the bit.
 Factors = Mapping[tuple[str, str, str], float]
+#: In the place of an outcome: the factor is of the rates with which a judge or a Python scorer sees spans.
+EVALUATED = "evaluated"
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def fixed_policy(portfolios: Sequence[Portfolio]) -> Policy:
 
 
 def thinned_policy(portfolios: Sequence[Portfolio], factors: Factors) -> Policy:
-    """Return the policy that the portfolios write down, with rows of some outcomes kept more rarely.
+    """Return the policy that the portfolios write down, with some rows kept, or spans evaluated, more rarely.
 
     Args:
         portfolios: Of one plan: each of another pipeline.
@@ -109,8 +111,9 @@ def thinned_policy(portfolios: Sequence[Portfolio], factors: Factors) -> Policy:
             keep = policy.keep.copy()
             for outcome in _KEPT_OUTCOMES:
                 keep[outcome] *= factors.get((portfolio.pipeline, metric.name, OUTCOME_NAMES[outcome]), 1.0)
-            if (keep != policy.keep).any():
-                metrics[portfolio.sha, metric.name] = replace(policy, keep=keep)
+            evaluated = factors.get((portfolio.pipeline, metric.name, EVALUATED), 1.0) if policy.selects else 1.0
+            if (keep != policy.keep).any() or evaluated != 1.0:
+                metrics[portfolio.sha, metric.name] = replace(policy, keep=keep, rates=policy.rates * evaluated)
     if all(policy is fixed.metrics[key] for key, policy in metrics.items()):
         return fixed
     return _named("thinned", metrics, fixed.sample_rates)
@@ -123,16 +126,18 @@ def recorded_factors(portfolios: Sequence[Portfolio], rows: Iterable[Mapping[str
         portfolios: Those that the rows speak of; rows of others are ignored.
         rows: As `Policy.rows` gives them.
     """
-    written = {
-        (row["portfolio_sha"], row["metric"], row["stratum"]): row["p_kept"] for row in fixed_policy(portfolios).rows()
-    }
+    written = {(row["portfolio_sha"], row["metric"], row["stratum"]): row for row in fixed_policy(portfolios).rows()}
     pipelines = {portfolio.sha: portfolio.pipeline for portfolio in portfolios}
     factors: dict[tuple[str, str, str], float] = {}
     for row in rows:
-        keep: Any = written.get((row["portfolio_sha"], row["metric"], row["stratum"]))
-        for outcome, p_kept in row["p_kept"].items() if keep is not None else ():
-            if keep[outcome] > 0 and p_kept != keep[outcome]:
-                factors[pipelines[row["portfolio_sha"]], row["metric"], outcome] = p_kept / keep[outcome]
+        as_written: Any = written.get((row["portfolio_sha"], row["metric"], row["stratum"]))
+        if as_written is None:
+            continue
+        now = {**row["p_kept"], EVALUATED: row["p_evaluated"]}
+        before = {**as_written["p_kept"], EVALUATED: as_written["p_evaluated"]}
+        for name, p in now.items():
+            if before[name] > 0 and p != before[name]:
+                factors[pipelines[row["portfolio_sha"]], row["metric"], name] = p / before[name]
     return factors
 
 

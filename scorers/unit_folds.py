@@ -52,7 +52,7 @@ def fold_any(units: UnitRows, outcomes: Bytes) -> Bytes:
         outcomes: n x m outcome ids.
 
     Returns:
-        u x m units; 0 where the metric applied to no span, or to none that was evaluated.
+        u x m units; 0 where the metric applied to no span, or to none that was evaluated, or one waits for a judge.
     """
     if len(units.starts) == 0:
         return np.zeros((0, outcomes.shape[1]), np.uint8)
@@ -63,10 +63,12 @@ def fold_any(units: UnitRows, outcomes: Bytes) -> Bytes:
 
 
 _RANK = np.full(16, 1, np.uint8)  # unknown, skip, error
-_RANK[[NOT_APPLICABLE, PENDING, SAMPLED_OUT]] = 0
+_RANK[[NOT_APPLICABLE, SAMPLED_OUT]] = 0
 _RANK[[PASS, WARN]] = 2
 _RANK[FAIL] = 3
-_UNIT_OF_RANK = np.array([0, UNKNOWN_UNIT, GOOD, BAD], np.uint8)
+# A unit that waits for a judge is counted when the judge has answered, once and whole.
+_RANK[PENDING] = 4
+_UNIT_OF_RANK = np.array([0, UNKNOWN_UNIT, GOOD, BAD, 0], np.uint8)
 
 
 def fold_numbers(units: UnitRows, outcomes: Bytes, scores: FloatArray, metric: Metric) -> FloatArray:
@@ -78,7 +80,7 @@ def fold_numbers(units: UnitRows, outcomes: Bytes, scores: FloatArray, metric: M
         scores: n scores.
         metric: A measure, or what has a score; its `per_trace` says how the numbers are folded.
     """
-    decided = _RANK[outcomes] >= 2
+    decided = (_RANK[outcomes] == 2) | (_RANK[outcomes] == 3)
     values = np.where(decided, scores, np.nan)
     if units.one_each:
         return values

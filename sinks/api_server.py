@@ -20,6 +20,7 @@ import os
 import secrets
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,8 +44,7 @@ from sinks.store import Store
 log = logging.getLogger("gapwatch.api")
 
 
-#: Bytes of a request.
-_REQUEST_LIMIT = 2**20
+_REQUEST_LIMIT = 2**20  # bytes
 #: Seconds that one who decides waits for the keeper; then it is told that the decision waits still.
 _DECISION_SECONDS = 10.0
 
@@ -54,6 +54,7 @@ _OPEN = ("/healthz", "/readyz")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 #: Makes a decision of the object that was sent; raises UsageError where it says none.
 DecisionReader = Callable[[Mapping[str, Any]], Decision]
+Post = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,7 @@ class ApiServer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
         self._thread: threading.Thread | None = None
+        self._posts: dict[str, tuple[Executor, Post]] = {}
         self._started = threading.Event()
         self._failure: BaseException | None = None
         self._port = 0
@@ -124,6 +126,10 @@ class ApiServer:
         """Where it answers."""
         host = f"[{self.options.address}]" if ":" in self.options.address else self.options.address
         return f"http://{host}:{self._port}"
+
+    def offer(self, posts: Mapping[str, Post], keeper: Executor) -> None:
+        """Answer what is posted to these paths, on the keeper's thread; before `start`."""
+        self._posts |= {path: (keeper, post) for path, post in posts.items()}
 
     def start(self) -> None:
         """Begin to answer, and note the address beside the store.
@@ -186,6 +192,7 @@ class ApiServer:
                 web.get("/v1/ledger", self._serve_ledger),
                 *(web.post(path, self._take_decision) for path in self._readers),
                 web.post("/v1/snapshots", self._take_snapshot),
+                *(web.post(path, self._take_post) for path in self._posts),
             ]
         )
         # A query ends when the one who asked has gone.
@@ -290,6 +297,11 @@ class ApiServer:
 
         assert self._queries is not None
         return _json(dataclasses.asdict(await self._queries.run(read)))
+
+    async def _take_post(self, request: web.Request) -> web.Response:
+        keeper, post = self._posts[request.path]
+        asked = await _body(request)  # shielded: what is begun on the keeper's thread ends there
+        return _json(await asyncio.shield(asyncio.get_running_loop().run_in_executor(keeper, post, asked)))
 
     async def _take_decision(self, request: web.Request) -> web.Response:
         decision = self._readers[request.path](await _body(request))

@@ -12,6 +12,9 @@ COMMANDS: dict[str, Command] = {
     "gaps": Command("Where the pipeline diverged: rows, or one trace in full.", "sinks.gaps_command:gaps_command"),
     "history": Command("Ask a store in SQL; reading only.", "sinks.history_command:history_command"),
     "ledger": Command("Whether everything that was consumed is accounted for.", "sinks.ledger_command:ledger_command"),
+    "override": Command(
+        "Record a person's verdict on a row; the judge's stays.", "sinks.override_command:override_command"
+    ),
     "rates": Command("Failure rates with their intervals.", "sinks.rates_command:rates_command"),
     "snapshot": Command("The tables as Parquet files.", "sinks.snapshot_command:snapshot_command"),
 }

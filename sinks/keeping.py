@@ -64,6 +64,7 @@ class Inbox:
         for name in KEPT_TABLES:
             con.execute(f"PREPARE keep_{name} AS INSERT INTO {name} SELECT * FROM inbox_{name}")
         con.execute("PREPARE keep_offsets AS INSERT INTO offsets SELECT * FROM inbox_offsets")
+        con.execute("PREPARE keep_requests AS INSERT INTO judge_requests SELECT * FROM inbox_judge_requests")
         con.execute(
             f"""PREPARE keep_judge_requests AS INSERT INTO outbox
                 SELECT seq, id, '{JUDGE_REQUESTS_TOPIC}', "key", "value", '{{}}' FROM inbox_judge_requests"""
@@ -152,6 +153,8 @@ def _insert(name: str) -> Step:
 
 
 def _insert_judge_requests(keeping: Keeping) -> None:
+    if keeping.inbox.rows("judge_requests"):
+        keeping.con.execute("EXECUTE keep_requests")
     if keeping.scored.lane == "live":
         _insert("judge_requests")(keeping)
 

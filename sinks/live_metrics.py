@@ -103,6 +103,7 @@ class LiveMetrics:
         self._watched: tuple[dict[str, list[str]], int] | None = None
         self._stored_imbalance = 0
         self._shown: dict[str, dict[tuple[str, ...], float]] = {}
+        self._shown_lines: dict[str, list[str]] = {}
         self._partitions: dict[tuple[str, int], _Partition] = {}
         self._spans: dict[str, int] = {}
         self._stages: dict[str, _Stage] = {}
@@ -217,6 +218,24 @@ class LiveMetrics:
         with self._brief_lock:
             self._shown = {**self._shown, name: dict(samples)}
 
+    def show_histogram(
+        self, name: str, bounds: Sequence[float], values: Iterable[tuple[tuple[str, ...], Sequence[int], float]]
+    ) -> None:
+        """Let a page show this histogram in place of the one shown before.
+
+        Args:
+            name: In `sinks.metric_families`, and not one that is counted here.
+            bounds: Upper bounds of its buckets, ascending.
+            values: Of the family's labels, counts by bucket and beyond, sum.
+        """
+        labels = FAMILIES[name].labels
+        lines = [
+            line for key, counts, total in values
+            for line in histogram_samples(name, label_text(labels, key), bounds, counts, total)
+        ]  # fmt: skip
+        with self._brief_lock:
+            self._shown_lines = {**self._shown_lines, name: lines}
+
     # --- what it tells
 
     def page(self) -> str:
@@ -238,6 +257,8 @@ class LiveMetrics:
         self._add_program(page)
         for name, values in self._shown.items():
             page.add(name, values)
+        for name, shown_lines in self._shown_lines.items():
+            page.add_lines(name, shown_lines)
         return page.text()
 
     def _add_counts(self, page: Page) -> None:

@@ -146,6 +146,16 @@ class LiveReader:
         self._http.timeout = _SNAPSHOT_SECONDS
         return Snapshot(**orjson.loads(self._request("POST", "/v1/snapshots", {"name": name})[0]))
 
+    def post(self, path: str, asked: dict[str, Any]) -> dict[str, Any]:
+        """Hand over something else that the keeper takes, and return its answer.
+
+        Raises:
+            UsageError: It is refused.
+            JobError: The process does not answer.
+        """
+        answer: dict[str, Any] = orjson.loads(self._request("POST", path, asked)[0])
+        return answer
+
     def _ask(self, sql: str, parameters: Sequence[Any]) -> pa.Table:
         asked: dict[str, Any] = {
             "sql": sql,

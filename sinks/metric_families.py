@@ -197,6 +197,46 @@ _ALERTS = (
     ),
 )  # fmt: skip
 
+_JUDGE = ("pipeline", "metric", "judge")
+
+#: Judges, as this process has closed what they answered.
+_JUDGES = (
+    _own(
+        "judge_verdicts_total", "counter", "requests",
+        "Requests that ended, by state: pass, fail, error, shed_budget, shed_load.", *_JUDGE, "state",
+    ),
+    _own("judge_errors_total", "counter", "requests", "Requests that ended as an error, by reason.", *_JUDGE, "reason"),
+    _own(
+        "judge_calls_total", "counter", "calls",
+        "Calls to providers by what came of them: reply, or the kind of failure.", *_JUDGE, "kind",
+    ),
+    _own("judge_tokens_total", "counter", "tokens", "Tokens billed, by direction: in, out.", *_JUDGE, "direction"),
+    _own("judge_usd_total", "counter", "US dollars", "What calls cost, at most where no provider says.", *_JUDGE),
+    _own("judge_call_seconds", "histogram", "seconds", "Time of calls to providers.", *_JUDGE),
+    _own(
+        "judge_suspicions_total", "counter", "requests",
+        "Requests whose inputs seem to speak to the judge, by kind.", "pipeline", "kind",
+    ),
+    _own("judge_dropped_total", "counter", "verdicts", "Verdicts on requests that were closed before."),
+    _own("judge_cached_total", "counter", "requests", "Requests answered from memory."),
+    _own(
+        "judge_breaker_workers", "gauge", "workers",
+        "Workers by the state of their breaker for a provider: closed, half_open, open.", "provider", "state",
+    ),
+    _own("judge_queue_requests", "gauge", "requests", "Requests that wait for their verdict."),
+    _own("judge_queue_age_seconds", "gauge", "seconds", "For how long the first of them has waited."),
+    _own(
+        "judge_budget_left_usd", "gauge", "US dollars",
+        "What may still be leased for a metric this week, by its cap and its portfolio's, whichever leaves less.",
+        "portfolio", "metric",
+    ),
+    _own(
+        "judge_kappa", "gauge", "-1 to 1",
+        "Agreement beyond chance (Cohen) of two judges of a metric, or of one and people (human).", "metric", "first",
+        "second",
+    ),
+)  # fmt: skip
+
 #: The program itself.
 _PROCESS = (
     _own("build_info", "gauge", "1", "Versions of what runs.", "version", "duckdb", "python"),
@@ -214,11 +254,12 @@ _PROCESS = (
     Family("process_open_fds", "gauge", "files", (), "Open file descriptors of the process."),
 )  # fmt: skip
 
-FAMILIES: dict[str, Family] = {family.name: family for family in (*_WATCHED, *_ALERTS, *_SOURCE, *_PROCESS)}
+FAMILIES: dict[str, Family] = {family.name: family for family in (*_WATCHED, *_ALERTS, *_SOURCE, *_JUDGES, *_PROCESS)}
 
 
 _SECTIONS = (
-    ("What is watched", _WATCHED), ("What was found", _ALERTS), ("What comes in", _SOURCE), ("The program", _PROCESS),
+    ("What is watched", _WATCHED), ("What was found", _ALERTS), ("What comes in", _SOURCE),
+    ("Judges", _JUDGES), ("The program", _PROCESS),
 )  # fmt: skip
 
 

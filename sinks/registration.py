@@ -9,7 +9,9 @@ from typing import Any
 
 import duckdb
 
+from scorers.claim import JudgedClaim
 from scorers.claim_words import expected_words
+from scorers.judges.prompt import judge_prompt
 from scorers.metric import Metric
 from scorers.portfolio import Portfolio
 
@@ -41,6 +43,7 @@ def insert_portfolio(con: duckdb.DuckDBPyConnection, portfolio: Portfolio, now: 
             "INSERT INTO portfolios VALUES (?, ?, ?, ?, ?, ?)",
             [portfolio.sha, portfolio.portfolio, portfolio.version, portfolio.pipeline, portfolio.text, now],
         )
+    _insert_templates(con, portfolio)
     columns = ", ".join(_METRIC_COLUMNS)
     known = {
         row[0]: row
@@ -64,6 +67,16 @@ def _insert_columns(
         f"INSERT INTO {table} ({', '.join(columns)}) SELECT {unnested}",
         [list(column) for column in zip(*rows, strict=True)],
     )
+
+
+def _insert_templates(con: duckdb.DuckDBPyConnection, portfolio: Portfolio) -> None:
+    """Record the template of each judged metric under the hash of its bytes, from which a request can be rebuilt."""
+    for metric in portfolio.metrics:
+        if not isinstance(metric.claim, JudgedClaim):
+            continue
+        prompt = judge_prompt(metric.claim)
+        if not con.execute("SELECT 1 FROM templates WHERE sha = ? LIMIT 1", [prompt.sha]).fetchall():
+            con.execute("INSERT INTO templates VALUES (?, ?)", [prompt.sha, prompt.template])
 
 
 _METRIC_COLUMNS = ("metric", "metric_version", "claim", "concern", "expected", "evidence", "direction")

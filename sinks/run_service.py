@@ -16,7 +16,7 @@ from typing import Protocol
 from scorers.errors import JobError, UsageError
 from scorers.portfolio import Portfolio
 from scorers.slices import ScoredSlice
-from sinks.api_server import ApiOptions, ApiServer, DecisionReader
+from sinks.api_server import ApiOptions, ApiServer, DecisionReader, Post
 from sinks.command_options import DEFAULT_ADDRESS, DEFAULT_LISTEN
 from sinks.decisions import Decisions
 from sinks.live_metrics import LiveMetrics
@@ -108,6 +108,11 @@ class RunService:
     def url(self) -> str:
         """Where the API answers; empty where there is none."""
         return self._server.url if self._server is not None else ""
+
+    def offer(self, posts: Mapping[str, Post]) -> None:
+        """Answer what is posted to these paths with the write token, on the keeper's thread; before `start`."""
+        if self._server is not None:
+            self._server.offer(posts, self._keeper)
 
     def start(self) -> None:
         """Count what the store holds, and begin to answer; before the first slice.

@@ -122,6 +122,15 @@ _OWN_TABLES = [
     f"""CREATE TABLE overrides (override_id VARCHAR, {_SOURCE}, span_index INTEGER, metric VARCHAR,
         metric_version VARCHAR, judge VARCHAR, outcome VARCHAR, score DOUBLE, label VARCHAR, why VARCHAR,
         "by" VARCHAR, "at" TIMESTAMP)""",
+    # What judges were asked, in every lane; how each request ended; what was paid, and what was set aside for paying.
+    'CREATE TABLE judge_requests (seq BIGINT, id VARCHAR, "key" VARCHAR, "value" BLOB)',
+    "CREATE TABLE judge_closed (seq BIGINT, id VARCHAR, state VARCHAR, score DOUBLE, position DOUBLE)",
+    "CREATE TABLE judge_offsets (seq BIGINT, topic VARCHAR, partition INTEGER, to_offset BIGINT)",
+    """CREATE TABLE judge_calls (seq BIGINT, request_id VARCHAR, portfolio_sha VARCHAR, pipeline VARCHAR,
+        metric VARCHAR, judge VARCHAR, model VARCHAR, kind VARCHAR, input_tokens BIGINT, output_tokens BIGINT,
+        usd DOUBLE, seconds DOUBLE, kept_at TIMESTAMP)""",
+    """CREATE TABLE judge_money (lease VARCHAR, portfolio VARCHAR, metric VARCHAR, week VARCHAR, entry VARCHAR,
+        usd DOUBLE, "at" TIMESTAMP)""",
     """CREATE TABLE outbox (seq BIGINT, id VARCHAR, topic VARCHAR, "key" VARCHAR, "value" BLOB, headers JSON)""",
     "CREATE TABLE relayed (topic VARCHAR, seq BIGINT)",
     # What is left of commits that were forgotten: sums, and a line a day that says so.

@@ -21,6 +21,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "dashboards": Command("Write dashboards for Grafana.", "streams.monitoring.dashboards_command:dashboards_command"),
     "explain": Command("One page on one alert.", "streams.alerting.alerts_command:explain_command"),
+    "judge": Command("Judge what waits in a store; run verdicts again; costs.", "streams.judges.command:judge_command"),
     "publish": Command("Publish files of traces to a Kafka topic.", "streams.publish_command:publish_command"),
     "replay": Command("Score files of traces into a store, without a broker.", "streams.replay_command:replay_command"),
     "rules": Command(

@@ -12,7 +12,6 @@ they came; a slice is done when all of it is committed.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,31 +19,26 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-import numpy as np
-import orjson
-
 from scorers.errors import UsageError
 from scorers.plan import compile_plan
-from scorers.policy import Policy, fixed_policy, recorded_factors, thinned_policy
+from scorers.policy import EVALUATED, Policy, fixed_policy, recorded_factors, thinned_policy
 from scorers.portfolio import Portfolio
 from scorers.score import Scorer, score
 from scorers.scorer_host import ScorerHost
 from scorers.slices import RecordSlice, ScoredSlice
 from sinks.keeping import Keeping, Step
-from sinks.outbox import DEAD_LETTERS_TOPIC, OutboxRow, outbox_step
+from sinks.outbox import DEAD_LETTERS_TOPIC, outbox_step
 from sinks.recorded_policies import counted_since, policy_steps
 from sinks.registration import insert_policies
 from sinks.store import Store
+from streams.dead_letter_messages import dead_letter_messages
 from streams.raw_slice import RawSlice
 from streams.slice_pieces import pieces, window_cuts
 from streams.thinning import PartitionThinning, written_keeps
 from streams.thinning_options import ThinningOptions
 
 LIVE = "live"
-#: Bytes of dead letters that one piece may put into the outbox as they came; of those beyond, a digest goes out.
-DEAD_LETTER_BYTES = 4 << 20
-#: Larger dead letters go out as a digest: brokers take 1 MiB by default.
-DEAD_LETTER_SIZE = 900_000
+Steps = Sequence[tuple[str, Step]]
 
 
 @dataclass(frozen=True)
@@ -92,7 +86,7 @@ class WatchTaken(Protocol):
         """The slice, with what the watch adds to its tables."""
 
     @property
-    def steps(self) -> Sequence[tuple[str, Step]]:
+    def steps(self) -> Steps:
         """What it found, to be written in the same transaction."""
 
 
@@ -150,6 +144,7 @@ class _Partition:
         policy: In force.
         since: From which offset on.
         recorded: Id of the policy that the store has last.
+        judge_rates: By which it was scored last.
     """
 
     next_offset: int
@@ -158,6 +153,7 @@ class _Partition:
     policy: Policy | None
     since: int
     recorded: str
+    judge_rates: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -179,6 +175,9 @@ class Pipeline:
         observers: Told of each kept piece.
         open_watch: Opens what watches the live lane; None: nothing does.
         on_outbox: Called, on the keeper's thread, when there may be something to relay.
+
+    Attributes:
+        judge_rates: Factors of judges' rates by (pipeline, metric), powers of 1/2; set anew, a new policy begins.
     """
 
     def __init__(
@@ -196,6 +195,7 @@ class Pipeline:
         self._open_watch = open_watch
         self._watch: KeepWatch | None = None
         self._partitions: dict[tuple[str, int], _Partition] = {}
+        self.judge_rates: Mapping[tuple[str, str], float] = {}
         self._score_turn, self._keep_turn = asyncio.Lock(), asyncio.Lock()
         self._scoring, self.keeping = ThreadPoolExecutor(1, "scorer"), ThreadPoolExecutor(1, "keeper")
 
@@ -237,9 +237,8 @@ class Pipeline:
     # --- on the scoring thread
 
     def _score(self, raw: RawSlice) -> list[_Piece]:
-        regime = self._regime
+        regime, scored = self._regime, []
         partition = self._partition(raw, regime)
-        scored = []
         cuts = window_cuts(raw, self._thinning.window) if self._thinning.rows else []
         for records in pieces(raw, LIVE, cuts):
             started = time.perf_counter()
@@ -248,7 +247,7 @@ class Pipeline:
             found = score(regime.scorer, partition.policy, records)
             partition.thinning.count(found)
             partition.next_offset = records.to_offset
-            letters = _dead_letters(records, found)
+            letters = dead_letter_messages(records, found)
             also = [*policy_step, *([outbox_step(DEAD_LETTERS_TOPIC, letters)] if letters else [])]
             scored.append(_Piece(found.to_ipc(), tuple(also), time.perf_counter() - started))
         return scored
@@ -276,18 +275,22 @@ class Pipeline:
             cursor.close()
         thinning = PartitionThinning(self._thinning, window, counts=counts)
         if steps:
-            thinning.factors = dict(recorded_factors(regime.portfolios, steps[-1].rows))
+            factors = recorded_factors(regime.portfolios, steps[-1].rows)
+            thinning.factors = {key: factor for key, factor in factors.items() if key[2] != EVALUATED}
         return _Partition(raw.from_offset, thinning, None, None, raw.from_offset, steps[-1].policy if steps else "")
 
     def _enter(self, partition: _Partition, regime: Regime, records: RecordSlice) -> list[tuple[str, Step]]:
         """Let the policy be the one that holds for these records; return the step that records it, if it is new."""
         since = partition.thinning.enter(records.from_offset, regime.written)
-        if partition.regime is not regime:
+        rates = self.judge_rates
+        if partition.regime is not regime or partition.judge_rates != rates:
             since = records.from_offset
         if since is not None:
-            cause = "portfolio" if partition.regime is not regime else "thinning"
-            partition.regime, partition.since = regime, since
-            partition.policy = thinned_policy(regime.portfolios, partition.thinning.factors)
+            cause = "budget" if partition.judge_rates != rates else "thinning"
+            cause = "portfolio" if partition.regime is not regime else cause
+            partition.regime, partition.since, partition.judge_rates = regime, since, rates
+            factors = {(*key, EVALUATED): factor for key, factor in rates.items()}
+            partition.policy = thinned_policy(regime.portfolios, {**partition.thinning.factors, **factors})
             if partition.policy.id != partition.recorded:
                 partition.recorded = partition.policy.id
                 return [("policies", _policies_step(partition.policy, records, since, cause))]
@@ -297,17 +300,20 @@ class Pipeline:
 
     def _keep(self, scored: Sequence[_Piece]) -> None:
         for piece in scored:
-            started = time.perf_counter()
-            found, also, now = ScoredSlice.from_ipc(piece.data), piece.also, datetime.now(UTC)
-            if self._watch is not None:
-                taken = self._watch.take(found, now)
-                found, also = taken.scored, (*also, *taken.steps)
-            self.store.keep(found, now, also)
-            seconds = {"score": piece.score_seconds, "keep": time.perf_counter() - started}
-            for observer in self._observers:
-                observer.slice_kept(found, seconds)
-            if also or found.tables["judge_requests"].num_rows:
-                self._on_outbox()
+            self.keep(ScoredSlice.from_ipc(piece.data), datetime.now(UTC), piece.also, {"score": piece.score_seconds})
+
+    def keep(self, found: ScoredSlice, now: datetime, also: Steps, seconds: Mapping[str, float] = {}) -> int:
+        """Keep a slice, watched and told, and return its commit; of verdicts too; on the keeper's thread."""
+        started = time.perf_counter()
+        if self._watch is not None:
+            taken = self._watch.take(found, now)
+            found, also = taken.scored, (*also, *taken.steps)
+        seq = self.store.keep(found, now, also)
+        for observer in self._observers:
+            observer.slice_kept(found, {**seconds, "keep": time.perf_counter() - started})
+        if also or found.tables["judge_requests"].num_rows:
+            self._on_outbox()
+        return seq
 
     def save(self) -> None:
         """Write what would have to be found anew; on the keeper's thread, at the end of a run that went well."""
@@ -328,23 +334,3 @@ def _policies_step(policy: Policy, records: RecordSlice, since: int, cause: str)
         insert_policies(keeping.con, rows, keeping.kept_at)
 
     return record
-
-
-def _dead_letters(records: RecordSlice, scored: ScoredSlice) -> list[OutboxRow]:
-    """Return a message for each dead letter: the record as it came where that is not too much, else a digest."""
-    rows, left = [], DEAD_LETTER_BYTES
-    for letter in scored.tables["dead_letters"].to_pylist():
-        at = int(np.searchsorted(records.offsets, letter["source_offset"]))
-        raw = records.values[at].as_py() or b""
-        fits = len(raw) <= min(left, DEAD_LETTER_SIZE)
-        left -= len(raw) if fits else 0
-        place = f"{letter['source_topic']}/{letter['source_partition']}/{letter['source_offset']}"
-        headers = {
-            "cause": letter["cause"], "detail": letter["detail"] or "", "topic": letter["source_topic"],
-            "partition": str(letter["source_partition"]), "offset": str(letter["source_offset"]),
-            "size": str(letter["size"]), "sha256": letter["sha256"], "value": "record" if fits else "digest",
-        }  # fmt: skip
-        value = raw if fits else orjson.dumps({"size": letter["size"], "sha256": letter["sha256"]})
-        id_ = hashlib.sha256(f"{letter['lane']}/{place}".encode()).hexdigest()[:32]
-        rows.append(OutboxRow(id_, str(letter["source_partition"]), value, headers))
-    return rows

@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scorers.errors import UsageError
 from scorers.plan import compile_plan
@@ -21,6 +22,9 @@ from sinks.ledger import imbalance
 from sinks.store import Store
 from streams.alerting.shift_watch import ShiftWatch
 from streams.file_source import FileSource
+
+if TYPE_CHECKING:
+    from streams.judges.worker import JudgeResult
 
 
 @dataclass
@@ -35,6 +39,7 @@ class ReplayResult:
         rows: Gap rows stored.
         alerts: Alerts opened, those resolved since among them; None where nobody watched.
         ledger_imbalance: By how much the store's sums disagree; 0 is good.
+        judged: What judging did; None where nobody was asked.
         seconds: Wall time.
     """
 
@@ -48,6 +53,18 @@ class ReplayResult:
     alerts: int | None = None
     ledger_imbalance: int = 0
     seconds: float = 0.0
+    judged: JudgeResult | None = None
+
+    def add_judged(self, judged: JudgeResult) -> None:
+        """Move what was judged from pending to what it became; also what waited from an earlier run."""
+        self.judged = judged
+        for metric, states in judged.outcomes.items():
+            counted = self.outcomes.setdefault(metric, {})
+            for state, n in states.items():
+                counted[state] = counted.get(state, 0) + n
+            waiting = counted.pop("pending", 0) - states.total()
+            if waiting > 0:
+                counted["pending"] = waiting
 
     @property
     def records(self) -> int:
@@ -84,6 +101,7 @@ class ReplayResult:
             "rows": self.rows,
             **({} if self.alerts is None else {"alerts": self.alerts}),
             "ledger_imbalance": self.ledger_imbalance,
+            **({} if self.judged is None else {"judged": self.judged.as_json()}),
             "seconds": round(self.seconds, 3),
             "traces_per_second": round(self.read / self.seconds, 1) if self.seconds > 0 else 0.0,
         }
@@ -102,6 +120,7 @@ def replay(
     scorers: ScorerHost | None = None,
     alerts: bool = False,
     on_progress: OnProgress | None = None,
+    judge: Callable[[Store, Sequence[Portfolio]], JudgeResult] | None = None,
 ) -> ReplayResult:
     """Score the records of files that are not in the store yet, and keep what was found.
 
@@ -113,6 +132,7 @@ def replay(
         scorers: Host of the `@scorer` functions.
         alerts: Watch the files for shifts, each as a lane of its own, as a stream would be watched.
         on_progress: Told after every slice.
+        judge: Judges what waits in the store when the files are read; None: it stays pending.
 
     Raises:
         UsageError: Before anything is read: a file, the portfolios or the store are not what they should be.
@@ -138,6 +158,8 @@ def replay(
             if watch is not None:
                 watch.save(store)
             source.close()
+        if judge is not None:
+            result.add_judged(judge(store, portfolios))
         result.ledger_imbalance = imbalance(store.cursor())
     result.seconds = time.perf_counter() - started
     return result

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import orjson
 
 from scorers.errors import JobError
 from scorers.scorer_host import DEFAULT_TIMEOUT_SECONDS, ScorerHost
+
+if TYPE_CHECKING:
+    from scorers.portfolio import Portfolio
+    from sinks.store import Store
+    from streams.judges.worker import JudgeResult
 
 
 @click.command("replay")
@@ -38,6 +45,10 @@ from scorers.scorer_host import DEFAULT_TIMEOUT_SECONDS, ScorerHost
     "--alerts", is_flag=True,
     help="Watch for shifts and broken bounds as a stream is watched, by event time; `gapwatch alerts` tells them.",
 )  # fmt: skip
+@click.option(
+    "--judges", default=None, type=click.Path(path_type=Path), metavar="J",
+    help="YAML settings of the judges; with them what waits for a judge is judged before the end.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="End with one JSON object on standard output.")
 @click.option("--quiet", is_flag=True, help="Show no progress and no report.")
 def replay_command(
@@ -48,6 +59,7 @@ def replay_command(
     scorers: str | None,
     scorer_timeout: float,
     alerts: bool,
+    judges: Path | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -62,11 +74,19 @@ def replay_command(
     from streams.replay_report import print_report
 
     loaded = [load_portfolio(path) for path in portfolios]
+    judge = _judge(judges) if judges is not None else None
     host = ScorerHost(scorers, scorer_timeout) if scorers is not None else None
     try:
         with ReplayProgress(enabled=not quiet) as progress:
             result = replay(
-                files, loaded, store, source_name=source, scorers=host, alerts=alerts, on_progress=progress.update
+                files,
+                loaded,
+                store,
+                source_name=source,
+                scorers=host,
+                alerts=alerts,
+                on_progress=progress.update,
+                judge=judge,
             )
     finally:
         if host is not None:
@@ -81,3 +101,14 @@ def replay_command(
             f"the ledger of {store} does not balance (by {result.ledger_imbalance}); "
             f"gapwatch ledger --store {store} shows where. This is a defect of Gapwatch: keep the store and report it"
         )
+
+
+def _judge(path: Path) -> Callable[[Store, Sequence[Portfolio]], JudgeResult]:
+    """Return what judges a store by the settings of a file; what is wrong with them is said before anything is read."""
+    from streams.judges.model_maker import model_maker, price_finder
+    from streams.judges.settings import load_judge_settings
+    from streams.judges.worker import judge_store
+
+    settings = load_judge_settings(path)
+    make, prices = model_maker(settings), price_finder(settings)
+    return lambda store, portfolios: judge_store(store, portfolios, settings, make, prices)

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -28,6 +28,7 @@ from streams.alert_webhook import AlertWebhook
 from streams.alerting.decision_reading import readers
 from streams.alerting.live_alerts import LiveAlerts
 from streams.faust_slices import SliceAppOptions
+from streams.judges.judge_role import JudgeOptions, JudgeRole
 from streams.kafka_settings import KafkaSettings
 from streams.outbox_relay import OutboxRelay
 from streams.pipeline import LIVE, Pipeline, PipelineObserver, SourceState, make_regime
@@ -87,6 +88,7 @@ class Run:
         api: Where `/metrics` and the history are served; None: nowhere.
         webhook: Where alerts are posted to; empty: nowhere.
         alerts: Watches the lane; None: nothing does.
+        judges: What is done for judges.
         open_store: Opens the store.
     """
 
@@ -100,6 +102,7 @@ class Run:
         api: ApiOptions | None = None,
         alerts: LiveAlerts | None = None,
         webhook: str = "",
+        judges: JudgeOptions | None = None,
         open_store: Callable[[Path], Store] = open_or_make,
     ) -> None:
         self.options, self._kafka = options, kafka
@@ -120,6 +123,11 @@ class Run:
         if api is not None:  # else nobody would see what it counts
             self._observers.append(self.service)
         self.webhook = AlertWebhook(webhook, self._store.cursor, self._mark_relayed) if webhook else None
+        self.judges = JudgeRole(
+            judges or JudgeOptions(), kafka, self._store, self.pipeline.keep, self.pipeline.keeping,
+            self.service, self._loaded, self._judges_failed, self._set_judge_rates,
+        )  # fmt: skip
+        self._observers.append(self.judges)
         self.relay = OutboxRelay(kafka, self._store.cursor, self._mark_relayed)
         self.portfolio_watch = PortfolioWatch(portfolios, self._loaded, scorers, self.pipeline.switch)
         self.source = SliceSource(
@@ -210,7 +218,7 @@ class Run:
         also = [] if keep is None else [self._forget(keep)]
         if self.webhook is not None:
             also.append(self.webhook.run())
-        return [self.relay.run(), self.portfolio_watch.run(), self._look(), *also]
+        return [self.relay.run(), self.portfolio_watch.run(), self._look(), self.judges.run(), *also]
 
     async def _forget(self, keep: timedelta) -> None:
         """Forget what is old, in steps between which slices are kept."""
@@ -229,6 +237,16 @@ class Run:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.source.fail(error)
 
+    def _set_judge_rates(self, rates: Mapping[tuple[str, str], float]) -> None:
+        if rates != self.pipeline.judge_rates:
+            log.info("judges see less or more: %s", rates or "as written")
+            self.pipeline.judge_rates = rates
+
+    def _judges_failed(self, error: BaseException) -> None:
+        """Judges that end by a defect or a broken store end the run; from their thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.source.fail, error)
+
     async def _look(self) -> None:
         """Tell the observers how it stands, and see whether all is read."""
         looks = 0
@@ -236,7 +254,7 @@ class Run:
             if looks % _LOOKS_A_STATE == 0:
                 self._tell()
             looks += 1
-            if self.options.until_caught_up and self.source.is_caught_up():
+            if self.options.until_caught_up and self.source.is_caught_up() and await self.judges.is_idle():
                 await self._until_relayed()
                 if self.source.is_caught_up():
                     self.source.stop()
@@ -291,7 +309,9 @@ class Run:
         """Let go of broker and store; False where something could not be."""
         self._tell()
         ended = await asyncio.gather(
-            self.relay.close(RELAY_SECONDS), self._within(RELAY_SECONDS, asyncio.to_thread(self.service.stop))
+            self.relay.close(RELAY_SECONDS),
+            self._within(RELAY_SECONDS, asyncio.to_thread(self.service.stop)),
+            asyncio.to_thread(self.judges.stop, RELAY_SECONDS),
         )
         is_clean = all(ended) and self.source.is_clean
         limit = CLOSE_SECONDS if self._stopped_by else None

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 @kafka_options
 @click.option("--topic", default="traces", show_default=True, help="To read; it must exist.")
 @click.option(
-    "--portfolio", "portfolios", multiple=True, required=True, type=click.Path(path_type=Path), metavar="P",
+    "--portfolio", "portfolios", multiple=True, type=click.Path(path_type=Path), metavar="P",
     help="Portfolio to score by; repeat it for several pipelines. A new version is taken up while it runs.",
 )  # fmt: skip
 @click.option(
-    "--store", required=True, type=click.Path(path_type=Path), metavar="S",
+    "--store", default=None, type=click.Path(path_type=Path), metavar="S",
     help="DuckDB file in which results rest; made where there is none.",
 )  # fmt: skip
 @click.option(
@@ -70,12 +70,27 @@ if TYPE_CHECKING:
     "--keep", default=None, metavar="SPAN",
     help="Forget rows, samples and rates that were kept longer ago, such as 30d; their sums stay. Default: keep all.",
 )  # fmt: skip
+@click.option(
+    "--role",
+    default="all",
+    show_default=True,
+    type=click.Choice(["all", "score,keep", "judge"]),
+    help="What this process does. judge: only asks models, for a process that keeps; any number of them.",
+)
+@click.option(
+    "--judges", default=None, type=click.Path(path_type=Path), metavar="J",
+    help="YAML settings of the judges. With role all this process judges; without them requests wait for role judge.",
+)  # fmt: skip
+@click.option(
+    "--keeper", default=None, metavar="URL",
+    help="Role judge: API of the keeping process; its write token is in GAPWATCH_WRITE_TOKEN. Default: from --store.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="With --until-caught-up: end with one JSON object.")
 @click.option("--quiet", is_flag=True, help="Say only what is wrong.")
 def run_command(
     topic: str,
     portfolios: tuple[Path, ...],
-    store: Path,
+    store: Path | None,
     group: str,
     instance: str,
     listen: str | None,
@@ -87,6 +102,9 @@ def run_command(
     thin_rows: int,
     thin_window: int,
     keep: str | None,
+    role: str,
+    judges: Path | None,
+    keeper: str | None,
     as_json: bool,
     quiet: bool,
     **kafka: Any,
@@ -103,12 +121,21 @@ def run_command(
     from streams.alert_webhook import check_address
     from streams.alerting.live_alerts import LiveAlerts
     from streams.faust_slices import SliceAppOptions
+    from streams.judges.judge_start import judge_for_keeper, judge_options
     from streams.replay_report import print_report
     from streams.run import Run, RunOptions
     from streams.run_log import set_up_logs
 
     settings = read_kafka_options(**kafka)
     set_up_logs(quiet)
+    if role == "judge":
+        judge_for_keeper(settings, judges, keeper, store)
+        return
+    if store is None or not portfolios:
+        raise click.UsageError("--store and --portfolio are needed by a process that keeps")
+    if keeper is not None:
+        raise click.UsageError("--keeper is for --role judge")
+    judging = judge_options(judges, role == "all")
     api = api_options(listen or ("none" if until_caught_up else DEFAULT_LISTEN))
     source = SliceAppOptions(topic, group, instance=instance)
     thinning = ThinningOptions(thin_window, thin_rows)
@@ -124,7 +151,7 @@ def run_command(
 
     try:
         run = Run(options, settings, portfolios, store, host, api, LiveAlerts() if alerts else None,
-                  check_address(webhook) if webhook else "")  # fmt: skip
+                  check_address(webhook) if webhook else "", judging)  # fmt: skip
         status = run.run(report)
     finally:
         if host is not None:

@@ -107,12 +107,36 @@ TESTED_BY = {
     "streams/test_replay_report.py": "streams/outcome_table streams/release_comparison streams/progress",
     "streams/test_publish.py": "streams/publish_command streams/kafka_options",
     "streams/test_run.py": (
+        "streams/dead_letter_messages "
         "streams/outbox_relay streams/pipeline streams/portfolio_watch streams/run_command streams/run_log "
         "streams/slice_pieces streams/thinning_options sinks/outbox sinks/recorded_policies"
     ),
     "streams/test_backfill.py": "streams/backfill_command streams/topic_range",
     "streams/test_publisher.py": (
         "streams/function_wrapping streams/model_response streams/trace_recording streams/trace_sender"
+    ),
+    "scorers/judges/test_attacks.py": "scorers/judges/fence scorers/judges/suspicion",
+    "scorers/judges/test_prompt.py": "scorers/judges/scale scorers/judges/chat_model",
+    "streams/judges/test_closing.py": (
+        "sinks/judge_closing sinks/judged_record sinks/verdict_batch sinks/verdict_ticks sinks/judge_rows "
+        "scorers/judges/ensemble scorers/judges/scripted_model scorers/awaited_composites streams/judges/worker "
+        "streams/judges/judge_pool streams/judges/judging"
+    ),
+    "streams/judges/test_getting_through.py": (
+        "streams/judges/breaker streams/judges/provider streams/judges/rate_limit streams/judges/verdict_cache "
+        "streams/judges/wallet sinks/judge_money"
+    ),
+    "streams/judges/test_models.py": (
+        "streams/judges/chat_completions streams/judges/http_model streams/judges/litellm_model streams/judges/secret"
+    ),
+    "streams/judges/test_command.py": (
+        "streams/judges/estimating streams/judges/rebuilding streams/judges/rerunning streams/judges/model_maker "
+        "sinks/judge_agreement sinks/override_command sinks/row_place"
+    ),
+    "streams/judges/test_judge_role.py": (
+        "streams/judges/judge_process streams/judges/judge_start streams/judges/keeper_client "
+        "streams/judges/live_judges streams/judges/request_topic streams/judges/scored_reader "
+        "streams/judges/stored_requests sinks/judge_desk sinks/judge_samples sinks/overrides"
     ),
     "streams/test_slice_source.py": "streams/faust_slices streams/raw_slice streams/topic_check",
     "streams/detectors/test_fleet.py": (

@@ -45,6 +45,9 @@ ELSEWHERE = {
     "gapwatch publish traces.jsonl.gz --brokers 127.0.0.1:9092 --topic traces --rate 500/s": (
         "tests/test_readmes.py::test_publish_as_it_is_shown"
     ),
+    'gapwatch override traces/0/17/2/faithful/mini --store S --outcome fail --score 2 --why "invents a fare rule"': (
+        "tests/streams/judges/test_command.py::test_a_person_overrides_a_verdict_which_stays"
+    ),
     **{
         f"deploy/kafka/broker {rest}": f"tests/deploy/test_broker.py::{name}"
         for rest, name in (

@@ -202,16 +202,18 @@ class _TraceReader:
         around = Around(metrics, functions, self.u)
         for metric in portfolio["metrics"]:
             evaluated: list[tuple[Outcome, float]] = []
+            waits = False
             for place in places_of(metric, self.trace):
                 outcome = outcome_of(metric, place, around)
                 self._count(metric, outcome.state)
+                waits = waits or outcome.state == "pending"
                 if outcome.state in ("pending", "sampled_out"):
                     continue
                 chance = chance_of(metric, place)
                 p = self.publisher_p * (1.0 if is_inline(metric) else chance.rate)
                 evaluated.append((outcome, p))
                 self._see(metric, place, chance, outcome, p)
-            if evaluated:
+            if evaluated and not waits:
                 # The trace is evaluated as soon as its likeliest span is: all spans hang on the same `u`.
                 unit = unit_of(metric, [outcome for outcome, _ in evaluated])
                 self._see_unit(metric, unit, max(p for _, p in evaluated))

@@ -198,7 +198,7 @@ def make_relayed_topics(broker):
         admin = AIOKafkaAdminClient(**broker.settings.client_options())
         await admin.start()
         try:
-            names = ("alerts", "judge-requests", "dead-letters")
+            names = ("alerts", "judge-requests", "dead-letters", "scored")
             await admin.create_topics([NewTopic(name, 1, 1) for name in names])  # those that are there stay
         finally:
             await admin.close()

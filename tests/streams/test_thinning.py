@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scorers.policy import fixed_policy, recorded_factors, thinned_policy
+from scorers.policy import EVALUATED, fixed_policy, recorded_factors, thinned_policy
 from scorers.portfolio import parse_portfolio
 from scorers.slices import ScoredSlice
 from scorers.tables import LEDGER
@@ -78,6 +78,7 @@ def test_a_recorded_policy_gives_its_factors_back_to_the_bit():
     keeps = written_keeps({portfolios[0].sha: "support"}, fixed_policy(portfolios))
     assert keeps[KEY] == 1.0
     factors = {KEY: 1 / 64, ("support", "parses", "unknown"): 1 / 2, ("support", "short", "fail"): 1 / 1024}
+    factors["support", "helpful", EVALUATED] = 1 / 8
     thinned = thinned_policy(portfolios, factors)
 
     assert recorded_factors(portfolios, thinned.rows()) == factors

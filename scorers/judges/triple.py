@@ -1,0 +1,104 @@
+"""What pins a verdict (ADR-0033): which model answered, to which template, under which sampling parameters."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import rfc8785
+
+#: Stands for the version of a model whose provider reports none; such verdicts are flagged.
+UNREPORTED = "unreported"
+#: Prefix of a prompt hash where the prompt is the vendor's own and cannot be seen.
+VENDOR_MANAGED = "vendor-managed"
+
+#: How providers write versions at the end of a model's name: a date in one of its spellings, or a short number.
+_VERSION = re.compile(
+    r"[-@](?P<version>\d{4}-\d{2}-\d{2}|\d{2}-\d{4}|\d{2}-\d{2}|\d{8}|\d{4}|\d{3}|v\d{6,8})(?:-v\d+(?::\d+)?)?\Z"
+)
+_SPELLINGS = {
+    "temperature": ("temperature",),
+    "topP": ("top_p", "topP"),
+    "topK": ("top_k", "topK"),
+    "seed": ("seed",),
+}
+
+
+@dataclass(frozen=True)
+class StabilityTriple:
+    """The three that a verdict is nothing without.
+
+    Attributes:
+        model_id: `vendor/name@version`, as the provider answered.
+        prompt_sha: sha256 of the template's bytes, or `vendor-managed:<vendor>:<endpoint>`.
+        sampling_params_sha: sha256 of the canonical sampling parameters.
+    """
+
+    model_id: str
+    prompt_sha: str
+    sampling_params_sha: str
+
+    @property
+    def is_unreported(self) -> bool:
+        """Whether the provider did not say which version answered."""
+        return self.model_id.endswith(f"@{UNREPORTED}")
+
+    def as_json(self) -> dict[str, str]:
+        """Return the three under the names of ADR-0033."""
+        return {
+            "modelId": self.model_id,
+            "promptSha": self.prompt_sha,
+            "samplingParamsSha": self.sampling_params_sha,
+        }
+
+
+def model_id(asked: str, answered: str | None) -> str | None:
+    """Return `vendor/name@version`, or None where the provider did not say which model answered.
+
+    Args:
+        asked: `vendor/name` of the portfolio; only the vendor is taken from it.
+        answered: The model's name in the reply.
+    """
+    if not answered or not answered.strip():
+        return None
+    vendor, slash, _ = asked.partition("/")
+    name = answered.strip()
+    if slash and name.startswith(f"{vendor}/"):
+        name = name[len(vendor) + 1 :]
+    version = UNREPORTED
+    if found := _VERSION.search(name):
+        version = name[found.start() + 1 :]
+        name = name[: found.start()]
+    return f"{vendor}/{name}@{version}" if slash else f"{name}@{version}"
+
+
+def sampling_parameters(params: Mapping[str, object]) -> dict[str, object]:
+    """Return the sampling parameters in their canonical form: null where not sent, `seed` only where set."""
+    found = {
+        name: next((params[s] for s in spellings if params.get(s) is not None), None)
+        for name, spellings in _SPELLINGS.items()
+    }
+    if found["seed"] is None:
+        del found["seed"]
+    return found
+
+
+def sampling_params_sha(params: Mapping[str, object]) -> str:
+    """Return the sha256 over the RFC 8785 form of the sampling parameters; the order of keys does not matter.
+
+    Raises:
+        ValueError: A parameter is no JSON value.
+    """
+    try:
+        return hashlib.sha256(rfc8785.dumps(sampling_parameters(params))).hexdigest()  # type: ignore[arg-type]
+    except rfc8785.CanonicalizationError as error:
+        raise ValueError(f"a sampling parameter is no JSON: {error}") from error
+
+
+def vendor_managed(vendor: str, endpoint: str) -> str:
+    """Return what stands for the hash of a prompt that is private to its vendor."""
+    if not vendor or not endpoint or ":" in vendor:
+        raise ValueError("a vendor-managed prompt needs a vendor without a colon, and an endpoint")
+    return f"{VENDOR_MANAGED}:{vendor}:{endpoint}"

@@ -1,0 +1,1 @@
+"""Judging: models, limits, money and the worker that closes what is pending."""

@@ -1,0 +1,88 @@
+"""A circuit breaker: after some failures in a row a provider is left alone for a while, then tried once at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+#: Longest time between two trials; longer, and a provider that is back is noticed late.
+LONGEST_OPEN_SECONDS = 60.0
+
+
+class Breaker:
+    """One a provider, for one event loop.
+
+    Args:
+        failures: In a row, after which it opens.
+        open_seconds: Until the first trial; doubled after each trial that fails.
+        time: Monotonic seconds.
+    """
+
+    def __init__(self, failures: int, open_seconds: float, time: Callable[[], float]) -> None:
+        self._limit = failures
+        self._first_seconds = open_seconds
+        self._seconds = open_seconds
+        self._time = time
+        self._failures = 0
+        self._opened_at: float | None = None
+        self._trial_at = 0.0
+        self._trial_under_way = False
+        self._closed = asyncio.Event()
+        self._closed.set()
+
+    @property
+    def state(self) -> str:
+        """`closed`, `open`, or `half_open` while a trial is under way."""
+        if self._opened_at is None:
+            return "closed"
+        return "half_open" if self._trial_under_way else "open"
+
+    @property
+    def open_seconds(self) -> float:
+        """For how long it has been open; 0 where it is closed."""
+        return 0.0 if self._opened_at is None else self._time() - self._opened_at
+
+    async def wait(self) -> bool:
+        """Return when a call may be sent; True where it is a trial, whose outcome has to be noted."""
+        while self._opened_at is not None:
+            left = self._trial_at - self._time()
+            if left <= 0 and not self._trial_under_way:
+                self._trial_under_way = True
+                return True
+            try:
+                await asyncio.wait_for(self._closed.wait(), max(left, 0.02) if not self._trial_under_way else None)
+            except TimeoutError:
+                continue
+        return False
+
+    def succeeded(self) -> None:
+        """Note that the provider answered, whatever it said."""
+        self._failures = 0
+        self._opened_at = None
+        self._trial_under_way = False
+        self._seconds = self._first_seconds
+        self._closed.set()
+
+    def failed(self, was_trial: bool) -> None:
+        """Note that the provider did not answer."""
+        self._failures += 1
+        now = self._time()
+        if was_trial:
+            self._trial_under_way = False
+            self._seconds = min(2 * self._seconds, LONGEST_OPEN_SECONDS)
+            self._trial_at = now + self._seconds
+            self._wake()
+        elif self._opened_at is None and self._failures >= self._limit:
+            self._opened_at = now
+            self._trial_at = now + self._seconds
+            self._closed.clear()
+
+    def abandoned(self) -> None:
+        """Note that a trial ended without an outcome (it was cancelled)."""
+        self._trial_under_way = False
+        self._wake()
+
+    def _wake(self) -> None:
+        """Let those who wait look again; one of them may be the next trial."""
+        self._closed.set()
+        self._closed.clear()

@@ -1,0 +1,111 @@
+"""Many requests judged at once: takes them from wherever they wait, hands over what came of them in batches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from scorers.judges.judgement import Judgement
+from streams.judges.judging import Judging
+
+#: Judgements handed over at once at most, and how long the first of them waits for the others.
+BATCH_JUDGEMENTS, BATCH_SECONDS = 500, 0.25
+
+#: Returns the next request with its id, when there is one; None at the end.
+NextRequest = Callable[[], Awaitable[tuple[str, Mapping[str, Any]] | None]]
+Deliver = Callable[[Sequence[Judgement]], Awaitable[None]]
+
+
+class JudgePool:
+    """As many requests under way as the providers take; for one event loop.
+
+    Args:
+        judging: Judges each.
+        next_request: Where they come from.
+        deliver: Takes what came of them; it is not called again before it has returned.
+        patience_seconds: How long an outage of a provider is waited out; None: for ever.
+        workers: Requests under way at once; None: as many as the providers of the questions take.
+    """
+
+    def __init__(
+        self,
+        judging: Judging,
+        next_request: NextRequest,
+        deliver: Deliver,
+        patience_seconds: float | None = None,
+        workers: int | None = None,
+    ) -> None:
+        self._judging, self._next_request, self._deliver = judging, next_request, deliver
+        self._patience_seconds = patience_seconds
+        self._workers = workers
+        self._finished: asyncio.Queue[Judgement | None] = asyncio.Queue(maxsize=4 * BATCH_JUDGEMENTS)
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """Begin nothing more and give up what is under way; what is finished is handed over still."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Judge until there is no more, an outage lasts too long, or `stop`; raises what `deliver` raises."""
+        workers = [asyncio.create_task(self._work()) for _ in range(self._workers or max(1, self._judging.concurrency))]
+        delivering = asyncio.create_task(self._deliver_all())
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            await self._until_done({*workers}, delivering, stopping)
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+            if not delivering.done():
+                await self._finished.put(None)
+            await delivering
+        finally:
+            tasks = (*workers, delivering, stopping)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _until_done(
+        self, workers: set[asyncio.Task[None]], delivering: asyncio.Task[None], stopping: asyncio.Task[Any]
+    ) -> None:
+        at_work = set(workers)
+        while at_work:
+            done, _ = await asyncio.wait(
+                {*at_work, delivering, stopping}, timeout=1.0, return_when=asyncio.FIRST_COMPLETED
+            )
+            at_work -= done
+            if stopping in done:
+                return
+            for task in done:
+                task.result()  # a failed store, or a defect, ends the run
+            if self._patience_seconds is not None and self._judging.outage_seconds > self._patience_seconds:
+                return  # what waits stays pending
+
+    async def _work(self) -> None:
+        while (request := await self._next_request()) is not None:
+            await self._finished.put(await self._judging.judge(*request))
+
+    async def _deliver_all(self) -> None:
+        loop = asyncio.get_running_loop()
+        judgement = await self._finished.get()
+        while judgement is not None:
+            batch, end = [judgement], loop.time() + BATCH_SECONDS
+            judgement = await self._gather(batch, end)
+            await self._deliver(batch)
+            if judgement is not None:
+                judgement = await self._finished.get()
+
+    async def _gather(self, batch: list[Judgement], end: float) -> Judgement | None:
+        """Add to a batch until it is full or late; return None at the end of all."""
+        while len(batch) < BATCH_JUDGEMENTS:
+            left = end - asyncio.get_running_loop().time()
+            if left <= 0 and self._finished.empty():
+                break
+            try:
+                judgement = await asyncio.wait_for(self._finished.get(), max(left, 0.001))
+            except TimeoutError:
+                break
+            if judgement is None:
+                return None
+            batch.append(judgement)
+        return batch[-1]

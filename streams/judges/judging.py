@@ -1,0 +1,256 @@
+"""Judges one request: builds the call, gets it through, reads the answer, and says what came of it and why."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+
+from scorers.claim import Judge, JudgedClaim
+from scorers.judges.canonical import canonical_value
+from scorers.judges.chat_model import ChatCall, ChatModel, ChatReply, ModelFailure
+from scorers.judges.fence import NONCE_DIGITS
+from scorers.judges.judgement import Judgement, PaidCall
+from scorers.judges.prompt import JudgePrompt, input_sha, judge_prompt, request_sha
+from scorers.judges.suspicion import suspicions
+from scorers.judges.triple import StabilityTriple, model_id, sampling_params_sha
+from scorers.judges.verdict import Answer, NoAnswer, read_verdict, repair_words
+from scorers.portfolio import Portfolio
+from streams.judges.provider import CallPrice, OverBudget, Provider
+from streams.judges.settings import JudgeSettings
+from streams.judges.verdict_cache import VerdictCache
+from streams.judges.wallet import Wallet
+
+OBSERVED_CHARACTERS = 300
+#: Names under which providers take a bound of the answer's tokens.
+_OUTPUT_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+ModelMaker = Callable[[str], ChatModel]
+
+
+@dataclass(frozen=True)
+class JudgeQuestion:
+    """What one judge of one metric is asked, whatever the inputs.
+
+    Attributes:
+        judge: Of the portfolio.
+        prompt: Of the metric.
+        params: As sent: the judge's, and a bound of the answer where it names none.
+        price: Of a call.
+        params_sha: Of the sampling parameters.
+    """
+
+    judge: Judge
+    prompt: JudgePrompt
+    params: Mapping[str, object]
+    price: CallPrice
+    params_sha: str
+
+
+def sent_parameters(judge: Judge, max_output_tokens: int) -> dict[str, object]:
+    """Return the parameters that are sent with each call of a judge."""
+    if any(name in judge.params for name in _OUTPUT_LIMITS):
+        return dict(judge.params)
+    return {"max_tokens": max_output_tokens, **judge.params}
+
+
+def judge_questions(
+    portfolios: Iterable[Portfolio], settings: JudgeSettings, price_of: Callable[[str], tuple[float, float]]
+) -> dict[tuple[str, str, str], JudgeQuestion]:
+    """Return the questions of all judges by (portfolio sha, metric, judge)."""
+    questions = {}
+    for portfolio in portfolios:
+        for metric in portfolio.metrics:
+            claim = metric.claim
+            if not isinstance(claim, JudgedClaim):
+                continue
+            prompt = judge_prompt(claim)
+            for judge in claim.judges:
+                params = sent_parameters(judge, settings.max_output_tokens)
+                limit = next((params[n] for n in _OUTPUT_LIMITS if isinstance(params.get(n), int)), None)
+                most = limit if isinstance(limit, int) else settings.max_output_tokens
+                price = CallPrice(portfolio.portfolio, metric.name, *price_of(judge.model), most)
+                question = JudgeQuestion(judge, prompt, params, price, sampling_params_sha(params))
+                questions[portfolio.sha, metric.name, judge.name or judge.model] = question
+    return questions
+
+
+class Judging:
+    """Judges requests; any number at once, in one event loop.
+
+    Args:
+        portfolios: Whose requests are judged.
+        settings: How providers are reached.
+        make_model: Makes the way to a vendor's models.
+        price_of: US dollars a token, in and out, by model.
+        wallet: Pays; None: nobody counts the money.
+        draw_nonce: Draws the number of a call.
+    """
+
+    def __init__(
+        self,
+        portfolios: Iterable[Portfolio],
+        settings: JudgeSettings,
+        make_model: ModelMaker,
+        price_of: Callable[[str], tuple[float, float]] = lambda model: (0.0, 0.0),
+        wallet: Wallet | None = None,
+        draw_nonce: Callable[[], str] = lambda: secrets.token_hex(NONCE_DIGITS // 2),
+    ) -> None:
+        self.questions = judge_questions(portfolios, settings, price_of)
+        self._price_of = price_of
+        self.providers: dict[str, Provider] = {}
+        self.suspicions: Counter[tuple[str, str]] = Counter()
+        self._settings = settings
+        self._make_model = make_model
+        self._wallet = wallet
+        self._draw_nonce = draw_nonce
+        self._cache: VerdictCache[Judgement] = VerdictCache(settings.cache_entries)
+
+    def add(self, portfolios: Iterable[Portfolio]) -> None:
+        """Judge requests of these portfolios too; from any thread."""
+        self.questions = {**self.questions, **judge_questions(portfolios, self._settings, self._price_of)}
+
+    def breaker_states(self) -> dict[str, str]:
+        """Return the state of the breaker of each provider that was asked, by vendor."""
+        return {vendor or "-": provider.breaker.state for vendor, provider in list(self.providers.items())}
+
+    def knows(self, request: Mapping[str, Any]) -> bool:
+        """Whether this process has the portfolio that a request comes from."""
+        return (request["portfolio_sha"], request["metric"], request["judge"]) in self.questions
+
+    async def judge(self, id_: str, request: Mapping[str, Any]) -> Judgement:
+        """Return what came of one request; it never raises for what a model or a provider did.
+
+        Args:
+            id_: Of the request.
+            request: As scoring wrote it.
+
+        Raises:
+            KeyError: `knows` says no.
+        """
+        question = self.questions[request["portfolio_sha"], request["metric"], request["judge"]]
+        inputs: dict[str, str | None] = request["inputs"]
+        found = sorted({name for text in inputs.values() if text for name in suspicions(text)})
+        self.suspicions.update((request["pipeline"], name) for name in found)
+        observed = next((text for text in reversed(inputs.values()) if text), None)
+        pinned: dict[str, Any] = {
+            "prompt_sha": question.prompt.sha,
+            "sampling_params_sha": question.params_sha,
+            "input_sha": input_sha(inputs),
+            "observed": observed[:OBSERVED_CHARACTERS] if observed else None,
+        }
+        absent = [name for name, text in inputs.items() if text is None]
+        if absent:
+            return Judgement(id_, "error", reason=f"input_absent: {', '.join(absent)}", **pinned)
+        key = _cache_key(question, pinned["input_sha"])
+
+        async def ask() -> Judgement:
+            return await self._ask(id_, question, inputs, pinned)
+
+        judgement, was_there = await self._cache.get(key, ask, lambda j: j.state in ("pass", "fail"))
+        evidence = {**judgement.evidence, **({"suspicions": found} if found else {})}
+        if was_there:
+            evidence = {**evidence, "cached": True}
+            return replace(judgement, id=id_, evidence=evidence, calls=())
+        return replace(judgement, evidence=evidence)
+
+    async def _ask(
+        self, id_: str, question: JudgeQuestion, inputs: Mapping[str, str | None], pinned: dict[str, Any]
+    ) -> Judgement:
+        nonce = self._draw_nonce()
+        provider = self._provider(question.judge.model)
+        call = question.prompt.call(
+            question.judge.model, question.params, inputs, nonce, provider.settings.timeout_seconds
+        )
+        request = {"model": question.judge.model, "params": dict(question.params), "nonce": nonce}
+        pinned = {**pinned, "request_sha": request_sha(call)}
+        paid: list[PaidCall] = []
+        evidence: dict[str, Any] = {"request": request}
+        try:
+            reply, answer = await self._answer(provider, question, call, nonce, paid, evidence)
+        except ModelFailure as failure:
+            return Judgement(id_, "error", reason=str(failure)[:300], evidence=evidence, calls=tuple(paid), **pinned)
+        except OverBudget:
+            return Judgement(id_, "shed_budget", reason="budget", evidence=evidence, calls=tuple(paid), **pinned)
+        return _judgement(id_, question, reply, answer, evidence, tuple(paid), pinned)
+
+    async def _answer(
+        self, provider: Provider, question: JudgeQuestion, call: ChatCall, nonce: str, paid: list[PaidCall],
+        evidence: dict[str, Any],
+    ) -> tuple[ChatReply, Answer | NoAnswer]:  # fmt: skip
+        """Ask, and once more where the answer is none."""
+        prompt = question.prompt
+        schema: Mapping[str, Any] = prompt.response_format["json_schema"]["schema"]  # type: ignore[index]
+        reply = await provider.ask(call, question.price, paid)
+        answer = read_verdict(reply, prompt.scale, schema, nonce)
+        if isinstance(answer, NoAnswer) and answer.can_be_repaired:
+            evidence["repaired"] = answer.reason
+            turns = (("assistant", reply.text[:8_000]), ("user", repair_words(answer, nonce)))
+            again = replace(call, messages=(*call.messages, *turns))
+            reply = await provider.ask(again, question.price, paid)
+            answer = read_verdict(reply, prompt.scale, schema, nonce)
+        return reply, answer
+
+    def _provider(self, model: str) -> Provider:
+        vendor = model.partition("/")[0] if "/" in model else ""
+        found = self.providers.get(vendor)
+        if found is None:
+            found = Provider(self._settings.provider(vendor), self._make_model(vendor), self._wallet)
+            self.providers[vendor] = found
+        return found
+
+    @property
+    def concurrency(self) -> int:
+        """How many requests can be under way at once: as many as all providers take together."""
+        vendors = {question.judge.model.partition("/")[0] for question in self.questions.values()}
+        return sum(self._settings.provider(vendor).concurrency for vendor in vendors)
+
+    @property
+    def outage_seconds(self) -> float:
+        """For how long the provider that is down longest has been; 0 where none is."""
+        return max((provider.breaker.open_seconds for provider in self.providers.values()), default=0.0)
+
+    @property
+    def cache_hits(self) -> int:
+        """Requests answered from memory."""
+        return self._cache.hits
+
+    async def close(self) -> None:
+        """Let go of connections and give back the money."""
+        for provider in self.providers.values():
+            await provider.model.close()
+        if self._wallet is not None:
+            await self._wallet.close()
+
+
+def _cache_key(question: JudgeQuestion, inputs: str) -> str:
+    parts = (question.prompt.sha, question.judge.model, canonical_value(question.params).decode(), inputs)
+    return hashlib.sha256(orjson.dumps(parts)).hexdigest()
+
+
+def _judgement(
+    id_: str, question: JudgeQuestion, reply: ChatReply, answer: Answer | NoAnswer, evidence: dict[str, Any],
+    paid: tuple[PaidCall, ...], pinned: dict[str, Any],
+) -> Judgement:  # fmt: skip
+    named = model_id(question.judge.model, reply.model)
+    triple = None if named is None else StabilityTriple(named, question.prompt.sha, question.params_sha)
+    if triple is not None and triple.is_unreported:
+        evidence = {**evidence, "flags": ["version_unreported"]}
+    if isinstance(answer, NoAnswer):
+        reason = f"{answer.reason}: {answer.detail}"[:300]
+        return Judgement(id_, "error", reason=reason, triple=triple, evidence=evidence, calls=paid, **pinned)
+    evidence = {"justification": answer.justification, **evidence}
+    if answer.more:
+        evidence["more"] = dict(answer.more)
+    if triple is None:
+        reason = "no_model_id: the provider did not say which model answered"
+        return Judgement(id_, "error", reason=reason, evidence=evidence, calls=paid, **pinned)
+    band = answer.band
+    state = "pass" if band.passes else "fail"
+    return Judgement(
+        id_, state, band.score, band.position, band.word, triple=triple, evidence=evidence, calls=paid, **pinned
+    )

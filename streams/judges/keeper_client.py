@@ -1,0 +1,81 @@
+"""The keeper, as judges in other processes ask it: for money, and for portfolios."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from typing import Any
+
+import httpx
+
+from scorers.errors import JobError
+from scorers.portfolio import Portfolio, parse_portfolio
+from sinks.judge_money import Lease
+from streams.judges.secret import Secret
+
+log = logging.getLogger("gapwatch.judges")
+
+_FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 0.2, 10.0
+_TIMEOUT_SECONDS = 15.0
+
+
+class KeeperClient:
+    """Asks one keeper; while it is away it is waited for, because without it nobody knows what may be spent.
+
+    Args:
+        url: Such as `http://127.0.0.1:9464`.
+        token: Its write token.
+    """
+
+    def __init__(self, url: str, token: Secret) -> None:
+        self._token = token
+        self._http = httpx.AsyncClient(base_url=url, timeout=_TIMEOUT_SECONDS, follow_redirects=False)
+        self.waiting_for = ""
+
+    async def lease(self, portfolio: str, metric: str, least: float, wanted: float) -> Lease | None:
+        """Return a lease of at least `least` US dollars, or None.
+
+        Raises:
+            JobError: The keeper refuses.
+        """
+        asked = {"portfolio": portfolio, "metric": metric, "least": least, "wanted": wanted}
+        granted = (await self._post("/v1/judges/lease", asked))["lease"]
+        return None if granted is None else Lease(**granted)
+
+    async def give_back(self, lease: Lease, usd: float) -> None:
+        """Return what was not spent."""
+        if usd > 0:
+            await self._post("/v1/judges/return", {"lease": vars(lease), "usd": usd})
+
+    async def portfolio(self, sha: str) -> Portfolio | None:
+        """Return a portfolio that the keeper's store knows, or None."""
+        sql = "SELECT yaml FROM portfolios WHERE portfolio_sha = ?"
+        rows = await self._post("/v1/query", {"sql": sql, "parameters": [sha], "format": "json"})
+        return parse_portfolio(rows[0]["yaml"]) if rows else None
+
+    async def close(self) -> None:
+        """Hang up."""
+        await self._http.aclose()
+
+    async def _post(self, path: str, asked: dict[str, Any]) -> Any:
+        delay = _FIRST_RETRY_SECONDS
+        while True:
+            try:
+                response = await self._http.post(
+                    path, json=asked, headers={"authorization": f"Bearer {self._token.reveal()}"}
+                )
+            except httpx.HTTPError as error:
+                why = f"the keeper at {self._http.base_url} does not answer ({type(error).__name__})"
+            else:
+                if response.status_code < 300:
+                    self.waiting_for = ""
+                    return response.json()
+                why = f"the keeper at {self._http.base_url} answers {response.status_code}: {response.text[:200]}"
+                if response.status_code < 500:
+                    raise JobError(why)
+            if why != self.waiting_for:
+                log.warning("%s; trying again", why)
+            self.waiting_for = why
+            await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311
+            delay = min(2 * delay, _LONGEST_RETRY_SECONDS)

@@ -1,0 +1,179 @@
+"""Judges in the process that keeps a store: a thread and an event loop of their own, so that no model holds the stream.
+
+slice kept ──wake──▶ requests of the store ──▶ pool ──▶ desk, on the keeper's thread ──▶ a slice of verdicts
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from typing import TypeVar
+
+from scorers.errors import UsageError
+from scorers.judges.judgement import Judgement
+from scorers.portfolio import Portfolio, parse_portfolio
+from sinks.judge_desk import JudgeDesk
+from sinks.judge_money import Lease
+from sinks.store import Store
+from streams.judges.judge_pool import JudgePool
+from streams.judges.judging import Judging, ModelMaker
+from streams.judges.settings import JudgeSettings
+from streams.judges.stored_requests import StoredRequests
+from streams.judges.wallet import Wallet
+from streams.judges.worker import caps_of, known_prices
+
+log = logging.getLogger("gapwatch.judges")
+
+#: Seconds between two reports of the breakers.
+_REPORT_SECONDS = 1.0
+Prices = Callable[[str], tuple[float, float] | None]
+T = TypeVar("T")
+
+
+def workers_of(settings: JudgeSettings) -> int:
+    """Return how many requests are worked on at once: as many as all providers take."""
+    return sum(provider.concurrency for provider in settings.providers.values())
+
+
+class DeskLender:
+    """Leases from the desk of this process, on the keeper's thread."""
+
+    def __init__(self, desk: JudgeDesk, keeper: Executor) -> None:
+        self._desk, self._keeper = desk, keeper
+
+    async def lease(self, portfolio: str, metric: str, least: float, wanted: float) -> Lease | None:
+        """Return a lease, committed."""
+        return await self._run(lambda: self._desk.lease(portfolio, metric, least, wanted))
+
+    async def give_back(self, lease: Lease, usd: float) -> None:
+        """Return what was not spent."""
+        await self._run(lambda: self._desk.give_back(lease, usd))
+
+    async def _run(self, step: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._keeper, step)
+
+
+class LiveJudges:
+    """Judges what waits in a store, from `start` to `stop`.
+
+    Args:
+        store: Read by cursors of its own.
+        desk: Of the same store.
+        keeper: The one thread on which the store is written.
+        portfolios: In force.
+        settings: How providers are reached.
+        make_model: Makes the way to a vendor's models.
+        price_of: US dollars a token, in and out, by model.
+        on_failure: Told, on this object's thread, what ended it.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        desk: JudgeDesk,
+        keeper: Executor,
+        portfolios: Sequence[Portfolio],
+        settings: JudgeSettings,
+        make_model: ModelMaker,
+        price_of: Prices,
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self._store, self._desk, self._keeper = store, desk, keeper
+        self._settings, self._make_model, self._price_of = settings, make_model, price_of
+        self._on_failure = on_failure
+        self._prices = self._known_prices(portfolios)
+        self._portfolios = {p.sha: p for p in (*self._stored_portfolios(), *portfolios)}
+        self._judging: Judging | None = None
+        self._pool: JudgePool | None = None
+        self._requests: StoredRequests | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread(target=self._run, name="judges", daemon=True)
+
+    def _known_prices(self, portfolios: Sequence[Portfolio]) -> dict[str, tuple[float, float]]:
+        return known_prices(portfolios, caps_of(portfolios, self._settings), self._price_of)
+
+    def _stored_portfolios(self) -> list[Portfolio]:
+        """Return earlier portfolios whose requests may still wait, as far as their prices are known."""
+        found = []
+        for (text,) in self._store.query("SELECT yaml FROM portfolios"):
+            try:
+                portfolio = parse_portfolio(text)
+                self._prices |= self._known_prices([portfolio])
+            except UsageError as error:
+                log.warning("requests of an earlier portfolio stay open: %s", error)
+                continue
+            found.append(portfolio)
+        return found
+
+    def start(self) -> None:
+        """Begin to judge."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """There may be something to judge; for any thread."""
+        loop, requests = self._loop, self._requests
+        if loop is not None and requests is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(requests.wake)
+
+    def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> str:
+        """Judge by these portfolios too; return why not, empty where they are taken up."""
+        try:
+            self._prices |= self._known_prices(portfolios)
+        except UsageError as error:
+            return str(error)
+        self._portfolios |= {p.sha: p for p in portfolios}
+        if self._judging is not None:
+            self._judging.add(portfolios)
+        return ""
+
+    def stop(self, seconds: float) -> bool:
+        """Give up what is under way, and hand over what is finished; False where that took too long."""
+        loop, pool = self._loop, self._pool
+        if loop is not None and pool is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(pool.stop)
+        if self._thread.is_alive():
+            self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    # --- on its thread
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._main())
+        except BaseException as error:
+            self._on_failure(error)
+
+    async def _main(self) -> None:
+        loop = asyncio.get_running_loop()
+        wallet = Wallet(DeskLender(self._desk, self._keeper))
+        judging = Judging(
+            self._portfolios.values(), self._settings, self._make_model, lambda model: self._prices[model], wallet
+        )
+        requests = StoredRequests(self._store.cursor, judging)
+
+        async def deliver(batch: Sequence[Judgement]) -> None:
+            await loop.run_in_executor(self._keeper, self._desk.close, batch)
+
+        pool = JudgePool(judging, requests.next, deliver, workers=workers_of(self._settings))
+        self._judging, self._requests, self._pool, self._loop = judging, requests, pool, loop
+        reporting = asyncio.create_task(self._report(judging))
+        try:
+            await pool.run()
+        finally:
+            reporting.cancel()
+            await judging.close()
+
+    async def _report(self, judging: Judging) -> None:
+        said: Mapping[str, str] = {}
+        while True:
+            states = judging.breaker_states()
+            for provider, state in states.items():
+                if state != said.get(provider, "closed") and "closed" in (state, said.get(provider, "closed")):
+                    log.warning("provider %s: %s", provider, "back" if state == "closed" else "down, left alone")
+            said = states
+            self._desk.samples.breakers(f"here-{os.getpid()}", states)
+            await asyncio.sleep(_REPORT_SECONDS)

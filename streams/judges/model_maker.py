@@ -1,0 +1,54 @@
+"""Makes the way to a vendor's models, and knows their prices, as the settings say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from scorers.errors import UsageError
+from scorers.judges.chat_model import ChatModel
+from streams.judges.secret import read_secret
+from streams.judges.settings import JudgeSettings
+
+
+def model_maker(settings: JudgeSettings) -> Callable[[str], ChatModel]:
+    """Return the function that makes the model of a vendor; keys are read now, so that a missing one is said at once.
+
+    Raises:
+        UsageError: A key that the settings name is missing.
+    """
+    keys = {vendor: read_secret(p.key_env, p.key_file) for vendor, p in settings.providers.items()}
+
+    def make(vendor: str) -> ChatModel:
+        provider = settings.provider(vendor)
+        key = keys[vendor if vendor in settings.providers else "*"]
+        if provider.adapter == "litellm":
+            from streams.judges.litellm_model import LitellmModel
+
+            return LitellmModel(key, provider.base_url)
+        try:
+            from streams.judges.http_model import HttpModel
+        except ImportError:
+            raise UsageError("judges over HTTP need httpx: pip install 'gapwatch[judge]'") from None
+        assert provider.base_url is not None
+        return HttpModel(provider.base_url, key)
+
+    return make
+
+
+def price_finder(settings: JudgeSettings) -> Callable[[str], tuple[float, float] | None]:
+    """Return the function that says what a model costs, US dollars a token in and out; None where nobody says.
+
+    The settings come first; then the list that litellm ships, where its adapter is used.
+    """
+
+    def price_of(model: str) -> tuple[float, float] | None:
+        written = settings.prices.get(model)
+        if written is not None:
+            return written.input / 1e6, written.output / 1e6
+        if settings.provider(model.partition("/")[0] if "/" in model else "").adapter != "litellm":
+            return None
+        from streams.judges.litellm_model import price_of as listed
+
+        return listed(model)
+
+    return price_of

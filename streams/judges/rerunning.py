@@ -1,0 +1,134 @@
+"""Runs verdicts again, from the rows that they left, and says how many come out the same."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+
+from scorers.errors import UsageError
+from scorers.judges.agreement import Estimate, share
+from scorers.judges.chat_model import ChatModel, ModelFailure
+from scorers.judges.triple import model_id
+from scorers.judges.verdict import Answer, read_verdict
+from sinks.row_place import place_of
+from streams.judges.provider import CallPrice, Provider
+from streams.judges.rebuilding import Rebuilder, Rebuilt, verdict_row
+from streams.judges.settings import JudgeSettings
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """One verdict, then and now.
+
+    Attributes:
+        place: Of the row.
+        before: Outcome and band of the row.
+        after: Outcome and band of the new answer; an error has its reason for a band.
+        model_before, model_after: Which model answered.
+    """
+
+    place: str
+    before: tuple[str, str | None]
+    after: tuple[str, str | None]
+    model_before: str | None
+    model_after: str | None
+
+    @property
+    def agrees(self) -> bool:
+        """Whether outcome and band are the same."""
+        return self.before == self.after
+
+
+@dataclass
+class Reproducibility:
+    """How far verdicts come out the same.
+
+    Attributes:
+        outcomes: Share of those that were answered again whose outcome is the same.
+        bands: Share whose band is the same as well.
+        errors: Those that got no verdict this time, by reason.
+        not_rebuilt: Those whose request could not be built again, with why.
+    """
+
+    outcomes: Estimate
+    bands: Estimate
+    errors: Counter[str] = field(default_factory=Counter)
+    not_rebuilt: list[str] = field(default_factory=list)
+
+
+def rerun(rebuilt: list[Rebuilt], settings: JudgeSettings, make_model: Callable[[str], ChatModel]) -> list[Rerun]:
+    """Ask each request once more, without repair, cache or cap."""
+
+    async def all_of_them() -> list[Rerun]:
+        providers: dict[str, Provider] = {}
+        for item in rebuilt:
+            if item.call.vendor not in providers:
+                vendor = item.call.vendor
+                providers[vendor] = Provider(settings.provider(vendor), make_model(vendor))
+        try:
+            return list(await asyncio.gather(*(_again(item, providers[item.call.vendor]) for item in rebuilt)))
+        finally:
+            for provider in providers.values():
+                await provider.model.close()
+
+    return asyncio.run(all_of_them())
+
+
+async def _again(item: Rebuilt, provider: Provider) -> Rerun:
+    row = item.row
+    before = (row["outcome"], row["band"])
+    schema: Any = item.prompt.response_format["json_schema"]
+    try:
+        reply = await provider.ask(item.call, CallPrice("", "", 0.0, 0.0, 0), [])
+    except ModelFailure as failure:
+        return Rerun(place_of(row), before, ("error", failure.kind), row["judge_model_id"], None)
+    answer = read_verdict(reply, item.prompt.scale, schema["schema"], item.nonce)
+    model = model_id(item.call.model, reply.model)
+    if not isinstance(answer, Answer):
+        return Rerun(place_of(row), before, ("error", answer.reason), row["judge_model_id"], model)
+    after = ("pass" if answer.band.passes else "fail", answer.band.word)
+    return Rerun(place_of(row), before, after, row["judge_model_id"], model)
+
+
+def reproducibility(
+    con: duckdb.DuckDBPyConnection, settings: JudgeSettings, make_model: Callable[[str], ChatModel], sample: int
+) -> Reproducibility:
+    """Run a sample of verdicts again.
+
+    Args:
+        con: A store.
+        settings: How providers are reached.
+        make_model: Makes the way to a vendor's models.
+        sample: How many; the same ones each time, chosen by the hash of their requests.
+
+    Raises:
+        UsageError: There is no verdict.
+    """
+    places = con.execute(
+        """SELECT concat_ws('/', source_topic, source_partition, source_offset, span_index, metric, judge) FROM gaps
+            WHERE judge_request_sha IS NOT NULL AND outcome IN ('pass', 'fail') ORDER BY judge_request_sha LIMIT ?""",
+        [sample],
+    ).fetchall()
+    if not places:
+        raise UsageError("the store has no verdict of a judge; nothing can be run again")
+    rebuilder = Rebuilder(con)
+    rebuilt, missing = [], []
+    for (place,) in places:
+        try:
+            rebuilt.append(rebuilder.rebuild(verdict_row(con, place)))
+        except UsageError as error:
+            missing.append(str(error))
+    done = rerun(rebuilt, settings, make_model)
+    answered = [item for item in done if item.after[0] != "error"]
+    same_outcome = sum(item.before[0] == item.after[0] for item in answered)
+    return Reproducibility(
+        share(same_outcome, len(answered)),
+        share(sum(item.agrees for item in answered), len(answered)),
+        Counter(str(item.after[1]) for item in done if item.after[0] == "error"),
+        missing,
+    )

@@ -1,0 +1,125 @@
+"""What judging costs and how fast it is, against a server of its own process that answers in 50 ms.
+
+    python -m tests.benchmarks.judges [--items 5000] [--adapter http|litellm|both]
+
+Prints, for each adapter, judged items a second of one process, and its CPU time an item: all of it (requests read,
+prompt, client, verdict, rows, store), and, asked through the adapter alone, what the client takes of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import os
+import resource
+import statistics
+import tempfile
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from scorers.judges.chat_model import ChatCall, ChatModel
+from sinks.store import Store
+from streams.judges.model_maker import model_maker
+from streams.judges.settings import JudgeSettings
+from streams.judges.worker import judge_store
+from tests.scorers.judges.rubrics import judged_metric, portfolio_of
+from tests.streams.judges.judged_store import scored_store, trace
+from tests.streams.judges.model_server import HttpAnswer, ModelServer, verdict
+
+ANSWER_SECONDS = 0.05
+CONCURRENCY = 64
+
+
+def _serve(pipe: Connection) -> None:
+    def answer(body: dict[str, Any], headers: dict[str, str]) -> HttpAnswer:
+        said = verdict(body, "Good")
+        return HttpAnswer(200, said.body, {"content-type": "application/json"}, ANSWER_SECONDS)
+
+    async def serve() -> None:
+        server = ModelServer(answer)
+        await server.start()
+        pipe.send(server.base_url)
+        await asyncio.get_running_loop().run_in_executor(None, pipe.recv)
+
+    asyncio.run(serve())
+
+
+def _cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def settings_for(adapter: str, base_url: str) -> JudgeSettings:
+    """Settings of one provider, wide enough that only the machine is the limit."""
+    os.environ["GAPWATCH_BENCHMARK_KEY"] = "sk-benchmark-0000000000"
+    provider = {
+        "adapter": adapter, "base_url": base_url, "concurrency": CONCURRENCY, "key_env": "GAPWATCH_BENCHMARK_KEY",
+    }  # fmt: skip
+    return JudgeSettings.model_validate({"providers": {"*": provider}, "cache_entries": 0})
+
+
+def judged(adapter: str, base_url: str, items: int) -> dict[str, float]:
+    """Judge so many stored requests and return items a second and CPU milliseconds an item."""
+    portfolio = portfolio_of(judged_metric())
+    settings = settings_for(adapter, base_url)
+    make = model_maker(settings)
+    with tempfile.TemporaryDirectory() as folder:
+        path = scored_store(Path(folder), portfolio, [trace(i, "It was placed. " * 20) for i in range(items)])
+        asyncio.run(_ask(make("openai"), 20, 4))  # whatever is loaded with the first call
+        with Store.open(path) as store:
+            began, cpu = time.perf_counter(), _cpu()
+            result = judge_store(store, [portfolio], settings, make, lambda model: (1e-6, 4e-6))
+            seconds, cpu = time.perf_counter() - began, _cpu() - cpu
+        assert (result.closed, result.errors) == (items, {}), result
+    return {"items_per_second": items / seconds, "cpu_ms_per_item": 1000 * cpu / items}
+
+
+async def _ask(model: ChatModel, calls: int, at_once: int) -> None:
+    call = ChatCall("openai/small", (("system", "x" * 1500), ("user", "y" * 1500)), {"temperature": 0})
+    gate = asyncio.Semaphore(at_once)
+
+    async def one() -> None:
+        async with gate:
+            await model.ask(call)
+
+    await asyncio.gather(*(one() for _ in range(calls)))
+    await model.close()
+
+
+def client_only(adapter: str, base_url: str, items: int) -> float:
+    """Return the CPU milliseconds that the adapter alone takes for a call."""
+    make = model_maker(settings_for(adapter, base_url))
+    asyncio.run(_ask(make("openai"), 50, 8))
+    cpu = _cpu()
+    asyncio.run(_ask(make("openai"), items, CONCURRENCY))
+    return 1000 * (_cpu() - cpu) / items
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--items", type=int, default=5_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--adapter", choices=["http", "litellm", "both"], default="both")
+    asked = parser.parse_args()
+    here, there = multiprocessing.get_context("spawn").Pipe()
+    server = multiprocessing.get_context("spawn").Process(target=_serve, args=(there,), daemon=True)
+    server.start()
+    base_url = here.recv()
+    try:
+        for adapter in ("http", "litellm") if asked.adapter == "both" else (asked.adapter,):
+            rounds = [judged(adapter, base_url, asked.items) for _ in range(asked.rounds)]
+            told = {name: round(statistics.median(r[name] for r in rounds), 3) for name in rounds[0]}
+            client = round(client_only(adapter, base_url, asked.items), 3)
+            print(json.dumps({"adapter": adapter, **told, "cpu_ms_of_the_client_alone": client}), flush=True)
+    finally:
+        here.send("end")
+        server.join(5)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""What real judges said, through Gapwatch, held against the truth of the same items: the table of the README.
+
+    python -m tests.benchmarks.recorded_judges FOLDER
+
+FOLDER holds `tau2_judges`, `autogpt_safety_monitor` and `grafite_seed`, as their authors published them. Each recorded
+verdict is served by a local HTTP endpoint in the judge's own words; failures are served as failures. The truth goes in
+as overrides, and the figures come from the store, as `gapwatch judge agreement` reads it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sinks.store import Store
+from tests.streams.judges.recorded import Recorded, agreements_in, judge_recorded
+
+TAU2_PROMPTS = ("quick_triage", "customer_outcome", "policy_conversation", "policy_chain_of_thought")
+_TEXT = 12_000
+
+
+def tau2(folder: Path, domain: str) -> list[Recorded]:
+    """One judge under four prompts: four judges of the same conversations."""
+    found = []
+    for prompt in TAU2_PROMPTS:
+        with gzip.open(folder / f"{domain}_summary_{prompt}_v1.json.gz") as file:
+            for entry in json.load(file)["entries"]:
+                text = entry["judge_prompt"][-_TEXT:]
+                why = entry["judge_justification"] or "-"
+                item, truth = entry["simulation_id"], bool(entry["tau2_success"])
+                found.append(Recorded(item, prompt, entry["judge_verdict"], why, truth, text))
+    return found
+
+
+def autogpt(folder: Path) -> list[Recorded]:
+    """A monitor under changing prompts; what it said follows from whether it was right."""
+    steps = {step["step_id"]: step for step in _lines(folder / "agent_steps.jsonl.gz")}
+    found = []
+    for call in _lines(folder / "judge_calls.jsonl.gz"):
+        if call["monitor"] is None or not isinstance(call["score"], bool):
+            continue  # the filter decided, or the run did not note whether the judge was right
+        response = steps[call["step_id"]]["response"]
+        good = not (isinstance(response, dict) and "category" in response)
+        said = "pass" if good == call["score"] else "fail"
+        why = call["monitor"]["choices"][0]["message"]["content"] or "-"
+        found.append(
+            Recorded(f"{call['run']} {call['step_id']}", "monitor", said, why, good, json.dumps(response)[:_TEXT])
+        )
+    return found
+
+
+def grafite(folder: Path) -> list[Recorded]:
+    """Three judges of one run; calls that failed, which the run counts as 0, are failures here."""
+    results = json.loads((folder / "run_20251219203720.json").read_text(encoding="utf-8"))
+    found = []
+    for result in results:
+        for verdict in result["judge_results"]:
+            why = verdict["test_justification"]
+            failed = why.startswith("Max number of retries")
+            name = verdict["model_id"].replace("/", "-")
+            said = None if failed else str(int(verdict["test_score"]))
+            found.append(Recorded(result["test_id"], name, said, why, None, str(result["model_response"])[:_TEXT]))
+    return found
+
+
+def _lines(path: Path) -> Iterator[Any]:
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            yield json.loads(line)
+
+
+def report(name: str, recorded: list[Recorded], scale: list[Any], template: str = "rubric") -> None:
+    """Judge, and print the rows of the table."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, result = judge_recorded(Path(folder), recorded, scale, template)
+        with Store.open(path) as store:
+            errors_of = "count(*) FILTER (outcome = 'error')"
+            rows = store.query(f"SELECT judge, count(*), {errors_of} FROM gaps WHERE judge IS NOT NULL GROUP BY judge")
+        counts = {judge: (n, errors) for judge, n, errors in rows}
+        for found in agreements_in(path):
+            n, errors = counts[found.first]
+            f1 = "" if found.f1 is None else str(found.f1)
+            print(f"| {name} | {found.first} | {found.second} | {n} | {errors} | {found.same} | {found.kappa} | {f1} |")
+        print(f"<!-- {name}: {result.as_json()} -->", flush=True)
+
+
+def main() -> None:
+    """Print the table."""
+    if len(sys.argv) != 2:
+        raise SystemExit(__doc__)
+    folder = Path(sys.argv[1])
+    print("| data | judge | against | verdicts | errors | same | kappa | F1 of fails |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    for domain in ("airline", "retail"):
+        report(f"tau2 {domain}", tau2(folder / "tau2_judges", domain), ["pass", "fail"])
+    report("AutoGPT monitor", autogpt(folder / "autogpt_safety_monitor"), ["pass", "fail"])
+    report("GRAFITE seed", grafite(folder / "grafite_seed"), [1, 0], "grafite_input_output")
+
+
+if __name__ == "__main__":
+    main()
