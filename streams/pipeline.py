@@ -150,6 +150,7 @@ class _Partition:
         policy: In force.
         since: From which offset on.
         recorded: Id of the policy that the store has last.
+        sheds: Whether judges are shed under it.
     """
 
     next_offset: int
@@ -158,6 +159,7 @@ class _Partition:
     policy: Policy | None
     since: int
     recorded: str
+    sheds: bool = False
 
 
 @dataclass(frozen=True)
@@ -179,6 +181,7 @@ class Pipeline:
         observers: Told of each kept piece.
         open_watch: Opens what watches the live lane; None: nothing does.
         on_outbox: Called, on the keeper's thread, when there may be something to relay.
+        is_overloaded: Asked for each slice, on the scoring thread: judges are shed while it says so.
     """
 
     def __init__(
@@ -189,11 +192,12 @@ class Pipeline:
         observers: Sequence[PipelineObserver] = (),
         open_watch: OpenWatch | None = None,
         on_outbox: Callable[[], None] = lambda: None,
+        is_overloaded: Callable[[], bool] = lambda: False,
     ) -> None:
         self.store = store
         self._regime, self._thinning = regime, thinning
         self._observers, self._on_outbox = observers, on_outbox
-        self._open_watch = open_watch
+        self._open_watch, self._is_overloaded = open_watch, is_overloaded
         self._watch: KeepWatch | None = None
         self._partitions: dict[tuple[str, int], _Partition] = {}
         self._score_turn, self._keep_turn = asyncio.Lock(), asyncio.Lock()
@@ -234,13 +238,13 @@ class Pipeline:
     # --- on the scoring thread
 
     def _score(self, raw: RawSlice) -> list[_Piece]:
-        regime = self._regime
+        regime, sheds = self._regime, self._is_overloaded()
         partition = self._partition(raw, regime)
         scored = []
         cuts = window_cuts(raw, self._thinning.window) if self._thinning.rows else []
         for records in pieces(raw, LIVE, cuts):
             started = time.perf_counter()
-            policy_step = self._enter(partition, regime, records)
+            policy_step = self._enter(partition, regime, records, sheds)
             assert partition.policy is not None
             found = score(regime.scorer, partition.policy, records)
             partition.thinning.count(found)
@@ -276,15 +280,18 @@ class Pipeline:
             thinning.factors = dict(recorded_factors(regime.portfolios, steps[-1].rows))
         return _Partition(raw.from_offset, thinning, None, None, raw.from_offset, steps[-1].policy if steps else "")
 
-    def _enter(self, partition: _Partition, regime: Regime, records: RecordSlice) -> list[tuple[str, Step]]:
+    def _enter(
+        self, partition: _Partition, regime: Regime, records: RecordSlice, sheds: bool
+    ) -> list[tuple[str, Step]]:
         """Let the policy be the one that holds for these records; return the step that records it, if it is new."""
         since = partition.thinning.enter(records.from_offset, regime.written)
-        if partition.regime is not regime:
+        is_other, is_load = partition.regime is not regime, partition.sheds is not sheds
+        if is_other or is_load:
             since = records.from_offset
         if since is not None:
-            cause = "portfolio" if partition.regime is not regime else "thinning"
-            partition.regime, partition.since = regime, since
-            partition.policy = thinned_policy(regime.portfolios, partition.thinning.factors)
+            cause = "portfolio" if is_other else "load" if is_load else "thinning"
+            partition.regime, partition.since, partition.sheds = regime, since, sheds
+            partition.policy = thinned_policy(regime.portfolios, partition.thinning.factors, sheds)
             if partition.policy.id != partition.recorded:
                 partition.recorded = partition.policy.id
                 return [("policies", _policies_step(partition.policy, records, since, cause))]

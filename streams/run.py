@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -30,6 +31,7 @@ from streams.pipeline import LIVE, OpenWatch, Pipeline, PipelineObserver, Source
 from streams.portfolio_watch import PortfolioWatch
 from streams.replay import ReplayResult
 from streams.run_log import RunLog
+from streams.shedding import Shedding
 from streams.slice_source import SliceSource, SourceOptions, StallLimits
 from streams.thinning_options import ThinningOptions
 
@@ -62,6 +64,7 @@ class RunOptions:
         thinning: Bound on rows.
         stall: The watchdog's limits.
         keep: What was kept longer ago is forgotten; None: nothing is.
+        shed_after: Seconds that a record may wait before judges are shed; None: they never are.
     """
 
     source: SliceAppOptions
@@ -69,6 +72,7 @@ class RunOptions:
     thinning: ThinningOptions = field(default_factory=ThinningOptions)
     stall: StallLimits = field(default_factory=StallLimits)
     keep: timedelta | None = None
+    shed_after: float | None = None
 
 
 class Run:
@@ -106,7 +110,11 @@ class Run:
         self._stopped_by = ""
         self._deadline: threading.Timer | None = None
         self._observers: list[PipelineObserver] = [self._run_log]
-        self.pipeline = Pipeline(self._store, regime, options.thinning, self._observers, open_watch, self._wake_relay)
+        self.shedding = Shedding(options.shed_after)
+        self.pipeline = Pipeline(
+            self._store, regime, options.thinning, self._observers, open_watch, self._wake_relay,
+            lambda: self.shedding.is_on,
+        )  # fmt: skip
         self.service = RunService(self._store, self._loaded, options.source.topic, self.pipeline.keeping, api)
         if api is not None:  # else nobody would see what it counts
             self._observers.append(self.service)
@@ -236,9 +244,18 @@ class Run:
                             self.portfolio_watch.refused)  # fmt: skip
         for observer in self._observers:
             observer.source_state(state)
+        self._shed_or_not(state)
         self.service.metrics.show("gapwatch_outbox_waiting", {(name,): n for name, n in self.relay.waiting.items()})
         missing = ", ".join(self.relay.missing)
         self.service.health.note("outbox", self.relay.waiting_for or (missing and f"no topic {missing}"))
+
+    def _shed_or_not(self, state: SourceState) -> None:
+        was_on = self.shedding.is_on
+        self.shedding.see(state.positions, time.monotonic())
+        if self.shedding.is_on is not was_on:
+            limit = f"records wait for more than {self.options.shed_after:g} s"
+            log.warning("%s", f"judges are shed: {limit}" if not was_on else "judges are asked again")
+        self.service.health.note("load", "judges are shed" if self.shedding.is_on else "")
 
     async def _until_relayed(self) -> None:
         end = asyncio.get_running_loop().time() + OUTBOX_SECONDS
