@@ -12,16 +12,12 @@ they came; a slice is done when all of it is committed.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
-
-import numpy as np
-import orjson
 
 from scorers.errors import UsageError
 from scorers.plan import compile_plan
@@ -31,20 +27,17 @@ from scorers.score import Scorer, score
 from scorers.scorer_host import ScorerHost
 from scorers.slices import RecordSlice, ScoredSlice
 from sinks.keeping import Keeping, Step
-from sinks.outbox import DEAD_LETTERS_TOPIC, OutboxRow, outbox_step
+from sinks.outbox import DEAD_LETTERS_TOPIC, outbox_step
 from sinks.recorded_policies import counted_since, policy_steps
 from sinks.registration import insert_policies
 from sinks.store import Store
+from streams.dead_letter_messages import dead_letter_messages
 from streams.raw_slice import RawSlice
 from streams.slice_pieces import pieces, window_cuts
 from streams.thinning import PartitionThinning, written_keeps
 from streams.thinning_options import ThinningOptions
 
 LIVE = "live"
-#: Bytes of dead letters that one piece may put into the outbox as they came; of those beyond, a digest goes out.
-DEAD_LETTER_BYTES = 4 << 20
-#: Larger dead letters go out as a digest: brokers take 1 MiB by default.
-DEAD_LETTER_SIZE = 900_000
 
 
 @dataclass(frozen=True)
@@ -249,7 +242,7 @@ class Pipeline:
             found = score(regime.scorer, partition.policy, records)
             partition.thinning.count(found)
             partition.next_offset = records.to_offset
-            letters = _dead_letters(records, found)
+            letters = dead_letter_messages(records, found)
             also = [*policy_step, *([outbox_step(DEAD_LETTERS_TOPIC, letters)] if letters else [])]
             scored.append(_Piece(found.to_ipc(), tuple(also), time.perf_counter() - started))
         return scored
@@ -332,23 +325,3 @@ def _policies_step(policy: Policy, records: RecordSlice, since: int, cause: str)
         insert_policies(keeping.con, rows, keeping.kept_at)
 
     return record
-
-
-def _dead_letters(records: RecordSlice, scored: ScoredSlice) -> list[OutboxRow]:
-    """Return a message for each dead letter: the record as it came where that is not too much, else a digest."""
-    rows, left = [], DEAD_LETTER_BYTES
-    for letter in scored.tables["dead_letters"].to_pylist():
-        at = int(np.searchsorted(records.offsets, letter["source_offset"]))
-        raw = records.values[at].as_py() or b""
-        fits = len(raw) <= min(left, DEAD_LETTER_SIZE)
-        left -= len(raw) if fits else 0
-        place = f"{letter['source_topic']}/{letter['source_partition']}/{letter['source_offset']}"
-        headers = {
-            "cause": letter["cause"], "detail": letter["detail"] or "", "topic": letter["source_topic"],
-            "partition": str(letter["source_partition"]), "offset": str(letter["source_offset"]),
-            "size": str(letter["size"]), "sha256": letter["sha256"], "value": "record" if fits else "digest",
-        }  # fmt: skip
-        value = raw if fits else orjson.dumps({"size": letter["size"], "sha256": letter["sha256"]})
-        id_ = hashlib.sha256(f"{letter['lane']}/{place}".encode()).hexdigest()[:32]
-        rows.append(OutboxRow(id_, str(letter["source_partition"]), value, headers))
-    return rows

@@ -21,10 +21,10 @@ from scorers.portfolio import load_portfolio
 from scorers.scorer_host import ScorerHost
 from sinks.api_server import ApiOptions
 from sinks.ledger import imbalance
-from sinks.retention import forget_step, moment_before
 from sinks.run_service import RunService
 from sinks.store import Store
 from streams.faust_slices import SliceAppOptions
+from streams.forgetting import forget
 from streams.kafka_settings import KafkaSettings
 from streams.outbox_relay import OutboxRelay
 from streams.pipeline import LIVE, OpenWatch, Pipeline, PipelineObserver, SourceState, make_regime
@@ -43,8 +43,6 @@ STOP_SECONDS = 9.0
 DRAIN_SECONDS, RELAY_SECONDS, CLOSE_SECONDS = 5.0, 1.0, 2.5
 #: Seconds that a run with an end waits for the outbox to be sent.
 OUTBOX_SECONDS = 20.0
-#: Seconds between two looks for what is old; and by how much longer than a step took the keeper has peace after it.
-FORGET_SECONDS, _FORGET_PEACE = 3600.0, 4.0
 _LOOK_SECONDS = 0.2
 _LOOKS_A_STATE = 5
 
@@ -205,21 +203,8 @@ class Run:
     def _beside(self) -> list[Coroutine[Any, Any, None]]:
         """Return what goes on beside the reading."""
         keep = self.options.keep
-        also = [] if keep is None else [self._forget(keep)]
+        also = [] if keep is None else [forget(self._store, keep, self._on_keeper)]
         return [self.relay.run(), self.portfolio_watch.run(), self._look(), *also]
-
-    async def _forget(self, keep: timedelta) -> None:
-        """Forget what is old, in steps between which slices are kept."""
-        loop = asyncio.get_running_loop()
-        while True:
-            records, before, began = 0, moment_before(keep), loop.time()
-            while (done := await self._on_keeper(forget_step, self._store, before)) is not None:
-                records += done.records
-                await asyncio.sleep(_FORGET_PEACE * (loop.time() - began))
-                began = loop.time()
-            if records:
-                log.info("forgot %d records, kept longer ago than %s", records, keep)
-            await asyncio.sleep(FORGET_SECONDS)
 
     def _ended_beside(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
