@@ -127,6 +127,7 @@ def _show_ratios(rows: list[dict[str, Any]], per: str, form: str) -> None:
         ),
         (Column("numerator", right=True), [_number(row["numerator"]) for row in rows]),
         (Column("denominator", right=True), [_number(row["denominator"]) for row in rows]),
+        (Column("unknown", right=True), [share_text(row["unknown_share"]) for row in rows]),
     ]
     print_table([column for column, _ in table], list(zip(*(cells for _, cells in table), strict=True)))
 

@@ -5,6 +5,9 @@ Each trace counts with the weight 1 / p_evaluated. Sums of traces that come at r
 (a compound Poisson process; Horvitz and Thompson, JASA 47, 1952). How two metrics vary together is not in the ticks, so
 the interval is that of the worst case: each sum within limits of 97.5 %, by Bonferroni, lowest over highest and
 highest over lowest. It holds 95 % at least where both sums are of some tens of traces, and is wide on purpose.
+
+Where a metric is unknown on a trace, its sum lacks that trace and the other's does not. A ratio is therefore given only
+where both are known on nearly all traces.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from scorers.portfolio import Portfolio
 
 #: Quantile of the normal distribution for each of two limits of 97.5 %.
 _Z = 2.241402727604947
+#: Weighted share of traces on which a sum may be unknown. More would say that what has no price is free.
+MOST_UNKNOWN = 0.05
 
 
 @dataclass(frozen=True)
@@ -78,34 +83,37 @@ def ratio_sql(
         values: Its parameters.
 
     Returns:
-        A SELECT of lane, pipeline, environment, component, metric, period, numerator, denominator, ratio (good traces
-        below the line are at least 1; null where a sum of numbers there is 0), lower, upper (null: no limit can be
-        given); and its parameters.
+        A SELECT of lane, pipeline, environment, component, metric, period, numerator, denominator, unknown_share
+        (the larger one of the two), ratio (good traces below the line are at least 1; null where a sum of numbers
+        there is 0, or too much is unknown), lower, upper (null: no limit can be given); and its parameters.
     """
     top, top_squares = _sums(ratio.numerator_measures)
     bottom, bottom_squares = _sums(ratio.denominator_measures)
 
     def one(number: str, squares: str, name: str) -> str:
         return f"""SELECT lane, environment, {period or "NULL"} AS period, coalesce({number}, 0)::DOUBLE AS {name},
-            {_Z} * sqrt(coalesce({squares}, 0)) AS {name}_within
+            {_Z} * sqrt(coalesce({squares}, 0)) AS {name}_within,
+            coalesce(sum(n / p) FILTER (outcome = 'unknown'), 0) / sum(n / p) AS {name}_unknown
             FROM ticks WHERE level = 'unit' AND facet = 'all' AND pipeline = ? AND metric = ? AND ({where})
             GROUP BY ALL"""
 
     whole = "denominator" if ratio.denominator_measures else "greatest(denominator, 1)"
     sql = f"""
         SELECT lane, ? AS pipeline, environment, ? AS component, ? AS metric, period, numerator, denominator,
-            numerator / nullif({whole}, 0) AS ratio,
-            CASE WHEN denominator > denominator_within THEN least(
+            unknown_share,
+            CASE WHEN unknown_share <= {MOST_UNKNOWN} THEN numerator / nullif({whole}, 0) END AS ratio,
+            CASE WHEN unknown_share <= {MOST_UNKNOWN} AND denominator > denominator_within THEN least(
                 (numerator - numerator_within) / (denominator + denominator_within),
                 (numerator - numerator_within) / (denominator - denominator_within)) END AS "lower",
-            CASE WHEN denominator > denominator_within THEN greatest(
+            CASE WHEN unknown_share <= {MOST_UNKNOWN} AND denominator > denominator_within THEN greatest(
                 (numerator + numerator_within) / (denominator - denominator_within),
                 (numerator + numerator_within) / (denominator + denominator_within)) END AS "upper"
         FROM (
             SELECT coalesce(a.lane, b.lane) AS lane, coalesce(a.environment, b.environment) AS environment,
                 coalesce(a.period, b.period) AS period, coalesce(numerator, 0) AS numerator,
                 coalesce(numerator_within, 0) AS numerator_within, coalesce(denominator, 0) AS denominator,
-                coalesce(denominator_within, 0) AS denominator_within
+                coalesce(denominator_within, 0) AS denominator_within,
+                greatest(coalesce(numerator_unknown, 0), coalesce(denominator_unknown, 0)) AS unknown_share
             FROM ({one(top, top_squares, "numerator")}) AS a
             FULL JOIN ({one(bottom, bottom_squares, "denominator")}) AS b
             ON a.lane = b.lane AND a.environment IS NOT DISTINCT FROM b.environment

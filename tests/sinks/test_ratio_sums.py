@@ -84,6 +84,14 @@ def test_each_trace_counts_as_often_as_it_stands_for() -> None:
     assert ratio == (2 * 200 + 100) / 200
 
 
+def test_what_has_no_price_is_not_free() -> None:
+    known = [("e", "top", "good", 1.0, 90, 90.0, 90.0), ("e", "bottom", "good", 1.0, 100, None, None)]
+
+    ((ratio, *_),) = _ask([*known, ("e", "top", "unknown", 1.0, 4, None, None)])
+    assert ratio == 0.9
+    assert _ask([*known, ("e", "top", "unknown", 1.0, 10, None, None)]) == [(None, None, None)]
+
+
 def test_nothing_good_is_one_below_the_line_and_has_no_limits() -> None:
     assert _ask([("e", "top", "good", 1.0, 2, 6.0, 20.0), ("e", "bottom", "bad", 1.0, 2, None, None)]) == [
         (6.0, None, None)
