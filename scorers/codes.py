@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 #: Outcome ids, as used for counting; 0: the metric does not apply.
-NOT_APPLICABLE, PASS, WARN, FAIL, UNKNOWN, SKIP, ERROR, PENDING, SAMPLED_OUT = range(9)
-OUTCOME_NAMES = ("", "pass", "warn", "fail", "unknown", "skip", "error", "pending", "sampled_out")
+NOT_APPLICABLE, PASS, WARN, FAIL, UNKNOWN, SKIP, ERROR, PENDING, SAMPLED_OUT, SHED_LOAD = range(10)
+OUTCOME_NAMES = ("", "pass", "warn", "fail", "unknown", "skip", "error", "pending", "sampled_out", "shed_load")
 OUTCOME_COUNT = len(OUTCOME_NAMES)
 
 REASONS = (
@@ -36,7 +36,7 @@ _BASES = {UNKNOWN: _UNKNOWN_BASE, SKIP: _SKIP_BASE, ERROR: _ERROR_BASE}
 def code(outcome: int, reason: str | None = None) -> int:
     """Return the code of an outcome; unknown, skip and error carry a reason of `REASONS`."""
     if reason is None:
-        return {PENDING: 100, SAMPLED_OUT: 101}.get(outcome, outcome)
+        return {PENDING: 100, SAMPLED_OUT: 101, SHED_LOAD: 102}.get(outcome, outcome)
     return _BASES[outcome] + _REASON_ID[reason]
 
 
@@ -54,7 +54,7 @@ def _outcome_table() -> npt.NDArray[np.uint8]:
     table[[PASS, WARN, FAIL]] = [PASS, WARN, FAIL]
     for outcome, base in _BASES.items():
         table[base : base + len(REASONS)] = outcome
-    table[100], table[101] = PENDING, SAMPLED_OUT
+    table[100], table[101], table[102] = PENDING, SAMPLED_OUT, SHED_LOAD
     return table
 
 

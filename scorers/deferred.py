@@ -16,6 +16,7 @@ from scorers.codes import (
     PASS,
     PENDING,
     SAMPLED_OUT,
+    SHED_LOAD,
     SKIP,
     UNKNOWN,
     WARN,
@@ -29,7 +30,7 @@ from scorers.python_scorer import Scored
 from scorers.scorer_host import ScorerHost
 from scorers.slice_columns import FloatArray, SliceColumns
 
-_PENDING, _SAMPLED_OUT = code(PENDING), code(SAMPLED_OUT)
+_PENDING, _SAMPLED_OUT, _SHED_LOAD = code(PENDING), code(SAMPLED_OUT), code(SHED_LOAD)
 _OUTCOME_ID = {name: i for i, name in enumerate(OUTCOME_NAMES)}
 _WORTH = np.full(16, np.nan)
 _WORTH[[PASS, WARN, FAIL]] = [1.0, 0.5, 0.0]
@@ -43,6 +44,8 @@ def settle(
     scorers: ScorerHost | None,
 ) -> None:
     """Replace every deferred code of a block by an outcome, or by pending where a judge has to answer.
+
+    Where judges are shed, nobody will answer: what would be pending is `shed_load`.
 
     Args:
         columns: The slice.
@@ -62,7 +65,7 @@ def settle(
         codes[applies & (u >= rates)] = _SAMPLED_OUT
         chosen = np.flatnonzero(codes == DEFERRED)
         if isinstance(planned.metric.claim, JudgedClaim):
-            codes[chosen] = _PENDING
+            codes[chosen] = _SHED_LOAD if policies[m].sheds else _PENDING
         else:
             assert scorers is not None
             _score_by_python(columns, result, m, planned, chosen, scorers)
@@ -121,7 +124,7 @@ def _compose(result: BlockResult, m: int, claim: CompositeClaim) -> None:
             scored = result.scores[part]
             worth = np.where(np.isnan(worth), worth, np.where(np.isnan(scored), worth, scored))
         total += weight * np.nan_to_num(worth)
-        for awaited in (_PENDING, _SAMPLED_OUT):
+        for awaited in (_PENDING, _SHED_LOAD, _SAMPLED_OUT):
             waiting[(result.codes[:, part] == awaited) & (waiting == 0)] = awaited
         lacking = np.isnan(worth) & (waiting == 0) & (trouble == 0)
         missing = outcome == NOT_APPLICABLE

@@ -41,6 +41,7 @@ class MetricPolicy:
         keep: Per outcome id, from 0 to 1: with which a row is kept of a span that was evaluated.
         selects: Whether `rates` select what is evaluated; else they thin the rows, and all spans are evaluated.
         epoch: Name of the series' epoch: changes with the strata, not with rates or keeping.
+        sheds: No judge is asked, for there is too much to do; what `rates` select ends as `shed_load`.
     """
 
     strata: tuple[str | None, ...]
@@ -48,6 +49,7 @@ class MetricPolicy:
     keep: npt.NDArray[np.float64]
     selects: bool
     epoch: str
+    sheds: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class Policy:
                 "portfolio_sha": sha,
                 "metric": name,
                 "stratum": stratum,
-                "p_evaluated": float(rate) if policy.selects else 1.0,
+                "p_evaluated": 0.0 if policy.sheds else float(rate) if policy.selects else 1.0,
                 "p_kept": {
                     OUTCOME_NAMES[outcome]: float(policy.keep[outcome]) * (1.0 if policy.selects else float(rate))
                     for outcome in _KEPT_OUTCOMES
@@ -96,12 +98,13 @@ def fixed_policy(portfolios: Sequence[Portfolio]) -> Policy:
     return _named("fixed", metrics, sample_rates)
 
 
-def thinned_policy(portfolios: Sequence[Portfolio], factors: Factors) -> Policy:
+def thinned_policy(portfolios: Sequence[Portfolio], factors: Factors, sheds: bool = False) -> Policy:
     """Return the policy that the portfolios write down, with some rows kept, or spans evaluated, more rarely.
 
     Args:
         portfolios: Of one plan: each of another pipeline.
         factors: From above 0 to 1; those of metrics that are not in the portfolios are ignored.
+        sheds: Whether judges are shed.
     """
     fixed = fixed_policy(portfolios)
     metrics = dict(fixed.metrics)
@@ -111,12 +114,32 @@ def thinned_policy(portfolios: Sequence[Portfolio], factors: Factors) -> Policy:
             keep = policy.keep.copy()
             for outcome in _KEPT_OUTCOMES:
                 keep[outcome] *= factors.get((portfolio.pipeline, metric.name, OUTCOME_NAMES[outcome]), 1.0)
-            evaluated = factors.get((portfolio.pipeline, metric.name, EVALUATED), 1.0) if policy.selects else 1.0
-            if (keep != policy.keep).any() or evaluated != 1.0:
-                metrics[portfolio.sha, metric.name] = replace(policy, keep=keep, rates=policy.rates * evaluated)
+            shed = sheds and isinstance(metric.claim, JudgedClaim)
+            # What is shed is asked of nobody, whatever a judge's rate was lowered to.
+            lowered = policy.selects and not shed
+            evaluated = factors.get((portfolio.pipeline, metric.name, EVALUATED), 1.0) if lowered else 1.0
+            if shed or (keep != policy.keep).any() or evaluated != 1.0:
+                rates = policy.rates * evaluated
+                metrics[portfolio.sha, metric.name] = replace(policy, keep=keep, rates=rates, sheds=shed)
     if all(policy is fixed.metrics[key] for key, policy in metrics.items()):
         return fixed
-    return _named("thinned", metrics, fixed.sample_rates)
+    is_shed = any(policy.sheds for policy in metrics.values())
+    return _named("shed" if is_shed else "thinned", metrics, fixed.sample_rates)
+
+
+def recorded_shedding(portfolios: Sequence[Portfolio], rows: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether judges were shed under a recorded policy: nothing was evaluated that is written to be.
+
+    Args:
+        portfolios: Those that the rows speak of; rows of others are ignored.
+        rows: As `Policy.rows` gives them.
+    """
+    written = {
+        (row["portfolio_sha"], row["metric"], row["stratum"]): row["p_evaluated"]
+        for row in fixed_policy(portfolios).rows()
+    }
+    places = ((row["portfolio_sha"], row["metric"], row["stratum"], row["p_evaluated"]) for row in rows)
+    return any(p == 0 and bool(written.get((sha, metric, stratum))) for sha, metric, stratum, p in places)
 
 
 def recorded_factors(portfolios: Sequence[Portfolio], rows: Iterable[Mapping[str, Any]]) -> Factors:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scorers.claim import LabelClaim, MeasureClaim
-from scorers.codes import FAIL, NOT_APPLICABLE, PASS, PENDING, SAMPLED_OUT, UNKNOWN, WARN
+from scorers.codes import FAIL, NOT_APPLICABLE, PASS, PENDING, SAMPLED_OUT, SHED_LOAD, UNKNOWN, WARN
 from scorers.metric import Metric
 from scorers.slice_columns import FloatArray, IntArray
 from scorers.tick_counts import BAD, GOOD, UNKNOWN_UNIT
@@ -63,7 +63,7 @@ def fold_any(units: UnitRows, outcomes: Bytes) -> Bytes:
 
 
 _RANK = np.full(16, 1, np.uint8)  # unknown, skip, error
-_RANK[[NOT_APPLICABLE, SAMPLED_OUT]] = 0
+_RANK[[NOT_APPLICABLE, SAMPLED_OUT, SHED_LOAD]] = 0
 _RANK[[PASS, WARN]] = 2
 _RANK[FAIL] = 3
 # A unit that waits for a judge is counted when the judge has answered, once and whole.

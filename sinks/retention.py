@@ -16,9 +16,7 @@ from datetime import UTC, datetime, timedelta
 
 import duckdb
 
-from scorers.errors import UsageError
 from sinks.label_sets import OTHER
-from sinks.since import parse_span
 from sinks.store import Store
 
 #: What one step takes at most, but for one commit alone. More hold up the slices for longer, fewer cost more in all.
@@ -109,21 +107,6 @@ def moment_before(keep: timedelta) -> datetime:
         return datetime.now(UTC).replace(tzinfo=None) - keep
     except OverflowError:
         return datetime.min
-
-
-def parse_keep(text: str) -> timedelta:
-    """Read for how long results are kept.
-
-    Args:
-        text: A number with `s`, `m`, `h`, `d` or `w`.
-
-    Raises:
-        UsageError: It is none, or nothing.
-    """
-    span = parse_span(text)
-    if not span:
-        raise UsageError(f"--keep {text!r} is no span of time; write 30d, 12h or 8w")
-    return span
 
 
 def forget_step(store: Store, before: datetime) -> Forgotten | None:

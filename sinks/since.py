@@ -17,6 +17,22 @@ def parse_span(text: str) -> timedelta | None:
     return timedelta(**{_UNITS[match[2]]: float(match[1])}) if match else None
 
 
+def parse_positive_span(text: str, option: str) -> timedelta:
+    """Return a span of time that is not 0.
+
+    Args:
+        text: A number with `s`, `m`, `h`, `d` or `w`.
+        option: As messages name it.
+
+    Raises:
+        UsageError: It is none.
+    """
+    span = parse_span(text)
+    if not span:
+        raise UsageError(f"{option} {text!r} is no span of time; write 30d, 12h or 10m")
+    return span
+
+
 def parse_since(text: str, now: datetime, option: str = "--since") -> datetime:
     """Return the moment, naive and in UTC.
 

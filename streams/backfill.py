@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from scorers.errors import UsageError
-from scorers.policy import Policy, recorded_factors, thinned_policy
+from scorers.policy import Policy, recorded_factors, recorded_shedding, thinned_policy
 from scorers.portfolio import Portfolio, parse_portfolio
 from scorers.score import score
 from scorers.scorer_host import ScorerHost
@@ -151,7 +151,8 @@ class Backfill:
         if key not in self._policies:
             factors = recorded_factors(regime.portfolios, step.rows)
             # The id as recorded: it is a column of the rows.
-            self._policies[key] = replace(thinned_policy(regime.portfolios, factors), id=step.policy)
+            policy = thinned_policy(regime.portfolios, factors, recorded_shedding(regime.portfolios, step.rows))
+            self._policies[key] = replace(policy, id=step.policy)
         return self._policies[key]
 
 

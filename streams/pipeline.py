@@ -145,6 +145,7 @@ class _Partition:
         since: From which offset on.
         recorded: Id of the policy that the store has last.
         judge_rates: By which it was scored last.
+        sheds: Whether judges are shed under it.
     """
 
     next_offset: int
@@ -154,6 +155,7 @@ class _Partition:
     since: int
     recorded: str
     judge_rates: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    sheds: bool = False
 
 
 @dataclass(frozen=True)
@@ -175,6 +177,7 @@ class Pipeline:
         observers: Told of each kept piece.
         open_watch: Opens what watches the live lane; None: nothing does.
         on_outbox: Called, on the keeper's thread, when there may be something to relay.
+        is_overloaded: Asked for each slice, on the scoring thread: judges are shed while it says so.
 
     Attributes:
         judge_rates: Factors of judges' rates by (pipeline, metric), powers of 1/2; set anew, a new policy begins.
@@ -188,11 +191,12 @@ class Pipeline:
         observers: Sequence[PipelineObserver] = (),
         open_watch: OpenWatch | None = None,
         on_outbox: Callable[[], None] = lambda: None,
+        is_overloaded: Callable[[], bool] = lambda: False,
     ) -> None:
         self.store = store
         self._regime, self._thinning = regime, thinning
         self._observers, self._on_outbox = observers, on_outbox
-        self._open_watch = open_watch
+        self._open_watch, self._is_overloaded = open_watch, is_overloaded
         self._watch: KeepWatch | None = None
         self._partitions: dict[tuple[str, int], _Partition] = {}
         self.judge_rates: Mapping[tuple[str, str], float] = {}
@@ -237,12 +241,12 @@ class Pipeline:
     # --- on the scoring thread
 
     def _score(self, raw: RawSlice) -> list[_Piece]:
-        regime, scored = self._regime, []
+        regime, sheds, scored = self._regime, self._is_overloaded(), []
         partition = self._partition(raw, regime)
         cuts = window_cuts(raw, self._thinning.window) if self._thinning.rows else []
         for records in pieces(raw, LIVE, cuts):
             started = time.perf_counter()
-            policy_step = self._enter(partition, regime, records)
+            policy_step = self._enter(partition, regime, records, sheds)
             assert partition.policy is not None
             found = score(regime.scorer, partition.policy, records)
             partition.thinning.count(found)
@@ -279,18 +283,22 @@ class Pipeline:
             thinning.factors = {key: factor for key, factor in factors.items() if key[2] != EVALUATED}
         return _Partition(raw.from_offset, thinning, None, None, raw.from_offset, steps[-1].policy if steps else "")
 
-    def _enter(self, partition: _Partition, regime: Regime, records: RecordSlice) -> list[tuple[str, Step]]:
+    def _enter(
+        self, partition: _Partition, regime: Regime, records: RecordSlice, sheds: bool
+    ) -> list[tuple[str, Step]]:
         """Let the policy be the one that holds for these records; return the step that records it, if it is new."""
         since = partition.thinning.enter(records.from_offset, regime.written)
         rates = self.judge_rates
-        if partition.regime is not regime or partition.judge_rates != rates:
+        is_other, is_load = partition.regime is not regime, partition.sheds is not sheds
+        is_budget = partition.judge_rates != rates
+        if is_other or is_load or is_budget:
             since = records.from_offset
         if since is not None:
-            cause = "budget" if partition.judge_rates != rates else "thinning"
-            cause = "portfolio" if partition.regime is not regime else cause
-            partition.regime, partition.since, partition.judge_rates = regime, since, rates
+            cause = "portfolio" if is_other else "load" if is_load else "budget" if is_budget else "thinning"
+            partition.regime, partition.since = regime, since
+            partition.sheds, partition.judge_rates = sheds, rates
             factors = {(*key, EVALUATED): factor for key, factor in rates.items()}
-            partition.policy = thinned_policy(regime.portfolios, {**partition.thinning.factors, **factors})
+            partition.policy = thinned_policy(regime.portfolios, {**partition.thinning.factors, **factors}, sheds)
             if partition.policy.id != partition.recorded:
                 partition.recorded = partition.policy.id
                 return [("policies", _policies_step(partition.policy, records, since, cause))]

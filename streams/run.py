@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -21,13 +22,13 @@ from scorers.portfolio import load_portfolio
 from scorers.scorer_host import ScorerHost
 from sinks.api_server import ApiOptions
 from sinks.ledger import imbalance
-from sinks.retention import forget_step, moment_before
 from sinks.run_service import RunService
 from sinks.store import Store
 from streams.alert_webhook import AlertWebhook
 from streams.alerting.decision_reading import readers
 from streams.alerting.live_alerts import LiveAlerts
 from streams.faust_slices import SliceAppOptions
+from streams.forgetting import forget
 from streams.judges.judge_role import JudgeOptions, JudgeRole
 from streams.kafka_settings import KafkaSettings
 from streams.outbox_relay import OutboxRelay
@@ -35,6 +36,7 @@ from streams.pipeline import LIVE, Pipeline, PipelineObserver, SourceState, make
 from streams.portfolio_watch import PortfolioWatch
 from streams.replay import ReplayResult
 from streams.run_log import RunLog
+from streams.shedding import Shedding
 from streams.slice_source import SliceSource, SourceOptions, StallLimits
 from streams.thinning_options import ThinningOptions
 
@@ -46,8 +48,6 @@ STOP_SECONDS = 9.0
 DRAIN_SECONDS, RELAY_SECONDS, CLOSE_SECONDS = 5.0, 1.0, 2.5
 #: Seconds that a run with an end waits for the outbox to be sent.
 OUTBOX_SECONDS = 20.0
-#: Seconds between two looks for what is old; and by how much longer than a step took the keeper has peace after it.
-FORGET_SECONDS, _FORGET_PEACE = 3600.0, 4.0
 _LOOK_SECONDS = 0.2
 _LOOKS_A_STATE = 5
 
@@ -67,6 +67,7 @@ class RunOptions:
         thinning: Bound on rows.
         stall: The watchdog's limits.
         keep: What was kept longer ago is forgotten; None: nothing is.
+        shed_after: Seconds that a record may wait before judges are shed; None: they never are.
     """
 
     source: SliceAppOptions
@@ -74,6 +75,7 @@ class RunOptions:
     thinning: ThinningOptions = field(default_factory=ThinningOptions)
     stall: StallLimits = field(default_factory=StallLimits)
     keep: timedelta | None = None
+    shed_after: float | None = None
 
 
 class Run:
@@ -117,7 +119,11 @@ class Run:
         self._observers: list[PipelineObserver] = [self._run_log]
         self._alerts = alerts
         open_watch, decisions = (alerts.open, readers(alerts)) if alerts is not None else (None, None)
-        self.pipeline = Pipeline(self._store, regime, options.thinning, self._observers, open_watch, self._wake_relay)
+        self.shedding = Shedding(options.shed_after)
+        self.pipeline = Pipeline(
+            self._store, regime, options.thinning, self._observers, open_watch, self._wake_relay,
+            lambda: self.shedding.is_on,
+        )  # fmt: skip
         self.service = RunService(self._store, self._loaded, options.source.topic, self.pipeline.keeping, api,
                                   decisions)  # fmt: skip
         if api is not None:  # else nobody would see what it counts
@@ -215,23 +221,10 @@ class Run:
     def _beside(self) -> list[Coroutine[Any, Any, None]]:
         """Return what goes on beside the reading."""
         keep = self.options.keep
-        also = [] if keep is None else [self._forget(keep)]
+        also = [] if keep is None else [forget(self._store, keep, self._on_keeper)]
         if self.webhook is not None:
             also.append(self.webhook.run())
         return [self.relay.run(), self.portfolio_watch.run(), self._look(), self.judges.run(), *also]
-
-    async def _forget(self, keep: timedelta) -> None:
-        """Forget what is old, in steps between which slices are kept."""
-        loop = asyncio.get_running_loop()
-        while True:
-            records, before, began = 0, moment_before(keep), loop.time()
-            while (done := await self._on_keeper(forget_step, self._store, before)) is not None:
-                records += done.records
-                await asyncio.sleep(_FORGET_PEACE * (loop.time() - began))
-                began = loop.time()
-            if records:
-                log.info("forgot %d records, kept longer ago than %s", records, keep)
-            await asyncio.sleep(FORGET_SECONDS)
 
     def _ended_beside(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -266,6 +259,7 @@ class Run:
                             self.portfolio_watch.refused)  # fmt: skip
         for observer in self._observers:
             observer.source_state(state)
+        self._shed_or_not(state)
         self.service.metrics.show("gapwatch_outbox_waiting", {(name,): n for name, n in self.relay.waiting.items()})
         if self._alerts is not None and not self._stopped_by:
             self.pipeline.keeping.submit(self._show_alerts).add_done_callback(_log_failure)
@@ -273,6 +267,14 @@ class Run:
         if self.webhook is not None:
             self.service.health.note("webhook", self.webhook.waiting_for)
         self.service.health.note("outbox", self.relay.waiting_for or (missing and f"no topic {missing}"))
+
+    def _shed_or_not(self, state: SourceState) -> None:
+        was_on = self.shedding.is_on
+        self.shedding.see(state.positions, time.monotonic())
+        if self.shedding.is_on is not was_on:
+            limit = f"records wait for more than {self.options.shed_after:g} s"
+            log.warning("%s", f"judges are shed: {limit}" if not was_on else "judges are asked again")
+        self.service.health.note("load", "judges are shed" if self.shedding.is_on else "")
 
     async def _until_relayed(self) -> None:
         end = asyncio.get_running_loop().time() + OUTBOX_SECONDS

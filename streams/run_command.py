@@ -85,6 +85,10 @@ if TYPE_CHECKING:
     "--keeper", default=None, metavar="URL",
     help="Role judge: API of the keeping process; its write token is in GAPWATCH_WRITE_TOKEN. Default: from --store.",
 )  # fmt: skip
+@click.option(
+    "--shed-after", default="10m", show_default=True, metavar="SPAN",
+    help="Ask no judges while records wait for longer to be kept; never: always ask, as with --until-caught-up.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="With --until-caught-up: end with one JSON object.")
 @click.option("--quiet", is_flag=True, help="Say only what is wrong.")
 def run_command(
@@ -105,6 +109,7 @@ def run_command(
     role: str,
     judges: Path | None,
     keeper: str | None,
+    shed_after: str,
     as_json: bool,
     quiet: bool,
     **kafka: Any,
@@ -116,8 +121,8 @@ def run_command(
     """
     # Imported here: --help answers without loading Faust and the engine.
     from scorers.portfolio import load_portfolio
-    from sinks.retention import parse_keep
     from sinks.run_service import api_options
+    from sinks.since import parse_positive_span
     from streams.alert_webhook import check_address
     from streams.alerting.live_alerts import LiveAlerts
     from streams.faust_slices import SliceAppOptions
@@ -139,7 +144,12 @@ def run_command(
     api = api_options(listen or ("none" if until_caught_up else DEFAULT_LISTEN))
     source = SliceAppOptions(topic, group, instance=instance)
     thinning = ThinningOptions(thin_window, thin_rows)
-    options = RunOptions(source, until_caught_up, thinning, keep=parse_keep(keep) if keep is not None else None)
+    options = RunOptions(
+        source, until_caught_up, thinning,
+        keep=parse_positive_span(keep, "--keep") if keep is not None else None,
+        shed_after=None if until_caught_up or shed_after == "never"
+        else parse_positive_span(shed_after, "--shed-after").total_seconds(),
+    )  # fmt: skip
     host = ScorerHost(scorers, scorer_timeout) if scorers is not None else None
 
     def report(result: ReplayResult) -> None:

@@ -107,8 +107,8 @@ TESTED_BY = {
     "streams/test_replay_report.py": "streams/outcome_table streams/release_comparison streams/progress",
     "streams/test_publish.py": "streams/publish_command streams/kafka_options",
     "streams/test_run.py": (
-        "streams/dead_letter_messages "
-        "streams/outbox_relay streams/pipeline streams/portfolio_watch streams/run_command streams/run_log "
+        "streams/dead_letter_messages streams/forgetting streams/outbox_relay streams/pipeline streams/portfolio_watch "
+        "streams/run_command streams/run_log "
         "streams/slice_pieces streams/thinning_options sinks/outbox sinks/recorded_policies"
     ),
     "streams/test_backfill.py": "streams/backfill_command streams/topic_range",

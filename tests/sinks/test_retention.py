@@ -11,10 +11,10 @@ import duckdb
 import pytest
 
 import sinks.retention
-from scorers.errors import JobError, UsageError
+from scorers.errors import JobError
 from sinks.ledger import read_balance
 from sinks.live_metrics import LiveMetrics
-from sinks.retention import forget_step, moment_before, parse_keep
+from sinks.retention import forget_step, moment_before
 from sinks.store import Store
 from tests.builders import whole_slice
 from tests.live_store import airline_portfolio, airline_slices
@@ -164,13 +164,7 @@ def test_names_that_records_bring_in_are_bounded(tmp_path: Path) -> None:
         assert read_balance(store.cursor()).imbalance == 0
 
 
-@pytest.mark.parametrize("text", ["", "30", "d", "0d", "-1d", "2026-01-01", "1y"])
-def test_what_is_no_span_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="--keep"):
-        parse_keep(text)
-
-
-def test_spans() -> None:
-    assert parse_keep("30d") == KEEP
-    assert parse_keep("1.5h") == timedelta(minutes=90)
-    assert moment_before(parse_keep("999999w")) == datetime.min
+def test_before_all_times_nothing_is_old(tmp_path: Path) -> None:
+    assert moment_before(timedelta(days=999_999)) == datetime.min
+    with filled(tmp_path, lambda n: True) as store:
+        assert forget(store, timedelta(days=999_999)) == []

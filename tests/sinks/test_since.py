@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from scorers.errors import UsageError
-from sinks.since import parse_since
+from sinks.since import parse_positive_span, parse_since
 
 NOW = datetime(2026, 11, 21, 14, 0, tzinfo=timezone(timedelta(hours=2)))
 
@@ -35,3 +35,14 @@ def test_a_span_or_a_moment_is_read(text: str, moment: datetime) -> None:
 def test_anything_else_is_refused_with_examples(text: str) -> None:
     with pytest.raises(UsageError, match="write 15m, 2h, 7d"):
         parse_since(text, NOW)
+
+
+@pytest.mark.parametrize("text", ["", "30", "d", "0d", "-1d", "2026-01-01", "1y"])
+def test_what_is_no_span_is_refused_where_one_is_wanted(text: str) -> None:
+    with pytest.raises(UsageError, match=r"--keep .* is no span of time; write 30d"):
+        parse_positive_span(text, "--keep")
+
+
+def test_a_span_is_read() -> None:
+    assert parse_positive_span("30d", "--keep") == timedelta(days=30)
+    assert parse_positive_span("1.5h", "--keep") == timedelta(minutes=90)

@@ -18,8 +18,9 @@ import time
 
 def main():
     import scorers.command_line  # noqa: F401
-    import streams.run
-    import streams.run_command  # noqa: F401  nothing here has threads or connections yet
+    import streams.backfill
+    import streams.replay_report
+    import streams.run  # noqa: F401  nothing here has threads or connections yet
 
     for line in sys.stdin:
         asked = json.loads(line)
@@ -60,24 +61,22 @@ def _be_child(options):
     for name, number in (("out", 1), ("err", 2)):
         os.dup2(os.open(options[name], os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    # The command imports what it uses when it is called: there it finds what is put in place here.
-    import streams.faust_slices
-    import streams.run
+    # What the command imports when it is run.
+    import streams.faust_slices as slices
+    import streams.run as program
     from scorers.command_line import run
-    from streams.faust_slices import SliceAppOptions
-    from streams.run import Run
 
     if "largest_file" in options:
         resource.setrlimit(resource.RLIMIT_FSIZE, (options["largest_file"], options["largest_file"]))
-    streams.faust_slices.SliceAppOptions = functools.partial(
-        SliceAppOptions,
+    slices.SliceAppOptions = functools.partial(
+        slices.SliceAppOptions,
         max_records=options.get("max_records", 8000),
         session_seconds=options.get("session_seconds", 10.0),
     )
     if "die_at" in options:
-        streams.run.Run = functools.partial(Run, open_store=_mortal(*options["die_at"]))
+        program.Run = functools.partial(program.Run, open_store=_mortal(*options["die_at"]))
     if "block_at" in options:
-        streams.run.Run = _blocking(Run, options["block_at"])
+        program.Run = _blocking(program.Run, options["block_at"])
     status = run(options["arguments"])
     sys.stdout.flush()
     sys.stderr.flush()
