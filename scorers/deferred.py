@@ -69,6 +69,7 @@ def settle(
     for m, planned in enumerate(metrics):
         if isinstance(planned.metric.claim, CompositeClaim):
             _compose(result, m, planned.metric.claim)
+    result.close()
 
 
 def _score_by_python(

@@ -4,7 +4,8 @@
     ├── UsageError          stop, exit status 2: the caller must change what was asked for
     │   ├── PortfolioError  a portfolio that says something wrong, with every problem in it
     │   ├── SourceError     a source of records that is missing, unreadable or not the one it was
-    │   └── StoreError      a store that is missing, foreign, newer, or held by another process
+    │   └── StoreError      a store that is missing, foreign or newer
+    │       └── StoreHeldError   a store that another process keeps; it may be asked over its API
     └── JobError            stop, exit status 1: the job could not be finished (disk full, imbalance)
 
 Bad records are no errors: they are values (`scorers.dead_letter`), counted and set aside.
@@ -37,6 +38,10 @@ class StoreError(UsageError):
 
 class JobError(GapwatchError):
     """The job stopped before its end; what was committed stays, and the next run goes on from there."""
+
+
+class StoreHeldError(StoreError):
+    """A store is being kept by another process, or already by this one; its API answers for it."""
 
 
 @dataclass(frozen=True)

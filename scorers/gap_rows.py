@@ -31,6 +31,7 @@ class BlockResult:
         labels: n labels by metric number; only metrics that have labels.
         strata: n stratum numbers by metric number; only metrics with strata.
         reasons: Reasons in words by metric number and row of the block, where a code cannot name them.
+        final: The outcomes, once the codes change no more.
     """
 
     block: Block
@@ -41,21 +42,35 @@ class BlockResult:
     strata: dict[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
     reasons: dict[tuple[int, int], str] = field(default_factory=dict)
 
+    final: npt.NDArray[np.uint8] | None = None
+
     @property
     def outcomes(self) -> npt.NDArray[np.uint8]:
         """N x m outcome ids."""
-        return OUTCOME_OF_CODE[self.codes]
+        return self.final if self.final is not None else OUTCOME_OF_CODE.take(self.codes)
+
+    def close(self) -> None:
+        """Say that the codes change no more, so that the outcomes need not be found again."""
+        self.final = OUTCOME_OF_CODE.take(self.codes)
 
 
-def keep_probabilities(result: BlockResult, policies: Sequence[MetricPolicy]) -> FloatArray:
-    """Return with which probability each (row, metric) leaves a row; n x m."""
+def kept_rows(result: BlockResult, policies: Sequence[MetricPolicy], u: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return row and metric of each outcome that leaves a row, by row and then by metric.
+
+    Args:
+        result: n rows by m metrics.
+        policies: One a metric.
+        u: Selection number of each row's trace, in [0, 1).
+    """
     outcomes = result.outcomes
-    probabilities = np.empty(outcomes.shape)
+    keep = np.empty(outcomes.shape, bool, order="F")
     for m, policy in enumerate(policies):
-        kept = policy.keep[outcomes[:, m]]
+        probability = policy.keep.take(outcomes[:, m])
         rates = policy.rates[result.strata[m]] if m in result.strata else policy.rates[0]
-        probabilities[:, m] = kept * rates
-    return probabilities
+        np.less(u, probability * rates, out=keep[:, m])
+    rows = np.flatnonzero(keep.any(axis=1))
+    row, metric = np.nonzero(keep[rows])
+    return rows[row], metric
 
 
 def gap_rows(
@@ -79,8 +94,7 @@ def gap_rows(
     """
     base = result.rows.start
     u = selection[columns.ord[result.rows]]
-    keep = u[:, None] < keep_probabilities(result, policies)
-    row, metric = np.nonzero(keep)
+    row, metric = kept_rows(result, policies, u)
     rows = row + base
     codes = result.codes[row, metric]
     metrics = result.block.metrics

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,10 @@ SAMPLES_PER_DAY = 2_000
 DEFAULT_SAMPLE_RATE = 0.1
 
 _KEPT_OUTCOMES = (PASS, WARN, FAIL, UNKNOWN, SKIP, ERROR)
+
+#: By which a written `keep` is multiplied: (pipeline, metric, outcome) to a power of 1/2; what is not named is kept
+#: as written. Powers of two, so that a product divided by the written value gives the factor back to the bit.
+Factors = Mapping[tuple[str, str, str], float]
 
 
 @dataclass(frozen=True)
@@ -86,9 +91,56 @@ def fixed_policy(portfolios: Sequence[Portfolio]) -> Policy:
         (portfolio.sha, metric.name): _metric_policy(metric) for portfolio in portfolios for metric in portfolio.metrics
     }
     sample_rates = {portfolio.sha: _sample_rate(portfolio) for portfolio in portfolios}
+    return _named("fixed", metrics, sample_rates)
+
+
+def thinned_policy(portfolios: Sequence[Portfolio], factors: Factors) -> Policy:
+    """Return the policy that the portfolios write down, with rows of some outcomes kept more rarely.
+
+    Args:
+        portfolios: Of one plan: each of another pipeline.
+        factors: From above 0 to 1; those of metrics that are not in the portfolios are ignored.
+    """
+    fixed = fixed_policy(portfolios)
+    metrics = dict(fixed.metrics)
+    for portfolio in portfolios:
+        for metric in portfolio.metrics:
+            policy = metrics[portfolio.sha, metric.name]
+            keep = policy.keep.copy()
+            for outcome in _KEPT_OUTCOMES:
+                keep[outcome] *= factors.get((portfolio.pipeline, metric.name, OUTCOME_NAMES[outcome]), 1.0)
+            if (keep != policy.keep).any():
+                metrics[portfolio.sha, metric.name] = replace(policy, keep=keep)
+    if all(policy is fixed.metrics[key] for key, policy in metrics.items()):
+        return fixed
+    return _named("thinned", metrics, fixed.sample_rates)
+
+
+def recorded_factors(portfolios: Sequence[Portfolio], rows: Iterable[Mapping[str, Any]]) -> Factors:
+    """Return the factors by which a recorded policy differs from what the portfolios write down.
+
+    Args:
+        portfolios: Those that the rows speak of; rows of others are ignored.
+        rows: As `Policy.rows` gives them.
+    """
+    written = {
+        (row["portfolio_sha"], row["metric"], row["stratum"]): row["p_kept"] for row in fixed_policy(portfolios).rows()
+    }
+    pipelines = {portfolio.sha: portfolio.pipeline for portfolio in portfolios}
+    factors: dict[tuple[str, str, str], float] = {}
+    for row in rows:
+        keep: Any = written.get((row["portfolio_sha"], row["metric"], row["stratum"]))
+        for outcome, p_kept in row["p_kept"].items() if keep is not None else ():
+            if keep[outcome] > 0 and p_kept != keep[outcome]:
+                factors[pipelines[row["portfolio_sha"]], row["metric"], outcome] = p_kept / keep[outcome]
+    return factors
+
+
+def _named(kind: str, metrics: dict[tuple[str, str], MetricPolicy], sample_rates: dict[str, float]) -> Policy:
     unnamed = Policy("", metrics, sample_rates)
     written = {"rows": unnamed.rows(), "samples": sample_rates}
-    return Policy("fixed-" + hashlib.sha256(rfc8785.dumps(written)).hexdigest()[:12], metrics, sample_rates)  # type: ignore[arg-type]
+    digest = hashlib.sha256(rfc8785.dumps(written)).hexdigest()[:12]  # type: ignore[arg-type]
+    return Policy(f"{kind}-{digest}", metrics, sample_rates)
 
 
 def _metric_policy(metric: Metric) -> MetricPolicy:

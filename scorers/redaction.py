@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import duckdb
 import pyarrow as pa
-
-from scorers.engine import Inbox, arrow
-from scorers.sql_text import literal
+import pyarrow.compute as pc
 
 REDACTED = "[redacted]"
 
@@ -35,30 +32,25 @@ _LOOK, _TAIL = 1_200, 200
 
 
 class Redactor:
-    """Redacts columns of texts with the built-in patterns and those of one portfolio."""
+    """Redacts columns of texts with the built-in patterns and those of one portfolio.
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, name: str, patterns: Sequence[str]) -> None:
-        self._connection = connection
-        self._texts = Inbox(_as_table([]))
-        self._name = f"redact_{name}"
-        connection.register(self._name, self._texts)
-        any_of = literal("|".join(f"(?:{pattern})" for pattern in (*BUILT_IN, *patterns)))
-        # Most texts hold nothing to redact; to look first costs less than to build each text anew.
-        replaced = f"regexp_replace(x, {any_of}, '{REDACTED}', 'g')"
-        redacted = f"CASE WHEN regexp_matches(x, {any_of}) THEN {replaced} ELSE x END"
-        connection.execute(f"PREPARE {self._name} AS SELECT {redacted} AS x FROM {self._name}")
-        # strlen counts bytes: a text that is short in bytes is short in characters, and left() is dear.
-        cut = f"CASE WHEN strlen(x) > {_LOOK} THEN left(x, {_LOOK}) ELSE x END"
-        tailless = f"CASE WHEN length > {_LOOK} THEN left(x, greatest(length(x) - {_TAIL}, 0)) ELSE x END"
-        connection.execute(
-            f"PREPARE {self._name}_short AS SELECT CASE WHEN strlen(x) > $1 THEN left(x, $1::BIGINT) ELSE x END AS x "
-            f"FROM (SELECT {tailless} AS x FROM (SELECT length, {redacted} AS x FROM (SELECT {cut} AS x, "
-            f"CASE WHEN strlen(x) > {_LOOK} THEN length(x) ELSE 0 END AS length FROM {self._name})))"
-        )
+    Args:
+        patterns: RE2 of the portfolio, each accepted by the loader.
+    """
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self._any_of = "|".join(f"(?:{pattern})" for pattern in (*BUILT_IN, *patterns))
 
     def redact(self, texts: Iterable[str | None] | pa.Array) -> pa.Array:
         """Return the texts with every secret replaced, nulls as they are."""
-        return self._run(texts, f"EXECUTE {self._name}")
+        column = texts if isinstance(texts, pa.Array) else pa.array(list(texts), pa.string())
+        # Most texts hold nothing to redact; to look first costs less than to build each text anew.
+        holds = pc.fill_null(pc.match_substring_regex(column, self._any_of), False)
+        if not holds.true_count:
+            return column
+        places = pc.indices_nonzero(holds)
+        replaced = pc.replace_substring_regex(column.take(places), self._any_of, REDACTED)
+        return pc.replace_with_mask(column, holds, replaced)
 
     def shorten(self, texts: Iterable[str | None] | pa.Array, length: int) -> pa.Array:
         """Return the beginnings of the texts, redacted first and cut to `length` characters (at most 1,000) after.
@@ -67,15 +59,20 @@ class Redactor:
         """
         column = texts if isinstance(texts, pa.Array) else pa.array(list(texts), pa.string())
         encoded = column.dictionary_encode()
-        shortened = self._run(encoded.dictionary, f"EXECUTE {self._name}_short({int(length)})")
+        shortened = self._shorten(encoded.dictionary, length)
         return shortened.take(encoded.indices)
 
-    def _run(self, texts: Iterable[str | None] | pa.Array, statement: str) -> pa.Array:
-        self._texts.table = _as_table(texts)
-        if self._texts.table.num_rows == 0:
-            return pa.array([], pa.string())
-        return arrow(self._connection, statement).column("x").combine_chunks()
+    def _shorten(self, texts: pa.Array, length: int) -> pa.Array:
+        # Bytes are counted first: a text that is short in bytes is short in characters.
+        long = pc.greater(pc.binary_length(texts), _LOOK)
+        if not long.true_count:
+            return _beginning(self.redact(texts), length)
+        begun = self.redact(pc.utf8_slice_codeunits(texts, 0, _LOOK))
+        was_cut = pc.greater(pc.utf8_length(texts), _LOOK)
+        tailless = pc.utf8_slice_codeunits(begun, 0, -_TAIL)
+        return _beginning(pc.if_else(was_cut, tailless, begun), length)
 
 
-def _as_table(texts: Iterable[str | None] | pa.Array) -> pa.Table:
-    return pa.table({"x": texts if isinstance(texts, pa.Array) else pa.array(list(texts), pa.string())})
+def _beginning(texts: pa.Array, length: int) -> pa.Array:
+    long = pc.greater(pc.binary_length(texts), length)
+    return pc.utf8_slice_codeunits(texts, 0, length) if long.true_count else texts

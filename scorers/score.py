@@ -55,10 +55,7 @@ class Scorer:
         self._inbox = Inbox(INBOX_SCHEMA.empty_table())
         self._connection.register("inbox", self._inbox)
         self._connection.execute(f"PREPARE score AS {plan.sql}")
-        self.redactors = {
-            portfolio.sha: Redactor(self._connection, str(i), portfolio.redact)
-            for i, portfolio in enumerate(plan.portfolios)
-        }
+        self.redactors = {portfolio.sha: Redactor(portfolio.redact) for portfolio in plan.portfolios}
 
     def run(self, values: pa.Array, trusted: bool) -> pa.Table:
         """Run the query.
@@ -272,7 +269,7 @@ class _Part:
     def _block_result(self, number: int) -> BlockResult:
         columns, block = self.columns, self.scorer.plan.blocks[number]
         rows = columns.block_rows(number)
-        codes = np.empty((rows.stop - rows.start, len(block.metrics)), np.uint8)
+        codes = np.empty((rows.stop - rows.start, len(block.metrics)), np.uint8, order="F")
         result = BlockResult(block, rows, codes)
         for m, planned in enumerate(block.metrics):
             codes[:, m] = columns.bytes_(f"c{planned.slot}")[rows]
@@ -290,7 +287,7 @@ class _Part:
         outcomes = result.outcomes
         width = outcomes.shape[1]
         key = np.arange(width) * OUTCOME_COUNT + outcomes
-        counts = np.bincount(key.ravel(), minlength=width * OUTCOME_COUNT).reshape(width, OUTCOME_COUNT)
+        counts = np.bincount(key.ravel(order="K"), minlength=width * OUTCOME_COUNT).reshape(width, OUTCOME_COUNT)
         for m, planned in enumerate(result.block.metrics):
             for outcome in range(1, OUTCOME_COUNT):
                 self.scoring.count(

@@ -24,6 +24,7 @@ from scorers.tick_counts import (
     facet_groups,
     group_records,
     histogram_maps,
+    joint_groups,
     sum_scores,
 )
 from scorers.unit_folds import UnitRows, fold_any, fold_measure, fold_numbers, unit_rows, worst_label
@@ -109,27 +110,29 @@ class SliceTicks:
         """
         width = len(SPAN_OUTCOMES if level == "span" else UNIT_OUTCOMES)
         factors, factor_codes = (None, 0) if factor is None else np.unique(factor, return_inverse=True)
-        split = group if factors is None else group * len(factors) + factor_codes
-        joint = facet_groups(split, None)
-        for name, facet in facets.items():
-            groups = joint if facet is None else facet_groups(split, facet)
+        joint = joint_groups(group if factors is None else group * len(factors) + factor_codes, facets)
+        counts = count_outcomes(joint.of_item, joint.size, _columns(outcomes, columns), width)
+        counts[:, :, 0] = 0
+        # Only metrics with scores need sums; only the facet "all" carries histograms.
+        with_scores = {k: m for k, m in enumerate(columns) if m in scores}
+        without = [k for k in range(len(columns)) if k not in with_scores]
+        sums = {
+            k: sum_scores(joint.of_item, joint.size, outcomes[:, m], scores[m], width) for k, m in with_scores.items()
+        }
+        for name, groups in joint.facets.items():
             if len(groups.group) == 0:
                 continue
-            # Only metrics with scores need sums; only the facet "all" carries histograms.
-            with_scores = [m for m in columns if m in scores]
-            without = [m for m in columns if m not in scores]
+            of_facet = groups.add_up(counts)
             if without:
-                counts = count_outcomes(groups, outcomes[:, without], width)
-                self._add(result, policies, level, name, groups, without, counts, factors)
-            for m in with_scores:
-                counts = count_outcomes(groups, outcomes[:, [m]], width)
-                counts[:, :, 0] = 0
-                sums = sum_scores(groups, outcomes[:, m], scores[m], width)
-                maps = histogram_maps(groups, outcomes[:, m], scores[m], counts) if facet is None else None
-                self._add(
-                    result, policies, level, name, groups, [m], counts, factors,
-                    (sums[0][:, None, :], sums[1][:, None, :]), maps,
-                )  # fmt: skip
+                metrics = [columns[k] for k in without]
+                self._add(result, policies, level, name, groups, metrics, of_facet[:, without], factors)
+            for k, m in with_scores.items():
+                mine, maps = of_facet[:, [k]], None
+                if facets[name] is None:
+                    maps = histogram_maps(groups.of_item[joint.of_item], outcomes[:, m], scores[m], mine)
+                present, total, squares = (groups.add_up(part) for part in sums[k])
+                known = tuple(np.where(present > 0, part, np.nan)[:, None, :] for part in (total, squares))
+                self._add(result, policies, level, name, groups, [m], mine, factors, (known[0], known[1]), maps)
 
     def _add(
         self,
@@ -215,7 +218,8 @@ class SliceTicks:
         factors, factor_codes = (np.ones(1), 0) if factor is None else np.unique(factor, return_inverse=True)
         split = group * len(factors) + factor_codes
         groups = facet_groups(split, Coded(np.where(given, sessions.codes, 0), sessions.values))
-        counts = count_outcomes(groups, folded[:, columns], len(UNIT_OUTCOMES))
+        has = groups.of_item >= 0
+        counts = count_outcomes(groups.of_item[has], len(groups.group), folded[has][:, columns], len(UNIT_OUTCOMES))
         units_of, bad_of = counts[:, :, GOOD] + counts[:, :, BAD], counts[:, :, BAD]
         which, metric = np.nonzero(units_of)
         if len(which) == 0:
@@ -254,6 +258,10 @@ class SliceTicks:
 
     def _of_rows(self, name: str, rows: slice) -> Coded:
         return coded(self._columns.arrow(name).slice(rows.start, rows.stop - rows.start))
+
+
+def _columns(outcomes: Bytes, columns: list[int]) -> Bytes:
+    return outcomes if columns == list(range(outcomes.shape[1])) else outcomes[:, columns]
 
 
 def _taken(column: Coded, items: IntArray) -> Coded:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -64,13 +65,24 @@ def group_records(environment: Coded, bucket: IntArray, p: FloatArray) -> Groups
     )
 
 
-@dataclass
 class TickRows:
-    """Tick rows under way, as parallel lists of column pieces."""
+    """Tick rows under way: small numpy pieces that become one table at the end.
 
-    groups: Groups
-    lane: str
-    _pieces: list[pa.Table] = field(default_factory=list)
+    Args:
+        groups: Of the records of the slice.
+        lane: Of the slice.
+    """
+
+    def __init__(self, groups: Groups, lane: str) -> None:
+        self._groups = groups
+        self._lane = lane
+        self._series: list[tuple[Block, PlannedMetric, str]] = []
+        self._heads: list[tuple[str, str]] = []  # level and facet of each piece
+        self._numbers: dict[str, list[npt.NDArray[Any]]] = {
+            name: [] for name in ("series", "group", "outcome", "p", "n", "score_sum", "score_sum_squares")
+        }
+        self._values: list[pa.Array] = []
+        self._histograms: list[pa.Array] = []
 
     def add_counts(
         self,
@@ -96,68 +108,86 @@ class TickRows:
             facet: Name of the facet.
             group: f group numbers, one a facet group.
             values: f texts of the facet's value.
-            counts: f x m x outcomes.
+            counts: f x m x outcomes; the first outcome (not applicable) is not counted.
             p_factor: f probabilities on top of the publisher's; None for 1.
             sums: f x m x outcomes sums of scores and of their squares, NaN where there are none; None without scores.
             histograms: One MAP a non-zero count, in the order of `np.nonzero(counts)`; None without scores.
         """
-        names = SPAN_OUTCOMES if level == "span" else UNIT_OUTCOMES
-        counts = counts[:, :, : len(names)].copy()
-        counts[:, :, 0] = 0
-        which, metric, outcome = np.nonzero(counts)
+        which, metric, outcome = np.nonzero(counts[:, :, 1:])
         n = len(which)
         if n == 0:
             return
-        of_group = pa.array(group[which])
-        p = self.groups.p[group[which]]
-        if p_factor is not None:
-            p = p * p_factor[which]
-        starts = bucket_starts(self.groups.bucket[group[which]])
-        columns = {
-            "lane": _constant(self.lane, n),
-            "pipeline": _constant(block.portfolio.pipeline, n),
-            "environment": self.groups.environment.take(of_group),
-            "component": _constant(block.component, n),
-            "metric": _named([m.metric.name for m in metrics], metric),
-            "metric_version": _named([m.metric.version for m in metrics], metric),
-            "judge": pa.nulls(n, pa.string()),
-            "epoch": _named(list(epochs), metric),
-            "bucket": starts,
-            "fold_bucket": starts,
-            "level": _constant(level, n),
-            "facet": _constant(facet, n),
-            "value": values.take(pa.array(which)),
-            "outcome": _named(list(names), outcome),
-            "p": pa.array(p),
-            "n": pa.array(counts[which, metric, outcome]),
-            "score_sum": _numbers(None if sums is None else sums[0][which, metric, outcome], n),
-            "score_sum_squares": _numbers(None if sums is None else sums[1][which, metric, outcome], n),
-            "histogram": pa.nulls(n, TICKS.field("histogram").type) if histograms is None else histograms,
+        outcome += 1
+        of_group = group[which]
+        p = self._groups.p[of_group]
+        nothing = np.full(n, np.nan) if sums is None else None
+        row = (which, metric, outcome)
+        pieces = {
+            "series": metric + len(self._series),
+            "group": of_group,
+            "outcome": outcome + _OUTCOME_OFFSET[level],
+            "p": p if p_factor is None else p * p_factor[which],
+            "n": counts[row],
+            "score_sum": nothing if sums is None else sums[0][row],
+            "score_sum_squares": nothing if sums is None else sums[1][row],
         }
-        self._pieces.append(pa.table(columns, schema=TICKS))
+        for name, piece in pieces.items():
+            assert piece is not None
+            self._numbers[name].append(piece)
+        self._series += [(block, m, epoch) for m, epoch in zip(metrics, epochs, strict=True)]
+        self._heads.append((level, facet))
+        kind = TICKS.field("histogram").type
+        self._values.append(pa.nulls(n, pa.string()) if facet == "all" else values.take(pa.array(which)))
+        self._histograms.append(pa.nulls(n, kind) if histograms is None else histograms.cast(kind))
 
     def table(self) -> pa.Table:
         """Return all rows."""
-        return pa.concat_tables(self._pieces).combine_chunks() if self._pieces else TICKS.empty_table()
+        if not self._heads:
+            return TICKS.empty_table()
+        lengths = [len(piece) for piece in self._numbers["n"]]
+        whole = {name: np.concatenate(pieces) for name, pieces in self._numbers.items()}
+        series, of_group = whole["series"], pa.array(whole["group"])
+        piece = np.repeat(np.arange(len(lengths)), lengths)
+        starts = bucket_starts(self._groups.bucket).take(of_group)
+        columns = {
+            "lane": pa.repeat(pa.scalar(self._lane, pa.string()), len(piece)),
+            "pipeline": _named([block.portfolio.pipeline for block, _, _ in self._series], series),
+            "environment": self._groups.environment.take(of_group),
+            "component": _named([block.component for block, _, _ in self._series], series),
+            "metric": _named([planned.metric.name for _, planned, _ in self._series], series),
+            "metric_version": _named([planned.metric.version for _, planned, _ in self._series], series),
+            "judge": pa.nulls(len(piece), pa.string()),
+            "epoch": _named([epoch for _, _, epoch in self._series], series),
+            "bucket": starts,
+            "fold_bucket": starts,
+            "level": _named([level for level, _ in self._heads], piece),
+            "facet": _named([facet for _, facet in self._heads], piece),
+            "value": pa.concat_arrays(self._values),
+            "outcome": _named([*SPAN_OUTCOMES, *UNIT_OUTCOMES], whole["outcome"]),
+            "p": pa.array(whole["p"]),
+            "n": pa.array(whole["n"]),
+            "score_sum": _numbers(whole["score_sum"]),
+            "score_sum_squares": _numbers(whole["score_sum_squares"]),
+            "histogram": pa.concat_arrays(self._histograms),
+        }
+        return pa.table(columns, schema=TICKS)
 
 
-def _constant(text: str, n: int) -> pa.Array:
-    return pa.repeat(pa.scalar(text, pa.string()), n)
+#: Where the outcomes of each level start in one list of both.
+_OUTCOME_OFFSET = {"span": 0, "unit": len(SPAN_OUTCOMES)}
 
 
 def _named(names: list[str], codes: IntArray) -> pa.Array:
     return pa.array(names, pa.string()).take(pa.array(codes))
 
 
-def _numbers(values: FloatArray | None, n: int) -> pa.Array:
-    if values is None:
-        return pa.nulls(n, pa.float64())
+def _numbers(values: FloatArray) -> pa.Array:
     return pa.array(values, mask=np.isnan(values))
 
 
 @dataclass(frozen=True)
 class FacetGroups:
-    """Items (spans or units) grouped by record group and the value of one facet.
+    """Items grouped by record group and the value of one facet.
 
     Attributes:
         of_item: Facet group of each item; -1 where the facet has no value there.
@@ -168,6 +198,63 @@ class FacetGroups:
     of_item: IntArray
     group: IntArray
     values: pa.Array
+
+    def add_up(self, counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Add what belongs to the items up to what belongs to the facet groups.
+
+        Args:
+            counts: One entry an item along the first axis.
+
+        Returns:
+            One entry a facet group along the first axis.
+        """
+        order = np.argsort(self.of_item, kind="stable")
+        order = order[np.searchsorted(self.of_item[order], 0) :]
+        if len(order) == 0:
+            return np.zeros((0, *counts.shape[1:]), counts.dtype)
+        starts = np.flatnonzero(np.diff(self.of_item[order], prepend=-1))
+        return np.add.reduceat(counts[order], starts, axis=0)
+
+
+@dataclass(frozen=True)
+class JointGroups:
+    """Items (spans or units) grouped by record group and the values of all facets at once.
+
+    There are few of these groups, so what is counted by them is added up to the groups of any facet for nothing.
+
+    Attributes:
+        of_item: Joint group of each item.
+        size: Number of joint groups.
+        facets: Name to the facet's groups, whose items are the joint groups.
+    """
+
+    of_item: IntArray
+    size: int
+    facets: dict[str, FacetGroups]
+
+
+def joint_groups(group_of_item: IntArray, facets: dict[str, Coded | None]) -> JointGroups:
+    """Group items by record group and all facets.
+
+    Args:
+        group_of_item: Record group of each item.
+        facets: Name of the facet to the value of each item; None for the facet `all`.
+    """
+    key, largest = group_of_item, int(group_of_item.max(initial=0))
+    for facet in facets.values():
+        if facet is None:
+            continue
+        if largest >= (1 << 62) // facet.size:
+            key = np.unique(key, return_inverse=True)[1].astype(np.int64)
+            largest = len(key)
+        key = key * facet.size + facet.codes
+        largest = (largest + 1) * facet.size
+    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+    groups = {
+        name: facet_groups(group_of_item[first], None if facet is None else Coded(facet.codes[first], facet.values))
+        for name, facet in facets.items()
+    }
+    return JointGroups(inverse.astype(np.int64), len(first), groups)
 
 
 def facet_groups(group_of_item: IntArray, facet: Coded | None) -> FacetGroups:
@@ -189,61 +276,59 @@ def facet_groups(group_of_item: IntArray, facet: Coded | None) -> FacetGroups:
     return FacetGroups(of_item, distinct // facet.size, values)
 
 
-def count_outcomes(facet: FacetGroups, outcomes: npt.NDArray[np.uint8], width: int) -> IntArray:
-    """Count items by facet group, metric and outcome.
+def count_outcomes(group_of_item: IntArray, size: int, outcomes: npt.NDArray[np.uint8], width: int) -> IntArray:
+    """Count items by group, metric and outcome.
 
     Args:
-        facet: f groups over n items.
+        group_of_item: Group of each of n items, from 0 to size - 1.
+        size: Number of groups.
         outcomes: n x m outcome ids below `width`.
         width: Number of outcome ids.
 
     Returns:
-        f x m x width counts.
+        size x m x width counts.
     """
     metrics = outcomes.shape[1]
-    size = len(facet.group)
-    inside = facet.of_item >= 0
-    item_group = facet.of_item if inside.all() else facet.of_item[inside]
-    chosen = outcomes if inside.all() else outcomes[inside]
-    key = (item_group[:, None] * metrics + np.arange(metrics)) * width + chosen
-    return np.bincount(key.ravel(), minlength=size * metrics * width).reshape(size, metrics, width)
+    key = outcomes + np.arange(metrics) * width
+    key += (group_of_item * (metrics * width))[:, None]
+    return np.bincount(key.ravel(order="K"), minlength=size * metrics * width).reshape(size, metrics, width)
 
 
 def sum_scores(
-    facet: FacetGroups, outcome: npt.NDArray[np.uint8], scores: FloatArray, width: int
-) -> tuple[FloatArray, FloatArray]:
-    """Add up the scores of one metric and their squares by facet group and outcome; NaN where there is no score.
+    group_of_item: IntArray, size: int, outcome: npt.NDArray[np.uint8], scores: FloatArray, width: int
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Add up the scores of one metric and their squares by group and outcome.
 
     Returns:
-        Two f x width arrays.
+        Three size x width arrays: how many scores there are, their sum, the sum of their squares.
     """
-    inside = (facet.of_item >= 0) & np.isfinite(scores)
-    key = facet.of_item[inside] * width + outcome[inside]
-    size = len(facet.group) * width
-    present = np.bincount(key, minlength=size) > 0
+    inside = np.isfinite(scores)
+    key = group_of_item[inside] * width + outcome[inside]
     values = scores[inside]
-    total = np.where(present, np.bincount(key, weights=values, minlength=size), np.nan)
+    n = size * width
+    present: IntArray = np.bincount(key, minlength=n).astype(np.int64, copy=False)
     with np.errstate(over="ignore"):
-        squares = np.where(present, np.bincount(key, weights=values * values, minlength=size), np.nan)
-    return total.reshape(-1, width), squares.reshape(-1, width)
+        total: FloatArray = np.bincount(key, weights=values, minlength=n).astype(np.float64, copy=False)
+        squares: FloatArray = np.bincount(key, weights=values * values, minlength=n).astype(np.float64, copy=False)
+    return present.reshape(-1, width), total.reshape(-1, width), squares.reshape(-1, width)
 
 
 def histogram_maps(
-    facet: FacetGroups, outcome: npt.NDArray[np.uint8], scores: FloatArray, counts: IntArray
+    group_of_item: IntArray, outcome: npt.NDArray[np.uint8], scores: FloatArray, counts: IntArray
 ) -> pa.Array:
     """Return the value histogram of one metric as one MAP for each count that is not 0.
 
     Args:
-        facet: f groups over n items.
+        group_of_item: Group of each of n items, from 0 to f - 1.
         outcome: n outcome ids.
         scores: n scores, NaN where there is none.
         counts: f x 1 x width counts, of which the first outcome (not applicable) is left out.
     """
     width = counts.shape[2]
     which, _, outcomes = np.nonzero(counts)
-    inside = (facet.of_item >= 0) & np.isfinite(scores)
+    inside = np.isfinite(scores)
     cells = histogram_cells(scores[inside]).astype(np.int64)
-    row = facet.of_item[inside] * width + outcome[inside]
+    row = group_of_item[inside] * width + outcome[inside]
     span = 1 << 32
     distinct, n = np.unique(row * span + (cells + (span >> 1)), return_counts=True)
     row_of_cell = distinct // span

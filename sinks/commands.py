@@ -5,6 +5,7 @@ from __future__ import annotations
 from scorers.command_line import Command
 
 COMMANDS: dict[str, Command] = {
+    "annotate": Command("Note what happened outside, such as a deployment.", "sinks.annotate_command:annotate_command"),
     "dead-letters": Command(
         "What records could not be read, by cause.", "sinks.dead_letters_command:dead_letters_command"
     ),

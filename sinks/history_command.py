@@ -56,8 +56,11 @@ def history_command(sql: str, store: Path, form: str, output: Path | None) -> No
     # Imported here: --help answers without loading the engine.
     from sinks.answer_files import write_parquet
     from sinks.history import answering, read_only
+    from sinks.live_reader import LiveReader
 
     with reading(store) as con:
+        if isinstance(con, LiveReader) and form == "table":
+            con.rows = TABLE_ROWS + 1
         if form == "table":
             with answering(con, sql) as answer:
                 print_answer(answer)

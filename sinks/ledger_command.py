@@ -33,9 +33,10 @@ def ledger_command(store: Path, form: str) -> None:
     # Imported here: --help answers without loading the engine.
     from sinks.json_values import to_json
     from sinks.ledger import read_balance
+    from sinks.live_reader import LiveReader
 
     with reading(store) as con:
-        balance = read_balance(con)
+        balance = con.balance() if isinstance(con, LiveReader) else read_balance(con)
     if form == "json":
         sys.stdout.flush()
         sys.stdout.buffer.write(to_json(_as_object(balance)) + b"\n")

@@ -42,11 +42,13 @@ _PERIODS = {"hour": "date_trunc('hour', bucket)", "day": "date_trunc('day', buck
     "--per", type=click.Choice(list(_PERIODS)), default="hour", show_default=True,
     help="One rate for each hour or day of event time (UTC), or one for all of it.",
 )  # fmt: skip
+@click.option("--ratios", is_flag=True, help="Show the ratios of the portfolios instead: one sum by another.")
 @lane_option
 @format_option
 def rates_command(
-    store: Path, component: str | None, metric: str | None, since: str | None, per: str, lane: str | None, form: str
-) -> None:
+    store: Path, component: str | None, metric: str | None, since: str | None, per: str, ratios: bool,
+    lane: str | None, form: str,
+) -> None:  # fmt: skip
     """Show the share of traces in which a metric fails, with a 95 % interval.
 
     Rates are of all the traces that the pipeline made, whatever share of them was looked at. `effective` is how many
@@ -58,6 +60,11 @@ def rates_command(
     from sinks.json_values import json_array
 
     begin = parse_since(since, datetime.now(UTC)) if since is not None else None
+    if ratios:
+        where, values = _conditions(None, None, begin, lane)
+        with reading(store) as con:
+            _show_ratios(_ratios(con, component, metric, _PERIODS[per], where, values), per, form)
+        return
     groups = ", ".join(_SERIES)
     order = ["component NULLS FIRST", "metric", *(name for name in _SERIES if name not in _ALWAYS_SHOWN)]
     if period := _PERIODS[per]:
@@ -72,6 +79,61 @@ def rates_command(
                 sys.stdout.buffer.write(piece)
         else:
             _print_rates(con, sql, values, per)
+
+
+def _ratios(
+    con: duckdb.DuckDBPyConnection, component: str | None, metric: str | None, period: str | None, where: str,
+    values: list[Any],
+) -> list[dict[str, Any]]:  # fmt: skip
+    # Imported here: --help answers without loading the engine.
+    from scorers.portfolio import parse_portfolio
+    from sinks.answer import ask
+    from sinks.ratio_sums import ratio_sql, ratios_of
+
+    last = "QUALIFY row_number() OVER (PARTITION BY pipeline ORDER BY first_seen_at DESC, version DESC) = 1"
+    rows: list[dict[str, Any]] = []
+    for known in ask(con, f"SELECT yaml, portfolio FROM portfolios {last} ORDER BY pipeline").objects():
+        for ratio in ratios_of(parse_portfolio(known["yaml"], f"<portfolio {known['portfolio']} of the store>")):
+            if component in (None, ratio.component) and metric in (None, ratio.metric):
+                sql, parameters = ratio_sql(ratio, period, where, values)
+                rows += ask(con, f"{sql} ORDER BY lane, environment, period NULLS FIRST", parameters).objects()
+    return rows
+
+
+def _show_ratios(rows: list[dict[str, Any]], per: str, form: str) -> None:
+    # Imported here: --help answers without loading the engine.
+    from sinks.json_values import to_json
+
+    if form == "json":
+        sys.stdout.buffer.write(to_json(rows) + b"\n")
+        return
+    if not rows:
+        print_note("no ratios: the portfolios in force have none, or nothing was scored that fits")
+        return
+    table: list[tuple[Column, list[str]]] = [
+        (Column(name), [_name_text(name, row[name]) for row in rows]) for name in _ALWAYS_SHOWN
+    ]
+    for name in ("lane", "pipeline", "environment"):
+        if len({row[name] for row in rows}) > 1:
+            table.append((Column(name), [cell_text(row[name]) for row in rows]))
+    if _PERIODS[per]:
+        period = _Period([row["period"] for row in rows])
+        table.append((Column(per, whole=True), [period.text(row["period"]) for row in rows]))
+    table += [
+        (Column("ratio", right=True), [_number(row["ratio"]) for row in rows]),
+        (
+            Column("at least 95 %", right=True),
+            ["-" if row["lower"] is None else f"{_number(row['lower'])} - {_number(row['upper'])}" for row in rows],
+        ),
+        (Column("numerator", right=True), [_number(row["numerator"]) for row in rows]),
+        (Column("denominator", right=True), [_number(row["denominator"]) for row in rows]),
+        (Column("unknown", right=True), [share_text(row["unknown_share"]) for row in rows]),
+    ]
+    print_table([column for column, _ in table], list(zip(*(cells for _, cells in table), strict=True)))
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.4g}"
 
 
 def _conditions(

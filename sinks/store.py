@@ -13,7 +13,7 @@ from typing import Any
 
 import duckdb
 
-from scorers.errors import JobError, StoreError
+from scorers.errors import JobError, StoreHeldError
 from scorers.portfolio import Portfolio
 from scorers.slices import ScoredSlice
 from sinks.keeping import STEPS, Inbox, Keeping, Step
@@ -53,6 +53,8 @@ class Store:
         # Its statements are inserts without a choice of plan: the optimizer costs 0.4 ms each and finds nothing.
         con.execute("PRAGMA disable_optimizer")
         self._inbox = Inbox(con)
+        # Readers ask beside the keeper, on cursors that share its settings; nothing of theirs may change one.
+        con.execute("SET lock_configuration = true")
         self._broken = False
         self._closed = False
         self._positions: dict[SourceKey, Position] = {}
@@ -72,7 +74,7 @@ class Store:
         """
         real = os.path.realpath(path)
         if real in _open_stores:
-            raise StoreError(f"the store {path} is already open in this process")
+            raise StoreHeldError(f"the store {path} is already open in this process")
         now = datetime.now(UTC).replace(tzinfo=None)
         store = cls(Path(path), open_for_writing(Path(path), create=create, now=now))
         _open_stores[real] = store
@@ -151,6 +153,21 @@ class Store:
         )
         return keeping.seq
 
+    def apply(self, steps: Sequence[tuple[str, Step]]) -> None:
+        """Run steps that belong to no slice, such as what a person decided, in a transaction of their own.
+
+        Args:
+            steps: Named; they see a `Keeping` without a slice, of the last commit's number.
+
+        Raises:
+            JobError: The store could not be written; nothing of this is kept.
+        """
+        self._check_usable()
+        at = datetime.now(UTC).replace(tzinfo=None)
+        keeping = Keeping(self._con, self._inbox, ScoredSlice("", "", 0, 0, 0, 0, 0), self._seq, at)
+        begin, *_, commit = self.steps()
+        self._run([begin, *steps, commit], keeping)
+
     def register(self, portfolio: Portfolio, policy_rows: Iterable[Mapping[str, Any]]) -> None:
         """Record a portfolio, its metrics and the probabilities in force; what is known already is left as it is.
 
@@ -171,6 +188,32 @@ class Store:
         except duckdb.Error as error:
             self._roll_back()
             raise self._failed("registering a portfolio", error) from error
+        except BaseException:
+            self._roll_back()
+            raise
+
+    @property
+    def id(self) -> str:
+        """What tells this store from others: when it was made, to the microsecond. A copy has the same."""
+        (created_at,) = self.query("SELECT created_at FROM store")[0]
+        return f"{created_at:%Y-%m-%dT%H:%M:%S.%f}Z"
+
+    def mark_relayed(self, seqs: Mapping[str, int]) -> None:
+        """Record up to which commit the outbox has been sent, by topic.
+
+        Raises:
+            JobError: The store could not be written; nothing of this is recorded, and it will be sent again.
+        """
+        self._check_usable()
+        try:
+            self._con.execute("BEGIN")
+            for topic, seq in seqs.items():
+                self._con.execute("DELETE FROM relayed WHERE topic = ?", [topic])
+                self._con.execute("INSERT INTO relayed VALUES (?, ?)", [topic, seq])
+            self._con.execute("COMMIT")
+        except duckdb.Error as error:
+            self._roll_back()
+            raise self._failed("recording what was relayed", error) from error
         except BaseException:
             self._roll_back()
             raise

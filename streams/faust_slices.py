@@ -33,7 +33,7 @@ from streams.raw_slice import RawSlice
 FETCH_MIN_BYTES = 1 << 20
 LINGER_MS = 250
 #: What one partition may give in one fetch, as the broker has it compressed.
-PARTITION_FETCH_BYTES = 4 << 20
+PARTITION_FETCH_BYTES = 16 << 20
 
 
 class SliceOrderError(Exception):
@@ -317,7 +317,7 @@ class SliceAppOptions:
 
     topic: str
     group: str
-    max_records: int = 4000
+    max_records: int = 8000
     slices_buffered: int = 2
     session_seconds: float = 10.0
     commit_seconds: float = 1.0

@@ -24,7 +24,7 @@ from scorers.slices import RecordSlice
 SLICE_RECORDS = 4_000
 #: Bytes a slice at most, so that few large records do not make a large one; one record alone may be larger.
 SLICE_BYTES = 16 << 20
-_READ_BYTES = 16 << 20
+_READ_BYTES = 1 << 20
 #: A longer line is not looked at: records of over 10 MB are dead letters, and this much still fits into memory.
 _MAX_LINE_BYTES = 512 << 20
 
@@ -131,21 +131,37 @@ class FileSource:
             first = last
 
     def _line_blocks(self) -> Iterator[_Lines]:
-        """Yield blocks of whole lines."""
-        rest: list[bytes] = []
-        waiting = 0
-        for block in self._blocks():
-            end = block.rfind(b"\n") + 1
-            if end:
-                yield _Lines(b"".join([*rest, block[:end]]))
-                rest, waiting = [], 0
-            rest.append(block[end:])
-            waiting += len(block) - end
-            if waiting > _MAX_LINE_BYTES:
+        """Yield blocks of whole lines, each as many as make a slice; of a broken file, what comes before the break."""
+        blocks = self._blocks()
+        broken: SourceError | None = None
+        pieces: list[bytes] = []
+        lines = size = 0
+        while broken is None:
+            try:
+                piece = next(blocks, b"")
+            except SourceError as error:
+                broken, piece = error, b""
+            if not piece:
+                break
+            pieces.append(piece)
+            lines += piece.count(b"\n")
+            size += len(piece)
+            while lines >= SLICE_RECORDS or (lines and size >= SLICE_BYTES):
+                block = b"".join(pieces)
+                end = _end_of_line(block, min(lines, SLICE_RECORDS))
+                pieces = [block[end:]]
+                lines, size = pieces[0].count(b"\n"), len(pieces[0])
+                yield _Lines(block[:end])
+            if size > _MAX_LINE_BYTES:
                 raise SourceError(f"{self.path}: a line of over {_MAX_LINE_BYTES} bytes; is this a file of JSON lines?")
-        if waiting:
+        rest = b"".join(pieces)
+        if broken is not None:
+            rest = rest[: rest.rfind(b"\n") + 1]
+        if rest:
             # An end of line that is still to be written changes nothing of what was read.
-            yield _Lines(b"".join([*rest, b"\n"]))
+            yield _Lines(rest if rest.endswith(b"\n") else rest + b"\n")
+        if broken is not None:
+            raise broken
 
     def _blocks(self) -> Iterator[bytes]:
         """Yield the content, decompressed, in blocks of bounded size."""
@@ -159,6 +175,12 @@ class FileSource:
                 f"{self.path}: cannot be read on: {error}; put a whole file in its place and run again: "
                 "what was read before is kept, and it goes on from there"
             ) from error
+
+
+def _end_of_line(block: bytes, number: int) -> int:
+    """Return one past the end of a line, counted from 1."""
+    ends = np.flatnonzero(np.frombuffer(block, np.uint8) == 10)
+    return int(ends[number - 1]) + 1
 
 
 class _Lines:
@@ -196,7 +218,16 @@ class _Lines:
         """Return lines without their line ends."""
         starts, ends = self._bounds[lines], self._bounds[lines + 1]
         data = np.frombuffer(self._block, np.uint8)
-        ends = ends - (data[ends - 1] == 10)
+        has_end = data[ends - 1] == 10
+        has_return = data[np.maximum(ends - 2, 0)] == 13
+        first, last = (int(starts[0]), int(ends[-1])) if len(lines) else (0, 0)
+        if has_end.all() and not has_return.any() and int((ends - starts).sum()) == last - first:
+            # The usual file: one pass over the bytes instead of an object a line.
+            joined = self._block[first:last].replace(b"\n", b"")
+            offsets = np.append(starts - first, last - first) - np.arange(len(lines) + 1)
+            buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(joined)]
+            return pa.Array.from_buffers(pa.binary(), len(lines), buffers)
+        ends = ends - has_end
         ends = ends - ((ends > starts) & (data[np.maximum(ends - 1, 0)] == 13))
         return pa.array([self._block[s:e] for s, e in zip(starts.tolist(), ends.tolist(), strict=True)], pa.binary())
 

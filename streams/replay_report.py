@@ -23,6 +23,7 @@ from scorers.metric import Metric
 from scorers.portfolio import Portfolio
 from scorers.problem_list import shown
 from sinks.rate_interval import rates_sql
+from sinks.ratio_sums import Ratio, ratio_sql, ratios_of
 from sinks.store_file import open_for_reading
 from streams.outcome_table import OutcomeTable, interval_text, is_broken, report_table, share_text
 from streams.release_comparison import standing_out
@@ -88,6 +89,7 @@ class _Report:
             ),
             Text("unsure: the interval holds rates on both sides of what was promised", "dim"),
         )
+        self._print_ratios()
         self._print_standing_out()
         self._print_unwatched()
         self._print_worst()
@@ -121,6 +123,28 @@ class _Report:
             m=metric,
         )
         return [(row["cell"], row["n"]) for row in cells]
+
+    # ---- ratios ----
+
+    def _ratio_rows(self) -> list[tuple[Ratio, Row]]:
+        rows = []
+        for ratio in ratios_of(self._portfolio):
+            sql, values = ratio_sql(ratio, None)
+            result = self._con.execute(sql, values)
+            names = [column[0] for column in result.description]
+            rows += [(ratio, dict(zip(names, row, strict=True))) for row in result.fetchall()]
+        return rows
+
+    def _print_ratios(self) -> None:
+        told = [(ratio, row) for ratio, row in self._ratio_rows() if row["ratio"] is not None]
+        if not told:
+            return
+        self._head("Ratios", "one sum over traces by another; in brackets at least 95 %")
+        for ratio, row in told:
+            limits = "" if row["lower"] is None else f"  [{row['lower']:.4g}, {row['upper']:.4g}]"
+            self._out.print(
+                Text(f"  {ratio.metric}: {row['ratio']:.4g}{limits}  {ratio.numerator} by {ratio.denominator}")
+            )
 
     # ---- releases ----
 
@@ -176,7 +200,12 @@ class _Report:
         for metric in self._portfolio.metrics:
             rate, states = self._rates.get(metric.name), self._states.get(metric.name, {})
             if isinstance(metric.claim, RatioClaim):
-                lines.append(f"metric {metric.name}: a ratio is loaded and checked, and not computed yet")
+                lines += [
+                    f"metric {ratio.metric}: {ratio.numerator} or {ratio.denominator} is unknown on "
+                    f"{row['unknown_share']:.0%} of traces, and unknown is not 0"
+                    for ratio, row in self._ratio_rows()
+                    if ratio.metric == metric.name and row["ratio"] is None
+                ]
                 continue
             if rate is not None and rate["units"] == 0 and rate["unknown"]:
                 lines.append(f"metric {metric.name}: unknown on each of {rate['unknown']:,} traces")

@@ -28,6 +28,15 @@ COMMANDS = [command for readme in readmes() for command in commands_of(readme)]
 
 #: Commands that cannot be run in a test as they stand, and the test that runs what they run.
 ELSEWHERE = {
+    **{
+        f"deploy/demo --kafka{rest}": (
+            "tests/deploy/test_kafka_demo.py::test_it_publishes_watches_answers_and_cleans_up"
+        )
+        for rest in ("", " --once")
+    },
+    "gapwatch run --brokers 127.0.0.1:9092 --topic traces --portfolio portfolio.yaml --store live.duckdb": (
+        "tests/deploy/test_kafka_demo.py::test_it_publishes_watches_answers_and_cleans_up"
+    ),
     "tests/run": "tests/test_readmes.py::test_the_script_of_the_tests_hands_its_arguments_to_pytest",
     "pip install 'gapwatch[design]'": "tests/test_package.py::test_what_is_installed_works_in_another_folder",
     'python deploy/airline/convert_tau2.py "$f" | gzip -9n > "deploy/airline/traces/${f%.json.gz}.jsonl.gz"': (

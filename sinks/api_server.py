@@ -1,0 +1,336 @@
+"""The process that keeps a store answers for it over HTTP: /metrics, /healthz, /readyz, queries, decisions.
+
+A thread and an event loop of its own, so that whoever asks slowly never holds the stream.
+
+    GET  /metrics                  Prometheus          GET  /healthz, /readyz       supervisors
+    GET  /v1/query?sql=&format=    one SELECT          POST /v1/query               the same, as JSON
+    GET  /v1/ledger                the balance         POST /v1/annotations         a note; needs the write token
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import hmac
+import ipaddress
+import logging
+import os
+import secrets
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+from aiohttp import web
+
+from scorers.errors import GapwatchError, JobError, UsageError
+from sinks.api_file import ApiNote, remove_note, write_note
+from sinks.command_options import DEFAULT_ADDRESS, DEFAULT_PORT
+from sinks.decisions import Annotation, Decisions
+from sinks.exposition import CONTENT_TYPE
+from sinks.json_values import to_json
+from sinks.ledger import Balance, read_balance
+from sinks.live_metrics import LiveMetrics
+from sinks.live_query import CONTENT_TYPES, FORMS, BusyError, Form, LiveQueries, QueryLimitError, QueryLimits
+from sinks.run_health import RunHealth
+from sinks.store import Store
+
+log = logging.getLogger("gapwatch.api")
+
+
+#: Bytes of a request.
+_REQUEST_LIMIT = 2**20
+#: Seconds that one who decides waits for the keeper; then it is told that the decision waits still.
+_DECISION_SECONDS = 10.0
+
+#: Answered without a token wherever the API listens: they tell nothing but whether it runs.
+_OPEN = ("/healthz", "/readyz")
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True)
+class ApiOptions:
+    """Where the API listens, and what it grants.
+
+    Attributes:
+        address: IP address or `localhost`. On anything but this machine's own, reading needs a token too.
+        port: 0 for any that is free.
+        read_token, write_token: By default made anew at each start, and noted beside the store.
+        limits: For each query.
+    """
+
+    address: str = DEFAULT_ADDRESS
+    port: int = DEFAULT_PORT
+    read_token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
+    write_token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
+    limits: QueryLimits = field(default_factory=QueryLimits)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can reach it."""
+        if self.address == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.address).is_loopback
+        except ValueError:
+            return False
+
+
+class ApiServer:
+    """Serves one store that this process keeps, from `start` to `stop`.
+
+    Args:
+        store: Open for keeping. `stop` has to come before its `close`.
+        metrics: Told of every slice.
+        health: Told of the run.
+        decisions: Drained by the keeper.
+        options: Where and how.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        metrics: LiveMetrics,
+        health: RunHealth,
+        decisions: Decisions,
+        options: ApiOptions | None = None,
+    ) -> None:
+        self.options = options or ApiOptions()
+        self._store_path, self._root = store.path, store.cursor()
+        self._metrics, self._health, self._decisions = metrics, health, decisions
+        self._queries: LiveQueries | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+        self._thread: threading.Thread | None = None
+        self._started = threading.Event()
+        self._failure: BaseException | None = None
+        self._port = 0
+        self._note: ApiNote | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+        host = f"[{self.options.address}]" if ":" in self.options.address else self.options.address
+        return f"http://{host}:{self._port}"
+
+    def start(self) -> None:
+        """Begin to answer, and note the address beside the store.
+
+        Raises:
+            UsageError: The address cannot be listened on.
+            JobError: The note cannot be written.
+        """
+        self._thread = threading.Thread(target=self._run, name="api", daemon=True)
+        self._thread.start()
+        self._started.wait()
+        if self._failure is not None:
+            self._root.close()
+            raise UsageError(
+                f"the API cannot listen on {self.options.address} port {self.options.port}: {self._failure}; "
+                "give another address or port"
+            ) from self._failure
+        note = ApiNote(self.url, os.getpid(), self.options.read_token, self.options.write_token)
+        try:
+            write_note(self._store_path, note)
+        except JobError:
+            self.stop()
+            raise
+        self._note = note
+        log.info("metrics and history at %s", self.url)
+
+    def stop(self) -> None:
+        """End queries, answer nobody any more, let go of the store, take the note away; at most some 5 s."""
+        if self._note is not None:
+            remove_note(self._store_path, self._note)
+            self._note = None
+        self._decisions.close()
+        if self._loop is not None and self._stopping is not None and self._thread is not None:
+            self._loop.call_soon_threadsafe(self._stopping.set)
+            self._thread.join(timeout=5.0)
+            self._loop = None
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:
+            if self._started.is_set():
+                log.exception("the API has ended; the stream goes on without it")
+            self._failure = error
+        finally:
+            self._started.set()
+
+    async def _serve(self) -> None:
+        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        self._queries = LiveQueries(self._root, self.options.limits)
+        application = web.Application(middlewares=[self._guard], client_max_size=_REQUEST_LIMIT)
+        application.add_routes(
+            [
+                web.get("/", self._index),
+                web.get("/metrics", self._serve_metrics),
+                web.get("/healthz", self._serve_alive),
+                web.get("/readyz", self._serve_ready),
+                web.get("/v1/query", self._serve_query),
+                web.post("/v1/query", self._serve_query),
+                web.get("/v1/ledger", self._serve_ledger),
+                web.post("/v1/annotations", self._take_annotation),
+            ]
+        )
+        # A query ends when the one who asked has gone.
+        runner = web.AppRunner(application, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, self.options.address, self.options.port).start()
+            self._port = runner.addresses[0][1]
+            self._started.set()
+            await self._stopping.wait()
+        finally:
+            await self._queries.close()
+            await runner.cleanup()
+
+    # --- who may
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Let in who may come in, and answer every error as JSON."""
+        try:
+            self._check_caller(request)
+            return await handler(request)
+        except web.HTTPException as error:
+            return _error(error.status, error.text or error.reason)
+        except QueryLimitError as error:
+            return _error(422, str(error), limit=error.limit)
+        except BusyError as error:
+            return _error(503, str(error))
+        except UsageError as error:
+            return _error(400, str(error))
+        except GapwatchError as error:
+            return _error(500, str(error))
+        except Exception:
+            log.exception("a request for %s failed", request.path)
+            return _error(500, "this is a defect of Gapwatch; its log says more")
+
+    def _check_caller(self, request: web.Request) -> None:
+        if request.headers.get("Origin") or request.headers.get("Sec-Fetch-Site", "none") not in (
+            "none",
+            "same-origin",
+        ):
+            raise web.HTTPForbidden(text="pages of the web may not ask here")
+        if self.options.is_local and not _names_this_machine(request.host, self.options.address):
+            raise web.HTTPForbidden(text=f"ask for it by its address, {self.url}")  # a name of the web that leads here
+        token = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
+        may_write = _equal(token, self.options.write_token)
+        if request.method not in ("GET", "HEAD") and request.path != "/v1/query":
+            if not may_write:
+                raise web.HTTPUnauthorized(text="this changes the store: it needs the write token, as a Bearer")
+            return
+        free = self.options.is_local or request.path in _OPEN
+        if not (free or may_write or _equal(token, self.options.read_token)):
+            raise web.HTTPUnauthorized(text="from another machine this needs the read token, as a Bearer")
+
+    # --- what is told
+
+    async def _index(self, _request: web.Request) -> web.Response:
+        return web.Response(text="gapwatch: /metrics /healthz /readyz /v1/query?sql=SELECT... /v1/ledger\n")
+
+    async def _serve_metrics(self, _request: web.Request) -> web.Response:
+        assert self._queries is not None
+        self._metrics.show("gapwatch_queries_total", {(name,): n for name, n in self._queries.outcomes.items()})
+        self._metrics.show("gapwatch_queries_running", {(): self._queries.running})
+        page = await asyncio.to_thread(self._metrics.page)
+        return web.Response(body=page.encode("utf-8", "replace"), headers={"Content-Type": CONTENT_TYPE})
+
+    async def _serve_alive(self, _request: web.Request) -> web.Response:
+        good, answer = self._health.alive()
+        return _json(answer, 200 if good else 503)
+
+    async def _serve_ready(self, _request: web.Request) -> web.Response:
+        good, answer = self._health.ready()
+        return _json(answer, 200 if good else 503)
+
+    async def _serve_query(self, request: web.Request) -> web.Response:
+        asked = await _body(request) if request.method == "POST" else dict(request.query)
+        sql, form = asked.get("sql"), asked.get("format", "json")
+        parameters: Any = asked.get("parameters", [])
+        rows = asked.get("rows")
+        if not isinstance(sql, str):
+            raise UsageError("give the query as `sql`, a text")
+        if form not in FORMS:
+            raise UsageError(f"format is one of {', '.join(FORMS)}")
+        if not isinstance(parameters, list):
+            raise UsageError("parameters are a list, one for each ? of the query")
+        assert self._queries is not None
+        answer = await self._queries.answer(sql, parameters, _form(form), _whole(rows))
+        headers = {"Content-Type": CONTENT_TYPES[_form(form)], "Gapwatch-Rows": str(answer.rows)}
+        if answer.truncated:
+            headers["Gapwatch-Truncated"] = answer.truncated
+        return web.Response(body=answer.body, headers=headers)
+
+    async def _serve_ledger(self, _request: web.Request) -> web.Response:
+        def read(con: duckdb.DuckDBPyConnection) -> Balance:
+            con.execute("BEGIN TRANSACTION READ ONLY")  # its queries see one commit
+            try:
+                return read_balance(con)
+            finally:
+                con.execute("ROLLBACK")
+
+        assert self._queries is not None
+        return _json(dataclasses.asdict(await self._queries.run(read)))
+
+    async def _take_annotation(self, request: web.Request) -> web.Response:
+        asked = await _body(request)
+        texts = {name: asked.get(name) for name in ("text", "pipeline", "by", "at")}
+        if any(not isinstance(value, str | None) for value in texts.values()) or texts["text"] is None:
+            raise UsageError("give the annotation as `text`; `pipeline`, `by` and `at` may be given, all are texts")
+        annotation = Annotation.read(texts["text"], texts["pipeline"], texts["by"], texts["at"])
+        applied = asyncio.wrap_future(self._decisions.submit(annotation))
+        try:
+            await asyncio.wait_for(asyncio.shield(applied), _DECISION_SECONDS)
+        except TimeoutError:
+            applied.add_done_callback(lambda done: done.cancelled() or done.exception())
+            return _json({"applied": False, "waiting": "for the next transaction of the keeper"}, 202)
+        return _json({"applied": True})
+
+
+def _json(answer: Any, status: int = 200) -> web.Response:
+    return web.Response(body=to_json(answer) + b"\n", status=status, content_type="application/json")
+
+
+def _error(status: int, message: str, **more: str) -> web.Response:
+    return _json({"error": message, **more}, status)
+
+
+async def _body(request: web.Request) -> dict[str, Any]:
+    if request.content_type != "application/json":
+        raise UsageError("send JSON, with Content-Type: application/json")
+    try:
+        asked = await request.json()
+    except (ValueError, RecursionError):
+        asked = None
+    if not isinstance(asked, dict):
+        raise UsageError("send one JSON object")
+    return asked
+
+
+def _form(form: Any) -> Form:
+    return next(known for known in FORMS if known == form)
+
+
+def _whole(rows: Any) -> int | None:
+    if rows is None:
+        return None
+    try:
+        return int(rows)
+    except (TypeError, ValueError):
+        raise UsageError("rows is a whole number") from None
+
+
+def _equal(token: str, expected: str) -> bool:
+    return hmac.compare_digest(token.encode(), expected.encode())
+
+
+def _names_this_machine(host: str, address: str) -> bool:
+    """Say whether a Host header names this machine: a page whose name was led here by its DNS is not let in."""
+    name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
+    return name.strip("[]").lower() in ("localhost", "127.0.0.1", "::1", address.lower())

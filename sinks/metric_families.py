@@ -1,0 +1,198 @@
+"""Every name on `/metrics`, once: type, unit, labels, meaning; the exposition and `deploy/metrics.md` come from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["counter", "gauge", "histogram"]
+
+#: What names one watched line. An empty one (`component` of a metric of the trace, `judge` of a check) is left out.
+SERIES_LABELS = ("pipeline", "environment", "component", "metric", "judge")
+
+
+@dataclass(frozen=True)
+class Family:
+    """One metric of the exposition.
+
+    Attributes:
+        name: As Prometheus sees it; a histogram's without `_bucket`.
+        kind: Its type.
+        unit: Unit of its values, for people; empty where it is a bare state or a count of what the name says.
+        labels: Names of its labels.
+        meaning: The help text, one sentence or two.
+        lasting: Whether a counter is rebuilt from the store at start; else it begins at 0 with the process.
+    """
+
+    name: str
+    kind: Kind
+    unit: str
+    labels: tuple[str, ...]
+    meaning: str
+    lasting: bool = False
+
+
+def _watched(
+    name: str, kind: Kind, unit: str, meaning: str, *labels: str, lasting: bool = False, of: tuple[str, ...] = ()
+) -> Family:
+    return Family(f"gapwatch_{name}", kind, unit, (of or SERIES_LABELS) + labels, meaning, lasting)
+
+
+def _own(name: str, kind: Kind, unit: str, meaning: str, *labels: str, lasting: bool = False) -> Family:
+    return Family(f"gapwatch_{name}", kind, unit, labels, meaning, lasting)
+
+
+_COMPONENT = ("pipeline", "environment", "component")
+
+#: What is watched, as far as the lane `live` has seen it.
+_WATCHED = (
+    _watched(
+        "failure_ratio", "gauge", "share",
+        "Share of bad traces among good and bad ones in the last hour of event time, weighted to all traces made.",
+    ),
+    _watched("failure_ratio_lower", "gauge", "share", "Lower limit of the 95 % interval of gapwatch_failure_ratio."),
+    _watched("failure_ratio_upper", "gauge", "share", "Upper limit of the 95 % interval of gapwatch_failure_ratio."),
+    _watched("window_units", "gauge", "traces", "Good and bad traces that gapwatch_failure_ratio is made of."),
+    _watched(
+        "effective_units", "gauge", "traces",
+        "Traces of a plain sample that would say as much as those that gapwatch_failure_ratio is made of.",
+    ),
+    _watched(
+        "unknown_ratio", "gauge", "share",
+        "Share of traces of the last hour of event time that could not be decided, weighted; they are in no rate.",
+    ),
+    _watched(
+        "units_total", "counter", "traces", "Traces by what they are for the metric: good, bad, unknown.", "outcome",
+        lasting=True,
+    ),
+    _watched(
+        "weighted_units_total", "counter", "traces",
+        "Traces made, estimated from gapwatch_units_total by the probability with which each was looked at.", "outcome",
+        lasting=True,
+    ),
+    _watched(
+        "spans_total", "counter", "spans",
+        "Spans by outcome: pass, warn, fail, skip, unknown, error; for a metric of the trace, traces.", "outcome",
+        lasting=True,
+    ),
+    _watched(
+        "last_unit_timestamp_seconds", "gauge", "seconds since 1970",
+        "Event time of the newest trace of the series, to five minutes.",
+    ),
+    _watched(
+        "value", "histogram", "that of the metric", "Numbers that the metric measured, one a span, to 1 %.",
+        lasting=True,
+    ),
+    _watched(
+        "tier_spans_total", "counter", "spans",
+        "Spans of a component by tier, as counted by the metric named; none: the span names no tier, other: one that "
+        "the portfolio does not.", "metric", "tier", lasting=True, of=_COMPONENT,
+    ),
+    _watched(
+        "tier_ratio", "gauge", "share", "Share of a tier in the component's spans of the last hour of event time.",
+        "metric", "tier", of=_COMPONENT,
+    ),
+    _own(
+        "component_unwatched", "gauge", "0 or 1",
+        "Whether a component of the portfolio has no metric, or none of its spans came in the last hour of event time.",
+        "pipeline", "component",
+    ),
+    _own(
+        "metric_unwatched", "gauge", "0 or 1",
+        "Whether no trace could be decided by a metric in the last hour of event time; never read it as green.",
+        "pipeline", "component", "metric",
+    ),
+    _own(
+        "unscored_spans_total", "counter", "spans",
+        "Spans left out by selection, budget or load: sampled_out, shed_budget, shed_load.", "pipeline", "metric",
+        "state", lasting=True,
+    ),
+    _own("judge_requests_pending", "gauge", "spans", "Spans that wait for a judge's verdict.", "pipeline", "metric"),
+    _own(
+        "newest_event_timestamp_seconds", "gauge", "seconds since 1970",
+        "The end of the window of the rates: the newest event time kept, to five minutes.", "pipeline",
+    ),
+)  # fmt: skip
+
+#: What was consumed, and how far behind it is.
+_SOURCE = (
+    _own(
+        "records_total", "counter", "records",
+        "Records by what became of them: read, dead_letter, foreign, duplicate; by pipeline where they are of one.",
+        "topic", "pipeline", "state", lasting=True,
+    ),
+    _own("consumed_spans_total", "counter", "spans", "Spans of the records read.", "topic", lasting=True),
+    _own(
+        "dead_letters_total", "counter", "records", "Records that could not be read, by cause.", "topic", "cause",
+        lasting=True,
+    ),
+    _own(
+        "ledger_imbalance", "gauge", "records and spans",
+        "By how much what was consumed and what became of it disagree; anything but 0 is a defect.",
+    ),
+    _own("kept_offset", "gauge", "offset", "The next offset to be kept; everything below is.", "topic", "partition"),
+    _own("lag_records", "gauge", "records", "Offsets of the topic that are not kept yet.", "topic", "partition"),
+    _own(
+        "lag_seconds", "gauge", "seconds",
+        "For how long the oldest record that is not kept has waited, as seen by this process; 0 where all is kept.",
+        "topic", "partition",
+    ),
+    _own("source_state", "gauge", "0 or 1", "Which state the source is in; 1 for that one.", "state"),
+    _own(
+        "records_lost_total", "counter", "records",
+        "Records that the topic's retention took before they were read.",
+    ),
+    _own("slice_seconds", "histogram", "seconds", "Time that one slice took, by stage.", "stage"),
+    _own("last_commit_timestamp_seconds", "gauge", "seconds since 1970", "When a slice was kept last."),
+    _own("outbox_waiting", "gauge", "messages", "Messages of the outbox that are not relayed yet.", "topic"),
+)  # fmt: skip
+
+#: The program itself.
+_PROCESS = (
+    _own("build_info", "gauge", "1", "Versions of what runs.", "version", "duckdb", "python"),
+    _own("portfolio_info", "gauge", "1", "Portfolios in force.", "pipeline", "portfolio", "version", "sha"),
+    _own("queries_total", "counter", "queries", "Queries of the API by how they ended.", "outcome"),
+    _own("queries_running", "gauge", "queries", "Queries of the API under way."),
+    _own("store_bytes", "gauge", "bytes", "Size of the store: its file, and the log beside it.", "part"),
+    _own(
+        "samples_left_out", "gauge", "samples",
+        "Samples of watched series that this page leaves out, to stay within its bound; `gapwatch rates` has them all.",
+    ),
+    Family("process_start_time_seconds", "gauge", "seconds since 1970", (), "When the process started."),
+    Family("process_cpu_seconds_total", "counter", "seconds", (), "CPU time of the process, all threads."),
+    Family("process_resident_memory_bytes", "gauge", "bytes", (), "Resident memory of the process."),
+    Family("process_open_fds", "gauge", "files", (), "Open file descriptors of the process."),
+)  # fmt: skip
+
+FAMILIES: dict[str, Family] = {family.name: family for family in (*_WATCHED, *_SOURCE, *_PROCESS)}
+
+
+def documentation() -> str:
+    """Return `deploy/metrics.md`."""
+    parts = [_INTRODUCTION]
+    for title, families in (("What is watched", _WATCHED), ("What comes in", _SOURCE), ("The program", _PROCESS)):
+        rows = [
+            f"| `{family.name}` | {family.kind}{', lasting' if family.lasting else ''} | {family.unit} | "
+            f"{', '.join(f'`{label}`' for label in family.labels)} | {family.meaning} |"
+            for family in families
+        ]
+        head = "| name | type | unit | labels | meaning |\n| --- | --- | --- | --- | --- |"
+        parts.append(f"## {title}\n\n{head}\n" + "\n".join(rows))
+    return "\n\n".join(parts) + "\n"
+
+
+_INTRODUCTION = """# What `/metrics` tells
+
+Made from the table in `sinks/metric_families.py` by `deploy/metrics > deploy/metrics.md`; a test holds it current.
+
+- Only the lane `live` is counted.
+- *Lasting* counters are rebuilt from the store when the process starts, and go on where they were; the others begin
+  at 0.
+- The rates end at the newest event time, not at the time of the scrape, and move in steps of five minutes: a pipeline
+  that stands still keeps its last rates; `gapwatch_newest_event_timestamp_seconds` says how old they are. Do not put
+  thresholds on them: the detectors do that, on every trace and with a bound on false alarms.
+- Labels come from the portfolios. At most 16 environments have a name of their own, those that came first; all others,
+  tiers that no portfolio names, and pipelines that have none are `other`.
+- An empty label is left out: `component` for a metric of the whole trace, `judge` for what no judge decides.
+- The page holds at most 50,000 samples of watched series. First come the rates of what moves, then the traces counted
+  of what rests, then all other detail; `gapwatch_samples_left_out` says how much did not fit."""

@@ -1,0 +1,74 @@
+"""What must go to Kafka, as it lies in the store: put there with the slice that it belongs to, read by the relay."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import duckdb
+
+from sinks.keeping import Keeping, Step
+
+ALERTS_TOPIC = "alerts"
+DEAD_LETTERS_TOPIC = "dead-letters"
+
+
+@dataclass(frozen=True)
+class OutboxRow:
+    """One message.
+
+    Attributes:
+        id: The same however often the message is sent; readers drop what they have seen.
+        key: Of the Kafka record.
+        value: Of the Kafka record.
+        headers: Of the Kafka record; the relay adds the id.
+    """
+
+    id: str
+    key: str | None
+    value: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def outbox_step(topic: str, rows: Sequence[OutboxRow]) -> tuple[str, Step]:
+    """Return the step of `Store.keep` that puts messages into the outbox, with the slice or not at all."""
+
+    def insert(keeping: Keeping) -> None:
+        keeping.con.executemany(
+            "INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?)",
+            [[keeping.seq, row.id, topic, row.key, row.value, json.dumps(dict(row.headers))] for row in rows],
+        )
+
+    return f"outbox {topic}", insert
+
+
+def relayed_seqs(con: duckdb.DuckDBPyConnection) -> dict[str, int]:
+    """Return by topic the last commit whose messages have been sent."""
+    return dict(con.execute("SELECT topic, max(seq) FROM relayed GROUP BY topic").fetchall())
+
+
+def waiting_seqs(con: duckdb.DuckDBPyConnection, topic: str, after: int, limit: int) -> list[int]:
+    """Return the next commits that hold messages for a topic, in order."""
+    rows = con.execute(
+        "SELECT DISTINCT seq FROM outbox WHERE seq > ? AND topic = ? ORDER BY seq LIMIT ?", [after, topic, limit]
+    ).fetchall()
+    return [seq for (seq,) in rows]
+
+
+def outbox_rows(con: duckdb.DuckDBPyConnection, topic: str, seq: int) -> list[OutboxRow]:
+    """Return the messages of one commit for a topic, in the order of their ids."""
+    rows = con.execute(
+        'SELECT id, "key", "value", headers FROM outbox WHERE seq = ? AND topic = ? ORDER BY id', [seq, topic]
+    ).fetchall()
+    return [OutboxRow(id_, key, value, json.loads(headers or "{}")) for id_, key, value, headers in rows]
+
+
+def count_waiting(con: duckdb.DuckDBPyConnection) -> dict[str, int]:
+    """Return by topic how many messages have not been sent yet."""
+    rows = con.execute(
+        """SELECT o.topic, count(*) FROM outbox o
+            LEFT JOIN (SELECT topic, max(seq) AS seq FROM relayed GROUP BY topic) r ON r.topic = o.topic
+            WHERE o.seq > coalesce(r.seq, 0) GROUP BY o.topic"""
+    ).fetchall()
+    return dict(rows)

@@ -1,0 +1,148 @@
+"""What a run shows to the outside, in one object: it observes the pipeline and serves what it saw.
+
+keeper's thread ──slice_kept──▶ metrics ─┐
+stream's loop ──source_state──▶ health  ─┼──▶ API, on a thread of its own
+keeper's thread ◀──────────── decisions ─┘
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+from typing import Protocol
+
+from scorers.errors import JobError, UsageError
+from scorers.portfolio import Portfolio
+from scorers.slices import ScoredSlice
+from sinks.api_server import ApiOptions, ApiServer
+from sinks.command_options import DEFAULT_ADDRESS, DEFAULT_LISTEN
+from sinks.decisions import Decisions
+from sinks.live_metrics import LiveMetrics
+from sinks.run_health import RunHealth
+from sinks.store import Store
+
+#: Environment variables of tokens that stay the same from start to start.
+READ_TOKEN, WRITE_TOKEN = "GAPWATCH_READ_TOKEN", "GAPWATCH_WRITE_TOKEN"
+
+
+class SourceStanding(Protocol):
+    """How a source stands.
+
+    Attributes:
+        state: connecting, joining, running, stopping or stopped.
+        waiting_for: While connecting, what was wrong with the last attempt; else empty.
+        positions: By partition: next offset to be kept, next to be fetched, end of what may be read.
+        lost: Records that retention took before they were read.
+        refused: Why a new version of a portfolio was refused; empty where none was.
+    """
+
+    @property
+    def state(self) -> str: ...  # noqa: D102
+    @property
+    def waiting_for(self) -> str: ...  # noqa: D102
+    @property
+    def positions(self) -> Mapping[int, tuple[int, int, int]]: ...  # noqa: D102
+    @property
+    def lost(self) -> int: ...  # noqa: D102
+    @property
+    def refused(self) -> str: ...  # noqa: D102
+
+
+def api_options(listen: str, environment: Mapping[str, str] = os.environ) -> ApiOptions | None:
+    """Read where the API is to listen.
+
+    Args:
+        listen: `address:port`, `port`, `[address of IPv6]:port`, or `none` for no API.
+        environment: Where tokens may be.
+
+    Raises:
+        UsageError: It says no address and port.
+    """
+    if listen == "none":
+        return None
+    address, _, port = listen.rpartition(":")
+    if not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise UsageError(f"--listen {listen!r} is no address and port; write {DEFAULT_LISTEN}, or none")
+    options = ApiOptions(address.strip("[]") or DEFAULT_ADDRESS, int(port))
+    return replace(
+        options,
+        read_token=environment.get(READ_TOKEN) or options.read_token,
+        write_token=environment.get(WRITE_TOKEN) or options.write_token,
+    )
+
+
+class RunService:
+    """Observes a run and serves what it saw; `start` once the store is open, `stop` before it is closed.
+
+    Args:
+        store: Open for keeping.
+        portfolios: In force.
+        topic: That the run reads.
+        keeper: One thread, on which alone the store is written.
+        options: Where the API listens; None for no API: `/metrics` is nowhere then, and decisions wait for ever.
+
+    Attributes:
+        metrics, health, decisions: Its parts, for those who have more to tell.
+    """
+
+    def __init__(
+        self, store: Store, portfolios: Sequence[Portfolio], topic: str, keeper: Executor, options: ApiOptions | None
+    ) -> None:
+        self.metrics, self.health = LiveMetrics(portfolios), RunHealth()
+        self.decisions = Decisions(self._wake)
+        self._store, self._topic, self._keeper = store, topic, keeper
+        self._server = ApiServer(store, self.metrics, self.health, self.decisions, options) if options else None
+
+    @property
+    def url(self) -> str:
+        """Where the API answers; empty where there is none."""
+        return self._server.url if self._server is not None else ""
+
+    def start(self) -> None:
+        """Count what the store holds, and begin to answer; before the first slice.
+
+        Raises:
+            UsageError: The address cannot be listened on.
+            JobError: The store cannot be read.
+        """
+        self.metrics.rebuild(self._store)
+        if self._server is not None:
+            self._server.start()
+
+    def stop(self) -> None:
+        """Answer nobody any more and let go of the store; at most some 5 s."""
+        if self._server is not None:
+            self._server.stop()
+
+    # --- as the pipeline's observer
+
+    def slice_kept(self, scored: ScoredSlice, seconds_by_stage: Mapping[str, float]) -> None:
+        """Count a slice that is in the store; on the keeper's thread."""
+        self.metrics.slice_kept(scored, seconds_by_stage)
+
+    def source_state(self, state: SourceStanding) -> None:
+        """Note how the source stands; about once a second."""
+        positions = {(self._topic, number): (kept, end) for number, (kept, _, end) in state.positions.items()}
+        self.metrics.source_state(state.state, positions, state.lost)
+        self.health.source(state.state, state.waiting_for)
+        self.health.note("portfolio", state.refused)
+
+    def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> None:
+        """Take the labels of the portfolios that are in force now."""
+        self.metrics.portfolios_changed(portfolios)
+
+    # --- decisions
+
+    def _wake(self) -> None:
+        try:
+            self._keeper.submit(self._apply)
+        except RuntimeError:  # the keeper has ended; `Decisions.close` tells those who wait
+            return
+
+    def _apply(self) -> None:
+        try:
+            self.decisions.apply(self._store)
+        except JobError as error:
+            self.health.store_failed(str(error))

@@ -1,0 +1,347 @@
+"""What becomes of a slice: the file to read first.
+
+    slice ──▶ pieces ──▶ score ──▶ keep ──▶ what wants to know: observers, watches, the relay
+              cut where    one       another thread: rows, ticks, ledger, offsets, policy and outbox
+              a policy     thread    in one transaction
+              may change
+
+While one slice is kept, the next is scored and one more is fetched. Slices are scored and kept in the order in which
+they came; a slice is done when all of it is committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import numpy as np
+import orjson
+
+from scorers.errors import UsageError
+from scorers.plan import compile_plan
+from scorers.policy import Policy, fixed_policy, recorded_factors, thinned_policy
+from scorers.portfolio import Portfolio
+from scorers.score import Scorer, score
+from scorers.scorer_host import ScorerHost
+from scorers.slices import RecordSlice, ScoredSlice
+from sinks.keeping import Keeping, Step
+from sinks.outbox import DEAD_LETTERS_TOPIC, OutboxRow, outbox_step
+from sinks.recorded_policies import counted_since, policy_steps
+from sinks.registration import insert_policies
+from sinks.store import Store
+from streams.raw_slice import RawSlice
+from streams.slice_pieces import pieces, window_cuts
+from streams.thinning import PartitionThinning, written_keeps
+from streams.thinning_options import ThinningOptions
+
+LIVE = "live"
+#: Bytes of dead letters that one piece may put into the outbox as they came; of those beyond, a digest goes out.
+DEAD_LETTER_BYTES = 4 << 20
+#: Larger dead letters go out as a digest: brokers take 1 MiB by default.
+DEAD_LETTER_SIZE = 900_000
+
+
+@dataclass(frozen=True)
+class SourceState:
+    """How the source stands.
+
+    Attributes:
+        state: `connecting`, `joining`, `running`, `stopping` or `stopped`.
+        waiting_for: While connecting, what was wrong with the last attempt; else empty.
+        positions: By partition: next offset to be durable, next to be fetched, end of what may be read.
+        lost: Offsets that retention took before they were read.
+        refused: Why a new version of a portfolio was refused; empty where none was.
+    """
+
+    state: str
+    waiting_for: str = ""
+    positions: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
+    lost: int = 0
+    refused: str = ""
+
+    @property
+    def lag(self) -> int:
+        """Records that could be read and are not durable yet."""
+        return sum(max(0, end - done) for done, _, end in self.positions.values())
+
+
+class PipelineObserver(Protocol):
+    """Who is told what goes on; what it raises ends the process, so it had better not."""
+
+    def slice_kept(self, scored: ScoredSlice, seconds_by_stage: Mapping[str, float]) -> None:
+        """A piece is committed; on the keeper's thread. Stages: `score`, `keep`."""
+
+    def source_state(self, state: SourceState) -> None:
+        """Told about once a second, on the event loop."""
+
+    def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> None:
+        """These are in force from the next slice on; on the keeper's thread."""
+
+
+class WatchTaken(Protocol):
+    """What a watch makes of a slice before it is kept."""
+
+    @property
+    def scored(self) -> ScoredSlice:
+        """The slice, with what the watch adds to its tables."""
+
+    @property
+    def steps(self) -> Sequence[tuple[str, Step]]:
+        """What it found, to be written in the same transaction."""
+
+
+class KeepWatch(Protocol):
+    """What looks at each slice of the live lane before it is kept, such as detectors; on the keeper's thread."""
+
+    def take(self, scored: ScoredSlice, kept_at: datetime) -> WatchTaken:
+        """See a slice, in the order of keeping."""
+
+    def save(self, store: Store) -> None:
+        """Write what would have to be found anew at the next start; the run has ended well."""
+
+
+#: Opens a watch over what the store holds, for the portfolios in force; again when they change.
+OpenWatch = Callable[[Store, Sequence[Portfolio]], KeepWatch]
+
+
+@dataclass(frozen=True)
+class Regime:
+    """Portfolios ready to score by.
+
+    Attributes:
+        portfolios: Each of another pipeline.
+        scorer: Of all of them; for one thread.
+        written: With which probability rows are kept as written, for `thinning`.
+    """
+
+    portfolios: tuple[Portfolio, ...]
+    scorer: Scorer
+    written: Mapping[tuple[str, str, str], float]
+
+
+def make_regime(portfolios: Sequence[Portfolio], scorers: ScorerHost | None = None) -> Regime:
+    """Compile portfolios.
+
+    Raises:
+        UsageError: Two claim one pipeline, or a Python scorer is missing.
+    """
+    try:
+        scorer = Scorer(compile_plan(portfolios), scorers)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    pipelines = {portfolio.sha: portfolio.pipeline for portfolio in portfolios}
+    return Regime(tuple(portfolios), scorer, written_keeps(pipelines, fixed_policy(portfolios)))
+
+
+@dataclass
+class _Partition:
+    """One partition on its way through scoring.
+
+    Attributes:
+        next_offset: Where the next slice begins, if no other process was at work in between.
+        thinning: Of its rows.
+        regime: By which it was scored last.
+        policy: In force.
+        since: From which offset on.
+        recorded: Id of the policy that the store has last.
+    """
+
+    next_offset: int
+    thinning: PartitionThinning
+    regime: Regime | None
+    policy: Policy | None
+    since: int
+    recorded: str
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A scored piece on its way to the keeper; `data` is what would cross to another process."""
+
+    data: bytes
+    also: tuple[tuple[str, Step], ...]
+    score_seconds: float
+
+
+class Pipeline:
+    """Scores slices and keeps what was found.
+
+    Args:
+        store: Where to; used by the keeper's thread alone, but for reading.
+        regime: To begin with.
+        thinning: Of rows.
+        observers: Told of each kept piece.
+        open_watch: Opens what watches the live lane; None: nothing does.
+        on_outbox: Called, on the keeper's thread, when there may be something to relay.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        regime: Regime,
+        thinning: ThinningOptions,
+        observers: Sequence[PipelineObserver] = (),
+        open_watch: OpenWatch | None = None,
+        on_outbox: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.store = store
+        self._regime, self._thinning = regime, thinning
+        self._observers, self._on_outbox = observers, on_outbox
+        self._open_watch = open_watch
+        self._watch: KeepWatch | None = None
+        self._partitions: dict[tuple[str, int], _Partition] = {}
+        self._score_turn, self._keep_turn = asyncio.Lock(), asyncio.Lock()
+        self._scoring, self.keeping = ThreadPoolExecutor(1, "scorer"), ThreadPoolExecutor(1, "keeper")
+
+    @property
+    def portfolios(self) -> tuple[Portfolio, ...]:
+        """By which the next slice will be scored."""
+        return self._regime.portfolios
+
+    async def take(self, raw: RawSlice) -> None:
+        """Score and keep one slice; it is durable when this returns.
+
+        Raises:
+            JobError: The store could not be written; nothing of the slice, or its first pieces, are kept.
+        """
+        loop = asyncio.get_running_loop()
+        async with self._score_turn:  # first come, first served, as is the next: the order of the slices is kept
+            scored = await loop.run_in_executor(self._scoring, self._score, raw)
+        async with self._keep_turn:
+            await loop.run_in_executor(self.keeping, self._keep, scored)
+
+    async def switch(self, regime: Regime) -> None:
+        """Score by other portfolios from the next slice on; the offsets at which that is are recorded with it."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self.keeping, self.register, regime)
+        self._regime = regime
+
+    def register(self, regime: Regime) -> None:
+        """Record what the portfolios say; the policies follow with the first slices. On the keeper's thread."""
+        for portfolio in regime.portfolios:
+            self.store.register(portfolio, [])
+        if self._open_watch is not None:
+            self._watch = self._open_watch(self.store, regime.portfolios)
+        for observer in self._observers:
+            observer.portfolios_changed(regime.portfolios)
+
+    # --- on the scoring thread
+
+    def _score(self, raw: RawSlice) -> list[_Piece]:
+        regime = self._regime
+        partition = self._partition(raw, regime)
+        scored = []
+        cuts = window_cuts(raw, self._thinning.window) if self._thinning.rows else []
+        for records in pieces(raw, LIVE, cuts):
+            started = time.perf_counter()
+            policy_step = self._enter(partition, regime, records)
+            assert partition.policy is not None
+            found = score(regime.scorer, partition.policy, records)
+            partition.thinning.count(found)
+            partition.next_offset = records.to_offset
+            letters = _dead_letters(records, found)
+            also = [*policy_step, *([outbox_step(DEAD_LETTERS_TOPIC, letters)] if letters else [])]
+            scored.append(_Piece(found.to_ipc(), tuple(also), time.perf_counter() - started))
+        return scored
+
+    def _partition(self, raw: RawSlice, regime: Regime) -> _Partition:
+        key = (raw.topic, raw.partition)
+        known = self._partitions.get(key)
+        if known is None or known.next_offset != raw.from_offset:
+            known = self._partitions[key] = self._recall(raw, regime)
+        return known
+
+    def _recall(self, raw: RawSlice, regime: Regime) -> _Partition:
+        """Continue where the store says that this partition is."""
+        where = (LIVE, raw.topic, raw.partition)
+        position = self.store.position(*where)
+        if position is None:
+            thinning = PartitionThinning(self._thinning, raw.from_offset // self._thinning.window)
+            return _Partition(raw.from_offset, thinning, None, None, raw.from_offset, "")
+        window = max(0, position.to_offset - 1) // self._thinning.window
+        cursor = self.store.cursor()
+        try:
+            steps = policy_steps(cursor, *where)
+            counts = counted_since(cursor, *where, window * self._thinning.window)
+        finally:
+            cursor.close()
+        thinning = PartitionThinning(self._thinning, window, counts=counts)
+        if steps:
+            thinning.factors = dict(recorded_factors(regime.portfolios, steps[-1].rows))
+        return _Partition(raw.from_offset, thinning, None, None, raw.from_offset, steps[-1].policy if steps else "")
+
+    def _enter(self, partition: _Partition, regime: Regime, records: RecordSlice) -> list[tuple[str, Step]]:
+        """Let the policy be the one that holds for these records; return the step that records it, if it is new."""
+        since = partition.thinning.enter(records.from_offset, regime.written)
+        if partition.regime is not regime:
+            since = records.from_offset
+        if since is not None:
+            cause = "portfolio" if partition.regime is not regime else "thinning"
+            partition.regime, partition.since = regime, since
+            partition.policy = thinned_policy(regime.portfolios, partition.thinning.factors)
+            if partition.policy.id != partition.recorded:
+                partition.recorded = partition.policy.id
+                return [("policies", _policies_step(partition.policy, records, since, cause))]
+        return []
+
+    # --- on the keeper's thread
+
+    def _keep(self, scored: Sequence[_Piece]) -> None:
+        for piece in scored:
+            started = time.perf_counter()
+            found, also, now = ScoredSlice.from_ipc(piece.data), piece.also, datetime.now(UTC)
+            if self._watch is not None:
+                taken = self._watch.take(found, now)
+                found, also = taken.scored, (*also, *taken.steps)
+            self.store.keep(found, now, also)
+            seconds = {"score": piece.score_seconds, "keep": time.perf_counter() - started}
+            for observer in self._observers:
+                observer.slice_kept(found, seconds)
+            if also or found.tables["judge_requests"].num_rows:
+                self._on_outbox()
+
+    def save(self) -> None:
+        """Write what would have to be found anew; on the keeper's thread, at the end of a run that went well."""
+        if self._watch is not None:
+            self._watch.save(self.store)
+
+    def close(self, wait: bool = True) -> None:
+        """Let go of the threads; with `wait`, after what they are at."""
+        for threads in (self._scoring, self.keeping):
+            threads.shutdown(wait=wait, cancel_futures=True)
+
+
+def _policies_step(policy: Policy, records: RecordSlice, since: int, cause: str) -> Step:
+    where = {"lane": records.lane, "source_topic": records.topic, "source_partition": records.partition}
+    rows: list[dict[str, Any]] = [{**row, **where, "from_offset": since, "cause": cause} for row in policy.rows()]
+
+    def record(keeping: Keeping) -> None:
+        insert_policies(keeping.con, rows, keeping.kept_at)
+
+    return record
+
+
+def _dead_letters(records: RecordSlice, scored: ScoredSlice) -> list[OutboxRow]:
+    """Return a message for each dead letter: the record as it came where that is not too much, else a digest."""
+    rows, left = [], DEAD_LETTER_BYTES
+    for letter in scored.tables["dead_letters"].to_pylist():
+        at = int(np.searchsorted(records.offsets, letter["source_offset"]))
+        raw = records.values[at].as_py() or b""
+        fits = len(raw) <= min(left, DEAD_LETTER_SIZE)
+        left -= len(raw) if fits else 0
+        place = f"{letter['source_topic']}/{letter['source_partition']}/{letter['source_offset']}"
+        headers = {
+            "cause": letter["cause"], "detail": letter["detail"] or "", "topic": letter["source_topic"],
+            "partition": str(letter["source_partition"]), "offset": str(letter["source_offset"]),
+            "size": str(letter["size"]), "sha256": letter["sha256"], "value": "record" if fits else "digest",
+        }  # fmt: skip
+        value = raw if fits else orjson.dumps({"size": letter["size"], "sha256": letter["sha256"]})
+        id_ = hashlib.sha256(f"{letter['lane']}/{place}".encode()).hexdigest()[:32]
+        rows.append(OutboxRow(id_, str(letter["source_partition"]), value, headers))
+    return rows

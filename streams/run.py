@@ -1,0 +1,300 @@
+"""The life of `gapwatch run`: what is started in which order, what ends it, and that it ends in time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from scorers.errors import GapwatchError, JobError
+from scorers.portfolio import load_portfolio
+from scorers.scorer_host import ScorerHost
+from sinks.api_server import ApiOptions
+from sinks.ledger import imbalance
+from sinks.run_service import RunService
+from sinks.store import Store
+from streams.faust_slices import SliceAppOptions
+from streams.kafka_settings import KafkaSettings
+from streams.outbox_relay import OutboxRelay
+from streams.pipeline import LIVE, OpenWatch, Pipeline, PipelineObserver, SourceState, make_regime
+from streams.portfolio_watch import PortfolioWatch
+from streams.replay import ReplayResult
+from streams.run_log import RunLog
+from streams.slice_source import SliceSource, SourceOptions, StallLimits
+from streams.thinning_options import ThinningOptions
+
+log = logging.getLogger("gapwatch.run")
+
+#: Seconds after which a stop is cut short: what is committed is safe, and who asked does not wait for long.
+STOP_SECONDS = 9.0
+#: Of those, for what is in work and for the group; for the outbox; for the store's last checkpoint.
+DRAIN_SECONDS, RELAY_SECONDS, CLOSE_SECONDS = 5.0, 1.0, 2.5
+#: Seconds that a run with an end waits for the outbox to be sent.
+OUTBOX_SECONDS = 20.0
+_LOOK_SECONDS = 0.2
+_LOOKS_A_STATE = 5
+
+
+def open_or_make(path: Path) -> Store:
+    """Open a store, and make it where there is none."""
+    return Store.open(path, create=True)
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What is read, and for how long.
+
+    Attributes:
+        source: Topic, group and how slices come.
+        until_caught_up: End when all that is in the topic is kept.
+        thinning: Bound on rows.
+        stall: The watchdog's limits.
+    """
+
+    source: SliceAppOptions
+    until_caught_up: bool = False
+    thinning: ThinningOptions = field(default_factory=ThinningOptions)
+    stall: StallLimits = field(default_factory=StallLimits)
+
+
+class Run:
+    """One run.
+
+    Args:
+        options: What is read.
+        kafka: Where.
+        portfolios: Files, each of another pipeline; they are followed while it runs.
+        store: Opened, and made where there is none.
+        scorers: Host of Python scorers.
+        api: Where `/metrics` and the history are served; None: nowhere.
+        open_watch: Opens what watches the live lane; None: nothing does.
+        open_store: Opens the store.
+    """
+
+    def __init__(
+        self,
+        options: RunOptions,
+        kafka: KafkaSettings,
+        portfolios: Sequence[Path],
+        store: Path,
+        scorers: ScorerHost | None = None,
+        api: ApiOptions | None = None,
+        open_watch: OpenWatch | None = None,
+        open_store: Callable[[Path], Store] = open_or_make,
+    ) -> None:
+        self.options, self._kafka = options, kafka
+        self._loaded = [load_portfolio(path) for path in portfolios]
+        regime = make_regime(self._loaded, scorers)
+        self._run_log = RunLog()
+        self._store = open_store(store)
+        self._store_id = self._store.id
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopped_by = ""
+        self._deadline: threading.Timer | None = None
+        self._observers: list[PipelineObserver] = [self._run_log]
+        self.pipeline = Pipeline(self._store, regime, options.thinning, self._observers, open_watch, self._wake_relay)
+        self.service = RunService(self._store, self._loaded, options.source.topic, self.pipeline.keeping, api)
+        if api is not None:  # else nobody would see what it counts
+            self._observers.append(self.service)
+        self.relay = OutboxRelay(kafka, self._store.cursor, self._mark_relayed)
+        self.portfolio_watch = PortfolioWatch(portfolios, self._loaded, scorers, self.pipeline.switch)
+        self.source = SliceSource(
+            SourceOptions(options.source, drain_seconds=DRAIN_SECONDS, stall=options.stall),
+            kafka, self.pipeline.take, self._stored_offsets, self._store_id,
+        )  # fmt: skip
+        self._regime = regime
+
+    @property
+    def result(self) -> ReplayResult:
+        """What was done so far."""
+        return self._run_log.result
+
+    def run(self, report: Callable[[ReplayResult], None] = lambda result: None) -> int:
+        """Run to the end and return the exit status.
+
+        Args:
+            report: Called with what was done, after the store is closed, if the run has come to its end.
+
+        Raises:
+            GapwatchError: What ended the run, if it ended by an error.
+        """
+        return asyncio.run(self._main(report))
+
+    async def _main(self, report: Callable[[ReplayResult], None]) -> int:
+        self._loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._stop, number)
+        self._loop.add_signal_handler(signal.SIGHUP, self.portfolio_watch.ask)
+        options = self.options.source
+        log.info(
+            "topic %s at %s, group %s, into %s; portfolios: %s",
+            options.topic,
+            self._kafka.brokers,
+            options.group,
+            self._store.path,
+            ", ".join(f"{p.portfolio} version {p.version}" for p in self._loaded),
+        )
+        failure = await self._until_over()
+        result = self.result
+        if failure is None and self.options.until_caught_up and not self._stopped_by:
+            try:
+                result.ledger_imbalance = await self._on_keeper(self._imbalance)
+            except JobError as error:
+                failure = error
+        is_clean = await self._let_go(failure is not None)
+        status = self._status(failure)
+        if is_clean:
+            if self._deadline is not None:
+                self._deadline.cancel()
+            if failure is not None:
+                raise failure
+            report(result)
+            return status
+        # Threads are left that wait for the broker, or for a disk: they cannot be told to end.
+        if failure is not None:
+            text = str(failure) if isinstance(failure, GapwatchError) else repr(failure)
+            sys.stderr.write(f"gapwatch: {text}\n")
+        else:
+            report(result)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+    async def _until_over(self) -> BaseException | None:
+        """Read until something ends it; return what went wrong."""
+        try:
+            await self._on_keeper(self.service.start)
+            await self._on_keeper(self.pipeline.register, self._regime)
+        except GapwatchError as error:
+            return error
+        beside = [asyncio.create_task(work) for work in (self.relay.run(), self.portfolio_watch.run(), self._look())]
+        for task in beside:
+            task.add_done_callback(self._ended_beside)
+        failure: BaseException | None = None
+        try:
+            await self.source.run()
+        except BaseException as error:
+            failure = error
+        for task in beside:
+            task.cancel()
+        await asyncio.wait(beside, timeout=RELAY_SECONDS)
+        return failure
+
+    def _ended_beside(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.source.fail(error)
+
+    async def _look(self) -> None:
+        """Tell the observers how it stands, and see whether all is read."""
+        looks = 0
+        while True:
+            if looks % _LOOKS_A_STATE == 0:
+                self._tell()
+            looks += 1
+            if self.options.until_caught_up and self.source.is_caught_up():
+                await self._until_relayed()
+                if self.source.is_caught_up():
+                    self.source.stop()
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def _tell(self) -> None:
+        source = self.source
+        state = SourceState(source.state, source.waiting_for, source.positions(), source.lost,
+                            self.portfolio_watch.refused)  # fmt: skip
+        for observer in self._observers:
+            observer.source_state(state)
+        missing = ", ".join(self.relay.missing)
+        self.service.health.note("outbox", self.relay.waiting_for or (missing and f"no topic {missing}"))
+
+    async def _until_relayed(self) -> None:
+        end = asyncio.get_running_loop().time() + OUTBOX_SECONDS
+        self.relay.wake()
+        while not self.relay.is_idle and not self._stopped_by and asyncio.get_running_loop().time() < end:
+            await asyncio.sleep(0.05)
+        if not self.relay.is_idle:
+            log.warning("part of the outbox is not sent yet (%s); the next run goes on with it", self.relay.waiting_for)
+
+    # --- its end
+
+    def _stop(self, number: signal.Signals) -> None:
+        if self._stopped_by:
+            self._end_now("asked twice")
+        self._stopped_by = signal.Signals(number).name
+        log.info("%s: finishing what is in work", self._stopped_by)
+        self._deadline = threading.Timer(STOP_SECONDS, self._end_now, [f"not done within {STOP_SECONDS:.0f} s"])
+        self._deadline.daemon = True
+        self._deadline.start()
+        self.source.stop()
+
+    def _end_now(self, why: str) -> None:
+        sys.stderr.write(f"gapwatch: ended at once ({why}); what is committed is safe, the next start continues\n")
+        sys.stderr.flush()
+        os._exit(1)
+
+    def _status(self, failure: BaseException | None) -> int:
+        if failure is not None:
+            return getattr(failure, "exit_status", 1)
+        # Who asked for all of it did not get it; a run without an end is always ended by a signal.
+        return 1 if self._stopped_by and self.options.until_caught_up else 0
+
+    async def _let_go(self, has_failed: bool) -> bool:
+        """Let go of broker and store; False where something could not be."""
+        self._tell()
+        ended = await asyncio.gather(
+            self.relay.close(RELAY_SECONDS), self._within(RELAY_SECONDS, asyncio.to_thread(self.service.stop))
+        )
+        is_clean = all(ended) and self.source.is_clean
+        limit = CLOSE_SECONDS if self._stopped_by else None
+        if not await self._within(limit, self._on_keeper(self._close_store, has_failed)):
+            log.warning("the last checkpoint was cut short; the next start takes a little longer")
+            return False
+        self.pipeline.close(wait=is_clean)
+        return is_clean
+
+    def _close_store(self, has_failed: bool) -> None:
+        try:
+            if not has_failed:
+                self.pipeline.save()
+            self._store.close()
+        except JobError as error:  # worth a line only: what was kept is in the log
+            log.error("%s", error)
+
+    @staticmethod
+    async def _within(seconds: float | None, work: Coroutine[Any, Any, Any]) -> bool:
+        """Wait for work that may hang; False, and it goes on, where it takes longer."""
+        task = asyncio.ensure_future(work)
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+        if done:
+            task.result()
+        return bool(done)
+
+    # --- the store, on its thread
+
+    async def _on_keeper(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self.pipeline.keeping, partial(work, *arguments))
+
+    async def _mark_relayed(self, seqs: dict[str, int]) -> None:
+        await self._on_keeper(self._store.mark_relayed, seqs)
+
+    def _imbalance(self) -> int:
+        cursor = self._store.cursor()
+        try:
+            return imbalance(cursor)
+        finally:
+            cursor.close()
+
+    def _stored_offsets(self, partitions: set[int]) -> dict[int, int | None]:
+        found = {number: self._store.position(LIVE, self.options.source.topic, number) for number in partitions}
+        return {number: position.to_offset if position else None for number, position in found.items()}
+
+    def _wake_relay(self) -> None:
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self.relay.wake)

@@ -1,0 +1,119 @@
+"""`gapwatch run`: watch a Kafka topic."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import orjson
+
+from scorers.errors import JobError
+from scorers.scorer_host import DEFAULT_TIMEOUT_SECONDS, ScorerHost
+from sinks.command_options import DEFAULT_LISTEN
+from streams.kafka_options import kafka_options, read_kafka_options
+from streams.thinning_options import ThinningOptions
+
+if TYPE_CHECKING:
+    from streams.replay import ReplayResult
+
+
+@click.command("run")
+@kafka_options
+@click.option("--topic", default="traces", show_default=True, help="To read; it must exist.")
+@click.option(
+    "--portfolio", "portfolios", multiple=True, required=True, type=click.Path(path_type=Path), metavar="P",
+    help="Portfolio to score by; repeat it for several pipelines. A new version is taken up while it runs.",
+)  # fmt: skip
+@click.option(
+    "--store", required=True, type=click.Path(path_type=Path), metavar="S",
+    help="DuckDB file in which results rest; made where there is none.",
+)  # fmt: skip
+@click.option(
+    "--group", default="gapwatch", show_default=True, help="Kafka consumer group; each store has one of its own."
+)
+@click.option(
+    "--instance", default="", metavar="NAME",
+    help="Name of this process in the group: a restart takes its place at once.",
+)  # fmt: skip
+@click.option(
+    "--listen", default=None, metavar="ADDRESS:PORT",
+    help=f"Where /metrics, /healthz and the history are; none: nowhere. Default: {DEFAULT_LISTEN}, and none with "
+    "--until-caught-up.",
+)  # fmt: skip
+@click.option("--until-caught-up", is_flag=True, help="End when all that is in the topic is kept, with a report.")
+@click.option(
+    "--scorers", default=None, metavar="MODULE",
+    help="Python module, or .py file, with the @scorer functions that the portfolios name.",
+)  # fmt: skip
+@click.option(
+    "--scorer-timeout", default=DEFAULT_TIMEOUT_SECONDS, show_default=True, metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True), help="For one batch of a @scorer function.",
+)  # fmt: skip
+@click.option(
+    "--thin-rows", default=ThinningOptions.rows, show_default=True, type=click.IntRange(min=0), metavar="N",
+    help="Most rows of one metric and outcome in a window, for failures and the like; 0: keep all.",
+)  # fmt: skip
+@click.option(
+    "--thin-window", default=ThinningOptions.window, show_default=True, type=click.IntRange(min=1), metavar="N",
+    help="Offsets of a partition in a window.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="With --until-caught-up: end with one JSON object.")
+@click.option("--quiet", is_flag=True, help="Say only what is wrong.")
+def run_command(
+    topic: str,
+    portfolios: tuple[Path, ...],
+    store: Path,
+    group: str,
+    instance: str,
+    listen: str | None,
+    until_caught_up: bool,
+    scorers: str | None,
+    scorer_timeout: float,
+    thin_rows: int,
+    thin_window: int,
+    as_json: bool,
+    quiet: bool,
+    **kafka: Any,
+) -> None:
+    """Watch a Kafka topic: score its traces as they come and keep what diverged.
+
+    SIGTERM or Ctrl-C finishes what is in work and ends within 10 seconds; the next start goes on from there. SIGHUP
+    reads the portfolios again.
+    """
+    # Imported here: --help answers without loading Faust and the engine.
+    from scorers.portfolio import load_portfolio
+    from sinks.run_service import api_options
+    from streams.faust_slices import SliceAppOptions
+    from streams.replay_report import print_report
+    from streams.run import Run, RunOptions
+    from streams.run_log import set_up_logs
+
+    settings = read_kafka_options(**kafka)
+    set_up_logs(quiet)
+    api = api_options(listen or ("none" if until_caught_up else DEFAULT_LISTEN))
+    source = SliceAppOptions(topic, group, instance=instance)
+    options = RunOptions(source, until_caught_up, ThinningOptions(thin_window, thin_rows))
+    host = ScorerHost(scorers, scorer_timeout) if scorers is not None else None
+
+    def report(result: ReplayResult) -> None:
+        if as_json:
+            sys.stdout.buffer.write(orjson.dumps(result.as_json()) + b"\n")
+            sys.stdout.flush()
+        elif until_caught_up and not quiet:
+            print_report(store, [load_portfolio(path) for path in portfolios], result)
+
+    try:
+        run = Run(options, settings, portfolios, store, host, api)
+        status = run.run(report)
+    finally:
+        if host is not None:
+            host.close()
+    if run.result.ledger_imbalance:
+        raise JobError(
+            f"the ledger of {store} does not balance (by {run.result.ledger_imbalance}); "
+            f"gapwatch ledger --store {store} shows where. This is a defect of Gapwatch: keep the store and report it"
+        )
+    if status:
+        raise SystemExit(status)

@@ -1,0 +1,52 @@
+"""`deploy/demo --kafka` from its beginning to its end, and what it leaves behind."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+
+@pytest.fixture
+def environment(tmp_path):
+    """What `deploy/environment` would have made, from the interpreter that runs the tests."""
+    folder = tmp_path / "environment"
+    (folder / "bin").mkdir(parents=True)
+    for name, command in (("python", ""), ("gapwatch", " -m scorers.command_line")):
+        script = folder / "bin" / name
+        script.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}"{command} "$@"\n')
+        script.chmod(0o755)
+    extras = "stream"
+    wanted = "\n".join([(ROOT / "pyproject.toml").read_text().rstrip("\n"), str(ROOT), extras])
+    (folder / f".gapwatch-installed-{extras}").write_text(wanted + "\n")
+    return folder
+
+
+def test_it_publishes_watches_answers_and_cleans_up(tmp_path, environment, kafka_broker):
+    (tmp_path / "temporary").mkdir()
+    settings = {"GAPWATCH_ENVIRONMENT": str(environment), "TMPDIR": str(tmp_path / "temporary")}
+    store = tmp_path / "demo.duckdb"
+    done = subprocess.run(
+        [ROOT / "deploy" / "demo", "--kafka", "--once", "--rate", "100/s", "--store", store],
+        env={**os.environ, **settings}, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    assert "All 190 are kept." in done.stderr
+    assert "tool_calls_succeed" in done.stdout
+    with duckdb.connect(str(store), read_only=True) as con:
+        assert con.execute("SELECT sum(records) FROM offsets").fetchall() == [(190,)]
+    assert list((tmp_path / "temporary").iterdir()) == []
+    assert str(tmp_path) not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+
+    again = subprocess.run(
+        [ROOT / "deploy" / "demo", "--kafka", "--store", store], capture_output=True, text=True, check=False
+    )
+    assert again.returncode == 2
+    assert "is there from an earlier run" in again.stderr

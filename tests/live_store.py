@@ -1,0 +1,98 @@
+"""A store that is filled as the live lane fills it, by the bundled conversations, without a broker."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from scorers.plan import compile_plan
+from scorers.policy import fixed_policy
+from scorers.portfolio import Portfolio, load_portfolio
+from scorers.score import Scorer, score
+from scorers.slices import ScoredSlice
+from sinks.api_server import ApiOptions, ApiServer
+from sinks.decisions import Decisions
+from sinks.live_metrics import LiveMetrics
+from sinks.run_health import RunHealth
+from sinks.store import Store
+from streams.file_source import FileSource
+
+AIRLINE = Path(__file__).parent.parent / "deploy" / "airline"
+RELEASES = ("gpt-4.1", "qwen2.5-7b")
+
+
+def airline_portfolio() -> Portfolio:
+    return load_portfolio(AIRLINE / "portfolio.yaml")
+
+
+def airline_slices(folder: Path, records: int = 7, more: Sequence[bytes] = ()) -> Iterator[ScoredSlice]:
+    """Score the conversations of two releases, and further records, in slices of the lane `live`."""
+    path = folder / "airline.jsonl"
+    lines = [gzip.decompress((AIRLINE / "traces" / f"airline_{name}.jsonl.gz").read_bytes()) for name in RELEASES]
+    path.write_bytes(b"".join(lines) + b"".join(line + b"\n" for line in more))
+    portfolio = airline_portfolio()
+    scorer, policy = Scorer(compile_plan([portfolio]), None), fixed_policy([portfolio])
+    with FileSource(str(path), None) as source:
+        for whole in source.slices(0, None):
+            for begin in range(0, len(whole.offsets), records):
+                end = min(begin + records, len(whole.offsets))
+                part = dataclasses.replace(
+                    whole, lane="live", topic="traces", prefix_sha256=None,
+                    from_offset=int(whole.offsets[begin]), to_offset=int(whole.offsets[end - 1]) + 1,
+                    offsets=whole.offsets[begin:end], values=pa.array(whole.values[begin:end].to_pylist(), pa.binary()),
+                )  # fmt: skip
+                yield score(scorer, policy, part)
+
+
+class Kept:
+    """A store, and all that serves it, in this process.
+
+    Args:
+        path: Of the store, made where there is none.
+        options: Of the API.
+        portfolios: In force; by default that of the airline.
+        also: Makes further arguments of `LiveMetrics`.
+    """
+
+    def __init__(
+        self, path: Path, options: ApiOptions | None = None, portfolios: Sequence[Portfolio] | None = None, **also: Any
+    ) -> None:
+        self.path = path
+        self.store = Store.open(path, create=True)
+        self.portfolios = [airline_portfolio()] if portfolios is None else list(portfolios)
+        self.metrics, self.health = LiveMetrics(self.portfolios, **also), RunHealth()
+        self.decisions = Decisions()
+        self.metrics.rebuild(self.store)
+        self.server = ApiServer(self.store, self.metrics, self.health, self.decisions, options or ApiOptions(port=0))
+        self.server.start()
+
+    def keep(self, scored: ScoredSlice) -> None:
+        with self.decisions.taken() as steps:
+            self.store.keep(scored, datetime.now(UTC), also=steps)
+        self.metrics.slice_kept(scored, {"score": 0.004, "keep": 0.002})
+
+    def close(self) -> None:
+        self.server.stop()
+        self.store.close()
+
+    def __enter__(self) -> Kept:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait for a condition."""
+    import time
+
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it did not come to be"
+        time.sleep(0.02)

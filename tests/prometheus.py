@@ -1,0 +1,32 @@
+"""A real Prometheus and its promtool, as Debian packages them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parent.parent / "deploy" / "prometheus"
+
+
+def prometheus_folder() -> Path:
+    """Return the folder of the programs; skip where they cannot be had."""
+    with (Path(tempfile.gettempdir()) / f"gapwatch-prometheus-{os.getuid()}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of several processes one fetches it
+        done = subprocess.run([SCRIPT], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    if done.returncode == 3:
+        pytest.skip(f"no Prometheus: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    return Path(done.stdout.strip())
+
+
+def promtool(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    """Run promtool on what stands on standard input."""
+    tool = prometheus_folder() / "promtool"
+    assert shutil.which(tool)
+    return subprocess.run([tool, *arguments], input=text, capture_output=True, text=True, check=False)

@@ -1,0 +1,140 @@
+"""Starts `gapwatch run` many times, quickly: everything is imported once, and each start is a fork.
+
+    python -m tests.streams.run_children
+
+reads one JSON object a line and answers with one: `{"start": {...}}` with `{"pid": n}`; `{"wait": pid, "seconds": s}`
+with `{"status": n}`, null while it runs. What `start` may hold stands in `_be_child`.
+"""
+
+import asyncio
+import functools
+import json
+import os
+import resource
+import signal
+import sys
+import time
+
+
+def main():
+    import scorers.command_line  # noqa: F401
+    import streams.run_command  # noqa: F401  nothing here has threads or connections yet
+
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if "start" in asked:
+            answer = {"pid": _start(asked["start"])}
+        else:
+            answer = {"status": _wait(asked["wait"], asked["seconds"])}
+        print(json.dumps(answer), flush=True)
+
+
+def _start(options):
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _be_child(options)
+        finally:
+            os._exit(99)
+    return pid
+
+
+def _wait(pid, seconds):
+    end = time.monotonic() + seconds
+    while True:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > end:
+            return None
+        time.sleep(0.01)
+
+
+def _be_child(options):
+    """Run the command line `arguments`, its output in the files `out` and `err`.
+
+    To be provoked: `die_at` a named point of the n-th commit; `block_at` the n-th slice; `largest_file` in bytes;
+    `max_records` of a slice; `session_seconds` of the group.
+    """
+    for name, number in (("out", 1), ("err", 2)):
+        os.dup2(os.open(options[name], os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    import streams.run_command as command
+    from scorers.command_line import run
+    from streams.faust_slices import SliceAppOptions
+    from streams.run import Run
+
+    if "largest_file" in options:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (options["largest_file"], options["largest_file"]))
+    command.SliceAppOptions = functools.partial(
+        SliceAppOptions,
+        max_records=options.get("max_records", 8000),
+        session_seconds=options.get("session_seconds", 10.0),
+    )
+    if "die_at" in options:
+        command.Run = functools.partial(Run, open_store=_mortal(*options["die_at"]))
+    if "block_at" in options:
+        command.Run = _blocking(Run, options["block_at"])
+    status = run(options["arguments"])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _mortal(point, at):
+    """Return what opens a store that dies before a step of its n-th commit, `after` it, or before what was relayed
+    is marked (`mark`)."""
+    from sinks.store import Store
+
+    def die(*_):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    class Mortal(Store):
+        commits = 0
+
+        def keep(self, scored, kept_at, also=()):
+            self.commits += 1
+            is_due = self.commits >= at
+            if is_due and point == "also":
+                also = [*also, ("die", die)]
+            seq = super().keep(scored, kept_at, also)
+            if is_due and point == "after":
+                die()
+            return seq
+
+        def steps(self):
+            steps = list(super().steps())
+            names = [name for name, _ in steps]
+            if self.commits >= at and point in names:
+                steps.insert(names.index(point), ("die", die))
+            return steps
+
+        def mark_relayed(self, seqs):
+            if point == "mark":
+                die()
+            super().mark_relayed(seqs)
+
+    return lambda path: Mortal.open(path, create=True)
+
+
+def _blocking(run_class, at):
+    def make(*arguments):
+        made = run_class(*arguments)
+        take, count = made.source._on_slice, 0
+
+        async def block(raw):
+            nonlocal count
+            count += 1
+            if count == at:
+                time.sleep(3600)
+            await take(raw)
+            await asyncio.sleep(0)
+
+        made.source._on_slice = block
+        return made
+
+    return make
+
+
+if __name__ == "__main__":
+    main()
