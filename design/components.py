@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from design.architecture import Component, ComponentEdge, Place, Tier, Use
 from design.callgraph import CallGraph, Edge, Symbol
+from design.component_names import identifier_of, snake, title_of, unique
 from design.ir import Body, docstring
 from design.pattern_hit import PatternHit, Subject
 from design.pattern_io import model_depths
@@ -357,12 +358,12 @@ def _is_small(
 
 def _component(group: list[Unit], material: Material, used: set[str]) -> Component:
     main = min(group, key=lambda u: (u.distance, -u.weight, u.key))
-    identifier = _unique(_identifier(group, main), used)
+    identifier = unique(identifier_of(group, main), used)
     symbols = sorted({s for u in group for s in u.symbols})
     entry = _entry(symbols, material)
     component = Component(
         identifier,
-        _title(identifier),
+        title_of(identifier),
         sorted({p for u in group for p in u.paths}),
         symbols,
         entry,
@@ -374,42 +375,6 @@ def _component(group: list[Unit], material: Material, used: set[str]) -> Compone
     component.tiers = _tiers(component, material)
     component.description = _description(component, material)
     return component
-
-
-def _identifier(group: list[Unit], main: Unit) -> str:
-    folders = {u.path.rpartition("/")[0] for u in group}
-    sinks = {u.path for u in group if u.distance == 0}
-    if len(sinks) == 1 and sum(u.distance == 0 for u in group) > 2:
-        # Several classes of one file that ask a model: none of them may name them all.
-        words = main.path.rpartition("/")[2].removesuffix(".py")
-    elif len(group) > 4 and len(folders) == 1 and "/" in main.path:
-        words = main.path.split("/")[-2]
-    elif "#" in main.key:
-        stem = main.path.rpartition("/")[2].removesuffix(".py")
-        if stem in ("__init__", "main", "app", "utils", "helpers", "core", "base") and "/" in main.path:
-            stem = f"{main.path.split('/')[-2]}_{stem}".removesuffix("___init__")
-        job = main.name or "code"
-        words = stem if job in stem or (job == "flow" and len(group) > 1) else f"{stem}_{job}"
-    else:
-        words = main.name
-    return _snake(words) or "code"
-
-
-def _snake(name: str) -> str:
-    text = re.sub(r"([a-z0-9])([A-Z])|([A-Z]+)(?=[A-Z][a-z])", r"\1\3_\2", name)
-    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:40].lstrip("0123456789_")
-
-
-def _unique(name: str, used: set[str]) -> str:
-    made, number = name, 2
-    while made in used:
-        made, number = f"{name}_{number}", number + 1
-    used.add(made)
-    return made
-
-
-def _title(identifier: str) -> str:
-    return identifier.replace("_", " ").capitalize()
 
 
 def _entry(symbols: list[str], material: Material) -> str:
@@ -472,7 +437,7 @@ def _tiers(component: Component, material: Material) -> list[Tier]:
         owner, _, last = symbol.rpartition(".")
         if names[last] > 1:
             last = f"{owner.rpartition('.')[2]}_{last}"
-        out[symbol] = Tier(_unique(_snake(last) or "tier", taken), by, symbol, place, ordered)
+        out[symbol] = Tier(unique(snake(last) or "tier", taken), by, symbol, place, ordered)
 
     taken: set[str] = set()
     names = Counter(symbol.rpartition(".")[2] for symbol in first_llm)

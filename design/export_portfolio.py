@@ -59,9 +59,9 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _slug(name: str) -> str:
-    from design.components import _snake
+    from design.component_names import snake
 
-    return _snake(name).replace("_", "-") or "pipeline"
+    return snake(name).replace("_", "-") or "pipeline"
 
 
 def _component(c: Component) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from design.annotations import annotated
 from design.attributes import attribute_of, store_attribute
 from design.calls import call_values, method_result
 from design.frame import PATH, Frame
-from design.ir import Expr
+from design.ir import Expr, dotted_text
 from design.program import last_name
 from design.values import EMPTY, Kind, Values, text_with_gap
 
@@ -109,21 +109,6 @@ def _unresolved(frame: Frame, callee: Expr, line: int) -> None:
     else:
         cause = "dynamic"
     frame.result.unresolved.append((line, dotted_text(callee)[:80], cause))
-
-
-def dotted_text(e: Expr) -> str:
-    """Return an expression as text, as far as it is a dotted name; `…` for the rest."""
-    if e[0] == "n":
-        return str(e[1])
-    if e[0] == "a":
-        return f"{dotted_text(e[1])}.{e[2]}"
-    if e[0] == "c":
-        return f"{dotted_text(e[1])}()"
-    if e[0] == "s":
-        return f"{dotted_text(e[1])}[]"
-    if e[0] == "w":
-        return dotted_text(e[1])
-    return "…"
 
 
 # -- builtins that need the expressions of their arguments ---------------------------------------------------------

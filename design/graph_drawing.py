@@ -130,7 +130,7 @@ def _edge(src: tuple[float, float], dst: tuple[float, float], status: str, title
 
 
 def _box(c: Component, x: float, y: float) -> str:
-    name = c.name if len(c.name) <= 22 else c.name[:21] + "…"
+    name = c.name if len(c.name) <= 19 else c.name[:18] + "…"
     detail = f"{c.kind} · {c.pattern}" if c.pattern != "none" else c.kind
     return (
         f'<a href="#c-{escape(c.id)}"><g class="node {escape(c.role)}"><title>{escape(c.id)}: '

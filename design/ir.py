@@ -137,3 +137,18 @@ def docstring(body: Body) -> str:
         if value[0] == "k" and isinstance(value[1], str):
             return value[1]
     return ""
+
+
+def dotted_text(e: Expr) -> str:
+    """Return an expression as text, as far as it is a dotted name; `…` for the rest."""
+    if e[0] == "n":
+        return str(e[1])
+    if e[0] == "a":
+        return f"{dotted_text(e[1])}.{e[2]}"
+    if e[0] == "c":
+        return f"{dotted_text(e[1])}()"
+    if e[0] == "s":
+        return f"{dotted_text(e[1])}[]"
+    if e[0] == "w":
+        return dotted_text(e[1])
+    return "…"

@@ -4,73 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from design.runners import RUNNER_METHODS, RUNNERS, TRANSPARENT
 from design.values import EMPTY, Kind, Values, text_with_gap
 
 if TYPE_CHECKING:
     from design.frame import Frame
 
 _TYPES = {"str": "str", "dict": "dict", "list": "list", "set": "set", "tuple": "tuple", "int": "int", "bytes": "bytes"}
-
-#: Functions from outside that run what they are given, with the place of it: a position or a keyword.
-_RUNNERS: dict[str, tuple[int | str, ...]] = {
-    "asyncio.to_thread": (0,),
-    "threading.Thread": (1, "target"),
-    "multiprocessing.Process": (1, "target"),
-    "threading.Timer": (1, "function"),
-    "atexit.register": (0,),
-    "signal.signal": (1,),
-    "anyio.to_thread.run_sync": (0,),
-    "asyncio.run": (0,),
-    "functools.reduce": (0,),
-}
-#: Methods, of whatever object, that run what they are given.
-_RUNNER_METHODS: dict[str, tuple[int | str, ...]] = {
-    "submit": (0,),
-    "run_in_executor": (1,),
-    "add_task": (0,),
-    "apply_async": (0,),
-    "start_soon": (0,),
-    "call_soon": (0,),
-    "call_later": (1,),
-    "add_done_callback": (0,),
-    "run_sync": (0,),
-    "map": (0,),
-    "imap": (0,),
-    "starmap": (0,),
-    "add_job": (0,),
-    "add_node": (1, 0, "node", "action"),
-    "add_conditional_edges": (1, "path"),
-    "add_api_route": (1, "endpoint"),
-    "register": (0, 1),
-    "subscribe": (0, 1),
-    "on_event": (1,),
-}
-#: Calls that give back what they are given.
-_TRANSPARENT = frozenset(
-    [
-        "asyncio.gather",
-        "asyncio.create_task",
-        "asyncio.ensure_future",
-        "asyncio.wait_for",
-        "asyncio.shield",
-        "asyncio.run",
-        "copy.copy",
-        "copy.deepcopy",
-        "typing.cast",
-        "dataclasses.replace",
-        "contextlib.nullcontext",
-        "contextlib.closing",
-        "contextlib.aclosing",
-        "functools.update_wrapper",
-        "inspect.unwrap",
-        "itertools.chain",
-        "itertools.islice",
-        "itertools.cycle",
-        "tqdm.tqdm",
-        "tqdm.auto.tqdm",
-        "tqdm.asyncio.tqdm",
-    ]
-)
 
 
 def call_outside(frame: Frame, dotted: str, positional: list[Any], named: list[Any], line: int) -> Values:
@@ -95,7 +35,7 @@ def call_outside(frame: Frame, dotted: str, positional: list[Any], named: list[A
         return _imported(frame, given[0])
     if dotted == "asyncio.gather":
         return _gathered(frame, given, line)
-    if dotted in _TRANSPARENT and given:
+    if dotted in TRANSPARENT and given:
         return given[0]
     if dotted.count(".") >= 8 or dotted.startswith(("typing.", "logging.", "warnings.", "os.path.")):
         return EMPTY
@@ -153,7 +93,7 @@ def _run_given(
     if not given and not keywords:
         return
     is_function, kinds = frame.table.is_function, frame.table.kinds
-    places = _RUNNERS.get(dotted) or _RUNNER_METHODS.get(name, ())
+    places = RUNNERS.get(dotted) or RUNNER_METHODS.get(name, ())
     run: Values = EMPTY
     for place in places:
         chosen = given[place] if isinstance(place, int) and place < len(given) else keywords.get(place, EMPTY)  # type: ignore[arg-type]

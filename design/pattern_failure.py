@@ -22,7 +22,7 @@ from design.code_walk import (
 )
 from design.ir import Body, Expr, Stmt
 from design.pattern_hit import PatternHit, Subject
-from design.program import FunctionInfo, last_name
+from design.program import last_name
 
 _IMPORT_ERRORS = frozenset({"ImportError", "ModuleNotFoundError"})
 _ATTEMPT = re.compile(r"attempt|retr(y|ies)|(^|_)tries($|_)|backoff", re.IGNORECASE)
@@ -528,108 +528,4 @@ _ALTERNATIVES = re.compile(
 )
 
 
-# -- circuit breakers ----------------------------------------------------------------------------------------------
-
-_STATE = re.compile(
-    r"fail|error_count|errors$|consecutive|circuit|breaker|open(ed)?(_|$)|trip|cool_?down|unhealthy|blocked|disabled|degraded",
-    re.I,
-)
-
-
-def find_breakers(subject: Subject) -> Iterator[PatternHit]:
-    """Calls that are refused for a while because earlier ones failed."""
-    outer = subject.program.functions[subject.info.parent].symbol if subject.info.parent >= 0 else ""
-    owner = subject.program.classes[subject.info.owner].symbol if subject.info.owner >= 0 else outer
-    for decorator in subject.ir.decorators:
-        line = decorator[-1] if isinstance(decorator[-1], int) else subject.ir.line
-        call = decorator if decorator[0] == "c" else ("c", decorator, (), (), line)
-        for symbol in (owner, outer):
-            if any(subject.sites.catalog.capability(d) == "breaker" for d in subject.sites.names_outside(symbol, call)):
-                yield subject.hit(
-                    "has_circuit_breaker", subject.ir.line, subject.ir.end, "library", f"@{text_of(decorator)}", 0.95
-                )
-                return
-    for call in subject.calls:
-        if any(
-            subject.sites.catalog.capability(d) == "breaker" for d in subject.sites.names_outside(subject.symbol, call)
-        ):
-            yield subject.hit("has_circuit_breaker", call[4], call[4], "library", text_of(call), 0.9)
-            return
-    yield from _built_breaker(subject)
-
-
-def _built_breaker(subject: Subject) -> Iterator[PatternHit]:
-    for s in subject.statements:
-        if s[0] != "if":
-            continue
-        for test, inner in s[2]:
-            if not leaves(inner) or "isinstance" in text_of(test):
-                continue
-            for name in sorted(_state_names(test)):
-                if _STATE.search(name.rpartition(".")[2]) and (how := _kept_state(subject, name, test)):
-                    yield subject.hit(
-                        "has_circuit_breaker", s[1], s[4], "built", f"refuses while {text_of(test)}; {how}", 0.8
-                    )
-                    return
-
-
-def _state_names(test: Expr) -> set[str]:
-    return {n for n in names_in(test) if n.startswith("self.") or (n.isidentifier() and n != "self")}
-
-
-def _kept_state(subject: Subject, name: str, test: Expr) -> str | None:
-    """How a name is kept between requests: written where a call fails, and set back by time or hand."""
-    written, reset = "", "by time" if re.search(r"time|now|monotonic|clock|until", text_of(test)) else ""
-    if not name.startswith("self.") and name in subject.ir.local_names and name not in subject.ir.foreign:
-        return None
-    for info in _of_module(subject):
-        if name.startswith("self.") and info.owner != subject.info.owner:
-            continue
-        for s, in_handler in _with_handlers(info.ir.body, _is_failure_hook(info.ir.name)):
-            changed = _writes(s)
-            if not any(c == name or c.startswith(f"{name}[") for c in changed):
-                continue
-            if in_handler and not (s[0] == "assign" and s[3] in (("k", 0), ("k", None), ("k", False))):
-                written = written or f"written when it fails ({info.ir.name}, line {s[1]})"
-            elif s[0] == "assign" and info.ir.name != "__init__" and info.ir.kind != "module" and _is_reset(s[3]):
-                reset = reset or f"set back in {info.ir.name}, line {s[1]}"
-    return f"{written}, re-admitted {reset}" if written and reset else None
-
-
-def _of_module(subject: Subject) -> list[FunctionInfo]:
-    module = subject.info.module
-    first = subject.program.first_function[module]
-    later = subject.program.first_function[module + 1 :]
-    return subject.program.functions[first : later[0] if later else None]
-
-
-def _is_failure_hook(name: str) -> bool:
-    return bool(re.search(r"fail|error|trip|unhealthy|mark_down|open_circuit", name, re.I))
-
-
-def _with_handlers(body: Body, inside: bool) -> Iterator[tuple[Stmt, bool]]:
-    for s in body:
-        yield s, inside
-        if s[0] == "try":
-            for part in (s[2], s[4], s[5]):
-                yield from _with_handlers(part, inside)
-            for handler in s[3]:
-                yield from _with_handlers(handler[3], True)
-        else:
-            for inner in blocks(s):
-                yield from _with_handlers(inner, inside)
-
-
-def _writes(s: Stmt) -> list[str]:
-    if s[0] == "assign":
-        return [name for target in s[2] for name in target_names(target)]
-    if s[0] == "aug":
-        return [text_of(s[2])]
-    return []
-
-
-def _is_reset(value: Expr | None) -> bool:
-    return value is not None and value[0] == "k" and value[1] in (0, 0.0, None, False, "closed", "CLOSED", "healthy")
-
-
-__all__ = ["find_breakers", "find_cascades", "find_handlers", "find_retries"]
+__all__ = ["find_cascades", "find_handlers", "find_retries"]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from design.pattern_breaker import find_breakers
 from design.pattern_cache import find_caches
-from design.pattern_failure import find_breakers, find_cascades, find_handlers, find_retries
+from design.pattern_failure import find_cascades, find_handlers, find_retries
 from design.pattern_hit import PATTERNS, PatternHit, Subject
-from design.pattern_io import find_json, find_model_calls, find_queues, find_services, find_streams, find_writes
+from design.pattern_io import find_json, find_model_calls, find_queues, find_services, find_writes
+from design.pattern_stream import find_streams
 from design.program import Program
 from design.sites import Sites
 

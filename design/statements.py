@@ -51,11 +51,9 @@ def _enter(frame: Frame) -> None:
 
 def _publish(frame: Frame) -> None:
     """Let inner functions and importers see the names of this scope as they stand at its end."""
-    solver, number = frame.solver, frame.number
-    if number not in solver.enclosing:
-        return
-    for name, values in frame.names.items():
-        solver.grow(("v", number, name), values)
+    if frame.number in frame.solver.enclosing:
+        for name, values in frame.names.items():
+            frame.solver.grow(("v", frame.number, name), values)
 
 
 def run(frame: Frame, body: Body) -> None:

@@ -147,11 +147,13 @@ TESTED_BY = {
         "streams/detectors/lifecycle streams/detectors/recovery streams/detectors/ring streams/detectors/wander"
     ),
     "design/test_resolver.py": (
+        "design/arguments design/runners "
         "design/annotations design/attributes design/callgraph design/calls design/expressions design/frame design/ir "
         "design/library_calls design/lower design/modules design/program design/solver design/statements design/trees "
         "design/values"
     ),
     "design/test_patterns.py": (
+        "design/pattern_breaker design/pattern_stream "
         "design/code_walk design/pattern_failure design/pattern_hit design/pattern_io design/sites design/libraries"
     ),
     "design/test_hostile.py": "design/ignore design/scan design/analysis design/pattern_cache",
@@ -159,7 +161,7 @@ TESTED_BY = {
         "design/architecture design/architecture_critic design/classify design/command design/components design/diff "
         "design/export_portfolio design/export_store design/output design/progress design/questions design/refine "
         "design/report_html design/report_markdown design/stage design/summary design/verify design/graph_formats "
-        "design/graph_drawing"
+        "design/graph_drawing design/component_names"
     ),
     "design/test_proof.py": (
         "design/judges design/metric_catalog design/metric_design design/prompts design/salience design/spans "

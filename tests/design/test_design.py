@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import duckdb
@@ -51,6 +52,45 @@ def test_the_service_is_understood(made: Design) -> None:
 
 def test_no_component_names_a_file_that_is_not_there(made: Design) -> None:
     assert all((APP / path).is_file() for c in made.architecture.components for path in c.files)
+
+
+def test_a_dozen_functions_a_pattern_are_asked_for_a_span_and_metrics_name_no_other(tmp_path: Path) -> None:
+    handlers = "".join(
+        f"    def part_{i}(self, t):\n        try:\n            return int(t)\n"
+        f"        except ValueError:\n            return {i}\n"
+        for i in range(30)
+    )
+    source = (
+        "from openai import OpenAI\n\n\nclass Answerer:\n    def __init__(self):\n        self.client = OpenAI()\n\n"
+        "    def ask(self, q):\n        asked = [q + self.part_29(q)]\n"
+        "        return self.client.chat.completions.create(model='m', messages=asked)\n\n"
+    )
+    made = run_design(scan_repository(write_tree(tmp_path, {"answering.py": source + handlers})))
+
+    asked = {p.name for p in made.points}
+    assert "Answerer.ask" in asked
+    assert "Answerer.part_29" in asked, "what the model's caller uses comes first"
+    assert sum("part_" in name for name in asked) == 12
+    (swallowed,) = [m for m in made.metrics if m.family == "swallowed_errors"]
+    assert set(swallowed.spans) <= asked
+
+
+def test_clients_of_one_file_that_share_a_node_are_told_apart_by_their_class(tmp_path: Path) -> None:
+    vendors = [f"Vendor{letter}" for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"]
+    ask = "return self.client.chat.completions.create(model='m', messages=[q])"
+    source = "from openai import OpenAI\n\n\n" + "".join(
+        f"class {vendor}:\n    def __init__(self):\n        self.client = OpenAI()\n\n"
+        f"    def request(self, q):\n        {ask}\n\n\n"
+        for vendor in vendors
+    )
+
+    made = run_design(scan_repository(write_tree(tmp_path, {"vendors.py": source})))
+
+    shared = [c for c in made.architecture.components if len(c.tiers) > 1]
+    assert shared, "26 clients do not fit into 20 nodes"
+    for component in shared:
+        assert all(re.fullmatch(r"vendor_?[a-z]_request", t.id) for t in component.tiers), component.tiers
+        assert len(component.tiers) == 2 or component.id.startswith("vendors")
 
 
 def test_questions_have_stable_ids_and_at_most_three_for_a_component(made: Design) -> None:

@@ -1,0 +1,64 @@
+"""Which functions of libraries run what they are given, and which hand it back."""
+
+from __future__ import annotations
+
+#: Functions from outside that run what they are given, with the place of it: a position or a keyword.
+RUNNERS: dict[str, tuple[int | str, ...]] = {
+    "asyncio.to_thread": (0,),
+    "threading.Thread": (1, "target"),
+    "multiprocessing.Process": (1, "target"),
+    "threading.Timer": (1, "function"),
+    "atexit.register": (0,),
+    "signal.signal": (1,),
+    "anyio.to_thread.run_sync": (0,),
+    "asyncio.run": (0,),
+    "functools.reduce": (0,),
+}
+#: Methods, of whatever object, that run what they are given.
+RUNNER_METHODS: dict[str, tuple[int | str, ...]] = {
+    "submit": (0,),
+    "run_in_executor": (1,),
+    "add_task": (0,),
+    "apply_async": (0,),
+    "start_soon": (0,),
+    "call_soon": (0,),
+    "call_later": (1,),
+    "add_done_callback": (0,),
+    "run_sync": (0,),
+    "map": (0,),
+    "imap": (0,),
+    "starmap": (0,),
+    "add_job": (0,),
+    "add_node": (1, 0, "node", "action"),
+    "add_conditional_edges": (1, "path"),
+    "add_api_route": (1, "endpoint"),
+    "register": (0, 1),
+    "subscribe": (0, 1),
+    "on_event": (1,),
+}
+#: Calls that give back what they are given.
+TRANSPARENT = frozenset(
+    [
+        "asyncio.gather",
+        "asyncio.create_task",
+        "asyncio.ensure_future",
+        "asyncio.wait_for",
+        "asyncio.shield",
+        "asyncio.run",
+        "copy.copy",
+        "copy.deepcopy",
+        "typing.cast",
+        "dataclasses.replace",
+        "contextlib.nullcontext",
+        "contextlib.closing",
+        "contextlib.aclosing",
+        "functools.update_wrapper",
+        "inspect.unwrap",
+        "itertools.chain",
+        "itertools.islice",
+        "itertools.cycle",
+        "tqdm.tqdm",
+        "tqdm.auto.tqdm",
+        "tqdm.asyncio.tqdm",
+    ]
+)
