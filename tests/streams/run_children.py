@@ -18,7 +18,9 @@ import time
 
 def main():
     import scorers.command_line  # noqa: F401
-    import streams.run_command  # noqa: F401  nothing here has threads or connections yet
+    import streams.replay_report
+    import streams.run
+    import streams.run_command  # noqa: F401
 
     for line in sys.stdin:
         asked = json.loads(line)
@@ -59,14 +61,16 @@ def _be_child(options):
     for name, number in (("out", 1), ("err", 2)):
         os.dup2(os.open(options[name], os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    import streams.run_command as command
+    # Where the command takes them from when it is called.
+    import streams.faust_slices as source
+    import streams.run as command
     from scorers.command_line import run
     from streams.faust_slices import SliceAppOptions
     from streams.run import Run
 
     if "largest_file" in options:
         resource.setrlimit(resource.RLIMIT_FSIZE, (options["largest_file"], options["largest_file"]))
-    command.SliceAppOptions = functools.partial(
+    source.SliceAppOptions = functools.partial(
         SliceAppOptions,
         max_records=options.get("max_records", 8000),
         session_seconds=options.get("session_seconds", 10.0),
