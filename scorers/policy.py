@@ -159,7 +159,7 @@ def recorded_factors(portfolios: Sequence[Portfolio], rows: Iterable[Mapping[str
         now = {**row["p_kept"], EVALUATED: row["p_evaluated"]}
         before = {**as_written["p_kept"], EVALUATED: as_written["p_evaluated"]}
         for name, p in now.items():
-            if before[name] > 0 and p != before[name]:
+            if before[name] > 0 and p not in (0, before[name]):  # 0: shed, which is no factor
                 factors[pipelines[row["portfolio_sha"]], row["metric"], name] = p / before[name]
     return factors
 

@@ -17,7 +17,7 @@ from sinks.schema import PROGRAM, SCHEMA_VERSION, creation_statements
 WAL_SIZE = "64MB"
 #: Memory of the engine that writes; beyond it, it spills into a folder beside the store: slices of 300,000 rows were
 #: kept with 100 MB. Without a limit, all blocks of the file that it has read or written stay in memory.
-MEMORY = "160MB"
+MEMORY = "128MB"
 
 Config = dict[str, str | bool | int | float | list[str]]
 
