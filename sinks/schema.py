@@ -21,8 +21,8 @@ from scorers.tables import (
 )
 from sinks.rate_interval import rates_view
 
-#: Written into every store; a store of a higher version is refused, one of a lower version would be migrated.
-SCHEMA_VERSION = 1
+#: Written into every store; a store of another version is refused, for none was released yet.
+SCHEMA_VERSION = 2
 
 #: Written into every store, to tell it from the DuckDB file of another program.
 PROGRAM = "gapwatch"

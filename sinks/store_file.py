@@ -156,3 +156,8 @@ def _check_program(con: duckdb.DuckDBPyConnection, path: Path) -> None:
             f"the store {path} has schema version {rows[0][1]}; this program knows up to {SCHEMA_VERSION}: "
             "upgrade Gapwatch"
         )
+    if rows[0][1] < SCHEMA_VERSION:
+        raise StoreError(
+            f"the store {path} has schema version {rows[0][1]}, of a Gapwatch before its first release; this program "
+            f"keeps version {SCHEMA_VERSION}: give it a new store, and keep or read the old one with what made it"
+        )

@@ -108,6 +108,14 @@ def test_a_store_of_a_newer_version_is_refused(open_store: Opener, path: Path) -
 
 
 @OPENERS
+def test_a_store_of_an_older_version_is_refused(open_store: Opener, path: Path) -> None:
+    with duckdb.connect(str(path)) as con:
+        con.execute("UPDATE store SET schema_version = schema_version - 1")
+    with pytest.raises(StoreError, match=f"version {SCHEMA_VERSION - 1}.* give it a new store"):
+        open_store(path)
+
+
+@OPENERS
 def test_a_store_that_another_process_holds_is_refused_with_its_pid(open_store: Opener, tmp_path: Path) -> None:
     path = tmp_path / "s.duckdb"
     with subprocess.Popen(
