@@ -21,7 +21,9 @@ import uuid
 from pathlib import Path
 from statistics import median
 from typing import Any
+from urllib.request import urlopen
 
+from sinks.api_file import read_note
 from tests.benchmarks.child import ROOT, Cost, output_of, run_module
 from tests.benchmarks.contenders import contents_of, fresh
 from tests.benchmarks.replay import _machine, _table, _title
@@ -90,7 +92,8 @@ def steady(folder: Path, broker: Any, asked: argparse.Namespace) -> None:
     ]  # fmt: skip
     with subprocess.Popen(command, cwd=ROOT) as process:
         try:
-            time.sleep(8.0)
+            _until_ready(store)
+            time.sleep(2.0)  # what a start leaves to do is not what steady traffic costs
             began, cpu = time.monotonic(), _cpu_seconds(process.pid)
             output_of("scorers.command_line", "publish", file, "--brokers", broker.address, "--topic", topic,
                       "--rate", f"{asked.steady}/s", "--quiet")  # fmt: skip
@@ -110,6 +113,20 @@ def steady(folder: Path, broker: Any, asked: argparse.Namespace) -> None:
     row = _table("share of a core", "slices/s", "produced to commit, p50 ms", "p99 ms", "traces", "load")
     row(f"**{share:.1%}**", f"{len(kept) / asked.seconds:.1f}", f"{p50:.0f}", f"**{p99:.0f}**", len(delays),
         f"{os.getloadavg()[0]:.1f}")  # fmt: skip
+
+
+def _until_ready(store: Path) -> None:
+    """Wait until a run says that it reads its topic."""
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        time.sleep(0.1)
+        if (note := read_note(store)) is not None:
+            try:
+                with urlopen(f"{note.url}/readyz", timeout=5):
+                    return
+            except OSError:  # 503 until it is ready
+                continue
+    raise RuntimeError("gapwatch run is not ready after two minutes")
 
 
 def _cpu_seconds(pid: int) -> float:
