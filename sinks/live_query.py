@@ -183,6 +183,8 @@ class LiveQueries:
                 result = ask(con)
             except BaseException as caught:
                 error = caught
+                if isinstance(caught.__cause__, duckdb.OutOfMemoryException):  # before the look at the process saw it
+                    error = _too_much_memory(self.limits)
             with contextlib.suppress(duckdb.Error):
                 con.close()
             with contextlib.suppress(RuntimeError):  # the loop has ended
@@ -234,10 +236,14 @@ def _limit_reached(limits: QueryLimits, before: int, end: float) -> QueryLimitEr
     if time.monotonic() > end:
         return QueryLimitError("time", f"the query took more than {limits.seconds:g} s and was ended; ask for less")
     if (resident_bytes() or 0) - before > limits.memory_bytes:
-        return QueryLimitError(
-            "memory", f"the query took more than {limits.memory_bytes >> 20} MiB of memory and was ended; ask for less"
-        )
+        return _too_much_memory(limits)
     return None
+
+
+def _too_much_memory(limits: QueryLimits) -> QueryLimitError:
+    return QueryLimitError(
+        "memory", f"the query took more than {limits.memory_bytes >> 20} MiB of memory and was ended; ask for less"
+    )
 
 
 async def _interrupt_until_over(con: duckdb.DuckDBPyConnection, done: asyncio.Future[Any]) -> None:

@@ -18,7 +18,7 @@ from scorers.portfolio import Portfolio
 from scorers.slices import ScoredSlice
 from sinks.keeping import STEPS, Inbox, Keeping, Step
 from sinks.registration import insert_policies, insert_portfolio
-from sinks.store_file import open_for_writing
+from sinks.store_file import MEMORY, open_for_writing
 
 SourceKey = tuple[str, str, int]
 Result = TypeVar("Result")
@@ -67,12 +67,13 @@ class Store:
         self._load_positions()
 
     @classmethod
-    def open(cls, path: str | Path, create: bool = False) -> Store:
+    def open(cls, path: str | Path, create: bool = False, memory: str = MEMORY) -> Store:
         """Open a store for keeping; no other process can open it until `close`.
 
         Args:
             path: The DuckDB file; its directory must exist.
             create: Make an empty store where there is no file.
+            memory: That the engine may take, such as 128MB; beyond, it spills to disk.
 
         Raises:
             StoreError: It is missing, no store, newer than this program, or held by another process or opener.
@@ -81,7 +82,7 @@ class Store:
         if real in _open_stores:
             raise StoreHeldError(f"the store {path} is already open in this process")
         now = datetime.now(UTC).replace(tzinfo=None)
-        store = cls(Path(path), open_for_writing(Path(path), create=create, now=now))
+        store = cls(Path(path), open_for_writing(Path(path), create=create, now=now, memory=memory))
         _open_stores[real] = store
         return store
 

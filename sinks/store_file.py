@@ -18,6 +18,9 @@ WAL_SIZE = "64MB"
 #: Memory of the engine that writes; beyond it, it spills into a folder beside the store: slices of 300,000 rows were
 #: kept with 100 MB. Without a limit, all blocks of the file that it has read or written stay in memory.
 MEMORY = "128MB"
+#: The same where strangers' queries share the engine: what they may take (512 MB, see `live_query`) comes on top, so
+#: that a query ends before the writer lacks memory.
+MEMORY_WITH_READERS = "768MB"
 
 Config = dict[str, str | bool | int | float | list[str]]
 
@@ -35,13 +38,14 @@ _FOR_READERS: Config = {"arrow_lossless_conversion": True}
 _HOLDER = re.compile(r"Conflicting lock is held in (.*?) ?\(PID (\d+)\)")
 
 
-def open_for_writing(path: Path, *, create: bool, now: datetime) -> duckdb.DuckDBPyConnection:
+def open_for_writing(path: Path, *, create: bool, now: datetime, memory: str = MEMORY) -> duckdb.DuckDBPyConnection:
     """Open a store, alone; make it first where `create` says so and there is none.
 
     Args:
         path: The file. Its directory must exist.
         create: Make the store if the file is missing or empty.
         now: Recorded as the time of creation; naive, UTC.
+        memory: That the engine may take.
 
     Raises:
         StoreError: There is none, it is not one, it is newer, or another process holds it.
@@ -50,7 +54,7 @@ def open_for_writing(path: Path, *, create: bool, now: datetime) -> duckdb.DuckD
     _check_path(path, may_be_missing=create)
     if create and path.is_file() and path.stat().st_size == 0:
         path.unlink()  # what a full disk leaves of a creation; the engine takes no empty file
-    written: Config = {**_CONFINED, **_FOR_READERS, "checkpoint_threshold": WAL_SIZE, "memory_limit": MEMORY}
+    written: Config = {**_CONFINED, **_FOR_READERS, "checkpoint_threshold": WAL_SIZE, "memory_limit": memory}
     con = _connect(path, read_only=False, config=written)
     try:
         con.execute("SET GLOBAL TimeZone = 'UTC'")

@@ -24,6 +24,7 @@ from sinks.api_server import ApiOptions
 from sinks.ledger import imbalance
 from sinks.run_service import RunService
 from sinks.store import Store
+from sinks.store_file import MEMORY_WITH_READERS
 from streams.alert_webhook import AlertWebhook
 from streams.alerting.decision_reading import readers
 from streams.alerting.live_alerts import LiveAlerts
@@ -55,6 +56,11 @@ _LOOKS_A_STATE = 5
 def open_or_make(path: Path) -> Store:
     """Open a store, and make it where there is none."""
     return Store.open(path, create=True)
+
+
+def open_beside_readers(path: Path) -> Store:
+    """Open a store that answers queries, too."""
+    return Store.open(path, create=True, memory=MEMORY_WITH_READERS)
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,7 @@ class Run:
         webhook: Where alerts are posted to; empty: nowhere.
         alerts: Watches the lane; None: nothing does.
         judges: What is done for judges.
-        open_store: Opens the store.
+        open_store: Opens the store; None: as it is needed.
     """
 
     def __init__(
@@ -105,13 +111,13 @@ class Run:
         alerts: LiveAlerts | None = None,
         webhook: str = "",
         judges: JudgeOptions | None = None,
-        open_store: Callable[[Path], Store] = open_or_make,
+        open_store: Callable[[Path], Store] | None = None,
     ) -> None:
         self.options, self._kafka = options, kafka
         self._loaded = [load_portfolio(path) for path in portfolios]
         regime = make_regime(self._loaded, scorers)
         self._run_log = RunLog()
-        self._store = open_store(store)
+        self._store = (open_store or (open_or_make if api is None else open_beside_readers))(store)
         self._store_id = self._store.id
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped_by = ""

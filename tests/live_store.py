@@ -21,6 +21,7 @@ from sinks.decisions import Decisions
 from sinks.live_metrics import LiveMetrics
 from sinks.run_health import RunHealth
 from sinks.store import Store
+from sinks.store_file import MEMORY_WITH_READERS
 from streams.file_source import FileSource
 
 AIRLINE = Path(__file__).parent.parent / "deploy" / "airline"
@@ -64,7 +65,7 @@ class Kept:
         self, path: Path, options: ApiOptions | None = None, portfolios: Sequence[Portfolio] | None = None, **also: Any
     ) -> None:
         self.path = path
-        self.store = Store.open(path, create=True)
+        self.store = Store.open(path, create=True, memory=MEMORY_WITH_READERS)
         self.portfolios = [airline_portfolio()] if portfolios is None else list(portfolios)
         self.metrics, self.health = LiveMetrics(self.portfolios, **also), RunHealth()
         self.decisions = Decisions()

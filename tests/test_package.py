@@ -18,7 +18,7 @@ from tests.deploy.demo_traces import AIRLINE, TRACES
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("design", "scorers", "sinks", "streams")
-DATA = (".sql", ".yaml", ".json", ".toml", ".css", ".html", ".js")
+DATA = (".sql", ".yaml", ".json", ".toml", ".css", ".html", ".js", ".txt")
 
 _NO_INDEX = re.compile(r"connection broken|Failed to establish|Name or service not known|timed out", re.IGNORECASE)
 
