@@ -86,6 +86,8 @@ class SliceThread(driver.AIOKafkaConsumerThread):
     epoch = 0
     #: Per partition one past the last offset that was fetched: where the next slice begins.
     taken: dict[Any, int]
+    #: Records have come and are not counted in `taken` yet: the broker is asked what it has lost.
+    is_taking = False
 
     def _create_worker_consumer(self, transport: Any) -> Any:
         self.taken = {}
@@ -104,18 +106,22 @@ class SliceThread(driver.AIOKafkaConsumerThread):
         if not fetched or assignment is None:
             return {}
         slices = {}
-        for tp, records in fetched.items():
-            if tp not in self.taken:
-                continue  # fetched before the first seek, which will fetch it again
-            to_offset = assignment.state_value(tp)._position
-            start = self.taken[tp]
-            lost = await self._lost_before(consumer, tp, start, records[0].offset, epoch)
-            if self.epoch != epoch:
-                return {}  # sought while the broker was asked
-            self.taken[tp] = to_offset
-            faust_tp = TP(tp.topic, tp.partition)
-            raw = _raw_slice(tp, start, to_offset, records, lost)
-            slices[faust_tp] = [FetchedSlice(raw, faust_tp, epoch, records[-1])]
+        self.is_taking = True
+        try:
+            for tp, records in fetched.items():
+                if tp not in self.taken:
+                    continue  # fetched before the first seek, which will fetch it again
+                to_offset = assignment.state_value(tp)._position
+                start = self.taken[tp]
+                lost = await self._lost_before(consumer, tp, start, records[0].offset, epoch)
+                if self.epoch != epoch:
+                    return {}  # sought while the broker was asked
+                self.taken[tp] = to_offset
+                faust_tp = TP(tp.topic, tp.partition)
+                raw = _raw_slice(tp, start, to_offset, records, lost)
+                slices[faust_tp] = [FetchedSlice(raw, faust_tp, epoch, records[-1])]
+        finally:
+            self.is_taking = False
         return slices
 
     async def _lost_before(self, consumer: Any, tp: Any, start: int, first: int, epoch: int) -> int:

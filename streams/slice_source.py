@@ -317,6 +317,7 @@ class SliceSource:
             len(positions) == len(assigned) > 0
             and all(fetched >= end for _done, fetched, end in positions.values())
             and consumer.issued == consumer.done
+            and not consumer._thread.is_taking
             and all(consumer._thread.taken.get(tp) == consumer.issued.get(tp) for tp, _ in assigned)
         )
 
