@@ -306,6 +306,13 @@ class SliceSchema(faust.Schema[Any, Any]):
         return message.value
 
 
+class SliceApp(faust.App):
+    """A Faust application without tables: it needs no directory, and makes none where it was started."""
+
+    def _create_directories(self) -> None:
+        """Make none."""
+
+
 @dataclass(frozen=True)
 class SliceAppOptions:
     """What a slice application is made from.
@@ -341,7 +348,7 @@ def make_slice_app(
 
     The event must be acknowledged (`event.ack()`) when the work on its slice has ended.
     """
-    app: Any = faust.App(
+    app: Any = SliceApp(
         options.group,
         broker=[f"kafka://{address}" for address in kafka.addresses],
         broker_credentials=_credentials(kafka),

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from scorers.errors import UsageError
 from scorers.plan import compile_plan
-from scorers.policy import EVALUATED, Policy, fixed_policy, recorded_factors, thinned_policy
+from scorers.policy import EVALUATED, Policy, fixed_policy, recorded_factors, recorded_shedding, thinned_policy
 from scorers.portfolio import Portfolio
 from scorers.score import Scorer, score
 from scorers.scorer_host import ScorerHost
@@ -140,8 +140,8 @@ class _Partition:
     Attributes:
         next_offset: Where the next slice begins, if no other process was at work in between.
         thinning: Of its rows.
-        regime: By which it was scored last.
-        policy: In force.
+        regime: By which it was scored last; None: by other portfolios, or by none.
+        policy: In force; None after a start.
         since: From which offset on.
         recorded: Id of the policy that the store has last.
         judge_rates: By which it was scored last.
@@ -278,10 +278,16 @@ class Pipeline:
         finally:
             cursor.close()
         thinning = PartitionThinning(self._thinning, window, counts=counts)
+        recalled = _Partition(raw.from_offset, thinning, None, None, raw.from_offset, "")
         if steps:
-            factors = recorded_factors(regime.portfolios, steps[-1].rows)
+            rows, recalled.recorded = steps[-1].rows, steps[-1].policy
+            factors = recorded_factors(regime.portfolios, rows)
             thinning.factors = {key: factor for key, factor in factors.items() if key[2] != EVALUATED}
-        return _Partition(raw.from_offset, thinning, None, None, raw.from_offset, steps[-1].policy if steps else "")
+            recalled.judge_rates = {key[:2]: factor for key, factor in factors.items() if key[2] == EVALUATED}
+            recalled.sheds = recorded_shedding(regime.portfolios, rows)
+            is_same = {row["portfolio_sha"] for row in rows} == {portfolio.sha for portfolio in regime.portfolios}
+            recalled.regime = regime if is_same else None
+        return recalled
 
     def _enter(
         self, partition: _Partition, regime: Regime, records: RecordSlice, sheds: bool
@@ -291,7 +297,7 @@ class Pipeline:
         rates = self.judge_rates
         is_other, is_load = partition.regime is not regime, partition.sheds is not sheds
         is_budget = partition.judge_rates != rates
-        if is_other or is_load or is_budget:
+        if is_other or is_load or is_budget or (since is None and partition.policy is None):
             since = records.from_offset
         if since is not None:
             cause = "portfolio" if is_other else "load" if is_load else "budget" if is_budget else "thinning"

@@ -110,7 +110,7 @@ TESTED_BY = {
     "streams/test_replay_report.py": "streams/outcome_table streams/release_comparison streams/progress",
     "streams/test_publish.py": "streams/publish_command streams/kafka_options",
     "streams/test_run.py": (
-        "streams/dead_letter_messages streams/forgetting streams/outbox_relay streams/pipeline streams/portfolio_watch "
+        "streams/dead_letter_messages streams/forgetting streams/outbox_relay streams/portfolio_watch "
         "streams/run_command streams/run_log "
         "streams/slice_pieces streams/thinning_options sinks/outbox sinks/recorded_policies"
     ),

@@ -1,0 +1,67 @@
+"""The pipeline over a real store: where it ended and went on shows nowhere in what it recorded."""
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from scorers.portfolio import parse_portfolio
+from sinks.store import Store
+from streams.pipeline import Pipeline, make_regime
+from streams.raw_slice import RawSlice
+from streams.thinning_options import ThinningOptions
+from tests.streams.run_process import portfolio, trace
+
+THINNED = ThinningOptions(window=200, rows=10)
+SLICE = 50
+
+
+def slices(count):
+    values = [trace(n) for n in range(count)]
+    for begin in range(0, count, SLICE):
+        offsets = np.arange(begin, begin + SLICE)
+        part = values[begin : begin + SLICE]
+        yield RawSlice("traces", 0, begin, begin + SLICE, offsets, part, offsets + 1.8e9)
+
+
+def run(path, slices, ends=(), **changes):
+    """Keep slices, with a new start after each offset of `ends`; `changes` are made in the pipeline."""
+    slices = list(slices)
+    for end in (*ends, slices[-1].to_offset):
+        with Store.open(path, create=not path.exists()) as store:
+            regime = make_regime([parse_portfolio(portfolio(), "portfolio.yaml")])
+            pipeline = Pipeline(store, regime, THINNED, **changes)
+            try:
+                pipeline.register(regime)
+
+                async def keep(pipeline=pipeline, end=end):
+                    while slices and slices[0].to_offset <= end:
+                        await pipeline.take(slices.pop(0))
+
+                asyncio.run(keep())
+            finally:
+                pipeline.close()
+
+
+def recorded(path):
+    with Store.open(path) as store:
+        return store.query(
+            """SELECT DISTINCT from_offset, policy, portfolio_sha, metric, stratum, p_evaluated, p_kept, cause
+                 FROM policies ORDER BY ALL"""
+        )
+
+
+@pytest.mark.parametrize("ends", [(200,), (400, 600), (150,), (250, 350), tuple(range(50, 1000, 50))], ids=str)
+def test_wherever_it_ended_its_policies_are_those_of_one_run(tmp_path, ends):
+    run(tmp_path / "whole", slices(1000))
+    run(tmp_path / "parts", slices(1000), ends)
+
+    assert recorded(tmp_path / "parts") == recorded(tmp_path / "whole")
+    assert {row[-1] for row in recorded(tmp_path / "whole")} == {"portfolio", "thinning"}
+
+
+def test_what_was_shed_when_it_ended_is_asked_again_for_load_and_for_no_other_cause(tmp_path):
+    run(tmp_path / "store", list(slices(100)), is_overloaded=lambda: True)
+    run(tmp_path / "store", list(slices(200))[2:])
+
+    assert {(row[0], row[-1]) for row in recorded(tmp_path / "store")} == {(0, "portfolio"), (100, "load")}
