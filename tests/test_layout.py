@@ -88,8 +88,10 @@ TESTED_BY = {
     "streams/alerting/test_shift_watch.py": (
         "streams/alerting/bank streams/alerting/allotment streams/alerting/breach "
         "streams/alerting/incident streams/alerting/lane_clock streams/alerting/slice_units "
-        "streams/alerting/finding streams/alerting/state_file streams/alerting/watched_rows"
+        "streams/alerting/finding streams/alerting/state_file streams/alerting/watched_rows "
+        "streams/alerting/series_book streams/alerting/open_tick"
     ),
+    "streams/alerting/test_value_bank.py": "streams/alerting/slice_values streams/alerting/value_attribution",
     "streams/alerting/test_decisions.py": (
         "streams/alerting/alert_list streams/alerting/alert_reading streams/alerting/alert_words "
         "streams/alerting/alerts_command streams/alerting/explain streams/alerting/decision_commands "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -71,7 +72,8 @@ def _add_series(samples: Samples, state: SeriesState, environment: Callable[[str
         max(state.evidence_log10, 0.0), min(state.ticket_log10, state.page_log10), state.rate, state.smallest_ratio,
     )  # fmt: skip
     for name, value in zip(_DETAIL, values, strict=True):
-        samples[name][key] = value
+        if not math.isnan(value):
+            samples[name][key] = value
 
 
 def _add_alerts(samples: Samples, watch: ShiftWatch, con: Connection, environment: Callable[[str], str]) -> None:

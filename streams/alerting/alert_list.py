@@ -47,7 +47,7 @@ def print_alerts(alerts: list[Alert], closed: int) -> None:
         Column("component"),
         Column("metric", whole=True),
         Column("what"),
-        Column("failing"),
+        Column("failing, or how it moved"),
         Column("since", whole=True),
         Column("found", whole=True),
     ]
@@ -155,8 +155,12 @@ def _watched_cells(row: dict[str, Any]) -> list[str]:
         share_text(row["rate"]),
         f"{row['units']:,}",
         "nothing yet" if ratio is None else f"x{ratio:.3g}" + (" (blind)" if row["is_blind"] else ""),
-        f"{max(evidence or 0.0, 0.0) / row['limit_log10']:.0%}",
+        _progress(max(evidence or 0.0, 0.0) / row["limit_log10"]),
     ]
+
+
+def _progress(share: float) -> str:
+    return f"{share:.0%}" if share < 1 else "reached"
 
 
 _PORTFOLIOS = "SELECT arg_max(yaml, first_seen_at) AS yaml FROM portfolios GROUP BY pipeline ORDER BY pipeline"

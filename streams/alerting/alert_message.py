@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from scorers.problem_list import shown
-from streams.alerting.alert_words import headline_of, share_name, size
+from streams.alerting.alert_words import headline_of, quantile_move, share_name, size
 
 
 def message_text(message: Mapping[str, Any]) -> str:
@@ -24,5 +24,6 @@ def message_text(message: Mapping[str, Any]) -> str:
     if told["state"] == "resolved":
         return f"RESOLVED: {where}, {place} ({told['alert_id']})"
     since = f", since {told['change_at']}" if told.get("change_at") else ""
-    parts = f"{told['severity'].upper()}: {headline_of(told)}: {where}: {share_name(told)} {size(told)}{since}, {place}"
+    moved = quantile_move(told) or f"{share_name(told)} {size(told)}"
+    parts = f"{told['severity'].upper()}: {headline_of(told)}: {where}: {moved}{since}, {place}"
     return f"{parts} ({told['alert_id']})"

@@ -70,7 +70,7 @@ def parse_time(text: str) -> datetime:
 
 
 def read_alerts(con: Connection, conditions: dict[str, Any], since: datetime | None) -> list[Alert]:
-    """Return alerts, groups together, the latest group first.
+    """Return alerts, groups together: first those that page somebody now, then the latest; in a group the first found.
 
     Args:
         con: Reading.
@@ -81,9 +81,10 @@ def read_alerts(con: Connection, conditions: dict[str, Any], since: datetime | N
     values = list(conditions.values())
     having = "" if since is None else "WHERE changed_at >= ?"
     sql = f"""
-        SELECT a.*, s.kind, s.verdict, s.question, min(found_at) OVER (PARTITION BY group_id) AS group_at
+        SELECT a.*, s.kind, s.verdict, s.question, min(found_at) OVER (PARTITION BY group_id) AS group_at,
+            bool_or(severity = 'page' AND state IN {OPEN_STATES}) OVER (PARTITION BY group_id) AS pages
         FROM ({_LAST.format(where=where)}) a LEFT JOIN ({_LABELS}) s ON s.shift_id = a.shift_id {having}
-        ORDER BY group_at DESC, group_id, found_at, alert_id"""
+        ORDER BY pages DESC, group_at DESC, group_id, found_at, alert_id"""
     rows = ask(con, sql, values if since is None else [*values, since]).objects()
     now = datetime.now(UTC).replace(tzinfo=None)
     return [_alert(row, now) for row in rows]
@@ -91,6 +92,7 @@ def read_alerts(con: Connection, conditions: dict[str, Any], since: datetime | N
 
 def _alert(row: dict[str, Any], now: datetime) -> Alert:
     told = json.loads(row.pop("attribution") or "{}")
+    del row["pages"]
     label = {name: row.pop(name) for name in ("kind", "verdict", "question")}
     row["state"] = _state(row["state"], row.pop("until"), now)
     if told.get("kind") in ("cascade", "shift") and label["kind"] is not None:

@@ -11,8 +11,6 @@ from streams.detectors.budget import Allowances
 from streams.detectors.contexts import TICKS_A_DAY
 
 _TICKS_A_PERIOD = 30 * TICKS_A_DAY
-#: What of a metric is watched: failures of single traces, of sessions, and the share that could not be told.
-KINDS = ("rate", "sessions", "unknown")
 
 
 def share_key(card: Card, kind: str, environment: str | None) -> str:
@@ -39,6 +37,10 @@ class Allotment:
         self._owner: dict[str, str] = {}
         self.period = 0
 
+    def is_over(self, tick: int) -> bool:
+        """Say whether the month that was dealt is over, or none was dealt yet."""
+        return tick // _TICKS_A_PERIOD + 1 != self.period
+
     def start_period(self, tick: int, extra: Iterable[tuple[str, str]]) -> bool:
         """Deal the budget anew where a new month began; say whether it did.
 
@@ -46,15 +48,14 @@ class Allotment:
             tick: Now.
             extra: (share key, metric) of newcomers that are still there, who get planned shares from now on.
         """
-        period = tick // _TICKS_A_PERIOD + 1
-        if period == self.period:
+        if not self.is_over(tick):
             return False
-        self.period = period
-        planned = [(share_key(card, kind, None), name) for name, card in self._cards.items() for kind in KINDS]
+        self.period = tick // _TICKS_A_PERIOD + 1
+        planned = [(share_key(card, kind, None), name) for name, card in self._cards.items() for kind in card.kinds]
         newcomers = sorted(set(extra) - set(planned))
         keys = [*planned, *(entry for entry in newcomers if entry[1] in self._cards)]
         self._tickets.open_period([key for key, _ in keys])
-        self._pages.open_period([key for key, metric in keys if self._cards[metric].may_page and _is_failure(key)])
+        self._pages.open_period([key for key, metric in keys if self._cards[metric].pages_on(_kind(key))])
         return True
 
     def key_for(self, card: Card, kind: str, series: str, environment: str) -> str:
@@ -69,7 +70,7 @@ class Allotment:
         units = card.units_per_month
         ticket = self._tickets.limit(key, units) if self._budget.tickets > 0 else math.inf
         page = math.inf
-        if card.may_page and kind != "unknown" and self._budget.pages > 0:
+        if card.pages_on(kind) and self._budget.pages > 0:
             page = self._pages.limit(key, units)
         return ticket, page
 
@@ -89,5 +90,5 @@ class Allotment:
             allowances.shares, allowances.newcomers = dict(value[name][0]), value[name][1]
 
 
-def _is_failure(key: str) -> bool:
-    return key.split("\x1f")[1] != "unknown"
+def _kind(key: str) -> str:
+    return key.split("\x1f")[1]

@@ -14,13 +14,13 @@ from streams.detectors.change import excess_shares
 from streams.detectors.contexts import TICK_SECONDS
 
 _FACETS = ("release", "model", "tier", "stratum")
-_EXAMPLES = 5
-_PARTS = 5
+EXAMPLES = 5
+PARTS = 5
 # What was before is looked up this far back; further, releases that are long gone would be named.
-_LOOK_BACK = timedelta(days=7)
+LOOK_BACK = timedelta(days=7)
 _NEAR = timedelta(minutes=30)
 # With fewer units of its own before the change a part is held against the whole.
-_LEAST_BEFORE = 30
+LEAST_BEFORE = 30
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,15 @@ def attribute(con: Connection, moved: Moved) -> dict[str, Any]:
         "shares": {
             facet: parts for facet in ("release", "model", "tier", "stratum") if (parts := _shares(con, moved, facet))
         },
-        "labels": _labels(con, moved),
-        "new": _new_values(con, moved),
-        "annotations": _annotations(con, moved),
+        "labels": labels(con, moved),
+        "new": new_values(con, moved),
+        "annotations": noted_near(con, moved),
         "examples": _examples(con, moved),
     }
 
 
-def _of_series(moved: Moved) -> tuple[str, list[Any]]:
+def of_series(moved: Moved) -> tuple[str, list[Any]]:
+    """Return the condition that holds for the rows of a series whatever its epoch, and its values."""
     key = moved.series
     columns = ("pipeline", "environment", "component", "metric", "metric_version", "judge")
     values = [getattr(key, name) for name in columns]
@@ -81,7 +82,7 @@ def _of_series(moved: Moved) -> tuple[str, list[Any]]:
 
 def _shares(con: Connection, moved: Moved, facet: str) -> list[dict[str, Any]]:
     """Return the parts with the largest share of the excess, largest first; none where there is one part only."""
-    where, values = _of_series(moved)
+    where, values = of_series(moved)
     # Releases are counted in units; a trace may hold several models and tiers, which are counted in spans.
     level = "unit" if facet == "release" else "span"
     moved_outcomes = ("unknown",) if moved.is_unknown else ("bad", "fail")
@@ -97,7 +98,7 @@ def _shares(con: Connection, moved: Moved, facet: str) -> list[dict[str, Any]]:
             AND fold_bucket >= ? AND fold_bucket < ?
         GROUP BY ALL ORDER BY 1""",
         [
-            *[moved.since] * 4, *values, moved.series.epoch, level, facet, moved.since - _LOOK_BACK, moved.until,
+            *[moved.since] * 4, *values, moved.series.epoch, level, facet, moved.since - LOOK_BACK, moved.until,
         ],
     ).fetchall()  # fmt: skip
     if not rows:
@@ -105,7 +106,7 @@ def _shares(con: Connection, moved: Moved, facet: str) -> list[dict[str, Any]]:
     table = np.array([row[1:] for row in rows])
     before, before_moved, after, after_moved = table.T
     whole = before_moved.sum() / before.sum() if before.sum() else moved.share_before
-    expected = np.where(before >= _LEAST_BEFORE, before_moved / np.maximum(before, 1.0), whole)
+    expected = np.where(before >= LEAST_BEFORE, before_moved / np.maximum(before, 1.0), whole)
     shares = excess_shares(after, after_moved, expected)
     parts = [
         {
@@ -119,28 +120,28 @@ def _shares(con: Connection, moved: Moved, facet: str) -> list[dict[str, Any]]:
         for i in np.argsort(-shares, kind="stable").tolist()
         if after[i]
     ]
-    return parts[:_PARTS]
+    return parts[:PARTS]
 
 
-def _labels(con: Connection, moved: Moved) -> list[dict[str, Any]]:
+def labels(con: Connection, moved: Moved) -> list[dict[str, Any]]:
     """Return the labels whose share among the spans moved most, and how; none for what is no label."""
-    where, values = _of_series(moved)
+    where, values = of_series(moved)
     rows = con.execute(
         f"""SELECT value, coalesce(sum(n) FILTER (fold_bucket < ?), 0)::DOUBLE,
             coalesce(sum(n) FILTER (fold_bucket >= ?), 0)::DOUBLE
         FROM ticks WHERE {where} AND epoch = ? AND level = 'span' AND facet = 'label' AND value IS NOT NULL
             AND fold_bucket >= ? AND fold_bucket < ?
         GROUP BY ALL ORDER BY 1""",
-        [*[moved.since] * 2, *values, moved.series.epoch, moved.since - _LOOK_BACK, moved.until],
+        [*[moved.since] * 2, *values, moved.series.epoch, moved.since - LOOK_BACK, moved.until],
     ).fetchall()
     before, after = (sum(row[i] for row in rows) for i in (1, 2))
     if not before or not after:
         return []
     parts = [{"value": value, "before": b / before, "after": a / after} for value, b, a in rows]
-    return sorted(parts, key=lambda part: (-abs(part["after"] - part["before"]), part["value"]))[:_PARTS]
+    return sorted(parts, key=lambda part: (-abs(part["after"] - part["before"]), part["value"]))[:PARTS]
 
 
-def _new_values(con: Connection, moved: Moved) -> list[dict[str, Any]]:
+def new_values(con: Connection, moved: Moved) -> list[dict[str, Any]]:
     """Return releases and models of the pipeline that were seen for the first time near the change."""
     rows = con.execute(
         """SELECT facet, value, min(fold_bucket) AS first_seen FROM ticks
@@ -154,28 +155,29 @@ def _new_values(con: Connection, moved: Moved) -> list[dict[str, Any]]:
         {"facet": facet, "value": value, "at": at.isoformat() + "Z"}
         for facet, value, at in rows
         if at >= moved.since - _NEAR and at > begun
-    ][:_PARTS]
+    ][:PARTS]
 
 
-def _annotations(con: Connection, moved: Moved) -> list[dict[str, Any]]:
+def noted_near(con: Connection, moved: Moved) -> list[dict[str, Any]]:
+    """Return what was noted near the change."""
     rows = con.execute(
         """SELECT "at", "text", "by" FROM annotations WHERE (pipeline = ? OR pipeline IS NULL)
             AND "at" >= ? AND "at" < ? ORDER BY "at", "text" LIMIT ?""",
-        [moved.series.pipeline, moved.since - _NEAR, moved.until, _PARTS],
+        [moved.series.pipeline, moved.since - _NEAR, moved.until, PARTS],
     ).fetchall()
     return [{"at": at.isoformat() + "Z", "text": text, "by": by} for at, text, by in rows]
 
 
 def _examples(con: Connection, moved: Moved) -> list[dict[str, Any]]:
     """Return the first traces since the change that are of the kind that grew."""
-    where, values = _of_series(moved)
+    where, values = of_series(moved)
     outcome = "unknown" if moved.is_unknown else "fail" if moved.grew else "pass"
     rows = con.execute(
         f"""SELECT trace_id, min(event_at) AS at, arg_min(coalesce(observed, reason), (event_at, span_index)),
             arg_min("release", event_at)
         FROM gaps WHERE {where} AND outcome = ? AND event_at >= ? AND event_at < ?
         GROUP BY trace_id ORDER BY 2, 1 LIMIT ?""",
-        [*values, outcome, moved.since, moved.until, _EXAMPLES],
+        [*values, outcome, moved.since, moved.until, EXAMPLES],
     ).fetchall()
     return [
         {"trace_id": trace, "at": at.isoformat() + "Z", "observed": observed, "release": release}

@@ -3,42 +3,34 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from sinks.label_sets import ENVIRONMENT_LIMIT, OTHER
 from streams.alerting.allotment import Allotment
-from streams.alerting.breach import BoundWatch
+from streams.alerting.breach import BoundWatch, hold_to_bounds
 from streams.alerting.card import Budget, Card
 from streams.alerting.finding import Finding, Watched
+from streams.alerting.open_tick import WINDOW_TICKS, OpenTick, gather
+from streams.alerting.series_book import HourBook, SeriesBook
 from streams.alerting.slice_units import SeriesKey, SliceUnits
+from streams.alerting.slice_values import Labels, Numbers
+from streams.alerting.state_file import Fleets
+from streams.alerting.value_bank import ValueBank, one_window
 from streams.detectors.bets import rate_bets
-from streams.detectors.contexts import hour_of_week
+from streams.detectors.categories import CategoryFleet
 from streams.detectors.fleet import LEAST_BAD_PER_HOUR, LEAST_RATIO, Fleet
 from streams.detectors.fleet_config import FleetConfig
 from streams.detectors.lifecycle import Event
+from streams.detectors.numbers import NumberFleet
 from streams.detectors.sessions import SessionBook
 from streams.detectors.watch import settle, turn
 
 RATES = FleetConfig(rate_bets())
 SESSIONS = FleetConfig(rate_bets(), sessions=True)
-# Time zones differ from UTC by whole quarters of an hour: within one, the hour of the week is the same.
-_TICKS_A_QUARTER = 30
-# Environments come from traces: whoever names a new one in each would have a series for each, ten kilobytes of it.
-_NAME_LIMIT = 100
 #: Changes of a series that nobody is told of: dashboards show the phase.
 _QUIET = (Event.SUSPECTED, Event.CLEARED)
-
-
-@dataclass
-class _Pending:
-    """Units of one open tick."""
-
-    counts: dict[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0]))
-    sessions: list[tuple[int, str, int, int]] = field(default_factory=list)
 
 
 class Bank:
@@ -58,21 +50,24 @@ class Bank:
             pipeline: Allotment(budget, [card for card in cards if card.pipeline == pipeline])
             for pipeline, budget in budgets.items()
         }
-        self.series: list[SeriesKey] = []
-        self._number: dict[SeriesKey, int] = {}
-        self._environments: dict[str, set[str]] = defaultdict(set)
-        self._rate: list[Watched] = []
-        self._unknown: list[Watched] = []
-        self.fleets = {"units": Fleet(RATES), "sessions": Fleet(SESSIONS)}
-        self.rows: dict[str, list[Watched]] = {"units": [], "sessions": []}
+        self._book = SeriesBook()
+        self._hours = HourBook()
+        self.values = ValueBank()
+        self._units, self._sessions = Fleet(RATES), Fleet(SESSIONS)
+        self.rows: dict[str, list[Watched]] = {name: [] for name in self.fleets}
         self.share_keys: dict[Watched, str] = {}
-        self._place: dict[Watched, int] = {}
+        self._place: dict[tuple[int, str], int] = {}
         self.book = SessionBook()
-        self.pending: dict[int, _Pending] = {}
+        self.pending: dict[int, OpenTick] = defaultdict(OpenTick)
         self.bounds: dict[int, BoundWatch] = {}
-        self._hours: dict[tuple[int, str], int] = {}
         self.folded = 0
         self.late_units = 0
+
+    @property
+    def fleets(self) -> dict[str, Fleet]:
+        """All fleets, by name."""
+        numbers, labels = self.values.numbers.fleet, self.values.labels.fleet
+        return {"units": self._units, "sessions": self._sessions, "numbers": numbers, "labels": labels}
 
     # ---- taking in ----
 
@@ -93,38 +88,40 @@ class Bank:
             numbers[units.which].tolist(), units.ticks.tolist(), folded.tolist(), *units.counts.tolist(), strict=True
         )
         for number, tick, target, good, bad, unknown in columns:
-            hour = self._hour(tick, self.cards[self._card_key(number)].time_zone)
-            cell = self._open(target).counts[number, hour]
+            cell = self.pending[target].counts[number, self._hour(number, tick)]
             cell[0] += good
             cell[1] += bad
             cell[2] += unknown
         for session in units.sessions:
             target = max(session.tick if latest is None else min(session.tick, max(latest, earliest)), earliest)
             entry = (self.number_of(session.series), session.session, session.units, session.bad)
-            self._open(target).sessions.append(entry)
+            self.pending[target].sessions.append(entry)
 
-    def _open(self, tick: int) -> _Pending:
-        return self.pending.setdefault(tick, _Pending())
+    def add_values(self, numbers: Numbers, labels: Sequence[Labels], earliest: int, latest: int | None) -> None:
+        """Put numbers and labels of a slice into the open windows; late ones as in `add`, which is called before."""
+        own = np.array([self.number_of(key) for key in numbers.series], np.int64)
+        if len(numbers.which):
+            which = own[numbers.which]
+            hours = np.zeros(len(which), np.int64)
+            for number in np.unique(which).tolist():
+                mine = which == number
+                distinct, at = np.unique(numbers.ticks[mine], return_inverse=True)
+                hours[mine] = np.array([self._hour(number, tick) for tick in distinct.tolist()], np.int64)[at]
+            ticks = numbers.ticks if latest is None else np.minimum(numbers.ticks, max(latest, earliest))
+            self.values.add_numbers(np.stack([which, hours, numbers.cells, numbers.n]), np.maximum(ticks, earliest))
+        for entry in labels:
+            number = self.number_of(entry.series)
+            tick = max(entry.tick if latest is None else min(entry.tick, max(latest, earliest)), earliest)
+            self.values.add_labels(number, self._hour(number, entry.tick), tick, entry.units, entry.counts)
 
     def number_of(self, key: SeriesKey) -> int:
-        """Return the number of a series, which it keeps; environments beyond the limit share one, `other`."""
-        if key not in self._number:
-            known = self._environments[key.pipeline]
-            is_named = len(key.environment) <= _NAME_LIMIT and len(known) < ENVIRONMENT_LIMIT
-            if key.environment not in known and not is_named:
-                key = replace(key, environment=OTHER)
-        if key not in self._number:
-            self._learn_series([*self.series, key])
-        return self._number[key]
+        """Return the number of a series."""
+        return self._book.number_of(key)
 
-    def _learn_series(self, series: list[SeriesKey]) -> None:
-        for key in series[len(self.series) :]:
-            self._number[key] = len(self.series)
-            self.series.append(key)
-            if key.environment != OTHER:
-                self._environments[key.pipeline].add(key.environment)
-            self._rate.append(Watched(key, "rate"))
-            self._unknown.append(Watched(key, "unknown"))
+    @property
+    def series(self) -> list[SeriesKey]:
+        """The series, by number."""
+        return self._book.series
 
     def _card_key(self, number: int) -> tuple[str, str]:
         return self.series[number].pipeline, self.series[number].metric
@@ -133,29 +130,42 @@ class Bank:
         """Return the card of a series."""
         return self.cards[series.pipeline, series.metric]
 
-    def _hour(self, tick: int, time_zone: str) -> int:
-        quarter = tick // _TICKS_A_QUARTER * _TICKS_A_QUARTER
-        if (quarter, time_zone) not in self._hours:
-            if len(self._hours) > 10_000:
-                self._hours.clear()
-            self._hours[quarter, time_zone] = hour_of_week(quarter, time_zone)
-        return self._hours[quarter, time_zone]
+    def _hour(self, number: int, tick: int) -> int:
+        return self._hours.hour(tick, self.card(self.series[number]).time_zone)
 
     # ---- closing ----
 
     def close(self, closed: int) -> list[Finding]:
         """Fold every open tick up to `closed`, in order, and return what they brought."""
         findings: list[Finding] = []
-        for tick in sorted(tick for tick in self.pending if tick <= closed):
-            pending = self.pending.pop(tick)
+        gather(self.pending, closed)
+        for tick in sorted(tick for tick in {*self.pending, *self.values.pending} if tick <= closed):
             self._start_period(tick)
-            findings += self._fold_units(tick, pending)
-            findings += self._fold_sessions(tick, pending)
+            if (pending := self.pending.pop(tick, None)) is not None:
+                findings += self._fold_units(tick, pending)
+                findings += self._fold_sessions(tick, pending)
+            for name in self.values.close(tick, self._rows_of):
+                findings += self._settle_values(name, tick)
             self.folded = tick
         return findings
 
+    def _rows_of(self, name: str, numbers: Iterable[int]) -> dict[int, int]:
+        wanted = [(number, name) for number in numbers]
+        self._make_rows(name, wanted)
+        return {place[0]: self._place[place] for place in wanted}
+
+    def _settle_values(self, name: str, tick: int) -> list[Finding]:
+        transitions = settle(self.fleets[name], tick - WINDOW_TICKS + 1)
+        return [
+            Finding(self.rows[name][t.row], tick, transition=one_window(t, ends=False), part=self.values.part(name, t))
+            for t in transitions
+            if t.event not in _QUIET
+        ]
+
     def _start_period(self, tick: int) -> None:
         for pipeline, allotment in self.allotments.items():
+            if not allotment.is_over(tick):
+                continue
             there = [
                 (key, watched.series.metric)
                 for watched, key in self.share_keys.items()
@@ -180,35 +190,37 @@ class Bank:
         bad_per_hour = LEAST_BAD_PER_HOUR if card.min_bad_per_hour is None else card.min_bad_per_hour
         fleet.state["min_bad_per_hour"][row] = bad_per_hour
 
-    def _make_rows(self, fleet_name: str, wanted: Sequence[Watched]) -> None:
-        """Add a row for each that has none: all at once, for each addition copies the fleet."""
-        new = [watched for watched in dict.fromkeys(wanted) if watched not in self._place]
+    def _make_rows(self, fleet_name: str, wanted: Iterable[tuple[int, str]]) -> None:
+        """Add a row for each series and kind that has none: all at once, for each addition copies the fleet."""
+        new = [place for place in dict.fromkeys(wanted) if place not in self._place]
         if not new:
             return
         fleet = self.fleets[fleet_name]
-        for row, watched in zip(fleet.add_series(len(new)).tolist(), new, strict=True):
+        grown: Fleet | NumberFleet | CategoryFleet = {**self.fleets, **self.values.fleets}[fleet_name]
+        for row, (number, kind) in zip(grown.add_series(len(new)).tolist(), new, strict=True):
+            watched = Watched(self.series[number], kind)
             card = self.card(watched.series)
             self.rows[fleet_name].append(watched)
-            self._place[watched] = row
+            self._place[number, kind] = row
             self.share_keys[watched] = self.allotments[card.pipeline].key_for(
-                card, watched.kind, repr(watched.series), watched.series.environment
+                card, kind, repr(watched.series), watched.series.environment
             )
-            fleet.state["bad_side"][row] = bad_side(card, watched.kind)
+            fleet.state["bad_side"][row] = card.side_of(kind)
             self._set_limits(fleet, row, watched)
 
-    def _fold_units(self, tick: int, pending: _Pending) -> list[Finding]:
-        by_hour: dict[int, dict[Watched, tuple[int, int]]] = defaultdict(dict)
+    def _fold_units(self, tick: int, pending: OpenTick) -> list[Finding]:
+        by_hour: dict[int, dict[tuple[int, str], tuple[int, int]]] = defaultdict(dict)
         whole: dict[int, list[int]] = {}
         for (number, hour), (good, bad, unknown) in sorted(pending.counts.items()):
             if good + bad:
-                by_hour[hour][self._rate[number]] = (good, bad)
-            by_hour[hour][self._unknown[number]] = (good + bad, unknown)
+                by_hour[hour][number, "rate"] = (good, bad)
+            by_hour[hour][number, "unknown"] = (good + bad, unknown)
             sums = whole.setdefault(number, [0, 0])
             sums[0] += good
             sums[1] += bad
-        self._make_rows("units", [watched for _, cells in sorted(by_hour.items()) for watched in cells])
+        self._make_rows("units", [place for _, cells in sorted(by_hour.items()) for place in cells])
         for hour, cells in sorted(by_hour.items()):
-            rows = np.array([self._place[watched] for watched in cells], np.int64)
+            rows = np.array([self._place[place] for place in cells], np.int64)
             self.fleets["units"].fold(tick, np.array(list(cells.values()), np.float64).T, rows, hour)
         findings = self._settle("units", tick) if by_hour else []
         for number, _, units, bad in pending.sessions:
@@ -218,18 +230,11 @@ class Bank:
         return findings + self._hold_to_bounds(tick, whole)
 
     def _hold_to_bounds(self, tick: int, whole: dict[int, list[int]]) -> list[Finding]:
-        findings = []
-        for number, (good, bad) in sorted(whole.items()):
-            limit = self.cards[self._card_key(number)].limit
-            if limit is None or not good + bad:
-                continue
-            bound = self.bounds.setdefault(number, BoundWatch(limit))
-            breach = bound.add(tick, good, bad)
-            if breach is not None:
-                findings.append(Finding(Watched(self.series[number], "bound"), tick, breach=breach))
-        return findings
+        limits = {number: self.cards[self._card_key(number)].limit for number in whole}
+        broken = hold_to_bounds(self.bounds, limits, tick, whole)
+        return [Finding(Watched(self.series[number], "bound"), tick, breach=breach) for number, breach in broken]
 
-    def _fold_sessions(self, tick: int, pending: _Pending) -> list[Finding]:
+    def _fold_sessions(self, tick: int, pending: OpenTick) -> list[Finding]:
         for number, session, units, bad in sorted(pending.sessions):
             self.book.add(tick, number, session, units, bad)
         if not self.book.open:
@@ -237,11 +242,11 @@ class Bank:
         numbers, means, _ = self.book.close(tick)
         if not len(numbers):
             return []
-        self._make_rows("sessions", [Watched(self.series[number], "sessions") for number in numbers.tolist()])
+        self._make_rows("sessions", [(number, "sessions") for number in numbers.tolist()])
         by_hour: dict[int, list[tuple[int, float]]] = defaultdict(list)
         for number, mean in zip(numbers.tolist(), means.tolist(), strict=True):
-            row = self._place[Watched(self.series[number], "sessions")]
-            by_hour[self._hour(tick, self.cards[self._card_key(number)].time_zone)].append((row, mean))
+            row = self._place[number, "sessions"]
+            by_hour[self._hour(number, tick)].append((row, mean))
         for hour, ended in sorted(by_hour.items()):
             which = np.array([row for row, _ in ended], np.int64)
             self.fleets["sessions"].fold_sessions(tick, which, np.array([mean for _, mean in ended]), hour)
@@ -250,7 +255,8 @@ class Bank:
     def _settle(self, name: str, tick: int) -> list[Finding]:
         transitions = settle(self.fleets[name], tick)
         rows = self.rows[name]
-        return [Finding(rows[t.row], tick, transition=t) for t in transitions if t.event not in _QUIET]
+        told = (t for t in transitions if t.event not in _QUIET)
+        return [Finding(rows[t.row], tick, transition=one_window(t, ends=True)) for t in told]
 
     # ---- what people decide ----
 
@@ -275,7 +281,7 @@ class Bank:
         for name, rows in self.rows.items():
             fleet = self.fleets[name]
             for row, watched in enumerate(rows):
-                side = bad_side(self.card(watched.series), watched.kind)
+                side = self.card(watched.series).side_of(watched.kind)
                 if fleet.state["bad_side"][row] != side:
                     turn(fleet, np.array([row], np.int64), side)
                     turned.append(watched)
@@ -286,22 +292,26 @@ class Bank:
 
     def find(self, watched: Watched) -> tuple[Fleet, int]:
         """Return the fleet and the row of what is watched; KeyError where there is none."""
-        return self.fleets["sessions" if watched.kind == "sessions" else "units"], self._place[watched]
+        name = watched.kind if watched.kind in self.rows else "units"
+        return self.fleets[name], self._place[self.number_of(watched.series), watched.kind]
 
     # ---- the state ----
+
+    def state(self) -> Fleets:
+        """Return all detectors."""
+        numbers, labels = self.values.numbers, self.values.labels
+        return {"units": self._units, "sessions": self._sessions, "numbers": numbers, "labels": labels}
 
     def as_json(self) -> dict[str, Any]:
         """Return all but the fleets as JSON values."""
         return {
             "series": [_texts(key) for key in self.series],
             "rows": {
-                name: [[self._number[w.series], w.kind, self.share_keys[w]] for w in rows]
+                name: [[self.number_of(w.series), w.kind, self.share_keys[w]] for w in rows]
                 for name, rows in self.rows.items()
             },
-            "pending": [
-                [tick, [[*at, *cell] for at, cell in sorted(p.counts.items())], p.sessions]
-                for tick, p in sorted(self.pending.items())
-            ],
+            "pending": [[tick, open_tick.as_json()] for tick, open_tick in sorted(self.pending.items())],
+            "values": self.values.as_json(),
             "book": [[*key, *entry] for key, entry in self.book.open.items()],
             "bounds": [[number, bound.as_json()] for number, bound in sorted(self.bounds.items())],
             "allotments": {pipeline: allotment.as_json() for pipeline, allotment in self.allotments.items()},
@@ -311,21 +321,19 @@ class Bank:
             "late_units": self.late_units,
         }
 
-    def take_json(self, value: dict[str, Any], fleets: dict[str, Fleet]) -> None:
+    def take_json(self, value: dict[str, Any], fleets: Fleets) -> None:
         """Go on from what `as_json` gave and the fleets that belong to it. The cards must be those of then."""
-        self.fleets = fleets
-        self._learn_series([SeriesKey(*texts) for texts in value["series"]])
+        self._units, self._sessions = fleets["units"], fleets["sessions"]
+        self.values.numbers, self.values.labels = fleets["numbers"], fleets["labels"]
+        self.values.take_json(value["values"])
+        self._book.learn(SeriesKey(*texts) for texts in value["series"])
         for name, rows in value["rows"].items():
             for row, (number, kind, share) in enumerate(rows):
                 watched = Watched(self.series[number], kind)
                 self.rows[name].append(watched)
-                self._place[watched] = row
+                self._place[number, kind] = row
                 self.share_keys[watched] = share
-        for tick, counts, sessions in value["pending"]:
-            pending = self._open(tick)
-            for number, hour, *cell in counts:
-                pending.counts[number, hour] = cell
-            pending.sessions = [(number, session, units, bad) for number, session, units, bad in sessions]
+        self.pending.update((tick, OpenTick.from_json(one)) for tick, one in value["pending"])
         for number, session, last, units, bad in value["book"]:
             self.book.open[number, session] = [last, units, bad]
         for number, bound in value["bounds"]:
@@ -336,11 +344,6 @@ class Bank:
             if pipeline in self.allotments:
                 self.allotments[pipeline].take_json(dealt)
         self.folded, self.late_units = value["folded"], value["late_units"]
-
-
-def bad_side(card: Card, kind: str) -> int:
-    """Return which way is bad for what is watched: that fewer units can be told is bad, whatever the metric."""
-    return 1 if kind == "unknown" else card.bad_side
 
 
 def _texts(key: SeriesKey) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +52,10 @@ class BoundWatch:
     cells: deque[list[int]] = field(default_factory=deque)
     is_broken: bool = False
 
+    def __post_init__(self) -> None:
+        self._good = sum(cell[1] for cell in self.cells)
+        self._bad = sum(cell[2] for cell in self.cells)
+
     def add(self, tick: int, good: int, bad: int) -> Breach | None:
         """Take in the units of one closed tick, and say whether the bound is newly broken or newly kept."""
         width = max(self.limit.window_ticks // _CELLS, 1)
@@ -60,10 +65,14 @@ class BoundWatch:
             self.cells[-1][2] += bad
         else:
             self.cells.append([first, good, bad])
+        self._good += good
+        self._bad += bad
         while self.cells[0][0] <= tick - self.limit.window_ticks:
-            self.cells.popleft()
-        bad_units = sum(cell[2] for cell in self.cells)
-        units = bad_units + sum(cell[1] for cell in self.cells)
+            _, old_good, old_bad = self.cells.popleft()
+            self._good -= old_good
+            self._bad -= old_bad
+        bad_units = self._bad
+        units = bad_units + self._good
         if units < self.limit.min_units:
             return None
         if self._is_within(bad_units / units) == (not self.is_broken):
@@ -86,3 +95,28 @@ class BoundWatch:
     def from_json(cls, limit: Limit, value: dict[str, Any]) -> BoundWatch:
         """Return what `as_json` gave, held against a bound that may be another by now."""
         return cls(limit, deque(value["cells"]), value["is_broken"])
+
+
+def hold_to_bounds(
+    watches: dict[int, BoundWatch], limits: Mapping[int, Limit | None], tick: int, units: Mapping[int, Sequence[int]]
+) -> list[tuple[int, Breach]]:
+    """Hold the units of one closed tick against the bounds of their series.
+
+    Args:
+        watches: By number of the series; those that are missing are made.
+        limits: The bound of each series; None for none.
+        tick: The tick.
+        units: Good and bad ones by series.
+
+    Returns:
+        Number of the series and what is newly broken or kept, by number.
+    """
+    found = []
+    for number, (good, bad) in sorted(units.items()):
+        limit = limits[number]
+        if limit is None or not good + bad:
+            continue
+        breach = watches.setdefault(number, BoundWatch(limit)).add(tick, good, bad)
+        if breach is not None:
+            found.append((number, breach))
+    return found

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from scorers.claim import RatioClaim
+from scorers.claim import LabelClaim, MeasureClaim, RatioClaim
 from scorers.direction import Threshold
 from scorers.direction_rules import is_cascade
 from scorers.metric import Metric
@@ -63,6 +63,11 @@ class Card:
         limit: The threshold; None where there is none on the failure rate.
         time_zone: IANA name, for the hours of the week.
         units_per_month: Declared volume: traces in 30 days.
+        numbers: Its numbers are watched, not only whether they are beyond their limit: it is a measure.
+        number_side: 1 where larger numbers are bad, -1 where smaller ones are, 0 where nobody confirmed either.
+        number_pages: The direction of the numbers themselves is confirmed, not only that of the failure rate.
+        number_unit: Of the numbers, for people.
+        labels: Its labels are watched, by `unit` or by `span`; None where failing and passing is all they say.
     """
 
     pipeline: str
@@ -78,11 +83,40 @@ class Card:
     limit: Limit | None
     time_zone: str
     units_per_month: float
+    numbers: bool = False
+    number_side: int = 0
+    number_pages: bool = False
+    number_unit: str = ""
+    labels: str | None = None
 
     @property
     def may_page(self) -> bool:
-        """Whether a shift of it may page: asked for, and its direction confirmed."""
+        """Whether a shift of its rate may page: asked for, and its direction confirmed."""
         return self.severity == "page" and self.bad_side != 0
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What of it is watched: failures of traces, of sessions, the undecided, and what its claim has besides."""
+        also = (*(["numbers"] if self.numbers else []), *(["labels"] if self.labels else []))
+        return ("rate", "sessions", "unknown", *also)
+
+    def pages_on(self, kind: str) -> bool:
+        """Whether a shift of what is watched may page."""
+        if kind == "numbers":
+            return self.severity == "page" and self.number_pages and self.number_side != 0
+        return self.may_page and kind in ("rate", "sessions")
+
+    def side_of(self, kind: str) -> int:
+        """Return which way is bad for what is watched: 1 up, -1 down, 0 where nobody confirmed either.
+
+        That fewer units can be told is bad whatever the metric. Labels have no way: which of them fail is in the rate.
+        """
+        return {"unknown": 1, "numbers": self.number_side, "labels": 0}.get(kind, self.bad_side)
+
+    def is_turned(self, before: Card | None) -> bool:
+        """Say whether another way is bad than by the card of before; no where there was none."""
+        sides = (self.bad_side, self.number_side)
+        return before is not None and (before.bad_side, before.number_side) != sides
 
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -141,6 +175,7 @@ def _card(portfolio: Portfolio, metric: Metric) -> Card:
         min_bad_per_hour=metric.alert.min_bad_per_hour,
         blind_above_ratio=metric.alert.blind_above_ratio,
         limit=_limit(metric.threshold),
+        **_values(portfolio, metric),
         time_zone=portfolio.time_zone,
         units_per_month=DEFAULT_UNITS_PER_MONTH if a_day is None else 30.0 * a_day,
     )
@@ -152,6 +187,37 @@ def _bad_side(portfolio: Portfolio, metric: Metric) -> int:
     if direction is None or direction["verdict"] != "verified" or direction["of"] != "failure_rate":
         return 0
     return {"lower": 1, "higher": -1}.get(direction["better"], 0)
+
+
+def _values(portfolio: Portfolio, metric: Metric) -> dict[str, Any]:
+    """Return what is watched of a claim besides its failures."""
+    claim = metric.claim
+    if isinstance(claim, MeasureClaim):
+        side, pages = _number_side(portfolio, metric, claim)
+        return {"numbers": True, "number_side": side, "number_pages": pages, "number_unit": claim.unit}
+    if isinstance(claim, LabelClaim):
+        # With one good and one bad label their shares are the failure rate.
+        passing = None if claim.labels is None else len(claim.labels) - len(claim.bad)
+        if passing is None or passing > 1 or len(claim.bad) > 1:
+            return {"labels": "unit" if metric.per_trace == "worst" else "span"}
+    return {}
+
+
+def _number_side(portfolio: Portfolio, metric: Metric, claim: MeasureClaim) -> tuple[int, bool]:
+    """Return which way of the numbers is bad, and whether that may page.
+
+    A direction of the numbers (`of: mean` and the like) says it. One of the failure rate says it through the limit:
+    towards the limit is bad. But short of the limit nothing is broken, so it is a ticket at most.
+    """
+    direction = metric_direction(portfolio, metric)
+    if direction is None or direction["verdict"] != "verified" or direction["better"] not in ("lower", "higher"):
+        return 0, False
+    side = 1 if direction["better"] == "lower" else -1
+    if direction["of"] != "failure_rate":
+        return side, True
+    if claim.limit is None:
+        return 0, False
+    return (side if claim.limit.max is not None else -side), False
 
 
 def _limit(threshold: Threshold | None) -> Limit | None:

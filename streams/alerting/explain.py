@@ -20,12 +20,15 @@ from sinks.answer_table import moment_text
 from sinks.keeping import Connection
 from sinks.registration import metric_direction
 from streams.alerting.alert_reading import Alert, parse_time, read_alerts, read_life
-from streams.alerting.alert_words import headline, share_name, size, subject
+from streams.alerting.alert_words import headline, quantile_move, share_move, share_name, size, subject
 from streams.alerting.links import runbook_link, trace_link
 from streams.program_name import program_name
 
 _WIDTH = 11
 _PLAIN_WIDTH = 110
+_LOUDNESS = ("page", "ticket", "note")
+# One page is what is read: all others of a large incident are in the list.
+_MOST_TOGETHER = 6
 _STYLES = {"page": "bold red", "ticket": "yellow", "note": "cyan"}
 
 Line = tuple[str, str]
@@ -81,7 +84,9 @@ def _sections(
 
 def _what(alert: Alert, portfolio: Portfolio | None) -> Iterator[str]:
     told = alert.told
-    text = f"{share_name(told)}: {size(told)}"
+    if (moved := quantile_move(told)) is not None:
+        yield moved
+    text = f"{share_name(told)}: {share_move(told)}"
     if told.get("units"):
         text += f"; {told['moved']:,} of {told['units']:,} {told['unit']}s"
     yield text
@@ -131,10 +136,14 @@ def _which_way(alert: Alert, portfolio: Portfolio | None) -> Iterator[str]:
     if told.get("kind") == "unknown":
         yield f"the share that cannot be decided {way}: more is always worse, it hides what the metric is for"
         return
+    if told.get("watched") == "labels":
+        yield f"their share {way}; a mix of labels has no better way: the labels that fail are in the failure rate"
+        return
+    what = "the numbers" if told.get("watched") == "numbers" else "the failure rate"
     metric = _metric(alert, portfolio)
     direction = metric_direction(portfolio, metric) if portfolio is not None and metric is not None else None
     if told.get("verdict") == "unknown":
-        yield f"the failure rate {way}; nobody has confirmed which way is better, so it is a ticket at most"
+        yield f"{what} {way}; nobody has confirmed which way is better, so it is a ticket at most"
         question = next((q for q in portfolio.questions if q.id == told.get("question")), None) if portfolio else None
         if question is not None:
             yield f"this question settles it: {shown(question.text, 300)} ({question.id})"
@@ -143,7 +152,7 @@ def _which_way(alert: Alert, portfolio: Portfolio | None) -> Iterator[str]:
     source = (direction or {}).get("fact") or (direction or {}).get("evidence")
     known = {"lower": "a lower failure rate is better", "higher": "a higher failure rate is better"}.get(better or "")
     verified = f": {known}, verified by {shown(source, 300)}" if known and source else ""
-    yield f"the failure rate {way}, which is {told.get('verdict') or 'what it was'}{verified}"
+    yield f"{what} {way}, which is {told.get('verdict') or 'what it was'}{verified}"
 
 
 def _where(alert: Alert) -> Iterator[str]:
@@ -151,9 +160,15 @@ def _where(alert: Alert) -> Iterator[str]:
         for part in parts[:3]:
             if part["share"] < 0.05:
                 continue
-            before = f", before {part['before_moved']:,} of {part['before_units']:,}" if part["before_units"] else ""
-            counts = f"{part['moved']:,} of {part['units']:,}{before}"
-            yield f"{facet} {shown(part['value'])}: {part['share']:.0%} of the excess ({counts})"
+            yield f"{facet} {shown(part['value'])}: {part['share']:.0%} of the excess ({_counts(part)})"
+
+
+def _counts(part: dict[str, Any]) -> str:
+    if "mean" in part:
+        before = f", before {part['before_mean']:.3g} of {part['before_units']:,}" if part["before_units"] else ""
+        return f"mean {part['mean']:.3g} of {part['units']:,}{before}"
+    before = f", before {part['before_moved']:,} of {part['before_units']:,}" if part["before_units"] else ""
+    return f"{part['moved']:,} of {part['units']:,}{before}"
 
 
 def _labels(alert: Alert) -> Iterator[str]:
@@ -175,9 +190,12 @@ def _together(con: Connection, alert: Alert, portfolio: Portfolio | None) -> Ite
     first = earliest_component(group, portfolio)
     if first is not None:
         yield f"earliest along the graph: {shown(first)}"
-    for other in group:
-        if other.row["alert_id"] != alert.row["alert_id"]:
-            yield f"{other.row['alert_id']} {other.row['severity']}: {shown(subject(other))}, {size(other.told)}"
+    others = [other for other in group if other.row["alert_id"] != alert.row["alert_id"]]
+    others.sort(key=lambda other: _LOUDNESS.index(other.row["severity"]))
+    for other in others[:_MOST_TOGETHER]:
+        yield f"{other.row['alert_id']} {other.row['severity']}: {shown(subject(other))}, {size(other.told)}"
+    if len(others) > _MOST_TOGETHER:
+        yield f"and {len(others) - _MOST_TOGETHER} more of group {alert.row['group_id']}: {program_name()} alerts"
 
 
 def earliest_component(alerts: list[Alert], portfolio: Portfolio | None) -> str | None:
@@ -216,6 +234,7 @@ def rows_sql(alert: Alert) -> str:
     row, told = alert.row, alert.told
     kind = told.get("kind")
     outcome = "unknown" if kind == "unknown" else "fail" if told.get("went_up", True) else "pass"
+    which = _value_condition(told) if told.get("part") else f"outcome = '{outcome}'"
     since = told.get("change_at")
     if since is None:
         began = row["found_at"] - timedelta(seconds=told.get("window_seconds") or 3600)
@@ -225,13 +244,28 @@ def rows_sql(alert: Alert) -> str:
         f"pipeline = {_literal(row['pipeline'])}",
         f"environment = {_literal(row['environment'])}",
         f"metric = {_literal(row['metric'])}",
-        f"outcome = '{outcome}'",
+        which,
         f"event_at >= '{since.removesuffix('Z')}'",
     ]
     return (
         f"SELECT event_at, trace_id, release, model, tier, observed FROM gaps WHERE {' AND '.join(conditions)} "
         "ORDER BY event_at"
     )
+
+
+def _value_condition(told: dict[str, Any]) -> str:
+    """Return which rows are of the part of the values that moved, or outside of it where it shrank."""
+    if "statistic" not in told:
+        labels = ", ".join(_literal(label) for label in told.get("moved_labels") or [])
+        inside = f"label IN ({labels})" if labels else "label IS NOT NULL"
+    else:
+        above, below = told.get("above"), told.get("below")
+        ends = [
+            *([f"score > {above!r}"] if above is not None else []),
+            *([f"score <= {below!r}"] if below is not None else []),
+        ]
+        inside = f"({(' OR ' if told.get('outside') else ' AND ').join(ends)})" if ends else "score IS NOT NULL"
+    return inside if told.get("part_grew", True) else f"NOT ({inside})"
 
 
 def _quoted(sql: str) -> str:

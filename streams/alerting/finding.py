@@ -11,10 +11,31 @@ from streams.detectors.watch import Transition
 
 @dataclass(frozen=True, order=True)
 class Watched:
-    """One row of a fleet: a series, and what of it is watched (`allotment.KINDS`)."""
+    """One row of a fleet: a series, and what of it is watched (`Card.kinds`)."""
 
     series: SeriesKey
     kind: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """The part of a series' values whose share moved.
+
+    Attributes:
+        name: In words: `above the old p95`.
+        statistic: The quantile of the numbers that shows it best, in (0, 1); None for labels.
+        above: The numbers in it are larger than this; None without a lower end.
+        below: They are at most this; None without an upper end.
+        outside: It is what lies above `above` or below `below`, not between them.
+        labels: The labels in it; empty for numbers, and where they are rare or new.
+    """
+
+    name: str
+    statistic: float | None = None
+    above: float | None = None
+    below: float | None = None
+    outside: bool = False
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -26,9 +47,11 @@ class Finding:
         tick: When, by event time.
         transition: What a detector says; None for a bound.
         breach: What a bound says; None for a detector.
+        part: Of numbers and labels: which part of them moved; None for rates.
     """
 
     watched: Watched
     tick: int
     transition: Transition | None = None
     breach: Breach | None = None
+    part: Part | None = None

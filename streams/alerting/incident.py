@@ -86,6 +86,8 @@ class IncidentBook:
         assert transition is not None
         event, change = transition.event, transition.change
         began = change.from_bucket if change is not None else finding.tick
+        if self._is_in_the_rate(finding, _at_most(card.severity, "ticket")):
+            return None
         if event is Event.TICKETED:
             return self._begin(finding, _at_most(card.severity, "ticket"), began, "evidence of a ticket")
         if event is Event.PAGED:
@@ -125,6 +127,16 @@ class IncidentBook:
         shifts = (self.open.get(Watched(series, kind)) for kind in ("rate", "sessions"))
         return any(_SEVERITIES.index(s.severity) >= _SEVERITIES.index(severity) for s in shifts if s is not None)
 
+    def _is_in_the_rate(self, finding: Finding, severity: str) -> bool:
+        """Say whether a shift of values tells what the failure rate of the same series has told already."""
+        if finding.watched.kind not in ("numbers", "labels"):
+            return False
+        event = finding.transition.event if finding.transition is not None else None
+        if event is Event.IMPROVED:
+            last = self._noted.get(Watched(finding.watched.series, "rate"))
+            return last is not None and finding.tick - last < _NOTE_TICKS
+        return event is Event.TICKETED and self._is_told(finding.watched.series, severity)
+
     def _end(self, finding: Finding, why: str) -> Step | None:
         incident = self.open.pop(finding.watched, None)
         return None if incident is None else Step("resolved", incident, finding, why)
@@ -137,8 +149,9 @@ class IncidentBook:
             and incident.watched.series.environment == series.environment
             and began <= incident.fired + _GROUP_TICKS
         ]
-        latest = max(near, key=lambda incident: (incident.fired, incident.alert_id), default=None)
-        return None if latest is None else latest.group_id
+        # The first that fired after this change began: later ones may be of another incident.
+        first = min(near, key=lambda incident: (incident.fired, incident.alert_id), default=None)
+        return None if first is None else first.group_id
 
     def drop(self, gone: Sequence[Watched]) -> list[Incident]:
         """Take out the open alerts of these series, whose direction turned, and return them."""

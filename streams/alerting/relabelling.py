@@ -22,15 +22,19 @@ def relabel(con: Connection, lane: str, seq: int, card: Card) -> int:
         How many shifts are labelled otherwise from now on.
     """
     rows = con.execute(
-        f"""SELECT shift_id, {_COLUMNS} FROM shifts
+        f"""SELECT shift_id, {_COLUMNS}, (
+                SELECT any_value(attribution->>'watched') FROM alerts a WHERE a.shift_id = shifts.shift_id
+            ) FROM shifts
             WHERE lane = ? AND pipeline = ? AND metric = ? AND kind IN ('cascade', 'shift')
             QUALIFY row_number() OVER (PARTITION BY shift_id ORDER BY rowid DESC) = 1 ORDER BY shift_id""",
         [lane, card.pipeline, card.metric],
     ).fetchall()
     changed = 0
-    for shift_id, kind, moved, verdict, question in rows:
-        now = verdict_of(card, "rate", moved == "up")
-        label = (kind_of("rate", now), now, card.question if card.bad_side == 0 else None)
+    for shift_id, kind, moved, verdict, question, watched in rows:
+        if watched == "labels":
+            continue  # which label fails is in the rate; the mix of labels has no way
+        now = verdict_of(card, watched, moved == "up")
+        label = (kind_of(watched, now), now, card.question if card.side_of(watched) == 0 else None)
         if label == (kind, verdict, question):
             continue
         con.execute(

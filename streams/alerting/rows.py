@@ -12,9 +12,11 @@ from scorers.portfolio import Portfolio
 from sinks.keeping import Connection
 from streams.alerting.attribution import Moved, attribute, tick_start
 from streams.alerting.card import Card
+from streams.alerting.finding import Part
 from streams.alerting.incident import Incident, Step
 from streams.alerting.links import runbook_link, trace_link
 from streams.alerting.slice_units import SeriesKey
+from streams.alerting.value_attribution import attribute_values
 from streams.detectors.change import Change, Interval
 
 ALERTS_TOPIC = "alerts"
@@ -47,7 +49,7 @@ def kind_of(kind: str, verdict: str | None) -> str:
 
 def verdict_of(card: Card, kind: str, went_up: bool) -> str:
     """Return worse, better, or unknown where nobody confirmed which way is better."""
-    side = 1 if kind == "unknown" else card.bad_side
+    side = card.side_of(kind)
     if kind == "bound":
         return "worse"
     if side == 0:
@@ -78,12 +80,13 @@ def _write_step(con: Connection, lane: str, seq: int, rows: StepRows) -> None:
             lane=lane,
             series=incident.watched.series,
             is_unknown=incident.watched.kind == "unknown",
-            grew=bool(told["went_up"]),
+            grew=bool(told.get("part_grew", told["went_up"])),
             since=tick_start(_since(step)),
             until=tick_start(step.finding.tick + 1),
             share_before=(told["before"] or [0.0])[0] or 0.0,
         )
-        told |= attribute(con, moved)
+        part = step.finding.part
+        told |= attribute(con, moved) if part is None else attribute_values(con, moved, part)
         for example in told["examples"]:
             example["url"] = trace_link(rows.portfolio, example["trace_id"])
         told["runbook_url"] = runbook_link(rows.portfolio, incident.watched.series.metric)
@@ -111,8 +114,11 @@ def describe(step: Step, card: Card, limit_log10: float | None) -> dict[str, Any
         "before": None,
         "after": None,
         "ratio": None,
-        "question": card.question if card.bad_side == 0 and kind != "unknown" else None,
+        "question": card.question if card.side_of(kind) == 0 and kind != "labels" else None,
+        "watched": kind,
     }
+    if finding.part is not None:
+        told |= _describe_part(finding.part, card)
     breach, transition = finding.breach, finding.transition
     if breach is not None:
         told |= {
@@ -127,6 +133,10 @@ def describe(step: Step, card: Card, limit_log10: float | None) -> dict[str, Any
         told |= {"evidence_log10": _finite(transition.evidence_log10), "limit_log10": limit_log10, "went_up": True}
         if transition.change is not None:
             told |= _describe_change(transition.change)
+            told["part_grew"] = told["went_up"]
+            if kind == "numbers" and transition.change.side:
+                # Which way the numbers went: more of them below the old p5 means that they fell.
+                told["went_up"] = transition.change.side > 0
     told["verdict"] = verdict_of(card, kind, bool(told["went_up"])) if step.state == "open" or breach else None
     if step.state == "noted":
         told["verdict"] = "better"
@@ -149,6 +159,13 @@ def _describe_change(change: Change) -> dict[str, Any]:
         "change_to": _iso(change.to_bucket + 1),
         "is_truncated": change.is_truncated,
     }
+
+
+def _describe_part(part: Part, card: Card) -> dict[str, Any]:
+    if part.statistic is None:
+        return {"part": part.name, "moved_labels": list(part.labels)}
+    edges = {"above": part.above, "below": part.below, "outside": part.outside}
+    return {"part": part.name, "number_unit": card.number_unit, "statistic": part.statistic, **edges}
 
 
 def _iso(tick: int) -> str:

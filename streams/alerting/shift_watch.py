@@ -32,6 +32,7 @@ from streams.alerting.lane_clock import LaneClock
 from streams.alerting.relabelling import relabel
 from streams.alerting.rows import StepRows, say, write_steps
 from streams.alerting.slice_units import fold_buckets, read_units
+from streams.alerting.slice_values import read_labels, read_numbers
 from streams.alerting.state_file import pack, unpack
 from streams.alerting.watched_rows import write_watched
 from streams.detectors.contexts import TICK_SECONDS
@@ -86,8 +87,13 @@ class ShiftWatch:
         self.clock = LaneClock()
         self.incidents = IncidentBook(lane)
         self.portfolios: tuple[Portfolio, ...] = ()
-        self._watched = {(card.pipeline, card.metric) for card in cards}
+        self._look_at(cards)
         self._snapshot_at = 0
+
+    def _look_at(self, cards: Sequence[Card]) -> None:
+        self._watched = {(card.pipeline, card.metric) for card in cards}
+        self._measures = {(card.pipeline, card.metric) for card in cards if card.numbers}
+        self._labels = {(card.pipeline, card.metric): card.labels for card in cards if card.labels}
 
     @classmethod
     def open(cls, store: Store, portfolios: Sequence[Portfolio] | None, lane: str = LIVE) -> ShiftWatch:
@@ -132,7 +138,7 @@ class ShiftWatch:
         else:
             watch.portfolios = tuple(portfolios)
             watch._refold(store, seq)
-        watch._watched = {(card.pipeline, card.metric) for card in cards}
+        watch._look_at(cards)
         if is_new and not watch._is_in_force(cards, budgets):
             store.apply([("portfolio", watch._take_over_known)], "taking over a changed portfolio")
         return watch
@@ -173,7 +179,10 @@ class ShiftWatch:
 
     def _fold(self, ticks: pa.Table, session_ticks: pa.Table, partition: str, second: float) -> list[Finding]:
         units = read_units(ticks, session_ticks, self._watched)
-        self.bank.add(units, self.clock.closed + 1, self._latest(second))
+        earliest, latest = self.clock.closed + 1, self._latest(second)
+        self.bank.add(units, earliest, latest)
+        numbers = read_numbers(ticks, session_ticks, self._measures)
+        self.bank.add_values(numbers, read_labels(ticks, session_ticks, self._labels), earliest, latest)
         return self.bank.close(self.clock.move(partition, units.newest, second, is_live=self.lane == LIVE))
 
     def _steps(self, findings: Sequence[Finding]) -> list[StepRows]:
@@ -244,7 +253,7 @@ class ShiftWatch:
     def _use(self, keeping: Keeping) -> int:
         cards = cards_of(self.portfolios)
         budgets = {portfolio.pipeline: budget_of(portfolio) for portfolio in self.portfolios}
-        self._watched = {(card.pipeline, card.metric) for card in cards}
+        self._look_at(cards)
         before = dict(self.bank.cards)
         if self._is_in_force(cards, budgets):
             return 0
@@ -252,11 +261,7 @@ class ShiftWatch:
         why = "which way is better was answered anew; the alert belonged to the old answer"
         for incident in closed:
             say(keeping.con, self.lane, keeping.seq, incident, "resolved", keeping.kept_at, "gapwatch", why)
-        turned = [
-            card
-            for card in cards
-            if (old := before.get((card.pipeline, card.metric))) is not None and old.bad_side != card.bad_side
-        ]
+        turned = [card for card in cards if card.is_turned(before.get((card.pipeline, card.metric)))]
         labelled = sum(relabel(keeping.con, self.lane, keeping.seq, card) for card in turned)
         self._write_state(keeping)
         return labelled
@@ -275,11 +280,11 @@ class ShiftWatch:
             "clock": [self.clock.closed, self.clock.newest],
             "incidents": self.incidents.as_json(),
         }
-        return pack(head, self.bank.fleets)
+        return pack(head, self.bank.state())
 
     @classmethod
     def _unpacked(cls, lane: str, data: bytes) -> ShiftWatch:
-        head, fleets = unpack(data, {"units": RATES, "sessions": SESSIONS})
+        head, fleets = unpack(data, RATES, SESSIONS)
         bank = head["bank"]
         cards = [Card.from_json(card) for card in bank["cards"]]
         watch = cls(lane, cards, {pipeline: Budget(*numbers) for pipeline, numbers in bank["budgets"].items()})
@@ -335,7 +340,7 @@ _FOLDED = {"ticks": TICKS, "session_ticks": SESSION_TICKS}
 
 def _kept(cursor: Connection, name: str, schema: pa.Schema, seq: int) -> pa.Table:
     columns = ", ".join(f'"{column}"' for column in schema.names)
-    where = "seq = ?" + (" AND level = 'unit' AND facet = 'all'" if name == "ticks" else "")
+    where = "seq = ?" + (" AND (facet = 'label' OR (level = 'unit' AND facet = 'all'))" if name == "ticks" else "")
     return cursor.sql(f"SELECT {columns} FROM {name} WHERE {where}", params=[seq]).to_arrow_table()
 
 

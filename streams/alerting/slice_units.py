@@ -79,9 +79,9 @@ def read_units(ticks: pa.Table, session_ticks: pa.Table, watched: Collection[tup
     chosen = ticks.filter(
         pc.and_(pc.equal(ticks["level"], "unit"), pc.and_(pc.equal(ticks["facet"], "all"), ticks["bucket"].is_valid()))
     )
-    keys, of_row = _series_of(chosen, watched)
+    keys, of_row = series_of(chosen, watched)
     inside = of_row >= 0
-    tick = _tick_numbers(chosen["bucket"])[inside]
+    tick = tick_numbers(chosen["bucket"])[inside]
     outcome = pc.index_in(chosen["outcome"], pa.array(_OUTCOMES)).fill_null(0).to_numpy()[inside]
     n = chosen["n"].to_numpy()[inside]
     which = of_row[inside]
@@ -102,7 +102,7 @@ def read_units(ticks: pa.Table, session_ticks: pa.Table, watched: Collection[tup
     return SliceUnits(keys, distinct // width, distinct % width + first, counts, sessions)
 
 
-def _series_of(table: pa.Table, watched: Collection[tuple[str, str]]) -> tuple[list[SeriesKey], Ints]:
+def series_of(table: pa.Table, watched: Collection[tuple[str, str]]) -> tuple[list[SeriesKey], Ints]:
     """Return the distinct watched series, sorted, and for each row its position; -1 where it is not watched."""
     # Names come from strangers, so none is joined with another: columns are encoded one by one.
     which = np.zeros(table.num_rows, np.int64)
@@ -121,7 +121,8 @@ def _series_of(table: pa.Table, watched: Collection[tuple[str, str]]) -> tuple[l
     return keys, of_code[which] if len(of_code) else np.zeros(0, np.int64)
 
 
-def _tick_numbers(bucket: pa.ChunkedArray) -> Ints:
+def tick_numbers(bucket: pa.ChunkedArray) -> Ints:
+    """Return the number of the tick that begins at each time."""
     result: Ints = bucket.cast(pa.int64()).to_numpy() // _TICK_MICROSECONDS
     return result
 
@@ -130,10 +131,10 @@ def _sessions(table: pa.Table, watched: Collection[tuple[str, str]]) -> list[Ses
     table = table.filter(table["bucket"].is_valid())
     if not table.num_rows:
         return []
-    keys, which = _series_of(table, watched)
+    keys, which = series_of(table, watched)
     columns = zip(
         which.tolist(),
-        _tick_numbers(table["bucket"]).tolist(),
+        tick_numbers(table["bucket"]).tolist(),
         table["session_id"].to_pylist(),
         table["units"].to_pylist(),
         table["bad"].to_pylist(),

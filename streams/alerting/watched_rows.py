@@ -11,9 +11,10 @@ import numpy as np
 
 from sinks.keeping import Connection
 from streams.alerting.attribution import tick_start
-from streams.alerting.bank import Bank, bad_side
+from streams.alerting.bank import Bank
 from streams.alerting.card import Card
 from streams.alerting.finding import Watched
+from streams.detectors.arrays import Floats
 from streams.detectors.budget import smallest_rate_ratio
 from streams.detectors.fleet import Fleet
 from streams.detectors.lifecycle import Phase
@@ -24,6 +25,8 @@ PHASES = ("learning", "blind", "calm", "suspect", "ticket", "page")
 
 # The smallest change that is seen is told for what comes in one day at the declared volume.
 _DAYS = 30.0
+# Of numbers and labels a share of this size is what growth is told of.
+_TAIL = 0.05
 
 
 @dataclass(frozen=True)
@@ -36,11 +39,12 @@ class SeriesState:
         phase: One of `PHASES`.
         direction: up, down, or unverified: which way is bad.
         units: Of the baseline.
-        rate: Of the baseline, all hours together.
+        rate: Of the baseline, all hours together; NaN for numbers and labels.
         evidence_log10: log10 of M towards bad; -inf without any.
         ticket_log10: log10 of A for tickets; inf where none is asked for.
         page_log10: log10 of A for pages.
-        smallest_ratio: Smallest growth that would be seen within a day of units, as a median; inf for none.
+        smallest_ratio: Smallest growth that would be seen within a day of units, as a median; inf for none. For numbers
+            and labels it is that of a share of 5 %, such as of those above the 95th percentile.
         is_blind: That is above the metric's `blind_above_ratio`.
         last_unit_at: Begin of the last tick with a unit, naive UTC; None without one.
         expected_false_alarms: Units / A so far: a bound on the tickets and pages to expect without a cause.
@@ -64,10 +68,11 @@ class SeriesState:
 def series_states(bank: Bank) -> Iterator[SeriesState]:
     """Yield the state of every row, in the order in which they came."""
     for name, fleet in bank.fleets.items():
-        yield from _fleet_states(bank, fleet, bank.rows[name])
+        learned = bank.values.learned(name) if name in bank.values.fleets else None
+        yield from _fleet_states(bank, fleet, bank.rows[name], learned)
 
 
-def _fleet_states(bank: Bank, fleet: Fleet, rows: list[Watched]) -> Iterator[SeriesState]:
+def _fleet_states(bank: Bank, fleet: Fleet, rows: list[Watched], learned: Floats | None) -> Iterator[SeriesState]:
     if not rows:
         return
     s = fleet.state
@@ -77,13 +82,13 @@ def _fleet_states(bank: Bank, fleet: Fleet, rows: list[Watched]) -> Iterator[Ser
     evidence = np.maximum(sides.bad, sides.bad_beyond_margin)
     burnt_in = is_watching(fleet)
     counts = s["pooled"].sum(axis=0)
-    units = counts.sum(axis=0)
-    rate = (counts[1] + 0.5) / (units + 1.0)
+    units = counts.sum(axis=0) if learned is None else learned
+    rate = (counts[1] + 0.5) / (units + 1.0) if learned is None else np.full(len(rows), _TAIL)
     a_day = np.array([card.units_per_month / _DAYS for card in cards])
     ratio = smallest_rate_ratio(rate, np.maximum(units, 1.0), a_day, s["ticket_threshold"], np.zeros(len(rows)))
     for row, (watched, card) in enumerate(zip(rows, cards, strict=True)):
         is_blind = card.blind_above_ratio is not None and bool(ratio[row] > card.blind_above_ratio)
-        side = bad_side(card, watched.kind)
+        side = card.side_of(watched.kind)
         last = int(s["last_bucket"][row])
         yield SeriesState(
             watched=watched,
@@ -91,7 +96,7 @@ def _fleet_states(bank: Bank, fleet: Fleet, rows: list[Watched]) -> Iterator[Ser
             phase=_phase(int(s["phase"][row]), bool(burnt_in[row]), is_blind),
             direction={1: "up", -1: "down", 0: "unverified"}[side],
             units=float(units[row]),
-            rate=float(rate[row]),
+            rate=float(rate[row]) if learned is None else math.nan,
             evidence_log10=_log10(evidence[row]),
             ticket_log10=_log10(s["ticket_threshold"][row]),
             page_log10=_log10(s["page_threshold"][row]),
@@ -121,7 +126,7 @@ def write_watched(con: Connection, lane: str, seq: int, bank: Bank) -> None:
         [
             seq, lane, key.pipeline, key.environment, key.component or None, key.metric, key.metric_version,
             key.judge or None, key.epoch, state.watched.kind, state.phase, state.direction, round(state.units),
-            state.rate, *(_finite(x) for x in (state.evidence_log10, state.ticket_log10, state.page_log10)),
+            _finite(state.rate), *(_finite(x) for x in (state.evidence_log10, state.ticket_log10, state.page_log10)),
             _finite(state.smallest_ratio), state.is_blind, state.last_unit_at, state.expected_false_alarms,
         ]
         for state in series_states(bank)

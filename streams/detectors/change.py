@@ -9,14 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from streams.detectors.arrays import Floats, add_up
-from streams.detectors.bets import BetTable
+from streams.detectors.change_point import Past, likely_split, likely_starts, log_factors, look_back
 from streams.detectors.contexts import HOURS, TICKS_TO_A_WEEK_BASELINE
-from streams.detectors.evidence import increments
 from streams.detectors.fleet import Fleet
-from streams.detectors.ring import Entry
-from streams.detectors.sessions import session_increments
 
-_LEVEL = 0.95
 # With fewer units before the change there is nothing to compare with: the prior alone is no baseline.
 _LEAST_LEARNED = 30
 # In nats: a difference of 2.4 standard errors.
@@ -177,64 +173,6 @@ def excess_shares(units: Floats, moved: Floats, expected_share: Floats) -> Float
     return excess / total if total else np.zeros_like(excess)
 
 
-@dataclass(frozen=True)
-class _Past:
-    """A series' ring with the baseline that each entry was compared with, shape (bins, entries)."""
-
-    entries: list[Entry]
-    counts: Floats
-    alpha: Floats
-
-
-def _look_back(fleet: Fleet, row: int) -> _Past:
-    """Undo the ring, newest first: what was the baseline when each entry was folded?"""
-    entries = fleet.ring.entries(row)
-    past = fleet.baseline.one(row)
-    bins = fleet.config.table.bins
-    first = int(fleet.state["first_bucket"][row])
-    alpha = np.empty((bins, len(entries)))
-    counts = np.empty((bins, len(entries)))
-    for i in range(len(entries) - 1, -1, -1):
-        entry = entries[i]
-        stratum, hour = divmod(entry.context, HOURS)
-        past.take(0, stratum, hour, entry.counts)
-        old = np.array([entry.last - first >= TICKS_TO_A_WEEK_BASELINE])
-        known, own = past.alpha(slice(0, 1), stratum, hour, old)
-        if fleet.config.seasonal and own[0] < fleet.config.context_units:
-            known = past.elsewhere(slice(0, 1), stratum, hour)  # as the fold did
-        alpha[:, i] = known[:, 0]
-        counts[:, i] = entry.counts
-    return _Past(entries, counts, alpha)
-
-
-def _log_factors(fleet: Fleet, row: int, past: _Past) -> Floats:
-    table: BetTable = fleet.config.table
-    if not fleet.config.sessions:
-        return increments(table, past.alpha, past.counts)
-    # Sessions are gone; their sums bound the factors from the mean session.
-    units = np.maximum(add_up(past.counts), 1e-12)
-    mean = past.alpha[1] / add_up(past.alpha)
-    pooled = fleet.state["pooled"][:, :, row].sum(axis=0)
-    everyone = pooled.sum() + 1.0
-    centre = (pooled[1] + 0.5) / everyone
-    variance = np.full(len(mean), max((fleet.state["squares"][row] + 0.25) / everyone - centre * centre, 0.0))
-    which = np.arange(len(mean))
-    one = session_increments(table, len(mean), which, past.counts[1] / units, mean, variance, np.zeros(len(mean)))
-    return one * units
-
-
-def _likely_starts(factors: Floats, bets: list[int], units: Floats) -> tuple[int, int]:
-    """Return the first and last entry of the smallest set that holds 95 % of the posterior of the change."""
-    suffix = np.cumsum(factors[bets, ::-1], axis=1)[:, ::-1]
-    logs = np.logaddexp.reduce(suffix, axis=0) + np.log(np.maximum(units, 1e-12))
-    weights = np.exp(logs - logs.max())
-    weights /= weights.sum()
-    order = np.argsort(-weights, kind="stable")
-    needed = int(np.searchsorted(np.cumsum(weights[order]), _LEVEL)) + 1
-    chosen = order[:needed]
-    return int(chosen.min()), int(chosen.max())
-
-
 def leading_evidence(fleet: Fleet) -> Floats:
     """Return the evidence of each bet, with or without the margin, whichever is more: who leads, not an M."""
     s = fleet.state
@@ -252,8 +190,9 @@ def find_change(fleet: Fleet, row: int, side: int | None) -> Change:
         side: 1 or -1 where only bets of that side count, None for all.
 
     Source:
-        Point: last zero of the CUSUM of the leading bet (Page 1954; Hinkley 1970). Interval: posterior over starts,
-        p(tau) ~ mean_c exp(S_c(T) - S_c(tau)), uniform prior over units. Size: `rate_interval`. Promise: none by
+        Point: last zero of the CUSUM of the leading bet (Page 1954; Hinkley 1970), or the likeliest start where that
+        lies outside the interval. Interval: posterior over starts, p(tau) ~ mean_c exp(S_c(T) - S_c(tau)), uniform
+        prior over units. Size: `rate_interval`. Promise: none by
         theorem after a stop (Saha and Ramdas 2025); coverage is measured in the README. It does not hold for slow
         ramps, for two changes in a row, or when the change is older than the ring (`is_truncated`).
     """
@@ -262,13 +201,21 @@ def find_change(fleet: Fleet, row: int, side: int | None) -> Change:
     strength = leading_evidence(fleet)[:, row]
     bet = max(bets, key=lambda c: (strength[c], -c))
     last_zero = int(fleet.state["rise_bucket"][bet, row])
-    past = _look_back(fleet, row)
+    past = look_back(fleet, row)
     bins = table.shapes[table.shape_of[bet]].moved_bins
     # An hour that holds units from both sides of the change tells nothing of its size.
     began = next((i for i, e in enumerate(past.entries) if e.first > last_zero), len(past.entries) - 1)
     mixed = began > 0 and past.entries[began - 1].last > last_zero
+    low, _, high = likely_starts(log_factors(fleet, row, past), bets, add_up(past.counts))
+    since_bucket = last_zero + 1 if mixed else past.entries[began].first
+    earlier = began - mixed - 1
+    if not low <= earlier + 1 <= high or (earlier >= 0 and not past.known[earlier]):
+        # In hours that were not known yet the CUSUM stood still, and the baseline learned what it should have told.
+        low, likeliest, high = likely_split(fleet, row, past, list(bins), grew=bool(table.deltas[bet] > 0))
+        slot = past.entries[likeliest]
+        mixed, since_bucket = slot.last > slot.first and likeliest + 1 < len(past.entries), slot.first
+        began = likeliest + mixed
     since = past.counts[:, began:]
-    low, high = _likely_starts(_log_factors(fleet, row, past), bets, add_up(past.counts))
     units = float(since.sum())
     moved = float(since[list(bins)].sum())
     # The baseline as it was before the change, in the contexts of the units since.
@@ -277,7 +224,7 @@ def find_change(fleet: Fleet, row: int, side: int | None) -> Change:
     hours = max(past.entries[-1].last - past.entries[began].first + 1, 1) / 120.0
     grew = bool(table.deltas[bet] > 0)
     return Change(
-        change_bucket=last_zero + 1 if mixed else past.entries[began].first,
+        change_bucket=since_bucket,
         from_bucket=past.entries[low].first,
         to_bucket=past.entries[high].last,
         is_truncated=low == 0 and past.entries[0].first > int(fleet.state["first_bucket"][row]),
@@ -295,7 +242,7 @@ def find_change(fleet: Fleet, row: int, side: int | None) -> Change:
     )
 
 
-def _expected(fleet: Fleet, row: int, past: _Past, began: int, mixed: bool, bins: list[int]) -> tuple[Interval, float]:
+def _expected(fleet: Fleet, row: int, past: Past, began: int, mixed: bool, bins: list[int]) -> tuple[Interval, float]:
     """Return the baseline share in the contexts of the units since, with the interval and units of the baseline."""
     rolled = fleet.baseline.one(row)
     for entry in past.entries[began - mixed :]:
@@ -307,13 +254,15 @@ def _expected(fleet: Fleet, row: int, past: _Past, began: int, mixed: bool, bins
     if not fleet.baseline.seasonal and fleet.config.strata == 1:
         return spread, learned
     first = int(fleet.state["first_bucket"][row])
+    shares: dict[tuple[int, bool], float] = {}
     share, units = 0.0, 0.0
     for entry in past.entries[began:]:
-        stratum, hour = divmod(entry.context, HOURS)
-        old = np.array([entry.last - first >= TICKS_TO_A_WEEK_BASELINE])
-        alpha = rolled.alpha(slice(0, 1), stratum, hour, old)[0][:, 0]
+        is_old = entry.last - first >= TICKS_TO_A_WEEK_BASELINE
+        if (entry.context, is_old) not in shares:
+            alpha = rolled.alpha(slice(0, 1), *divmod(entry.context, HOURS), np.array([is_old]))[0][:, 0]
+            shares[entry.context, is_old] = float(alpha[bins].sum() / alpha.sum())
         n = float(entry.counts.sum())
-        share += n * float(alpha[bins].sum() / alpha.sum())
+        share += n * shares[entry.context, is_old]
         units += n
     value = share / max(units, 1e-12)
     scale = value / spread.value if spread.value > 0.0 else 1.0

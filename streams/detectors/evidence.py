@@ -17,21 +17,29 @@ from streams.detectors.rising import rising_excess
 MOST_EVIDENCE = 1e300
 # A plug-in baseline is a fair stand-in for the growing one only where it is this many times the bucket.
 PLUG_IN_RATIO = 4.0
+# Below this many products a call of numpy costs more than what it does.
+_NARROW = 8192
 
 
 def _masses(members: tuple[tuple[int, ...], ...], rows: Floats) -> Floats:
     """Sum the rows of the bins that share a value of g: shape (values, series)."""
-    if all(len(bins) == 1 for bins in members):
-        return rows if [bins[0] for bins in members] == list(range(len(rows))) else rows[[b[0] for b in members]]
-    return np.stack([add_up(rows[list(bins)]) for bins in members])
+    if len(members) == len(rows):
+        return rows if all(bins[0] == i for i, bins in enumerate(members)) else rows[[b[0] for b in members]]
+    masses = np.empty((len(members), rows.shape[1]))
+    for value, bins in enumerate(members):
+        masses[value] = rows[bins[0]] if len(bins) == 1 else add_up(rows[list(bins)])
+    return masses
 
 
 def _weighted(weights: Floats, rows: Floats) -> Floats:
     """Sum over values of weight[c, v] * rows[v]: shape (bets, series). In fixed order, see `add_up`."""
+    if weights.shape[1] > 2 and weights.size * rows.shape[1] < _NARROW:
+        running: Floats = np.add.accumulate(weights[:, :, None] * rows, axis=1)
+        return running[:, -1]
     total: Floats = weights[:, 0][:, None] * rows[0]
     for value in range(1, len(rows)):
         weight = weights[:, value]
-        total += rows[value] if np.all(weight == 1.0) else weight[:, None] * rows[value]
+        total += rows[value] if (weight == 1.0).all() else weight[:, None] * rows[value]
     return total
 
 

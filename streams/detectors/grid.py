@@ -32,6 +32,16 @@ def grid_cell(x: Floats) -> Ints:
     return result
 
 
+def cell_end(cell: int) -> float | None:
+    """Return the upper end of a cell, as a number; None for the marks before the first and after the last cell."""
+    if abs(cell) >= _AFTER_ALL:
+        return None
+    if cell == 0:
+        return _LEAST
+    size = math.exp(_LOG_STEP * (abs(cell) - _OFFSET + (1 if cell > 0 else 0)))
+    return size if cell > 0 else -size
+
+
 @dataclass(frozen=True)
 class Bins:
     """How one series' numbers fall into bins.

@@ -1,0 +1,148 @@
+"""What the units of one slice were, and not only whether they failed: numbers of measures, labels of label claims."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streams.alerting.slice_units import SeriesKey, series_of, tick_numbers
+from streams.detectors.arrays import Ints
+
+#: Names come from traces; what differs only beyond this is one label.
+LABEL_LIMIT = 100
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Units of measures by cell of the grid.
+
+    Attributes:
+        series: Distinct keys, sorted.
+        which: For each entry its series, as a position in `series`.
+        ticks: For each entry its tick of event time.
+        cells: For each entry its cell.
+        n: For each entry its units.
+    """
+
+    series: list[SeriesKey]
+    which: Ints
+    ticks: Ints
+    cells: Ints
+    n: Ints
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels of one series in one tick.
+
+    Attributes:
+        series: Its key.
+        tick: Of event time.
+        units: Traces that they are of; a trace may hold several labels.
+        counts: How often each label occurs.
+    """
+
+    series: SeriesKey
+    tick: int
+    units: int
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+def read_numbers(ticks: pa.Table, session_ticks: pa.Table, measures: Collection[tuple[str, str]]) -> Numbers:
+    """Read the numbers of some measures.
+
+    Args:
+        ticks: Of one commit, with the columns of `scorers.tables.TICKS`.
+        session_ticks: Of the same commit.
+        measures: (pipeline, metric) whose numbers are watched.
+
+    The histogram of a tick does not say which units are of one session. Units of one session are one observation, so
+    the numbers of a series are left out of a tick in which any unit of it has a session.
+    """
+    chosen = ticks.filter(
+        pc.and_(
+            pc.and_(pc.equal(ticks["level"], "unit"), pc.equal(ticks["facet"], "all")),
+            pc.and_(ticks["bucket"].is_valid(), ticks["histogram"].is_valid()),
+        )
+    )
+    keys, which = series_of(chosen, measures)
+    inside = which >= 0
+    if not inside.any():
+        return Numbers([], *(np.zeros(0, np.int64) for _ in range(4)))
+    tick = tick_numbers(chosen["bucket"])
+    for key, later in _in_sessions(session_ticks, measures):
+        if key in keys:
+            inside &= ~((which == keys.index(key)) & (tick == later))
+    # A null or empty map is as long as nothing; `take` makes the offsets those of the chosen rows.
+    maps = chosen["histogram"].combine_chunks().take(pa.array(np.flatnonzero(inside)))
+    offsets = maps.offsets.to_numpy()
+    lengths = np.diff(offsets)
+    start, stop = int(offsets[0]), int(offsets[-1])
+    return Numbers(
+        keys,
+        np.repeat(which[inside], lengths),
+        np.repeat(tick[inside], lengths),
+        maps.keys.slice(start, stop - start).to_numpy(zero_copy_only=False).astype(np.int64),
+        maps.items.slice(start, stop - start).to_numpy(zero_copy_only=False).astype(np.int64),
+    )
+
+
+def read_labels(ticks: pa.Table, session_ticks: pa.Table, levels: Mapping[tuple[str, str], str]) -> list[Labels]:
+    """Read the labels of some label claims, sorted by series and tick.
+
+    Args:
+        ticks: Of one commit.
+        session_ticks: Of the same commit.
+        levels: (pipeline, metric) whose labels are watched, and whether those of units or of spans are.
+
+    As with numbers, ticks with sessions are left out.
+    """
+    if not levels:
+        return []
+    counted = ticks.filter(
+        pc.and_(pc.equal(ticks["facet"], "label"), pc.and_(ticks["bucket"].is_valid(), ticks["value"].is_valid()))
+    )
+    keys, which = series_of(counted, levels)
+    found: dict[tuple[SeriesKey, int], Labels] = {}
+    skipped = set(_in_sessions(session_ticks, levels))
+    whole = _units(ticks, levels)
+    columns = zip(
+        which.tolist(),
+        tick_numbers(counted["bucket"]).tolist(),
+        counted["level"].to_pylist(),
+        counted["value"].to_pylist(),
+        counted["n"].to_pylist(),
+        strict=True,
+    )
+    for i, tick, level, value, n in columns:
+        if i < 0 or level != levels[keys[i].pipeline, keys[i].metric] or (keys[i], tick) in skipped:
+            continue
+        entry = found.setdefault((keys[i], tick), Labels(keys[i], tick, whole.get((keys[i], tick), 0)))
+        label = value[:LABEL_LIMIT]
+        entry.counts[label] = entry.counts.get(label, 0) + n
+    return [found[place] for place in sorted(found)]
+
+
+def _units(ticks: pa.Table, levels: Collection[tuple[str, str]]) -> dict[tuple[SeriesKey, int], int]:
+    units = ticks.filter(
+        pc.and_(pc.equal(ticks["level"], "unit"), pc.and_(pc.equal(ticks["facet"], "all"), ticks["bucket"].is_valid()))
+    )
+    keys, which = series_of(units, levels)
+    found: dict[tuple[SeriesKey, int], int] = {}
+    for i, tick, n in zip(which.tolist(), tick_numbers(units["bucket"]).tolist(), units["n"].to_pylist(), strict=True):
+        if i >= 0:
+            found[keys[i], tick] = found.get((keys[i], tick), 0) + n
+    return found
+
+
+def _in_sessions(session_ticks: pa.Table, metrics: Collection[tuple[str, str]]) -> list[tuple[SeriesKey, int]]:
+    session_ticks = session_ticks.filter(session_ticks["bucket"].is_valid())
+    if not session_ticks.num_rows:
+        return []
+    keys, which = series_of(session_ticks, metrics)
+    ticks = tick_numbers(session_ticks["bucket"])
+    return sorted({(keys[i], tick) for i, tick in zip(which.tolist(), ticks.tolist(), strict=True) if i >= 0})

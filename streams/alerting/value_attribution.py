@@ -1,0 +1,161 @@
+"""What an alert on numbers or labels says of its cause: how much they moved, which parts hold it, which traces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sinks.keeping import Connection
+from streams.alerting.attribution import (
+    EXAMPLES,
+    LEAST_BEFORE,
+    LOOK_BACK,
+    PARTS,
+    Moved,
+    labels,
+    new_values,
+    noted_near,
+    of_series,
+)
+from streams.alerting.finding import Part
+from streams.detectors.grid import cell_end
+
+# Half a cell: the middle of a cell is the least wrong that is known of a number in it.
+_HALF = 1.005
+_OTHERS = (0.5, 0.75, 0.95, 0.25, 0.05)
+# Two numbers of neighbouring cells are the same.
+_TIED = 0.02
+
+
+def attribute_values(con: Connection, moved: Moved, part: Part) -> dict[str, Any]:
+    """Return where a shift of values lies, what was new near it, and example traces; see `attribution.attribute`.
+
+    Args:
+        con: In the transaction that holds the ticks up to now.
+        moved: Which series, and when.
+        part: Which of its values moved.
+    """
+    found = {
+        "shares": {},
+        "labels": labels(con, moved) if part.statistic is None else [],
+        "new": new_values(con, moved),
+        "annotations": noted_near(con, moved),
+        "examples": _examples(con, moved, part),
+    }
+    if part.statistic is None:
+        return found
+    facets = ("release", "model", "tier", "stratum")
+    return {
+        **found,
+        "shares": {facet: parts for facet in facets if (parts := _shares(con, moved, facet))},
+        "values": _quantiles(con, moved, part.statistic),
+    }
+
+
+def _quantiles(con: Connection, moved: Moved, wanted: float) -> dict[str, float | None]:
+    """Return one quantile of the numbers before and since the change, within half a percent.
+
+    It is the one that is wanted, or, where ties hold that one in its place, the one that moved most.
+    """
+    where, values = of_series(moved)
+    rows = con.execute(
+        f"""SELECT fold_bucket >= ? AS since, e.key AS cell, sum(e.value)::BIGINT FROM (
+            SELECT fold_bucket, unnest(map_entries(histogram)) AS e FROM ticks
+            WHERE {where} AND epoch = ? AND level = 'unit' AND facet = 'all' AND histogram IS NOT NULL
+                AND fold_bucket >= ? AND fold_bucket < ?)
+        GROUP BY ALL ORDER BY 2""",
+        [moved.since, *values, moved.series.epoch, moved.since - LOOK_BACK, moved.until],
+    ).fetchall()
+    before = [(cell, n) for since, cell, n in rows if not since]
+    after = [(cell, n) for since, cell, n in rows if since]
+    found = [{"q": q, "before": _quantile(before, q), "after": _quantile(after, q)} for q in (wanted, *_OTHERS)]
+    return found[0] if _moved_by(found[0]) > _TIED else max(found, key=_moved_by)
+
+
+def _moved_by(quantile: dict[str, float | None]) -> float:
+    before, after = quantile["before"], quantile["after"]
+    if before is None or after is None or before == after:
+        return 0.0
+    return abs(after - before) / max(abs(before), abs(after))
+
+
+def _quantile(cells: list[tuple[int, int]], q: float) -> float | None:
+    if not cells:
+        return None
+    up_to = np.cumsum([n for _, n in cells])
+    cell = cells[min(int(np.searchsorted(up_to, q * up_to[-1])), len(cells) - 1)][0]
+    end = cell_end(cell) if cell else 0.0
+    return None if end is None else float(f"{end / _HALF if cell > 0 else end * _HALF:.4g}")
+
+
+def _shares(con: Connection, moved: Moved, facet: str) -> list[dict[str, Any]]:
+    """Return the parts with the largest share of what the sum of the numbers is beyond the expected, largest first."""
+    where, values = of_series(moved)
+    level = "unit" if facet == "release" else "span"
+    rows = con.execute(
+        f"""SELECT coalesce(value, ''),
+            coalesce(sum(n) FILTER (fold_bucket < ?), 0)::DOUBLE,
+            coalesce(sum(score_sum) FILTER (fold_bucket < ?), 0)::DOUBLE,
+            coalesce(sum(n) FILTER (fold_bucket >= ?), 0)::DOUBLE,
+            coalesce(sum(score_sum) FILTER (fold_bucket >= ?), 0)::DOUBLE
+        FROM ticks WHERE {where} AND epoch = ? AND level = ? AND facet = ? AND score_sum IS NOT NULL
+            AND fold_bucket >= ? AND fold_bucket < ?
+        GROUP BY ALL ORDER BY 1""",
+        [*[moved.since] * 4, *values, moved.series.epoch, level, facet, moved.since - LOOK_BACK, moved.until],
+    ).fetchall()
+    if not rows:
+        return []
+    before, sum_before, after, sum_after = np.array([row[1:] for row in rows]).T
+    whole = sum_before.sum() / before.sum() if before.sum() else 0.0
+    expected = np.where(before >= LEAST_BEFORE, sum_before / np.maximum(before, 1.0), whole)
+    excess = sum_after - after * expected
+    total = float(excess.sum())
+    if not total or not np.isfinite(total):
+        return []
+    shares = excess / total
+    return [
+        {
+            "value": rows[i][0],
+            "share": float(shares[i]),
+            "units": int(after[i]),
+            "mean": float(sum_after[i] / after[i]),
+            "before_units": int(before[i]),
+            "before_mean": float(sum_before[i] / before[i]) if before[i] else None,
+        }
+        for i in np.argsort(-shares, kind="stable").tolist()
+        if after[i]
+    ][:PARTS]
+
+
+def _examples(con: Connection, moved: Moved, part: Part) -> list[dict[str, Any]]:
+    """Return the first traces since the change with a value in the part that moved, of the rows that are kept.
+
+    Where that part shrank, it is those outside of it.
+    """
+    where, values = of_series(moved)
+    conditions, bounds = value_conditions(part)
+    inside = " AND ".join(conditions) or "true"
+    if not moved.grew:
+        inside = f"NOT ({inside})"
+    rows = con.execute(
+        f"""SELECT trace_id, min(event_at), arg_min(coalesce(observed, reason), (event_at, span_index)),
+            arg_min("release", event_at)
+        FROM gaps WHERE {where} AND outcome IN ('pass', 'warn', 'fail') AND event_at >= ? AND event_at < ? AND {inside}
+        GROUP BY trace_id ORDER BY 2, 1 LIMIT ?""",
+        [*values, moved.since, moved.until, *bounds, EXAMPLES],
+    ).fetchall()
+    return [
+        {"trace_id": trace, "at": at.isoformat() + "Z", "observed": observed, "release": release}
+        for trace, at, observed, release in rows
+    ]
+
+
+def value_conditions(part: Part) -> tuple[list[str], list[Any]]:
+    """Return the conditions that rows of a part meet, and their values."""
+    if part.statistic is None:
+        return (["label IN (SELECT unnest(?))"], [list(part.labels)]) if part.labels else ([], [])
+    ends = [("score > ?", part.above), ("score <= ?", part.below)]
+    known = [(text, end) for text, end in ends if end is not None]
+    conditions = [text for text, _ in known]
+    return [f"({' OR '.join(conditions)})"] if part.outside and conditions else conditions, [end for _, end in known]

@@ -1,0 +1,85 @@
+"""Slices of measures and labels for the watch, as scoring would give them, and a portfolio that watches them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from scorers.portfolio import Portfolio, parse_portfolio
+from scorers.slices import ScoredSlice
+from scorers.tick_counts import histogram_cells
+from tests.builders import scored_slice
+from tests.streams.alerting.builders import at
+
+_TEXT = """
+gapwatch: 1
+portfolio: p
+version: 1
+pipeline: shop
+volume: {{traces_per_day: 11520}}
+components: [{{id: agent, role: ai_core, kind: llm}}]
+questions: [{{id: q-length, component: agent, text: "Are longer answers better?", decides: [seconds]}}]
+facts: [{facts}]
+metrics:
+  - name: seconds
+    component: agent
+    claim: {{form: measure, field: latency, unit: seconds, limit: {{max: 60}}}}
+    {direction}
+    alert: {{severity: page}}
+  - name: intent
+    component: agent
+    claim: {{form: label, field: attributes.intent}}
+    alert: {{severity: ticket}}
+  - name: tier
+    component: agent
+    claim: {{form: label, field: tier, labels: [primary, fallback], bad: [fallback]}}
+    alert: {{severity: ticket}}
+"""
+#: The three that a person may have written: of the numbers, of what is beyond the limit, none.
+OF_THE_MEAN = "direction: {better: lower, of: mean, verdict: verified, evidence: 'a.py:1'}"
+OF_THE_LIMIT = "direction: {better: lower, verdict: verified, evidence: 'a.py:1'}"
+LOWER_IS_BETTER = (
+    "{id: f-1, kind: direction, component: agent, metric: seconds, better: lower, value: faster, by: maria,"
+    " at: 2026-03-01}"
+)
+
+
+def portfolio(direction: str = "", facts: str = "") -> Portfolio:
+    return parse_portfolio(_TEXT.format(direction=direction, facts=facts))
+
+
+def numbers_slice(number: int, values: Mapping[int, Sequence[float]], sessions: bool = False) -> ScoredSlice:
+    """Build a slice with the seconds of some ticks; all of them within the limit, so nothing fails."""
+    series = {"lane": "live", "pipeline": "shop", "component": "agent", "metric": "seconds"}
+    ticks, session_ticks, gaps = [], [], []
+    for tick, some in values.items():
+        cells = Counter(histogram_cells(np.array(some, np.float64)).tolist())
+        row = {**series, "bucket": at(tick), "fold_bucket": at(tick), "n": len(some), "score_sum": float(sum(some))}
+        ticks += [
+            {**row, "outcome": "good", "histogram": sorted(cells.items())},
+            {**row, "outcome": "good", "facet": "release", "value": "r2" if max(some) > 30 else "r1"},
+        ]
+        where = {"metric": "seconds", "pipeline": "shop", "component": "agent", "outcome": "pass", "event_at": at(tick)}
+        gaps += [{**where, "trace_id": f"t{tick}", "score": max(some), "observed": str(max(some))}]
+        if sessions:
+            session_ticks += [{**series, "bucket": at(tick), "session_id": "s", "units": len(some), "bad": 0}]
+    return scored_slice(number, number + 1, ticks=ticks, session_ticks=session_ticks, gaps=gaps)
+
+
+def labels_slice(
+    number: int, labels: Mapping[int, Mapping[str, int]], units: int, metric: str = "intent"
+) -> ScoredSlice:
+    """Build a slice with the labels of the spans of some ticks, in so many traces each."""
+    series = {"lane": "live", "pipeline": "shop", "component": "agent", "metric": metric}
+    ticks = []
+    for tick, counts in labels.items():
+        row = {**series, "bucket": at(tick), "fold_bucket": at(tick)}
+        ticks.append({**row, "outcome": "good", "n": units})
+        ticks += [
+            {**row, "level": "span", "facet": "label", "value": label, "outcome": "pass", "n": n}
+            for label, n in counts.items()
+            if n
+        ]
+    return scored_slice(number, number + 1, ticks=ticks)
