@@ -105,7 +105,8 @@ def settle(fleet: Fleet, bucket: int) -> list[Transition]:
     transitions = []
     for row in np.flatnonzero(found != phase).tolist():
         transitions.append(_move(fleet, row, bucket, int(phase[row]), int(found[row]), sides, recovery, changes))
-    improved = (sides.good >= s["ticket_threshold"]) & (found < Phase.TICKET)
+    # One that recovers in this tick starts from nothing: its evidence of being better is gone with its ring.
+    improved = (sides.good >= s["ticket_threshold"]) & (found < Phase.TICKET) & (phase < Phase.TICKET)
     improved &= is_carried(sides.good, _risen_units(fleet, -1))
     for row in np.flatnonzero(improved).tolist():
         side = -int(s["bad_side"][row])

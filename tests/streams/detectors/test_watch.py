@@ -255,3 +255,16 @@ def test_what_is_far_beyond_any_season_pages_on_the_first_morning() -> None:
 
 def test_what_could_be_a_season_is_learned_in_silence_on_the_first_morning() -> None:
     assert first_morning(0.03) == []
+
+
+def test_a_series_that_recovers_to_better_than_ever_does_both_in_turn() -> None:
+    """Its evidence of being better reaches the threshold while the alert is open, in the tick that closes it too."""
+    fleet = calm(30)
+    fold(fleet, 301, ticks(0.25, 20, 60, 30, 31))
+    events = fold(fleet, 361, ticks(0.01, 20, 400, 30, 32))
+
+    assert names(events).count("recovered") == 30
+    for row in range(30):
+        mine = [e for e in events if e.row == row]
+        assert mine[0].event is Event.RECOVERED
+        assert all(e.bucket > mine[0].bucket for e in mine[1:])
