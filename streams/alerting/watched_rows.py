@@ -133,7 +133,9 @@ def write_watched(con: Connection, lane: str, seq: int, bank: Bank) -> None:
         for key in [state.watched.series]
     ]  # fmt: skip
     if rows:
-        con.executemany(f"INSERT INTO watched VALUES ({', '.join('?' * len(rows[0]))})", rows)
+        # One statement: a row each costs a millisecond each.
+        unnested = ", ".join("unnest(?)" for _ in rows[0])
+        con.execute(f"INSERT INTO watched SELECT {unnested}", [list(column) for column in zip(*rows, strict=True)])
 
 
 def _finite(number: float) -> float | None:
