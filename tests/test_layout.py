@@ -106,7 +106,7 @@ TESTED_BY = {
     "deploy/test_airline_alerts.py": "streams/alerting/attribution streams/alerting/rows",
     "streams/test_check.py": "streams/check_command scorers/portfolio_warnings",
     "streams/test_check_against.py": "streams/against_report",
-    "streams/test_replay.py": "streams/replay_command",
+    "streams/test_replay.py": "streams/replay_command streams/scorers_options",
     "streams/test_replay_report.py": "streams/outcome_table streams/release_comparison streams/progress",
     "streams/test_publish.py": "streams/publish_command streams/kafka_options",
     "streams/test_run.py": (
