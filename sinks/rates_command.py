@@ -88,15 +88,14 @@ def _ratios(
     # Imported here: --help answers without loading the engine.
     from scorers.portfolio import parse_portfolio
     from sinks.answer import ask
-    from sinks.ratio_sums import ratio_sql, ratios_of
+    from sinks.ratio_sums import ratio_rows, ratios_of
 
     last = "QUALIFY row_number() OVER (PARTITION BY pipeline ORDER BY first_seen_at DESC, version DESC) = 1"
     rows: list[dict[str, Any]] = []
     for known in ask(con, f"SELECT yaml, portfolio FROM portfolios {last} ORDER BY pipeline").objects():
         for ratio in ratios_of(parse_portfolio(known["yaml"], f"<portfolio {known['portfolio']} of the store>")):
             if component in (None, ratio.component) and metric in (None, ratio.metric):
-                sql, parameters = ratio_sql(ratio, period, where, values)
-                rows += ask(con, f"{sql} ORDER BY lane, environment, period NULLS FIRST", parameters).objects()
+                rows += ratio_rows(con, ratio, period, where, values)
     return rows
 
 
