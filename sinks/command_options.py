@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import getpass
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from scorers.errors import StoreHeldError
 from sinks.api_file import read_note
+from sinks.since import parse_since
 
 if TYPE_CHECKING:
     import duckdb
@@ -41,6 +43,34 @@ format_option = click.option(
     "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True,
     help="table for people, json for programs: an array of objects.",
 )  # fmt: skip
+
+
+def matching(
+    time: str, component: str | None, metric: str | None, since: str | None, lane: str | None
+) -> tuple[str, list[Any]]:
+    """Return what the options above ask of a row, as a condition with its parameters.
+
+    Args:
+        time: The column that `since` is about.
+        component: As given; None, here and below, asks for nothing.
+        metric: As given.
+        since: As given.
+        lane: As given.
+
+    Raises:
+        UsageError: `since` is no time.
+    """
+    conditions, values = ["true"], list[Any]()
+    for name, operator, value in (
+        ("component", "=", component),
+        ("metric", "=", metric),
+        (time, ">=", parse_since(since, datetime.now(UTC)) if since is not None else None),
+        ("lane", "=", lane),
+    ):
+        if value is not None:
+            conditions.append(f"{name} {operator} ?")
+            values.append(value)
+    return " AND ".join(conditions), values
 
 
 @contextlib.contextmanager
