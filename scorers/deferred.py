@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -39,7 +41,7 @@ _WORTH[[PASS, WARN, FAIL]] = [1.0, 0.5, 0.0]
 def settle(
     columns: SliceColumns,
     result: BlockResult,
-    policies: list[MetricPolicy],
+    policies: Sequence[MetricPolicy],
     selection: FloatArray,
     scorers: ScorerHost | None,
 ) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from scorers.claim import CheckClaim, JudgedClaim, LabelClaim, MeasureClaim, PythonClaim, RatioClaim
 from scorers.claim_sql import ClaimCompiler, ClaimSql
@@ -75,6 +76,8 @@ class PlannedMetric:
 class Block:
     """The rows of one component of one portfolio, or of its traces.
 
+    What every slice asks for is asked of the models once.
+
     Attributes:
         portfolio: Whose component.
         component: Its id; "" for the traces.
@@ -84,6 +87,21 @@ class Block:
     portfolio: Portfolio
     component: str
     metrics: tuple[PlannedMetric, ...]
+
+    @cached_property
+    def sha(self) -> str:
+        """Of the portfolio."""
+        return self.portfolio.sha
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Name of each metric."""
+        return tuple(planned.metric.name for planned in self.metrics)
+
+    @cached_property
+    def versions(self) -> tuple[str, ...]:
+        """Version of each metric."""
+        return tuple(planned.metric.version for planned in self.metrics)
 
     @property
     def is_trace(self) -> bool:

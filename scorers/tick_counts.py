@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from scorers.plan import Block, PlannedMetric
+from scorers.plan import Block
 from scorers.slice_columns import Coded, FloatArray, IntArray, bucket_starts
 from scorers.tables import TICKS
 
@@ -76,7 +77,7 @@ class TickRows:
     def __init__(self, groups: Groups, lane: str) -> None:
         self._groups = groups
         self._lane = lane
-        self._series: list[tuple[Block, PlannedMetric, str]] = []
+        self._series: list[tuple[Block, int, str]] = []  # block, number of the metric in it, epoch
         self._heads: list[tuple[str, str]] = []  # level and facet of each piece
         self._numbers: dict[str, list[npt.NDArray[Any]]] = {
             name: [] for name in ("series", "group", "outcome", "p", "n", "score_sum", "score_sum_squares")
@@ -87,7 +88,7 @@ class TickRows:
     def add_counts(
         self,
         block: Block,
-        metrics: Sequence[PlannedMetric],
+        metrics: Sequence[int],
         epochs: Sequence[str],
         level: str,
         facet: str,
@@ -102,7 +103,7 @@ class TickRows:
 
         Args:
             block: Whose metrics were counted.
-            metrics: m metrics.
+            metrics: Numbers of m metrics in the block.
             epochs: m epochs.
             level: span or unit.
             facet: Name of the facet.
@@ -154,8 +155,8 @@ class TickRows:
             "pipeline": _named([block.portfolio.pipeline for block, _, _ in self._series], series),
             "environment": self._groups.environment.take(of_group),
             "component": _named([block.component for block, _, _ in self._series], series),
-            "metric": _named([planned.metric.name for _, planned, _ in self._series], series),
-            "metric_version": _named([planned.metric.version for _, planned, _ in self._series], series),
+            "metric": _named([block.names[m] for block, m, _ in self._series], series),
+            "metric_version": _named([block.versions[m] for block, m, _ in self._series], series),
             "judge": pa.nulls(len(piece), pa.string()),
             "epoch": _named([epoch for _, _, epoch in self._series], series),
             "bucket": starts,
@@ -208,12 +209,18 @@ class FacetGroups:
         Returns:
             One entry a facet group along the first axis.
         """
-        order = np.argsort(self.of_item, kind="stable")
-        order = order[np.searchsorted(self.of_item[order], 0) :]
+        order, starts = self._runs
         if len(order) == 0:
             return np.zeros((0, *counts.shape[1:]), counts.dtype)
-        starts = np.flatnonzero(np.diff(self.of_item[order], prepend=-1))
         return np.add.reduceat(counts[order], starts, axis=0)
+
+    @cached_property
+    def _runs(self) -> tuple[IntArray, IntArray]:
+        """The items by facet group, and where each group begins among them."""
+        order = np.argsort(self.of_item, kind="stable")
+        order = order[np.searchsorted(self.of_item[order], 0) :]
+        of_item = self.of_item[order]
+        return order, np.flatnonzero(np.concatenate(([True], of_item[1:] != of_item[:-1]))[: len(order)])
 
 
 @dataclass(frozen=True)
@@ -267,6 +274,8 @@ def facet_groups(group_of_item: IntArray, facet: Coded | None) -> FacetGroups:
     if facet is None:
         distinct, inverse = np.unique(group_of_item, return_inverse=True)
         return FacetGroups(inverse.astype(np.int64), distinct, pa.nulls(len(distinct), pa.string()))
+    if facet.size == 1:
+        return FacetGroups(np.full(len(group_of_item), -1), np.zeros(0, np.int64), pa.nulls(0, pa.string()))
     has_value = facet.codes > 0
     key = group_of_item * facet.size + facet.codes
     distinct, inverse = np.unique(key[has_value], return_inverse=True)
@@ -295,44 +304,58 @@ def count_outcomes(group_of_item: IntArray, size: int, outcomes: npt.NDArray[np.
 
 
 def sum_scores(
-    group_of_item: IntArray, size: int, outcome: npt.NDArray[np.uint8], scores: FloatArray, width: int
+    group_of_item: IntArray, size: int, outcomes: npt.NDArray[np.uint8], scores: FloatArray, width: int
 ) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Add up the scores of one metric and their squares by group and outcome.
+    """Add up the scores of some metrics and their squares by group, metric and outcome.
+
+    Args:
+        group_of_item: Group of each of n items, from 0 to size - 1.
+        size: Number of groups.
+        outcomes: n x m outcome ids below `width`.
+        scores: n x m scores, NaN where there is none.
+        width: Number of outcome ids.
 
     Returns:
-        Three size x width arrays: how many scores there are, their sum, the sum of their squares.
+        Three size x m x width arrays: how many scores there are, their sum, the sum of their squares.
     """
+    metrics = outcomes.shape[1]
     inside = np.isfinite(scores)
-    key = group_of_item[inside] * width + outcome[inside]
+    key = (((group_of_item * metrics)[:, None] + np.arange(metrics)) * width + outcomes)[inside]
     values = scores[inside]
-    n = size * width
+    shape = (size, metrics, width)
+    n = size * metrics * width
     present: IntArray = np.bincount(key, minlength=n).astype(np.int64, copy=False)
     with np.errstate(over="ignore"):
         total: FloatArray = np.bincount(key, weights=values, minlength=n).astype(np.float64, copy=False)
         squares: FloatArray = np.bincount(key, weights=values * values, minlength=n).astype(np.float64, copy=False)
-    return present.reshape(-1, width), total.reshape(-1, width), squares.reshape(-1, width)
+    return present.reshape(shape), total.reshape(shape), squares.reshape(shape)
 
 
 def histogram_maps(
-    group_of_item: IntArray, outcome: npt.NDArray[np.uint8], scores: FloatArray, counts: IntArray
+    group_of_item: IntArray,
+    outcomes: npt.NDArray[np.uint8],
+    scores: FloatArray,
+    metric_of_column: IntArray,
+    counts: IntArray,
 ) -> pa.Array:
-    """Return the value histogram of one metric as one MAP for each count that is not 0.
+    """Return the value histograms of some metrics as one MAP for each count that is not 0, null without scores.
 
     Args:
         group_of_item: Group of each of n items, from 0 to f - 1.
-        outcome: n outcome ids.
-        scores: n scores, NaN where there is none.
-        counts: f x 1 x width counts, of which the first outcome (not applicable) is left out.
+        outcomes: n x s outcome ids, of the metrics that have scores.
+        scores: n x s scores, NaN where there is none.
+        metric_of_column: Which of the m metrics each of the s is.
+        counts: f x m x width counts, of which the first outcome (not applicable) is left out.
     """
-    width = counts.shape[2]
-    which, _, outcomes = np.nonzero(counts)
+    _, metrics, width = counts.shape
+    which, metric, outcome = np.nonzero(counts)
     inside = np.isfinite(scores)
     cells = histogram_cells(scores[inside]).astype(np.int64)
-    row = group_of_item[inside] * width + outcome[inside]
+    row = (((group_of_item * metrics)[:, None] + metric_of_column) * width + outcomes)[inside]
     span = 1 << 32
     distinct, n = np.unique(row * span + (cells + (span >> 1)), return_counts=True)
     row_of_cell = distinct // span
-    wanted = which * width + outcomes
+    wanted = (which * metrics + metric) * width + outcome
     bounds = np.searchsorted(row_of_cell, wanted), np.searchsorted(row_of_cell, wanted, side="right")
     # Rows are wanted in ascending order, so that their cells lie one after the other.
     offsets = np.append(bounds[0], bounds[1][-1:]).astype(np.int32) if len(wanted) else np.zeros(1, np.int32)
