@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from scorers.block import PlannedMetric
 from scorers.claim import CompositeClaim, JudgedClaim, PythonClaim
 from scorers.codes import (
     DEFERRED,
@@ -26,7 +27,6 @@ from scorers.codes import (
     unknown,
 )
 from scorers.gap_rows import BlockResult
-from scorers.plan import PlannedMetric
 from scorers.policy import MetricPolicy
 from scorers.python_scorer import Scored
 from scorers.scorer_host import ScorerHost

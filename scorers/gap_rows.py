@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from scorers.block import Block
 from scorers.codes import OUTCOME_NAMES, OUTCOME_OF_CODE, REASON_OF_CODE, REASONS
-from scorers.plan import Block
 from scorers.policy import BlockPolicy
 from scorers.redaction import Redactor
 from scorers.slice_columns import FloatArray, IntArray, SliceColumns, timestamps

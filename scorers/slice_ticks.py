@@ -21,11 +21,11 @@ from scorers.tick_counts import (
     count_outcomes,
     facet_groups,
     group_records,
-    histogram_maps,
     joint_groups,
     sum_scores,
 )
 from scorers.unit_folds import UnitRows, fold_any, fold_measure, fold_numbers, unit_rows, worst_label
+from scorers.value_histogram import histogram_maps
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -55,7 +55,7 @@ TESTED_BY = {
     ),
     "scorers/test_plan_against_reading.py": (
         "scorers/plan scorers/engine scorers/expressions scorers/score scorers/policy scorers/sample scorers/gap_rows "
-        "scorers/tick_counts"
+        "scorers/tick_counts scorers/block scorers/value_histogram"
     ),
     "scorers/test_slicing_laws.py": "scorers/slices scorers/slice_columns scorers/slice_ticks scorers/tables",
     "scorers/test_python_claims_against_reading.py": (
