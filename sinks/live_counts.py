@@ -117,6 +117,15 @@ class LiveCounts:
 
     # --- what was counted
 
+    @property
+    def left_out(self) -> dict[tuple[str, str, str], int]:
+        """The same as `unscored`, with a 0 for each judged metric from which nothing was shed yet.
+
+        A counter that begins with 7 has not risen, for Prometheus: the first spans that are shed would tell nobody.
+        """
+        judged = [key for key, metric in self.labels.metrics.items() if metric.judges]
+        return {**{(*key, state): 0 for key in judged for state in ("shed_budget", "shed_load")}, **self.unscored}
+
     def newest_slot(self, pipeline: str) -> int | None:
         """Return the newest slot of a pipeline, or None where nothing of it has a time."""
         return self.window.newest(self._clocks[pipeline]) if pipeline in self._clocks else None

@@ -263,7 +263,7 @@ class LiveMetrics:
 
     def _add_counts(self, page: Page) -> None:
         counts = self._counts
-        page.add("gapwatch_unscored_spans_total", counts.unscored)
+        page.add("gapwatch_unscored_spans_total", counts.left_out)
         page.add("gapwatch_judge_requests_pending", counts.pending)
         page.add("gapwatch_records_total", counts.records)
         page.add("gapwatch_dead_letters_total", counts.dead_letters)

@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.alerts_cost [--traces N] [--pairs N]
 
-The traffic is that of `tests.benchmarks.replay`, with an alert on all of its 60 metrics or on 21, three measures among them.
+The traffic is that of `tests.benchmarks.replay`, with an alert on all of its 60 metrics or on 21, measures among them.
 CPU is that of all threads, of user and system.
 """
 

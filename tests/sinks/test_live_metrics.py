@@ -416,3 +416,19 @@ def test_many_slices_between_two_scrapes_are_counted_on_the_way(store: Store, mo
         keep(store, metrics, scored_slice(offset, offset + 1, ticks=ticks(one, {"outcome": "bad"})))
         assert metrics._waiting_rows <= 3
     assert only(samples(metrics.page()), "gapwatch_units_total", outcome="bad") == [10]
+
+
+def test_what_a_judge_left_out_is_told_as_none_before_it_is_some(store: Store) -> None:
+    judged = """  - name: helpful
+    component: agent
+    claim: {form: judge, rubric: {criterion: "helps", inputs: [output]}, judges: [{model: a/b}]}
+"""
+    one = portfolio(judged)
+    metrics = LiveMetrics([one])
+    none = only(samples(metrics.page()), "gapwatch_unscored_spans_total", metric="helpful", state="shed_budget")
+    keep(store, metrics, scored_slice(0, 1, ledger=[{"metric": "helpful", "state": "shed_budget", "n": 7}]))
+
+    assert none == [0]
+    found = samples(metrics.page())
+    assert only(found, "gapwatch_unscored_spans_total", metric="helpful", state="shed_budget") == [7]
+    assert only(found, "gapwatch_unscored_spans_total", metric="helpful", state="shed_load") == [0]
