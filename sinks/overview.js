@@ -7,7 +7,9 @@ const ALERTS = `SELECT a.alert_id, a.state, a.severity, a.component, a.metric, a
     coalesce(s.kind, a.told->>'kind') AS kind, coalesce(s.verdict, a.told->>'verdict') AS verdict,
     a.told->>'unit' AS unit, a.told->'before'->>0 AS before, a.told->'after'->>0 AS after,
     a.told->'after'->>1 AS lower, a.told->'after'->>2 AS upper, a.told->>'change_at' AS began,
-    a.told->'bound'->>0 AS operator, a.told->'bound'->>1 AS bound
+    a.told->'bound'->>0 AS operator, a.told->'bound'->>1 AS bound, a.told->>'part' AS part,
+    a.told->'values'->>'q' AS q, a.told->'values'->>'before' AS value_before, a.told->'values'->>'after' AS value_after,
+    a.told->>'number_unit' AS number_unit
   FROM (SELECT alert_id, component, metric, pipeline, environment, arg_max(state, rowid) AS state,
       arg_max(severity, rowid) AS severity, arg_max(shift_id, rowid) AS shift_id, min("at") AS found_at,
       arg_min(attribution, rowid) AS told
@@ -135,13 +137,17 @@ function showAlerts(alerts) {
   const rows = alerts.map((a) => {
     const what = `${WORDS[a.kind] || ""} ${a.kind === "bound" ? "broken" : VERDICTS[a.verdict] || ""}`.trim();
     const interval = `${share(a.after)} [${share(a.lower)}, ${share(a.upper)}]`;
-    const size = a.bound !== null ? `${interval}, promised ${a.operator} ${share(a.bound)}` : `${share(a.before)} → ${interval}`;
+    const plain = (x) => Number(x).toLocaleString("en", { maximumSignificantDigits: 3 });
+    const size = a.value_before !== null && a.value_after !== null
+      ? `${a.q === "0.5" ? "median" : `p${plain(100 * a.q)}`} ${plain(a.value_before)} → ${plain(a.value_after)} ${a.number_unit || ""}`
+      : a.bound !== null ? `${interval}, promised ${a.operator} ${share(a.bound)}` : `${share(a.before)} → ${interval}${a.part ? ` labelled ${a.part}` : ""}`;
     return [element("span", a.severity, `badge ${a.severity}`), what,
-      named(a.metric, `${a.component || "the trace"} · ${a.pipeline} · ${a.environment}`), size, time(a.began), a.state,
+      named(a.metric, `${a.component || "the trace"} · ${a.pipeline} · ${a.environment}`), size,
+      a.began ? time(a.began).slice(0, 16) : `found ${time(a.found_at).slice(0, 16)}`, a.state,
       element("code", a.alert_id)];
   });
-  place.replaceChildren(table([["severity"], ["what"], ["metric"], ["failing"], ["since (UTC)"], ["state"],
-    ["gapwatch explain"]], rows));
+  place.replaceChildren(table([["severity"], ["what"], ["metric"], ["failing, or how it moved"], ["since (UTC)"], ["state"],
+    ["explain"]], rows));
 }
 
 function bar(rate, lower, upper, baseline) {
