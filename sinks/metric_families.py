@@ -170,18 +170,19 @@ _ALERTS = (
     ),
     _watched(
         "evidence_log10", "gauge", "log10 of the evidence",
-        "How far the evidence has come that the series moved the bad way; watched: rate, sessions or unknown.",
+        "How far the evidence has come that it moved the bad way; watched: rate, sessions, unknown, numbers, labels.",
         "watched",
     ),
     _watched(
         "evidence_threshold_log10", "gauge", "log10 of the evidence", "At which it is an alert.", "watched",
     ),
     _watched(
-        "baseline_ratio", "gauge", "share", "What the series is held against, all hours together.", "watched",
+        "baseline_ratio", "gauge", "share", "What a rate is held against, all hours together.", "watched",
     ),
     _watched(
         "smallest_change_ratio", "gauge", "after / before",
-        "The smallest growth that a day of units would have shown, as a median; +Inf for none.", "watched",
+        "The smallest growth (of numbers and labels: that of a share of 5 %) that a day of units would have shown, as "
+        "a median; +Inf for none.", "watched",
     ),
     _own(
         "expected_false_alarms_total", "counter", "alarms",

@@ -9,7 +9,7 @@ import numpy as np
 
 from scorers.portfolio import Portfolio, parse_portfolio
 from scorers.slices import ScoredSlice
-from scorers.tick_counts import histogram_cells
+from scorers.value_histogram import histogram_cells
 from tests.builders import scored_slice
 from tests.streams.alerting.builders import at
 
