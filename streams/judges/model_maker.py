@@ -28,7 +28,7 @@ def model_maker(settings: JudgeSettings) -> Callable[[str], ChatModel]:
         try:
             from streams.judges.http_model import HttpModel
         except ImportError:
-            raise UsageError("judges over HTTP need httpx: pip install 'gapwatch[judge]'") from None
+            raise UsageError("judges over HTTP need aiohttp: pip install 'gapwatch[judge]'") from None
         assert provider.base_url is not None
         return HttpModel(provider.base_url, key)
 
