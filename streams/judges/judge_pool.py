@@ -10,7 +10,9 @@ from scorers.judges.judgement import Judgement
 from streams.judges.judging import Judging
 
 #: Judgements handed over at once at most, and how long the first of them waits for the others.
-BATCH_JUDGEMENTS, BATCH_SECONDS = 500, 0.25
+BATCH_JUDGEMENTS, BATCH_SECONDS = 500, 0.5
+#: Between two looks for the others.
+_LOOK_SECONDS = 0.05
 
 #: Returns the next request with its id, when there is one; None at the end.
 NextRequest = Callable[[], Awaitable[tuple[str, Mapping[str, Any]] | None]]
@@ -99,12 +101,14 @@ class JudgePool:
         """Add to a batch until it is full or late; return None at the end of all."""
         while len(batch) < BATCH_JUDGEMENTS:
             left = end - asyncio.get_running_loop().time()
-            if left <= 0 and self._finished.empty():
-                break
             try:
-                judgement = await asyncio.wait_for(self._finished.get(), max(left, 0.001))
-            except TimeoutError:
-                break
+                # What is there is taken at once: waiting with a limit costs a task and a timer each time.
+                judgement = self._finished.get_nowait()
+            except asyncio.QueueEmpty:
+                if left <= 0:
+                    break
+                await asyncio.sleep(min(left, _LOOK_SECONDS))
+                continue
             if judgement is None:
                 return None
             batch.append(judgement)

@@ -42,6 +42,7 @@ class JudgeQuestion:
         params: As sent: the judge's, and a bound of the answer where it names none.
         price: Of a call.
         params_sha: Of the sampling parameters.
+        sha: Of template, model and all parameters: two questions that are alike have the same.
     """
 
     judge: Judge
@@ -49,6 +50,7 @@ class JudgeQuestion:
     params: Mapping[str, object]
     price: CallPrice
     params_sha: str
+    sha: str
 
 
 def sent_parameters(judge: Judge, max_output_tokens: int) -> dict[str, object]:
@@ -74,7 +76,9 @@ def judge_questions(
                 limit = next((params[n] for n in _OUTPUT_LIMITS if isinstance(params.get(n), int)), None)
                 most = limit if isinstance(limit, int) else settings.max_output_tokens
                 price = CallPrice(portfolio.portfolio, metric.name, *price_of(judge.model), most)
-                question = JudgeQuestion(judge, prompt, params, price, sampling_params_sha(params))
+                question = JudgeQuestion(
+                    judge, prompt, params, price, sampling_params_sha(params), _question_sha(prompt, judge, params)
+                )
                 questions[portfolio.sha, metric.name, judge.name or judge.model] = question
     return questions
 
@@ -146,7 +150,7 @@ class Judging:
         absent = [name for name, text in inputs.items() if text is None]
         if absent:
             return Judgement(id_, "error", reason=f"input_absent: {', '.join(absent)}", **pinned)
-        key = _cache_key(question, pinned["input_sha"])
+        key = question.sha + pinned["input_sha"]
 
         async def ask() -> Judgement:
             return await self._ask(id_, question, inputs, pinned)
@@ -156,7 +160,7 @@ class Judging:
         if was_there:
             evidence = {**evidence, "cached": True}
             return replace(judgement, id=id_, evidence=evidence, calls=())
-        return replace(judgement, evidence=evidence)
+        return replace(judgement, evidence=evidence) if found else judgement
 
     async def _ask(
         self, id_: str, question: JudgeQuestion, inputs: Mapping[str, str | None], pinned: dict[str, Any]
@@ -227,8 +231,8 @@ class Judging:
             await self._wallet.close()
 
 
-def _cache_key(question: JudgeQuestion, inputs: str) -> str:
-    parts = (question.prompt.sha, question.judge.model, canonical_value(question.params).decode(), inputs)
+def _question_sha(prompt: JudgePrompt, judge: Judge, params: Mapping[str, object]) -> str:
+    parts = (prompt.sha, judge.model, canonical_value(params).decode())
     return hashlib.sha256(orjson.dumps(parts)).hexdigest()
 
 
