@@ -13,7 +13,7 @@ from scorers.policy import fixed_policy
 from scorers.portfolio import Portfolio
 from scorers.score import Scorer, score
 from scorers.slices import ScoredSlice
-from sinks.api_server import ApiOptions
+from sinks.api_access import ApiOptions
 from streams.alerting.live_alerts import LiveAlerts
 from streams.file_source import FileSource
 from tests.deploy.demo_traces import AIRLINE, TRACES, run_script

@@ -122,9 +122,15 @@ class Judging:
         """Return the state of the breaker of each provider that was asked, by vendor."""
         return {vendor or "-": provider.breaker.state for vendor, provider in list(self.providers.items())}
 
-    def knows(self, request: Mapping[str, Any]) -> bool:
-        """Whether this process has the portfolio that a request comes from."""
-        return (request["portfolio_sha"], request["metric"], request["judge"]) in self.questions
+    def knows(self, request: Mapping[str, Any], lane: str | None = None) -> bool:
+        """Whether this process has the portfolio that a request comes from, and its model is asked in this lane.
+
+        Args:
+            request: As scoring wrote it.
+            lane: Of `JudgeSettings.lane`; None: any.
+        """
+        question = self.questions.get((request["portfolio_sha"], request["metric"], request["judge"]))
+        return question is not None and lane in (None, self._settings.lane(_vendor(question.judge.model)))
 
     async def judge(self, id_: str, request: Mapping[str, Any]) -> Judgement:
         """Return what came of one request; it never raises for what a model or a provider did.
@@ -200,23 +206,25 @@ class Judging:
         return reply, answer
 
     def _provider(self, model: str) -> Provider:
-        vendor = model.partition("/")[0] if "/" in model else ""
+        vendor = _vendor(model)
         found = self.providers.get(vendor)
         if found is None:
             found = Provider(self._settings.provider(vendor), self._make_model(vendor), self._wallet)
             self.providers[vendor] = found
         return found
 
-    @property
-    def concurrency(self) -> int:
-        """How many requests can be under way at once: as many as all providers take together."""
-        vendors = {question.judge.model.partition("/")[0] for question in self.questions.values()}
-        return sum(self._settings.provider(vendor).concurrency for vendor in vendors)
+    def lanes(self) -> dict[str, int]:
+        """Return the lanes of all questions, and how many requests each can have under way."""
+        vendors = {_vendor(question.judge.model) for question in self.questions.values()}
+        at_once: Counter[str] = Counter()
+        for vendor in sorted(vendors):
+            at_once[self._settings.lane(vendor)] += self._settings.provider(vendor).concurrency
+        return dict(at_once)
 
-    @property
-    def outage_seconds(self) -> float:
-        """For how long the provider that is down longest has been; 0 where none is."""
-        return max((provider.breaker.open_seconds for provider in self.providers.values()), default=0.0)
+    def outage_seconds(self, lane: str) -> float:
+        """For how long the provider of a lane that is down longest has been; 0 where none is."""
+        mine = (p for vendor, p in self.providers.items() if self._settings.lane(vendor) == lane)
+        return max((provider.breaker.open_seconds for provider in mine), default=0.0)
 
     @property
     def cache_hits(self) -> int:
@@ -229,6 +237,10 @@ class Judging:
             await provider.model.close()
         if self._wallet is not None:
             await self._wallet.close()
+
+
+def _vendor(model: str) -> str:
+    return model.partition("/")[0] if "/" in model else ""
 
 
 def _question_sha(prompt: JudgePrompt, judge: Judge, params: Mapping[str, object]) -> str:

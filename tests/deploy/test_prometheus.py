@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sinks.api_server import ApiOptions
+from sinks.api_access import ApiOptions
 from tests.http_client import get
 from tests.live_store import Kept, airline_slices, until
 from tests.prometheus import prometheus_folder, promtool
