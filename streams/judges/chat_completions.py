@@ -59,6 +59,8 @@ def read_completion(document: object) -> ChatReply:
     message = choice.get("message") if isinstance(choice.get("message"), dict) else None
     text = _text(message.get("content") if message is not None else choice.get("text"))
     refusal = message.get("refusal") if message is not None else None
+    if message is not None and refusal is None:  # as litellm has it
+        refusal = _object(message.get("provider_specific_fields")).get("refusal")
     return _reply(document, text, refusal, choice.get("finish_reason"))
 
 

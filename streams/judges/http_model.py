@@ -34,7 +34,7 @@ class HttpModel:
     """
 
     def __init__(self, base_url: str, key: Secret | None = None) -> None:
-        self._url = _checked(base_url, key)
+        self._url = check_base_url(base_url, key)
         self._key = key
         self._proxy = _proxy(self._url)
         self._session: aiohttp.ClientSession | None = None
@@ -116,7 +116,12 @@ def _proxy(url: URL) -> URL | None:
     return URL(found) if found else None
 
 
-def _checked(base_url: str, key: Secret | None) -> URL:
+def check_base_url(base_url: str, key: Secret | None) -> URL:
+    """Return the address of an endpoint's chat completions.
+
+    Raises:
+        UsageError: It is none, or a key would travel in the clear.
+    """
     try:
         url = URL(base_url.rstrip("/") + "/chat/completions")
         host, scheme = url.host, url.scheme
