@@ -109,7 +109,7 @@ def _read_stream(body: bytes) -> ChatReply:
     refusals: list[str] = []
     last: dict[str, Any] = {}
     finish: object = None
-    done = False
+    done, strange = False, 0
     for line in body.split(b"\n"):
         if not line.startswith(b"data:"):
             continue
@@ -127,11 +127,14 @@ def _read_stream(body: bytes) -> ChatReply:
             raise ModelFailure(_kind_of_error(chunk["error"]), _words(chunk))
         last |= {key: value for key, value in chunk.items() if key in ("model", "usage") and value}
         choices = chunk.get("choices")
+        strange += not isinstance(choices, list)
         choice = _object(choices[0]) if isinstance(choices, list) and choices else {}
         delta = _object(choice.get("delta"))
         texts.append(_text(delta.get("content")) or (choice["text"] if isinstance(choice.get("text"), str) else ""))
         refusals.append(delta["refusal"] if isinstance(delta.get("refusal"), str) else "")
         finish = choice.get("finish_reason") or finish
+    if strange and finish is None and not any(texts) and not any(refusals):
+        raise ModelFailure("bad_reply", "a stream, but not of chat completions")
     if not done and finish is None:
         raise ModelFailure("cut_off", "the stream stopped before its end")
     return _reply(last, "".join(texts), "".join(refusals), finish)

@@ -109,7 +109,7 @@ class LitellmModel:
         key = {} if self._key is None else {"api_key": self._key.reveal()}
         log = _silent_log(arguments["model"])
         answered = await litellm.acompletion(**arguments, **key, litellm_logging_obj=log)
-        return answered.model_dump()
+        return answered.model_dump(warnings=False)  # a provider's number where litellm expects a text
 
     def _plain_model(self, litellm: Any, call: ChatCall) -> HttpModel | None:
         """Return the endpoint that a call can be sent to as it stands; None: litellm sends it."""

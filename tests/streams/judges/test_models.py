@@ -189,6 +189,41 @@ def test_a_stream_that_stops_before_its_end_is_cut_off() -> None:
     assert (whole.text, whole.model, whole.finish_reason) == ("half", "m", "stop")
 
 
+def test_a_stream_of_another_dialect_is_no_outage() -> None:
+    message = b'event: message_start\ndata: {"type": "message_start", "message": {"model": "m"}}\n\n'
+    delta = b'event: content_block_delta\ndata: {"type": "content_block_delta", "delta": {"text": "hello"}}\n\n'
+    with pytest.raises(ModelFailure) as strange:
+        read_reply(200, {}, message + delta)
+
+    assert strange.value.kind == "bad_reply"
+
+
+@pytest.mark.parametrize("make", [by_http, by_litellm])
+def test_a_stream_that_was_not_asked_for_is_put_together(make: Made) -> None:
+    chunks = [
+        {"model": "small-2026-01-01", "choices": [{"delta": {"role": "assistant", "content": "hel"}}]},
+        {"model": "small-2026-01-01", "choices": [{"delta": {"content": "lo"}, "finish_reason": "stop"}]},
+        {"model": "small-2026-01-01", "choices": [], "usage": {"prompt_tokens": 500, "completion_tokens": 40}},
+    ]
+    body = b"".join(b"data: " + orjson.dumps(chunk) + b"\n\n" for chunk in chunks) + b"data: [DONE]\n\n"
+    outcome = run(HttpAnswer(200, body, {"content-type": "text/event-stream"}), make)
+
+    assert isinstance(outcome, ChatReply)
+    assert (outcome.text, outcome.finish_reason) == ("hello", "stop")
+    assert (outcome.model, outcome.input_tokens, outcome.output_tokens) == ("small-2026-01-01", 500, 40)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_refusal_is_a_reply(make: Made) -> None:
+    refused = [
+        {"index": 0, "message": {"role": "assistant", "content": None, "refusal": "No."}, "finish_reason": "stop"}
+    ]
+    outcome = run(completion("", choices=refused), make)
+
+    assert isinstance(outcome, ChatReply)
+    assert (outcome.text, outcome.refusal) == ("", "No.")
+
+
 @pytest.mark.parametrize("make", MAKERS)
 def test_a_reply_has_text_model_and_usage(make: Made) -> None:
     outcome = run(completion("hello"), make)
