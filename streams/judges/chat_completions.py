@@ -30,7 +30,7 @@ def read_reply(status: int, headers: Mapping[str, str], body: bytes) -> ChatRepl
     """
     if status != 200:
         raise _failure(status, headers, body)
-    if body.lstrip()[:6] in (b"data: ", b"event:") or body.lstrip()[:5] == b"data:":
+    if body[:1] != b"{" and body.lstrip()[:5] in (b"data:", b"event"):
         return _read_stream(body)
     try:
         document = orjson.loads(body)

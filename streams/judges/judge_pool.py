@@ -14,7 +14,7 @@ from scorers.judges.judgement import Judgement
 from streams.judges.judging import Judging
 
 #: Judgements handed over at once at most, and how long the first of them waits for the others.
-BATCH_JUDGEMENTS, BATCH_SECONDS = 500, 0.5
+BATCH_JUDGEMENTS, BATCH_SECONDS = 1_000, 0.5
 #: Between two looks for the others.
 _LOOK_SECONDS = 0.05
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -92,7 +92,7 @@ class Judging:
         make_model: Makes the way to a vendor's models.
         price_of: US dollars a token, in and out, by model.
         wallet: Pays; None: nobody counts the money.
-        draw_nonce: Draws the number of a call.
+        draw_nonce: Draws the number of a call; None: by the system's source of chance.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Judging:
         make_model: ModelMaker,
         price_of: Callable[[str], tuple[float, float]] = lambda model: (0.0, 0.0),
         wallet: Wallet | None = None,
-        draw_nonce: Callable[[], str] = lambda: secrets.token_hex(NONCE_DIGITS // 2),
+        draw_nonce: Callable[[], str] | None = None,
     ) -> None:
         self.questions = judge_questions(portfolios, settings, price_of)
         self._price_of = price_of
@@ -111,7 +111,7 @@ class Judging:
         self._settings = settings
         self._make_model = make_model
         self._wallet = wallet
-        self._draw_nonce = draw_nonce
+        self._draw_nonce = draw_nonce or _nonces().__next__
         self._cache: VerdictCache[Judgement] = VerdictCache(settings.cache_entries)
 
     def add(self, portfolios: Iterable[Portfolio]) -> None:
@@ -237,6 +237,13 @@ class Judging:
             await provider.model.close()
         if self._wallet is not None:
             await self._wallet.close()
+
+
+def _nonces() -> Iterator[str]:
+    """Yield numbers that nobody can guess, many from one call of the system."""
+    while True:
+        drawn = secrets.token_hex(128 * NONCE_DIGITS)
+        yield from (drawn[i : i + NONCE_DIGITS] for i in range(0, len(drawn), NONCE_DIGITS))
 
 
 def _vendor(model: str) -> str:

@@ -115,7 +115,7 @@ class LitellmModel:
         """Return the endpoint that a call can be sent to as it stands; None: litellm sends it."""
         if not self._may_be_plain:
             return None
-        asked = (call.model, canonical_value(dict(call.params)), canonical_value(call.response_format))
+        asked = (call.model, canonical_value(call.params), canonical_value(call.response_format))
         if asked not in self._plain:
             way = plain_way(litellm, call, self._base_url, self._key is not None)
             self._plain[asked] = None if way is None else self._endpoint(way)
@@ -138,6 +138,7 @@ class LitellmModel:
             await endpoint.close()
 
 
+@cache
 def load_litellm() -> Any:
     """Import litellm with its own price list, and without its voice.
 
@@ -150,17 +151,15 @@ def load_litellm() -> Any:
         import litellm
     except ImportError:
         raise UsageError("judges by litellm need it installed: pip install 'gapwatch[judge]'") from None
-    if not getattr(litellm, "_gapwatch_quiet", False):
-        litellm.telemetry = False
-        litellm.suppress_debug_info = True
-        litellm.turn_off_message_logging = True
-        litellm.drop_params = False
-        for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
-            logging.getLogger(name).setLevel(logging.CRITICAL)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of pydantic, about litellm's types, when the first answer is read
-            litellm.ModelResponse().model_dump()
-        litellm._gapwatch_quiet = True
+    litellm.telemetry = False
+    litellm.suppress_debug_info = True
+    litellm.turn_off_message_logging = True
+    litellm.drop_params = False
+    for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of pydantic, about litellm's types, when the first answer is read
+        litellm.ModelResponse().model_dump()
     return litellm
 
 
