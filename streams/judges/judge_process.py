@@ -72,7 +72,7 @@ class JudgeProcess:
         self._kafka, self._settings, self._keeper = kafka, settings, keeper
         self._price_of, self._make_model = price_of, make_model
         self._prices: dict[str, tuple[float, float]] = {}
-        self._unknown: set[str] = set()
+        self._looked_up: set[str] = set()
         self._looking = asyncio.Lock()
         self._group = group
         self._lanes: list[RequestLane] = []
@@ -159,12 +159,13 @@ class JudgeProcess:
         """Take up the portfolio of a request, where it is this keeper's."""
         sha = str(request["portfolio_sha"])
         async with self._looking:
-            if sha in self._unknown or self._judging.knows(request):
+            if sha in self._looked_up or self._judging.knows(request):
                 return
             portfolio = await self._keeper.portfolio(sha)
+            # Once is enough: a request that its own portfolio does not know stays unknown.
+            self._looked_up.add(sha)
             if portfolio is None:
                 log.warning("requests of portfolio %s are of another store; left out", sha[:12])
-                self._unknown.add(sha)
             else:
                 self._take_up(portfolio)
 

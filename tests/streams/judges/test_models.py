@@ -311,6 +311,31 @@ def test_an_address_that_would_show_the_key_is_refused(url: str) -> None:
     assert "pass" not in str(refused.value)
 
 
+@pytest.mark.parametrize(("excepted", "reached"), [("", True), ("127.0.0.1", False)])
+def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, excepted: str, reached: bool) -> None:
+    seen: list[str] = []
+
+    def answer(body: dict[str, Any], headers: dict[str, str]) -> HttpAnswer:
+        seen.append(headers[":path"])
+        return completion("through the proxy")
+
+    async def asked() -> ChatReply | ModelFailure:
+        async with serving(answer) as server:
+            for name in ("HTTP_PROXY", "http_proxy"):
+                monkeypatch.setenv(name, server.base_url.removesuffix("/v1"))
+            for name in ("NO_PROXY", "no_proxy"):
+                monkeypatch.setenv(name, excepted)
+            model = HttpModel("http://127.0.0.1:9/v1", Secret(KEY))
+            try:
+                return await ask(model)
+            finally:
+                await model.close()
+
+    outcome = asyncio.run(asked())
+    assert isinstance(outcome, ChatReply) == reached
+    assert seen == (["http://127.0.0.1:9/v1/chat/completions"] if reached else [])
+
+
 def test_a_redirect_is_not_followed() -> None:
     outcome = run(HttpAnswer(302, b"", {"location": "http://127.0.0.1:9/steal"}), by_http)
 
