@@ -22,6 +22,11 @@ from design.verify import CALL_KINDS, verify_pair
 MAX_COMPONENTS = 20
 #: Units beyond which files, then folders, are taken as units before pairs are compared.
 _MAX_UNITS = 110
+#: Shares of the code, of as many as there may be nodes, that one node may have before more counts against it.
+_FAIR_SHARES = 2.0
+_OVERWEIGHT = 0.6
+#: Functions of one node that ask a model and are watched one by one: those that most code calls.
+MAX_TIERS = 8
 #: Up to so many units everything that talks to something outside is shown, on the way to a model or not.
 _SMALL = 150
 #: Calls upstream of a model that a unit may be away and still be part of the pipeline.
@@ -56,7 +61,9 @@ _PATTERN_JOBS = {
 
 
 _RETRIEVER = re.compile(
-    r"^_?a?(retrieve|retrieve_\w+|similarity_search|semantic_search|vector_search|find_passages|get_relevant_\w+"
+    r"^_?a?(retrieve|retrieve_(\w+_)?(docs?|documents?|passages?|chunks?|contexts?|nodes?|evidence|memor(y|ies)|snippets?|facts"
+    r"|sources?|candidates|results?|texts?|papers?|articles|entit(y|ies)|relations?|triples|similar|relevant|from_\w+)"
+    r"|similarity_search|semantic_search|vector_search|find_passages|get_relevant_\w+"
     r"|search_(documents|docs|passages|chunks|index|corpus|knowledge\w*))$"
 )
 
@@ -324,6 +331,7 @@ def _best_pair(groups: list[list[Unit]], calls: dict[tuple[int, int], float], mu
             affinity += 0.5 * bool(files[i] & files[j]) + 0.5 * bool(folders[i] & folders[j])
             affinity += 0.3 * (jobs[i] == jobs[j])
             affinity -= 6.0 * sizes[i] * sizes[j] / total**2 + 2.0 * (sizes[i] + sizes[j]) / total
+            affinity -= _OVERWEIGHT * max(0.0, (sizes[i] + sizes[j]) * MAX_COMPONENTS / total - _FAIR_SHARES)
             affinity -= 1.0 * (jobs[i] != jobs[j] and "llm" in (jobs[i], jobs[j])) + 0.6 * (jobs[i] == jobs[j] == "llm")
             if best is None or affinity > best[0]:
                 best = (affinity, i, j)
@@ -449,8 +457,10 @@ def _tiers(component: Component, material: Material) -> list[Tier]:
                     inside = any(hit.line <= line <= hit.end for _, line in edge.sites)
                     if edge.kind in CALL_KINDS and inside and edge.dst.rpartition(".")[2] == last:
                         add(edge.dst, True)
-    for symbol in sorted(first_llm, key=lambda s: (material.distances.get(s, 9), s)):
-        add(symbol, False)
+    callers = {s: len({e.src for e in material.sites.callers[s] if e.src not in first_llm}) for s in first_llm}
+    for symbol in sorted(first_llm, key=lambda s: (material.distances.get(s, 9), -min(callers[s], 3), s)):
+        if sum(tier.by == "llm" for tier in out.values()) < MAX_TIERS:
+            add(symbol, False)
     return list(out.values())
 
 

@@ -5,9 +5,9 @@
 TRUTH.json is `{"caller": ["callee", ...]}` with dotted names relative to ROOT, the form of the artifact of PyCG (repo
 vitsalis/pycg-evaluation, `data/macro-benchmark/ground-truth-cgs`; its submodules are the projects) and of Jarvis.
 Calls view: only callers that the sources hold, only callees that are functions of the sources, no accessors and no
-lambdas; the truths list modules, classes and accessors now and then, number lambdas in ways of their own, and hold names
-that no source has. Six more projects: pythonJaRvis/pythonJaRvis.github.io, `Jarvis/dataset/macro_benchmark/pj` with the
-truths `Jarvis/ground_truth/macro_benchmark/*/EA.json`.
+lambdas; the truths list modules, classes and accessors now and then, number lambdas in ways of their own, and hold
+names that no source has. Six more projects: pythonJaRvis/pythonJaRvis.github.io, `Jarvis/dataset/macro_benchmark/pj`
+with the truths `Jarvis/ground_truth/macro_benchmark/*/EA.json`.
 """
 
 from __future__ import annotations
