@@ -11,7 +11,7 @@ from design.architecture import Architecture
 from design.architecture_critic import criticise as criticise_architecture
 from design.callgraph import CallGraph
 from design.classify import apply_goal, classify
-from design.components import Material, build_components, build_edges, uses_of
+from design.components import Material, build_components, build_edges
 from design.judges import cost_per_quality, design_judges
 from design.libraries import LibraryCatalog, default_catalog
 from design.metric_catalog import Catalog
@@ -26,6 +26,7 @@ from design.scan import Scan, Skipped
 from design.sites import Sites
 from design.spans import IntegrationPoint, integration_points, unwatched
 from design.traceability import Gap, ci_targets, link, set_alerts
+from design.uses import uses_of
 from design.verify import find_symbol
 from scorers.fact import Fact
 
