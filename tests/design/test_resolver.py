@@ -234,6 +234,16 @@ def test_a_library_is_not_taken_for_a_neighbour_of_the_same_name(tmp_path: Path)
     assert "pkg.m.g -> pkg.json.loads" not in found
 
 
+def test_a_folder_of_the_root_s_package_does_not_hide_the_library_of_its_name(tmp_path: Path) -> None:
+    files = {f"m{i}.py": "from product.core import f\ndef g(): f()\n" for i in range(3)} | {
+        "core.py": "def f(): ...\n",
+        "httpx/pool.py": "def size(): ...\n",
+        "calls.py": "import httpx\nfrom product.httpx.pool import size\ndef g(u):\n    size()\n    httpx.get(u)\n",
+    }
+
+    assert {"calls.g -> httpx.get", "calls.g -> httpx.pool.size"} <= edges(tmp_path / "checkout", files)
+
+
 def test_what_stays_unknown_has_its_cause(tmp_path: Path) -> None:
     made = graph(tmp_path, {"m.py": "def g(x):\n    x.run()\n    nobody()\n"})
 
