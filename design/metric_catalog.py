@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from design.architecture import Component, Place
+from design.component_names import snake, unique
 from design.components import Material
 from design.metric_design import MetricDesign
 from design.pattern_hit import PatternHit
@@ -216,16 +217,16 @@ class Catalog:
             return
         keys = {h.symbol: keys_read(h.symbol, hits, self.material) for h in hits}
         is_one_form = len(keys) == 1
-        shared = next(iter(keys.values())) if is_one_form else []
-        if is_one_form and not shared:
-            shared = sorted({k for p in self.prompts for k in p.output_fields})
+        asked = sorted({k for p in self.prompts for k in p.output_fields})
+        shared = (next(iter(keys.values())) or asked) if is_one_form else []
         yield self._form("output_parses", hits, shared, f"what {self._title()} parses")
         # Each parser has a form of its own: what one of them reads another need not find.
+        taken: set[str] = set()
         of_model = {h.symbol for h in hits if h.kind == "llm"}
-        first = sorted((s for s in keys if keys[s]), key=lambda s: (s not in of_model, s))
-        for symbol in () if is_one_form else first[:MAX_FORMS]:
+        first = [] if is_one_form else sorted((s for s in keys if keys[s]), key=lambda s: (s not in of_model, s))
+        for symbol in first[:MAX_FORMS]:
             mine = [h for h in hits if h.symbol == symbol]
-            name = symbol.rpartition(".")[2].strip("_")
+            name = unique(snake(symbol.rpartition(".")[2]) or "parser", taken)
             yield self._form(f"{name}_output_fields", mine, keys[symbol], f"what {name} parses")
 
     def _form(self, family: str, hits: list[PatternHit], keys: list[str], what: str) -> MetricDesign:
