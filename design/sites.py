@@ -97,6 +97,8 @@ class Sites:
     callers: dict[str, list[Edge]] = field(default_factory=lambda: defaultdict(list))
     callees: dict[str, list[Edge]] = field(default_factory=lambda: defaultdict(list))
 
+    #: Calls of a function by its number, for those who come after the first that asks.
+    calls_within: dict[int, list[Expr]] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict)
     _reached: dict[int, Reach] = field(default_factory=dict)
     _by_symbol: dict[str, list[str]] = field(default_factory=dict)
