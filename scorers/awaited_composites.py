@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def composites_awaiting(result: BlockResult) -> list[int]:
     ]
 
 
-def composite_of(result: BlockResult, policies: list[MetricPolicy], number: int) -> CompositeOf:
+def composite_of(result: BlockResult, policies: Sequence[MetricPolicy], number: int) -> CompositeOf:
     """Return the function that says, for a row, what one composite waits for and what it has.
 
     Args:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from scorers.block import PlannedMetric
 from scorers.claim import CompositeClaim, JudgedClaim, PythonClaim
 from scorers.codes import (
     DEFERRED,
@@ -24,7 +27,6 @@ from scorers.codes import (
     unknown,
 )
 from scorers.gap_rows import BlockResult
-from scorers.plan import PlannedMetric
 from scorers.policy import MetricPolicy
 from scorers.python_scorer import Scored
 from scorers.scorer_host import ScorerHost
@@ -39,7 +41,7 @@ _WORTH[[PASS, WARN, FAIL]] = [1.0, 0.5, 0.0]
 def settle(
     columns: SliceColumns,
     result: BlockResult,
-    policies: list[MetricPolicy],
+    policies: Sequence[MetricPolicy],
     selection: FloatArray,
     scorers: ScorerHost | None,
 ) -> None:

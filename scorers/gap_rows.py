@@ -1,18 +1,20 @@
-"""The gap rows of one block: what was expected of a span, what was seen, and how likely the row was to be kept."""
+"""The gap rows of a slice: what was expected of a span, what was seen, and how likely the row was to be kept."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from scorers.block import Block
 from scorers.codes import OUTCOME_NAMES, OUTCOME_OF_CODE, REASON_OF_CODE, REASONS
-from scorers.plan import Block, PlannedMetric
-from scorers.policy import MetricPolicy
+from scorers.policy import BlockPolicy
+from scorers.redaction import Redactor
 from scorers.slice_columns import FloatArray, IntArray, SliceColumns, timestamps
 from scorers.tables import GAPS
 
@@ -54,8 +56,46 @@ class BlockResult:
         self.final = OUTCOME_OF_CODE.take(self.codes)
 
 
-def kept_rows(result: BlockResult, policies: Sequence[MetricPolicy], u: FloatArray) -> tuple[IntArray, IntArray]:
-    """Return row and metric of each outcome that leaves a row, by row and then by metric.
+@dataclass(frozen=True)
+class KeptRows:
+    """What of one block leaves a row.
+
+    Attributes:
+        result: The block's outcomes.
+        policies: One a metric of the block.
+        row: k rows of the block, in order.
+        metric: The metric of each.
+    """
+
+    result: BlockResult
+    policies: BlockPolicy
+    row: IntArray
+    metric: IntArray
+
+    @property
+    def rows(self) -> IntArray:
+        """Rows of the slice's columns."""
+        rows: IntArray = self.row + self.result.rows.start
+        return rows
+
+    @property
+    def codes(self) -> npt.NDArray[np.uint8]:
+        """Code of each."""
+        return self.result.codes[self.row, self.metric]
+
+    def probabilities(self, p: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return p_evaluated and p_kept of each, from the publisher's probability."""
+        rates = self.policies.rates[self.metric]
+        for m, strata in self.result.strata.items():
+            mine = self.metric == m
+            rates[mine] = self.policies[m].rates[strata[self.row[mine]]]
+        kept = self.policies.keep[self.metric, self.result.outcomes[self.row, self.metric]]
+        selected = self.policies.selects[self.metric]
+        return np.where(selected, p * rates, p), np.where(selected, kept, kept * rates)
+
+
+def kept_rows(result: BlockResult, policies: BlockPolicy, u: FloatArray) -> KeptRows:
+    """Find each outcome that leaves a row, by row and then by metric.
 
     Args:
         result: n rows by m metrics.
@@ -70,46 +110,44 @@ def kept_rows(result: BlockResult, policies: Sequence[MetricPolicy], u: FloatArr
         np.less(u, probability * rates, out=keep[:, m])
     rows = np.flatnonzero(keep.any(axis=1))
     row, metric = np.nonzero(keep[rows])
-    return rows[row], metric
+    return KeptRows(result, policies, rows[row], metric)
 
 
 def gap_rows(
     columns: SliceColumns,
-    result: BlockResult,
-    policies: Sequence[MetricPolicy],
+    kept: Sequence[KeptRows],
     policy_id: str,
-    selection: FloatArray,
+    redactors: Mapping[str, Redactor],
 ) -> pa.Table:
-    """Return the kept rows of one block, without lane and source.
+    """Return the kept rows of some blocks, without lane and source.
 
     Args:
         columns: The slice.
-        result: The block's outcomes.
-        policies: One a metric of the block.
+        kept: Of each block, at least one.
         policy_id: Written into the rows.
-        selection: u(trace_id) of each record, in [0, 1).
+        redactors: By the sha of a portfolio.
 
     Returns:
-        Columns of `GAPS`, `source_offset` holding the `ord` of the record; `observed` not yet redacted.
+        Columns of `GAPS`, `source_offset` holding the `ord` of the record.
     """
-    base = result.rows.start
-    u = selection[columns.ord[result.rows]]
-    row, metric = kept_rows(result, policies, u)
-    rows = row + base
-    codes = result.codes[row, metric]
-    metrics = result.block.metrics
-    take = pa.array(rows)
+    rows = np.concatenate([of.rows for of in kept])
+    codes = np.concatenate([of.codes for of in kept])
+    first = np.cumsum([0, *(len(of.policies) for of in kept)])
+    metric = np.concatenate([of.metric + start for of, start in zip(kept, first, strict=False)])
     p = columns.publisher_p[columns.ord[rows]]
-    p_evaluated, p_kept = _probabilities(result, policies, row, metric, p)
+    places = np.split(p, np.cumsum([len(of.row) for of in kept])[:-1])
+    probabilities = [of.probabilities(mine) for of, mine in zip(kept, places, strict=True)]
+    take = pa.array(rows)
 
     def column(name: str) -> pa.Array:
         return columns.arrow(name).take(take).cast(pa.string())
 
-    def by_metric(values: list[str]) -> pa.Array:
-        return pa.array(values, pa.string()).take(pa.array(metric))
+    def by_metric(texts: Iterable[Sequence[str]]) -> pa.Array:
+        return pa.array([text for of_block in texts for text in of_block], pa.string()).take(pa.array(metric))
 
-    n = len(row)
+    n = len(rows)
     nothing = pa.nulls(n, pa.string())
+    blocks = [of.result.block for of in kept]
     values = {
         "pipeline": column("pipeline"),
         "environment": pc.fill_null(column("environment"), "production"),
@@ -117,18 +155,18 @@ def gap_rows(
         "session_id": column("session_id"),
         "trace_id": column("trace_id"),
         "span_id": column("span_id"),
-        "component": pa.repeat(pa.scalar(result.block.component, pa.string()), n),
+        "component": by_metric([block.component] * len(block.names) for block in blocks),
         "tier": column("tier"),
         "model": column("model"),
-        "metric": by_metric([m.metric.name for m in metrics]),
-        "metric_version": by_metric([m.metric.version for m in metrics]),
-        "portfolio_sha": pa.repeat(pa.scalar(result.block.portfolio.sha, pa.string()), n),
+        "metric": by_metric(block.names for block in blocks),
+        "metric_version": by_metric(block.versions for block in blocks),
+        "portfolio_sha": by_metric([block.sha] * len(block.names) for block in blocks),
         "outcome": pa.array(OUTCOME_NAMES, pa.string()).take(pa.array(OUTCOME_OF_CODE[codes])),
-        "score": _scores(result, row, metric),
-        "label": _labels(result, row, metric),
+        "score": _scores(kept),
+        "label": pa.concat_arrays([_labels(of) for of in kept]),
         "band": nothing,
-        "reason": _reasons(result, row, metric, codes),
-        "observed": _observed(columns, result, rows, row, metric),
+        "reason": pa.concat_arrays([_reasons(of) for of in kept]),
+        "observed": _redacted(columns, kept, redactors),
         "evidence": nothing,
         "judge": nothing,
         "judge_model_id": nothing,
@@ -136,9 +174,9 @@ def gap_rows(
         "judge_sampling_params_sha": nothing,
         "judge_request_sha": nothing,
         "judge_input_sha": nothing,
-        "p_evaluated": pa.array(p_evaluated),
-        "p_kept": pa.array(p_kept),
-        "stratum": _strata(result, policies, row, metric),
+        "p_evaluated": pa.array(np.concatenate([evaluated for evaluated, _ in probabilities])),
+        "p_kept": pa.array(np.concatenate([p_kept for _, p_kept in probabilities])),
+        "stratum": pa.concat_arrays([_strata(of) for of in kept]),
         "policy": pa.repeat(pa.scalar(policy_id, pa.string()), n),
         "lane": nothing,
         "source_topic": nothing,
@@ -148,23 +186,6 @@ def gap_rows(
         "event_at": timestamps(columns.event_times(rows)),
     }
     return pa.table(values, schema=GAPS)
-
-
-def _probabilities(
-    result: BlockResult, policies: Sequence[MetricPolicy], row: IntArray, metric: IntArray, p: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return p_evaluated and p_kept of each kept row."""
-    rates = np.ones(len(row))
-    kept = np.ones(len(row))
-    outcomes = result.outcomes[row, metric]
-    selects = np.array([policy.selects for policy in policies], bool)
-    for m, policy in enumerate(policies):
-        mine = metric == m
-        strata = result.strata[m][row[mine]] if m in result.strata else 0
-        rates[mine] = policy.rates[strata]
-        kept[mine] = policy.keep[outcomes[mine]]
-    selected = selects[metric]
-    return np.where(selected, p * rates, p), np.where(selected, kept, kept * rates)
 
 
 def _pick(parts: list[tuple[npt.NDArray[np.bool_], pa.Array]], n: int, kind: pa.DataType) -> pa.Array:
@@ -180,60 +201,67 @@ def _pick(parts: list[tuple[npt.NDArray[np.bool_], pa.Array]], n: int, kind: pa.
     return pool.take(pa.array(index, mask=index < 0))
 
 
-def _scores(result: BlockResult, row: IntArray, metric: IntArray) -> pa.Array:
-    scores = np.full(len(row), np.nan)
-    for m, values in result.scores.items():
-        mine = metric == m
-        scores[mine] = values[row[mine]]
-    return pa.array(scores, mask=np.isnan(scores))
+def _scores(kept: Sequence[KeptRows]) -> pa.Array:
+    parts = []
+    for of in kept:
+        scores = np.full(len(of.row), np.nan)
+        for m, values in of.result.scores.items():
+            mine = of.metric == m
+            scores[mine] = values[of.row[mine]]
+        parts.append(scores)
+    whole = np.concatenate(parts)
+    return pa.array(whole, mask=np.isnan(whole))
 
 
-def _labels(result: BlockResult, row: IntArray, metric: IntArray) -> pa.Array:
-    parts = [(metric == m, labels.take(pa.array(row[metric == m]))) for m, labels in result.labels.items()]
-    return _pick(parts, len(row), pa.string())
+def _labels(of: KeptRows) -> pa.Array:
+    parts = [(of.metric == m, labels.take(pa.array(of.row[of.metric == m]))) for m, labels in of.result.labels.items()]
+    return _pick(parts, len(of.row), pa.string())
 
 
-def _strata(result: BlockResult, policies: Sequence[MetricPolicy], row: IntArray, metric: IntArray) -> pa.Array:
+def _strata(of: KeptRows) -> pa.Array:
     parts = [
-        (metric == m, pa.array(policies[m].strata, pa.string()).take(pa.array(strata[row[metric == m]])))
-        for m, strata in result.strata.items()
+        (of.metric == m, pa.array(of.policies[m].strata, pa.string()).take(pa.array(strata[of.row[of.metric == m]])))
+        for m, strata in of.result.strata.items()
     ]
-    return _pick(parts, len(row), pa.string())
+    return _pick(parts, len(of.row), pa.string())
 
 
-def _reasons(result: BlockResult, row: IntArray, metric: IntArray, codes: npt.NDArray[np.uint8]) -> pa.Array:
-    reason = REASON_OF_CODE[codes].astype(np.int64)
+def _reasons(of: KeptRows) -> pa.Array:
+    reason = REASON_OF_CODE[of.codes].astype(np.int64)
     named = pa.array(REASONS, pa.string()).take(pa.array(reason, mask=reason < 0))
-    if not result.reasons:
+    if not of.result.reasons:
         return named
     words = named.to_pylist()
-    for i, key in enumerate(zip(metric.tolist(), row.tolist(), strict=True)):
-        words[i] = result.reasons.get(key, words[i])
+    for i, key in enumerate(zip(of.metric.tolist(), of.row.tolist(), strict=True)):
+        words[i] = of.result.reasons.get(key, words[i])
     return pa.array(words, pa.string())
 
 
-def _observed(columns: SliceColumns, result: BlockResult, rows: IntArray, row: IntArray, metric: IntArray) -> pa.Array:
+def _redacted(columns: SliceColumns, kept: Sequence[KeptRows], redactors: Mapping[str, Redactor]) -> pa.Array:
+    """Return what was seen, redacted by the rules of each block's portfolio; those of one portfolio lie together."""
+    parts = []
+    for sha, of_portfolio in groupby(kept, key=lambda of: of.result.block.sha):
+        seen = pa.concat_arrays([_observed(columns, of) for of in of_portfolio])
+        parts.append(redactors[sha].shorten(seen, OBSERVED_CHARACTERS))
+    return pa.concat_arrays(parts)
+
+
+def _observed(columns: SliceColumns, of: KeptRows) -> pa.Array:
     """Return what was seen, as text: the claim's field, else the score, else the label."""
     parts = []
-    for m, planned in enumerate(result.block.metrics):
-        mine = metric == m
-        if mine.any():
-            parts.append((mine, _seen(columns, result, planned, m, rows[mine], row[mine])))
-    return _pick(parts, len(row), pa.string())
+    for m in np.unique(of.metric).tolist():
+        mine = of.metric == m
+        parts.append((mine, _seen(columns, of.result, m, of.rows[mine], of.row[mine])))
+    return _pick(parts, len(of.row), pa.string())
 
 
-def _seen(
-    columns: SliceColumns, result: BlockResult, planned: PlannedMetric, m: int, rows: IntArray, row: IntArray
-) -> pa.Array:
-    if planned.observed is not None:
-        return _spelt(columns.arrow(planned.observed).take(pa.array(rows)))
+def _seen(columns: SliceColumns, result: BlockResult, m: int, rows: IntArray, row: IntArray) -> pa.Array:
+    observed = result.block.metrics[m].observed
+    if observed is not None:
+        return columns.arrow(observed).take(pa.array(rows)).cast(pa.string())
     if m in result.labels:
         return result.labels[m].take(pa.array(row))
     if m in result.scores:
         scores = result.scores[m][row]
-        return _spelt(pa.array(scores, mask=np.isnan(scores)))
+        return pa.array(scores, mask=np.isnan(scores)).cast(pa.string())
     return pa.nulls(len(row), pa.string())
-
-
-def _spelt(values: pa.Array) -> pa.Array:
-    return values.cast(pa.string())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import orjson
@@ -27,7 +27,7 @@ def judge_requests(
     columns: SliceColumns,
     records: RecordSlice,
     result: BlockResult,
-    policies: list[MetricPolicy],
+    policies: Sequence[MetricPolicy],
     policy_id: str,
     redactor: Redactor,
     offsets: Mapping[int, int],

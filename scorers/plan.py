@@ -8,8 +8,9 @@ block shares `c<i>` (outcome code), `x<i>` (score), `l<i>` (label), `t<i>` (stra
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from scorers.block import Block, PlannedMetric
 from scorers.claim import CheckClaim, JudgedClaim, LabelClaim, MeasureClaim, PythonClaim, RatioClaim
 from scorers.claim_sql import ClaimCompiler, ClaimSql
 from scorers.expressions import Expressions
@@ -44,51 +45,6 @@ HEAD = (
     "span_end",
 )
 _SLOT_TYPES = {"c": "UTINYINT", "x": "DOUBLE", "l": "VARCHAR", "t": "UTINYINT", "o": "VARCHAR", "y": "DOUBLE"}
-
-
-@dataclass(frozen=True)
-class PlannedMetric:
-    """Where the query's answer about one metric stands.
-
-    Attributes:
-        metric: As in the portfolio.
-        portfolio: The portfolio that it belongs to.
-        slot: Number of its `c` column.
-        score: Number of its `x` column, or None.
-        label: Number of its `l` column, or None.
-        stratum: Number of its `t` column, or None.
-        observed: Column whose value a row shows; None where score or label says it.
-        inputs: Field to the column with its value, for Python scorers (numbers as numbers) and judges (all as texts).
-    """
-
-    metric: Metric
-    portfolio: Portfolio
-    slot: int
-    score: int | None = None
-    label: int | None = None
-    stratum: int | None = None
-    observed: str | None = None
-    inputs: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Block:
-    """The rows of one component of one portfolio, or of its traces.
-
-    Attributes:
-        portfolio: Whose component.
-        component: Its id; "" for the traces.
-        metrics: In the order of the portfolio, without ratios.
-    """
-
-    portfolio: Portfolio
-    component: str
-    metrics: tuple[PlannedMetric, ...]
-
-    @property
-    def is_trace(self) -> bool:
-        """Whether the rows are traces."""
-        return self.component == ""
 
 
 @dataclass(frozen=True)

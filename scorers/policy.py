@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,25 @@ class MetricPolicy:
     sheds: bool = False
 
 
+class BlockPolicy(tuple[MetricPolicy, ...]):
+    """The probabilities of the metrics of one block, as arrays over them where all have the same shape."""
+
+    @cached_property
+    def keep(self) -> npt.NDArray[np.float64]:
+        """M metrics x outcome ids: with which a row is kept of a span that was evaluated."""
+        return np.array([policy.keep for policy in self]).reshape(len(self), OUTCOME_COUNT)
+
+    @cached_property
+    def rates(self) -> npt.NDArray[np.float64]:
+        """M rates where no stratum holds."""
+        return np.array([policy.rates[0] for policy in self], float)
+
+    @cached_property
+    def selects(self) -> npt.NDArray[np.bool_]:
+        """Of m metrics, those whose rates select what is evaluated."""
+        return np.array([policy.selects for policy in self], bool)
+
+
 @dataclass(frozen=True)
 class Policy:
     """The probabilities of all metrics of a plan, from a recorded offset on.
@@ -69,6 +89,16 @@ class Policy:
     def of(self, portfolio: Portfolio, metric: Metric) -> MetricPolicy:
         """Return the probabilities of one metric."""
         return self.metrics[portfolio.sha, metric.name]
+
+    def of_block(self, sha: str, names: tuple[str, ...]) -> BlockPolicy:
+        """Return the probabilities of some metrics of one portfolio."""
+        if (sha, names) not in self._blocks:
+            self._blocks[sha, names] = BlockPolicy(self.metrics[sha, name] for name in names)
+        return self._blocks[sha, names]
+
+    @cached_property
+    def _blocks(self) -> dict[tuple[str, tuple[str, ...]], BlockPolicy]:
+        return {}
 
     def rows(self) -> list[dict[str, object]]:
         """Return what the table `policies` records, without where it holds from: one row a metric and stratum."""

@@ -7,6 +7,7 @@ concatenated and the counts added are equal.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,7 +21,7 @@ from scorers.dead_letter import MAX_RECORD_BYTES, DeadLetter, examine
 from scorers.deferred import settle
 from scorers.engine import Inbox, arrow, connect
 from scorers.errors import UsageError
-from scorers.gap_rows import OBSERVED_CHARACTERS, BlockResult, gap_rows
+from scorers.gap_rows import BlockResult, KeptRows, gap_rows, kept_rows
 from scorers.judge_requests import judge_requests
 from scorers.plan import Plan
 from scorers.policy import MetricPolicy, Policy
@@ -188,18 +189,15 @@ class _Scoring:
             self.ledger[key] = self.ledger.get(key, 0) + n
 
     def _tables(self) -> dict[str, pa.Table]:
-        rows = [
-            {**self.source(), "pipeline": pipeline, "metric": metric, "state": state, "n": n}
-            for (pipeline, metric, state), n in sorted(
-                self.ledger.items(), key=lambda item: tuple(k or "" for k in item[0])
-            )
-        ]
-        self.pieces["ledger"].append(pa.Table.from_pylist(rows, schema=LEDGER))
+        entries = sorted(self.ledger.items(), key=lambda item: tuple(part or "" for part in item[0]))
+        columns = zip(*((*key, n) for key, n in entries), strict=True) if entries else ((),) * 4
+        source = [[value] * len(entries) for value in self.source().values()]
+        self.pieces["ledger"].append(pa.table(dict(zip(LEDGER.names, (*source, *columns), strict=True)), schema=LEDGER))
         tables = {}
         for name, schema in SCORED_TABLES.items():
             pieces = [piece for piece in self.pieces[name] if piece.num_rows]
-            whole = pa.concat_tables(pieces).combine_chunks() if pieces else schema.empty_table()
-            tables[name] = _sorted(whole).select(schema.names)
+            whole = _sorted(_concatenated(pieces, schema))
+            tables[name] = whole if whole.schema.equals(schema) else whole.select(schema.names)
         return tables
 
 
@@ -231,19 +229,19 @@ class _Part:
         ticks = SliceTicks(columns, scoring.records.lane)
         failing = np.zeros(columns.records, bool)
         judged = np.zeros(columns.records, bool)
+        kept: list[KeptRows] = []
         for number, block in enumerate(plan.blocks):
             result = self._block_result(number)
             if len(result.codes) == 0:
                 continue
-            policies = [scoring.policy.of(block.portfolio, planned.metric) for planned in block.metrics]
+            policies = scoring.policy.of_block(block.sha, block.names)
             settle(columns, result, policies, selection, self.scorer.scorers)
             self._count_outcomes(result)
             ticks.add_block(result, policies)
-            redactor = self.scorer.redactors[block.portfolio.sha]
-            gaps = gap_rows(columns, result, policies, scoring.policy.id, selection)
-            scoring.pieces["gaps"].append(self._with_source(gaps, redactor))
+            kept.append(kept_rows(result, policies, selection[columns.ord[result.rows]]))
             failing[columns.ord[result.rows][(result.outcomes == FAIL).any(axis=1)]] = True
-            judged |= self._request_judges(result, policies, redactor)
+            judged |= self._request_judges(result, policies)
+        self._add_gaps([of for of in kept if len(of.row)])
         scoring.pieces["ticks"].append(ticks.table())
         scoring.pieces["session_ticks"].append(ticks.session_table())
         self._sample(failing, judged, selection)
@@ -288,37 +286,37 @@ class _Part:
         width = outcomes.shape[1]
         key = np.arange(width) * OUTCOME_COUNT + outcomes
         counts = np.bincount(key.ravel(order="K"), minlength=width * OUTCOME_COUNT).reshape(width, OUTCOME_COUNT)
-        for m, planned in enumerate(result.block.metrics):
-            for outcome in range(1, OUTCOME_COUNT):
-                self.scoring.count(
-                    result.block.portfolio.pipeline,
-                    planned.metric.name,
-                    OUTCOME_NAMES[outcome],
-                    int(counts[m, outcome]),
-                )
+        pipeline, names = result.block.portfolio.pipeline, result.block.names
+        counts[:, 0] = 0
+        which, found = np.nonzero(counts)
+        for m, outcome, n in zip(which.tolist(), found.tolist(), counts[which, found].tolist(), strict=True):
+            self.scoring.count(pipeline, names[m], OUTCOME_NAMES[outcome], n)
 
-    def _with_source(self, gaps: pa.Table, redactor: Redactor) -> pa.Table:
-        n = gaps.num_rows
-        source = self.scoring.source()
-        offsets = self._offsets(np.asarray(gaps.column("source_offset")))
+    def _add_gaps(self, kept: list[KeptRows]) -> None:
+        if not kept:
+            return
+        scoring = self.scoring
+        gaps = gap_rows(self.columns, kept, scoring.policy.id, self.scorer.redactors)
+        n, source = gaps.num_rows, scoring.source()
         replaced = {
             "lane": pa.repeat(pa.scalar(source["lane"], pa.string()), n),
             "source_topic": pa.repeat(pa.scalar(source["source_topic"], pa.string()), n),
             "source_partition": pa.repeat(pa.scalar(source["source_partition"], pa.int32()), n),
-            "source_offset": pa.array(offsets),
-            "observed": redactor.shorten(gaps.column("observed").combine_chunks(), OBSERVED_CHARACTERS),
+            "source_offset": pa.array(self._offsets(np.asarray(gaps.column("source_offset")))),
         }
-        return pa.table([replaced.get(name, gaps.column(name)) for name in GAPS.names], schema=GAPS)
+        columns = [replaced.get(name, gaps.column(name)) for name in GAPS.names]
+        scoring.pieces["gaps"].append(pa.table(columns, schema=GAPS))
 
     def _offsets(self, ords: IntArray) -> IntArray:
         return self.scoring.records.offsets[self.ords[ords]]
 
     def _request_judges(
-        self, result: BlockResult, policies: list[MetricPolicy], redactor: Redactor
+        self, result: BlockResult, policies: Sequence[MetricPolicy]
     ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         judged = np.zeros(self.columns.records, bool)
         if not any(isinstance(planned.metric.claim, JudgedClaim) for planned in result.block.metrics):
             return judged
+        redactor = self.scorer.redactors[result.block.sha]
         rows = self.columns.ord[result.rows]
         offsets = dict(zip(rows.tolist(), self._offsets(rows).tolist(), strict=True))
         requests = judge_requests(
@@ -403,6 +401,12 @@ def _blank_where_not_applicable(result: BlockResult, m: int) -> None:
 def _is_value(column: Coded, text: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     index = column.values.index(pa.scalar(text, column.values.type)).as_py()
     return column.codes == index + 1 if index >= 0 else np.zeros(len(column.codes), bool)
+
+
+def _concatenated(pieces: list[pa.Table], schema: pa.Schema) -> pa.Table:
+    if len(pieces) == 1:
+        return pieces[0]
+    return pa.concat_tables(pieces).combine_chunks() if pieces else schema.empty_table()
 
 
 def _sorted(table: pa.Table) -> pa.Table:

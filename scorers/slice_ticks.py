@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from scorers.claim import LabelClaim, MeasureClaim
 from scorers.gap_rows import BlockResult
-from scorers.policy import MetricPolicy
+from scorers.policy import BlockPolicy
 from scorers.slice_columns import Coded, FloatArray, IntArray, SliceColumns, bucket_starts, coded
 from scorers.tables import SESSION_TICKS
 from scorers.tick_counts import (
@@ -23,11 +21,11 @@ from scorers.tick_counts import (
     count_outcomes,
     facet_groups,
     group_records,
-    histogram_maps,
     joint_groups,
     sum_scores,
 )
 from scorers.unit_folds import UnitRows, fold_any, fold_measure, fold_numbers, unit_rows, worst_label
+from scorers.value_histogram import histogram_maps
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -42,10 +40,13 @@ class SliceTicks:
         self.groups = group_records(environment, columns.bucket, columns.publisher_p)
         self._release = coded(columns.of_records("release"))
         self._session = coded(columns.of_records("session_id"))
+        empty = self._session.values.index(pa.scalar("", self._session.values.type)).as_py() + 1
+        self._has_session = (self._session.codes > 0) & (self._session.codes != empty)
+        self._of_row = {name: coded(columns.arrow(name)) for name in ("tier", "model")}
         self._rows = TickRows(self.groups, lane)
         self._sessions: list[pa.Table] = []
 
-    def add_block(self, result: BlockResult, policies: Sequence[MetricPolicy]) -> None:
+    def add_block(self, result: BlockResult, policies: BlockPolicy) -> None:
         """Count all metrics of one block."""
         ord_ = self._columns.ord[result.rows]
         span_facets = {
@@ -71,10 +72,10 @@ class SliceTicks:
         self._add_units(result, policies, ord_, outcomes, factors)
 
     def _evaluation_rates(
-        self, result: BlockResult, policies: Sequence[MetricPolicy]
+        self, result: BlockResult, policies: BlockPolicy
     ) -> list[tuple[list[int], FloatArray | None]]:
         """Return metrics by what selection adds to the publisher's probability: nothing, or a rate a row."""
-        plain = [m for m, policy in enumerate(policies) if not policy.selects]
+        plain = np.flatnonzero(~policies.selects).tolist()
         batches: list[tuple[list[int], FloatArray | None]] = [(plain, None)] if plain else []
         for m, policy in enumerate(policies):
             if policy.selects:
@@ -86,7 +87,7 @@ class SliceTicks:
     def _count(
         self,
         result: BlockResult,
-        policies: Sequence[MetricPolicy],
+        policies: BlockPolicy,
         level: str,
         facets: dict[str, Coded | None],
         group: IntArray,
@@ -113,31 +114,29 @@ class SliceTicks:
         joint = joint_groups(group if factors is None else group * len(factors) + factor_codes, facets)
         counts = count_outcomes(joint.of_item, joint.size, _columns(outcomes, columns), width)
         counts[:, :, 0] = 0
-        # Only metrics with scores need sums; only the facet "all" carries histograms.
-        with_scores = {k: m for k, m in enumerate(columns) if m in scores}
-        without = [k for k in range(len(columns)) if k not in with_scores]
-        sums = {
-            k: sum_scores(joint.of_item, joint.size, outcomes[:, m], scores[m], width) for k, m in with_scores.items()
-        }
+        scored = [k for k, m in enumerate(columns) if m in scores]
+        if scored:  # only these need sums
+            of_scored = outcomes[:, [columns[k] for k in scored]]
+            values = np.column_stack([scores[columns[k]] for k in scored])
+            sums = sum_scores(joint.of_item, joint.size, of_scored, values, width)
         for name, groups in joint.facets.items():
             if len(groups.group) == 0:
                 continue
-            of_facet = groups.add_up(counts)
-            if without:
-                metrics = [columns[k] for k in without]
-                self._add(result, policies, level, name, groups, metrics, of_facet[:, without], factors)
-            for k, m in with_scores.items():
-                mine, maps = of_facet[:, [k]], None
-                if facets[name] is None:
-                    maps = histogram_maps(groups.of_item[joint.of_item], outcomes[:, m], scores[m], mine)
-                present, total, squares = (groups.add_up(part) for part in sums[k])
-                known = tuple(np.where(present > 0, part, np.nan)[:, None, :] for part in (total, squares))
-                self._add(result, policies, level, name, groups, [m], mine, factors, (known[0], known[1]), maps)
+            mine = groups.add_up(counts)
+            known = maps = None
+            if scored:
+                present, total, squares = (groups.add_up(part) for part in sums)
+                known = (np.full(mine.shape, np.nan), np.full(mine.shape, np.nan))
+                known[0][:, scored] = np.where(present > 0, total, np.nan)
+                known[1][:, scored] = np.where(present > 0, squares, np.nan)
+                if facets[name] is None:  # only the facet "all" carries histograms
+                    maps = histogram_maps(groups.of_item[joint.of_item], of_scored, values, np.array(scored), mine)
+            self._add(result, policies, level, name, groups, columns, mine, factors, known, maps)
 
     def _add(
         self,
         result: BlockResult,
-        policies: Sequence[MetricPolicy],
+        policies: BlockPolicy,
         level: str,
         facet: str,
         groups: FacetGroups,
@@ -150,16 +149,15 @@ class SliceTicks:
         group, p_factor = groups.group, None
         if factors is not None:
             group, p_factor = groups.group // len(factors), factors[groups.group % len(factors)]
-        metrics = [result.block.metrics[m] for m in columns]
         epochs = [policies[m].epoch for m in columns]
         self._rows.add_counts(
-            result.block, metrics, epochs, level, facet, group, groups.values, counts, p_factor, sums, histograms
+            result.block, columns, epochs, level, facet, group, groups.values, counts, p_factor, sums, histograms
         )
 
     def _add_units(
         self,
         result: BlockResult,
-        policies: Sequence[MetricPolicy],
+        policies: BlockPolicy,
         ord_: IntArray,
         outcomes: Bytes,
         factors: list[tuple[list[int], FloatArray | None]],
@@ -182,9 +180,7 @@ class SliceTicks:
             self._count(result, policies, "unit", facets, group, folded, numbers, columns, per_unit)
             self._add_sessions(result, policies, units, folded, columns, per_unit)
 
-    def _fold_worst(
-        self, result: BlockResult, policies: Sequence[MetricPolicy], units: UnitRows, folded: Bytes, m: int
-    ) -> None:
+    def _fold_worst(self, result: BlockResult, policies: BlockPolicy, units: UnitRows, folded: Bytes, m: int) -> None:
         """Fold the labels of one metric to the worst of each unit, in place, and count the units by it."""
         metric = result.block.metrics[m].metric
         assert isinstance(metric.claim, LabelClaim)
@@ -202,18 +198,17 @@ class SliceTicks:
     def _add_sessions(
         self,
         result: BlockResult,
-        policies: Sequence[MetricPolicy],
+        policies: BlockPolicy,
         units: UnitRows,
         folded: Bytes,
         columns: list[int],
         factor: FloatArray | None,
     ) -> None:
         """Add up the units of each session."""
-        sessions = _taken(self._session, units.records)
-        empty = self._session.values.index(pa.scalar("", self._session.values.type)).as_py() + 1
-        given = (sessions.codes > 0) & (sessions.codes != empty)
+        given = self._has_session[units.records]
         if not given.any():
             return
+        sessions = _taken(self._session, units.records)
         group = self.groups.of_record[units.records]
         factors, factor_codes = (np.ones(1), 0) if factor is None else np.unique(factor, return_inverse=True)
         split = group * len(factors) + factor_codes
@@ -225,7 +220,6 @@ class SliceTicks:
         if len(which) == 0:
             return
         record_group = groups.group[which] // len(factors)
-        metrics = [result.block.metrics[m].metric for m in columns]
         n = len(which)
 
         def named(texts: list[str]) -> pa.Array:
@@ -236,8 +230,8 @@ class SliceTicks:
             "pipeline": pa.repeat(pa.scalar(result.block.portfolio.pipeline, pa.string()), n),
             "environment": self.groups.environment.take(pa.array(record_group)),
             "component": pa.repeat(pa.scalar(result.block.component, pa.string()), n),
-            "metric": named([m.name for m in metrics]),
-            "metric_version": named([m.version for m in metrics]),
+            "metric": named([result.block.names[m] for m in columns]),
+            "metric_version": named([result.block.versions[m] for m in columns]),
             "judge": pa.nulls(n, pa.string()),
             "epoch": named([policies[m].epoch for m in columns]),
             "bucket": bucket_starts(self.groups.bucket[record_group]),
@@ -257,7 +251,7 @@ class SliceTicks:
         return pa.concat_tables(self._sessions) if self._sessions else SESSION_TICKS.empty_table()
 
     def _of_rows(self, name: str, rows: slice) -> Coded:
-        return coded(self._columns.arrow(name).slice(rows.start, rows.stop - rows.start))
+        return Coded(self._of_row[name].codes[rows], self._of_row[name].values)
 
 
 def _columns(outcomes: Bytes, columns: list[int]) -> Bytes:

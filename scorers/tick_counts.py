@@ -4,33 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from scorers.plan import Block, PlannedMetric
+from scorers.block import Block
 from scorers.slice_columns import Coded, FloatArray, IntArray, bucket_starts
 from scorers.tables import TICKS
-
-#: Cells of the value histogram are powers of this number; 1 % is finer than any shift worth an alert.
-CELL_RATIO = 1.01
-#: Smallest magnitude that is told from 0; its cell is 1.
-SMALLEST = 1e-12
-_CELL_OFFSET = 2778
 
 SPAN_OUTCOMES = ("", "pass", "warn", "fail", "unknown", "skip", "error")
 UNIT_OUTCOMES = ("", "good", "bad", "unknown")
 GOOD, BAD, UNKNOWN_UNIT = 1, 2, 3
-
-
-def histogram_cells(values: FloatArray) -> npt.NDArray[np.int32]:
-    """Return the cell of each finite value: 0 near zero, else by sign and logarithm, positive from 1e-12 on."""
-    magnitude = np.abs(values)
-    near_zero = magnitude < SMALLEST
-    logarithm = np.floor(np.log(np.where(near_zero, 1.0, magnitude)) / np.log(CELL_RATIO)) + _CELL_OFFSET
-    return np.where(near_zero, 0, np.sign(values) * logarithm).astype(np.int32)
 
 
 @dataclass(frozen=True)
@@ -76,7 +63,7 @@ class TickRows:
     def __init__(self, groups: Groups, lane: str) -> None:
         self._groups = groups
         self._lane = lane
-        self._series: list[tuple[Block, PlannedMetric, str]] = []
+        self._series: list[tuple[Block, int, str]] = []  # block, number of the metric in it, epoch
         self._heads: list[tuple[str, str]] = []  # level and facet of each piece
         self._numbers: dict[str, list[npt.NDArray[Any]]] = {
             name: [] for name in ("series", "group", "outcome", "p", "n", "score_sum", "score_sum_squares")
@@ -87,7 +74,7 @@ class TickRows:
     def add_counts(
         self,
         block: Block,
-        metrics: Sequence[PlannedMetric],
+        metrics: Sequence[int],
         epochs: Sequence[str],
         level: str,
         facet: str,
@@ -102,7 +89,7 @@ class TickRows:
 
         Args:
             block: Whose metrics were counted.
-            metrics: m metrics.
+            metrics: Numbers of m metrics in the block.
             epochs: m epochs.
             level: span or unit.
             facet: Name of the facet.
@@ -154,8 +141,8 @@ class TickRows:
             "pipeline": _named([block.portfolio.pipeline for block, _, _ in self._series], series),
             "environment": self._groups.environment.take(of_group),
             "component": _named([block.component for block, _, _ in self._series], series),
-            "metric": _named([planned.metric.name for _, planned, _ in self._series], series),
-            "metric_version": _named([planned.metric.version for _, planned, _ in self._series], series),
+            "metric": _named([block.names[m] for block, m, _ in self._series], series),
+            "metric_version": _named([block.versions[m] for block, m, _ in self._series], series),
             "judge": pa.nulls(len(piece), pa.string()),
             "epoch": _named([epoch for _, _, epoch in self._series], series),
             "bucket": starts,
@@ -208,12 +195,18 @@ class FacetGroups:
         Returns:
             One entry a facet group along the first axis.
         """
-        order = np.argsort(self.of_item, kind="stable")
-        order = order[np.searchsorted(self.of_item[order], 0) :]
+        order, starts = self._runs
         if len(order) == 0:
             return np.zeros((0, *counts.shape[1:]), counts.dtype)
-        starts = np.flatnonzero(np.diff(self.of_item[order], prepend=-1))
         return np.add.reduceat(counts[order], starts, axis=0)
+
+    @cached_property
+    def _runs(self) -> tuple[IntArray, IntArray]:
+        """The items by facet group, and where each group begins among them."""
+        order = np.argsort(self.of_item, kind="stable")
+        order = order[np.searchsorted(self.of_item[order], 0) :]
+        of_item = self.of_item[order]
+        return order, np.flatnonzero(np.concatenate(([True], of_item[1:] != of_item[:-1]))[: len(order)])
 
 
 @dataclass(frozen=True)
@@ -267,6 +260,8 @@ def facet_groups(group_of_item: IntArray, facet: Coded | None) -> FacetGroups:
     if facet is None:
         distinct, inverse = np.unique(group_of_item, return_inverse=True)
         return FacetGroups(inverse.astype(np.int64), distinct, pa.nulls(len(distinct), pa.string()))
+    if facet.size == 1:
+        return FacetGroups(np.full(len(group_of_item), -1), np.zeros(0, np.int64), pa.nulls(0, pa.string()))
     has_value = facet.codes > 0
     key = group_of_item * facet.size + facet.codes
     distinct, inverse = np.unique(key[has_value], return_inverse=True)
@@ -295,48 +290,28 @@ def count_outcomes(group_of_item: IntArray, size: int, outcomes: npt.NDArray[np.
 
 
 def sum_scores(
-    group_of_item: IntArray, size: int, outcome: npt.NDArray[np.uint8], scores: FloatArray, width: int
+    group_of_item: IntArray, size: int, outcomes: npt.NDArray[np.uint8], scores: FloatArray, width: int
 ) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Add up the scores of one metric and their squares by group and outcome.
+    """Add up the scores of some metrics and their squares by group, metric and outcome.
+
+    Args:
+        group_of_item: Group of each of n items, from 0 to size - 1.
+        size: Number of groups.
+        outcomes: n x m outcome ids below `width`.
+        scores: n x m scores, NaN where there is none.
+        width: Number of outcome ids.
 
     Returns:
-        Three size x width arrays: how many scores there are, their sum, the sum of their squares.
+        Three size x m x width arrays: how many scores there are, their sum, the sum of their squares.
     """
+    metrics = outcomes.shape[1]
     inside = np.isfinite(scores)
-    key = group_of_item[inside] * width + outcome[inside]
+    key = (((group_of_item * metrics)[:, None] + np.arange(metrics)) * width + outcomes)[inside]
     values = scores[inside]
-    n = size * width
+    shape = (size, metrics, width)
+    n = size * metrics * width
     present: IntArray = np.bincount(key, minlength=n).astype(np.int64, copy=False)
     with np.errstate(over="ignore"):
         total: FloatArray = np.bincount(key, weights=values, minlength=n).astype(np.float64, copy=False)
         squares: FloatArray = np.bincount(key, weights=values * values, minlength=n).astype(np.float64, copy=False)
-    return present.reshape(-1, width), total.reshape(-1, width), squares.reshape(-1, width)
-
-
-def histogram_maps(
-    group_of_item: IntArray, outcome: npt.NDArray[np.uint8], scores: FloatArray, counts: IntArray
-) -> pa.Array:
-    """Return the value histogram of one metric as one MAP for each count that is not 0.
-
-    Args:
-        group_of_item: Group of each of n items, from 0 to f - 1.
-        outcome: n outcome ids.
-        scores: n scores, NaN where there is none.
-        counts: f x 1 x width counts, of which the first outcome (not applicable) is left out.
-    """
-    width = counts.shape[2]
-    which, _, outcomes = np.nonzero(counts)
-    inside = np.isfinite(scores)
-    cells = histogram_cells(scores[inside]).astype(np.int64)
-    row = group_of_item[inside] * width + outcome[inside]
-    span = 1 << 32
-    distinct, n = np.unique(row * span + (cells + (span >> 1)), return_counts=True)
-    row_of_cell = distinct // span
-    wanted = which * width + outcomes
-    bounds = np.searchsorted(row_of_cell, wanted), np.searchsorted(row_of_cell, wanted, side="right")
-    # Rows are wanted in ascending order, so that their cells lie one after the other.
-    offsets = np.append(bounds[0], bounds[1][-1:]).astype(np.int32) if len(wanted) else np.zeros(1, np.int32)
-    empty = bounds[0] == bounds[1]
-    keys = pa.array((distinct % span - (span >> 1)).astype(np.int32))
-    starts = pa.array(offsets, mask=np.append(empty, False)) if empty.any() else pa.array(offsets)
-    return pa.MapArray.from_arrays(starts, keys, pa.array(n.astype(np.int64)))
+    return present.reshape(shape), total.reshape(shape), squares.reshape(shape)

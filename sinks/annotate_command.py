@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import getpass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from scorers.errors import StoreHeldError
 from sinks.answer_table import print_note
-from sinks.api_file import read_note
-from sinks.command_options import store_option
+from sinks.command_options import WAITS, decide_on, store_option, user_name
+
+if TYPE_CHECKING:
+    from sinks.store import Store
 
 
 @click.command("annotate")
@@ -28,33 +29,16 @@ def annotate_command(text: str, store: Path, pipeline: str | None, at: str | Non
     """  # noqa: D301 (click reads the escapes)
     # Imported here: --help answers without loading the engine.
     from sinks.decisions import Annotation, Decisions
-    from sinks.live_reader import LiveReader
-    from sinks.store import Store
 
-    by = by or _user()
+    by = by or user_name()
     annotation = Annotation.read(text, pipeline, by, at)  # what is wrong with it is said before a store is looked for
-    try:
-        with Store.open(store) as kept:
-            decisions = Decisions()
-            decisions.submit(annotation)
-            decisions.apply(kept)
-        print_note("noted")
-        return
-    except StoreHeldError:
-        note = read_note(store)
-        if note is None:
-            raise
-    reader = LiveReader(note)
-    try:
-        asked = {"text": text, "pipeline": pipeline, "by": by, "at": annotation.at.isoformat() + "Z"}
-        done = reader.decide("/v1/annotations", asked) is not None
-        print_note("noted" if done else "it waits for the next transaction of the process that keeps the store")
-    finally:
-        reader.close()
 
+    def at_rest(kept: Store) -> str | None:
+        decisions = Decisions()
+        decisions.submit(annotation)
+        decisions.apply(kept)
+        return ""
 
-def _user() -> str | None:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a container without a user of that number
-        return None
+    asked = {"text": text, "pipeline": pipeline, "by": by, "at": annotation.at.isoformat() + "Z"}
+    said = decide_on(store, at_rest, lambda reader: reader.decide("/v1/annotations", asked))
+    print_note(WAITS if said is None else "noted")

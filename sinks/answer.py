@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
 
 from scorers.errors import JobError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Result = TypeVar("Result")
 
@@ -58,6 +61,24 @@ def open_answer(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[A
 def _batches(con: duckdb.DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]]]:
     while batch := interruptible(con, lambda: con.fetchmany(_BATCH_ROWS)):
         yield batch
+
+
+def next_batch(reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
+    """Return the next batch of an answer as Arrow, or None at its end.
+
+    Raises:
+        duckdb.Error: What the engine says. Through Arrow it comes as the error of a file, without its kind; only an
+            interrupt gets that back.
+    """
+    import pyarrow as pa  # loaded already where there is a reader; those without one start faster
+
+    try:
+        return reader.read_next_batch()
+    except StopIteration:
+        return None
+    except (OSError, pa.ArrowException) as error:
+        kind = duckdb.InterruptException if str(error).startswith("INTERRUPT Error") else duckdb.Error
+        raise kind(str(error)) from error
 
 
 def interruptible(con: duckdb.DuckDBPyConnection, call: Callable[[], Result]) -> Result:

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import duckdb
-import pyarrow as pa
 
 from scorers.errors import JobError, UsageError
-from sinks.answer import Answer, interruptible
+from sinks.answer import Answer, interruptible, next_batch
 
 #: Rows of a row group in Parquet. More cost memory while writing, fewer cost readers.
 _GROUP_ROWS = 100_000
@@ -49,22 +48,12 @@ def write_parquet(con: duckdb.DuckDBPyConnection, sql: str, path: Path) -> int:
     def write(part: Path) -> None:
         nonlocal rows
         with pyarrow.parquet.ParquetWriter(part, reader.schema, compression="zstd") as writer:
-            while (batch := interruptible(con, lambda: _next(reader))) is not None:
+            while (batch := interruptible(con, lambda: next_batch(reader))) is not None:
                 writer.write_batch(batch)
                 rows += batch.num_rows
 
     write_whole(path, write)
     return rows
-
-
-def _next(reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
-    """Return the next batch or None; the engine's errors come through Arrow as those of a file."""
-    try:
-        return reader.read_next_batch()
-    except StopIteration:
-        return None
-    except (OSError, pa.ArrowException) as error:
-        raise UsageError(f"the query is refused: {error}") from error
 
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:

@@ -1,20 +1,30 @@
-"""Options that several commands on a store share, and the store they open."""
+"""Options that several commands on a store share, the store they open, and who gives them."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import getpass
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from scorers.errors import StoreHeldError
 from sinks.api_file import read_note
+from sinks.since import parse_since
 
 if TYPE_CHECKING:
     import duckdb
 
+    from sinks.live_reader import LiveReader
+    from sinks.store import Store
+
+Result = TypeVar("Result")
+
+#: What is said of a decision that the keeper has taken, and not yet committed.
+WAITS = "it waits for the next transaction of the process that keeps the store"
 #: Where the process that keeps a store answers, unless told otherwise.
 DEFAULT_ADDRESS, DEFAULT_PORT = "127.0.0.1", 9464
 DEFAULT_LISTEN = f"{DEFAULT_ADDRESS}:{DEFAULT_PORT}"
@@ -35,6 +45,34 @@ format_option = click.option(
 )  # fmt: skip
 
 
+def matching(
+    time: str, component: str | None, metric: str | None, since: str | None, lane: str | None
+) -> tuple[str, list[Any]]:
+    """Return what the options above ask of a row, as a condition with its parameters.
+
+    Args:
+        time: The column that `since` is about.
+        component: As given; None, here and below, asks for nothing.
+        metric: As given.
+        since: As given.
+        lane: As given.
+
+    Raises:
+        UsageError: `since` is no time.
+    """
+    conditions, values = ["true"], list[Any]()
+    for name, operator, value in (
+        ("component", "=", component),
+        ("metric", "=", metric),
+        (time, ">=", parse_since(since, datetime.now(UTC)) if since is not None else None),
+        ("lane", "=", lane),
+    ):
+        if value is not None:
+            conditions.append(f"{name} {operator} ?")
+            values.append(value)
+    return " AND ".join(conditions), values
+
+
 @contextlib.contextmanager
 def reading(store: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a store for reading only, and close it; one that is being kept is asked over its API.
@@ -47,15 +85,48 @@ def reading(store: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
     try:
         con = open_for_reading(store)
-    except StoreHeldError:
-        note = read_note(store)
-        if note is None:
-            raise
-        from sinks.live_reader import LiveReader
-
+    except StoreHeldError as held:
         # It does what the readers here ask of a connection, and no more.
-        con = cast("duckdb.DuckDBPyConnection", LiveReader(note))
+        con = cast("duckdb.DuckDBPyConnection", _live_reader(store, held))
     try:
         yield con
     finally:
         con.close()
+
+
+def decide_on(store: Path, at_rest: Callable[[Store], Result], live: Callable[[LiveReader], Result]) -> Result:
+    """Let `at_rest` change a store that nobody keeps, and `live` one that is being kept, through its keeper's API.
+
+    Raises:
+        StoreError: There is none, it is not one, or another process holds it and does not answer.
+    """
+    # Imported here: --help answers without loading the engine.
+    from sinks.store import Store
+
+    try:
+        with Store.open(store) as kept:
+            return at_rest(kept)
+    except StoreHeldError as held:
+        reader = _live_reader(store, held)
+    try:
+        return live(reader)
+    finally:
+        reader.close()
+
+
+def _live_reader(store: Path, held: StoreHeldError) -> LiveReader:
+    """Return a reader over the API of the process that keeps a store; without one, what the store said is the error."""
+    from sinks.live_reader import LiveReader
+
+    note = read_note(store)
+    if note is None:
+        raise held
+    return LiveReader(note)
+
+
+def user_name() -> str | None:
+    """Return who runs this process, where that has a name."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container without a user of that number
+        return None

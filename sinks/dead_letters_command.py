@@ -42,14 +42,13 @@ def dead_letters_command(store: Path, lane: str | None, form: str) -> None:
     """
     # Imported here: --help answers without loading the engine.
     from sinks.answer import ask
-    from sinks.json_values import json_array
+    from sinks.json_values import write_json
 
     with reading(store) as con:
         answer = ask(con, _SQL, [lane])
         if form == "json":
             sys.stdout.flush()
-            for piece in json_array(answer):
-                sys.stdout.buffer.write(piece)
+            write_json(answer, sys.stdout.buffer)
             return
         rows = answer.objects()
     if not rows:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +24,12 @@ from sinks.command_options import (
     component_option,
     format_option,
     lane_option,
+    matching,
     metric_option,
     reading,
     since_option,
     store_option,
 )
-from sinks.since import parse_since
 
 if TYPE_CHECKING:
     import duckdb
@@ -74,43 +73,25 @@ def gaps_command(
     """
     # Imported here: --help answers without loading the engine.
     from sinks.answer import ask
-    from sinks.json_values import json_array
+    from sinks.json_values import write_json
     from sinks.trace_report import print_trace, print_trace_json
 
-    begin = parse_since(since, datetime.now(UTC)) if since is not None else None
+    where, values = matching("event_at", component, metric, since, lane)
     with reading(store) as con:
         if trace is not None:
             (print_trace_json if form == "json" else print_trace)(con, trace)
             return
         wanted = OUTCOMES if "all" in outcomes else outcomes or DIVERGENCES
-        where, values = _conditions(component, metric, wanted, begin, lane)
+        where, values = f"outcome IN (SELECT unnest(?)) AND {where}", [list(wanted), *values]
         if form == "json":
             sql = f"SELECT * FROM verdicts WHERE {where} ORDER BY {_NEWEST} LIMIT {limit}"
             sys.stdout.flush()
-            for piece in json_array(ask(con, sql, values)):
-                sys.stdout.buffer.write(piece)
+            write_json(ask(con, sql, values), sys.stdout.buffer)
         else:
             _print_rows(con, where, values, limit)
 
 
 _NEWEST = "event_at DESC NULLS LAST, lane, source_topic, source_partition, source_offset DESC, span_index, metric"
-
-
-def _conditions(
-    component: str | None, metric: str | None, outcomes: tuple[str, ...], begin: datetime | None, lane: str | None
-) -> tuple[str, list[Any]]:
-    conditions = ["outcome IN (SELECT unnest(?))"]
-    values: list[Any] = [list(outcomes)]
-    for name, operator, value in (
-        ("component", "=", component),
-        ("metric", "=", metric),
-        ("event_at", ">=", begin),
-        ("lane", "=", lane),
-    ):
-        if value is not None:
-            conditions.append(f"{name} {operator} ?")
-            values.append(value)
-    return " AND ".join(conditions), values
 
 
 def _print_rows(con: duckdb.DuckDBPyConnection, where: str, values: list[Any], limit: int) -> None:

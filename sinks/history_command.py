@@ -56,6 +56,7 @@ def history_command(sql: str, store: Path, form: str, output: Path | None) -> No
     # Imported here: --help answers without loading the engine.
     from sinks.answer_files import write_parquet
     from sinks.history import answering, read_only
+    from sinks.json_values import write_json
     from sinks.live_reader import LiveReader
 
     with reading(store) as con:
@@ -68,7 +69,7 @@ def history_command(sql: str, store: Path, form: str, output: Path | None) -> No
             with read_only(con, sql):
                 print_note(f"{write_parquet(con, sql, output)} rows in {output}")
         else:
-            _write(con, sql, _write_json if form == "json" else _write_csv, output)
+            _write(con, sql, write_json if form == "json" else _write_csv, output)
 
 
 def print_answer(answer: Answer) -> None:
@@ -104,14 +105,6 @@ def _write(
                 write(answer, out)
 
         write_whole(output, fill)
-
-
-def _write_json(answer: Answer, out: BinaryIO) -> None:
-    # Imported here: --help answers without loading the engine.
-    from sinks.json_values import json_array
-
-    for piece in json_array(answer):
-        out.write(piece)
 
 
 def _write_csv(answer: Answer, out: BinaryIO) -> None:

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, BinaryIO
 
 import orjson
 
@@ -33,6 +33,12 @@ def json_array(answer: Answer) -> Iterator[bytes]:
             yield before + b"\n" + to_json(dict(zip(names, values, strict=True)))
             before = b","
     yield b"[]\n" if before == b"[" else b"\n]\n"
+
+
+def write_json(answer: Answer, out: BinaryIO) -> None:
+    """Write all rows as one array of objects."""
+    for piece in json_array(answer):
+        out.write(piece)
 
 
 def to_json(value: Any) -> bytes:

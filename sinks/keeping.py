@@ -38,6 +38,8 @@ _INBOX: dict[str, pa.Schema] = {
     "judge_requests": _inbox_schema(JUDGE_REQUESTS, False),
     "offsets": _inbox_schema(OFFSETS, True),
 }
+#: Made once: an empty table costs as much to make as a small one to insert.
+_EMPTY = {name: schema.empty_table() for name, schema in _INBOX.items()}
 
 
 class _Door:
@@ -58,7 +60,7 @@ class Inbox:
     """
 
     def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
-        self._doors = {name: _Door(schema.empty_table()) for name, schema in _INBOX.items()}
+        self._doors = {name: _Door(table) for name, table in _EMPTY.items()}
         for name, door in self._doors.items():
             con.register(f"inbox_{name}", door)
         for name in KEPT_TABLES:
@@ -97,7 +99,7 @@ class Inbox:
     def empty(self) -> None:
         """Let go of the slice."""
         for name, door in self._doors.items():
-            door.table = _INBOX[name].empty_table()
+            door.table = _EMPTY[name]
 
 
 def _offsets_row(scored: ScoredSlice) -> pa.Table:

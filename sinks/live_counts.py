@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 import numpy as np
 
+from scorers.value_histogram import CELL_OFFSET, CELL_RATIO
 from sinks.label_sets import NO_TIER, OTHER, LabelSets
 from sinks.ledger import OUTCOME_STATES
 from sinks.rate_window import SLOT_SECONDS, SLOTS, FloatArray, RateWindow
@@ -19,7 +20,6 @@ from sinks.rate_window import SLOT_SECONDS, SLOTS, FloatArray, RateWindow
 #: Columns of the window of a series: what `rate_interval.with_interval` wants, then weighted unknown units, good and
 #: bad units, weighted spans.
 WB, WB2, WG, WG2, W3, W_UNKNOWN, UNITS, W_SPANS = range(8)
-_CELL_RATIO, _CELL_OFFSET, _SMALLEST = 1.01, 2778, 1e-12
 
 _SLOT = f"(epoch(bucket) // {SLOT_SECONDS})::BIGINT"
 _ENVIRONMENT = f"CASE WHEN list_contains($environments, environment) THEN environment ELSE '{OTHER}' END AS environment"
@@ -299,5 +299,5 @@ def cell_value(cell: int) -> float:
     """
     if cell == 0:
         return 0.0
-    magnitude = _CELL_RATIO ** (abs(cell) - _CELL_OFFSET)
+    magnitude = CELL_RATIO ** (abs(cell) - CELL_OFFSET)
     return float(np.copysign(magnitude * (1 - 1e-9), cell))

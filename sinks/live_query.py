@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from scorers.errors import GapwatchError, JobError, UsageError
-from sinks.answer import Answer
+from sinks.answer import Answer, next_batch
 from sinks.answer_files import write_csv
 from sinks.history import read_only
 from sinks.json_values import json_array
@@ -329,7 +329,7 @@ def _arrow(
     out, sent, truncated = io.BytesIO(), 0, ""
     schema = convert(pa.RecordBatch.from_pylist([], schema=reader.schema)).schema
     with pa.ipc.new_stream(out, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
-        while (batch := _next(reader)) is not None:
+        while (batch := next_batch(reader)) is not None:
             if sent + batch.num_rows > rows:
                 batch, truncated = batch.slice(0, rows - sent), "rows"
             writer.write_batch(convert(batch))
@@ -339,18 +339,6 @@ def _arrow(
             if truncated:
                 break
     return QueryAnswer(out.getvalue(), sent, truncated)
-
-
-def _next(reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
-    """Return the next batch or None; the engine's errors come through Arrow as those of a file."""
-    try:
-        return reader.read_next_batch()
-    except StopIteration:
-        return None
-    except (OSError, pa.ArrowException) as error:
-        if "INTERRUPT" in str(error):
-            raise duckdb.InterruptException(str(error)) from error
-        raise UsageError(f"the query is refused: {error}") from error
 
 
 def _with_decimals(batch: pa.RecordBatch) -> pa.RecordBatch:

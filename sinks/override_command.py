@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
-from scorers.errors import StoreHeldError
-from sinks.api_file import read_note
-from sinks.command_options import store_option
+from sinks.command_options import decide_on, store_option, user_name
 
 
 @click.command("override")
@@ -33,29 +30,13 @@ def override_command(
     may be in use.
     """
     # Imported here: --help answers without loading the engine.
-    from sinks.live_reader import LiveReader
     from sinks.overrides import OVERRIDES_PATH, Override
-    from sinks.store import Store
 
-    said = {"row": row, "outcome": outcome, "why": why, "score": score, "label": label, "by": by or _user()}
+    said = {"row": row, "outcome": outcome, "why": why, "score": score, "label": label, "by": by or user_name()}
     override = Override.read(said)  # what is wrong with it is said before a store is looked for
-    try:
-        with Store.open(store) as opened:
-            name = override.apply(opened, datetime.now(UTC))
-    except StoreHeldError:
-        note = read_note(store)
-        if note is None:
-            raise
-        reader = LiveReader(note)
-        try:
-            name = reader.post(OVERRIDES_PATH, said)["row"]
-        finally:
-            reader.close()
+    name = decide_on(
+        store,
+        lambda opened: override.apply(opened, datetime.now(UTC)),
+        lambda reader: str(reader.post(OVERRIDES_PATH, said)["row"]),
+    )
     click.echo(f"{name}: {outcome}")
-
-
-def _user() -> str | None:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a container without a user of that number
-        return None

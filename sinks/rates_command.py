@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +17,13 @@ from sinks.command_options import (
     component_option,
     format_option,
     lane_option,
+    matching,
     metric_option,
     reading,
     since_option,
     store_option,
 )
 from sinks.rate_interval import rates_sql
-from sinks.since import parse_since
 
 if TYPE_CHECKING:
     import duckdb
@@ -57,11 +57,10 @@ def rates_command(
     """
     # Imported here: --help answers without loading the engine.
     from sinks.answer import ask
-    from sinks.json_values import json_array
+    from sinks.json_values import write_json
 
-    begin = parse_since(since, datetime.now(UTC)) if since is not None else None
     if ratios:
-        where, values = _conditions(None, None, begin, lane)
+        where, values = matching("bucket", None, None, since, lane)
         with reading(store) as con:
             _show_ratios(_ratios(con, component, metric, _PERIODS[per], where, values), per, form)
         return
@@ -70,13 +69,12 @@ def rates_command(
     if period := _PERIODS[per]:
         groups += f", {period} AS {per}"
         order.append(f"{per} NULLS FIRST")
-    where, values = _conditions(component, metric, begin, lane)
+    where, values = matching("bucket", component, metric, since, lane)
     sql = f"SELECT * FROM ({rates_sql(groups, where)}) ORDER BY {', '.join(order)}"
     with reading(store) as con:
         if form == "json":
             sys.stdout.flush()
-            for piece in json_array(ask(con, sql, values)):
-                sys.stdout.buffer.write(piece)
+            write_json(ask(con, sql, values), sys.stdout.buffer)
         else:
             _print_rates(con, sql, values, per)
 
@@ -88,15 +86,14 @@ def _ratios(
     # Imported here: --help answers without loading the engine.
     from scorers.portfolio import parse_portfolio
     from sinks.answer import ask
-    from sinks.ratio_sums import ratio_sql, ratios_of
+    from sinks.ratio_sums import ratio_rows, ratios_of
 
     last = "QUALIFY row_number() OVER (PARTITION BY pipeline ORDER BY first_seen_at DESC, version DESC) = 1"
     rows: list[dict[str, Any]] = []
     for known in ask(con, f"SELECT yaml, portfolio FROM portfolios {last} ORDER BY pipeline").objects():
         for ratio in ratios_of(parse_portfolio(known["yaml"], f"<portfolio {known['portfolio']} of the store>")):
             if component in (None, ratio.component) and metric in (None, ratio.metric):
-                sql, parameters = ratio_sql(ratio, period, where, values)
-                rows += ask(con, f"{sql} ORDER BY lane, environment, period NULLS FIRST", parameters).objects()
+                rows += ratio_rows(con, ratio, period, where, values)
     return rows
 
 
@@ -134,22 +131,6 @@ def _show_ratios(rows: list[dict[str, Any]], per: str, form: str) -> None:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.4g}"
-
-
-def _conditions(
-    component: str | None, metric: str | None, begin: datetime | None, lane: str | None
-) -> tuple[str, list[Any]]:
-    conditions, values = ["true"], []
-    for name, operator, value in (
-        ("component", "=", component),
-        ("metric", "=", metric),
-        ("bucket", ">=", begin),
-        ("lane", "=", lane),
-    ):
-        if value is not None:
-            conditions.append(f"{name} {operator} ?")
-            values.append(value)
-    return " AND ".join(conditions), values
 
 
 def _print_rates(con: duckdb.DuckDBPyConnection, sql: str, values: list[Any], per: str) -> None:

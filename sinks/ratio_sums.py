@@ -16,8 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import duckdb
+
 from scorers.claim import MeasureClaim, RatioClaim
 from scorers.portfolio import Portfolio
+from sinks.answer import ask
 
 #: Quantile of the normal distribution for each of two limits of 97.5 %.
 _Z = 2.241402727604947
@@ -121,3 +124,15 @@ def ratio_sql(
     names = [ratio.pipeline, ratio.component, ratio.metric]
     of = [[ratio.pipeline, name, *values] for name in (ratio.numerator, ratio.denominator)]
     return sql, [*names, *of[0], *of[1]]
+
+
+def ratio_rows(
+    con: duckdb.DuckDBPyConnection, ratio: Ratio, period: str | None, where: str = "true", values: Sequence[Any] = ()
+) -> list[dict[str, Any]]:
+    """Ask for one ratio; its rows as `ratio_sql` has them, in order.
+
+    Raises:
+        JobError: The store cannot be read.
+    """
+    sql, parameters = ratio_sql(ratio, period, where, values)
+    return ask(con, f"{sql} ORDER BY lane, environment, period NULLS FIRST", parameters).objects()

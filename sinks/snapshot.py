@@ -23,10 +23,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
-import pyarrow as pa
 
 from scorers.command_line import program_version
 from scorers.errors import JobError, UsageError
+from sinks.answer import next_batch
 from sinks.api_file import is_running
 from sinks.schema import view_statements
 
@@ -129,23 +129,13 @@ def _write(con: duckdb.DuckDBPyConnection, part: Path, is_wanted: Callable[[], b
         rows[table] = 0
         reader = con.sql(f'SELECT * FROM "{table}"').to_arrow_reader(_GROUP_ROWS)
         with pyarrow.parquet.ParquetWriter(part / f"{table}.parquet", reader.schema, compression="zstd") as writer:
-            while (batch := _next(reader)) is not None:
+            while (batch := next_batch(reader)) is not None:
                 if not is_wanted():
                     raise JobError("the snapshot was given up: who asked for it has gone, or the store is being closed")
                 writer.write_batch(batch)
                 rows[table] += batch.num_rows
     ((seq,),) = con.execute("SELECT coalesce(max(seq), 0) FROM offsets").fetchall()
     return seq, rows
-
-
-def _next(reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
-    """Return the next batch or None; the engine's errors come through Arrow as those of a file."""
-    try:
-        return reader.read_next_batch()
-    except StopIteration:
-        return None
-    except (OSError, pa.ArrowException) as error:
-        raise duckdb.Error(str(error)) from error
 
 
 def _views(tables: dict[str, int]) -> str:

@@ -191,19 +191,13 @@ class Store:
         Raises:
             JobError: The store could not be written; nothing of this is recorded.
         """
-        self._check_usable()
         now = datetime.now(UTC).replace(tzinfo=None)
-        try:
-            self._con.execute("BEGIN")
-            insert_portfolio(self._con, portfolio, now)
-            insert_policies(self._con, policy_rows, now)
-            self._con.execute("COMMIT")
-        except duckdb.Error as error:
-            self._roll_back()
-            raise self._failed("registering a portfolio", error) from error
-        except BaseException:
-            self._roll_back()
-            raise
+
+        def insert(con: duckdb.DuckDBPyConnection) -> None:
+            insert_portfolio(con, portfolio, now)
+            insert_policies(con, policy_rows, now)
+
+        self.change("registering a portfolio", insert)
 
     def change(self, doing: str, work: Callable[[duckdb.DuckDBPyConnection], Result]) -> Result:
         """Let a function change what is kept, in a transaction of its own on a connection that has its optimizer.
@@ -243,12 +237,12 @@ class Store:
             JobError: The store could not be written; nothing of this is recorded, and it will be sent again.
         """
 
-        def write(keeping: Keeping) -> None:
+        def write(con: duckdb.DuckDBPyConnection, _: int) -> None:
             for topic, seq in seqs.items():
-                keeping.con.execute("DELETE FROM relayed WHERE topic = ?", [topic])
-                keeping.con.execute("INSERT INTO relayed VALUES (?, ?)", [topic, seq])
+                con.execute("DELETE FROM relayed WHERE topic = ?", [topic])
+                con.execute("INSERT INTO relayed VALUES (?, ?)", [topic, seq])
 
-        self.apply([("relayed", write)], "recording what was relayed")
+        self.record("recording what was relayed", write)
 
     def record(self, doing: str, write: Callable[[duckdb.DuckDBPyConnection, int], None]) -> None:
         """Write rows that belong to no slice, all of them or none, in a transaction of their own.

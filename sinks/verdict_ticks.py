@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from scorers.slice_columns import BUCKET_SECONDS
 from scorers.tables import SESSION_TICKS, TICKS
-from scorers.tick_counts import histogram_cells
+from scorers.value_histogram import histogram_cells
 
 _EPOCH = datetime(1970, 1, 1)
 

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import random
 import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable
@@ -22,6 +21,7 @@ from scorers.errors import UsageError
 from sinks.keeping import Connection
 from sinks.outbox import ALERTS_TOPIC, OutboxRow, last_seq, outbox_rows, relayed_seqs, waiting_seqs
 from streams.alerting.alert_message import message_text
+from streams.back_off import BackOff
 
 log = logging.getLogger("gapwatch.webhook")
 
@@ -70,18 +70,17 @@ class AlertWebhook:
 
     async def run(self) -> None:
         """Post what comes; ends by cancellation, or with what `mark` raises."""
-        delay = FIRST_RETRY_SECONDS
+        back_off = BackOff(FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)
         while True:
             try:
                 while await self._round():
-                    delay = FIRST_RETRY_SECONDS
+                    back_off.begin_anew()
                 self.waiting_for = ""
             except (OSError, HTTPException) as error:
                 if not self.waiting_for:
                     log.warning("the webhook does not take alerts (%s); they wait and are posted later", error)
                 self.waiting_for = f"the webhook does not answer: {error}"
-                await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311
-                delay = min(2 * delay, LONGEST_RETRY_SECONDS)
+                await back_off.wait()
                 continue
             await asyncio.sleep(LOOK_SECONDS)
 

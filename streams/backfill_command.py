@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from scorers.errors import JobError, UsageError
-from scorers.scorer_host import DEFAULT_TIMEOUT_SECONDS, ScorerHost
+from scorers.errors import UsageError
 from sinks.since import parse_since
 from streams.kafka_options import kafka_options, read_kafka_options
+from streams.scorers_options import scorer_host, scorers_option
 
 if TYPE_CHECKING:
     from streams.replay import ReplayResult
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     "--portfolio", "portfolios", multiple=True, type=click.Path(path_type=Path), metavar="P",
     help="Score by this instead of what was in force then; repeat it for several pipelines.",
 )  # fmt: skip
-@click.option("--scorers", default=None, metavar="MODULE", help="Python module, or .py file, with @scorer functions.")
+@scorers_option
 @click.option("--json", "as_json", is_flag=True, help="End with one JSON object on standard output.")
 @click.option("--quiet", is_flag=True, help="Say only what is wrong.")
 def backfill_command(
@@ -72,14 +72,10 @@ def backfill_command(
     times = f"{begin:%Y%m%dT%H%M%SZ}-{end:%Y%m%dT%H%M%SZ}"
     options = BackfillOptions(topic, _seconds(begin), _seconds(end), name or times)
     loaded = [load_portfolio(path) for path in portfolios]
-    host = ScorerHost(scorers, DEFAULT_TIMEOUT_SECONDS) if scorers is not None else None
-    started = time.perf_counter()
-    try:
+    with scorer_host(scorers) as host:
+        started = time.perf_counter()
         result = Backfill(options, settings, store, loaded, host, _say if not quiet else _say_nothing).run()
-    finally:
-        if host is not None:
-            host.close()
-    result.seconds = time.perf_counter() - started
+        result.seconds = time.perf_counter() - started
     if as_json:
         sys.stdout.buffer.write(orjson.dumps({"lane": options.lane, **result.as_json()}) + b"\n")
         sys.stdout.flush()
@@ -88,8 +84,7 @@ def backfill_command(
             f"{result.read:,} traces, {result.rows:,} rows in lane {options.lane}, {result.seconds:.1f} s"
             + (f"; {result.dead_letters:,} dead letters" if result.dead_letters else "")
         )
-    if result.ledger_imbalance:
-        raise JobError(f"the ledger of {store} does not balance (by {result.ledger_imbalance})")
+    result.check_balanced(store)
 
 
 def _seconds(moment: datetime) -> float:

@@ -86,16 +86,12 @@ def _print_plan(portfolios: Sequence[Portfolio]) -> None:
 
 def _print_against(portfolios: Sequence[Portfolio], files: Sequence[str], scorers: str | None) -> None:
     # Imported here: without --against no file is read and no scorer is started.
-    from scorers.scorer_host import ScorerHost
     from streams.against_report import print_against
     from streams.check_against import check_against
+    from streams.scorers_options import scorer_host
 
-    host = ScorerHost(scorers) if scorers is not None else None
-    try:
+    with scorer_host(scorers) as host:
         print_against(console(), check_against(portfolios, files, host), portfolios)
-    finally:
-        if host is not None:
-            host.close()
 
 
 def print_checked(checked: Iterable[CheckedPortfolio]) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -29,6 +28,7 @@ from sinks.outbox import (
     relayed_seqs,
     waiting_seqs,
 )
+from streams.back_off import LONGEST_SECONDS, BackOff
 from streams.kafka_settings import KafkaSettings
 
 log = logging.getLogger("gapwatch.relay")
@@ -37,8 +37,8 @@ RELAYED_TOPICS = (ALERTS_TOPIC, JUDGE_REQUESTS_TOPIC, DEAD_LETTERS_TOPIC)
 #: Header with the id of a message.
 ID_HEADER = "gapwatch-id"
 COMMITS_A_ROUND = 20
-#: Seconds: without news, between looks; and between two attempts while the cluster is away or a topic is missing.
-LOOK_SECONDS, FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 1.0, 0.5, 15.0
+#: Seconds: without news, between looks.
+LOOK_SECONDS = 1.0
 _BATCH = 100
 
 
@@ -86,19 +86,18 @@ class OutboxRelay:
 
     async def run(self) -> None:
         """Send what comes; ends by cancellation, or with what `mark` raises."""
-        delay = FIRST_RETRY_SECONDS
+        back_off = BackOff()
         while True:
             try:
                 while await self._round():
-                    delay = FIRST_RETRY_SECONDS
+                    back_off.begin_anew()
                 self.waiting_for = ""
                 self._is_idle = not self._news.is_set()
             except (KafkaError, OSError, TimeoutError) as error:
                 self.waiting_for = f"the outbox waits for Kafka: {error!r}"
                 log.warning("%s", self.waiting_for)
                 await self.close()
-                await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311
-                delay = min(2 * delay, LONGEST_RETRY_SECONDS)
+                await back_off.wait()
                 continue
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), LOOK_SECONDS if self.missing else 30 * LOOK_SECONDS)
@@ -149,7 +148,7 @@ class OutboxRelay:
 
     async def _look_for_topics(self) -> None:
         now = asyncio.get_running_loop().time()
-        if now - self._looked_at < (LONGEST_RETRY_SECONDS if self.missing else 600.0):
+        if now - self._looked_at < (LONGEST_SECONDS if self.missing else 600.0):
             return
         admin = AIOKafkaAdminClient(**self._kafka.client_options(), request_timeout_ms=10_000)
         try:

@@ -13,7 +13,7 @@ from scorers.claim import RatioClaim
 from scorers.metric import Metric
 from scorers.portfolio import Portfolio
 from scorers.problem_list import shown
-from scorers.tick_counts import CELL_RATIO, SMALLEST
+from scorers.value_histogram import CELL_RATIO, SMALLEST
 
 Row = dict[str, Any]
 

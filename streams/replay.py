@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scorers.errors import UsageError
+from scorers.errors import JobError, UsageError
 from scorers.plan import compile_plan
 from scorers.policy import Policy, fixed_policy
 from scorers.portfolio import Portfolio
@@ -65,6 +65,18 @@ class ReplayResult:
             waiting = counted.pop("pending", 0) - states.total()
             if waiting > 0:
                 counted["pending"] = waiting
+
+    def check_balanced(self, store: Path) -> None:
+        """See that every record and span is in the sums of the store that all went into.
+
+        Raises:
+            JobError: It is not.
+        """
+        if self.ledger_imbalance:
+            raise JobError(
+                f"the ledger of {store} does not balance (by {self.ledger_imbalance}); gapwatch ledger --store {store} "
+                "shows where. This is a defect of Gapwatch: keep the store and report it"
+            )
 
     @property
     def records(self) -> int:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import orjson
 
-from scorers.errors import JobError
-from scorers.scorer_host import DEFAULT_TIMEOUT_SECONDS, ScorerHost
+from streams.scorers_options import scorer_host, scorer_timeout_option, scorers_option
 
 if TYPE_CHECKING:
     from scorers.portfolio import Portfolio
@@ -33,14 +32,8 @@ if TYPE_CHECKING:
     "--source", default=None, metavar="NAME",
     help="Name of the source, by which a second run knows what is kept already. Default: the file's name.",
 )  # fmt: skip
-@click.option(
-    "--scorers", default=None, metavar="MODULE",
-    help="Python module, or .py file, with the @scorer functions that the portfolios name.",
-)  # fmt: skip
-@click.option(
-    "--scorer-timeout", default=DEFAULT_TIMEOUT_SECONDS, show_default=True, metavar="SECONDS",
-    type=click.FloatRange(min=0, min_open=True), help="For one batch of a @scorer function.",
-)  # fmt: skip
+@scorers_option
+@scorer_timeout_option
 @click.option(
     "--alerts", is_flag=True,
     help="Watch for shifts and broken bounds as a stream is watched, by event time; `gapwatch alerts` tells them.",
@@ -75,32 +68,23 @@ def replay_command(
 
     loaded = [load_portfolio(path) for path in portfolios]
     judge = _judge(judges) if judges is not None else None
-    host = ScorerHost(scorers, scorer_timeout) if scorers is not None else None
-    try:
-        with ReplayProgress(enabled=not quiet) as progress:
-            result = replay(
-                files,
-                loaded,
-                store,
-                source_name=source,
-                scorers=host,
-                alerts=alerts,
-                on_progress=progress.update,
-                judge=judge,
-            )
-    finally:
-        if host is not None:
-            host.close()
+    with scorer_host(scorers, scorer_timeout) as host, ReplayProgress(enabled=not quiet) as progress:
+        result = replay(
+            files,
+            loaded,
+            store,
+            source_name=source,
+            scorers=host,
+            alerts=alerts,
+            on_progress=progress.update,
+            judge=judge,
+        )
     if as_json:
         sys.stdout.buffer.write(orjson.dumps(result.as_json()) + b"\n")
         sys.stdout.flush()
     elif not quiet:
         print_report(store, loaded, result)
-    if result.ledger_imbalance:
-        raise JobError(
-            f"the ledger of {store} does not balance (by {result.ledger_imbalance}); "
-            f"gapwatch ledger --store {store} shows where. This is a defect of Gapwatch: keep the store and report it"
-        )
+    result.check_balanced(store)
 
 
 def _judge(path: Path) -> Callable[[Store, Sequence[Portfolio]], JudgeResult]:

@@ -22,7 +22,7 @@ from scorers.portfolio import Portfolio
 from scorers.problem_list import shown
 from sinks.answer_table import moment_text
 from sinks.rate_interval import rates_sql
-from sinks.ratio_sums import Ratio, ratio_sql, ratios_of
+from sinks.ratio_sums import ratio_rows, ratios_of
 from sinks.store_file import open_for_reading
 from streams.alerting.alert_reading import Alert, read_alerts
 from streams.alerting.alert_words import headline, size, subject
@@ -75,6 +75,7 @@ class _Report:
         self._worst: str | None = None
         self._alerts: list[Alert] = []
         self._rates = {row["metric"]: row for row in self._rows(rates_sql("metric", "pipeline = $p"))}
+        self._ratios = [(ratio, row) for ratio in ratios_of(portfolio) for row in ratio_rows(con, ratio, None)]
         self._states: dict[str, dict[str, int]] = {}
         counted = "SELECT metric, state, sum(n)::BIGINT AS n FROM ledger"
         for row in self._rows(f"{counted} WHERE pipeline = $p AND metric IS NOT NULL GROUP BY ALL"):
@@ -130,17 +131,8 @@ class _Report:
 
     # ---- ratios ----
 
-    def _ratio_rows(self) -> list[tuple[Ratio, Row]]:
-        rows = []
-        for ratio in ratios_of(self._portfolio):
-            sql, values = ratio_sql(ratio, None)
-            result = self._con.execute(sql, values)
-            names = [column[0] for column in result.description]
-            rows += [(ratio, dict(zip(names, row, strict=True))) for row in result.fetchall()]
-        return rows
-
     def _print_ratios(self) -> None:
-        told = [(ratio, row) for ratio, row in self._ratio_rows() if row["ratio"] is not None]
+        told = [(ratio, row) for ratio, row in self._ratios if row["ratio"] is not None]
         if not told:
             return
         self._head("Ratios", "one sum over traces by another; in brackets at least 95 %")
@@ -225,7 +217,7 @@ class _Report:
                 lines += [
                     f"metric {ratio.metric}: {ratio.numerator} or {ratio.denominator} is unknown on "
                     f"{row['unknown_share']:.0%} of traces, and unknown is not 0"
-                    for ratio, row in self._ratio_rows()
+                    for ratio, row in self._ratios
                     if ratio.metric == metric.name and row["ratio"] is None
                 ]
                 continue

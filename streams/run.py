@@ -24,7 +24,7 @@ from sinks.api_server import ApiOptions
 from sinks.ledger import imbalance
 from sinks.run_service import RunService
 from sinks.store import Store
-from sinks.store_file import MEMORY_WITH_READERS
+from sinks.store_file import MEMORY, MEMORY_WITH_READERS
 from streams.alert_webhook import AlertWebhook
 from streams.alerting.decision_reading import readers
 from streams.alerting.live_alerts import LiveAlerts
@@ -51,16 +51,6 @@ DRAIN_SECONDS, RELAY_SECONDS, CLOSE_SECONDS = 5.0, 1.0, 2.5
 OUTBOX_SECONDS = 20.0
 _LOOK_SECONDS = 0.2
 _LOOKS_A_STATE = 5
-
-
-def open_or_make(path: Path) -> Store:
-    """Open a store, and make it where there is none."""
-    return Store.open(path, create=True)
-
-
-def open_beside_readers(path: Path) -> Store:
-    """Open a store that answers queries, too."""
-    return Store.open(path, create=True, memory=MEMORY_WITH_READERS)
 
 
 @dataclass(frozen=True)
@@ -117,7 +107,10 @@ class Run:
         self._loaded = [load_portfolio(path) for path in portfolios]
         regime = make_regime(self._loaded, scorers)
         self._run_log = RunLog()
-        self._store = (open_store or (open_or_make if api is None else open_beside_readers))(store)
+        if open_store is None:
+            self._store = Store.open(store, create=True, memory=MEMORY if api is None else MEMORY_WITH_READERS)
+        else:
+            self._store = open_store(store)
         self._store_id = self._store.id
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped_by = ""

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from scorers.errors import JobError
-from scorers.scorer_host import DEFAULT_TIMEOUT_SECONDS, ScorerHost
 from sinks.command_options import DEFAULT_LISTEN
 from streams.kafka_options import kafka_options, read_kafka_options
+from streams.scorers_options import scorer_host, scorer_timeout_option, scorers_option
 from streams.thinning_options import ThinningOptions
 
 if TYPE_CHECKING:
@@ -43,14 +42,8 @@ if TYPE_CHECKING:
     "--until-caught-up.",
 )  # fmt: skip
 @click.option("--until-caught-up", is_flag=True, help="End when all that is in the topic is kept, with a report.")
-@click.option(
-    "--scorers", default=None, metavar="MODULE",
-    help="Python module, or .py file, with the @scorer functions that the portfolios name.",
-)  # fmt: skip
-@click.option(
-    "--scorer-timeout", default=DEFAULT_TIMEOUT_SECONDS, show_default=True, metavar="SECONDS",
-    type=click.FloatRange(min=0, min_open=True), help="For one batch of a @scorer function.",
-)  # fmt: skip
+@scorers_option
+@scorer_timeout_option
 @click.option(
     "--alerts/--no-alerts", default=True, show_default=True, help="Watch for shifts and broken bounds.",
 )  # fmt: skip
@@ -150,7 +143,6 @@ def run_command(
         shed_after=None if until_caught_up or shed_after == "never"
         else parse_positive_span(shed_after, "--shed-after").total_seconds(),
     )  # fmt: skip
-    host = ScorerHost(scorers, scorer_timeout) if scorers is not None else None
 
     def report(result: ReplayResult) -> None:
         if as_json:
@@ -159,17 +151,10 @@ def run_command(
         elif until_caught_up and not quiet:
             print_report(store, [load_portfolio(path) for path in portfolios], result)
 
-    try:
+    with scorer_host(scorers, scorer_timeout) as host:
         run = Run(options, settings, portfolios, store, host, api, LiveAlerts() if alerts else None,
                   check_address(webhook) if webhook else "", judging)  # fmt: skip
         status = run.run(report)
-    finally:
-        if host is not None:
-            host.close()
-    if run.result.ledger_imbalance:
-        raise JobError(
-            f"the ledger of {store} does not balance (by {run.result.ledger_imbalance}); "
-            f"gapwatch ledger --store {store} shows where. This is a defect of Gapwatch: keep the store and report it"
-        )
+    run.result.check_balanced(store)
     if status:
         raise SystemExit(status)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import ssl
 from collections.abc import Callable
 
@@ -22,12 +21,11 @@ from aiokafka.errors import (
 )
 
 from scorers.errors import UsageError
+from streams.back_off import BackOff
 from streams.kafka_settings import KafkaSettings
 
 log = logging.getLogger("gapwatch.kafka")
 
-#: Seconds between attempts, doubled up to the longest; half of each by chance, so that a fleet does not come in step.
-FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.5, 15.0
 #: Seconds that one attempt may take. A frozen broker accepts connections and says nothing.
 ATTEMPT_SECONDS = 10.0
 
@@ -45,7 +43,7 @@ async def wait_for_topic(
     Raises:
         UsageError: The cluster answers, but has no such topic or refuses this user.
     """
-    delay = FIRST_RETRY_SECONDS
+    back_off = BackOff()
     while True:
         try:
             return await asyncio.wait_for(_count_partitions(kafka, topic), ATTEMPT_SECONDS)
@@ -55,8 +53,7 @@ async def wait_for_topic(
             why = f"no answer from Kafka at {kafka.brokers}: {error or type(error).__name__}"
             log.warning("%s; trying again", why)
             on_waiting(why)
-        await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311
-        delay = min(2 * delay, LONGEST_RETRY_SECONDS)
+        await back_off.wait()
 
 
 async def _count_partitions(kafka: KafkaSettings, topic: str) -> int:

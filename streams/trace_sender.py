@@ -8,13 +8,13 @@ import concurrent.futures.thread  # noqa: F401  # before our exit hook, which mu
 import contextlib
 import logging
 import os
-import random
 import threading
 import time
 import weakref
 from collections import Counter, deque
 from typing import Any
 
+from streams.back_off import FIRST_SECONDS, BackOff
 from streams.kafka_settings import KafkaSettings
 from streams.trace_recording import Span, Trace, encode_trace
 
@@ -24,8 +24,6 @@ log = logging.getLogger("gapwatch.publisher")
 MAX_RECORD_BYTES = 10_000_000
 #: Records handed to the client and not yet acknowledged. Fewer would idle on a slow link; more only moves the queue.
 MAX_UNACKNOWLEDGED = 1_000
-#: Seconds between attempts to reach a broker, doubled up to the longest, half of it by chance.
-FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.5, 15.0
 #: Seconds that the end of the process may wait for what is still unsent.
 EXIT_SECONDS = 5.0
 #: Seconds between two log lines about trouble.
@@ -187,7 +185,7 @@ class TraceSender:
 
     async def _connect(self) -> Any:
         _quieten_client(threading.get_ident())
-        delay = FIRST_RETRY_SECONDS
+        back_off = BackOff()
         while True:
             producer = self._aiokafka.AIOKafkaProducer(
                 **self._client_options,
@@ -203,8 +201,7 @@ class TraceSender:
                 raise
             else:
                 return producer
-            await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311
-            delay = min(2 * delay, LONGEST_RETRY_SECONDS)
+            await back_off.wait()
 
     async def _send_one(self, producer: Any, item: _Item) -> None:
         if item.data is None and not self._encode(item):
@@ -216,7 +213,7 @@ class TraceSender:
             self._unacknowledged.release()
             self._failed(item, error)
             if isinstance(error, self._errors.KafkaError) and error.retriable:
-                await asyncio.sleep(FIRST_RETRY_SECONDS)
+                await asyncio.sleep(FIRST_SECONDS)
         else:
             future.add_done_callback(lambda done: self._answered(item, done))
 

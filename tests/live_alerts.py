@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import pyarrow as pa
-
-from scorers.plan import compile_plan
-from scorers.policy import fixed_policy
 from scorers.portfolio import Portfolio
-from scorers.score import Scorer, score
 from scorers.slices import ScoredSlice
 from sinks.api_server import ApiOptions
 from streams.alerting.live_alerts import LiveAlerts
-from streams.file_source import FileSource
 from tests.deploy.demo_traces import AIRLINE, TRACES, run_script
-from tests.live_store import Kept
+from tests.live_store import Kept, live_slices
 from tests.streams.alerting.builders import kept_at
 
 
@@ -57,14 +50,4 @@ def played_slices(
     played = run_script(AIRLINE / "play.py", "--start", "2026-03-02T07:40:00Z", "--every", "60", *files)
     path = folder / "played.jsonl"
     path.write_text(played.stdout)
-    scorer, policy = Scorer(compile_plan([portfolio]), None), fixed_policy([portfolio])
-    with FileSource(str(path), None) as source:
-        for whole in source.slices(0, None):
-            for begin in range(0, len(whole.offsets), records):
-                end = min(begin + records, len(whole.offsets))
-                part = dataclasses.replace(
-                    whole, lane="live", topic="traces", prefix_sha256=None,
-                    from_offset=int(whole.offsets[begin]), to_offset=int(whole.offsets[end - 1]) + 1,
-                    offsets=whole.offsets[begin:end], values=pa.array(whole.values[begin:end].to_pylist(), pa.binary()),
-                )  # fmt: skip
-                yield score(scorer, policy, part)
+    return live_slices(path, portfolio, records)

@@ -37,7 +37,11 @@ def airline_slices(folder: Path, records: int = 7, more: Sequence[bytes] = ()) -
     path = folder / "airline.jsonl"
     lines = [gzip.decompress((AIRLINE / "traces" / f"airline_{name}.jsonl.gz").read_bytes()) for name in RELEASES]
     path.write_bytes(b"".join(lines) + b"".join(line + b"\n" for line in more))
-    portfolio = airline_portfolio()
+    yield from live_slices(path, airline_portfolio(), records)
+
+
+def live_slices(path: Path, portfolio: Portfolio, records: int) -> Iterator[ScoredSlice]:
+    """Score the traces of a file, so many records to a slice of the lane `live`."""
     scorer, policy = Scorer(compile_plan([portfolio]), None), fixed_policy([portfolio])
     with FileSource(str(path), None) as source:
         for whole in source.slices(0, None):

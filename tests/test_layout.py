@@ -55,7 +55,7 @@ TESTED_BY = {
     ),
     "scorers/test_plan_against_reading.py": (
         "scorers/plan scorers/engine scorers/expressions scorers/score scorers/policy scorers/sample scorers/gap_rows "
-        "scorers/tick_counts"
+        "scorers/tick_counts scorers/block scorers/value_histogram"
     ),
     "scorers/test_slicing_laws.py": "scorers/slices scorers/slice_columns scorers/slice_ticks scorers/tables",
     "scorers/test_python_claims_against_reading.py": (
@@ -106,7 +106,7 @@ TESTED_BY = {
     "deploy/test_airline_alerts.py": "streams/alerting/attribution streams/alerting/rows",
     "streams/test_check.py": "streams/check_command scorers/portfolio_warnings",
     "streams/test_check_against.py": "streams/against_report",
-    "streams/test_replay.py": "streams/replay_command",
+    "streams/test_replay.py": "streams/replay_command streams/scorers_options",
     "streams/test_replay_report.py": "streams/outcome_table streams/release_comparison streams/progress",
     "streams/test_publish.py": "streams/publish_command streams/kafka_options",
     "streams/test_run.py": (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sinks.command_options import store_option
+from sinks.command_options import WAITS, decide_on, store_option
 
 if TYPE_CHECKING:
     from sinks.store import Store
@@ -71,28 +71,15 @@ def answer_command(question: str, value: str, store: Path, by: str) -> None:
 
 
 def _decide(store: Path, action: str, asked: dict[str, Any]) -> None:
-    from scorers.errors import StoreHeldError
-    from sinks.api_file import read_note
-    from sinks.live_reader import LiveReader
-    from sinks.store import Store
     from streams.alerting.decision_reading import PATHS
 
-    try:
-        with Store.open(store) as kept:
-            said: str | None = _at_rest(kept, action, asked)
-    except StoreHeldError:
-        note = read_note(store)
-        if note is None:
-            raise
-        reader = LiveReader(note)
-        try:
-            said = reader.decide(PATHS[action], asked)
-        finally:
-            reader.close()
-    click.echo("it waits for the next transaction of the process that keeps the store" if said is None else said)
+    said = decide_on(
+        store, lambda kept: _at_rest(kept, action, asked), lambda reader: reader.decide(PATHS[action], asked)
+    )
+    click.echo(WAITS if said is None else said)
 
 
-def _at_rest(kept: Store, action: str, asked: dict[str, Any]) -> str:
+def _at_rest(kept: Store, action: str, asked: dict[str, Any]) -> str | None:
     from sinks.decisions import Decisions
     from streams.alerting.decision_reading import RestingWatches, read_decision
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import random
 import secrets
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -25,6 +24,7 @@ from scorers.judges.judgement import SCHEMA_NAME, Judgement, judgement_records
 from scorers.portfolio import Portfolio
 from sinks.judge_money import Caps
 from sinks.judge_samples import SILENT_SECONDS
+from streams.back_off import BackOff
 from streams.judges.judge_pool import JudgePool
 from streams.judges.judging import Judging, ModelMaker
 from streams.judges.keeper_client import KeeperClient
@@ -39,7 +39,6 @@ from streams.kafka_settings import KafkaSettings
 log = logging.getLogger("gapwatch.judges")
 
 DEFAULT_GROUP = "gapwatch-judges"
-_FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 0.5, 15.0
 #: Seconds between two reports of the breakers where nothing is judged; and for each part of the end.
 _REPORT_SECONDS, _END_SECONDS = 5.0, 2.5
 
@@ -120,14 +119,13 @@ class JudgeProcess:
             await self._topic.done([], now=True)
 
     async def _until_there(self, start: Callable[[], Awaitable[None]]) -> None:
-        delay = _FIRST_RETRY_SECONDS
+        back_off = BackOff()
         while True:
             try:
                 return await start()
             except (KafkaError, OSError, TimeoutError) as error:
                 log.warning("no answer from Kafka at %s: %r; trying again", self._kafka.brokers, error)
-            await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311
-            delay = min(2 * delay, _LONGEST_RETRY_SECONDS)
+            await back_off.wait()
 
     # --- requests
 
@@ -189,15 +187,14 @@ class JudgeProcess:
             (WORKER_HEADER, self._worker.encode()),
             (BREAKERS_HEADER, orjson.dumps(self._judging.breaker_states())),
         ]
-        delay = _FIRST_RETRY_SECONDS
+        back_off = BackOff()
         while True:
             try:
                 await self._producer.send_and_wait(SCORED_TOPIC, record, key=self._worker.encode(), headers=headers)
                 return
             except (KafkaError, OSError, TimeoutError) as error:
                 log.warning("a verdict waits for Kafka: %r", error)
-            await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311
-            delay = min(2 * delay, _LONGEST_RETRY_SECONDS)
+            await back_off.wait()
 
     async def _report(self) -> None:
         said: Mapping[str, str] = {}

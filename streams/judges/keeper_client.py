@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import random
 from typing import Any
 
 import httpx
@@ -12,6 +10,7 @@ import httpx
 from scorers.errors import JobError
 from scorers.portfolio import Portfolio, parse_portfolio
 from sinks.judge_money import Lease
+from streams.back_off import BackOff
 from streams.judges.secret import Secret
 
 log = logging.getLogger("gapwatch.judges")
@@ -59,7 +58,7 @@ class KeeperClient:
         await self._http.aclose()
 
     async def _post(self, path: str, asked: dict[str, Any]) -> Any:
-        delay = _FIRST_RETRY_SECONDS
+        back_off = BackOff(_FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS)
         while True:
             try:
                 response = await self._http.post(
@@ -77,5 +76,4 @@ class KeeperClient:
             if why != self.waiting_for:
                 log.warning("%s; trying again", why)
             self.waiting_for = why
-            await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311
-            delay = min(2 * delay, _LONGEST_RETRY_SECONDS)
+            await back_off.wait()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import orjson
@@ -13,6 +12,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from scorers.judges.judgement import SCHEMA_NAME, Judgement, judgements_of
+from streams.back_off import BackOff
 from streams.kafka_settings import KafkaSettings
 
 log = logging.getLogger("gapwatch.judges")
@@ -21,7 +21,6 @@ SCORED_TOPIC = "scored"
 #: Headers of a record: what it holds, which worker wrote it, and the state of that worker's breakers.
 SCHEMA_HEADER, WORKER_HEADER, BREAKERS_HEADER = "schema", "worker", "breakers"
 _RECORDS_AT_ONCE = 200
-_FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 0.5, 15.0
 #: Seconds between looks for a topic that is not there, and for partitions that were added.
 _TOPIC_SECONDS, _PARTITION_SECONDS = 5.0, 60.0
 
@@ -54,7 +53,7 @@ class ScoredReader:
 
     async def run(self) -> None:
         """Read; ends by cancellation, or with what `take` raises."""
-        delay = _FIRST_RETRY_SECONDS
+        back_off = BackOff()
         while True:
             consumer = AIOKafkaConsumer(
                 **self._kafka.client_options(), enable_auto_commit=False, isolation_level="read_committed",
@@ -62,15 +61,14 @@ class ScoredReader:
             )  # fmt: skip
             try:
                 await consumer.start()
-                delay = _FIRST_RETRY_SECONDS
+                back_off.begin_anew()
                 await self._read(consumer)
             except (KafkaError, OSError, TimeoutError) as error:
                 self.waiting_for = f"verdicts wait for Kafka: {error!r}"
                 log.warning("%s", self.waiting_for)
             finally:
                 await consumer.stop()
-            await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311
-            delay = min(2 * delay, _LONGEST_RETRY_SECONDS)
+            await back_off.wait()
 
     async def _read(self, consumer: AIOKafkaConsumer) -> None:
         loop = asyncio.get_running_loop()

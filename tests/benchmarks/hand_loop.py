@@ -16,6 +16,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
+import pyarrow as pa
+
 from scorers.policy import Policy, fixed_policy
 from scorers.portfolio import Portfolio, load_portfolio
 from scorers.slices import ScoredSlice
@@ -56,6 +58,22 @@ def slices(file: IO[bytes], digest: Any) -> Iterator[tuple[int, int, Records]]:
         yield first, line, records
 
 
+def tables_of(records: Records, rows: Rows, loaded: Portfolio, source: Source) -> dict[str, pa.Table]:
+    """Check the records of a slice; return what is stored of it."""
+    found = check(records.traces)
+    ticks, totals = ticks_and_ledger(found, loaded, source.lane)
+    states = {"read": len(records.traces), "dead_letter": len(records.dead), "foreign": records.foreign}
+    return {
+        **{name: schema.empty_table() for name, schema in SCORED_TABLES.items()},
+        "gaps": rows.table(found, records, source),
+        "ticks": ticks,
+        "ledger": ledger_table(totals, loaded, source.lane, source.topic, states),
+        "dead_letters": dead_letters_table(records, source),
+        "samples": samples_table(found, records, source),
+        "trace_ids": trace_ids_table(records, source),
+    }
+
+
 def run(path: Path, loaded: Portfolio, policy: Policy, store: Store) -> None:
     """Score a file into a store."""
     source = Source(f"file:{path.name}", path.name, policy.id, policy.sample_rates[loaded.sha])
@@ -63,21 +81,9 @@ def run(path: Path, loaded: Portfolio, policy: Policy, store: Store) -> None:
     digest = hashlib.sha256()
     with path.open("rb", buffering=1 << 18) as file:
         for first, last, records in slices(file, digest):
-            found = check(records.traces)
-            ticks, totals = ticks_and_ledger(found, loaded, source.lane)
-            states = {"read": len(records.traces), "dead_letter": len(records.dead), "foreign": records.foreign}
-            tables = {
-                **{name: schema.empty_table() for name, schema in SCORED_TABLES.items()},
-                "gaps": rows.table(found, records, source),
-                "ticks": ticks,
-                "ledger": ledger_table(totals, loaded, source.lane, source.topic, states),
-                "dead_letters": dead_letters_table(records, source),
-                "samples": samples_table(found, records, source),
-                "trace_ids": trace_ids_table(records, source),
-            }
             scored = ScoredSlice(
                 source.lane, source.topic, 0, first, last, records.count, 3 * len(records.traces), digest.hexdigest(),
-                tables,
+                tables_of(records, rows, loaded, source),
             )  # fmt: skip
             store.keep(scored, datetime.now(UTC))
 

@@ -16,13 +16,10 @@ from confluent_kafka import Consumer
 from scorers.policy import fixed_policy
 from scorers.portfolio import load_portfolio
 from scorers.slices import ScoredSlice
-from scorers.tables import SCORED_TABLES
 from sinks.store import Store
-from tests.benchmarks.hand_checks import check
-from tests.benchmarks.hand_loop import SLICE_RECORDS
-from tests.benchmarks.hand_rows import Rows, Source, dead_letters_table, samples_table, trace_ids_table
+from tests.benchmarks.hand_loop import SLICE_RECORDS, tables_of
+from tests.benchmarks.hand_rows import Rows, Source
 from tests.benchmarks.hand_shape import Records, decode
-from tests.benchmarks.hand_ticks import ledger_table, ticks_and_ledger
 
 _LINES = 100
 
@@ -54,18 +51,7 @@ def main(arguments: list[str]) -> None:
             for start in range(0, len(values), _LINES):
                 lines = values[start : start + _LINES]
                 decode(records, lines, b"".join(lines), at + start)
-            found = check(records.traces)
-            ticks, totals = ticks_and_ledger(found, loaded, source.lane)
-            states = {"read": len(records.traces), "dead_letter": len(records.dead), "foreign": records.foreign}
-            tables = {
-                **{name: schema.empty_table() for name, schema in SCORED_TABLES.items()},
-                "gaps": rows.table(found, records, source),
-                "ticks": ticks,
-                "ledger": ledger_table(totals, loaded, source.lane, source.topic, states),
-                "dead_letters": dead_letters_table(records, source),
-                "samples": samples_table(found, records, source),
-                "trace_ids": trace_ids_table(records, source),
-            }
+            tables = tables_of(records, rows, loaded, source)
             n = len(values)
             store.keep(ScoredSlice(source.lane, topic, 0, at, at + n, n, 3 * n, None, tables), datetime.now(UTC))
             at += n

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import signal
-import socket
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sinks.api_server import ApiOptions
+from tests.deploy.alerting_servers import PrometheusServer
 from tests.http_client import get
 from tests.live_store import Kept, airline_slices, until
-from tests.prometheus import prometheus_folder, promtool
+from tests.prometheus import promtool
 
 HOSTILE = 'x"} 1\nevil_total 9 \\'
 RECORD = {
@@ -50,65 +46,19 @@ def test_promtool_would_object() -> None:
     assert done.returncode != 0
 
 
-class Prometheus:
-    """A server of its own folder that scrapes one target every second."""
-
-    def __init__(self, folder: Path, target: str) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.url = f"http://127.0.0.1:{free.getsockname()[1]}"
-        (folder / "token").write_text("read-me")
-        (folder / "prometheus.yml").write_text(
-            f"""
-global: {{scrape_interval: 1s, scrape_timeout: 1s}}
-scrape_configs:
-  - job_name: gapwatch
-    authorization: {{credentials_file: {folder}/token}}
-    static_configs: [{{targets: ["{target}"]}}]
-"""
-        )
-        self._log = (folder / "log").open("w")
-        self.process = subprocess.Popen(
-            [
-                prometheus_folder() / "prometheus", f"--config.file={folder}/prometheus.yml",
-                f"--storage.tsdb.path={folder}/tsdb", f"--web.listen-address={self.url.removeprefix('http://')}",
-            ],
-            stdout=subprocess.DEVNULL, stderr=self._log, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-
-    def ask(self, expression: str) -> list[tuple[dict[str, str], float]]:
-        """Return labels and value of each series; nothing while it starts."""
-        try:
-            got = get(self.url, "/api/v1/query", query=expression)
-        except OSError:
-            return []
-        if got.status == 503:
-            return []
-        answer: Any = got.json()
-        assert answer["status"] == "success", answer
-        return [(one["metric"], float(one["value"][1])) for one in answer["data"]["result"]]
-
-    def stop(self) -> None:
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(timeout=60)
-        self._log.close()
-
-
 @pytest.fixture(scope="module")
-def prometheus(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    server = Prometheus(tmp_path_factory.mktemp("server"), kept.server.url.removeprefix("http://"))
-    try:
+def prometheus(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusServer]:
+    with PrometheusServer(tmp_path_factory.mktemp("server"), kept.server.url.removeprefix("http://")) as server:
         until(lambda: [value for _, value in server.ask("up")] == [1.0])
         yield server
-    finally:
-        server.stop()
 
 
-def test_a_real_prometheus_has_every_sample_of_the_page(kept: Kept, prometheus: Prometheus) -> None:
+def test_a_real_prometheus_has_every_sample_of_the_page(kept: Kept, prometheus: PrometheusServer) -> None:
     lines = [line for line in get(kept.server.url, "/metrics").body.decode().splitlines() if line[0] != "#"]
     until(lambda: [value for _, value in prometheus.ask("scrape_samples_scraped")] == [len(lines)])
 
 
-def test_a_failing_metric_can_be_asked_for_with_its_interval(kept: Kept, prometheus: Prometheus) -> None:
+def test_a_failing_metric_can_be_asked_for_with_its_interval(kept: Kept, prometheus: PrometheusServer) -> None:
     labels = '{metric="tool_calls_succeed",environment="production"}'
     [(names, rate)] = prometheus.ask(f"gapwatch_failure_ratio{labels}")
     [(_, lower)] = prometheus.ask(f"gapwatch_failure_ratio_lower{labels}")
@@ -123,20 +73,20 @@ def test_a_failing_metric_can_be_asked_for_with_its_interval(kept: Kept, prometh
     )[0][0]  # fmt: skip
 
 
-def test_a_quantile_of_measured_values_can_be_asked_for(prometheus: Prometheus) -> None:
+def test_a_quantile_of_measured_values_can_be_asked_for(prometheus: PrometheusServer) -> None:
     expression = 'histogram_quantile(0.5, sum by (le) (gapwatch_value_bucket{metric="reply_latency"}))'
     [(_, median)] = prometheus.ask(expression)
     assert 0.5 < median < 30
 
 
-def test_a_hostile_environment_arrives_as_one_label(prometheus: Prometheus) -> None:
+def test_a_hostile_environment_arrives_as_one_label(prometheus: PrometheusServer) -> None:
     environments = {names["environment"] for names, _ in prometheus.ask("gapwatch_units_total")}
     assert environments == {"production", HOSTILE}
     assert prometheus.ask("evil_total") == []
     assert {names["tier"] for names, _ in prometheus.ask("gapwatch_tier_spans_total")} <= {"other", "none", "primary"}
 
 
-def test_what_is_kept_later_is_scraped_later(kept: Kept, prometheus: Prometheus) -> None:
+def test_what_is_kept_later_is_scraped_later(kept: Kept, prometheus: PrometheusServer) -> None:
     from tests.builders import scored_slice
 
     kept.keep(scored_slice(72, 75, ledger=[{"state": "read", "n": 3}]))

@@ -399,5 +399,5 @@ MUTANTS = [
         READING,
     ),
     Mutant("another-selection", "score", 'digest(b"gapwatch/1/" + t)', 'digest(b"gapwatch/2/" + t)', READING),
-    Mutant("histogram-off-by-one", "tick_counts", "_CELL_OFFSET = 2778", "_CELL_OFFSET = 2777", READING),
+    Mutant("histogram-off-by-one", "value_histogram", "CELL_OFFSET = 2778", "CELL_OFFSET = 2777", READING),
 ]

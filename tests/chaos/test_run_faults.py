@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 #: Small windows, so that rows are thinned, by steps that every run has to find again.
 THINNED = ("--thin-window=2000", "--thin-rows=100")
-#: Steps of a commit (tests/sinks/test_crash.py has them all), after it, and between a message sent and marked as sent.
+#: Steps of a commit (tests/chaos/test_commit.py has them all), after it, and between a message sent and marked as sent.
 POINTS = ("begin", "gaps", "offsets", "also", "commit", "after", "mark")
 RANDOM_KILLS = 40 - len(POINTS)
 
