@@ -10,6 +10,7 @@ from scorers.claim import (
     REFERENCE_TEMPLATES,
     TEMPLATES,
     CheckClaim,
+    CompareClaim,
     CompositeClaim,
     JudgedClaim,
     LabelClaim,
@@ -190,6 +191,9 @@ def _check_judged(draft: Draft, metric: Metric, claim: JudgedClaim, path: KeyPat
     for position, field in enumerate(claim.rubric.inputs):
         if _is_reference(field):
             _note_reference(draft, field, (*rubric, "inputs", position))
+    if isinstance(claim, CompareClaim) and len(claim.rubric.inputs) != 2:
+        count = len(claim.rubric.inputs)
+        draft.problems.add((*rubric, "inputs"), f"{count} inputs to compare", "two: the fields that hold the outputs")
     _check_scale(draft, claim, rubric)
     _check_template(draft, claim, rubric)
     judges = (*path, "claim", "judges")

@@ -13,29 +13,25 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import hmac
-import ipaddress
 import logging
 import os
-import secrets
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
 from aiohttp import web
 
 from scorers.errors import GapwatchError, JobError, UsageError
+from sinks.api_access import ApiOptions, check_caller
 from sinks.api_file import ApiNote, remove_note, write_note
-from sinks.command_options import DEFAULT_ADDRESS, DEFAULT_PORT
 from sinks.decisions import Annotation, Decision, Decisions
 from sinks.exposition import CONTENT_TYPE
 from sinks.json_values import to_json
 from sinks.ledger import Balance, read_balance
 from sinks.live_metrics import LiveMetrics
-from sinks.live_query import CONTENT_TYPES, FORMS, BusyError, Form, LiveQueries, QueryLimitError, QueryLimits
+from sinks.live_query import CONTENT_TYPES, FORMS, BusyError, Form, LiveQueries, QueryLimitError
 from sinks.live_snapshots import LiveSnapshots
 from sinks.overview_page import PATHS, read_page
 from sinks.run_health import RunHealth
@@ -48,41 +44,10 @@ _REQUEST_LIMIT = 2**20  # bytes
 #: Seconds that one who decides waits for the keeper; then it is told that the decision waits still.
 _DECISION_SECONDS = 10.0
 
-#: Answered without a token wherever the API listens: they tell nothing but whether it runs.
-_OPEN = ("/healthz", "/readyz")
-
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 #: Makes a decision of the object that was sent; raises UsageError where it says none.
 DecisionReader = Callable[[Mapping[str, Any]], Decision]
 Post = Callable[[dict[str, Any]], dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class ApiOptions:
-    """Where the API listens, and what it grants.
-
-    Attributes:
-        address: IP address or `localhost`. On anything but this machine's own, reading needs a token too.
-        port: 0 for any that is free.
-        read_token, write_token: By default made anew at each start, and noted beside the store.
-        limits: For each query.
-    """
-
-    address: str = DEFAULT_ADDRESS
-    port: int = DEFAULT_PORT
-    read_token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
-    write_token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
-    limits: QueryLimits = field(default_factory=QueryLimits)
-
-    @property
-    def is_local(self) -> bool:
-        """Whether only this machine can reach it."""
-        if self.address == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.address).is_loopback
-        except ValueError:
-            return False
 
 
 class ApiServer:
@@ -214,7 +179,7 @@ class ApiServer:
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Let in who may come in, and answer every error as JSON."""
         try:
-            self._check_caller(request)
+            check_caller(request, self.options, self.url)
             return await handler(request)
         except web.HTTPException as error:
             return _error(error.status, error.text or error.reason)
@@ -229,24 +194,6 @@ class ApiServer:
         except Exception:
             log.exception("a request for %s failed", request.path)
             return _error(500, "this is a defect of Gapwatch; its log says more")
-
-    def _check_caller(self, request: web.Request) -> None:
-        if request.headers.get("Origin") or request.headers.get("Sec-Fetch-Site", "none") not in (
-            "none",
-            "same-origin",
-        ):
-            raise web.HTTPForbidden(text="pages of the web may not ask here")
-        if self.options.is_local and not _names_this_machine(request.host, self.options.address):
-            raise web.HTTPForbidden(text=f"ask for it by its address, {self.url}")  # a name of the web that leads here
-        token = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
-        may_write = _equal(token, self.options.write_token)
-        if request.method not in ("GET", "HEAD") and request.path != "/v1/query":
-            if not may_write:
-                raise web.HTTPUnauthorized(text="this changes the store: it needs the write token, as a Bearer")
-            return
-        free = self.options.is_local or request.path in _OPEN
-        if not (free or may_write or _equal(token, self.options.read_token)):
-            raise web.HTTPUnauthorized(text="from another machine this needs the read token, as a Bearer")
 
     # --- what is told
 
@@ -358,13 +305,3 @@ def _whole(rows: Any) -> int | None:
         return int(rows)
     except (TypeError, ValueError):
         raise UsageError("rows is a whole number") from None
-
-
-def _equal(token: str, expected: str) -> bool:
-    return hmac.compare_digest(token.encode(), expected.encode())
-
-
-def _names_this_machine(host: str, address: str) -> bool:
-    """Say whether a Host header names this machine: a page whose name was led here by its DNS is not let in."""
-    name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
-    return name.strip("[]").lower() in ("localhost", "127.0.0.1", "::1", address.lower())

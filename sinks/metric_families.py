@@ -237,6 +237,33 @@ _JUDGES = (
     ),
 )  # fmt: skip
 
+_WORKER_OF = ("provider",)
+
+#: A process that only judges, on its own page.
+_JUDGE_WORKERS = (
+    _own("judge_worker_requests_total", "counter", "requests", "Requests judged here, by state.", "state"),
+    _own(
+        "judge_worker_calls_total", "counter", "calls",
+        "Calls from here by what came of them: reply, or the kind of failure.", *_WORKER_OF, "kind",
+    ),
+    _own("judge_worker_tokens_total", "counter", "tokens", "Tokens billed: in, out.", *_WORKER_OF, "direction"),
+    _own("judge_worker_usd_total", "counter", "US dollars", "What calls from here cost.", *_WORKER_OF),
+    _own("judge_worker_call_seconds", "histogram", "seconds", "Time of calls from here.", *_WORKER_OF),
+    _own(
+        "judge_worker_breaker_state", "gauge", "0 or 1",
+        "Which state the breaker is in, 1 for that one: closed, half_open, open.", *_WORKER_OF, "state",
+    ),
+    _own(
+        "judge_worker_outage_seconds", "gauge", "seconds", "For how long the breaker has been open; 0: it is closed.",
+        *_WORKER_OF,
+    ),
+    _own("judge_worker_calls_under_way", "gauge", "calls", "Calls that wait for their reply.", *_WORKER_OF),
+    _own(
+        "judge_worker_waiting_requests", "gauge", "requests",
+        "Requests fetched and not answered, by entry of the settings' providers.", "providers",
+    ),
+)  # fmt: skip
+
 #: The program itself.
 _PROCESS = (
     _own("build_info", "gauge", "1", "Versions of what runs.", "version", "duckdb", "python"),
@@ -254,12 +281,14 @@ _PROCESS = (
     Family("process_open_fds", "gauge", "files", (), "Open file descriptors of the process."),
 )  # fmt: skip
 
-FAMILIES: dict[str, Family] = {family.name: family for family in (*_WATCHED, *_ALERTS, *_SOURCE, *_JUDGES, *_PROCESS)}
+FAMILIES: dict[str, Family] = {
+    family.name: family for family in (*_WATCHED, *_ALERTS, *_SOURCE, *_JUDGES, *_JUDGE_WORKERS, *_PROCESS)
+}
 
 
 _SECTIONS = (
     ("What is watched", _WATCHED), ("What was found", _ALERTS), ("What comes in", _SOURCE),
-    ("Judges", _JUDGES), ("The program", _PROCESS),
+    ("Judges", _JUDGES), ("A process of role judge, on its own page", _JUDGE_WORKERS), ("The program", _PROCESS),
 )  # fmt: skip
 
 

@@ -16,7 +16,8 @@ from typing import Protocol
 from scorers.errors import JobError, UsageError
 from scorers.portfolio import Portfolio
 from scorers.slices import ScoredSlice
-from sinks.api_server import ApiOptions, ApiServer, DecisionReader, Post
+from sinks.api_access import ApiOptions
+from sinks.api_server import ApiServer, DecisionReader, Post
 from sinks.command_options import DEFAULT_ADDRESS, DEFAULT_LISTEN
 from sinks.decisions import Decisions
 from sinks.live_metrics import LiveMetrics

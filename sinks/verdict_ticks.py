@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from scorers.tables import SESSION_TICKS, TICKS
 from scorers.value_histogram import histogram_cells
 
 _EPOCH = datetime(1970, 1, 1)
+#: Place of the bucket in a key, after the names of the series; that of folding follows.
+_BUCKET = TICKS.get_field_index("bucket")
 
 
 @dataclass
@@ -32,7 +35,13 @@ class _Count:
             self.scores += 1
             self.total += score
             self.squares += score * score
-            self.cells[int(histogram_cells(np.array([score]))[0])] += 1
+            self.cells[_cell(score)] += 1
+
+
+@lru_cache(maxsize=4096)
+def _cell(score: float) -> int:
+    """Return the cell of a score; the bands of a scale are few, and come again and again."""
+    return int(histogram_cells(np.array([score]))[0])
 
 
 class VerdictTicks:
@@ -89,9 +98,11 @@ class VerdictTicks:
         bucket = request["bucket"]
         # Files have no clock but that of their events: closing them later may not change what is counted.
         fold = self._closed_bucket if request["lane"] == "live" and bucket is not None else bucket
-        times = (self._time(bucket), self._time(fold))
-        key = (*self._series(request, series), *times, level, facet, value, outcome, p)
-        self._ticks.setdefault(key, _Count()).add(score)
+        key = (*self._series(request, series), bucket, fold, level, facet, value, outcome, p)
+        count = self._ticks.get(key)
+        if count is None:
+            count = self._ticks[key] = _Count()
+        count.add(score)
 
     def _series(self, request: Mapping[str, Any], series: tuple[str, str, str | None, str]) -> tuple[Any, ...]:
         environment = request["environment"] or "production"
@@ -103,9 +114,12 @@ class VerdictTicks:
     def table(self) -> pa.Table:
         """Return the ticks."""
         rows = [
-            (*key, c.n, c.total if c.scores else None, c.squares if c.scores else None, self._cells(key, c))
+            (
+                *key[:_BUCKET], self._time(key[_BUCKET]), self._time(key[_BUCKET + 1]), *key[_BUCKET + 2 :], c.n,
+                c.total if c.scores else None, c.squares if c.scores else None, self._cells(key, c),
+            )
             for key, c in self._ticks.items()
-        ]
+        ]  # fmt: skip
         return _table(rows, TICKS)
 
     def _cells(self, key: tuple[Any, ...], count: _Count) -> list[tuple[int, int]] | None:

@@ -20,7 +20,7 @@ from typing import Any
 from scorers.errors import GapwatchError, JobError
 from scorers.portfolio import load_portfolio
 from scorers.scorer_host import ScorerHost
-from sinks.api_server import ApiOptions
+from sinks.api_access import ApiOptions
 from sinks.ledger import imbalance
 from sinks.run_service import RunService
 from sinks.store import Store

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @click.option(
     "--listen", default=None, metavar="ADDRESS:PORT",
     help=f"Where /metrics, /healthz and the history are; none: nowhere. Default: {DEFAULT_LISTEN}, and none with "
-    "--until-caught-up.",
+    "--until-caught-up or --role judge.",
 )  # fmt: skip
 @click.option("--until-caught-up", is_flag=True, help="End when all that is in the topic is kept, with a report.")
 @scorers_option
@@ -127,7 +127,7 @@ def run_command(
     settings = read_kafka_options(**kafka)
     set_up_logs(quiet)
     if role == "judge":
-        judge_for_keeper(settings, judges, keeper, store)
+        judge_for_keeper(settings, judges, keeper, store, listen)
         return
     if store is None or not portfolios:
         raise click.UsageError("--store and --portfolio are needed by a process that keeps")

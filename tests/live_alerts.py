@@ -7,7 +7,7 @@ from pathlib import Path
 
 from scorers.portfolio import Portfolio
 from scorers.slices import ScoredSlice
-from sinks.api_server import ApiOptions
+from sinks.api_access import ApiOptions
 from streams.alerting.live_alerts import LiveAlerts
 from tests.deploy.demo_traces import AIRLINE, TRACES, run_script
 from tests.live_store import Kept, live_slices

@@ -16,7 +16,8 @@ from scorers.policy import fixed_policy
 from scorers.portfolio import Portfolio, load_portfolio
 from scorers.score import Scorer, score
 from scorers.slices import ScoredSlice
-from sinks.api_server import ApiOptions, ApiServer
+from sinks.api_access import ApiOptions
+from sinks.api_server import ApiServer
 from sinks.decisions import Decisions
 from sinks.live_metrics import LiveMetrics
 from sinks.run_health import RunHealth

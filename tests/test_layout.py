@@ -30,7 +30,6 @@ LONG = {
     "streams/publisher.py": (520, "what a pipeline imports, with its docs; the parts lie beside it"),
     "streams/slice_source.py": (400, "the life of a source: its states refer to each other"),
     "streams/faust_slices.py": (430, "all that knows Faust's inside, in one file on purpose"),
-    "sinks/api_server.py": (380, "one handler a path; what guards them is theirs alone"),
     "sinks/live_metrics.py": (360, "what a page tells, kept up in one place"),
     "streams/run.py": (390, "the life of a run: what begins and ends with what"),
     "sinks/live_query.py": (380, "one query beside the keeper: its thread, its limits and its end share a state"),
@@ -73,7 +72,8 @@ TESTED_BY = {
     ),
     "sinks/test_store.py": "sinks/keeping",
     "sinks/test_api_server.py": (
-        "sinks/annotate_command sinks/api_file sinks/decisions sinks/live_query sinks/live_reader sinks/run_service"
+        "sinks/annotate_command sinks/api_access sinks/api_file sinks/decisions sinks/live_query sinks/live_reader "
+        "sinks/run_service"
     ),
     "sinks/test_live_metrics.py": (
         "sinks/exposition sinks/label_sets sinks/live_counts sinks/process_samples sinks/rate_window sinks/run_health "
@@ -139,7 +139,7 @@ TESTED_BY = {
     "streams/judges/test_judge_role.py": (
         "streams/judges/judge_process streams/judges/judge_start streams/judges/keeper_client "
         "streams/judges/live_judges streams/judges/request_topic streams/judges/scored_reader "
-        "streams/judges/stored_requests sinks/judge_desk sinks/judge_samples sinks/overrides"
+        "streams/judges/stored_requests streams/judges/worker_page sinks/judge_desk sinks/judge_samples sinks/overrides"
     ),
     "streams/test_slice_source.py": "streams/faust_slices streams/raw_slice streams/topic_check",
     "streams/detectors/test_fleet.py": (

@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 from scorers.claim import JudgedClaim, Rubric
@@ -108,14 +108,24 @@ def request_bytes(call: ChatCall) -> bytes:
 
 def _made_bytes(body: Mapping[str, object]) -> bytes:
     members = []
-    for name in sorted(body, key=lambda name: name.encode("utf-16-be")):
+    for name in sorted(body, key=_sort_key):
         value = body[name]
         if name == "messages" and isinstance(value, list):
             text = b"[" + b",".join(canonical_texts(message) for message in value) + b"]"
         else:
             text = canonical_value(value)
-        members.append(canonical_value(name) + b":" + text)
+        members.append(_member_name(name) + text)
     return b"{" + b",".join(members) + b"}"
+
+
+@lru_cache(maxsize=1024)
+def _sort_key(name: str) -> bytes:
+    return name.encode("utf-16-be")
+
+
+@lru_cache(maxsize=1024)
+def _member_name(name: str) -> bytes:
+    return canonical_value(name) + b":"
 
 
 def input_sha(inputs: Mapping[str, str | None]) -> str:
@@ -123,9 +133,10 @@ def input_sha(inputs: Mapping[str, str | None]) -> str:
     return hashlib.sha256(canonical_texts(inputs)).hexdigest()
 
 
-def _parts(template: str) -> list[tuple[str, str]]:
+@lru_cache(maxsize=1024)
+def _parts(template: str) -> tuple[tuple[str, str], ...]:
     pieces = _PART.split(template)
-    return [(role, text.strip("\n")) for role, text in zip(pieces[1::2], pieces[2::2], strict=True)]
+    return tuple((role, text.strip("\n")) for role, text in zip(pieces[1::2], pieces[2::2], strict=True))
 
 
 def _fill(template: str, values: Mapping[str, str]) -> str:

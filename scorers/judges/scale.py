@@ -50,11 +50,13 @@ class Scale:
 def scale_of(rubric: Rubric) -> Scale:
     """Return the scale of a rubric.
 
-    Words are spread evenly from 1 to 0; numbers are worth themselves; a map says what each word is worth.
+    Words are spread evenly from 1 to 0; numbers are worth themselves; a map says what each word is worth, and the
+    highest is the best, in whichever order they stand.
     """
     written = rubric.scale
     if isinstance(written, dict):
-        words, scores = list(written), list(written.values())
+        words = sorted(written, key=lambda word: -written[word])
+        scores = [written[word] for word in words]
     elif all(isinstance(band, str) for band in written):
         words = [str(band) for band in written]
         scores = [1 - i / (len(words) - 1) for i in range(len(words))]

@@ -26,6 +26,29 @@ _PATTERNS = {
     "role_play": r"\b(?:you are now|pretend|role-?play|from now on|developer mode|jailbreak)\b",
     "other_language": rf"{_FORGET_ELSEWHERE}.{{0,60}}{_RULES_ELSEWHERE}|忽略|无视|無視|이전 지시|تجاهل|अनदेखा|התעלם",
 }
+#: Name to groups of words: what matches the pattern holds one word of each group. Ordinary text holds none of most,
+#: and looking for a word takes a thirtieth of the time of looking for a pattern.
+_WORDS = {
+    "instruction": (("ignore", "disregard", "forget", "override"),),
+    "addresses_judge": (("judge", "grader", "evaluator", "rater", "reviewer", "evaluation model"),),
+    "asks_for_score": (
+        ("give", "award", "assign", "rate", "score", "mark", "grade"),
+        ("full", "maximum", "highest", "top", "perfect", "best", "excellent", "10/10", "5/5", "100"),
+    ),
+    "fake_verdict": (
+        ("score", "verdict", "rating", "justification"),
+        ("excellent", "very good", "good", "pass", *"0123456789"),
+    ),
+    "fake_fence": (("<", "---"),),
+    "role_marker": (("<|", "system", "assistant", "inst", "sys"),),
+    "rules_replaced": (("scale", "schema", "criterion", "rubric"), ("is now", "changed", "from best", "scale")),
+    "role_play": (("you are now", "pretend", "role", "from now on", "developer mode", "jailbreak"),),
+    "other_language": (
+        ("ignorier", "ignorez", "ignorar", "oublie", "vergiss", "olvida", "dimentica", "zignoruj", "esquec", "yok say"),
+    ),  # in ASCII; any other text is looked at
+}
+#: What `IGNORECASE` takes for an ASCII letter and `lower` does not make one.
+_LIKE_ASCII = str.maketrans({"\u0130": "i", "\u0131": "i", "\u017f": "s", "\u212a": "k"})
 _COMPILED = {name: re.compile(pattern, re.IGNORECASE | re.MULTILINE) for name, pattern in _PATTERNS.items()}
 _NAMES = (*_COMPILED, "invisible_characters", "very_long")
 #: Characters looked at; more than a judge is shown would not sway it.
@@ -38,12 +61,25 @@ def suspicions(text: str) -> tuple[str, ...]:
     A customer of a support desk may say such things in all honesty: suspicions are counted and change no verdict.
     """
     looked = text if len(text) <= _LOOKED_AT else text[: _LOOKED_AT * 2 // 3] + text[-_LOOKED_AT // 3 :]
-    found = [name for name, pattern in _COMPILED.items() if pattern.search(looked)]
+    folded = (looked if looked.isascii() else looked.translate(_LIKE_ASCII)).lower()
+    found = [name for name, pattern in _COMPILED.items() if _may_match(name, folded) and pattern.search(looked)]
     if INVISIBLE.search(looked):
         found.append("invisible_characters")
     if len(text) > SHOWN_CHARACTERS:
         found.append("very_long")
     return tuple(found)
+
+
+def _may_match(name: str, folded: str) -> bool:
+    if name == "other_language" and not folded.isascii():
+        return True
+    for words in _WORDS[name]:  # loops, for generators take longer here than what they look for
+        for word in words:
+            if word in folded:
+                break
+        else:
+            return False
+    return True
 
 
 def suspicion_names() -> tuple[str, ...]:

@@ -30,7 +30,7 @@ def read_reply(status: int, headers: Mapping[str, str], body: bytes) -> ChatRepl
     """
     if status != 200:
         raise _failure(status, headers, body)
-    if body.lstrip()[:6] in (b"data: ", b"event:") or body.lstrip()[:5] == b"data:":
+    if body[:1] != b"{" and body.lstrip()[:5] in (b"data:", b"event"):
         return _read_stream(body)
     try:
         document = orjson.loads(body)
@@ -59,6 +59,8 @@ def read_completion(document: object) -> ChatReply:
     message = choice.get("message") if isinstance(choice.get("message"), dict) else None
     text = _text(message.get("content") if message is not None else choice.get("text"))
     refusal = message.get("refusal") if message is not None else None
+    if message is not None and refusal is None:  # as litellm has it
+        refusal = _object(message.get("provider_specific_fields")).get("refusal")
     return _reply(document, text, refusal, choice.get("finish_reason"))
 
 
@@ -107,7 +109,7 @@ def _read_stream(body: bytes) -> ChatReply:
     refusals: list[str] = []
     last: dict[str, Any] = {}
     finish: object = None
-    done = False
+    done, strange = False, 0
     for line in body.split(b"\n"):
         if not line.startswith(b"data:"):
             continue
@@ -125,11 +127,14 @@ def _read_stream(body: bytes) -> ChatReply:
             raise ModelFailure(_kind_of_error(chunk["error"]), _words(chunk))
         last |= {key: value for key, value in chunk.items() if key in ("model", "usage") and value}
         choices = chunk.get("choices")
+        strange += not isinstance(choices, list)
         choice = _object(choices[0]) if isinstance(choices, list) and choices else {}
         delta = _object(choice.get("delta"))
         texts.append(_text(delta.get("content")) or (choice["text"] if isinstance(choice.get("text"), str) else ""))
         refusals.append(delta["refusal"] if isinstance(delta.get("refusal"), str) else "")
         finish = choice.get("finish_reason") or finish
+    if strange and finish is None and not any(texts) and not any(refusals):
+        raise ModelFailure("bad_reply", "a stream, but not of chat completions")
     if not done and finish is None:
         raise ModelFailure("cut_off", "the stream stopped before its end")
     return _reply(last, "".join(texts), "".join(refusals), finish)

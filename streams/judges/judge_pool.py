@@ -1,4 +1,8 @@
-"""Many requests judged at once: takes them from wherever they wait, hands over what came of them in batches."""
+"""Many requests judged at once: takes them from wherever they wait, hands over what came of them in batches.
+
+A pool is a lane: it has the requests of one entry of `providers`, and workers of its own. A vendor that is dead or slow
+keeps its own workers waiting, and nobody else's.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,9 @@ from scorers.judges.judgement import Judgement
 from streams.judges.judging import Judging
 
 #: Judgements handed over at once at most, and how long the first of them waits for the others.
-BATCH_JUDGEMENTS, BATCH_SECONDS = 500, 0.25
+BATCH_JUDGEMENTS, BATCH_SECONDS = 1_000, 0.5
+#: Between two looks for the others.
+_LOOK_SECONDS = 0.05
 
 #: Returns the next request with its id, when there is one; None at the end.
 NextRequest = Callable[[], Awaitable[tuple[str, Mapping[str, Any]] | None]]
@@ -18,27 +24,29 @@ Deliver = Callable[[Sequence[Judgement]], Awaitable[None]]
 
 
 class JudgePool:
-    """As many requests under way as the providers take; for one event loop.
+    """As many requests under way as the providers of a lane take; for one event loop.
 
     Args:
         judging: Judges each.
+        lane: Of `JudgeSettings.lane`.
+        workers: Requests under way at once.
         next_request: Where they come from.
-        deliver: Takes what came of them; it is not called again before it has returned.
+        deliver: Takes what came of them; it is not called again by this pool before it has returned.
         patience_seconds: How long an outage of a provider is waited out; None: for ever.
-        workers: Requests under way at once; None: as many as the providers of the questions take.
     """
 
     def __init__(
         self,
         judging: Judging,
+        lane: str,
+        workers: int,
         next_request: NextRequest,
         deliver: Deliver,
         patience_seconds: float | None = None,
-        workers: int | None = None,
     ) -> None:
         self._judging, self._next_request, self._deliver = judging, next_request, deliver
+        self._lane, self._workers = lane, workers
         self._patience_seconds = patience_seconds
-        self._workers = workers
         self._finished: asyncio.Queue[Judgement | None] = asyncio.Queue(maxsize=4 * BATCH_JUDGEMENTS)
         self._stopping = asyncio.Event()
 
@@ -48,7 +56,7 @@ class JudgePool:
 
     async def run(self) -> None:
         """Judge until there is no more, an outage lasts too long, or `stop`; raises what `deliver` raises."""
-        workers = [asyncio.create_task(self._work()) for _ in range(self._workers or max(1, self._judging.concurrency))]
+        workers = [asyncio.create_task(self._work()) for _ in range(self._workers)]
         delivering = asyncio.create_task(self._deliver_all())
         stopping = asyncio.create_task(self._stopping.wait())
         try:
@@ -78,7 +86,7 @@ class JudgePool:
                 return
             for task in done:
                 task.result()  # a failed store, or a defect, ends the run
-            if self._patience_seconds is not None and self._judging.outage_seconds > self._patience_seconds:
+            if self._patience_seconds is not None and self._judging.outage_seconds(self._lane) > self._patience_seconds:
                 return  # what waits stays pending
 
     async def _work(self) -> None:
@@ -99,13 +107,26 @@ class JudgePool:
         """Add to a batch until it is full or late; return None at the end of all."""
         while len(batch) < BATCH_JUDGEMENTS:
             left = end - asyncio.get_running_loop().time()
-            if left <= 0 and self._finished.empty():
-                break
             try:
-                judgement = await asyncio.wait_for(self._finished.get(), max(left, 0.001))
-            except TimeoutError:
-                break
+                # What is there is taken at once: waiting with a limit costs a task and a timer each time.
+                judgement = self._finished.get_nowait()
+            except asyncio.QueueEmpty:
+                if left <= 0:
+                    break
+                await asyncio.sleep(min(left, _LOOK_SECONDS))
+                continue
             if judgement is None:
                 return None
             batch.append(judgement)
         return batch[-1]
+
+
+async def run_all(pools: Sequence[JudgePool]) -> None:
+    """Run pools until all have ended; what one of them raises ends them all."""
+    running = [asyncio.create_task(pool.run()) for pool in pools]
+    try:
+        await asyncio.gather(*running)
+    finally:
+        for pool in pools:
+            pool.stop()
+        await asyncio.gather(*running, return_exceptions=True)

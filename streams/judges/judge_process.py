@@ -1,8 +1,8 @@
 """`gapwatch run --role judge`: requests from a topic, verdicts to another, money from the keeper; any number of them.
 
-topic judge-requests ──▶ pool ──▶ topic scored ──▶ requests committed      killed in between: judged again, and the
-                          ▲                                                keeper drops the second verdict
-                          └── leases, portfolios: the keeper's API
+topic judge-requests ──▶ lanes ──▶ topic scored ──▶ requests committed     killed in between: judged again, and the
+                           ▲                                               keeper drops the second verdict
+                           └── leases, portfolios: the keeper's API
 """
 
 from __future__ import annotations
@@ -22,18 +22,21 @@ from aiokafka.errors import KafkaError
 from scorers.errors import JobError, UsageError
 from scorers.judges.judgement import SCHEMA_NAME, Judgement, judgement_records
 from scorers.portfolio import Portfolio
+from sinks.api_access import ApiOptions
 from sinks.judge_money import Caps
 from sinks.judge_samples import SILENT_SECONDS
 from streams.back_off import BackOff
-from streams.judges.judge_pool import JudgePool
+from streams.judges.judge_pool import run_all
 from streams.judges.judging import Judging, ModelMaker
 from streams.judges.keeper_client import KeeperClient
-from streams.judges.live_judges import Prices, workers_of
-from streams.judges.request_topic import Place, RequestTopic
+from streams.judges.live_judges import Prices
+from streams.judges.request_lane import FETCHED, RequestLane
+from streams.judges.request_topic import RequestTopic
 from streams.judges.scored_reader import BREAKERS_HEADER, SCHEMA_HEADER, SCORED_TOPIC, WORKER_HEADER
 from streams.judges.settings import JudgeSettings
 from streams.judges.wallet import Wallet
 from streams.judges.worker import known_prices
+from streams.judges.worker_page import WorkerPage
 from streams.kafka_settings import KafkaSettings
 
 log = logging.getLogger("gapwatch.judges")
@@ -52,7 +55,8 @@ class JudgeProcess:
         keeper: Whose requests are judged.
         make_model: Makes the way to a vendor's models.
         price_of: US dollars a token, in and out, by model; None where it is not known.
-        group: Of the workers that share the requests.
+        group: Of the workers that share the requests; each entry of `providers` adds its name.
+        listen: Where /metrics and /healthz are; None: nowhere.
     """
 
     def __init__(
@@ -63,25 +67,34 @@ class JudgeProcess:
         make_model: ModelMaker,
         price_of: Prices,
         group: str = DEFAULT_GROUP,
+        listen: ApiOptions | None = None,
     ) -> None:
         self._kafka, self._settings, self._keeper = kafka, settings, keeper
         self._price_of, self._make_model = price_of, make_model
         self._prices: dict[str, tuple[float, float]] = {}
-        self._unknown: set[str] = set()
+        self._looked_up: set[str] = set()
         self._looking = asyncio.Lock()
-        self._places: dict[str, list[Place]] = {}
+        self._group = group
+        self._lanes: list[RequestLane] = []
         self._worker = secrets.token_hex(4)
-        self._topic = RequestTopic(kafka, group, max(50, workers_of(settings)))
         self._producer = AIOKafkaProducer(
             **kafka.client_options(), acks="all", enable_idempotence=True, max_request_size=2_000_000, linger_ms=5,
             request_timeout_ms=15_000,
         )  # fmt: skip
         self._stopped = asyncio.Event()
+        self._listen = listen
+        self._waiting_for = ""
+        self._page = WorkerPage(
+            lambda: self._judging.providers,
+            lambda: {lane.name: lane.topic.waiting for lane in self._lanes},
+            lambda: (self._waiting_for, self._keeper.waiting_for),
+        )
 
     async def run(self) -> None:
         """Judge until a signal asks to end.
 
         Raises:
+            UsageError: /metrics cannot be where it is said to be.
             JobError: The keeper refuses this worker.
         """
         loop = asyncio.get_running_loop()
@@ -89,12 +102,15 @@ class JudgeProcess:
             loop.add_signal_handler(number, self._stopped.set)
         judging = Judging((), self._settings, self._make_model, lambda model: self._prices[model], Wallet(self._keeper))
         self._judging = judging
-        pool = JudgePool(judging, self._next, self._deliver, workers=workers_of(self._settings))
-        working = asyncio.create_task(self._work(pool))
+        self._lanes = [self._lane(name, at) for at, name in enumerate(sorted(self._settings.providers))]
+        if self._listen is not None:
+            await self._page.start(self._listen)
+        working = asyncio.create_task(self._work())
         stopping = asyncio.create_task(self._stopped.wait())
         try:
             await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            pool.stop()
+            for lane in self._lanes:
+                lane.pool.stop()
             if not working.done():
                 log.info("asked to end: what is finished is sent, the rest is judged by others or later")
                 await asyncio.wait({working}, timeout=2 * _END_SECONDS)
@@ -104,64 +120,54 @@ class JudgeProcess:
             stopping.cancel()
             working.cancel()
             await asyncio.wait({working, stopping}, timeout=_END_SECONDS)
-            for end in (judging.close, self._keeper.close, self._topic.close, self._producer.stop):
-                await _within(_END_SECONDS, end())
+            topics = asyncio.gather(*(lane.topic.close() for lane in self._lanes))
+            for end in (judging.close(), self._keeper.close(), topics, self._producer.stop(), self._page.stop()):
+                await _within(_END_SECONDS, end)
 
-    async def _work(self, pool: JudgePool) -> None:
+    def _lane(self, name: str, at: int) -> RequestLane:
+        workers = self._settings.providers[name].concurrency
+        group = f"{self._group}-{'others' if name == '*' else name}"
+        topic = RequestTopic(self._kafka, group, max(FETCHED, workers))
+        return RequestLane(name, topic, self._judging, workers, self._look_up, self._deliver, takes_strays=at == 0)
+
+    async def _work(self) -> None:
         await self._until_there(self._producer.start)
-        await self._until_there(self._topic.start)
+        await asyncio.gather(*(self._until_there(lane.topic.start) for lane in self._lanes))
         log.info("worker %s judges by %s", self._worker, self._kafka.brokers)
         reporting = asyncio.create_task(self._report())
         try:
-            await pool.run()
+            await run_all([lane.pool for lane in self._lanes])
         finally:
             reporting.cancel()
-            await self._topic.done([], now=True)
+            await asyncio.gather(*(lane.topic.done([], now=True) for lane in self._lanes))
 
     async def _until_there(self, start: Callable[[], Awaitable[None]]) -> None:
         back_off = BackOff()
         while True:
             try:
-                return await start()
+                await start()
+                self._waiting_for = ""
+                return
             except (KafkaError, OSError, TimeoutError) as error:
                 log.warning("no answer from Kafka at %s: %r; trying again", self._kafka.brokers, error)
+                self._waiting_for = f"Kafka at {self._kafka.brokers}: {type(error).__name__}"
             await back_off.wait()
 
     # --- requests
 
-    async def _next(self) -> tuple[str, Mapping[str, Any]]:
-        while True:
-            came = await self._topic.next()
-            try:
-                request = orjson.loads(came.value)
-                known = request if "too_large" in request else await self._known(request)
-            except (orjson.JSONDecodeError, TypeError, KeyError):
-                log.warning("%s/%s holds no request; left out", *came.place)
-                known = None
-            if known is None:
-                await self._topic.done([came.place])
-                continue
-            self._places.setdefault(came.id, []).append(came.place)
-            if "too_large" in known:
-                reason = f"request_too_large: {known['too_large']} bytes are more than the topic takes"
-                await self._deliver([Judgement(came.id, "error", reason=reason)])
-                continue
-            return came.id, known
-
-    async def _known(self, request: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return a request of this keeper's, with its portfolio at hand; None for those of others."""
+    async def _look_up(self, request: Mapping[str, Any]) -> None:
+        """Take up the portfolio of a request, where it is this keeper's."""
         sha = str(request["portfolio_sha"])
-        if self._judging.knows(request):
-            return request
         async with self._looking:
-            if sha not in self._unknown and not self._judging.knows(request):
-                portfolio = await self._keeper.portfolio(sha)
-                if portfolio is None:
-                    log.warning("requests of portfolio %s are of another store; left out", sha[:12])
-                    self._unknown.add(sha)
-                else:
-                    self._take_up(portfolio)
-        return request if self._judging.knows(request) else None
+            if sha in self._looked_up or self._judging.knows(request):
+                return
+            portfolio = await self._keeper.portfolio(sha)
+            # Once is enough: a request that its own portfolio does not know stays unknown.
+            self._looked_up.add(sha)
+            if portfolio is None:
+                log.warning("requests of portfolio %s are of another store; left out", sha[:12])
+            else:
+                self._take_up(portfolio)
 
     def _take_up(self, portfolio: Portfolio) -> None:
         try:
@@ -175,11 +181,10 @@ class JudgeProcess:
     # --- verdicts
 
     async def _deliver(self, batch: Sequence[Judgement]) -> None:
-        """Send judgements; their requests are done when the topic has them."""
+        """Send judgements; returns when the topic has them."""
+        self._page.count(batch)
         for record in judgement_records(batch):
             await self._send(record)
-        places = [place for judgement in batch for place in self._places.pop(judgement.id, ())]
-        await self._topic.done(places)
 
     async def _send(self, record: bytes) -> None:
         headers = [
@@ -191,9 +196,11 @@ class JudgeProcess:
         while True:
             try:
                 await self._producer.send_and_wait(SCORED_TOPIC, record, key=self._worker.encode(), headers=headers)
+                self._waiting_for = ""
                 return
             except (KafkaError, OSError, TimeoutError) as error:
                 log.warning("a verdict waits for Kafka: %r", error)
+                self._waiting_for = f"Kafka at {self._kafka.brokers}: {type(error).__name__}"
             await back_off.wait()
 
     async def _report(self) -> None:
@@ -207,10 +214,11 @@ class JudgeProcess:
                 await self._send(b"")
                 since = 0.0
             said = states
-            await self._topic.done([])
+            for lane in self._lanes:
+                await lane.topic.done([])
 
 
-async def _within(seconds: float, work: Awaitable[None]) -> None:
+async def _within(seconds: float, work: Awaitable[object]) -> None:
     try:
         await asyncio.wait_for(work, seconds)
     except (TimeoutError, KafkaError, OSError, JobError) as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scorers.errors import UsageError
 from sinks.api_file import read_note
-from sinks.run_service import WRITE_TOKEN
+from sinks.run_service import WRITE_TOKEN, api_options
 from streams.judges.judge_role import JudgeOptions
 from streams.judges.model_maker import model_maker, price_finder
 from streams.judges.secret import Secret, read_secret
@@ -34,7 +34,9 @@ def judge_options(path: Path | None, judges_here: bool) -> JudgeOptions:
     return JudgeOptions(settings, model_maker(settings), price_finder(settings))
 
 
-def judge_for_keeper(kafka: KafkaSettings, path: Path | None, keeper: str | None, store: Path | None) -> None:
+def judge_for_keeper(
+    kafka: KafkaSettings, path: Path | None, keeper: str | None, store: Path | None, listen: str | None
+) -> None:
     """Judge for a process that keeps, until a signal asks to end.
 
     Args:
@@ -42,6 +44,8 @@ def judge_for_keeper(kafka: KafkaSettings, path: Path | None, keeper: str | None
         path: Settings.
         keeper: Address of the keeper's API, whose token the environment has.
         store: Instead: a store on this machine, whose keeper has left a note beside it.
+        listen: Where /metrics and /healthz of this process are; None: nowhere, for the keeper of this machine has the
+            usual address, and there may be several judges.
 
     Raises:
         UsageError: Something of this is missing.
@@ -57,7 +61,8 @@ def judge_for_keeper(kafka: KafkaSettings, path: Path | None, keeper: str | None
     from streams.judges.keeper_client import KeeperClient
 
     async def judge() -> None:
-        await JudgeProcess(kafka, settings, KeeperClient(url, token), make, prices).run()
+        page = api_options(listen or "none")
+        await JudgeProcess(kafka, settings, KeeperClient(url, token), make, prices, listen=page).run()
 
     asyncio.run(judge())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,6 +42,7 @@ class JudgeQuestion:
         params: As sent: the judge's, and a bound of the answer where it names none.
         price: Of a call.
         params_sha: Of the sampling parameters.
+        sha: Of template, model and all parameters: two questions that are alike have the same.
     """
 
     judge: Judge
@@ -49,6 +50,7 @@ class JudgeQuestion:
     params: Mapping[str, object]
     price: CallPrice
     params_sha: str
+    sha: str
 
 
 def sent_parameters(judge: Judge, max_output_tokens: int) -> dict[str, object]:
@@ -74,7 +76,9 @@ def judge_questions(
                 limit = next((params[n] for n in _OUTPUT_LIMITS if isinstance(params.get(n), int)), None)
                 most = limit if isinstance(limit, int) else settings.max_output_tokens
                 price = CallPrice(portfolio.portfolio, metric.name, *price_of(judge.model), most)
-                question = JudgeQuestion(judge, prompt, params, price, sampling_params_sha(params))
+                question = JudgeQuestion(
+                    judge, prompt, params, price, sampling_params_sha(params), _question_sha(prompt, judge, params)
+                )
                 questions[portfolio.sha, metric.name, judge.name or judge.model] = question
     return questions
 
@@ -88,7 +92,7 @@ class Judging:
         make_model: Makes the way to a vendor's models.
         price_of: US dollars a token, in and out, by model.
         wallet: Pays; None: nobody counts the money.
-        draw_nonce: Draws the number of a call.
+        draw_nonce: Draws the number of a call; None: by the system's source of chance.
     """
 
     def __init__(
@@ -98,7 +102,7 @@ class Judging:
         make_model: ModelMaker,
         price_of: Callable[[str], tuple[float, float]] = lambda model: (0.0, 0.0),
         wallet: Wallet | None = None,
-        draw_nonce: Callable[[], str] = lambda: secrets.token_hex(NONCE_DIGITS // 2),
+        draw_nonce: Callable[[], str] | None = None,
     ) -> None:
         self.questions = judge_questions(portfolios, settings, price_of)
         self._price_of = price_of
@@ -107,7 +111,7 @@ class Judging:
         self._settings = settings
         self._make_model = make_model
         self._wallet = wallet
-        self._draw_nonce = draw_nonce
+        self._draw_nonce = draw_nonce or _nonces().__next__
         self._cache: VerdictCache[Judgement] = VerdictCache(settings.cache_entries)
 
     def add(self, portfolios: Iterable[Portfolio]) -> None:
@@ -118,9 +122,15 @@ class Judging:
         """Return the state of the breaker of each provider that was asked, by vendor."""
         return {vendor or "-": provider.breaker.state for vendor, provider in list(self.providers.items())}
 
-    def knows(self, request: Mapping[str, Any]) -> bool:
-        """Whether this process has the portfolio that a request comes from."""
-        return (request["portfolio_sha"], request["metric"], request["judge"]) in self.questions
+    def knows(self, request: Mapping[str, Any], lane: str | None = None) -> bool:
+        """Whether this process has the portfolio that a request comes from, and its model is asked in this lane.
+
+        Args:
+            request: As scoring wrote it.
+            lane: Of `JudgeSettings.lane`; None: any.
+        """
+        question = self.questions.get((request["portfolio_sha"], request["metric"], request["judge"]))
+        return question is not None and lane in (None, self._settings.lane(_vendor(question.judge.model)))
 
     async def judge(self, id_: str, request: Mapping[str, Any]) -> Judgement:
         """Return what came of one request; it never raises for what a model or a provider did.
@@ -146,7 +156,7 @@ class Judging:
         absent = [name for name, text in inputs.items() if text is None]
         if absent:
             return Judgement(id_, "error", reason=f"input_absent: {', '.join(absent)}", **pinned)
-        key = _cache_key(question, pinned["input_sha"])
+        key = question.sha + pinned["input_sha"]
 
         async def ask() -> Judgement:
             return await self._ask(id_, question, inputs, pinned)
@@ -156,7 +166,7 @@ class Judging:
         if was_there:
             evidence = {**evidence, "cached": True}
             return replace(judgement, id=id_, evidence=evidence, calls=())
-        return replace(judgement, evidence=evidence)
+        return replace(judgement, evidence=evidence) if found else judgement
 
     async def _ask(
         self, id_: str, question: JudgeQuestion, inputs: Mapping[str, str | None], pinned: dict[str, Any]
@@ -196,23 +206,25 @@ class Judging:
         return reply, answer
 
     def _provider(self, model: str) -> Provider:
-        vendor = model.partition("/")[0] if "/" in model else ""
+        vendor = _vendor(model)
         found = self.providers.get(vendor)
         if found is None:
             found = Provider(self._settings.provider(vendor), self._make_model(vendor), self._wallet)
             self.providers[vendor] = found
         return found
 
-    @property
-    def concurrency(self) -> int:
-        """How many requests can be under way at once: as many as all providers take together."""
-        vendors = {question.judge.model.partition("/")[0] for question in self.questions.values()}
-        return sum(self._settings.provider(vendor).concurrency for vendor in vendors)
+    def lanes(self) -> dict[str, int]:
+        """Return the lanes of all questions, and how many requests each can have under way."""
+        vendors = {_vendor(question.judge.model) for question in self.questions.values()}
+        at_once: Counter[str] = Counter()
+        for vendor in sorted(vendors):
+            at_once[self._settings.lane(vendor)] += self._settings.provider(vendor).concurrency
+        return dict(at_once)
 
-    @property
-    def outage_seconds(self) -> float:
-        """For how long the provider that is down longest has been; 0 where none is."""
-        return max((provider.breaker.open_seconds for provider in self.providers.values()), default=0.0)
+    def outage_seconds(self, lane: str) -> float:
+        """For how long the provider of a lane that is down longest has been; 0 where none is."""
+        mine = (p for vendor, p in self.providers.items() if self._settings.lane(vendor) == lane)
+        return max((provider.breaker.open_seconds for provider in mine), default=0.0)
 
     @property
     def cache_hits(self) -> int:
@@ -227,8 +239,19 @@ class Judging:
             await self._wallet.close()
 
 
-def _cache_key(question: JudgeQuestion, inputs: str) -> str:
-    parts = (question.prompt.sha, question.judge.model, canonical_value(question.params).decode(), inputs)
+def _nonces() -> Iterator[str]:
+    """Yield numbers that nobody can guess, many from one call of the system."""
+    while True:
+        drawn = secrets.token_hex(128 * NONCE_DIGITS)
+        yield from (drawn[i : i + NONCE_DIGITS] for i in range(0, len(drawn), NONCE_DIGITS))
+
+
+def _vendor(model: str) -> str:
+    return model.partition("/")[0] if "/" in model else ""
+
+
+def _question_sha(prompt: JudgePrompt, judge: Judge, params: Mapping[str, object]) -> str:
+    parts = (prompt.sha, judge.model, canonical_value(params).decode())
     return hashlib.sha256(orjson.dumps(parts)).hexdigest()
 
 

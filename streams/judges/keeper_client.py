@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-import httpx
+import aiohttp
+import orjson
 
 from scorers.errors import JobError
 from scorers.portfolio import Portfolio, parse_portfolio
@@ -28,8 +29,8 @@ class KeeperClient:
     """
 
     def __init__(self, url: str, token: Secret) -> None:
-        self._token = token
-        self._http = httpx.AsyncClient(base_url=url, timeout=_TIMEOUT_SECONDS, follow_redirects=False)
+        self._url, self._token = url.rstrip("/"), token
+        self._http: aiohttp.ClientSession | None = None
         self.waiting_for = ""
 
     async def lease(self, portfolio: str, metric: str, least: float, wanted: float) -> Lease | None:
@@ -55,23 +56,28 @@ class KeeperClient:
 
     async def close(self) -> None:
         """Hang up."""
-        await self._http.aclose()
+        if self._http is not None:
+            await self._http.close()
 
     async def _post(self, path: str, asked: dict[str, Any]) -> Any:
         back_off = BackOff(_FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS)
+        if self._http is None:
+            self._http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(_TIMEOUT_SECONDS))
         while True:
             try:
-                response = await self._http.post(
-                    path, json=asked, headers={"authorization": f"Bearer {self._token.reveal()}"}
-                )
-            except httpx.HTTPError as error:
-                why = f"the keeper at {self._http.base_url} does not answer ({type(error).__name__})"
+                async with self._http.post(
+                    self._url + path, json=asked, headers={"authorization": f"Bearer {self._token.reveal()}"},
+                    allow_redirects=False,
+                ) as response:  # fmt: skip
+                    status, text = response.status, await response.text()
+            except (aiohttp.ClientError, OSError, TimeoutError, UnicodeDecodeError) as error:
+                why = f"the keeper at {self._url} does not answer ({type(error).__name__})"
             else:
-                if response.status_code < 300:
+                if status < 300:
                     self.waiting_for = ""
-                    return response.json()
-                why = f"the keeper at {self._http.base_url} answers {response.status_code}: {response.text[:200]}"
-                if response.status_code < 500:
+                    return orjson.loads(text)
+                why = f"the keeper at {self._url} answers {status}: {text[:200]}"
+                if status < 500:
                     raise JobError(why)
             if why != self.waiting_for:
                 log.warning("%s; trying again", why)

@@ -19,7 +19,7 @@ from scorers.portfolio import Portfolio, parse_portfolio
 from sinks.judge_desk import JudgeDesk
 from sinks.judge_money import Lease
 from sinks.store import Store
-from streams.judges.judge_pool import JudgePool
+from streams.judges.judge_pool import JudgePool, run_all
 from streams.judges.judging import Judging, ModelMaker
 from streams.judges.settings import JudgeSettings
 from streams.judges.stored_requests import StoredRequests
@@ -32,11 +32,6 @@ log = logging.getLogger("gapwatch.judges")
 _REPORT_SECONDS = 1.0
 Prices = Callable[[str], tuple[float, float] | None]
 T = TypeVar("T")
-
-
-def workers_of(settings: JudgeSettings) -> int:
-    """Return how many requests are worked on at once: as many as all providers take."""
-    return sum(provider.concurrency for provider in settings.providers.values())
 
 
 class DeskLender:
@@ -88,8 +83,8 @@ class LiveJudges:
         self._prices = self._known_prices(portfolios)
         self._portfolios = {p.sha: p for p in (*self._stored_portfolios(), *portfolios)}
         self._judging: Judging | None = None
-        self._pool: JudgePool | None = None
-        self._requests: StoredRequests | None = None
+        self._pools: list[JudgePool] = []
+        self._requests: list[StoredRequests] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="judges", daemon=True)
 
@@ -115,9 +110,10 @@ class LiveJudges:
 
     def wake(self) -> None:
         """There may be something to judge; for any thread."""
-        loop, requests = self._loop, self._requests
-        if loop is not None and requests is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(requests.wake)
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            for requests in self._requests:
+                loop.call_soon_threadsafe(requests.wake)
 
     def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> str:
         """Judge by these portfolios too; return why not, empty where they are taken up."""
@@ -132,9 +128,10 @@ class LiveJudges:
 
     def stop(self, seconds: float) -> bool:
         """Give up what is under way, and hand over what is finished; False where that took too long."""
-        loop, pool = self._loop, self._pool
-        if loop is not None and pool is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(pool.stop)
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            for pool in self._pools:
+                loop.call_soon_threadsafe(pool.stop)
         if self._thread.is_alive():
             self._thread.join(seconds)
         return not self._thread.is_alive()
@@ -153,16 +150,18 @@ class LiveJudges:
         judging = Judging(
             self._portfolios.values(), self._settings, self._make_model, lambda model: self._prices[model], wallet
         )
-        requests = StoredRequests(self._store.cursor, judging)
 
         async def deliver(batch: Sequence[Judgement]) -> None:
             await loop.run_in_executor(self._keeper, self._desk.close, batch)
 
-        pool = JudgePool(judging, requests.next, deliver, workers=workers_of(self._settings))
-        self._judging, self._requests, self._pool, self._loop = judging, requests, pool, loop
+        for name, provider in self._settings.providers.items():
+            requests = StoredRequests(self._store.cursor, judging, name)
+            self._requests.append(requests)
+            self._pools.append(JudgePool(judging, name, provider.concurrency, requests.next, deliver))
+        self._judging, self._loop = judging, loop
         reporting = asyncio.create_task(self._report(judging))
         try:
-            await pool.run()
+            await run_all(self._pools)
         finally:
             reporting.cancel()
             await judging.close()

@@ -28,7 +28,7 @@ def model_maker(settings: JudgeSettings) -> Callable[[str], ChatModel]:
         try:
             from streams.judges.http_model import HttpModel
         except ImportError:
-            raise UsageError("judges over HTTP need httpx: pip install 'gapwatch[judge]'") from None
+            raise UsageError("judges over HTTP need aiohttp: pip install 'gapwatch[judge]'") from None
         assert provider.base_url is not None
         return HttpModel(provider.base_url, key)
 
@@ -38,14 +38,16 @@ def model_maker(settings: JudgeSettings) -> Callable[[str], ChatModel]:
 def price_finder(settings: JudgeSettings) -> Callable[[str], tuple[float, float] | None]:
     """Return the function that says what a model costs, US dollars a token in and out; None where nobody says.
 
-    The settings come first; then the list that litellm ships, where its adapter is used.
+    The settings come first; then the list that litellm ships, where its adapter is used. A model whose provider the
+    settings do not name is a UsageError.
     """
 
     def price_of(model: str) -> tuple[float, float] | None:
+        provider = settings.provider(model.partition("/")[0] if "/" in model else "")  # refused where there is none
         written = settings.prices.get(model)
         if written is not None:
             return written.input / 1e6, written.output / 1e6
-        if settings.provider(model.partition("/")[0] if "/" in model else "").adapter != "litellm":
+        if provider.adapter != "litellm":
             return None
         from streams.judges.litellm_model import price_of as listed
 

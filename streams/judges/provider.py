@@ -55,6 +55,11 @@ class CallPrice:
 class Provider:
     """One provider, for one event loop.
 
+    Attributes:
+        breaker: Of its outages.
+        failures: By kind.
+        under_way: Calls that wait for their reply.
+
     Args:
         settings: Its limits.
         model: The way to it.
@@ -76,6 +81,7 @@ class Provider:
         self.failures: Counter[str] = Counter()
         self._wallet = wallet
         self._rng = rng
+        self.under_way = 0
         self._slots = asyncio.Semaphore(settings.concurrency)
         self._requests: dict[str, RateLimit] = {}
         self._tokens: dict[str, RateLimit] = {}
@@ -162,6 +168,7 @@ class Provider:
         reply: ChatReply | None = None
         failure: ModelFailure | None = None
         usd = worst  # also where this is cancelled in mid call: the provider may go on, and ask for its money
+        self.under_way += 1
         try:
             reply = await self.model.ask(call)
             usd = price.of(reply, worst)
@@ -169,6 +176,7 @@ class Provider:
             failure = error
             usd = worst if error.kind in MAYBE_BILLED else 0.0
         finally:
+            self.under_way -= 1
             if lease is not None and self._wallet is not None:
                 await asyncio.shield(self._wallet.settle(lease, worst, usd))
         kind = "reply" if failure is None else failure.kind

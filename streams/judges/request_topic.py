@@ -62,6 +62,11 @@ class RequestTopic:
         self._committed: dict[TopicPartition, int] = {}
         self._commit_at = 0.0
 
+    @property
+    def waiting(self) -> int:
+        """Requests that were fetched and are not answered."""
+        return sum(map(len, self._open.values()))
+
     async def start(self) -> None:
         """Join the group.
 

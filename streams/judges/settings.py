@@ -89,6 +89,10 @@ class JudgeSettings(_Written):
     max_output_tokens: Count = 1_000
     cache_entries: Annotated[int, Field(ge=0)] = 10_000
 
+    def lane(self, vendor: str) -> str:
+        """Return under which name of `providers` a vendor's models are asked; each has workers of its own."""
+        return vendor if vendor in self.providers else "*"
+
     def provider(self, vendor: str) -> ProviderSettings:
         """Return the provider of a vendor's models.
 

@@ -1,4 +1,4 @@
-"""The requests of lane live that wait in a store, one after the other, as slices are kept."""
+"""The requests of lane live that wait in a store for some providers, one after the other, as slices are kept."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class StoredRequests:
     Args:
         cursor: Gives a connection for reading the store.
         judging: Says whose requests can be judged; others stay open.
-        lane: Of the requests.
+        providers: Name of their entry among the providers.
     """
 
-    def __init__(self, cursor: Callable[[], duckdb.DuckDBPyConnection], judging: Judging, lane: str = "live") -> None:
-        self._cursor, self._judging, self._lane = cursor, judging, lane
+    def __init__(self, cursor: Callable[[], duckdb.DuckDBPyConnection], judging: Judging, providers: str) -> None:
+        self._cursor, self._judging, self._providers = cursor, judging, providers
         self._ready: deque[tuple[str, Mapping[str, Any]]] = deque()
         self._after: tuple[int, str] = (-1, "")
         self._reading = asyncio.Lock()
@@ -65,7 +65,7 @@ class StoredRequests:
             cursor.close()
         for seq, id_, value in rows:
             request = orjson.loads(value)
-            if request["lane"] == self._lane and self._judging.knows(request):
+            if request["lane"] == "live" and self._judging.knows(request, self._providers):
                 self._ready.append((id_, request))
             self._after = (seq, id_)
         return bool(rows)

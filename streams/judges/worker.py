@@ -19,7 +19,7 @@ from scorers.portfolio import Portfolio
 from sinks.judge_closing import Closed, JudgeClosing
 from sinks.judge_money import Caps, JudgeMoney, Lease
 from sinks.store import Store
-from streams.judges.judge_pool import JudgePool
+from streams.judges.judge_pool import JudgePool, run_all
 from streams.judges.judging import Judging
 from streams.judges.settings import JudgeSettings
 from streams.judges.wallet import Wallet
@@ -199,8 +199,6 @@ class _Run:
 
     async def run(self, judging: Judging) -> JudgeResult:
         closing = await self._in_keeper(lambda: JudgeClosing(self._store))
-        requests = await self._in_keeper(lambda: closing.open_requests())
-        feed = _Feed(requests, self._in_keeper, judging)
 
         async def deliver(batch: Sequence[Judgement]) -> None:
             closed = await self._in_keeper(lambda: closing.close(batch, datetime.now(UTC)))
@@ -208,8 +206,12 @@ class _Run:
             if self._on_batch is not None:
                 self._on_batch(self._result)
 
+        pools = []
+        for lane, workers in judging.lanes().items():
+            feed = _Feed(closing.open_requests(), self._in_keeper, judging, lane)
+            pools.append(JudgePool(judging, lane, workers, feed.next, deliver, self._patience))
         try:
-            await JudgePool(judging, feed.next, deliver, self._patience).run()
+            await run_all(pools)
         finally:
             await judging.close()
         self._result.left = closing.pending
@@ -222,14 +224,16 @@ class _Run:
 
 
 class _Feed:
-    """Hands out the open requests, a batch of them read at a time in the keeper's thread."""
+    """Hands out the open requests of a lane, a batch of them read at a time in the keeper's thread."""
 
     def __init__(
-        self, requests: Iterator[tuple[str, bytes]], in_keeper: Callable[..., Awaitable[object]], judging: Judging
-    ) -> None:
+        self, requests: Iterator[tuple[str, bytes]], in_keeper: Callable[..., Awaitable[object]], judging: Judging,
+        lane: str,
+    ) -> None:  # fmt: skip
         self._requests = requests
         self._in_keeper = in_keeper
         self._judging = judging
+        self._lane = lane
         self._lock = asyncio.Lock()
         self._ready: list[tuple[str, bytes]] = []
         self._over = False
@@ -245,7 +249,7 @@ class _Feed:
                 return None
             id_, value = self._ready.pop()
             request = orjson.loads(value)
-            if self._judging.knows(request):
+            if self._judging.knows(request, self._lane):
                 return id_, request
 
     def _read(self) -> None:

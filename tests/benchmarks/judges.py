@@ -1,7 +1,8 @@
 """What judging costs and how fast it is, against a server of its own process that answers in 50 ms.
 
-    python -m tests.benchmarks.judges [--items 5000] [--adapter http|litellm|both]
+    python -m tests.benchmarks.judges [--items 5000] [--adapter http|litellm|whole]...
 
+whole: litellm for a provider that it has to ask itself.
 Prints, for each adapter, judged items a second of one process, and its CPU time an item: all of it (requests read,
 prompt, client, verdict, rows, store), and, asked through the adapter alone, what the client takes of it.
 """
@@ -31,6 +32,8 @@ from tests.streams.judges.judged_store import scored_store, trace
 from tests.streams.judges.model_server import HttpAnswer, ModelServer, verdict
 
 ANSWER_SECONDS = 0.05
+#: Adapter to a model: litellm is no more than a directory for the second, and does all of the work for the third.
+MODELS = {"http": "openai/gpt-4.1-mini", "litellm": "openai/gpt-4.1-mini", "whole": "openrouter/openai/gpt-4.1-mini"}
 CONCURRENCY = 64
 
 
@@ -57,19 +60,22 @@ def settings_for(adapter: str, base_url: str) -> JudgeSettings:
     """Settings of one provider, wide enough that only the machine is the limit."""
     os.environ["GAPWATCH_BENCHMARK_KEY"] = "sk-benchmark-0000000000"
     provider = {
-        "adapter": adapter, "base_url": base_url, "concurrency": CONCURRENCY, "key_env": "GAPWATCH_BENCHMARK_KEY",
+        "adapter": "http" if adapter == "http" else "litellm",
+        "base_url": base_url, "concurrency": CONCURRENCY, "key_env": "GAPWATCH_BENCHMARK_KEY",
     }  # fmt: skip
     return JudgeSettings.model_validate({"providers": {"*": provider}, "cache_entries": 0})
 
 
 def judged(adapter: str, base_url: str, items: int) -> dict[str, float]:
     """Judge so many stored requests and return items a second and CPU milliseconds an item."""
-    portfolio = portfolio_of(judged_metric())
+    metric = judged_metric()
+    metric["claim"]["judges"][0]["model"] = MODELS[adapter]
+    portfolio = portfolio_of(metric)
     settings = settings_for(adapter, base_url)
     make = model_maker(settings)
     with tempfile.TemporaryDirectory() as folder:
         path = scored_store(Path(folder), portfolio, [trace(i, "It was placed. " * 20) for i in range(items)])
-        asyncio.run(_ask(make("openai"), 20, 4))  # whatever is loaded with the first call
+        asyncio.run(_ask(make("openai"), MODELS[adapter], 20, 4))  # whatever is loaded with the first call
         with Store.open(path) as store:
             began, cpu = time.perf_counter(), _cpu()
             result = judge_store(store, [portfolio], settings, make, lambda model: (1e-6, 4e-6))
@@ -78,8 +84,8 @@ def judged(adapter: str, base_url: str, items: int) -> dict[str, float]:
     return {"items_per_second": items / seconds, "cpu_ms_per_item": 1000 * cpu / items}
 
 
-async def _ask(model: ChatModel, calls: int, at_once: int) -> None:
-    call = ChatCall("openai/small", (("system", "x" * 1500), ("user", "y" * 1500)), {"temperature": 0})
+async def _ask(model: ChatModel, name: str, calls: int, at_once: int) -> None:
+    call = ChatCall(name, (("system", "x" * 1500), ("user", "y" * 1500)), {"temperature": 0})
     gate = asyncio.Semaphore(at_once)
 
     async def one() -> None:
@@ -93,9 +99,9 @@ async def _ask(model: ChatModel, calls: int, at_once: int) -> None:
 def client_only(adapter: str, base_url: str, items: int) -> float:
     """Return the CPU milliseconds that the adapter alone takes for a call."""
     make = model_maker(settings_for(adapter, base_url))
-    asyncio.run(_ask(make("openai"), 50, 8))
+    asyncio.run(_ask(make("openai"), MODELS[adapter], 50, 8))
     cpu = _cpu()
-    asyncio.run(_ask(make("openai"), items, CONCURRENCY))
+    asyncio.run(_ask(make("openai"), MODELS[adapter], items, CONCURRENCY))
     return 1000 * (_cpu() - cpu) / items
 
 
@@ -104,14 +110,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--items", type=int, default=5_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--adapter", choices=["http", "litellm", "both"], default="both")
+    parser.add_argument("--adapter", choices=[*MODELS], action="append")
     asked = parser.parse_args()
     here, there = multiprocessing.get_context("spawn").Pipe()
     server = multiprocessing.get_context("spawn").Process(target=_serve, args=(there,), daemon=True)
     server.start()
     base_url = here.recv()
     try:
-        for adapter in ("http", "litellm") if asked.adapter == "both" else (asked.adapter,):
+        for adapter in asked.adapter or MODELS:
             rounds = [judged(adapter, base_url, asked.items) for _ in range(asked.rounds)]
             told = {name: round(statistics.median(r[name] for r in rounds), 3) for name in rounds[0]}
             client = round(client_only(adapter, base_url, asked.items), 3)

@@ -2,7 +2,9 @@
 
     python -m tests.benchmarks.recorded_judges FOLDER
 
-FOLDER holds `tau2_judges`, `autogpt_safety_monitor` and `grafite_seed`, as their authors published them. Each recorded
+FOLDER holds `tau2_judges`, `autogpt_safety_monitor`, `grafite_seed`, `factscore` and `refchecker`, as their authors
+published them. Of the last two, which hold what people said of each claim and no judge, a quarter is judged, by those
+people, and the rate that is published is held against that of all. Of the others, each recorded
 verdict is served by a local HTTP endpoint in the judge's own words; failures are served as failures. The truth goes in
 as overrides, and the figures come from the store, as `gapwatch judge agreement` reads it.
 """
@@ -68,6 +70,44 @@ def grafite(folder: Path) -> list[Recorded]:
     return found
 
 
+def factscore(folder: Path, model: str) -> list[Recorded]:
+    """Atomic facts of biographies; bad where people found one not supported, left out where it was beside the point."""
+    found = []
+    for answer in _lines(folder / f"{model}.jsonl.gz"):
+        for sentence in answer["annotations"] or ():  # none: the model declined
+            for fact in sentence["human-atomic-facts"] or ():
+                said = {"S": "pass", "NS": "fail"}.get(fact["label"])
+                if said is not None:
+                    found.append(Recorded(f"fact {len(found)}", "people", said, "-", None, fact["text"]))
+    return found
+
+
+def refchecker(folder: Path, file: str) -> list[Recorded]:
+    """Answers; bad where people found a claim that the reference contradicts or does not hold."""
+    with gzip.open(folder / file) as lines:
+        answers = json.load(lines)
+    found = []
+    for answer in answers:
+        claims = next(value for name, value in answer.items() if name.endswith("_response_kg"))
+        labels = [claim["human_label"] for claim in claims]
+        said = "pass" if set(labels) <= {"Entailment"} else "fail"
+        found.append(Recorded(str(answer["id"]), "people", said, "-", None, str(answer["response"])[:_TEXT]))
+    return found
+
+
+def sampled(name: str, recorded: list[Recorded], rate: float) -> bool:
+    """Judge a share of the answers, print the rate that is published and that of all; say whether they agree."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, result = judge_recorded(Path(folder), recorded, ["pass", "fail"], rate=rate)
+        with Store.open(path) as store:
+            ((units, published, lower, upper),) = store.query("SELECT units, rate, lower, upper FROM rates")
+    truth = sum(one.said == "fail" for one in recorded) / len(recorded)
+    told = f"{published:.2f} ({lower:.2f} to {upper:.2f})"
+    print(f"| {name} | {len(recorded)} | {truth:.2f} | {units:g} | {told} |", flush=True)
+    assert result.closed == units
+    return bool(lower <= truth <= upper)
+
+
 def _lines(path: Path) -> Iterator[Any]:
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for line in lines:
@@ -100,6 +140,12 @@ def main() -> None:
         report(f"tau2 {domain}", tau2(folder / "tau2_judges", domain), ["pass", "fail"])
     report("AutoGPT monitor", autogpt(folder / "autogpt_safety_monitor"), ["pass", "fail"])
     report("GRAFITE seed", grafite(folder / "grafite_seed"), [1, 0], "grafite_input_output")
+    print("| answers of | all | bad of all | judged | published rate |\n| --- | --- | --- | --- | --- |")
+    held = [sampled(f"factscore {m}", factscore(folder / "factscore", m), 0.25) for m in ("ChatGPT", "InstructGPT")]
+    for file in sorted((folder / "refchecker").glob("*/*.json.gz")):
+        name = file.name.removesuffix("_answers.json.gz")
+        held.append(sampled(f"refchecker {name}", refchecker(file.parent, file.name), 0.25))
+    print(f"<!-- {sum(held)} of {len(held)} intervals hold the share of all -->")
 
 
 if __name__ == "__main__":

@@ -19,8 +19,9 @@ import pyarrow.parquet
 import pytest
 
 from scorers.errors import UsageError
+from sinks.api_access import ApiOptions
 from sinks.api_file import ApiNote, note_path, read_note, write_note
-from sinks.api_server import ApiOptions, ApiServer
+from sinks.api_server import ApiServer
 from sinks.decisions import Decisions
 from sinks.live_metrics import LiveMetrics
 from sinks.live_query import QueryLimits

@@ -137,3 +137,15 @@ def test_an_attack_raises_a_suspicion(attack: dict[str, Any]) -> None:
 )
 def test_ordinary_text_raises_none_or_little(text: str) -> None:
     assert set(suspicions(text)) <= {"asks_for_score"}
+
+
+def test_looking_for_words_first_finds_what_the_patterns_find(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [text_of(attack) for attack in ATTACKS]
+    # Letters that count as others where case does not: as an attack would write them to get past a list of words.
+    texts += [text.replace("i", "ı").replace("s", "ſ").replace("k", "\u212a").replace("I", "İ") for text in texts]
+    texts += [text.upper() for text in texts]
+    quick = [suspicions(text) for text in texts]
+    monkeypatch.setattr("scorers.judges.suspicion._may_match", lambda name, folded: True)
+
+    assert quick == [suspicions(text) for text in texts]
+    assert sum(map(len, quick)) > len(ATTACKS)

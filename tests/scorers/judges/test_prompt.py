@@ -9,6 +9,7 @@ import pytest
 from scorers.errors import PortfolioError
 from scorers.judges.fence import cut, fence, make_visible
 from scorers.judges.prompt import input_sha, judge_prompt, request_bytes, request_sha
+from scorers.judges.scale import scale_of
 from tests.scorers.judges.rubrics import claim_of, judged_metric, portfolio_of
 
 NONCE = "0123456789abcdef"
@@ -145,3 +146,14 @@ def test_grafites_template_is_binary_and_has_two_inputs() -> None:
         claim_of(template="grafite_input_output")
     with pytest.raises(PortfolioError, match="1 inputs"):
         claim_of(template="grafite_input_output", scale=[1, 0], inputs=["output"])
+
+
+def test_the_highest_of_a_map_is_the_best_whatever_the_order() -> None:
+    rising = scale_of(claim_of(scale={"worse": 0, "better": 1}, pass_at=1).rubric)
+    falling = scale_of(claim_of(scale={"better": 1, "worse": 0}, pass_at=1).rubric)
+
+    assert rising == falling
+    assert [(band.word, band.position, band.passes) for band in rising.bands] == [
+        ("better", 1.0, True),
+        ("worse", 0.0, False),
+    ]

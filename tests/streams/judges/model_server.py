@@ -100,6 +100,7 @@ class ModelServer:
     async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
+        headers[":path"] = head[0].split(" ")[1]
         body = orjson.loads(await reader.readexactly(int(headers["content-length"])))
         self.requests.append(body)
         self.open_now += 1

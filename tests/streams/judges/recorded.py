@@ -53,12 +53,15 @@ def read_sample(path: Path) -> list[Recorded]:
         return [Recorded(**json.loads(line)) for line in lines]
 
 
-def portfolio_for(recorded: Iterable[Recorded], scale: list[Any], template: str = "rubric") -> Portfolio:
-    """A portfolio whose one metric has every judge that is recorded."""
+def portfolio_for(
+    recorded: Iterable[Recorded], scale: list[Any], template: str = "rubric", rate: float = 1.0
+) -> Portfolio:
+    """A portfolio whose one metric has every judge that is recorded, and asks about this share of the traces."""
     judges = [{"name": name, "model": f"recorded/{name}"} for name in sorted({one.judge for one in recorded})]
     rubric = {"criterion": "as recorded", "inputs": ["input", "output"], "scale": scale, "template": template}
     metric = {
         "name": "recorded", "component": "c", "claim": {"form": "judge", "rubric": rubric, "judges": judges},
+        "sample": {"rate": rate},
     }  # fmt: skip
     written = {
         "gapwatch": 1, "portfolio": "recorded", "version": 1, "pipeline": "p", "edges": [], "metrics": [metric],
@@ -68,10 +71,10 @@ def portfolio_for(recorded: Iterable[Recorded], scale: list[Any], template: str 
 
 
 def judge_recorded(
-    folder: Path, recorded: list[Recorded], scale: list[Any], template: str = "rubric"
+    folder: Path, recorded: list[Recorded], scale: list[Any], template: str = "rubric", rate: float = 1.0
 ) -> tuple[Path, JudgeResult]:
     """Replay the items, ask the recorded judges about them, and let the truth override what they said."""
-    portfolio = portfolio_for(recorded, scale, template)
+    portfolio = portfolio_for(recorded, scale, template, rate)
     said = {(one.judge, one.item): one for one in recorded}
     items = {one.item: one for one in recorded}
     source, path = folder / "traces.jsonl", folder / "store.duckdb"
@@ -102,7 +105,7 @@ def judge_recorded(
 
 def _trace(number: int, one: Recorded) -> dict[str, Any]:
     span = {"span_id": "s", "component": "c", "input": f"item: {one.item}\n", "output": one.text or one.item}
-    return {"trace_id": f"t{number}", "pipeline": "p", "ended_at": 1774166400.0 + number, "spans": [span]}
+    return {"trace_id": f"t{number}", "pipeline": "p", "ended_at": 1774166400.0 + number / 10, "spans": [span]}
 
 
 def _override(store: Store, items: list[Recorded]) -> None:

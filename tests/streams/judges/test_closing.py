@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from scorers.errors import PortfolioError
 from scorers.judges.chat_model import ChatCall, ChatReply, ModelFailure
 from scorers.judges.judgement import Judgement
 from scorers.judges.scripted_model import verdict_reply
@@ -37,6 +38,28 @@ def test_verdicts_come_back_as_rows_ticks_and_ledger(tmp_path: Path) -> None:
     units = query(path, "SELECT outcome, sum(n)::INT FROM ticks WHERE level = 'unit' AND facet = 'all' GROUP BY 1")
     assert units == [("good", 5)]
     assert query(path, "SELECT sum(units)::INT, sum(bad) FROM rates") == [(5, 0)]
+
+
+def test_two_outputs_are_compared_and_one_alone_is_refused(tmp_path: Path) -> None:
+    inputs = ["output", "attributes.other"]
+    metric = judged_metric("better", inputs=inputs, criterion="Which is better?", scale={"second": 0, "first": 1})
+    metric["claim"]["form"] = "compare"
+    traces = [trace(i, output=f"It was {i}.") for i in range(4)]
+    for one in traces:
+        one["spans"][0]["attributes"] = {"other": "It was 2."}
+    path = scored_store(tmp_path, portfolio_of(metric), traces)
+    shown: list[str] = []
+
+    def says_which(call: ChatCall) -> ChatReply:
+        shown.append(call.messages[1][1])
+        return verdict_reply(call, "second" if "It was 3." in shown[-1] else "first")
+
+    judge(path, portfolio_of(metric), says_which)
+    assert states(path, "better") == {"pass": 3, "fail": 1}
+    assert all(" output>>>" in text and " attributes.other>>>" in text for text in shown)
+    metric["claim"]["rubric"]["inputs"] = ["output"]
+    with pytest.raises(PortfolioError, match="1 inputs to compare"):
+        portfolio_of(metric)
 
 
 def test_every_verdict_row_is_pinned(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from sinks.api_file import read_note
 from tests.gapwatch_command import gapwatch
+from tests.http_client import get
 from tests.streams.judges.model_server import HttpAnswer, free_port, served, verdict
 from tests.streams.run_process import Children, Watched, make_relayed_topics, trace
 
@@ -71,8 +72,8 @@ class Judged(Watched):
         self.judges = folder / "judges.yaml"
         self.judges.write_text(json.dumps({**written, "max_output_tokens": 100}))
 
-    def start_judge(self, number):
-        arguments = ["run", "--role=judge", f"--brokers={self.broker.address}", f"--judges={self.judges}"]
+    def start_judge(self, number, *more):
+        arguments = ["run", "--role=judge", f"--brokers={self.broker.address}", f"--judges={self.judges}", *more]
         files = {"out": str(self.folder / f"out-{number}"), "err": str(self.folder / f"err-{number}")}
         return self.children.ask(start={"arguments": [*arguments, f"--store={self.store}"], **files})["pid"]
 
@@ -93,9 +94,12 @@ class Judged(Watched):
     def live(self, sql):
         return json.loads(self.asked("/v1/query", sql=sql))
 
-    def pending(self):
-        rows = self.live("SELECT sum(n)::BIGINT AS n FROM ledger WHERE metric = 'helpful' AND state = 'pending'")
+    def pending(self, metric="helpful"):
+        rows = self.live(f"SELECT sum(n)::BIGINT AS n FROM ledger WHERE metric = '{metric}' AND state = 'pending'")
         return rows[0]["n"]
+
+    def read(self):
+        return self.live("SELECT coalesce(sum(n), 0)::BIGINT AS n FROM ledger WHERE metric IS NULL")[0]["n"]
 
     def states(self):
         rows = self.query("SELECT state, sum(n) FROM ledger WHERE metric = 'helpful' GROUP BY ALL HAVING sum(n) <> 0")
@@ -170,8 +174,13 @@ def test_judges_elsewhere_send_verdicts_by_topic_and_are_killed_with_the_keeper(
         one.kill()
         one.start(*keeper)
         one.wait_until(lambda: read_note(one.store) is not None)
-        third = one.start_judge(3)
+        port = free_port()
+        third = one.start_judge(3, f"--listen=127.0.0.1:{port}")
         one.wait_until(lambda: one.pending() == 0, 90)
+        one.wait_until(lambda: get(f"http://127.0.0.1:{port}", "/readyz").status == 200)
+        worker = get(f"http://127.0.0.1:{port}", "/metrics").body.decode()
+        alive = get(f"http://127.0.0.1:{port}", "/healthz")
+        strange = get(f"http://127.0.0.1:{port}", "/metrics", {"Host": "evil.example"})
         one.wait_until(lambda: 'judge="mini",state="pass"' in one.asked("/metrics"))
         page = one.asked("/metrics")
         # The second has waited for the keeper, and went on when it was back.
@@ -182,6 +191,10 @@ def test_judges_elsewhere_send_verdicts_by_topic_and_are_killed_with_the_keeper(
     one.assert_each_ended_once(n)
     assert set(one.states()) == {"pass", "fail", "sampled_out"}
     assert 'gapwatch_judge_verdicts_total{pipeline="support",metric="helpful",judge="mini",state="pass"}' in page
+    assert (alive.status, alive.json()) == (200, {"status": "ok"})
+    assert strange.status == 403
+    assert 'gapwatch_judge_worker_waiting_requests{providers="openai"} ' in worker
+    assert "process_cpu_seconds_total " in worker
     assert "gapwatch_judge_budget_left_usd{" in page
     assert 'gapwatch_judge_breaker_workers{provider="openai",state="closed"}' in page
     spent, leased = one.query("SELECT (SELECT sum(usd) FROM judge_calls), (SELECT sum(usd) FROM judge_money)")[0]
@@ -308,3 +321,56 @@ def test_a_judge_that_the_keeper_does_not_know_is_refused(judged):
     ran = gapwatch("run", "--role", "judge", "--brokers", one.broker.address, "--store", one.store)
     assert ran.status == 2
     assert "--judges" in ran.err
+
+
+TWO = """\
+gapwatch: 1
+portfolio: {name}
+version: 1
+pipeline: support
+components:
+  - {{id: answer, role: ai_core, kind: llm}}
+edges: []
+metrics:
+  - name: helpful
+    component: answer
+    claim:
+      form: judge
+      rubric: {{criterion: helpful, scale: [good, bad], inputs: [input, output], pass_at: good}}
+      judges: [{{name: mini, model: openai/small}}]
+  - name: polite
+    component: answer
+    claim:
+      form: judge
+      rubric: {{criterion: polite, scale: [good, bad], inputs: [input, output], pass_at: good}}
+      judges: [{{name: mini, model: away/small}}]
+"""
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["in one process", "role judge"])
+def test_judges_of_a_dead_provider_hold_up_no_others_and_go_on_when_it_is_back(judged, elsewhere):
+    port = free_port()
+    with served(answer) as server:
+        one = judged(base_url=server.base_url, concurrency=2, breaker_failures=2)
+        one.portfolios[0].write_text(TWO.format(name=f"two-{one.topic}"))
+        written = json.loads(one.judges.read_text())
+        provider = {**written["providers"]["openai"], "base_url": f"http://127.0.0.1:{port}/v1"}
+        written["providers"] = {"openai": written["providers"]["openai"], "away": provider}
+        written["prices"]["away/small"] = {"input": 1, "output": 4}
+        one.judges.write_text(json.dumps(written))
+        one.broker.produce(one.topic, [trace(n) for n in range(100)])
+        listen = f"--listen=127.0.0.1:{free_port()}"
+        one.start(f"--judges={one.judges}", listen, *(["--role=score,keep"] if elsewhere else []))
+        one.wait_until(lambda: read_note(one.store) is not None and "reading partition" in one.said())
+        judge = one.start_judge(1) if elsewhere else None
+        one.wait_until(lambda: one.read() == 100 and one.pending() == 0, 90)
+        waiting = one.pending("polite")
+        with served(answer, port):
+            one.wait_until(lambda: one.pending("polite") == 0, 90)
+            assert judge is None or one.end_judge(judge) == 0
+            assert one.end() == 0
+
+    assert waiting == 100
+    one.assert_each_ended_once(200)
+    ended = one.query("SELECT metric, outcome, count(*) FROM gaps GROUP BY ALL ORDER BY ALL")
+    assert ended == [(metric, o, n) for metric in ("helpful", "polite") for o, n in (("fail", 34), ("pass", 66))]

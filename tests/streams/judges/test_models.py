@@ -48,7 +48,13 @@ def by_litellm(server: ModelServer) -> ChatModel:
     return LitellmModel(Secret(KEY), server.base_url)
 
 
-MAKERS = [by_http, by_litellm]
+def by_litellm_itself(server: ModelServer) -> ChatModel:
+    from streams.judges.litellm_model import LitellmModel
+
+    return LitellmModel(Secret(KEY), server.base_url, plain=False)
+
+
+MAKERS = [by_http, by_litellm, by_litellm_itself]
 Made = Callable[[ModelServer], ChatModel]
 
 
@@ -130,7 +136,7 @@ def test_a_failure_says_its_kind(make: Made, answer: HttpAnswer, kind: str) -> N
     outcome = run(answer, make)
 
     assert isinstance(outcome, ModelFailure)
-    if make is by_litellm and kind == "empty":
+    if make is by_litellm_itself and kind == "empty":
         assert outcome.passes  # litellm makes an error of its own of it
         return
     assert outcome.kind == kind
@@ -183,6 +189,41 @@ def test_a_stream_that_stops_before_its_end_is_cut_off() -> None:
     assert (whole.text, whole.model, whole.finish_reason) == ("half", "m", "stop")
 
 
+def test_a_stream_of_another_dialect_is_no_outage() -> None:
+    message = b'event: message_start\ndata: {"type": "message_start", "message": {"model": "m"}}\n\n'
+    delta = b'event: content_block_delta\ndata: {"type": "content_block_delta", "delta": {"text": "hello"}}\n\n'
+    with pytest.raises(ModelFailure) as strange:
+        read_reply(200, {}, message + delta)
+
+    assert strange.value.kind == "bad_reply"
+
+
+@pytest.mark.parametrize("make", [by_http, by_litellm])
+def test_a_stream_that_was_not_asked_for_is_put_together(make: Made) -> None:
+    chunks = [
+        {"model": "small-2026-01-01", "choices": [{"delta": {"role": "assistant", "content": "hel"}}]},
+        {"model": "small-2026-01-01", "choices": [{"delta": {"content": "lo"}, "finish_reason": "stop"}]},
+        {"model": "small-2026-01-01", "choices": [], "usage": {"prompt_tokens": 500, "completion_tokens": 40}},
+    ]
+    body = b"".join(b"data: " + orjson.dumps(chunk) + b"\n\n" for chunk in chunks) + b"data: [DONE]\n\n"
+    outcome = run(HttpAnswer(200, body, {"content-type": "text/event-stream"}), make)
+
+    assert isinstance(outcome, ChatReply)
+    assert (outcome.text, outcome.finish_reason) == ("hello", "stop")
+    assert (outcome.model, outcome.input_tokens, outcome.output_tokens) == ("small-2026-01-01", 500, 40)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_refusal_is_a_reply(make: Made) -> None:
+    refused = [
+        {"index": 0, "message": {"role": "assistant", "content": None, "refusal": "No."}, "finish_reason": "stop"}
+    ]
+    outcome = run(completion("", choices=refused), make)
+
+    assert isinstance(outcome, ChatReply)
+    assert (outcome.text, outcome.refusal) == ("", "No.")
+
+
 @pytest.mark.parametrize("make", MAKERS)
 def test_a_reply_has_text_model_and_usage(make: Made) -> None:
     outcome = run(completion("hello"), make)
@@ -226,7 +267,7 @@ def test_the_key_is_sent_and_shown_nowhere(caplog: pytest.LogCaptureFixture) -> 
 
     with caplog.at_level(logging.DEBUG):
         shown = "".join(asyncio.run(asked(make)) for make in MAKERS)
-    assert seen == [f"Bearer {KEY}"] * 2
+    assert seen == [f"Bearer {KEY}"] * len(MAKERS)
     assert KEY not in shown
     assert KEY not in caplog.text
     assert KEY[13:] not in shown
@@ -268,6 +309,31 @@ def test_an_address_that_would_show_the_key_is_refused(url: str) -> None:
         HttpModel(url, Secret(KEY))
 
     assert "pass" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("excepted", "reached"), [("", True), ("127.0.0.1", False)])
+def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, excepted: str, reached: bool) -> None:
+    seen: list[str] = []
+
+    def answer(body: dict[str, Any], headers: dict[str, str]) -> HttpAnswer:
+        seen.append(headers[":path"])
+        return completion("through the proxy")
+
+    async def asked() -> ChatReply | ModelFailure:
+        async with serving(answer) as server:
+            for name in ("HTTP_PROXY", "http_proxy"):
+                monkeypatch.setenv(name, server.base_url.removesuffix("/v1"))
+            for name in ("NO_PROXY", "no_proxy"):
+                monkeypatch.setenv(name, excepted)
+            model = HttpModel("http://127.0.0.1:9/v1", Secret(KEY))
+            try:
+                return await ask(model)
+            finally:
+                await model.close()
+
+    outcome = asyncio.run(asked())
+    assert isinstance(outcome, ChatReply) == reached
+    assert seen == (["http://127.0.0.1:9/v1/chat/completions"] if reached else [])
 
 
 def test_a_redirect_is_not_followed() -> None:

@@ -1,0 +1,88 @@
+"""One lane of a judging process: a reader of its own in the topic, workers of its own, what it has done committed.
+
+Each lane is a group of the topic and reads all of it, passing over what others judge: how far it is done is noted for
+itself, so that the requests of a provider that is down wait in the topic and hold nothing up.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from scorers.judges.judgement import Judgement
+from streams.judges.judge_pool import JudgePool
+from streams.judges.judging import Judging
+from streams.judges.request_topic import Place, RequestTopic
+
+log = logging.getLogger("gapwatch.judges")
+
+#: Requests fetched at once at least.
+FETCHED = 50
+
+
+class RequestLane:
+    """For one event loop.
+
+    Args:
+        name: Of the lane.
+        topic: Of a group of its own.
+        judging: Judges.
+        workers: Requests under way at once.
+        look_up: Makes the portfolio of a request known to `judging`, where there is one.
+        send: Sends judgements; returns when they are in the topic of verdicts.
+        takes_strays: Whether this lane answers for requests that name no judge, such as those that were too large.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        topic: RequestTopic,
+        judging: Judging,
+        workers: int,
+        look_up: Callable[[Mapping[str, Any]], Awaitable[None]],
+        send: Callable[[Sequence[Judgement]], Awaitable[None]],
+        takes_strays: bool,
+    ) -> None:
+        self.topic = topic
+        self.pool = JudgePool(judging, name, workers, self._next, self._deliver)
+        self.name = name
+        self._judging = judging
+        self._look_up, self._send = look_up, send
+        self._takes_strays = takes_strays
+        self._places: dict[str, list[Place]] = {}
+
+    async def _next(self) -> tuple[str, Mapping[str, Any]]:
+        while True:
+            came = await self.topic.next()
+            try:
+                request = await self._mine(orjson.loads(came.value))
+            except (orjson.JSONDecodeError, TypeError, KeyError):
+                request = None
+                if self._takes_strays:
+                    log.warning("%s/%s holds no request; left out", *came.place)
+            if request is None:
+                await self.topic.done([came.place])
+                continue
+            self._places.setdefault(came.id, []).append(came.place)
+            if "too_large" in request:
+                reason = f"request_too_large: {request['too_large']} bytes are more than the topic takes"
+                await self._deliver([Judgement(came.id, "error", reason=reason)])
+                continue
+            return came.id, request
+
+    async def _mine(self, request: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return a request that this lane answers; None for those of other lanes and of other keepers."""
+        if "too_large" in request:
+            return request if self._takes_strays else None
+        if not self._judging.knows(request):
+            await self._look_up(request)
+        return request if self._judging.knows(request, self.name) else None
+
+    async def _deliver(self, batch: Sequence[Judgement]) -> None:
+        """Send judgements; their requests are done when the topic has them."""
+        await self._send(batch)
+        places = [place for judgement in batch for place in self._places.pop(judgement.id, ())]
+        await self.topic.done(places)

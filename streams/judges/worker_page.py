@@ -1,0 +1,158 @@
+"""What a process that only judges shows of itself: /metrics, /healthz and /readyz, in its own event loop.
+
+The keeper counts what is closed; here is what one worker has asked, paid and waits for. The names differ, so that the
+sum over all processes counts nothing twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import platform
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+
+import orjson
+from aiohttp import web
+
+from scorers.command_line import program_version
+from scorers.errors import UsageError
+from scorers.judges.judgement import Judgement
+from sinks.api_access import ApiOptions, check_caller
+from sinks.exposition import CONTENT_TYPE, Page, histogram_samples, label_text
+from sinks.judge_samples import SECONDS_BOUNDS
+from sinks.process_samples import process_samples
+from streams.judges.provider import Provider
+
+log = logging.getLogger("gapwatch.judges")
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_NAME = "gapwatch_judge_worker_"
+_STATES = ("closed", "half_open", "open")
+
+
+class WorkerPage:
+    """For one event loop; a loop that is stuck answers nothing, which is what a supervisor has to see.
+
+    Args:
+        providers: Those that were asked so far, by vendor.
+        waiting: Requests that were fetched and are not answered, by entry of the settings' providers.
+        waits_for: What the worker waits for before it can judge; empty where it judges.
+    """
+
+    def __init__(
+        self,
+        providers: Callable[[], Mapping[str, Provider]],
+        waiting: Callable[[], Mapping[str, int]],
+        waits_for: Callable[[], Sequence[str]],
+    ) -> None:
+        self._providers, self._waiting, self._waits_for = providers, waiting, waits_for
+        self._ended: Counter[tuple[str, ...]] = Counter()
+        self._calls: Counter[tuple[str, ...]] = Counter()
+        self._tokens: Counter[tuple[str, ...]] = Counter()
+        self._usd: dict[tuple[str, ...], float] = {}
+        self._seconds: dict[str, list[int]] = {}
+        self._second_sums: dict[str, float] = {}
+        self._runner: web.AppRunner | None = None
+        self._options = ApiOptions()
+        self.url = ""
+
+    def count(self, judgements: Iterable[Judgement]) -> None:
+        """Count what was judged here, whether or not another was first."""
+        for judgement in judgements:
+            self._ended[(judgement.state,)] += 1
+            for call in judgement.calls:
+                vendor = call.model.partition("/")[0] if "/" in call.model else "-"
+                self._calls[vendor, call.kind] += 1
+                self._tokens[vendor, "in"] += call.input_tokens
+                self._tokens[vendor, "out"] += call.output_tokens
+                self._usd[(vendor,)] = self._usd.get((vendor,), 0.0) + call.usd
+                cells = self._seconds.setdefault(vendor, [0] * (len(SECONDS_BOUNDS) + 1))
+                cells[bisect_left(SECONDS_BOUNDS, call.seconds)] += 1
+                self._second_sums[vendor] = self._second_sums.get(vendor, 0.0) + call.seconds
+
+    def text(self) -> str:
+        """Return the page for Prometheus."""
+        page = Page()
+        providers = {vendor or "-": provider for vendor, provider in self._providers().items()}
+        page.add(_NAME + "requests_total", self._ended)
+        page.add(_NAME + "calls_total", self._calls)
+        page.add(_NAME + "tokens_total", self._tokens)
+        page.add(_NAME + "usd_total", self._usd)
+        for vendor, cells in self._seconds.items():
+            labels = label_text(("provider",), (vendor,))
+            name = _NAME + "call_seconds"
+            page.add_lines(name, histogram_samples(name, labels, SECONDS_BOUNDS, cells, self._second_sums[vendor]))
+        states = {
+            (vendor, state): int(p.breaker.state == state) for vendor, p in providers.items() for state in _STATES
+        }
+        page.add(_NAME + "breaker_state", states)
+        page.add(_NAME + "outage_seconds", {(vendor,): p.breaker.open_seconds for vendor, p in providers.items()})
+        page.add(_NAME + "calls_under_way", {(vendor,): p.under_way for vendor, p in providers.items()})
+        page.add(_NAME + "waiting_requests", {(lane,): n for lane, n in self._waiting().items()})
+        page.add("gapwatch_build_info", {(program_version(), "", platform.python_version()): 1})
+        for family, value in process_samples().items():
+            page.add_one(family, value)
+        return page.text()
+
+    async def start(self, options: ApiOptions) -> None:
+        """Begin to answer.
+
+        Raises:
+            UsageError: The address cannot be listened on.
+        """
+        self._options = options
+        application = web.Application(middlewares=[self._guard])
+        application.add_routes(
+            [
+                web.get("/metrics", self._serve_metrics),
+                web.get("/healthz", self._serve_alive),
+                web.get("/readyz", self._serve_ready),
+            ]
+        )
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, options.address, options.port).start()
+        except OSError as error:
+            await self.stop()
+            raise UsageError(
+                f"/metrics cannot listen on {options.address} port {options.port}: {error}; give another --listen"
+            ) from error
+        host = f"[{options.address}]" if ":" in options.address else options.address
+        self.url = f"http://{host}:{self._runner.addresses[0][1]}"
+        log.info("metrics at %s", self.url)
+
+    async def stop(self) -> None:
+        """Answer nobody any more."""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            check_caller(request, self._options, self.url)
+            return await handler(request)
+        except web.HTTPException as error:
+            return _json({"error": error.text or error.reason}, error.status)
+
+    async def _serve_metrics(self, _request: web.Request) -> web.Response:
+        return web.Response(body=self.text().encode("utf-8", "replace"), headers={"Content-Type": CONTENT_TYPE})
+
+    async def _serve_alive(self, _request: web.Request) -> web.Response:
+        return _json({"status": "ok", **self._state()}, 200)
+
+    async def _serve_ready(self, _request: web.Request) -> web.Response:
+        state = self._state()
+        ready = not state.get("waits_for")
+        return _json({"status": "ready" if ready else "not ready", **state}, 200 if ready else 503)
+
+    def _state(self) -> dict[str, object]:
+        waits_for = [text for text in self._waits_for() if text]
+        down = sorted(vendor or "-" for vendor, p in self._providers().items() if p.breaker.state != "closed")
+        return {**({"waits_for": waits_for} if waits_for else {}), **({"providers_down": down} if down else {})}
+
+
+def _json(answer: object, status: int) -> web.Response:
+    return web.Response(body=orjson.dumps(answer), status=status, content_type="application/json")
