@@ -36,7 +36,8 @@ class Edge:
 
     Attributes:
         kind: call, construct, property, protocol, cha (to the subclasses of an abstract method), dynamic (by a name
-            that is put together), callback (handed to a library), decorated (past the wrapper), framework.
+            that is put together), callback (handed to a library), decorated (past the wrapper), framework, resume
+            (it takes from a generator that another function made).
         sites: Lines in the file of `src`, as (path, line).
     """
 

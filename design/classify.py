@@ -204,7 +204,8 @@ def _kind(component: Component) -> str:
     capabilities = set(component.capabilities)
     if component.pattern == "agentic":
         return "agent"
-    if "guardrail" in component.semantics and "llm_chat" not in capabilities:
+    guarding = sum(1 for s in component.symbols if _GUARD.search(s.rpartition(".")[2]))
+    if "llm_chat" not in capabilities and ("guardrail" in capabilities or guarding * 5 >= len(component.symbols)):
         return "guardrail"
     for capability, kind in _KINDS:
         if capability in capabilities:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from design.architecture import Component, ComponentEdge, Place, Tier, Use
 from design.callgraph import CallGraph, Edge, Symbol
-from design.component_names import identifier_of, snake, title_of, unique
+from design.component_names import count_folders, identifier_of, parts_of, snake, title_of, unique
 from design.ir import Body, docstring
 from design.pattern_hit import PatternHit, Subject
 from design.pattern_io import model_depths
@@ -22,6 +22,13 @@ from design.verify import CALL_KINDS, verify_pair
 MAX_COMPONENTS = 20
 #: Units beyond which files, then folders, are taken as units before pairs are compared.
 _MAX_UNITS = 110
+#: Shares of the code, of as many as there may be nodes, that one node may have before more counts against it.
+_FAIR_SHARES = 2.0
+_OVERWEIGHT = 0.6
+#: Functions of one node that ask a model and are watched one by one: those that most code calls.
+MAX_TIERS = 8
+#: Units of which no single one can speak for the node.
+_MANY = 5
 #: Up to so many units everything that talks to something outside is shown, on the way to a model or not.
 _SMALL = 150
 #: Calls upstream of a model that a unit may be away and still be part of the pipeline.
@@ -53,12 +60,6 @@ _PATTERN_JOBS = {
     "has_circuit_breaker": "service",
     "has_cascade": "flow",
 }
-
-
-_RETRIEVER = re.compile(
-    r"^_?a?(retrieve|retrieve_\w+|similarity_search|semantic_search|vector_search|find_passages|get_relevant_\w+"
-    r"|search_(documents|docs|passages|chunks|index|corpus|knowledge\w*))$"
-)
 
 
 @dataclass
@@ -97,35 +98,6 @@ class Material:
     salience: dict[str, float]
 
 
-def uses_of(graph: CallGraph, sites: Sites, hits: tuple[PatternHit, ...]) -> list[Use]:
-    """Return every call that leaves the repository for something with a capability."""
-    out: list[Use] = []
-    seen: set[tuple[str, int]] = set()
-    for hit in hits:
-        if hit.pattern == "calls_llm" and hit.kind == "direct":
-            out.append(Use("llm_chat", hit.symbol, hit.evidence, Place(hit.path, hit.line)))
-            seen.add((hit.path, hit.line))
-    for external in graph.externals:
-        capability = sites.catalog.capability(external.dotted)
-        if capability is None or capability == "llm_chat":
-            continue
-        for line in external.lines:
-            if capability != "http" or (external.path, line) not in seen:
-                out.append(Use(capability, external.src, external.dotted, Place(external.path, line)))
-    if any(use.capability == "llm_chat" for use in out):
-        out += _retrievers_by_name(graph, {(use.symbol, use.capability) for use in out})
-    return sorted(out, key=lambda u: (u.symbol, u.place.line, u.capability, u.dotted))
-
-
-def _retrievers_by_name(graph: CallGraph, known: set[tuple[str, str]]) -> list[Use]:
-    """A search that is written in the repository itself is known by its name, where a model is asked at all."""
-    return [
-        Use("retrieval", s.id, f"def {s.id.rpartition('.')[2]}", Place(s.path, s.line))
-        for s in graph.symbols
-        if s.kind == "function" and _RETRIEVER.search(s.id.rpartition(".")[2]) and (s.id, "retrieval") not in known
-    ]
-
-
 def build_components(material: Material, uses: list[Use]) -> tuple[list[Component], dict[str, str]]:
     """Return the components and, for each of their symbols, the component's id."""
     units = _units(material, uses)
@@ -137,7 +109,8 @@ def build_components(material: Material, uses: list[Use]) -> tuple[list[Componen
             : 3 - len(groups)
         ]
     used: set[str] = set()
-    components = [_component(group, material, used) for group in groups]
+    folders = count_folders(u for group in groups for u in group)
+    components = [_component(group, material, used, folders) for group in groups]
     owner = {symbol: c.id for c in components for symbol in c.symbols}
     return components, owner
 
@@ -324,6 +297,7 @@ def _best_pair(groups: list[list[Unit]], calls: dict[tuple[int, int], float], mu
             affinity += 0.5 * bool(files[i] & files[j]) + 0.5 * bool(folders[i] & folders[j])
             affinity += 0.3 * (jobs[i] == jobs[j])
             affinity -= 6.0 * sizes[i] * sizes[j] / total**2 + 2.0 * (sizes[i] + sizes[j]) / total
+            affinity -= _OVERWEIGHT * max(0.0, (sizes[i] + sizes[j]) * MAX_COMPONENTS / total - _FAIR_SHARES)
             affinity -= 1.0 * (jobs[i] != jobs[j] and "llm" in (jobs[i], jobs[j])) + 0.6 * (jobs[i] == jobs[j] == "llm")
             if best is None or affinity > best[0]:
                 best = (affinity, i, j)
@@ -356,9 +330,9 @@ def _is_small(
 # -- components ----------------------------------------------------------------------------------------------------
 
 
-def _component(group: list[Unit], material: Material, used: set[str]) -> Component:
+def _component(group: list[Unit], material: Material, used: set[str], folders: Counter[str]) -> Component:
     main = min(group, key=lambda u: (u.distance, -u.weight, u.key))
-    identifier = unique(identifier_of(group, main), used)
+    identifier = unique(identifier_of(group, main, folders), used)
     symbols = sorted({s for u in group for s in u.symbols})
     entry = _entry(symbols, material)
     component = Component(
@@ -373,7 +347,7 @@ def _component(group: list[Unit], material: Material, used: set[str]) -> Compone
     distance = min(u.distance for u in group)
     component.distance = distance if distance < 99 else None
     component.tiers = _tiers(component, material)
-    component.description = _description(component, material)
+    component.description = _description(component, material) if len(group) < _MANY else parts_of(group)
     return component
 
 
@@ -449,8 +423,10 @@ def _tiers(component: Component, material: Material) -> list[Tier]:
                     inside = any(hit.line <= line <= hit.end for _, line in edge.sites)
                     if edge.kind in CALL_KINDS and inside and edge.dst.rpartition(".")[2] == last:
                         add(edge.dst, True)
-    for symbol in sorted(first_llm, key=lambda s: (material.distances.get(s, 9), s)):
-        add(symbol, False)
+    callers = {s: len({e.src for e in material.sites.callers[s] if e.src not in first_llm}) for s in first_llm}
+    for symbol in sorted(first_llm, key=lambda s: (material.distances.get(s, 9), -min(callers[s], 3), s)):
+        if sum(tier.by == "llm" for tier in out.values()) < MAX_TIERS:
+            add(symbol, False)
     return list(out.values())
 
 

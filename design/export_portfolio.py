@@ -13,6 +13,8 @@ from scorers.direction import is_cascade_name
 
 #: Symbols and files of one component that the portfolio lists; all are in the store.
 _MAX_LISTED = 40
+#: Characters of a name in a portfolio.
+_MAX_NAME = 200
 
 
 def portfolio_data(design: Design, pipeline: str | None = None, number: int = 1) -> dict[str, Any]:
@@ -64,6 +66,11 @@ def _slug(name: str) -> str:
     return snake(name).replace("_", "-") or "pipeline"
 
 
+def _end(symbol: str) -> str:
+    """The end of a name that is longer than the portfolio takes; what a function is called stands there."""
+    return symbol if len(symbol) <= _MAX_NAME else f"…{symbol[1 - _MAX_NAME :]}"
+
+
 def _component(c: Component) -> dict[str, Any]:
     out: dict[str, Any] = {"id": c.id, "name": c.name, "role": c.role, "kind": c.kind}
     if c.stage:
@@ -72,9 +79,9 @@ def _component(c: Component) -> dict[str, Any]:
     if c.semantics:
         out["semantics"] = c.semantics
     out["files"] = c.files[:_MAX_LISTED]
-    out["symbols"] = c.symbols[:_MAX_LISTED]
+    out["symbols"] = [_end(s) for s in c.symbols[:_MAX_LISTED]]
     if c.tiers:
-        out["tiers"] = [{"id": t.id, "by": t.by, "symbols": [t.symbol]} for t in c.tiers]
+        out["tiers"] = [{"id": t.id, "by": t.by, "symbols": [_end(t.symbol)]} for t in c.tiers]
     return out
 
 

@@ -348,11 +348,14 @@ def elements_of(frame: Frame, values: Values, line: int) -> Values:
 
 
 def _resume(frame: Frame, generator: int, line: int) -> None:
-    """Whoever takes from a generator runs its body, also where another function made it."""
+    """Whoever takes from a generator runs its body, also where another function made it.
+
+    A kind of edge of its own: which generator a parameter holds is known less well than what a name calls.
+    """
     cls = frame.classes[-1] if frame.classes else -1
     made_here = any((generator, kind, cls) in frame.result.edges for kind in ("call", "decorated", "cha", "dynamic"))
     if not made_here and generator != frame.number:
-        frame.edge(generator, "protocol", line)
+        frame.edge(generator, "resume", line)
 
 
 def _comprehension(frame: Frame, e: Expr) -> Values:
@@ -415,10 +418,8 @@ def _boolean(frame: Frame, e: Expr) -> Values:
 
 def ask_truth(frame: Frame, e: Expr, values: Values) -> None:
     """A value in a condition is asked for its truth."""
-    if values and frame.solver.has_truth and e[0] not in "bq!k":
-        kinds = frame.table.kinds
-        if any(kinds[v] is Kind.INST for v in values):
-            method_result(frame, values, ("__bool__", "__len__"), [], _line_of(e) if e[0] != "n" else frame.line)
+    if values and frame.solver.has_truth and e[0] not in "bq!k" and frame.is_telling(values):
+        method_result(frame, values, ("__bool__", "__len__"), [], _line_of(e) if e[0] != "n" else frame.line)
 
 
 def evaluate_test(frame: Frame, e: Expr) -> None:
@@ -502,7 +503,7 @@ def _comparison(frame: Frame, e: Expr) -> Values:
         name = _COMPARISONS.get(operator.removeprefix("not ").strip() if "in" in operator else operator)
         if name is not None:
             subject, other = (values[i + 1], values[i]) if name == "__contains__" else (values[i], values[i + 1])
-            if any(frame.table.kinds[v] is Kind.INST for v in subject):
+            if frame.is_telling(subject) if name in ("__eq__", "__contains__") else subject:
                 method_result(frame, subject, (name,), [other], line)
     return EMPTY
 

@@ -12,6 +12,10 @@ from design.values import EMPTY, Kind, Values, ValueTable
 #: Between the parts of an access path such as `d["a"]["b"]` in the names of a frame.
 PATH = "\x00"
 
+#: Classes that one operand of a test or of a comparison may have. What holds more has met at a parameter that takes
+#: anything, and nearly all of the edges would be wrong.
+MAX_OPERAND_CLASSES = 2
+
 _BUILTINS = frozenset(
     [
         "abs",
@@ -219,6 +223,11 @@ class Frame:
             self.result.edges[key] = [line]
         elif line not in lines:
             lines.append(line)
+
+    def is_telling(self, values: Values) -> bool:
+        """Whether an operand holds instances, and so few that asking them leads to the right methods."""
+        kinds = self.table.kinds
+        return 0 < sum(1 for v in values if kinds[v] is Kind.INST) <= MAX_OPERAND_CLASSES
 
     # -- names -----------------------------------------------------------------------------------------------------
 

@@ -65,6 +65,27 @@ _INSIDE_ANSWER = frozenset(
 
 
 #: Methods of texts, lists and mappings: on the way of a service's name they read its answer.
+#: What stands between a call and a method of the text that it gave.
+_TEXTS = frozenset({"strip", "lower", "upper", "split", "copy", "content", "summary", "title", "text", "url", "name"})
+#: Methods that clients and plain dictionaries share.
+_OF_MAPPINGS = frozenset({"get", "update", "pop", "items", "keys", "values", "copy", "setdefault", "clear", "add"})
+#: Attributes of clients and of answers that hold plain dictionaries.
+_HOLDS_ANSWERS = frozenset(
+    [
+        "metadata",
+        "info",
+        "json",
+        "headers",
+        "attributes",
+        "payload",
+        "body",
+        "data",
+        "result",
+        "results",
+        "hits",
+        "_source",
+    ]
+)
 _ON_ANSWERS = frozenset(
     [
         "get",
@@ -184,11 +205,17 @@ def _match(entry: _Entry, parts: list[str], length: int) -> str | None:
                     and parts[-2] in ("dumps", "dump", "encode", "loads", "load")
                 ):
                     return None
+                if end in _OF_MAPPINGS and _is_given(entry, parts[length:-1]):
+                    # A dictionary that a call gave has methods of the same names; reading it reaches nobody.
+                    return None
                 return capability
     for capability in entry.wildcards:
         last = parts[-1]
         if capability in ("saas", "web_search") and (
-            last in _ON_ANSWERS or last.startswith("from_") or last.endswith("_client")
+            last in _ON_ANSWERS
+            or last.startswith("from_")
+            or last.endswith("_client")
+            or not _TEXTS.isdisjoint(parts[length:-1])
         ):
             # Reading what a call gave, or making a client, sends nothing.
             continue
@@ -200,6 +227,21 @@ def _match(entry: _Entry, parts: list[str], length: int) -> str | None:
         if not rest and length == len(parts) and length > 1 and not last[:1].isupper():
             return capability
     return None
+
+
+def _is_given(entry: _Entry, before: list[str]) -> bool:
+    """Whether what stands before the last name is what a call gave, and no client, table or collection."""
+    if not before:
+        return False
+    last = before[-1]
+    if (
+        last in _OF_MAPPINGS
+        or last in _HOLDS_ANSWERS
+        or last.endswith(("Result", "Response", "Record", "Row", "Field"))
+    ):
+        return True
+    ends = {end.rpartition(".")[2] for _, found in entry.ends for end in found}
+    return last in ends and last[:1].islower()
 
 
 @functools.cache

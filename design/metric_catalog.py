@@ -7,14 +7,30 @@ from collections.abc import Iterator
 from typing import Any
 
 from design.architecture import Component, Place
+from design.component_names import snake, unique
 from design.components import Material
 from design.metric_design import MetricDesign
 from design.pattern_hit import PatternHit
-from design.prompts import Prompt
+from design.prompts import Prompt, keys_read, timeout_of
 from design.spans import IntegrationPoint
 
 #: Alerts of the catalog by concern: who is woken is decided by the blast radius (`design.traceability`).
 _MIN_UNITS = 200
+#: Parsers of one component whose fields are watched, too; those of a model's answers first.
+MAX_FORMS = 3
+
+
+#: What a family of errors or of times speaks of.
+_WHAT = {
+    "model_latency": "the model calls",
+    "service_latency": "the requests to services",
+    "retrieval_latency": "the searches",
+    "error_rate": "the functions that pass errors on",
+    "service_errors": "the requests to services",
+    "write_errors": "the writes",
+    "embedding_errors": "the embedding calls",
+    "guardrail_errors": "the checks",
+}
 
 
 class Catalog:
@@ -139,7 +155,7 @@ class Catalog:
             severity="ticket",
             action="raise the token limit, or look at what the filter stopped",
         )
-        yield self._latency("model_latency", hits, self._timeout(hits))
+        yield self._latency("model_latency", hits, timeout_of(hits, self.material))
         yield self._make(
             "tokens_per_call",
             hits,
@@ -183,7 +199,7 @@ class Catalog:
             family,
             hits,
             claim,
-            purpose=f"how long {self._title()} takes",
+            purpose=f"how long {_WHAT[family]} take in {self._title()}",
             concern="latency",
             per_trace="max",
             of="failure_rate" if limit else "mean",
@@ -195,47 +211,34 @@ class Catalog:
             valid_when="the span has both its times",
         )
 
-    def _timeout(self, hits: list[PatternHit]) -> tuple[float, str] | None:
-        """A constant timeout at one of the calls, with its place."""
-        from design.code_walk import keyword
-        from design.pattern_hit import Subject
-
-        numbers = self.material.sites.numbers(self.material.program)
-        for hit in hits:
-            number = numbers.get(hit.symbol)
-            if number is None:
-                continue
-            subject = Subject(self.material.program, self.material.sites, self.material.program.functions[number])
-            for call in subject.calls:
-                value = keyword(call, "timeout")
-                if value is not None and value[0] == "k" and type(value[1]) in (int, float) and value[1] > 0:
-                    return float(value[1]), f"{hit.path}:{call[4]}"
-        return None
-
     def _parsing(self) -> Iterator[MetricDesign]:
         hits = self._hits("parses_json", "llm", "text", "http", "queue")
         if not hits:
             return
-        keys = [k for p in self.prompts for k in p.output_fields]
-        numbers = self.material.sites.numbers(self.material.program)
-        from design.pattern_hit import Subject
-        from design.prompts import output_keys
+        keys = {h.symbol: keys_read(h.symbol, hits, self.material) for h in hits}
+        is_one_form = len(keys) == 1
+        asked = sorted({k for p in self.prompts for k in p.output_fields})
+        shared = (next(iter(keys.values())) or asked) if is_one_form else []
+        yield self._form("output_parses", hits, shared, f"what {self._title()} parses")
+        # Each parser has a form of its own: what one of them reads another need not find.
+        taken: set[str] = set()
+        of_model = {h.symbol for h in hits if h.kind == "llm"}
+        first = [] if is_one_form else sorted((s for s in keys if keys[s]), key=lambda s: (s not in of_model, s))
+        for symbol in first[:MAX_FORMS]:
+            mine = [h for h in hits if h.symbol == symbol]
+            name = unique(snake(symbol.rpartition(".")[2]) or "parser", taken)
+            yield self._form(f"{name}_output_fields", mine, keys[symbol], f"what {name} parses")
 
-        for hit in hits:
-            number = numbers.get(hit.symbol)
-            if number is not None:
-                keys += output_keys(
-                    Subject(self.material.program, self.material.sites, self.material.program.functions[number])
-                )
-        pointers = sorted({"/" + k.replace("~", "~0").replace("/", "~1") for k in keys})
+    def _form(self, family: str, hits: list[PatternHit], keys: list[str], what: str) -> MetricDesign:
+        pointers = ["/" + k.replace("~", "~0").replace("/", "~1") for k in keys]
         claim: dict[str, Any] = {"form": "check", "field": "attributes.parsed_text", "optional": True}
         claim |= {"json": {"required": pointers}} if pointers else {"format": "json"}
         wanted = f" and holds {', '.join(pointers)}" if pointers else ""
-        yield self._make(
-            "output_parses",
+        return self._make(
+            family,
             hits,
             claim,
-            purpose=f"what {self._title()} parses is JSON{wanted}",
+            purpose=f"{what} is JSON{wanted}",
             concern="reliability",
             fields=["attributes.parsed_text"],
             severity="page" if any(h.kind == "llm" for h in hits) or self.component.tiers else "ticket",
@@ -340,7 +343,7 @@ class Catalog:
             family,
             hits,
             {"form": "check", "field": "status", "not": {"one_of": ["error"]}},
-            purpose=f"{self._title()} does not fail",
+            purpose=f"{_WHAT[family]} do not fail in {self._title()}",
             concern="reliability",
             fields=["status", "error_type"],
             severity="page" if self.component.role == "ai_core" else "ticket",
@@ -351,7 +354,7 @@ class Catalog:
         hits = [h for h in self._hits("calls_external_api") if h.kind != "wrapped"] or self._hits("calls_external_api")
         if hits:
             yield self._errors("service_errors", hits)
-            yield self._latency("service_latency", hits, self._timeout(hits))
+            yield self._latency("service_latency", hits, timeout_of(hits, self.material))
 
     def _caches(self) -> Iterator[MetricDesign]:
         hits = self._hits("has_cache")

@@ -54,6 +54,8 @@ class ModuleIndex:
         self.by_parts: dict[tuple[str, ...], int] = {}
         self.root_aliases: set[str] = set()
         self._by_top: dict[str, list[int]] = {}
+        #: Top folders that imports name as they lie under the root.
+        self._spelled_out: set[str] = set()
         self._cache: dict[tuple[int, str], int | None] = {}
         used: set[str] = set()
         for path in paths:
@@ -106,6 +108,8 @@ class ModuleIndex:
         seen, fitting = Counter[str](), Counter[str]()
         for dotted in imported:
             top, _, rest = dotted.partition(".")
+            if rest and (top, rest.split(".")[0]) in self.by_parts:
+                self._spelled_out.add(top)
             if top in _STDLIB or top in self._by_top or not rest:
                 continue
             seen[top] += 1
@@ -139,12 +143,14 @@ class ModuleIndex:
             stripped = self.by_parts.get(parts[1:])
             if stripped is not None:
                 return stripped
-        return found
+        return found if found is None or self._may_mean(importer, self.modules[found], parts[0]) else None
 
     def _may_mean(self, importer: Module, top: Module, name: str) -> bool:
         folder = top.parts[:-1]
         if not folder:
-            return True
+            # Where the code knows its root by name, a folder without a package's file is no neighbour of its files:
+            # `import httpx` beside `product/httpx/pool.py` means the library.
+            return not self.root_aliases or bool(top.path) or name in self._spelled_out
         if importer.parts[:-1] == folder:
             # A script sees its neighbours first, unless it is a package's file with the name of a library.
             return name not in _STDLIB or not importer.is_package

@@ -115,7 +115,10 @@ def print_summary(design: Design, out: Path) -> None:
     console.print(table)
     console.print(f"{out}: portfolio.yaml, report.md, report.html, design.duckdb", highlight=False)
     if design.open_questions:
-        console.print("Next: answer the questions in the report, emit the spans that it names, then gapwatch replay.")
+        console.print(
+            f"Next: answer the questions in the report, emit the {numbers['integration_points']} spans that it names, "
+            f"the first {numbers['spans_first']} before the others, then gapwatch replay."
+        )
 
 
 def diff_text(diff: DesignDiff) -> str:

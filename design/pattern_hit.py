@@ -61,7 +61,11 @@ class Subject:
     @functools.cached_property
     def calls(self) -> list[Expr]:
         """Every call in it."""
-        return [inner for s in self.statements for e in own_expressions(s) for inner in walk(e) if inner[0] == "c"]
+        known = self.sites.calls_within.get(self.info.number)
+        if known is None:
+            known = [inner for s in self.statements for e in own_expressions(s) for inner in walk(e) if inner[0] == "c"]
+            self.sites.calls_within[self.info.number] = known
+        return known
 
     @functools.cached_property
     def _named(self) -> dict[int, frozenset[str]]:

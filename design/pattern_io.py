@@ -133,7 +133,7 @@ def model_depths(subject: Subject) -> dict[str, int]:
 
 
 _DEPTHS: dict[str, object] = {}
-_CALLS = frozenset({"call", "construct", "cha", "protocol", "decorated", "dynamic", "property"})
+_CALLS = frozenset({"call", "construct", "cha", "protocol", "decorated", "dynamic", "property", "resume"})
 
 
 def _find_depths(subject: Subject) -> dict[str, int]:

@@ -9,8 +9,8 @@ from string import Formatter
 from design.architecture import Component, Place
 from design.code_walk import arguments_of, keyword, names_in, target_names, text_of, walk
 from design.components import Material
-from design.ir import Expr, docstring
-from design.pattern_hit import Subject
+from design.ir import UNKNOWN, Class, Expr, docstring
+from design.pattern_hit import PatternHit, Subject
 from design.program import last_name
 
 #: Shorter texts are labels and keys, not prompts.
@@ -163,10 +163,33 @@ def _format_fields(text: str) -> list[str]:
         return []
 
 
+def keys_read(symbol: str, hits: list[PatternHit], material: Material) -> list[str]:
+    """Keys that a function reads with certainty of the one thing that it parses."""
+    number = material.sites.numbers(material.program).get(symbol)
+    if number is None or sum(h.symbol == symbol for h in hits) > 1:
+        return []
+    return sorted(output_keys(Subject(material.program, material.sites, material.program.functions[number])))
+
+
+def timeout_of(hits: list[PatternHit], material: Material) -> tuple[float, str] | None:
+    """A constant timeout in seconds at one of the calls that hits found, with its place."""
+    numbers = material.sites.numbers(material.program)
+    for hit in hits:
+        number = numbers.get(hit.symbol)
+        if number is None:
+            continue
+        for call in Subject(material.program, material.sites, material.program.functions[number]).calls:
+            value = keyword(call, "timeout")
+            if value is not None and value[0] == "k" and type(value[1]) in (int, float) and value[1] > 0:
+                return float(value[1]), f"{hit.path}:{call[4]}"
+    return None
+
+
 def output_keys(subject: Subject) -> list[str]:
     """Keys that a function reads with certainty from what it parsed, or the fields of the class that it asks for."""
     parsed: set[str] = set()
     keys: dict[str, None] = {}
+    optional: set[str] = set()
     for s in subject.statements:
         if s[0] == "assign" and s[3] is not None:
             for call in walk(s[3]):
@@ -175,6 +198,9 @@ def output_keys(subject: Subject) -> list[str]:
     for s in subject.statements:
         for e in _expressions(s):
             for inner in walk(e):
+                if inner[0] == "q" and inner[2][0][0] == "k" and any("in" in operator for operator in inner[1]):
+                    # What is asked for first may be absent.
+                    optional.add(inner[2][0][1])
                 if inner[0] == "s" and inner[2][0] == "k" and isinstance(inner[2][1], str):
                     direct = inner[1][0] == "c" and _is_parse(subject, inner[1])
                     if direct or (inner[1][0] == "n" and inner[1][1] in parsed):
@@ -188,8 +214,27 @@ def output_keys(subject: Subject) -> list[str]:
             name = last_name(candidate)
             for cls in subject.program.classes:
                 if cls.ir.name == name and cls.field_names:
-                    keys.update(dict.fromkeys(cls.field_names))
-    return list(keys)[:12]
+                    keys.update(dict.fromkeys(_required_fields(cls.ir)))
+    return [key for key in keys if key not in optional][:12]
+
+
+def _required_fields(cls: Class) -> list[str]:
+    """Fields that an answer must hold: those without a default, an alias or leave to be null."""
+    out = []
+    for s in cls.body:
+        if s[0] != "assign" or s[4] is None or s[2][0][0] != "n":
+            continue
+        value = s[3]
+        is_given = value is None
+        if value is not None and value[0] == "c" and last_name(value) == "Field":
+            first = value[2][:1]
+            is_given = not (first and first[0] != UNKNOWN) and not any(
+                keyword(value, name) for name in ("default", "default_factory", "alias", "validation_alias")
+            )
+        may_be_null = "Optional" in names_in(s[4]) or ("k", None) in walk(s[4]) or "ClassVar" in names_in(s[4])
+        if is_given and not may_be_null:
+            out.append(str(s[2][0][1]))
+    return out
 
 
 def _is_parse(subject: Subject, call: Expr) -> bool:

@@ -10,7 +10,7 @@ from design.graph_drawing import draw
 from design.metric_design import MetricDesign
 from design.spans import VALUES
 from design.stage import Design
-from design.summary import summary
+from design.summary import begin_with, spans_in_order, summary
 
 _SEVERITY = {"page": "critical", "ticket": "warning", "note": "info"}
 
@@ -86,7 +86,11 @@ def _tiles(design: Design) -> str:
         (f"{s['edges_verified_share']:.0%}", "edges verified", f"of {s['component_edges']}; the rest inferred"),
         (s["metrics_exported"], "metrics", f"{s['judges']} judges designed, {s['metrics_dropped']} refused"),
         (s["open_questions"], "open questions", "only you can answer"),
-        (s["integration_points"], "spans to emit", "blind without them"),
+        (
+            s["integration_points"],
+            "spans to emit",
+            f"the first {s['spans_first']} feed {s['metrics_of_first']} metrics",
+        ),
         (
             f"{s['resolution_rate']:.1%}",
             "calls resolved",
@@ -237,21 +241,23 @@ def _judges(design: Design) -> str:
 
 
 def _points(design: Design) -> str:
-    rows = [
-        [
-            f"{_code(p.name)}<br><small>{_e(p.component)}, {_e(p.kind)}</small>",
-            _code(p.place),
-            _codes(p.fields, 12),
-            f"{len(p.blind)}: {_codes(p.blind, 4)}",
+    tables = ""
+    for title, points in spans_in_order(design):
+        rows = [
+            [
+                f"{_code(p.name)}<br><small>{_e(p.component)}, {_e(p.kind)}</small>",
+                _code(p.place),
+                _codes(p.fields, 12),
+                f"{len(p.blind)}: {_codes(p.blind, 4)}",
+            ]
+            for p in points
         ]
-        for p in design.points
-    ]
+        tables += f"<h3>{title}</h3>" + _table(["span", "where", "fields", "blind without it"], rows, "points")
     used = {f for p in design.points for f in p.fields}
     values = _table(["field", "value"], [[_code(f), _e(v)] for f, v in VALUES.items() if f in used])
     return (
-        "<section><h2>What the pipeline must emit</h2><p class=sub>One span around the body of each function.</p>"
-        + _table(["span", "where", "fields", "blind without it"], rows, "points")
-        + f"<h3>What the fields hold</h3>{values}</section>"
+        "<section><h2>What the pipeline must emit</h2><p class=sub>One span around the body of each function. "
+        + f"{_e(begin_with(design))}</p>{tables}<h3>What the fields hold</h3>{values}</section>"
     )
 
 

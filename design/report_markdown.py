@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from design.spans import VALUES
 from design.stage import Design
-from design.summary import summary
+from design.summary import begin_with, spans_in_order, summary
 
 
 def report_markdown(design: Design) -> str:
@@ -195,11 +195,11 @@ def _judges(design: Design) -> str:
 def _points(design: Design) -> str:
     out = [
         "## What the pipeline must emit\n",
-        "One span around the body of each function; what it carries, and what is blind without it.\n",
+        "One span around the body of each function; what it carries, and what is blind without it. "
+        f"{begin_with(design)}\n",
     ]
-    rows = []
-    for p in design.points:
-        rows.append(
+    for title, points in spans_in_order(design):
+        rows = (
             (
                 _code(p.component),
                 _code(p.name),
@@ -208,8 +208,10 @@ def _points(design: Design) -> str:
                 ", ".join(_code(f) for f in p.fields),
                 ", ".join(_code(b) for b in p.blind),
             )
+            for p in points
         )
-    out.append(_table(("component", "span name", "kind", "where", "fields", "blind without it"), rows))
+        table = _table(("component", "span name", "kind", "where", "fields", "blind without it"), rows)
+        out.append(f"### {title}\n\n{table}")
     used = {f for p in design.points for f in p.fields}
     out.append(_table(("field", "value"), ((_code(f), md(v)) for f, v in VALUES.items() if f in used)))
     return "\n".join(out)

@@ -16,7 +16,7 @@ _DAMPING = 0.85
 _ITERATIONS = 30
 _NEAR = frozenset({"llm_chat", "embedding", "retrieval", "rerank"})
 #: Edges along which a result comes back.
-_FLOW = frozenset({"call", "construct", "property", "protocol", "cha", "dynamic", "decorated"})
+_FLOW = frozenset({"call", "construct", "property", "protocol", "cha", "dynamic", "decorated", "resume"})
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,8 @@ def scan_repository(root: Path) -> Scan:
     digest = hashlib.sha256()
     for file in files:
         digest.update(f"{len(file.path)} {file.path} {file.sha}\n".encode("utf-8", "surrogateescape"))
-    return Scan(root, files, tuple(sorted(walk.skipped, key=lambda s: (s.path, s.reason))), digest.hexdigest())
+    skipped = (Skipped(spelled(s.path), s.reason) for s in walk.skipped)
+    return Scan(root, files, tuple(sorted(skipped, key=lambda s: (s.path, s.reason))), digest.hexdigest())
 
 
 class _Walk:
@@ -181,9 +182,15 @@ class _Walk:
             else:
                 source = _read(entry.path)
                 sha = hashlib.sha256(source).hexdigest()
+                path = spelled(path)
                 self.files.append(SourceFile(path, sha, _tags(path, source), source))
         except OSError as error:
             self.skipped.append(Skipped(path, f"cannot be read: {error.strerror}"))
+
+
+def spelled(path: str) -> str:
+    r"""Return a path as text that every output can hold; bytes that are no UTF-8 are spelled `\xff`."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _read(path: str) -> bytes:

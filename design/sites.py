@@ -62,9 +62,12 @@ _ANY_MODEL = ("invoke_model", "predict", "invoke_endpoint", ".run")
 _EMBEDS = re.compile(r"embed", re.IGNORECASE)
 #: Paths of HTTP interfaces of model servers.
 _MODEL_PATHS = re.compile(
-    r"/chat/completions|/v1/messages|/v1/completions|/api/generate\b|/api/chat\b|:generateContent|:streamGenerateContent"
+    r"/chat/completions|/v1/messages|/v1/completions|:generateContent|:streamGenerateContent"
     r"|/v1/responses|/v1/complete\b|/generate_stream\b"
 )
+#: Paths that a pipeline's own service may have, too; what is sent there tells.
+_SHARED_PATHS = re.compile(r"/api/(generate|chat)\b")
+_SENT_TO_MODELS = re.compile(r"(^|\W)(messages|model|prompt|num_predict|num_ctx)(\W|$)|ollama|:11434", re.IGNORECASE)
 _EMBEDDING_PATHS = re.compile(r"/v1/embeddings|/api/embeddings?\b|/embeddings\b|:embedContent")
 
 
@@ -94,6 +97,8 @@ class Sites:
     callers: dict[str, list[Edge]] = field(default_factory=lambda: defaultdict(list))
     callees: dict[str, list[Edge]] = field(default_factory=lambda: defaultdict(list))
 
+    #: Calls of a function by its number, for those who come after the first that asks.
+    calls_within: dict[int, list[Expr]] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict)
     _reached: dict[int, Reach] = field(default_factory=dict)
     _by_symbol: dict[str, list[str]] = field(default_factory=dict)
@@ -198,7 +203,7 @@ def _by_path(call: Expr) -> str | None:
 
 def address_capability(texts: str) -> str | None:
     """Return what a server does at an address that stands in some texts: llm_chat, embedding, or None."""
-    if _MODEL_PATHS.search(texts):
+    if _MODEL_PATHS.search(texts) or (_SHARED_PATHS.search(texts) and _SENT_TO_MODELS.search(texts)):
         return "llm_chat"
     return "embedding" if _EMBEDDING_PATHS.search(texts) else None
 

@@ -300,6 +300,8 @@ def _linearise(number: int, classes: list[ClassInfo], path: tuple[int, ...]) -> 
     bases = classes[number].bases
     orders = [_linearise(base, classes, (*path, number)) for base in bases]
     orders = [[c for c in order if c != number] for order in orders]
+    if len(orders) < 2:
+        return [number, *(orders[0] if orders else ())]
     merged = _merge([*orders, list(dict.fromkeys(bases))])
     return [number, *merged]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from design.architecture import Architecture, Component, Place
@@ -85,6 +86,11 @@ class IntegrationPoint:
     why: list[str] = field(default_factory=list)
     blind: list[str] = field(default_factory=list)
 
+    @property
+    def is_first(self) -> bool:
+        """Whether to begin with it: it asks a model, searches, or is one of the ways to an answer."""
+        return any(w.startswith(("tier ", "calls_llm ", "retrieval ", "rerank ", "the way in")) for w in self.why)
+
 
 def integration_points(architecture: Architecture, graph: CallGraph) -> list[IntegrationPoint]:
     """Return the spans of all components, one for each function in which something to watch happens."""
@@ -107,16 +113,16 @@ def integration_points(architecture: Architecture, graph: CallGraph) -> list[Int
                 )
             return points[found]
 
-        left_out = _left_out(component, graph)
+        chosen = _chosen(component, graph)
         for hit in component.hits:
-            if (hit.pattern == "calls_llm" and hit.kind != "direct") or hit.symbol in left_out:
+            if (hit.pattern == "calls_llm" and hit.kind != "direct") or hit.symbol not in chosen:
                 continue
             made = point(hit.symbol)
             if made is not None:
                 made.fields += [f for f in PATTERN_FIELDS[hit.pattern] if f not in made.fields]
                 made.why.append(f"{hit.pattern} at {hit.path}:{hit.line}")
         for use in component.uses:
-            if use.capability in ("retrieval", "rerank", "embedding", "guardrail"):
+            if use.capability in _WATCHED_USES and use.symbol in chosen:
                 made = point(use.symbol)
                 if made is not None:
                     extra = ["status", "error_type", "started_at", "ended_at"]
@@ -143,28 +149,69 @@ def integration_points(architecture: Architecture, graph: CallGraph) -> list[Int
     return out
 
 
-#: Functions of one component that are asked for a span for one pattern. Nobody instruments hundreds; with fewer, events
-#: next to the model go unseen.
-MAX_FUNCTIONS = 12
+#: Functions of one component that are asked for a span for one pattern. Nobody instruments hundreds; what is left out
+#: is said in the report.
+MAX_FUNCTIONS = 4
+#: Functions of one component that are asked for a span because they search, embed or guard.
+MAX_USES = 6
+#: In the order in which patterns choose their functions: what says most of an answer first. Later ones take functions
+#: that are chosen already, where they can.
+_ORDER = (
+    "has_cascade",
+    "parses_json",
+    "has_cache",
+    "has_circuit_breaker",
+    "has_retry_loop",
+    "streams_response",
+    "has_queue",
+    "calls_external_api",
+    "has_db_write",
+    "has_try_except",
+)
+_WATCHED_USES = ("retrieval", "rerank", "embedding", "guardrail")
 
 
-def _left_out(component: Component, graph: CallGraph) -> set[str]:
-    """Functions with patterns that are asked for no span: for each pattern those nearest to the model are enough."""
-    core = {t.symbol for t in component.tiers} | {component.entry}
-    core |= {u.symbol for u in component.uses if u.capability in ("retrieval", "rerank", "embedding", "guardrail")}
-    core |= {h.symbol for h in component.hits if h.pattern == "calls_llm"}
+def _chosen(component: Component, graph: CallGraph) -> set[str]:
+    """Functions that are asked for a span: those that ask a model or search, and the few next to them for the rest."""
+    asking = {h.symbol for h in component.hits if h.pattern == "calls_llm" and h.kind == "direct"}
+    tiers = [t.symbol for t in component.tiers]
+    core = {s for s in asking if any(s == t or s.startswith(f"{t}.") for t in tiers)} | {component.entry, *tiers}
     near = {e.src for e in graph.edges if e.dst in core} | {e.dst for e in graph.edges if e.src in core}
-    by_pattern: dict[str, dict[str, tuple[bool, str, int]]] = {}
-    for hit in component.hits:
-        # A handler that swallows is what nobody sees otherwise.
-        rank = (hit.kind in ("translates", "reraises"), hit.path, hit.line)
-        known = by_pattern.setdefault(hit.pattern, {})
-        known[hit.symbol] = min(rank, known.get(hit.symbol, rank))
+    called = Counter(e.dst for e in graph.edges)
     kept = set(core)
-    for ranks in by_pattern.values():
-        order = sorted(ranks, key=lambda symbol: (symbol not in core, symbol not in near, ranks[symbol], symbol))
-        kept.update(order[:MAX_FUNCTIONS])
-    return {h.symbol for h in component.hits} - kept
+
+    def choose(ranks: dict[str, tuple[bool, str, int]], limit: int) -> None:
+        # What nothing calls is rarely what serves the user.
+        order = sorted(ranks, key=lambda s: (s not in core, s not in kept, s not in near, not called[s], ranks[s], s))
+        kept.update(order[:limit])
+
+    for capability in _WATCHED_USES:
+        uses = [u for u in component.uses if u.capability == capability]
+        choose({u.symbol: (False, u.place.path, u.place.line) for u in uses}, MAX_USES)
+    for pattern in _ORDER:
+        ranks: dict[str, tuple[bool, str, int]] = {}
+        for hit in component.hits:
+            if hit.pattern == pattern:
+                # A handler that swallows is what nobody sees otherwise; a call in a helper's helper is seen there.
+                rank = (hit.kind in ("translates", "reraises", "wrapped"), hit.path, hit.line)
+                ranks[hit.symbol] = min(rank, ranks.get(hit.symbol, rank))
+        choose(ranks, MAX_FUNCTIONS)
+    return kept
+
+
+def unwatched(architecture: Architecture, points: list[IntegrationPoint]) -> dict[str, dict[str, int]]:
+    """Return for each component how many functions with a pattern are asked for no span, by pattern."""
+    out: dict[str, dict[str, int]] = {}
+    for component in architecture.components:
+        asked = {p.symbol for p in points if p.component == component.id}
+        left: dict[str, set[str]] = {}
+        for hit in component.hits:
+            is_told = hit.symbol in asked or any(hit.symbol.startswith(f"{a}.") for a in asked)
+            if not is_told and (hit.pattern != "calls_llm" or hit.kind == "direct"):
+                left.setdefault(hit.pattern, set()).add(hit.symbol)
+        if left:
+            out[component.id] = {pattern: len(left[pattern]) for pattern in sorted(left)}
+    return out
 
 
 def _function(symbol: str, symbols: dict[str, Symbol]) -> str | None:

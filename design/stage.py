@@ -11,7 +11,7 @@ from design.architecture import Architecture
 from design.architecture_critic import criticise as criticise_architecture
 from design.callgraph import CallGraph
 from design.classify import apply_goal, classify
-from design.components import Material, build_components, build_edges, uses_of
+from design.components import Material, build_components, build_edges
 from design.judges import cost_per_quality, design_judges
 from design.libraries import LibraryCatalog, default_catalog
 from design.metric_catalog import Catalog
@@ -24,8 +24,9 @@ from design.refine import Refiner, apply_operations
 from design.salience import FileSalience, file_salience, model_distances
 from design.scan import Scan, Skipped
 from design.sites import Sites
-from design.spans import IntegrationPoint, integration_points
+from design.spans import IntegrationPoint, integration_points, unwatched
 from design.traceability import Gap, ci_targets, link, set_alerts
+from design.uses import uses_of
 from design.verify import find_symbol
 from scorers.fact import Fact
 
@@ -258,6 +259,10 @@ def _finish(design: Design, refiner: Refiner | None) -> None:
     for point in design.points:
         point.blind = sorted(m.name for m in design.metrics if m.component == point.component and point.name in m.spans)
     design.points = [p for p in design.points if p.blind]
+    for component, left in unwatched(design.architecture, design.points).items():
+        more = ", ".join(f"{count} with {pattern}" for pattern, count in left.items())
+        fix = "emit the same span there, too, if one of them matters more than those that are asked for"
+        design.gaps.append(Gap(component, f"functions that are asked for no span: {more}", fix))
     design.questions = ask(design.architecture, design.metrics, design.prompts, design.has_model)
     known = {m.name for m in design.metrics}
     for question in design.questions:

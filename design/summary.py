@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from design.spans import IntegrationPoint
 from design.stage import Design
 
 
@@ -42,4 +43,27 @@ def summary(design: Design) -> dict[str, Any]:
         "flagged": verdicts["flag"],
         "open_questions": len(design.open_questions),
         "integration_points": len(design.points),
+        "spans_first": sum(p.is_first for p in design.points),
+        "metrics_of_first": len({name for p in design.points if p.is_first for name in p.blind}),
     }
+
+
+def spans_in_order(design: Design) -> list[tuple[str, list[IntegrationPoint]]]:
+    """Return the spans to emit in two steps, each with its title; a step without spans is left out."""
+    steps = (
+        ("First: where a model is asked, where passages come from, the ways to an answer", True),
+        ("Then: what happens around it", False),
+    )
+    found = [(title, [p for p in design.points if p.is_first is wanted]) for title, wanted in steps]
+    return [(title, points) for title, points in found if points]
+
+
+def begin_with(design: Design) -> str:
+    """Return the sentence that says how far the first step leads."""
+    numbers = summary(design)
+    if not numbers["spans_first"]:
+        return ""
+    exported = len({name for p in design.points for name in p.blind})
+    return (
+        f"Begin with the first {numbers['spans_first']}: they feed {numbers['metrics_of_first']} of {exported} metrics."
+    )

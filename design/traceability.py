@@ -10,7 +10,11 @@ from design.metric_design import MetricDesign
 
 @dataclass(frozen=True)
 class Gap:
-    """An evaluation metric without a monitoring metric, and what would close it."""
+    """What is not watched, and what would close it: a judge without a metric beside it, functions without a span.
+
+    Attributes:
+        metric: The judge's name, or the component's.
+    """
 
     metric: str
     missing: str
@@ -87,6 +91,21 @@ def set_alerts(metrics: list[MetricDesign], architecture: Architecture, goal_con
             continue
         metric.severity = _severity(metric, component, radius[component.id], metric.concern in goal_concerns)
         metric.targets = ["in_process", "dashboard", "alert"]
+    for component in architecture.components:
+        pages = [m for m in metrics if m.component == component.id and m.severity == "page"]
+        # One fault of a component shows in several metrics at once; who is called out once has seen them all.
+        for metric in sorted(pages, key=lambda m: (m.concern not in goal_concerns, _urgency(m)))[MAX_PAGES:]:
+            metric.severity = "ticket"
+
+
+#: Metrics of one component that may page.
+MAX_PAGES = 2
+#: What the user feels first.
+_URGENT = ("answer_present", "output_parses", "passages_found", "retries_exhausted", "error_rate", "service_errors")
+
+
+def _urgency(metric: MetricDesign) -> int:
+    return next((i for i, family in enumerate(_URGENT) if metric.family.endswith(family)), len(_URGENT))
 
 
 def _severity(metric: MetricDesign, component: Component, radius: int, is_goal: bool) -> str:
@@ -94,7 +113,7 @@ def _severity(metric: MetricDesign, component: Component, radius: int, is_goal: 
         return "note"
     if metric.severity == "note":
         return "note"
-    user_facing = component.role == "ai_core" or component.priority == "primary"
+    user_facing = component.priority == "primary"
     wants_page = metric.severity == "page" or (is_goal and user_facing)
     if wants_page and user_facing and metric.direction_verdict == "verified" and not metric.is_cascade:
         return "page"

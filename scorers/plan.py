@@ -147,8 +147,17 @@ def compile_plan(portfolios: Sequence[Portfolio]) -> Plan:
         for i, (compiler, source) in enumerate(zip(compilers, sources, strict=True))
     ]
     selects.append(_rest_select(len(blocks), blocks, slots))
-    sql = f"WITH spans AS MATERIALIZED ({spans_sql(columns)})\n" + "\nUNION ALL\n".join(selects)
+    sql = f"WITH spans AS MATERIALIZED ({spans_sql(columns)})\n{_union(selects)}"
     return Plan(tuple(portfolios), tuple(blocks), sql, slots, columns)
+
+
+def _union(selects: Sequence[str]) -> str:
+    """Join selects, in halves of halves: in a row the engine binds each one as often as there are selects after it."""
+    if len(selects) == 1:
+        return selects[0]
+    middle = len(selects) // 2
+    left, right = _union(selects[:middle]), _union(selects[middle:])
+    return f"({left})\nUNION ALL\n({right})"
 
 
 def _by_component(portfolio: Portfolio) -> dict[str, list[Metric]]:

@@ -4,8 +4,10 @@
 
 TRUTH.json is `{"caller": ["callee", ...]}` with dotted names relative to ROOT, the form of the artifact of PyCG (repo
 vitsalis/pycg-evaluation, `data/macro-benchmark/ground-truth-cgs`; its submodules are the projects) and of Jarvis.
-Calls view: only callers that the sources hold, only callees that are functions of the sources and no accessors; the
-truths list modules, classes and accessors now and then, and names that no source has.
+Calls view: only callers that the sources hold, only callees that are functions of the sources, no accessors and no
+lambdas; the truths list modules, classes and accessors now and then, number lambdas in ways of their own, and hold
+names that no source has. Six more projects: pythonJaRvis/pythonJaRvis.github.io, `Jarvis/dataset/macro_benchmark/pj`
+with the truths `Jarvis/ground_truth/macro_benchmark/*/EA.json`.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ def score(root: Path, truth_file: Path) -> tuple[Pairs, Pairs, Pairs, int]:
     """(found rightly, found beyond the truth, not found, edges of the truth whose names no source has)."""
     _, graph = build(scan_repository(root))
     accessors = {e.dst for e in graph.edges if e.kind == "property"}
-    functions = {s.id for s in graph.symbols if s.kind in ("function", "lambda")} - accessors
+    functions = {s.id for s in graph.symbols if s.kind == "function"} - accessors
     callers = {s.id for s in graph.symbols if s.kind != "class" and "test" not in s.tags}
     tops = {s.id.partition(".")[0] for s in graph.symbols}
     written = _pairs(json.loads(truth_file.read_text()))

@@ -18,6 +18,7 @@ from design.libraries import LibraryCatalog, default_catalog
 from design.questions import fact_of
 from design.refine import ComponentOperation, apply_operations
 from design.scan import scan_repository
+from design.spans import MAX_FUNCTIONS
 from design.stage import Design, run_design
 from design.summary import summary
 from design.verify import find_symbol, verify_edge
@@ -54,7 +55,7 @@ def test_no_component_names_a_file_that_is_not_there(made: Design) -> None:
     assert all((APP / path).is_file() for c in made.architecture.components for path in c.files)
 
 
-def test_a_dozen_functions_a_pattern_are_asked_for_a_span_and_metrics_name_no_other(tmp_path: Path) -> None:
+def test_few_functions_a_pattern_are_asked_for_a_span_and_metrics_name_no_other(tmp_path: Path) -> None:
     handlers = "".join(
         f"    def part_{i}(self, t):\n        try:\n            return int(t)\n"
         f"        except ValueError:\n            return {i}\n"
@@ -70,7 +71,11 @@ def test_a_dozen_functions_a_pattern_are_asked_for_a_span_and_metrics_name_no_ot
     asked = {p.name for p in made.points}
     assert "Answerer.ask" in asked
     assert "Answerer.part_29" in asked, "what the model's caller uses comes first"
-    assert sum("part_" in name for name in asked) == 12
+    assert sum("part_" in name for name in asked) == MAX_FUNCTIONS
+    assert [g.missing for g in made.gaps if g.metric == "answerer"] == [
+        f"functions that are asked for no span: {30 - MAX_FUNCTIONS} with has_try_except"
+    ]
+    assert {p.name for p in made.points if p.is_first} == {"Answerer.ask"}
     (swallowed,) = [m for m in made.metrics if m.family == "swallowed_errors"]
     assert set(swallowed.spans) <= asked
 
@@ -366,3 +371,47 @@ def test_a_missing_repository_is_a_clear_error(tmp_path: Path) -> None:
 
 def test_components_are_plain_values(made: Design) -> None:
     assert all(isinstance(c, Component) and c.entry in c.symbols for c in made.architecture.components)
+
+
+def test_each_parser_is_held_to_the_keys_that_it_reads_itself(tmp_path: Path) -> None:
+    source = (
+        "import json\nfrom openai import OpenAI\nfrom pydantic import BaseModel\n\n\nclass Answerer:\n"
+        "    def __init__(self):\n        self.client = OpenAI()\n\n"
+        "    def ask(self, q):\n        return self.client.chat.completions.create(model='m', messages=[q])\n\n"
+        "    def plan(self, q):\n        found = json.loads(self.ask(q))\n"
+        "        return found['steps'], found['why'] if 'why' in found else ''\n\n"
+        "    def grade(self, q):\n        found = json.loads(self.ask(q))\n        return found['score']\n"
+    )
+    made = run_design(scan_repository(write_tree(tmp_path, {"answering.py": source})))
+
+    forms = {m.family: (m.claim.get("json"), m.spans) for m in made.metrics if "parsed_text" in str(m.claim)}
+    assert forms == {
+        "output_parses": (None, ["Answerer.grade", "Answerer.plan"]),
+        "grade_output_fields": ({"required": ["/score"]}, ["Answerer.grade"]),
+        "plan_output_fields": ({"required": ["/steps"]}, ["Answerer.plan"]),
+    }
+
+
+def test_only_fields_that_an_answer_must_hold_are_required(tmp_path: Path) -> None:
+    source = (
+        "from openai import OpenAI\nfrom pydantic import BaseModel, Field\n\n\nclass Plan(BaseModel):\n"
+        "    goal: str\n    steps: list[str] = Field(description='in order')\n    note: str = ''\n"
+        "    cost: float | None\n    kind: str = Field(default='a')\n    at: str = Field(alias='when')\n\n\n"
+        "def plan(q):\n    answer = OpenAI().chat.completions.create(model='m', messages=[q])\n"
+        "    text = answer.choices[0].message.content\n"
+        "    return Plan.model_validate_json(text)\n"
+    )
+    made = run_design(scan_repository(write_tree(tmp_path, {"planning.py": source})))
+
+    (form,) = [m.claim for m in made.metrics if m.family == "output_parses"]
+    assert form["json"] == {"required": ["/goal", "/steps"]}
+
+
+def test_one_component_pages_for_what_its_user_feels_first(tmp_path: Path, made: Design) -> None:
+    pages = {
+        c.id: [m.family for m in made.metrics if m.component == c.id and m.severity == "page"]
+        for c in made.architecture.components
+    }
+
+    assert max(len(p) for p in pages.values()) == 2
+    assert all(p == [] for c, p in pages.items() if made.architecture.component(c).priority != "primary")

@@ -146,7 +146,7 @@ def ask(q):
 
 def test_a_file_name_with_newlines_and_markup_stays_text(tmp_path: Path) -> None:
     (tmp_path / "a\n<b>&'\".py").write_text(HOSTILE)
-    (tmp_path / b"\xff\xfe.py".decode("utf-8", "surrogateescape")).write_text("def f(): f()\n")
+    (tmp_path / b"\xff\xfe.py".decode("utf-8", "surrogateescape")).write_text(HOSTILE)
 
     design = run_design(scan_repository(tmp_path), goal="<script>alert(2)</script>")
     html, markdown = report_html(design), report_markdown(design)
@@ -156,6 +156,21 @@ def test_a_file_name_with_newlines_and_markup_stays_text(tmp_path: Path) -> None
     assert "<script" not in markdown
     portfolio = parse_portfolio(portfolio_yaml(portfolio_data(design), design))
     assert portfolio.components
+
+
+def test_names_longer_than_a_portfolio_takes_are_cut_and_it_loads(tmp_path: Path) -> None:
+    name = "z" * 3000
+    source = (
+        f"import json, openai\n\n\ndef {name}(q):\n"
+        "    found = json.loads(openai.chat.completions.create(model='x', messages=[q]))\n    return found['a']\n\n\n"
+        f"class Other:\n    def {name}(self, q):\n        found = json.loads(openai.chat.completions.create(model='x', messages=[q]))\n"
+        "        return found['b']\n"
+    )
+    design = run_design(scan_repository(write_tree(tmp_path, {"d/" * 60 + "m.py": source})))
+
+    portfolio = parse_portfolio(portfolio_yaml(portfolio_data(design), design))
+
+    assert len({m.name for m in portfolio.metrics}) == len(portfolio.metrics) > 5
 
 
 def test_nothing_of_the_code_is_run_or_imported(tmp_path: Path) -> None:

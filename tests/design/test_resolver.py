@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from design.graph_formats import graph_pycg
 from tests.design.source_tree import edges, graph
 
 Case = tuple[dict[str, str], list[str], list[str]]
@@ -233,6 +234,16 @@ def test_a_library_is_not_taken_for_a_neighbour_of_the_same_name(tmp_path: Path)
     assert "pkg.m.g -> pkg.json.loads" not in found
 
 
+def test_a_folder_of_the_root_s_package_does_not_hide_the_library_of_its_name(tmp_path: Path) -> None:
+    files = {f"m{i}.py": "from product.core import f\ndef g(): f()\n" for i in range(3)} | {
+        "core.py": "def f(): ...\n",
+        "httpx/pool.py": "def size(): ...\n",
+        "calls.py": "import httpx\nfrom product.httpx.pool import size\ndef g(u):\n    size()\n    httpx.get(u)\n",
+    }
+
+    assert {"calls.g -> httpx.get", "calls.g -> httpx.pool.size"} <= edges(tmp_path / "checkout", files)
+
+
 def test_what_stays_unknown_has_its_cause(tmp_path: Path) -> None:
     made = graph(tmp_path, {"m.py": "def g(x):\n    x.run()\n    nobody()\n"})
 
@@ -244,3 +255,27 @@ def test_every_edge_has_the_lines_of_its_calls(tmp_path: Path) -> None:
     made = graph(tmp_path, {"m.py": "def f(): ...\ndef g():\n    f()\n    f()\n"})
 
     assert [e.sites for e in made.edges] == [(("m.py", 3), ("m.py", 4))]
+
+
+def test_taking_from_a_generator_that_another_made_is_an_edge_of_its_own_kind_and_no_call(tmp_path: Path) -> None:
+    made = graph(tmp_path, {"m.py": "def make():\n    yield 1\ndef take(it):\n    for x in it: pass\ntake(make())\n"})
+
+    assert ("m.take", "m.make", "resume") in {(e.src, e.dst, e.kind) for e in made.edges}
+    assert graph_pycg(made)["m.take"] == []
+
+
+def test_an_operand_that_may_be_anything_is_asked_nothing(tmp_path: Path) -> None:
+    classes = "".join(f"class C{i}:\n    def __bool__(self): return True\n" for i in range(3))
+    uses = "def one(x):\n    if x: pass\ndef any_of(x):\n    if x: pass\none(C0())\n"
+    found = edges(tmp_path, {"m.py": classes + uses + "".join(f"any_of(C{i}())\n" for i in range(3))})
+
+    assert "m.one -> m.C0.__bool__" in found
+    assert not {e for e in found if e.startswith("m.any_of -> m.C")}
+
+
+def test_what_tests_hand_in_is_in_the_graph_and_not_in_what_the_benchmark_counts(tmp_path: Path) -> None:
+    files = {"m.py": "def run(f): return f()\n", "tests/test_m.py": "from m import run\ndef fake(): ...\nrun(fake)\n"}
+    made = graph(tmp_path, files)
+
+    assert ("m.run", "tests.test_m.fake") in {(e.src, e.dst) for e in made.edges}
+    assert graph_pycg(made)["m.run"] == []
