@@ -86,6 +86,9 @@ class SliceThread(driver.AIOKafkaConsumerThread):
     epoch = 0
     #: Per partition one past the last offset that was fetched: where the next slice begins.
     taken: dict[Any, int]
+    #: In which assignment of aiokafka's the last seek was. A later one begins where the group's offsets are, maybe
+    #: before what was taken; what comes of it before the next seek is fetched again and does not count.
+    sought: Any = None
     #: Records have come and are not counted in `taken` yet: the broker is asked what it has lost.
     is_taking = False
 
@@ -103,7 +106,7 @@ class SliceThread(driver.AIOKafkaConsumerThread):
         epoch = self.epoch
         fetched = await super()._fetch_records(consumer, active_partitions, timeout, max_records)
         assignment = consumer._subscription.subscription.assignment
-        if not fetched or assignment is None:
+        if not fetched or assignment is None or assignment is not self.sought:
             return {}
         slices = {}
         self.is_taking = True
@@ -147,7 +150,7 @@ class SliceThread(driver.AIOKafkaConsumerThread):
 
     async def _seek_slices(self, starts: Mapping[TP, tuple[int, int]], epoch: int) -> None:
         consumer = self._ensure_consumer()
-        self.epoch = epoch
+        self.epoch, self.sought = epoch, consumer._subscription.subscription.assignment
         self.taken.clear()
         for tp, (start, available) in starts.items():
             consumer.seek(tp, max(start, available))

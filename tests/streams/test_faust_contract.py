@@ -6,6 +6,7 @@ A release that moves one of these fails here, before it fails in an outage.
 import asyncio
 import inspect
 from importlib.metadata import version
+from types import SimpleNamespace
 
 import aiokafka
 import faust
@@ -153,3 +154,22 @@ def test_the_web_server_and_topic_creation_are_off(app):
     assert app.conf.topic_disable_leader is True
     assert app.conf.broker_max_poll_interval == 1e6
     assert isinstance(app, faust.App)
+
+
+def test_what_comes_of_a_new_assignment_before_the_next_seek_is_left_to_it(monkeypatch):
+    """A process that lost its membership begins where the group is, before what it has taken already."""
+    tp, sought, newer = aiokafka.TopicPartition("traces", 0), object(), object()
+
+    async def fetched(*_arguments, **_options):
+        return {tp: [SimpleNamespace(offset=500)]}
+
+    monkeypatch.setattr(driver.AIOKafkaConsumerThread, "_fetch_records", fetched)
+    thread = object.__new__(SliceThread)
+    thread.taken, thread.sought = {tp: 1000}, sought
+
+    def fetch(assignment):
+        subscription = SimpleNamespace(subscription=SimpleNamespace(assignment=assignment))
+        return asyncio.run(thread._fetch_records(SimpleNamespace(_subscription=subscription), None))
+
+    assert fetch(newer) == {}
+    assert thread.taken == {tp: 1000}
