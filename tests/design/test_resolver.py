@@ -13,6 +13,16 @@ from tests.design.source_tree import edges, graph
 Case = tuple[dict[str, str], list[str], list[str]]
 
 FOLLOWED: dict[str, Case] = {
+    "expressions that a backslash carries on to the next line": (
+        {
+            "m.py": "class B:\n    def g(self): ...\nclass A:\n    def f(self): return B()\n    def h(self, x): ...\n"
+            "def one(): ...\ndef two(): ...\ndef three(): ...\ndef four(b): ...\n"
+            "def run(a: A, x):\n    y = one() \\\n        if x else two()\n    a.f() \\\n        .g()\n    assert x, \\\n        three()\n    a.h(1, \\\n        2)\n"
+            "def wait():\n    yield \\\n        four(1, \\\n            2)\n"
+        },
+        ["m.run -> m.one", "m.run -> m.two", "m.run -> m.A.f", "m.run -> m.B.g", "m.run -> m.three", "m.run -> m.A.h", "m.wait -> m.four"],
+        [],
+    ),
     "method by a name that was put together before": (
         {"m.py": "class A:\n    def run(self, x):\n        name = f'_do_{x}'.lower()\n        getattr(self, name, None)()\n    def _do_a(self): ...\n    def _other(self): ...\n"},
         ["m.A.run -> m.A._do_a"],
