@@ -602,14 +602,17 @@ def store(frame: Frame, target: Expr, values: Values) -> None:
         store_attribute(frame, evaluate(frame, target[1]), target[2], values, target[3])
         return
     _, box, index, line = target
-    keys = evaluate(frame, index) if index[0] != "sl" else EMPTY
+    is_slice = index[0] == "sl"
+    keys = EMPTY if is_slice else evaluate(frame, index)
+    # `x[1:2] = items`: a container takes what the items are, not the items as one.
+    taken = elements_of(frame, values, 0) if is_slice else values
     table, solver = frame.table, frame.solver
     constants = [table.a[v] for v in keys if table.kinds[v] in (Kind.TEXT, Kind.NUMBER)]
     for v in evaluate(frame, box):
         if table.kinds[v] is Kind.BOX:
             solver.grow(("keys", v), keys)
             for key in constants if constants and len(constants) == len(keys) else [None]:
-                solver.put(v, key, values)
+                solver.put(v, key, taken)
         elif table.kinds[v] is Kind.INST:
             method_result(frame, table.single(v), ("__setitem__",), [keys, values], line)
     path = frame.path_of(target)

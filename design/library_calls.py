@@ -257,7 +257,7 @@ def _dict(frame: Frame, first: Values, named: list[Any], line: int) -> Values:
 
 
 def call_method(frame: Frame, name: str, owner: int, positional: list[Any], named: list[Any], line: int) -> Values:
-    """Call a method of a builtin type, of a function or of a generator."""
+    """Call a method of a builtin type, of a function or of a generator, or `__subclasses__` of a class."""
     table = frame.table
     kind = table.kinds[owner]
     given: list[Values] = [pair[1] if isinstance(pair, tuple) else pair for pair in positional]
@@ -266,6 +266,10 @@ def call_method(frame: Frame, name: str, owner: int, positional: list[Any], name
         return EMPTY
     if kind is Kind.FUNC:
         return _call_function_attribute(frame, name, owner, positional, named, line)
+    if kind is Kind.CLASS:
+        box = table.value(Kind.BOX, "l", ("subclasses", table.a[owner]))
+        frame.solver.put(box, None, frame.read(("subclasses", table.a[owner])))
+        return table.single(box)
     if kind is Kind.GENERATOR:
         return frame.read(("y", table.a[owner])) if name in ("__next__", "send", "__anext__", "asend") else EMPTY
     if kind is Kind.TASK:

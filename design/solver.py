@@ -13,7 +13,7 @@ from typing import Any
 
 from design.ir import Class, Stmt
 from design.program import ClassInfo, FunctionInfo, Program, last_name, statements
-from design.values import EMPTY, Values, ValueTable
+from design.values import EMPTY, Kind, Values, ValueTable
 
 #: Values in one set (the last addition may overstep it); more mean that the set says nothing any more.
 MAX_VALUES = 32
@@ -159,6 +159,7 @@ class Solver:
         cls.bases, cls.outside = bases, outside
         for base in bases:
             self.program.classes[base].subclasses.append(number)
+            self.grow(("subclasses", base), self.table.one(Kind.CLASS, number))
         self.mro_cache.clear()
         self.descendant_cache.clear()
 

@@ -13,6 +13,19 @@ from tests.design.source_tree import edges, graph
 Case = tuple[dict[str, str], list[str], list[str]]
 
 FOLLOWED: dict[str, Case] = {
+    "subclasses that a class is asked for": (
+        {
+            "m.py": "class A:\n    @classmethod\n    def all(cls):\n        for kind in cls.__subclasses__(): kind().f()\n"
+            "class B(A):\n    def f(self): ...\nclass C(B):\n    def f(self): ...\n"
+        },
+        ["m.A.all -> m.B.f"],
+        ["m.A.all -> m.C.f"],
+    ),
+    "what a part of a list is replaced by": (
+        {"m.py": "class A:\n    def f(self): ...\ndef run(xs):\n    all = list(xs)\n    all[1:3] = [A()]\n    for x in all: x.f()\nrun([1])\n"},
+        ["m.run -> m.A.f"],
+        [],
+    ),
     "expressions that a backslash carries on to the next line": (
         {
             "m.py": "class B:\n    def g(self): ...\nclass A:\n    def f(self): return B()\n    def h(self, x): ...\n"
