@@ -338,12 +338,12 @@ def elements_of(frame: Frame, values: Values, line: int) -> Values:
         elif kind is Kind.OUTSIDE:
             out |= table.single(v)
         elif kind is Kind.INST:
-            iterators = method_result(frame, table.single(v), ("__iter__", "__aiter__"), [], line)
-            turned = method_result(frame, iterators, ("__next__", "__anext__"), [], line)
+            iterators = method_result(frame, table.single(v), ("__iter__", "__aiter__"), [], line, kind="call")
+            turned = method_result(frame, iterators, ("__next__", "__anext__"), [], line, kind="call")
             others = frozenset(i for i in iterators if table.kinds[i] is not Kind.INST)
             out |= turned | (elements_of(frame, others, 0) if others else EMPTY)
             if not iterators:
-                out |= method_result(frame, table.single(v), ("__getitem__",), [EMPTY], line)
+                out |= method_result(frame, table.single(v), ("__getitem__",), [EMPTY], line, kind="call")
     return out
 
 

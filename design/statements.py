@@ -313,8 +313,8 @@ def _with(frame: Frame, s: Stmt) -> None:
     _, line, items, body, _ = s
     for e, target in items:
         manager = evaluate(frame, e)
-        entered = method_result(frame, manager, ("__enter__", "__aenter__"), [], line)
-        method_result(frame, manager, ("__exit__", "__aexit__"), [EMPTY, EMPTY, EMPTY], line)
+        entered = method_result(frame, manager, ("__enter__", "__aenter__"), [], line, kind="call")
+        method_result(frame, manager, ("__exit__", "__aexit__"), [EMPTY] * 3, line, kind="call")
         kinds = frame.table.kinds
         for v in manager:
             if kinds[v] is Kind.GENERATOR:

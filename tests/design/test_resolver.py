@@ -302,3 +302,20 @@ def test_what_tests_hand_in_is_in_the_graph_and_not_in_what_the_benchmark_counts
 
     assert ("m.run", "tests.test_m.fake") in {(e.src, e.dst) for e in made.edges}
     assert graph_pycg(made)["m.run"] == []
+
+
+def test_what_an_operator_or_a_conversion_runs_is_in_the_graph_and_not_among_what_a_call_site_calls(
+    tmp_path: Path,
+) -> None:
+    uses = "def f(a: A, b: A):\n    str(a)\n    return a == b\ndef g(a: A):\n    with a: pass\n"
+    made = graph(
+        tmp_path,
+        {
+            "m.py": "class A:\n    def __eq__(self, o): ...\n    def __str__(self): ...\n    def __enter__(self): ...\n"
+            + uses
+        },
+    )
+
+    assert {e.dst for e in made.edges if e.src == "m.f" and e.kind == "protocol"} == {"m.A.__eq__", "m.A.__str__"}
+    assert graph_pycg(made)["m.f"] == ["<builtin>.str"]
+    assert graph_pycg(made)["m.g"] == ["m.A.__enter__"]
