@@ -13,6 +13,15 @@ from tests.design.source_tree import edges, graph
 Case = tuple[dict[str, str], list[str], list[str]]
 
 FOLLOWED: dict[str, Case] = {
+    "an instance whose class was asked for": (
+        {
+            "m.py": "class A:\n    def f(self): ...\nclass B:\n    def f(self): ...\nclass C(B):\n    def f(self): ...\n"
+            "def one(x):\n    if isinstance(x, B): x.f()\ndef wide(x: B):\n    if isinstance(x, C): x.f()\n"
+            "def other(x):\n    if isinstance(x, A) or isinstance(x, B): x.f()\nfor x in (A(), B()):\n    one(x)\n    other(x)\n"
+        },
+        ["m.one -> m.B.f", "m.wide -> m.C.f", "m.other -> m.A.f", "m.other -> m.B.f"],
+        ["m.one -> m.A.f", "m.wide -> m.B.f"],
+    ),
     "subclasses that a class is asked for": (
         {
             "m.py": "class A:\n    @classmethod\n    def all(cls):\n        for kind in cls.__subclasses__(): kind().f()\n"
