@@ -10,8 +10,6 @@ from design.values import EMPTY, Kind, Values
 
 #: Dotted names outside longer than this say nothing any more (`x = x.next()` in a loop would grow without end).
 MAX_DOTS = 8
-#: Subclasses that one abstract method is looked for in.
-MAX_DESCENDANTS = 40
 
 
 def module_member(frame: Frame, module: int, name: str) -> Values:
@@ -131,7 +129,7 @@ def _of_descendants(frame: Frame, cls: int, name: str, receiver: int, line: int)
     solver, table = frame.solver, frame.table
     out = EMPTY
     seen: set[int] = set()
-    for sub in solver.descendants(cls)[:MAX_DESCENDANTS]:
+    for sub in solver.descendants(cls):
         found = solver.find_method(sub, name)
         if found >= 0 and found not in seen and not frame.program.functions[found].is_abstract:
             seen.add(found)
