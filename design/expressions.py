@@ -385,10 +385,6 @@ def _line_of(e: Expr) -> int:
     return next((part for part in reversed(e) if isinstance(part, int)), 0)
 
 
-def _dict_comprehension(frame: Frame, e: Expr) -> Values:
-    return _comprehension(frame, (e[0], e[1], e[2], e[3], e[4]))
-
-
 # -- the rest ------------------------------------------------------------------------------------------------------
 
 
@@ -579,7 +575,7 @@ _EVALUATORS: dict[str, Any] = {
     "lc": _comprehension,
     "gc": _comprehension,
     "sc": _comprehension,
-    "dc": _dict_comprehension,
+    "dc": _comprehension,
     "L": _lambda,
     "?": _conditional,
     "b": _boolean,

@@ -9,6 +9,7 @@ from design.calls import call_values, define_class, define_function
 from design.expressions import annotated, elements_of, evaluate, evaluate_test, method_result, store
 from design.frame import Frame, join
 from design.ir import Body, Expr, Stmt
+from design.narrowing import narrow
 from design.program import import_target
 from design.solver import Solver, is_method
 from design.values import EMPTY, Kind, Values
@@ -196,7 +197,7 @@ def _if(frame: Frame, s: Stmt) -> None:
         frame.names = dict(before)
         evaluate_test(frame, test)
         before = dict(frame.names)
-        _narrow(frame, test)
+        narrow(frame, test)
         run(frame, body)
         if not frame.is_dead:
             ends.append(frame.names)
@@ -213,37 +214,6 @@ def _meet(frame: Frame, ends: list[dict[str, Values]]) -> None:
         frame.names = ends[0]
         for other in ends[1:]:
             frame.names = join(frame.names, other)
-
-
-def _narrow(frame: Frame, test: Expr, is_alone: bool = True) -> None:
-    """Inside `if isinstance(x, C)` x is a C; in a test with others (`or`?) that says something of an unknown x only."""
-    if test[0] == "b":
-        for operand in test[1]:
-            _narrow(frame, operand, is_alone=False)
-        return
-    if test[0] != "c" or test[1] != ("n", "isinstance") or len(test[2]) != 2:
-        return
-    subject, kind = test[2]
-    path = subject[1] if subject[0] == "n" else None
-    if path is None:
-        return
-    narrowed = annotated(frame, kind if kind[0] != "t" else ("o", "|", kind[1], 0))
-    known = frame.names.get(path, EMPTY)
-    if narrowed and not known:
-        frame.names[path] = narrowed
-    elif narrowed and is_alone:
-        frame.names[path] = _those_of(frame, known, narrowed)
-
-
-def _those_of(frame: Frame, known: Values, wanted: Values) -> Values:
-    """Return the known values that are instances of the wanted classes, and what is wanted of wider ones."""
-    kinds, a, mro = frame.table.kinds, frame.table.a, frame.solver.mro
-    if any(kinds[v] is not Kind.INST for v in (*known, *wanted)):
-        return known
-    classes = {a[v] for v in wanted}
-    out = frozenset(v for v in known if not classes.isdisjoint(mro(a[v])))
-    wider = {a[v] for v in known}
-    return out | frozenset(v for v in wanted if not wider.isdisjoint(mro(a[v]))) or wanted
 
 
 def _for(frame: Frame, s: Stmt) -> None:
@@ -420,7 +390,7 @@ def _assert(frame: Frame, s: Stmt) -> None:
     evaluate_test(frame, s[2])
     if s[3] is not None:
         evaluate(frame, s[3])
-    _narrow(frame, s[2])
+    narrow(frame, s[2])
 
 
 def _match(frame: Frame, s: Stmt) -> None:

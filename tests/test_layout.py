@@ -152,7 +152,7 @@ TESTED_BY = {
         "streams/detectors/lifecycle streams/detectors/recovery streams/detectors/ring streams/detectors/wander"
     ),
     "design/test_resolver.py": (
-        "design/arguments design/runners "
+        "design/arguments design/runners design/narrowing "
         "design/annotations design/attributes design/callgraph design/calls design/expressions design/frame design/ir "
         "design/library_calls design/lower design/modules design/program design/solver design/statements design/trees "
         "design/values"
@@ -163,14 +163,15 @@ TESTED_BY = {
     ),
     "design/test_hostile.py": "design/ignore design/scan design/analysis design/pattern_cache",
     "design/test_design.py": (
-        "design/architecture design/architecture_critic design/classify design/command design/components design/diff "
+        "design/architecture design/architecture_critic design/classify design/command design/components "
         "design/export_portfolio design/export_store design/output design/progress design/questions design/refine "
         "design/report_html design/report_markdown design/stage design/summary design/verify design/graph_formats "
         "design/graph_drawing design/component_names"
     ),
+    "design/test_diff.py": "design/code_texts",
+    "design/test_prompts.py": "design/constants",
     "design/test_proof.py": (
-        "design/judges design/metric_catalog design/metric_design design/prompts design/salience design/spans "
-        "design/traceability"
+        "design/judges design/metric_catalog design/metric_design design/salience design/spans design/traceability"
     ),
 }
 
