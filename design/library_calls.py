@@ -31,6 +31,8 @@ def call_outside(frame: Frame, dotted: str, positional: list[Any], named: list[A
         kinds, table = frame.table.kinds, frame.table
         cast = frozenset(table.value(Kind.INST, table.a[v]) for v in given[0] if kinds[v] is Kind.CLASS)
         return cast | given[1]
+    if dotted in _AS_MAPPING and given:
+        return _as_mapping(frame, given[0])
     if dotted == "importlib.import_module" and given:
         return _imported(frame, given[0])
     if dotted == "asyncio.gather":
@@ -40,6 +42,25 @@ def call_outside(frame: Frame, dotted: str, positional: list[Any], named: list[A
     if dotted.count(".") >= 8 or dotted.startswith(("typing.", "logging.", "warnings.", "os.path.")):
         return EMPTY
     return frame.table.one(Kind.OUTSIDE, dotted)
+
+
+#: Functions that give the fields of an instance as a dictionary.
+_AS_MAPPING = frozenset({"dataclasses.asdict", "attr.asdict", "attrs.asdict"})
+
+
+def _as_mapping(frame: Frame, instances: Values) -> Values:
+    """A dictionary of the fields of an instance: settings, and the functions among them, are handed on so."""
+    table, solver, out = frame.table, frame.solver, EMPTY
+    for v in sorted(instances):
+        if table.kinds[v] is not Kind.INST:
+            continue
+        box = table.value(Kind.BOX, "d", ("fields", table.a[v]))
+        for cls in solver.mro(table.a[v]):
+            for name in frame.program.classes[cls].field_names:
+                solver.put(box, name, frame.read(("a", cls, name)) | frame.read(("m", cls, name)))
+                solver.grow(("keys", box), table.one(Kind.TEXT, name))
+        out |= table.single(box)
+    return out
 
 
 def _imported(frame: Frame, names: Values) -> Values:

@@ -13,6 +13,14 @@ from tests.design.source_tree import edges, graph
 Case = tuple[dict[str, str], list[str], list[str]]
 
 FOLLOWED: dict[str, Case] = {
+    "function among the settings that are handed on as a dictionary": (
+        {
+            "m.py": "from dataclasses import asdict, dataclass\ndef f(x): ...\ndef g(x): ...\n@dataclass\nclass A:\n    ask: object = f\n    other: object = g\n"
+            "    def run(self): return use(asdict(self))\ndef use(config):\n    ask = config['ask']\n    return ask(1)\nA().run()\n"
+        },
+        ["m.use -> m.f"],
+        ["m.use -> m.g"],
+    ),
     "an instance whose class was asked for": (
         {
             "m.py": "class A:\n    def f(self): ...\nclass B:\n    def f(self): ...\nclass C(B):\n    def f(self): ...\n"
