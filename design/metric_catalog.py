@@ -119,6 +119,7 @@ class Catalog:
     # -- patterns ----------------------------------------------------------------------------------------------
 
     def _model_calls(self) -> Iterator[MetricDesign]:
+        yield from self._prompted()
         hits = self._hits("calls_llm", "direct")
         if not hits:
             return
@@ -180,6 +181,25 @@ class Catalog:
             fields=["usage.cost_usd"],
             direction_evidence=str(Place(hits[0].path, hits[0].line)),
         )
+
+    def _prompted(self) -> Iterator[MetricDesign]:
+        """Of who asks through a shared client: what is asked is theirs, tokens and times are the client's."""
+        hits = self._hits("calls_llm")
+        for tier in self.component.tiers:
+            mine = [h for h in hits if h.symbol == tier.symbol]
+            if tier.by == "llm" and mine and all(h.kind != "direct" for h in mine):
+                yield self._make(
+                    f"{tier.id}_answer_present",
+                    mine,
+                    {"form": "check", "field": "output", "present": True},
+                    purpose=f"{tier.id} gives an answer at all: {self.component.user_facing_failure}",
+                    concern="quality",
+                    tier=tier.id,
+                    fields=["output"],
+                    severity="ticket",
+                    action="read the failing traces' input, and what the client below says of the same call",
+                    valid_when="the call was made; calls refused before it have no span",
+                )
 
     def _latency(self, family: str, hits: list[PatternHit], limit: tuple[float, str] | None) -> MetricDesign:
         claim: dict[str, Any] = {"form": "measure", "field": "latency", "unit": "s"}

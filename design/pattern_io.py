@@ -177,7 +177,7 @@ def find_model_calls(subject: Subject) -> Iterator[PatternHit]:
         if reach.capability == "llm_chat":
             yield subject.hit("calls_llm", call[4], call[4], "direct", reach.dotted, 0.95 * reach.confidence)
             continue
-        for edge in subject.sites.inside_of(subject.symbol, call):
+        for edge in subject.inside(call):
             depth = depths.get(edge.dst)
             if (
                 depth is not None

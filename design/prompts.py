@@ -65,12 +65,16 @@ def find_prompts(component: Component, material: Material) -> list[Prompt]:
             continue
         subject = Subject(material.program, material.sites, material.program.functions[number])
         keys = tuple(output_keys(subject)) or shared_keys
-        texts = _texts(subject, constants)
+        texts = [t for s in _nested(subject) for t in _texts(s, constants, gives_prompts=False)]
         for edge in material.sites.callees[symbol]:
             # A prompt is often put together by a neighbour: `self._messages(question)`.
             builder = subject.other(edge.dst) if _BUILDER.search(edge.dst.rpartition(".")[2]) else None
             if builder is not None and edge.dst not in senders:
-                texts += [t for t in _texts(builder, constants) if t.text not in {known.text for known in texts}]
+                texts += [
+                    t
+                    for t in _texts(builder, constants, gives_prompts=True)
+                    if t.text not in {known.text for known in texts}
+                ]
         for found in texts:
             evidence = tuple(f for f in found.fields if _EVIDENCE.search(f))
             out.append(Prompt(symbol, found.place, found.name, found.text, tuple(found.fields), evidence, keys))
@@ -88,13 +92,30 @@ def _keys_of_parsers(component: Component, material: Material) -> list[str]:
     return list(out)
 
 
-def _texts(subject: Subject, constants: Constants) -> list[_Text]:
-    """Each prompt-like text of a function, through what its names stand for."""
+def _nested(subject: Subject) -> list[Subject]:
+    """A function and those around it, whose names it sees."""
+    out = [subject]
+    while (parent := out[-1].info.parent) >= 0 and subject.program.functions[parent].parent >= 0:
+        out.append(Subject(subject.program, subject.sites, subject.program.functions[parent]))
+    return out
+
+
+def _texts(subject: Subject, constants: Constants, gives_prompts: bool) -> list[_Text]:
+    """Each prompt-like text of a function, through what its names stand for.
+
+    Args:
+        subject: The function.
+        constants: What its names stand for.
+        gives_prompts: Whether what it gives back is a prompt. What those who ask give back without a call is what the
+            user is told in place of an answer.
+    """
     out: dict[str, _Text] = {}
     path = subject.program.path(subject.info)
     used: set[str] = set()
     skip = docstring(subject.ir.body)
     for s in subject.statements:
+        if s[0] == "return" and not gives_prompts and not any(e[0] == "c" for e in walk(s[2] or UNKNOWN)):
+            continue
         for e in _expressions(s):
             for inner in _said_to_models(e):
                 if inner != ("k", skip):

@@ -25,6 +25,7 @@ from design.salience import FileSalience, file_salience, model_distances
 from design.scan import Scan, Skipped
 from design.sites import Sites
 from design.spans import IntegrationPoint, integration_points, unwatched
+from design.tiers import prompted_tiers
 from design.traceability import Gap, ci_targets, link, set_alerts
 from design.uses import uses_of
 from design.verify import find_symbol
@@ -128,6 +129,8 @@ def run_design(
     architecture = Architecture(components, build_edges(components, graph))
     refused = apply_operations(architecture, refiner.refine_components(architecture)) if refiner is not None else []
     prompts = {c.id: find_prompts(c, material) for c in architecture.components}
+    for c in architecture.components:
+        c.tiers += prompted_tiers(c, prompts[c.id], graph)
     classify(architecture, material, prompts)
     if goal:
         apply_goal(architecture, goal)

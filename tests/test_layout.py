@@ -166,7 +166,7 @@ TESTED_BY = {
         "design/architecture design/architecture_critic design/classify design/command design/components "
         "design/export_portfolio design/export_store design/output design/progress design/questions design/refine "
         "design/report_html design/report_markdown design/stage design/summary design/verify design/graph_formats "
-        "design/graph_drawing design/component_names"
+        "design/graph_drawing design/component_names design/tiers"
     ),
     "design/test_diff.py": "design/code_texts",
     "design/test_prompts.py": "design/constants",
