@@ -25,7 +25,7 @@ def module_member(frame: Frame, module: int, name: str) -> Values:
     if child is not None:
         return frame.table.one(Kind.MODULE, child)
     if body >= 0 and "__getattr__" in program.functions[body].ir.local_names:
-        return EMPTY
+        return _late_member(frame, body, name)
     stars = frame.solver.cells.get(("star", module))
     if stars is not None:
         kinds, a = frame.table.kinds, frame.table.a
@@ -33,6 +33,14 @@ def module_member(frame: Frame, module: int, name: str) -> Values:
             frame.table.value(Kind.OUTSIDE, f"{a[v]}.{name}") for v in stars.values if kinds[v] is Kind.OUTSIDE
         )
     return EMPTY
+
+
+def _late_member(frame: Frame, body: int, name: str) -> Values:
+    """What a module's own `__getattr__` gives: packages load their parts so, when they are asked for."""
+    from design.calls import call_values
+
+    reader = frame.read(("v", body, "__getattr__"))
+    return call_values(frame, reader, [(False, frame.table.one(Kind.TEXT, name))], [], frame.line)
 
 
 def attribute_of(frame: Frame, values: Values, name: str, line: int) -> Values:
@@ -50,6 +58,10 @@ def _of_instance(frame: Frame, v: int, name: str, line: int) -> Values:
     cls = frame.table.a[v]
     if name == "__class__":
         return frame.table.one(Kind.CLASS, cls)
+    if frame.solver.has_getattribute and (reader := frame.solver.find_method(cls, "__getattribute__")) >= 0:
+        from design.calls import call_function
+
+        call_function(frame, reader, v, [(False, frame.table.one(Kind.TEXT, name))], [], line, "property")
     return class_attribute(frame, cls, name, v, line)
 
 

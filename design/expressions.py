@@ -452,6 +452,9 @@ def _combine(frame: Frame, left: Values, right: Values, name: str | None, line: 
             out |= table.single(v)
         elif kinds[v] in (Kind.TEXT, Kind.AFFIX):
             out |= table.one(Kind.PLAIN, "str")
+        elif kinds[v] is Kind.CLASS and name == "or":
+            # A name for several types: `Tool = FunctionTool | SearchTool`.
+            out |= table.single(v)
     return out
 
 

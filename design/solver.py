@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from design.ir import Class, Stmt
+from design.ir import Stmt
 from design.program import FunctionInfo, Program, last_name, statements
 from design.values import EMPTY, Kind, Values, ValueTable
 
@@ -111,6 +111,7 @@ class Solver:
         self.descendant_cache: dict[int, list[int]] = {}
         #: Whether any class has these; few do, and asking costs.
         self.has_getattr = any("__getattr__" in methods for methods in self.methods)
+        self.has_getattribute = any("__getattribute__" in methods for methods in self.methods)
         self.has_setattr = any("__setattr__" in methods for methods in self.methods)
         self.has_truth = any("__bool__" in methods or "__len__" in methods for methods in self.methods)
 
@@ -338,11 +339,6 @@ def _merge(orders: list[list[int]]) -> list[int]:
         out.append(head)
         orders = [rest for order in orders if (rest := [c for c in order if c != head])]
     return out
-
-
-def class_of(program: Program, number: int) -> Class:
-    """Return the intermediate form of a class."""
-    return program.classes[number].ir
 
 
 def is_method(info: FunctionInfo) -> bool:

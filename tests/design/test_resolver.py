@@ -13,6 +13,38 @@ from tests.design.source_tree import edges, graph
 Case = tuple[dict[str, str], list[str], list[str]]
 
 FOLLOWED: dict[str, Case] = {
+    "name for several types": (
+        {"m.py": "class A:\n    def f(self): ...\nclass B:\n    def f(self): ...\nEither = A | B\ndef run(x: Either): x.f()\n"},
+        ["m.run -> m.A.f", "m.run -> m.B.f"],
+        [],
+    ),
+    "class that says itself what reading an attribute does": (
+        {"m.py": "class A:\n    x = 1\n    def __getattribute__(self, name): return 1\ndef run(a: A): return a.x\n"},
+        ["m.run -> m.A.__getattribute__"],
+        [],
+    ),
+    "part of a package that is loaded when it is asked for": (
+        {
+            "p/__init__.py": "import importlib\ndef __getattr__(name): return getattr(importlib.import_module('.late', 'p'), name)\n",
+            "p/late.py": "def f(): ...\n",
+            "m.py": "from p import f\ndef run(): f()\n",
+        },
+        ["m -> p.__getattr__", "m.run -> p.late.f"],
+        [],
+    ),
+    "class that is told of its subclasses": (
+        {"m.py": "class A:\n    def __init_subclass__(cls): ...\nclass B(A): ...\n"},
+        ["m -> m.A.__init_subclass__"],
+        [],
+    ),
+    "what a field is made by": (
+        {
+            "m.py": "from dataclasses import dataclass, field\n@dataclass\nclass A:\n    def __post_init__(self): ...\n"
+            "@dataclass\nclass B:\n    a: A = field(default_factory=A)\ndef run(): B()\n"
+        },
+        ["m.run -> m.A.__post_init__"],
+        [],
+    ),
     "function among the settings that are handed on as a dictionary": (
         {
             "m.py": "from dataclasses import asdict, dataclass\ndef f(x): ...\ndef g(x): ...\n@dataclass\nclass A:\n    ask: object = f\n    other: object = g\n"
