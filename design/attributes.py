@@ -100,7 +100,7 @@ def class_attribute(frame: Frame, cls: int, name: str, receiver: int, line: int,
     info = frame.program.functions[method] if method >= 0 else None
     is_open = info.is_abstract if info is not None else not out
     if is_open and receiver >= 0 and after < 0 and table.kinds[receiver] is Kind.INST:
-        out |= _of_descendants(frame, cls, name, receiver, line)
+        out |= _of_descendants(frame, cls, name, line)
     if not out and solver.has_getattr and receiver >= 0 and after < 0 and table.kinds[receiver] is Kind.INST:
         reader = solver.find_method(cls, "__getattr__")
         if reader >= 0:
@@ -116,6 +116,10 @@ def class_attribute(frame: Frame, cls: int, name: str, receiver: int, line: int,
         outside = [base for candidate in order for base in frame.program.classes[candidate].outside] or (
             solver.outside_bases(cls) if after >= 0 else []
         )
+        if outside and receiver >= 0:
+            from design.calls import run_model_method
+
+            run_model_method(frame, cls, name, line)
         for base in outside[:3]:
             if base.count(".") < MAX_DOTS and not base.startswith("<"):
                 out |= table.one(Kind.OUTSIDE, f"{base}.{name}")
@@ -136,7 +140,7 @@ def _stood_in_for(frame: Frame, reader: int) -> str:
     return str(inner[2]) if is_own else ""
 
 
-def _of_descendants(frame: Frame, cls: int, name: str, receiver: int, line: int) -> Values:
+def _of_descendants(frame: Frame, cls: int, name: str, line: int) -> Values:
     """An abstract or missing member of an instance is what the subclasses define."""
     solver, table = frame.solver, frame.table
     out = EMPTY
@@ -148,7 +152,6 @@ def _of_descendants(frame: Frame, cls: int, name: str, receiver: int, line: int)
             out |= _bound(frame, found, table.value(Kind.INST, sub), line, "cha")
         elif found < 0 and name in solver.stored_names:
             out |= frame.read(("a", sub, name))
-    del receiver
     return out
 
 

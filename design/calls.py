@@ -59,9 +59,9 @@ def call_values(frame: Frame, functions: Values, positional: Positional | list[A
         elif kind is Kind.DECORATED:
             out |= _call_decorated(frame, v, positional, named, line)
         elif kind is Kind.PARTIAL:
-            given = frame.read(("all", table.value(Kind.BOX, "t", table.b[v])))
-            del given
             bound = table.value(Kind.BOX, "t", table.b[v])
+            # Read as a whole, so that an argument that is bound later is not missed.
+            frame.read(("all", bound))
             keys = sorted(k for k in frame.solver.box_keys.get(bound, ()) if isinstance(k, int))
             first = [(False, frame.read(("s", bound, key))) for key in keys]
             extra = [
@@ -306,13 +306,13 @@ def _decorate(frame: Frame, number: int, values: Values) -> Values:
         if not any(table.kinds[v] in _CALLABLE for v in result):
             continue
         if result and not values <= result:
-            values = _as_decorated(frame, number, values, result)
+            values = _as_decorated(frame, number, result)
         elif result:
             values = result if len(result) <= 3 else values
     return values
 
 
-def _as_decorated(frame: Frame, number: int, values: Values, result: Values) -> Values:
+def _as_decorated(frame: Frame, number: int, result: Values) -> Values:
     table = frame.table
     out = EMPTY
     for v in result:
@@ -321,7 +321,6 @@ def _as_decorated(frame: Frame, number: int, values: Values, result: Values) -> 
             out |= table.one(Kind.DECORATED, number, v)
         else:
             out |= table.single(v)
-    del values
     return out
 
 

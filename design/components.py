@@ -26,8 +26,6 @@ _FAIR_SHARES = 2.0
 _OVERWEIGHT = 0.6
 #: Units of which no single one can speak for the node.
 _MANY = 5
-#: Up to so many units everything that talks to something outside is shown, on the way to a model or not.
-_SMALL = 150
 #: Calls upstream of a model that a unit may be away and still be part of the pipeline.
 _MAX_DISTANCE = 3
 
@@ -116,7 +114,7 @@ def build_components(material: Material, uses: list[Use]) -> tuple[list[Componen
 
 
 def _units(material: Material, uses: list[Use]) -> list[Unit]:
-    program, graph = material.program, material.graph
+    graph = material.graph
     by_symbol = {s.id: s for s in graph.symbols}
     uses_by: dict[str, list[Use]] = defaultdict(list)
     hits_by: dict[str, list[PatternHit]] = defaultdict(list)
@@ -143,7 +141,6 @@ def _units(material: Material, uses: list[Use]) -> list[Unit]:
         unit.jobs.update(jobs)
         unit.weight += material.salience.get(symbol.path, 0.0) / 10 + len(hits_by[symbol.id]) + len(uses_by[symbol.id])
         unit.distance = min(unit.distance, material.distances.get(symbol.id, 99))
-    del program
     return [units[key] for key in sorted(units)]
 
 

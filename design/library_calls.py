@@ -298,7 +298,7 @@ def call_method(frame: Frame, name: str, owner: int, positional: list[Any], name
     type_name = _type_name(frame, owner)
     frame.edge(f"<builtin>.{type_name}.{name}", "call", line)
     if kind is Kind.BOX:
-        return _box_method(frame, name, owner, given, line)
+        return _box_method(frame, name, owner, given)
     if kind is Kind.AFFIX and name in ("lower", "upper", "strip", "casefold", "replace"):
         ends = [
             getattr(end, name)() if name in ("lower", "upper", "casefold") else end
@@ -346,7 +346,7 @@ def _call_function_attribute(
 _READS = frozenset({"get", "pop", "popleft", "setdefault", "popitem", "__getitem__", "get_nowait"})
 
 
-def _box_method(frame: Frame, name: str, box: int, given: list[Values], line: int) -> Values:
+def _box_method(frame: Frame, name: str, box: int, given: list[Values]) -> Values:
     from design.expressions import copy_box, read_slot
 
     table, solver = frame.table, frame.solver
@@ -372,11 +372,11 @@ def _box_method(frame: Frame, name: str, box: int, given: list[Values], line: in
         default = given[1] if is_dict and len(given) > 1 else EMPTY
         return (read_slot(frame, box, first) if given and is_dict else frame.read(("all", box))) | default
     elif name in ("values", "copy", "items", "keys"):
-        return _view(frame, name, box, line)
+        return _view(frame, name, box)
     return EMPTY
 
 
-def _view(frame: Frame, name: str, box: int, line: int) -> Values:
+def _view(frame: Frame, name: str, box: int) -> Values:
     table, solver = frame.table, frame.solver
     if name == "copy":
         return table.single(box)
@@ -391,5 +391,4 @@ def _view(frame: Frame, name: str, box: int, line: int) -> Values:
         solver.put(pair, 0, frame.read(("keys", box)))
         solver.put(pair, 1, inside)
         solver.put(made, None, table.single(pair))
-    del line
     return table.single(made)

@@ -6,9 +6,9 @@ import functools
 from dataclasses import dataclass
 
 from design.callgraph import Edge
-from design.code_walk import all_statements, constants_in, names_in, own_expressions, text_of, walk
+from design.code_walk import constants_in, names_in, own_expressions, text_of, walk
 from design.ir import Expr, Function, Stmt
-from design.program import FunctionInfo, Program, last_name
+from design.program import FunctionInfo, Program, last_name, statements
 from design.sites import Reach, Sites, address_capability
 
 PATTERNS = (
@@ -61,7 +61,7 @@ class Subject:
     @functools.cached_property
     def statements(self) -> list[Stmt]:
         """Every statement of it, blocks included."""
-        return list(all_statements(self.info.ir.body))
+        return list(statements(self.info.ir.body))
 
     @functools.cached_property
     def calls(self) -> list[Expr]:
@@ -123,7 +123,7 @@ class Subject:
             if info.module != self.info.module:
                 break
             if info.owner == self.info.owner:
-                for s in all_statements(info.ir.body):
+                for s in statements(info.ir.body):
                     if s[0] == "assign" and s[3] is not None:
                         for target in s[2]:
                             out.setdefault(text_of(target), []).extend(constants_in(s[3]))

@@ -123,7 +123,7 @@ def run_design(
     for use in uses:
         sinks.setdefault(use.symbol, set()).add(use.capability)
     distances = model_distances(graph, sinks)
-    salience = file_salience(graph, kept, distances, sites.catalog)
+    salience = file_salience(graph, kept, distances)
     material = Material(program, graph, sites, kept, distances, {f.path: f.salience for f in salience})
     components, _ = build_components(material, uses)
     architecture = Architecture(components, build_edges(components, graph))

@@ -346,7 +346,7 @@ def _import(frame: Frame, s: Stmt) -> None:
 
 def _from(frame: Frame, s: Stmt) -> None:
     _, _, level, dotted, names = s
-    program, index = frame.program, frame.program.index
+    index = frame.program.index
     target = import_target(index, frame.module, level, dotted)
     if names is None:
         _from_star(frame, target, dotted)
@@ -366,7 +366,6 @@ def _from(frame: Frame, s: Stmt) -> None:
             else:
                 values = frame.table.one(Kind.OUTSIDE, f"{dotted}.{name}")
         frame.bind(alias or name, values)
-    del program
 
 
 def _from_star(frame: Frame, target: int | None, dotted: str) -> None:
