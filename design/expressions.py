@@ -500,6 +500,9 @@ def _comparison(frame: Frame, e: Expr) -> Values:
     values = [evaluate(frame, operand) for operand in operands]
     for i, operator in enumerate(operators[: len(values) - 1]):
         name = _COMPARISONS.get(operator.removeprefix("not ").strip() if "in" in operator else operator)
+        if name == "__eq__" and "k" in (operands[i][0], operands[i + 1][0]):
+            # What is compared with a text or a number is one.
+            continue
         if name is not None:
             subject, other = (values[i + 1], values[i]) if name == "__contains__" else (values[i], values[i + 1])
             if frame.is_telling(subject) if name in ("__eq__", "__contains__") else subject:

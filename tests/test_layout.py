@@ -34,7 +34,7 @@ LONG = {
     "streams/run.py": (390, "the life of a run: what begins and ends with what"),
     "sinks/live_query.py": (380, "one query beside the keeper: its thread, its limits and its end share a state"),
     "design/lower.py": (765, "one short function a node of the grammar"),
-    "design/expressions.py": (620, "one short function a kind of expression"),
+    "design/expressions.py": (625, "one short function a kind of expression"),
     "design/pattern_failure.py": (600, "the patterns of failure share how a handler is read"),
     "design/components.py": (530, "to be parted: finding components, and what they hold"),
     "design/metric_catalog.py": (515, "a catalogue: one entry a metric"),

@@ -13,6 +13,11 @@ from tests.design.source_tree import edges, graph
 Case = tuple[dict[str, str], list[str], list[str]]
 
 FOLLOWED: dict[str, Case] = {
+    "own class compared with another object, and with a text": (
+        {"m.py": "class A:\n    def __eq__(self, other): ...\ndef f(a: A, b: A): return a == b\ndef g(a: A): return a == 'done'\n"},
+        ["m.f -> m.A.__eq__"],
+        ["m.g -> m.A.__eq__"],
+    ),
     "name for several types": (
         {"m.py": "class A:\n    def f(self): ...\nclass B:\n    def f(self): ...\nEither = A | B\ndef run(x: Either): x.f()\n"},
         ["m.run -> m.A.f", "m.run -> m.B.f"],
