@@ -10,8 +10,6 @@ from design.values import EMPTY, Kind, Values
 
 #: Dotted names outside longer than this say nothing any more (`x = x.next()` in a loop would grow without end).
 MAX_DOTS = 8
-#: Subclasses that one abstract method is looked for in.
-MAX_DESCENDANTS = 40
 
 
 def module_member(frame: Frame, module: int, name: str) -> Values:
@@ -27,7 +25,7 @@ def module_member(frame: Frame, module: int, name: str) -> Values:
     if child is not None:
         return frame.table.one(Kind.MODULE, child)
     if body >= 0 and "__getattr__" in program.functions[body].ir.local_names:
-        return EMPTY
+        return _late_member(frame, body, name)
     stars = frame.solver.cells.get(("star", module))
     if stars is not None:
         kinds, a = frame.table.kinds, frame.table.a
@@ -35,6 +33,14 @@ def module_member(frame: Frame, module: int, name: str) -> Values:
             frame.table.value(Kind.OUTSIDE, f"{a[v]}.{name}") for v in stars.values if kinds[v] is Kind.OUTSIDE
         )
     return EMPTY
+
+
+def _late_member(frame: Frame, body: int, name: str) -> Values:
+    """What a module's own `__getattr__` gives: packages load their parts so, when they are asked for."""
+    from design.calls import call_values
+
+    reader = frame.read(("v", body, "__getattr__"))
+    return call_values(frame, reader, [(False, frame.table.one(Kind.TEXT, name))], [], frame.line)
 
 
 def attribute_of(frame: Frame, values: Values, name: str, line: int) -> Values:
@@ -52,6 +58,10 @@ def _of_instance(frame: Frame, v: int, name: str, line: int) -> Values:
     cls = frame.table.a[v]
     if name == "__class__":
         return frame.table.one(Kind.CLASS, cls)
+    if frame.solver.has_getattribute and (reader := frame.solver.find_method(cls, "__getattribute__")) >= 0:
+        from design.calls import call_function
+
+        call_function(frame, reader, v, [(False, frame.table.one(Kind.TEXT, name))], [], line, "property")
     return class_attribute(frame, cls, name, v, line)
 
 
@@ -90,7 +100,7 @@ def class_attribute(frame: Frame, cls: int, name: str, receiver: int, line: int,
     info = frame.program.functions[method] if method >= 0 else None
     is_open = info.is_abstract if info is not None else not out
     if is_open and receiver >= 0 and after < 0 and table.kinds[receiver] is Kind.INST:
-        out |= _of_descendants(frame, cls, name, receiver, line)
+        out |= _of_descendants(frame, cls, name, line)
     if not out and solver.has_getattr and receiver >= 0 and after < 0 and table.kinds[receiver] is Kind.INST:
         reader = solver.find_method(cls, "__getattr__")
         if reader >= 0:
@@ -106,6 +116,10 @@ def class_attribute(frame: Frame, cls: int, name: str, receiver: int, line: int,
         outside = [base for candidate in order for base in frame.program.classes[candidate].outside] or (
             solver.outside_bases(cls) if after >= 0 else []
         )
+        if outside and receiver >= 0:
+            from design.calls import run_model_method
+
+            run_model_method(frame, cls, name, line)
         for base in outside[:3]:
             if base.count(".") < MAX_DOTS and not base.startswith("<"):
                 out |= table.one(Kind.OUTSIDE, f"{base}.{name}")
@@ -126,19 +140,18 @@ def _stood_in_for(frame: Frame, reader: int) -> str:
     return str(inner[2]) if is_own else ""
 
 
-def _of_descendants(frame: Frame, cls: int, name: str, receiver: int, line: int) -> Values:
+def _of_descendants(frame: Frame, cls: int, name: str, line: int) -> Values:
     """An abstract or missing member of an instance is what the subclasses define."""
     solver, table = frame.solver, frame.table
     out = EMPTY
     seen: set[int] = set()
-    for sub in solver.descendants(cls)[:MAX_DESCENDANTS]:
+    for sub in solver.descendants(cls):
         found = solver.find_method(sub, name)
         if found >= 0 and found not in seen and not frame.program.functions[found].is_abstract:
             seen.add(found)
             out |= _bound(frame, found, table.value(Kind.INST, sub), line, "cha")
         elif found < 0 and name in solver.stored_names:
             out |= frame.read(("a", sub, name))
-    del receiver
     return out
 
 
@@ -196,6 +209,8 @@ def _bind_members(frame: Frame, values: Values, receiver: int, line: int) -> Val
 
 def _of_class(frame: Frame, v: int, name: str, line: int) -> Values:
     cls = frame.table.a[v]
+    if name == "__subclasses__":
+        return frame.table.one(Kind.METHOD, name, v)
     for candidate in frame.solver.mro(cls):
         if name not in frame.program.classes[candidate].ir.local_names:
             continue

@@ -35,9 +35,10 @@ class Edge:
     """A call between two symbols.
 
     Attributes:
-        kind: call, construct, property, protocol, cha (to the subclasses of an abstract method), dynamic (by a name
-            that is put together), callback (handed to a library), decorated (past the wrapper), framework, resume
-            (it takes from a generator that another function made).
+        kind: call, construct, property, protocol (a method that an operator, a condition or a conversion such as
+            `str(x)` runs), cha (to the subclasses of an abstract method), dynamic (by a name that is put together),
+            callback (handed to a library), decorated (past the wrapper), framework, resume (it takes from a generator
+            that another function made).
         sites: Lines in the file of `src`, as (path, line).
     """
 

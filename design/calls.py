@@ -22,6 +22,8 @@ MAX_NESTED = 2
 
 #: Decorators that run a method while a model is built or written out.
 _VALIDATORS = frozenset({"field_validator", "model_validator", "validator", "root_validator"})
+#: Methods that a constructor that was generated runs when it is done.
+_AFTER_INIT = ("__post_init__", "model_post_init", "__attrs_post_init__")
 _SERIALISERS = frozenset({"field_serializer", "model_serializer", "computed_field"})
 
 
@@ -57,9 +59,9 @@ def call_values(frame: Frame, functions: Values, positional: Positional | list[A
         elif kind is Kind.DECORATED:
             out |= _call_decorated(frame, v, positional, named, line)
         elif kind is Kind.PARTIAL:
-            given = frame.read(("all", table.value(Kind.BOX, "t", table.b[v])))
-            del given
             bound = table.value(Kind.BOX, "t", table.b[v])
+            # Read as a whole, so that an argument that is bound later is not missed.
+            frame.read(("all", bound))
             keys = sorted(k for k in frame.solver.box_keys.get(bound, ()) if isinstance(k, int))
             first = [(False, frame.read(("s", bound, key))) for key in keys]
             extra = [
@@ -117,7 +119,7 @@ def construct(frame: Frame, cls: int, positional: Positional | list[Any], named:
                 frame.edge(f"{base}.__init__", "construct", line)
     if init < 0:
         _fill_fields(frame, cls, positional, named)
-    for name in ("__post_init__", "model_post_init", "__attrs_post_init__"):
+    for name in _AFTER_INIT:
         after = solver.find_method(cls, name)
         if after >= 0 and init < 0:
             call_function(frame, after, instance, [], [], line, "construct")
@@ -135,6 +137,9 @@ def _run_factories(frame: Frame, cls: int, line: int, depth: int) -> None:
             if kinds[v] is Kind.FUNC:
                 frame.edge(a[v], "framework", line)
             elif kinds[v] is Kind.CLASS and depth < MAX_NESTED and a[v] != cls:
+                for name in ("__init__", *_AFTER_INIT):
+                    if (method := frame.solver.find_method(a[v], name)) >= 0:
+                        frame.edge(method, "framework", line)
                 _run_hooks(frame, a[v], _VALIDATORS, line)
                 _run_factories(frame, a[v], line, depth + 1)
 
@@ -301,13 +306,13 @@ def _decorate(frame: Frame, number: int, values: Values) -> Values:
         if not any(table.kinds[v] in _CALLABLE for v in result):
             continue
         if result and not values <= result:
-            values = _as_decorated(frame, number, values, result)
+            values = _as_decorated(frame, number, result)
         elif result:
             values = result if len(result) <= 3 else values
     return values
 
 
-def _as_decorated(frame: Frame, number: int, values: Values, result: Values) -> Values:
+def _as_decorated(frame: Frame, number: int, result: Values) -> Values:
     table = frame.table
     out = EMPTY
     for v in result:
@@ -316,7 +321,6 @@ def _as_decorated(frame: Frame, number: int, values: Values, result: Values) -> 
             out |= table.one(Kind.DECORATED, number, v)
         else:
             out |= table.single(v)
-    del values
     return out
 
 
@@ -368,6 +372,9 @@ def define_class(frame: Frame, local_index: int, run: Callable[[Frame, Body], No
             elif table.kinds[v] is Kind.BUILTIN:
                 outside.append(f"<builtin>.{table.a[v]}")
     frame.solver.set_bases(number, bases, outside)
+    for name in ("__init_subclass__", "__pydantic_init_subclass__"):
+        if (hook := frame.solver.find_method(number, name, after=number)) >= 0:
+            frame.edge(hook, "framework", cls.ir.line)
     saved, saved_paths = frame.names, frame.has_paths
     frame.names = dict(saved)
     frame.classes.append(number)

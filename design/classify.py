@@ -8,6 +8,7 @@ from design.architecture import Architecture, Component
 from design.code_walk import names_in, own_expressions
 from design.components import Material
 from design.ir import Function
+from design.program import statements
 from design.prompts import Prompt
 
 #: Below this a classification is asked about.
@@ -52,14 +53,14 @@ _FAILURES = {
 
 def classify(architecture: Architecture, material: Material, prompts: dict[str, list[Prompt]]) -> None:
     """Fill in what each component is; everything rests on what was found in its own functions."""
-    reads, writes = _flows(architecture)
+    callers = _callers(architecture)
     for component in architecture.components:
         functions = _functions(component, material)
         component.semantics = _semantics(component, functions, prompts)
         component.pattern, signals, component.reasoning = _pattern(component, functions, architecture, prompts)
         component.strategies = _strategies(component, functions, architecture, prompts)
         component.kind = _kind(component)
-        component.role = _role(component, reads, writes)
+        component.role = _role(component, callers)
         component.stage, stage_signals = _stage(component)
         component.priority = {"ai_core": "primary", "supporting": "secondary"}.get(component.role, "tertiary")
         component.silent_failure, component.silent_because = _silence(component)
@@ -73,13 +74,11 @@ def _functions(component: Component, material: Material) -> list[Function]:
     return [material.program.functions[numbers[s]].ir for s in component.symbols if s in numbers]
 
 
-def _flows(architecture: Architecture) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    callees: dict[str, set[str]] = {c.id: set() for c in architecture.components}
+def _callers(architecture: Architecture) -> dict[str, set[str]]:
     callers: dict[str, set[str]] = {c.id: set() for c in architecture.components}
     for edge in architecture.edges:
-        callees[edge.src].add(edge.dst)
         callers[edge.dst].add(edge.src)
-    return callees, callers
+    return callers
 
 
 def _names(functions: list[Function]) -> set[str]:
@@ -134,16 +133,12 @@ def _loops_with_tools(component: Component, functions: list[Function]) -> bool:
 
 
 def _loops(function: Function) -> list[tuple[object, ...]]:
-    from design.code_walk import all_statements
-
-    return [s for s in all_statements(function.body) if s[0] in ("for", "while")]
+    return [s for s in statements(function.body) if s[0] in ("for", "while")]
 
 
 def _inside(s: tuple[object, ...]) -> list[tuple[object, ...]]:
-    from design.code_walk import all_statements
-
     body = s[4] if s[0] == "for" else s[3]
-    return list(all_statements(body))  # type: ignore[arg-type]
+    return list(statements(body))  # type: ignore[arg-type]
 
 
 def _pattern(
@@ -219,7 +214,7 @@ def _kind(component: Component) -> str:
     return "other"
 
 
-def _role(component: Component, callees: dict[str, set[str]], callers: dict[str, set[str]]) -> str:
+def _role(component: Component, callers: dict[str, set[str]]) -> str:
     if {"llm_chat", "rerank", "retrieval", "guardrail"} & set(component.capabilities):
         return "ai_core"
     if component.distance is not None and component.distance <= 2:
@@ -230,7 +225,6 @@ def _role(component: Component, callees: dict[str, set[str]], callers: dict[str,
         callers[component.id] and {"http", "saas", "cache"} & set(component.capabilities)
     ):
         return "supporting"
-    del callees
     return "operational"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from design.ir import Body, Expr, Stmt
-from design.program import inner_bodies
+from design.program import inner_bodies, statements
 
 #: Members of a tuple that are expressions, by tag; "+" after one means a tuple of them.
 _CHILDREN: dict[str, tuple[int, ...]] = {
@@ -96,22 +96,9 @@ def own_expressions(s: Stmt) -> list[Expr]:
     return [e for e in out if e is not None]
 
 
-def blocks(s: Stmt) -> list[Body]:
-    """Return the blocks inside a compound statement, not those of functions and classes."""
-    return inner_bodies(s)
-
-
-def all_statements(body: Body) -> Iterator[Stmt]:
-    """Yield every statement of a body and of its blocks, in the order of the source."""
-    for s in body:
-        yield s
-        for inner in blocks(s):
-            yield from all_statements(inner)
-
-
 def calls_in(body: Body) -> Iterator[Expr]:
     """Yield every call of a body, blocks included."""
-    for s in all_statements(body):
+    for s in statements(body):
         for e in own_expressions(s):
             for inner in walk(e):
                 if inner[0] == "c":
@@ -223,7 +210,7 @@ def tags_in(body: Body, *wanted: str) -> bool:
             return True
         if s[0] in ("for", "while") and set(wanted) <= {"break", "continue"}:
             continue
-        if any(tags_in(inner, *wanted) for inner in blocks(s)):
+        if any(tags_in(inner, *wanted) for inner in inner_bodies(s)):
             return True
     return False
 

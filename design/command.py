@@ -264,7 +264,8 @@ def answer_command(
 @_QUIET
 def diff_command(old: Path, new: Path, form: str, quiet: bool) -> None:
     """Say which metrics of OLD are stale in NEW, and what is new there and unwatched."""
-    from design.diff import CodeTexts, compare
+    from design.code_texts import CodeTexts
+    from design.diff import compare
     from design.output import diff_text
     from design.progress import DesignProgress
     from design.scan import scan_repository

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from design.architecture import Component, ComponentEdge, Place, Tier, Use
+from design.architecture import Component, ComponentEdge, Use
 from design.callgraph import CallGraph, Edge, Symbol
-from design.component_names import count_folders, identifier_of, parts_of, snake, title_of, unique
+from design.component_names import count_folders, identifier_of, parts_of, title_of, unique
 from design.ir import Body, docstring
-from design.pattern_hit import PatternHit, Subject
-from design.pattern_io import model_depths
+from design.pattern_hit import PatternHit
 from design.program import Program
 from design.sites import Sites
+from design.tiers import tiers_of
 from design.verify import CALL_KINDS, verify_pair
 
 #: Nodes that a person can read at once.
@@ -25,12 +24,8 @@ _MAX_UNITS = 110
 #: Shares of the code, of as many as there may be nodes, that one node may have before more counts against it.
 _FAIR_SHARES = 2.0
 _OVERWEIGHT = 0.6
-#: Functions of one node that ask a model and are watched one by one: those that most code calls.
-MAX_TIERS = 8
 #: Units of which no single one can speak for the node.
 _MANY = 5
-#: Up to so many units everything that talks to something outside is shown, on the way to a model or not.
-_SMALL = 150
 #: Calls upstream of a model that a unit may be away and still be part of the pipeline.
 _MAX_DISTANCE = 3
 
@@ -119,7 +114,7 @@ def build_components(material: Material, uses: list[Use]) -> tuple[list[Componen
 
 
 def _units(material: Material, uses: list[Use]) -> list[Unit]:
-    program, graph = material.program, material.graph
+    graph = material.graph
     by_symbol = {s.id: s for s in graph.symbols}
     uses_by: dict[str, list[Use]] = defaultdict(list)
     hits_by: dict[str, list[PatternHit]] = defaultdict(list)
@@ -146,7 +141,6 @@ def _units(material: Material, uses: list[Use]) -> list[Unit]:
         unit.jobs.update(jobs)
         unit.weight += material.salience.get(symbol.path, 0.0) / 10 + len(hits_by[symbol.id]) + len(uses_by[symbol.id])
         unit.distance = min(unit.distance, material.distances.get(symbol.id, 99))
-    del program
     return [units[key] for key in sorted(units)]
 
 
@@ -346,7 +340,7 @@ def _component(group: list[Unit], material: Material, used: set[str], folders: C
     )
     distance = min(u.distance for u in group)
     component.distance = distance if distance < 99 else None
-    component.tiers = _tiers(component, material)
+    component.tiers = tiers_of(component, material)
     component.description = _description(component, material) if len(group) < _MANY else parts_of(group)
     return component
 
@@ -387,47 +381,6 @@ def _first_line(body: Body) -> str:
     """First line of a docstring; a heading such as `Args:` says nothing."""
     line = docstring(body).strip().split("\n")[0].strip()
     return "" if line.endswith(":") and len(line.split()) < 3 else line
-
-
-def _tiers(component: Component, material: Material) -> list[Tier]:
-    """The ways to an answer: the alternatives of a cascade in their order, then every function that asks a model."""
-    numbers = material.sites.numbers(material.program)
-    out: dict[str, Tier] = {}
-    first_llm = {hit.symbol for hit in component.hits if hit.pattern == "calls_llm" and hit.kind == "direct"}
-    some = next(iter(numbers.values()), None)
-    depths = (
-        model_depths(Subject(material.program, material.sites, material.program.functions[some]))
-        if some is not None
-        else {}
-    )
-
-    def add(symbol: str, ordered: bool) -> None:
-        number = numbers.get(symbol)
-        if number is None or symbol in out:
-            return
-        info = material.program.functions[number]
-        by = "llm" if symbol in first_llm or symbol in depths else "rule"
-        place = Place(material.program.path(info), info.ir.line, info.ir.end)
-        owner, _, last = symbol.rpartition(".")
-        if names[last] > 1:
-            last = f"{owner.rpartition('.')[2]}_{last}"
-        out[symbol] = Tier(unique(snake(last) or "tier", taken), by, symbol, place, ordered)
-
-    taken: set[str] = set()
-    names = Counter(symbol.rpartition(".")[2] for symbol in first_llm)
-    for hit in component.hits:
-        if hit.pattern == "has_cascade":
-            for name in re.findall(r"([\w.]+)(?=, (?:else|if empty)| or |$| \(line| until)", hit.evidence):
-                last = name.rpartition(".")[2]
-                for edge in material.sites.callees[hit.symbol]:
-                    inside = any(hit.line <= line <= hit.end for _, line in edge.sites)
-                    if edge.kind in CALL_KINDS and inside and edge.dst.rpartition(".")[2] == last:
-                        add(edge.dst, True)
-    callers = {s: len({e.src for e in material.sites.callers[s] if e.src not in first_llm}) for s in first_llm}
-    for symbol in sorted(first_llm, key=lambda s: (material.distances.get(s, 9), -min(callers[s], 3), s)):
-        if sum(tier.by == "llm" for tier in out.values()) < MAX_TIERS:
-            add(symbol, False)
-    return list(out.values())
 
 
 # -- edges ---------------------------------------------------------------------------------------------------------

@@ -5,30 +5,46 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from design.code_texts import CodeTexts
 from design.metric_design import MetricDesign
-from design.pattern_hit import PATTERNS
-from design.scan import Scan
+from design.prompts import Prompt
 from design.stage import Design
 
 
 @dataclass(frozen=True)
-class StaleMetric:
-    """A metric of the old design and what changed under it.
+class TouchedMetric:
+    """A metric of the old design and what happened to the code under it.
 
     Attributes:
-        verdict: `gone` (the code that it watched is no more), `changed` (cited code reads otherwise), `moved` (the same
-            code on other lines).
+        verdict: `gone` (nothing of what it watched is left), `changed` (cited code or a cited prompt reads otherwise),
+            `moved` (the same code on other lines or in another file).
+        successors: Metrics of the new design that watch the same under other names.
     """
 
     metric: str
     component: str
     verdict: str
     reasons: tuple[str, ...]
+    successors: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {
+            "metric": self.metric,
+            "component": self.component,
+            "verdict": self.verdict,
+            "reasons": list(self.reasons),
+            "successors": list(self.successors),
+        }
 
 
 @dataclass(frozen=True)
 class Unwatched:
-    """Something that is new in the code: a pattern, a tier, or a component."""
+    """Something that is new in the code: a pattern, a tier, or a component.
+
+    Attributes:
+        metrics: Those of the new design that would watch it.
+    """
 
     what: str
     name: str
@@ -39,47 +55,28 @@ class Unwatched:
 
 @dataclass(frozen=True)
 class DesignDiff:
-    """The difference of two designs."""
+    """The difference of two designs.
 
-    stale: tuple[StaleMetric, ...]
+    Attributes:
+        stale: Metrics that no longer fit their code; `moved` holds those that do, on other lines.
+    """
+
+    stale: tuple[TouchedMetric, ...]
+    moved: tuple[TouchedMetric, ...]
     unwatched: tuple[Unwatched, ...]
     unchanged: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain data."""
         return {
-            "stale": [
-                {"metric": s.metric, "component": s.component, "verdict": s.verdict, "reasons": list(s.reasons)}
-                for s in self.stale
-            ],
+            "stale": [m.as_json() for m in self.stale],
+            "moved": [m.as_json() for m in self.moved],
             "unwatched": [
                 {"what": u.what, "name": u.name, "component": u.component, "where": u.where, "metrics": list(u.metrics)}
                 for u in self.unwatched
             ],
             "unchanged": list(self.unchanged),
         }
-
-
-class CodeTexts:
-    """The text of each symbol of a design, so that a moved function is told from a changed one."""
-
-    def __init__(self, scan: Scan, design: Design) -> None:
-        self._lines = {f.path: f.source.split(b"\n") for f in scan.files}
-        self._symbols = {s.id: s for s in design.graph.symbols}
-        self.paths = set(self._lines)
-
-    def of(self, symbol: str) -> bytes | None:
-        """Return the text of a symbol, without the white space at the ends of lines; None where there is none."""
-        found = self._symbols.get(symbol)
-        if found is None or found.path not in self._lines:
-            return None
-        lines = self._lines[found.path][found.line - 1 : found.end]
-        return b"\n".join(line.rstrip() for line in lines)
-
-    def place(self, symbol: str) -> str:
-        """Return where a symbol stands."""
-        found = self._symbols.get(symbol)
-        return f"{found.path}:{found.line}" if found is not None else ""
 
 
 def compare(old: Design, new: Design, old_texts: CodeTexts, new_texts: CodeTexts) -> DesignDiff:
@@ -91,68 +88,100 @@ def compare(old: Design, new: Design, old_texts: CodeTexts, new_texts: CodeTexts
         old: The design that the portfolio came from.
         old_texts: Code of the old design.
     """
-    stale, unchanged = [], []
-    names = {m.name for m in new.metrics}
-    patterns = {(h.pattern, h.symbol) for h in new.hits}
-    for metric in old.metrics:
-        found = _judge(metric, old_texts, new_texts, patterns, metric.name in names)
-        if found is None:
-            unchanged.append(metric.name)
-        else:
-            stale.append(StaleMetric(metric.name, metric.component, *found))
-    return DesignDiff(tuple(stale), tuple(_new_things(old, new)), tuple(unchanged))
+    return _Comparison(old, new, old_texts, new_texts).result()
 
 
-def _judge(
-    metric: MetricDesign, old: CodeTexts, new: CodeTexts, patterns: set[tuple[str, str]], still_designed: bool
-) -> tuple[str, tuple[str, ...]] | None:
-    reasons: list[str] = []
-    lost, moved = 0, 0
-    for path in sorted({p.path for p in metric.places}):
-        if path not in new.paths:
-            reasons.append(f"file {path} is gone")
-    for symbol in metric.symbols:
-        before, after = old.of(symbol), new.of(symbol)
-        if after is None:
-            reasons.append(f"symbol {symbol} is gone")
-            lost += 1
-        elif before != after:
-            reasons.append(f"symbol {symbol} changed ({new.place(symbol)})")
-        elif old.place(symbol) != new.place(symbol):
-            moved += 1
-        is_pattern = metric.source == "catalog" and metric.pattern in PATTERNS
-        if is_pattern and after is not None and (metric.pattern, symbol) not in patterns:
-            reasons.append(f"pattern {metric.pattern} no longer in {symbol}")
-    if lost == len(metric.symbols) or (reasons and not still_designed):
-        return "gone", tuple(reasons)
-    if reasons:
-        return "changed", tuple(reasons)
-    if moved:
-        return "moved", (f"{moved} of {len(metric.symbols)} symbols stand on other lines",)
-    return None
+class _Comparison:
+    def __init__(self, old: Design, new: Design, old_texts: CodeTexts, new_texts: CodeTexts) -> None:
+        self.old, self.new = old, new
+        self.old_texts, self.new_texts = old_texts, new_texts
+        self.old_hits = {(h.pattern, h.symbol) for h in old.hits}
+        self.new_hits = {(h.pattern, h.symbol) for h in new.hits}
+        self.old_prompts, self.new_prompts = _by_symbol(old), _by_symbol(new)
+        self._now: dict[str, str | None] = {}
+
+    def result(self) -> DesignDiff:
+        touched = [self.judged(metric) for metric in self.old.metrics]
+        return DesignDiff(
+            tuple(m for m in touched if m.verdict in ("gone", "changed")),
+            tuple(m for m in touched if m.verdict == "moved"),
+            tuple(self.new_things()),
+            tuple(m.metric for m in touched if not m.verdict),
+        )
+
+    def now(self, symbol: str) -> str | None:
+        """What a symbol of the old design is called in the new one; None where it is gone."""
+        if symbol not in self._now:
+            self._now[symbol] = self.old_texts.where_now(symbol, self.new_texts)
+        return self._now[symbol]
+
+    def judged(self, metric: MetricDesign) -> TouchedMetric:
+        changes: list[str] = []
+        moves: list[str] = []
+        is_left = [self._follow(metric, symbol, changes, moves) for symbol in metric.symbols]
+        verdict = "gone" if is_left and not any(is_left) else "changed" if changes else "moved" if moves else ""
+        return TouchedMetric(metric.name, metric.component, verdict, tuple(changes or moves), self._successors(metric))
+
+    def _follow(self, metric: MetricDesign, symbol: str, changes: list[str], moves: list[str]) -> bool:
+        """Note what happened to one cited symbol; return whether what the metric watches is still there."""
+        now = self.now(symbol)
+        if now is None:
+            changes.append(f"{symbol} is gone")
+            return False
+        place = self.new_texts.place(now)
+        if self.old_texts.of(symbol) != self.new_texts.of(now):
+            changes.append(f"{symbol} changed ({place})")
+        elif self.old_texts.place(symbol) != place:
+            moves.append(f"{self.old_texts.place(symbol)} is now {place}")
+        if metric.source == "judge":
+            changes.extend(self._changed_prompts(symbol, now))
+        if (metric.pattern, symbol) in self.old_hits and (metric.pattern, now) not in self.new_hits:
+            changes.append(f"{metric.pattern} no longer in {now}")
+            return False
+        return True
+
+    def _changed_prompts(self, symbol: str, now: str) -> list[str]:
+        before = {p.text for p in self.old_prompts.get(symbol, ())}
+        after = {p.text for p in self.new_prompts.get(now, ())}
+        fresh = [p for p in self.new_prompts.get(now, ()) if p.text not in before]
+        lost = [p for p in self.old_prompts.get(symbol, ()) if p.text not in after]
+        out = [f"prompt {p.name or 'text'} reads otherwise ({p.place})" for p in fresh]
+        return out or [f"prompt {p.name or 'text'} is gone (it stood in {p.place})" for p in lost]
+
+    def _successors(self, metric: MetricDesign) -> tuple[str, ...]:
+        """Metrics of the new design that measure the same of the same code, where none has the old name."""
+        if any(m.name == metric.name for m in self.new.metrics):
+            return ()
+        mine = {self.now(symbol) for symbol in metric.symbols}
+        same = [m.name for m in self.new.metrics if m.family == metric.family and mine & set(m.symbols)]
+        return tuple(same[:3])
+
+    def new_things(self) -> list[Unwatched]:
+        """What the old design did not hold, code that only moved left aside."""
+        old = self.old.architecture.components
+        known = {self.now(symbol) for c in old for symbol in c.symbols}
+        tiers = {self.now(t.symbol) for c in old for t in c.tiers}
+        patterns = {(h.pattern, self.now(h.symbol)) for c in old for h in c.hits}
+        out: list[Unwatched] = []
+        for c in self.new.architecture.components:
+            mine = [m for m in self.new.metrics if m.component == c.id]
+            if known.isdisjoint(c.symbols):
+                out.append(Unwatched("component", c.id, c.id, c.files[0], tuple(m.name for m in mine)))
+            for tier in c.tiers:
+                if tier.symbol not in tiers:
+                    about = tuple(m.name for m in mine if m.tier == tier.id or tier.symbol in m.symbols)
+                    out.append(Unwatched("tier", tier.id, c.id, str(tier.place), about))
+            first = {(h.pattern, h.symbol): h for h in reversed(c.hits)}
+            for (pattern, symbol), hit in sorted(first.items()):
+                if (pattern, symbol) not in patterns:
+                    about = tuple(m.name for m in mine if m.pattern == pattern and symbol in m.symbols)
+                    out.append(Unwatched("pattern", pattern, c.id, f"{hit.path}:{hit.line}", about))
+        return out
 
 
-def _new_things(old: Design, new: Design) -> list[Unwatched]:
-    out: list[Unwatched] = []
-    old_components = {c.id for c in old.architecture.components}
-    old_tiers = {t.symbol for c in old.architecture.components for t in c.tiers}
-    old_patterns = {(h.pattern, h.symbol) for c in old.architecture.components for h in c.hits}
-    watched_before = {m.name for m in old.metrics}
-    for c in new.architecture.components:
-        mine = [m for m in new.metrics if m.component == c.id]
-        if c.id not in old_components:
-            out.append(Unwatched("component", c.id, c.id, c.files[0], _fresh(mine, watched_before)))
-        for tier in c.tiers:
-            if tier.symbol not in old_tiers:
-                about = [m for m in mine if m.tier == tier.id or tier.symbol in m.symbols]
-                out.append(Unwatched("tier", tier.id, c.id, str(tier.place), _fresh(about, watched_before)))
-        for pattern, symbol in sorted({(h.pattern, h.symbol) for h in c.hits} - old_patterns):
-            hit = next(h for h in c.hits if (h.pattern, h.symbol) == (pattern, symbol))
-            about = [m for m in mine if m.pattern == pattern and symbol in m.symbols]
-            out.append(Unwatched("pattern", pattern, c.id, f"{hit.path}:{hit.line}", _fresh(about, watched_before)))
+def _by_symbol(design: Design) -> dict[str, list[Prompt]]:
+    out: dict[str, list[Prompt]] = {}
+    for prompts in design.prompts.values():
+        for prompt in prompts:
+            out.setdefault(prompt.symbol, []).append(prompt)
     return out
-
-
-def _fresh(metrics: list[MetricDesign], known: set[str]) -> tuple[str, ...]:
-    """Metrics that the new design has for it; those that the old portfolio had already are marked."""
-    return tuple(m.name if m.name not in known else f"{m.name} (extend it)" for m in metrics)

@@ -338,12 +338,12 @@ def elements_of(frame: Frame, values: Values, line: int) -> Values:
         elif kind is Kind.OUTSIDE:
             out |= table.single(v)
         elif kind is Kind.INST:
-            iterators = method_result(frame, table.single(v), ("__iter__", "__aiter__"), [], line)
-            turned = method_result(frame, iterators, ("__next__", "__anext__"), [], line)
+            iterators = method_result(frame, table.single(v), ("__iter__", "__aiter__"), [], line, kind="call")
+            turned = method_result(frame, iterators, ("__next__", "__anext__"), [], line, kind="call")
             others = frozenset(i for i in iterators if table.kinds[i] is not Kind.INST)
             out |= turned | (elements_of(frame, others, 0) if others else EMPTY)
             if not iterators:
-                out |= method_result(frame, table.single(v), ("__getitem__",), [EMPTY], line)
+                out |= method_result(frame, table.single(v), ("__getitem__",), [EMPTY], line, kind="call")
     return out
 
 
@@ -383,10 +383,6 @@ def _comprehension(frame: Frame, e: Expr) -> Values:
 
 def _line_of(e: Expr) -> int:
     return next((part for part in reversed(e) if isinstance(part, int)), 0)
-
-
-def _dict_comprehension(frame: Frame, e: Expr) -> Values:
-    return _comprehension(frame, (e[0], e[1], e[2], e[3], e[4]))
 
 
 # -- the rest ------------------------------------------------------------------------------------------------------
@@ -456,6 +452,9 @@ def _combine(frame: Frame, left: Values, right: Values, name: str | None, line: 
             out |= table.single(v)
         elif kinds[v] in (Kind.TEXT, Kind.AFFIX):
             out |= table.one(Kind.PLAIN, "str")
+        elif kinds[v] is Kind.CLASS and name == "or":
+            # A name for several types: `Tool = FunctionTool | SearchTool`.
+            out |= table.single(v)
     return out
 
 
@@ -501,6 +500,9 @@ def _comparison(frame: Frame, e: Expr) -> Values:
     values = [evaluate(frame, operand) for operand in operands]
     for i, operator in enumerate(operators[: len(values) - 1]):
         name = _COMPARISONS.get(operator.removeprefix("not ").strip() if "in" in operator else operator)
+        if name == "__eq__" and "k" in (operands[i][0], operands[i + 1][0]):
+            # What is compared with a text or a number is one.
+            continue
         if name is not None:
             subject, other = (values[i + 1], values[i]) if name == "__contains__" else (values[i], values[i + 1])
             if frame.is_telling(subject) if name in ("__eq__", "__contains__") else subject:
@@ -579,7 +581,7 @@ _EVALUATORS: dict[str, Any] = {
     "lc": _comprehension,
     "gc": _comprehension,
     "sc": _comprehension,
-    "dc": _dict_comprehension,
+    "dc": _comprehension,
     "L": _lambda,
     "?": _conditional,
     "b": _boolean,
@@ -602,14 +604,17 @@ def store(frame: Frame, target: Expr, values: Values) -> None:
         store_attribute(frame, evaluate(frame, target[1]), target[2], values, target[3])
         return
     _, box, index, line = target
-    keys = evaluate(frame, index) if index[0] != "sl" else EMPTY
+    is_slice = index[0] == "sl"
+    keys = EMPTY if is_slice else evaluate(frame, index)
+    # `x[1:2] = items`: a container takes what the items are, not the items as one.
+    taken = elements_of(frame, values, 0) if is_slice else values
     table, solver = frame.table, frame.solver
     constants = [table.a[v] for v in keys if table.kinds[v] in (Kind.TEXT, Kind.NUMBER)]
     for v in evaluate(frame, box):
         if table.kinds[v] is Kind.BOX:
             solver.grow(("keys", v), keys)
             for key in constants if constants and len(constants) == len(keys) else [None]:
-                solver.put(v, key, values)
+                solver.put(v, key, taken)
         elif table.kinds[v] is Kind.INST:
             method_result(frame, table.single(v), ("__setitem__",), [keys, values], line)
     path = frame.path_of(target)

@@ -8,7 +8,7 @@ from design.callgraph import CallGraph
 from design.pattern_hit import PatternHit
 
 #: Edges that say what happens in the end and not what a call site calls.
-_NO_CALLS = frozenset({"decorated", "callback", "framework", "resume"})
+_NO_CALLS = frozenset({"decorated", "callback", "framework", "resume", "protocol"})
 
 
 def graph_json(graph: CallGraph) -> dict[str, Any]:

@@ -38,6 +38,8 @@ def design_judges(component: Component, points: list[IntegrationPoint], prompts:
     llm_tiers = [t for t in component.tiers if t.by == "llm"]
     for tier in llm_tiers:
         mine = [p for p in prompts if p.symbol == tier.symbol or p.symbol.startswith(f"{tier.symbol}.")]
+        # The longest says what is asked; the others fill in a name, a date, a tone.
+        mine.sort(key=lambda p: -len(p.text))
         out += _for_tier(component, tier, mine, by_symbol, len(llm_tiers))
     # One for each tier comes first; what is left of the five goes to second criteria.
     firsts = [next(m for m in out if m.tier == t.id) for t in llm_tiers if any(m.tier == t.id for m in out)]

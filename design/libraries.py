@@ -38,7 +38,6 @@ CAPABILITIES = (
     "web",
 )
 
-
 #: Parts of a dotted name behind which an HTTP client's names mean a part of an answer or of a request.
 _INSIDE_ANSWER = frozenset(
     [
@@ -63,8 +62,6 @@ _INSIDE_ANSWER = frozenset(
     ]
 )
 
-
-#: Methods of texts, lists and mappings: on the way of a service's name they read its answer.
 #: What stands between a call and a method of the text that it gave.
 _TEXTS = frozenset({"strip", "lower", "upper", "split", "copy", "content", "summary", "title", "text", "url", "name"})
 #: Methods that clients and plain dictionaries share.
@@ -86,6 +83,7 @@ _HOLDS_ANSWERS = frozenset(
         "_source",
     ]
 )
+#: Methods of texts, lists and mappings: at the end of a service's name they read its answer.
 _ON_ANSWERS = frozenset(
     [
         "get",

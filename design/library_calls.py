@@ -31,6 +31,8 @@ def call_outside(frame: Frame, dotted: str, positional: list[Any], named: list[A
         kinds, table = frame.table.kinds, frame.table
         cast = frozenset(table.value(Kind.INST, table.a[v]) for v in given[0] if kinds[v] is Kind.CLASS)
         return cast | given[1]
+    if dotted in _AS_MAPPING and given:
+        return _as_mapping(frame, given[0])
     if dotted == "importlib.import_module" and given:
         return _imported(frame, given[0])
     if dotted == "asyncio.gather":
@@ -40,6 +42,25 @@ def call_outside(frame: Frame, dotted: str, positional: list[Any], named: list[A
     if dotted.count(".") >= 8 or dotted.startswith(("typing.", "logging.", "warnings.", "os.path.")):
         return EMPTY
     return frame.table.one(Kind.OUTSIDE, dotted)
+
+
+#: Functions that give the fields of an instance as a dictionary.
+_AS_MAPPING = frozenset({"dataclasses.asdict", "attr.asdict", "attrs.asdict"})
+
+
+def _as_mapping(frame: Frame, instances: Values) -> Values:
+    """A dictionary of the fields of an instance: settings, and the functions among them, are handed on so."""
+    table, solver, out = frame.table, frame.solver, EMPTY
+    for v in sorted(instances):
+        if table.kinds[v] is not Kind.INST:
+            continue
+        box = table.value(Kind.BOX, "d", ("fields", table.a[v]))
+        for cls in solver.mro(table.a[v]):
+            for name in frame.program.classes[cls].field_names:
+                solver.put(box, name, frame.read(("a", cls, name)) | frame.read(("m", cls, name)))
+                solver.grow(("keys", box), table.one(Kind.TEXT, name))
+        out |= table.single(box)
+    return out
 
 
 def _imported(frame: Frame, names: Values) -> Values:
@@ -257,7 +278,7 @@ def _dict(frame: Frame, first: Values, named: list[Any], line: int) -> Values:
 
 
 def call_method(frame: Frame, name: str, owner: int, positional: list[Any], named: list[Any], line: int) -> Values:
-    """Call a method of a builtin type, of a function or of a generator."""
+    """Call a method of a builtin type, of a function or of a generator, or `__subclasses__` of a class."""
     table = frame.table
     kind = table.kinds[owner]
     given: list[Values] = [pair[1] if isinstance(pair, tuple) else pair for pair in positional]
@@ -266,6 +287,10 @@ def call_method(frame: Frame, name: str, owner: int, positional: list[Any], name
         return EMPTY
     if kind is Kind.FUNC:
         return _call_function_attribute(frame, name, owner, positional, named, line)
+    if kind is Kind.CLASS:
+        box = table.value(Kind.BOX, "l", ("subclasses", table.a[owner]))
+        frame.solver.put(box, None, frame.read(("subclasses", table.a[owner])))
+        return table.single(box)
     if kind is Kind.GENERATOR:
         return frame.read(("y", table.a[owner])) if name in ("__next__", "send", "__anext__", "asend") else EMPTY
     if kind is Kind.TASK:
@@ -273,7 +298,7 @@ def call_method(frame: Frame, name: str, owner: int, positional: list[Any], name
     type_name = _type_name(frame, owner)
     frame.edge(f"<builtin>.{type_name}.{name}", "call", line)
     if kind is Kind.BOX:
-        return _box_method(frame, name, owner, given, line)
+        return _box_method(frame, name, owner, given)
     if kind is Kind.AFFIX and name in ("lower", "upper", "strip", "casefold", "replace"):
         ends = [
             getattr(end, name)() if name in ("lower", "upper", "casefold") else end
@@ -321,7 +346,7 @@ def _call_function_attribute(
 _READS = frozenset({"get", "pop", "popleft", "setdefault", "popitem", "__getitem__", "get_nowait"})
 
 
-def _box_method(frame: Frame, name: str, box: int, given: list[Values], line: int) -> Values:
+def _box_method(frame: Frame, name: str, box: int, given: list[Values]) -> Values:
     from design.expressions import copy_box, read_slot
 
     table, solver = frame.table, frame.solver
@@ -347,11 +372,11 @@ def _box_method(frame: Frame, name: str, box: int, given: list[Values], line: in
         default = given[1] if is_dict and len(given) > 1 else EMPTY
         return (read_slot(frame, box, first) if given and is_dict else frame.read(("all", box))) | default
     elif name in ("values", "copy", "items", "keys"):
-        return _view(frame, name, box, line)
+        return _view(frame, name, box)
     return EMPTY
 
 
-def _view(frame: Frame, name: str, box: int, line: int) -> Values:
+def _view(frame: Frame, name: str, box: int) -> Values:
     table, solver = frame.table, frame.solver
     if name == "copy":
         return table.single(box)
@@ -366,5 +391,4 @@ def _view(frame: Frame, name: str, box: int, line: int) -> Values:
         solver.put(pair, 0, frame.read(("keys", box)))
         solver.put(pair, 1, inside)
         solver.put(made, None, table.single(pair))
-    del line
     return table.single(made)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 MAX_DEPTH = 110
 #: Longest constant that is kept whole, in characters; longer ones (data in code) keep their beginning.
 MAX_CONSTANT = 20_000
+#: Nodes that may stand between the parts of anything and are no part of it.
+_BETWEEN = frozenset({"comment", "line_continuation"})
 
 
 def lower_source(source: bytes) -> ModuleIR:
@@ -100,7 +102,7 @@ class _Lowering:
         return tuple(out)
 
     def s_expression(self, node: Node) -> Stmt | None:
-        children = [c for c in node.named_children if c.type != "comment"]
+        children = [c for c in node.named_children if c.type not in _BETWEEN]
         line = node.start_point[0] + 1
         if not children:
             return None
@@ -185,7 +187,7 @@ class _Lowering:
     def _handler(self, node: Node) -> tuple[Any, ...]:
         kind: Expr | None = None
         name = None
-        caught = [c for c in node.named_children if c.type not in ("block", "comment")]
+        caught = [c for c in node.named_children if c.type != "block" and c.type not in _BETWEEN]
         if caught and caught[0].type == "as_pattern":
             alias = caught[0].child_by_field_name("alias")
             kind = self.expr(_first(caught[0]))
@@ -211,7 +213,7 @@ class _Lowering:
 
     def _with_item(self, value: Node) -> list[tuple[Expr, Expr | None]]:
         if value.type == "tuple" and any(c.type == "as_pattern" for c in value.named_children):
-            return [pair for c in value.named_children if c.type != "comment" for pair in self._with_item(c)]
+            return [pair for c in value.named_children if c.type not in _BETWEEN for pair in self._with_item(c)]
         if value.type == "as_pattern":
             alias = value.child_by_field_name("alias")
             target = _first(alias) if alias is not None else None
@@ -229,10 +231,10 @@ class _Lowering:
         if child is None:
             return ("del", node.start_point[0] + 1, ())
         parts = child.named_children if child.type == "expression_list" else [child]
-        return ("del", node.start_point[0] + 1, tuple(self.expr(c) for c in parts if c.type != "comment"))
+        return ("del", node.start_point[0] + 1, tuple(self.expr(c) for c in parts if c.type not in _BETWEEN))
 
     def s_assert(self, node: Node) -> Stmt:
-        parts = [self.expr(c) for c in node.named_children if c.type != "comment"]
+        parts = [self.expr(c) for c in node.named_children if c.type not in _BETWEEN]
         test = parts[0] if parts else UNKNOWN
         return ("assert", node.start_point[0] + 1, test, parts[1] if len(parts) > 1 else None)
 
@@ -240,7 +242,8 @@ class _Lowering:
         if isinstance(self.scope, Function):
             kind = "global" if node.type == "global_statement" else "nonlocal"
             for child in node.named_children:
-                self.scope.foreign[self.text(child)] = kind
+                if child.type not in _BETWEEN:
+                    self.scope.foreign[self.text(child)] = kind
 
     def s_simple(self, node: Node) -> Stmt:
         return (node.type.partition("_")[0], node.start_point[0] + 1)
@@ -364,7 +367,7 @@ class _Lowering:
                     earlier.kind = "/"
             elif kind == "keyword_separator":
                 keyword_only = True
-            elif kind != "comment" and (param := self._param(child, "=" if keyword_only else "")) is not None:
+            elif kind not in _BETWEEN and (param := self._param(child, "=" if keyword_only else "")) is not None:
                 keyword_only = keyword_only or param.kind == "*"
                 out.append(param)
         return tuple(out)
@@ -412,7 +415,7 @@ class _Lowering:
         if kind == "identifier":
             return ("n", self.bind(self.text(node)))
         if kind in ("pattern_list", "tuple_pattern", "list_pattern", "tuple", "list", "expression_list"):
-            return ("t", tuple(self.target(c) for c in node.named_children if c.type != "comment"), self.site())
+            return ("t", tuple(self.target(c) for c in node.named_children if c.type not in _BETWEEN), self.site())
         if kind in ("list_splat_pattern", "list_splat"):
             return ("*", self.target(_first(node)))
         if kind in ("parenthesized_expression", "as_pattern_target"):
@@ -459,20 +462,20 @@ class _Lowering:
         return out
 
     def each(self, node: Node) -> tuple[Expr, ...]:
-        return tuple([self.expr(c) for c in node.named_children if c.type != "comment"])
+        return tuple([self.expr(c) for c in node.named_children if c.type not in _BETWEEN])
 
     def e_name(self, node: Node) -> Expr:
         return ("n", self.text(node))
 
     def e_attribute(self, node: Node) -> Expr:
         # The parts stand at fixed places; looking them up by field costs three times as much.
-        parts = [c for c in node.named_children if c.type != "comment"]
+        parts = [c for c in node.named_children if c.type not in _BETWEEN]
         if len(parts) != 2:
             return UNKNOWN
         return ("a", self.expr(parts[0]), self.text(parts[1]), node.start_point[0] + 1)
 
     def e_call(self, node: Node) -> Expr:
-        parts = [c for c in node.named_children if c.type != "comment"]
+        parts = [c for c in node.named_children if c.type not in _BETWEEN]
         if len(parts) != 2:
             return UNKNOWN
         callee, arguments = parts
@@ -491,12 +494,12 @@ class _Lowering:
                 keywords.append((self.text(name) if name else None, self.expr(child.child_by_field_name("value"))))
             elif kind == "dictionary_splat":
                 keywords.append((None, self.expr(_first(child))))
-            elif kind != "comment":
+            elif kind not in _BETWEEN:
                 args.append(self.expr(child))
         return tuple(args), tuple(keywords)
 
     def e_subscript(self, node: Node) -> Expr:
-        parts = [c for c in node.named_children if c.type != "comment"]
+        parts = [c for c in node.named_children if c.type not in _BETWEEN]
         if len(parts) < 2:
             return UNKNOWN
         value = self.expr(parts[0])
@@ -506,11 +509,11 @@ class _Lowering:
         return ("s", value, index, node.start_point[0] + 1)
 
     def e_generic_type(self, node: Node) -> Expr:
-        parts = [c for c in node.named_children if c.type != "comment"]
+        parts = [c for c in node.named_children if c.type not in _BETWEEN]
         if len(parts) < 2:
             return UNKNOWN
         value = self.expr(parts[0])
-        arguments = tuple(self.annotation(c) for c in parts[1].named_children if c.type != "comment")
+        arguments = tuple(self.annotation(c) for c in parts[1].named_children if c.type not in _BETWEEN)
         index = arguments[0] if len(arguments) == 1 else ("t", arguments, self.site())
         return ("s", value, index, node.start_point[0] + 1)
 
@@ -519,7 +522,7 @@ class _Lowering:
         for child in node.children:
             if child.type == ":":
                 bounds.append(None)
-            elif child.type != "comment":
+            elif child.type not in _BETWEEN:
                 bounds[-1] = self.expr(child)
         return ("sl", *([*bounds, None, None])[:3])
 
@@ -664,7 +667,7 @@ def _first(node: Node | None) -> Node | None:
     if node is None:
         return None
     for child in node.named_children:
-        if child.type != "comment":
+        if child.type not in _BETWEEN:
             return child
     return None
 

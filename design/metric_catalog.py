@@ -119,28 +119,10 @@ class Catalog:
     # -- patterns ----------------------------------------------------------------------------------------------
 
     def _model_calls(self) -> Iterator[MetricDesign]:
+        yield from self._answers()
         hits = self._hits("calls_llm", "direct")
         if not hits:
             return
-        tiers: dict[str, list[PatternHit]] = {}
-        for tier in self.component.tiers:
-            mine = [h for h in hits if h.symbol == tier.symbol or h.symbol.startswith(f"{tier.symbol}.")]
-            if mine and tier.by == "llm":
-                tiers[tier.id] = mine
-        for tier_id, mine in tiers.items():
-            family = "answer_present" if len(tiers) == 1 else f"{tier_id}_answer_present"
-            yield self._make(
-                family,
-                mine,
-                {"form": "check", "field": "output", "present": True},
-                purpose=f"{tier_id} gives an answer at all: {self.component.user_facing_failure}",
-                concern="quality",
-                tier=tier_id,
-                fields=["output"],
-                severity="page",
-                action="read the failing traces' input and finish_reason; an empty answer is an answer lost",
-                valid_when="the call was made; calls refused before it have no span",
-            )
         yield self._make(
             "finish_reason",
             hits,
@@ -180,6 +162,29 @@ class Catalog:
             fields=["usage.cost_usd"],
             direction_evidence=str(Place(hits[0].path, hits[0].line)),
         )
+
+    def _answers(self) -> Iterator[MetricDesign]:
+        """Whether there is an answer, for each tier; of who asks through a shared client, tokens and times are its."""
+        hits = self._hits("calls_llm")
+        mine: dict[str, list[PatternHit]] = {}
+        for tier in self.component.tiers:
+            inside = [h for h in hits if h.symbol == tier.symbol or h.symbol.startswith(f"{tier.symbol}.")]
+            if inside and tier.by == "llm":
+                mine[tier.id] = [h for h in inside if h.kind == "direct"] or inside
+        own = {tier_id for tier_id, inside in mine.items() if inside[0].kind == "direct"}
+        for tier_id, inside in mine.items():
+            yield self._make(
+                "answer_present" if own == {tier_id} else f"{tier_id}_answer_present",
+                inside,
+                {"form": "check", "field": "output", "present": True},
+                purpose=f"{tier_id} gives an answer at all: {self.component.user_facing_failure}",
+                concern="quality",
+                tier=tier_id,
+                fields=["output"],
+                severity="page" if tier_id in own else "ticket",
+                action="read the failing traces' input and finish_reason; an empty answer is an answer lost",
+                valid_when="the call was made; calls refused before it have no span",
+            )
 
     def _latency(self, family: str, hits: list[PatternHit], limit: tuple[float, str] | None) -> MetricDesign:
         claim: dict[str, Any] = {"form": "measure", "field": "latency", "unit": "s"}

@@ -10,7 +10,7 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from design.diff import DesignDiff
+from design.diff import DesignDiff, TouchedMetric, Unwatched
 from design.export_portfolio import portfolio_data, portfolio_yaml
 from design.report_html import report_html
 from design.report_markdown import report_markdown
@@ -122,15 +122,52 @@ def print_summary(design: Design, out: Path) -> None:
 
 
 def diff_text(diff: DesignDiff) -> str:
-    """Return a difference as text for a person."""
-    if not diff.stale and not diff.unwatched:
+    """Return a difference as text for a person: what to look at first stands first, equal reasons together."""
+    if not diff.stale and not diff.moved and not diff.unwatched:
         return f"Nothing changed under the {len(diff.unchanged)} metrics.\n"
-    lines: list[str] = []
-    for stale in diff.stale:
-        lines.append(f"{stale.verdict:<8} {stale.metric}")
-        lines += [f"           {reason}" for reason in stale.reasons[:5]]
+    total = len(diff.stale) + len(diff.moved) + len(diff.unchanged)
+    lines = [
+        f"{len(diff.stale)} of {total} metrics are stale; {len(diff.moved)} cite lines that only moved; "
+        f"{len(diff.unchanged)} rest on code that did not change."
+    ]
+    for verdict in ("gone", "changed"):
+        groups: dict[tuple[str, ...], list[TouchedMetric]] = {}
+        for stale in diff.stale:
+            if stale.verdict == verdict:
+                groups.setdefault(stale.reasons, []).append(stale)
+        if groups:
+            lines += ["", _DIFF_TITLES[verdict]]
+        for reasons, touched in groups.items():
+            lines += [f"  {reason}" for reason in reasons[:5]]
+            if len(reasons) > 5:
+                lines.append(f"  and {len(reasons) - 5} more")
+            lines += [f"    {m.metric}{_successors(m)}" for m in touched]
+    if diff.moved:
+        lines += ["", "Moved: only the cited lines are other ones"]
+        lines += [f"  {m.metric}: {m.reasons[0]}{_successors(m)}" for m in diff.moved]
+    if diff.unwatched:
+        lines += ["", "New: the old portfolio watches nothing of it"]
+    fresh: dict[tuple[str, str, str], list[Unwatched]] = {}
     for new in diff.unwatched:
-        metrics = ", ".join(new.metrics[:4]) or "no metric fits"
-        lines.append(f"new      {new.what} {new.name} in {new.component} ({new.where}): {metrics}")
-    lines.append(f"{len(diff.unchanged)} metrics rest on code that did not change.")
+        fresh.setdefault((new.component, new.what, new.name), []).append(new)
+    for (component, what, name), those in fresh.items():
+        places = _first(3, [new.where for new in those])
+        metrics = _first(4, list(dict.fromkeys(m for new in those for m in new.metrics)))
+        label = what if what == "component" else f"{what} {name}"
+        lines.append(f"  {component}: {label} ({places}): {metrics or 'no metric of its own'}")
     return "\n".join(lines) + "\n"
+
+
+_DIFF_TITLES = {
+    "gone": "Gone: nothing of what these watched is left",
+    "changed": "Changed: read these again",
+}
+
+
+def _first(count: int, texts: list[str]) -> str:
+    more = f" and {len(texts) - count} more" if len(texts) > count else ""
+    return ", ".join(texts[:count]) + more
+
+
+def _successors(metric: TouchedMetric) -> str:
+    return f" (the new design has {', '.join(metric.successors)})" if metric.successors else ""

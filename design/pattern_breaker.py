@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 
 from design.code_walk import (
-    blocks,
     leaves,
     names_in,
     target_names,
@@ -14,7 +13,7 @@ from design.code_walk import (
 )
 from design.ir import Body, Expr, Stmt
 from design.pattern_hit import PatternHit, Subject
-from design.program import FunctionInfo
+from design.program import FunctionInfo, inner_bodies
 
 _STATE = re.compile(
     r"fail|error_count|errors$|consecutive|circuit|breaker|open(ed)?(_|$)|trip|cool_?down|unhealthy|blocked|disabled|degraded",
@@ -102,7 +101,7 @@ def _with_handlers(body: Body, inside: bool) -> Iterator[tuple[Stmt, bool]]:
             for handler in s[3]:
                 yield from _with_handlers(handler[3], True)
         else:
-            for inner in blocks(s):
+            for inner in inner_bodies(s):
                 yield from _with_handlers(inner, inside)
 
 

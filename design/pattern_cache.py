@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from design.code_walk import all_statements, calls_of, tags_in, target_names, text_of, unwrapped
+from design.code_walk import calls_of, tags_in, target_names, text_of, unwrapped
 from design.ir import Body, Expr, Stmt
 from design.pattern_hit import PatternHit, Subject
-from design.program import last_name
+from design.program import last_name, statements
 
 _DECORATORS = frozenset(
     [
@@ -105,7 +105,7 @@ _Lookup = tuple[str, str, int, str, bool]
 def _lookups(body: Body) -> Iterator[_Lookup]:
     """Look-ups whose hit leaves early or skips the computing."""
     bound: dict[str, tuple[str, str, int]] = {}
-    for s in all_statements(body):
+    for s in statements(body):
         if s[0] == "assign" and s[3] is not None:
             found = _read_of(s[3])
             if found is not None:
@@ -155,7 +155,7 @@ def _tested(test: Expr, inner: Body, s: Stmt, bound: dict[str, tuple[str, str, i
 
 def _hands_out(inner: Body, name: str) -> bool:
     """Whether a block returns what was found, as it is or a part of it, and no answer made about it."""
-    for s in all_statements(inner):
+    for s in statements(inner):
         value = unwrapped(s[2]) if s[0] == "return" and s[2] is not None else None
         if value is None or (value[0] == "c" and last_name(value).lstrip("_")[:1].isupper()):
             continue

@@ -7,9 +7,7 @@ import re
 from collections.abc import Iterator
 
 from design.code_walk import (
-    all_statements,
     arguments_of,
-    blocks,
     callee_text,
     calls_in,
     keyword,
@@ -22,7 +20,7 @@ from design.code_walk import (
 )
 from design.ir import Body, Expr, Stmt
 from design.pattern_hit import PatternHit, Subject
-from design.program import last_name
+from design.program import inner_bodies, last_name, statements
 
 _IMPORT_ERRORS = frozenset({"ImportError", "ModuleNotFoundError"})
 _ATTEMPT = re.compile(r"attempt|retr(y|ies)|(^|_)tries($|_)|backoff", re.IGNORECASE)
@@ -149,10 +147,8 @@ def _retry_loop(subject: Subject, s: Stmt) -> str | None:
         return None
     test = s[2]
     head = f"while {text_of(test)}"
-    counters = [text_of(t[2]) for t in all_statements(s[3]) if t[0] == "aug"]
-    counters += [
-        name for t in all_statements(s[3]) if t[0] == "assign" for target in t[2] for name in target_names(target)
-    ]
+    counters = [text_of(t[2]) for t in statements(s[3]) if t[0] == "aug"]
+    counters += [name for t in statements(s[3]) if t[0] == "assign" for target in t[2] for name in target_names(target)]
     named = bool(_ATTEMPT.search(head)) or any(_ATTEMPT.search(c) for c in counters)
     if named and _exits(s[3]) and _goes_on(s[3], named):
         return head
@@ -175,7 +171,7 @@ def _exits(body: Body) -> bool:
 
 def _goes_on(body: Body, named: bool) -> bool:
     """Whether a failure leads to the next turn: a handler that does not leave, or a test of the result that goes on."""
-    for s in all_statements(body):
+    for s in statements(body):
         if s[0] == "try":
             for handler in s[3]:
                 if not _always_quits(handler[3]):
@@ -276,7 +272,7 @@ def find_cascades(subject: Subject) -> Iterator[PatternHit]:
 def _all_bodies(body: Body) -> Iterator[Body]:
     yield body
     for s in body:
-        for inner in blocks(s):
+        for inner in inner_bodies(s):
             yield from _all_bodies(inner)
 
 
@@ -288,7 +284,7 @@ def _producers(body: Body) -> Iterator[tuple[str, Expr]]:
             names = target_names(s[2][0]) if s[0] == "assign" else ["return"]
             yield from ((name, value) for name in names)
         elif s[0] in ("with", "if", "for") and not leaves(body[:0]):
-            for inner in blocks(s):
+            for inner in inner_bodies(s):
                 yield from _producers(inner)
 
 
@@ -480,7 +476,7 @@ def _loop_cascade(subject: Subject, s: Stmt) -> PatternHit | None:
     ):
         return None
     body = s[4]
-    for inner in all_statements(body):
+    for inner in statements(body):
         if inner[0] != "try" or not (
             tags_in(inner[2], "return", "break") or tags_in(inner[4], "return", "break") or _exits(body)
         ):
@@ -516,10 +512,10 @@ def _ways_out(body: Body) -> Iterator[int]:
                 yield from _ways_out(part)
         elif s[0] in ("for", "while"):
             # A `break` there leaves the inner loop only.
-            inside = (inner for block in blocks(s) for inner in all_statements(block))
+            inside = (inner for block in inner_bodies(s) for inner in statements(block))
             yield from (inner[1] for inner in inside if inner[0] == "return")
         else:
-            for inner in blocks(s):
+            for inner in inner_bodies(s):
                 yield from _ways_out(inner)
 
 

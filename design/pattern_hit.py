@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from design.code_walk import all_statements, constants_in, names_in, own_expressions, text_of, walk
+from design.callgraph import Edge
+from design.code_walk import constants_in, names_in, own_expressions, text_of, walk
 from design.ir import Expr, Function, Stmt
-from design.program import FunctionInfo, Program, last_name
+from design.program import FunctionInfo, Program, last_name, statements
 from design.sites import Reach, Sites, address_capability
 
 PATTERNS = (
@@ -45,6 +46,10 @@ class PatternHit:
     confidence: float
 
 
+#: Callers that are read for the address of a request.
+MAX_CALLERS = 8
+
+
 class Subject:
     """The function that is looked at, with everything a detector may ask."""
 
@@ -56,7 +61,7 @@ class Subject:
     @functools.cached_property
     def statements(self) -> list[Stmt]:
         """Every statement of it, blocks included."""
-        return list(all_statements(self.info.ir.body))
+        return list(statements(self.info.ir.body))
 
     @functools.cached_property
     def calls(self) -> list[Expr]:
@@ -81,6 +86,11 @@ class Subject:
             return Reach(capability, found.dotted, 0.95)
         return found
 
+    def inside(self, call: Expr) -> list[Edge]:
+        """Edges that a call takes inside the repository, also where its callee is a variable."""
+        found = self.sites.inside_of(self.symbol, call)
+        return found or self.sites.through_variable(self.symbol, call, self._named.get(call[4], frozenset()))
+
     def _addresses(self, call: Expr) -> str:
         """Constant texts that a request may be sent to: those of the function, and of attributes that it hands over."""
         given = {name for arg in (*call[2], *(v for _, v in call[3])) for name in names_in(arg)}
@@ -88,7 +98,18 @@ class Subject:
         texts = self._own_texts
         if attributes and self.info.owner >= 0:
             texts = texts + [t for name, found in self._owner_texts.items() if name in attributes for t in found]
-        return " ".join(texts)
+        own = " ".join(texts)
+        if address_capability(own) is None and not given.isdisjoint(p.name for p in self.ir.params):
+            # A function that posts what it is given, to where it is told: its callers say where that is.
+            told = [" ".join(caller._own_texts) for caller in self._callers]
+            if told and all(address_capability(text) is not None for text in told):
+                return " ".join((own, *told))
+        return own
+
+    @functools.cached_property
+    def _callers(self) -> list[Subject]:
+        symbols = sorted({edge.src for edge in self.sites.callers[self.symbol]} - {self.symbol})
+        return [caller for symbol in symbols[:MAX_CALLERS] if (caller := self.other(symbol)) is not None]
 
     @functools.cached_property
     def _own_texts(self) -> list[str]:
@@ -102,7 +123,7 @@ class Subject:
             if info.module != self.info.module:
                 break
             if info.owner == self.info.owner:
-                for s in all_statements(info.ir.body):
+                for s in statements(info.ir.body):
                     if s[0] == "assign" and s[3] is not None:
                         for target in s[2]:
                             out.setdefault(text_of(target), []).extend(constants_in(s[3]))

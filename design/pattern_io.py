@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 
 from design.code_walk import (
-    all_statements,
     arguments_of,
     callee_text,
     calls_of,
@@ -19,7 +18,7 @@ from design.code_walk import (
 )
 from design.ir import Body, Expr
 from design.pattern_hit import PatternHit, Subject
-from design.program import last_name
+from design.program import last_name, statements
 
 _WRITE_SQL = re.compile(
     r"^\s*(/\*.*?\*/\s*)?(with\b.*?\)\s*)?(insert|update|delete|merge|replace\s+into|upsert)\b", re.I | re.S
@@ -96,7 +95,7 @@ def _source(subject: Subject, e: Expr) -> str | None:
 
 def assigned_to(body: Body, name: str) -> Iterator[Expr]:
     """Yield what a name is bound to in a block."""
-    for s in all_statements(body):
+    for s in statements(body):
         if s[0] == "assign" and s[3] is not None and any(n == name for t in s[2] for n in target_names(t)):
             yield s[3]
         elif s[0] == "with":
@@ -177,7 +176,7 @@ def find_model_calls(subject: Subject) -> Iterator[PatternHit]:
         if reach.capability == "llm_chat":
             yield subject.hit("calls_llm", call[4], call[4], "direct", reach.dotted, 0.95 * reach.confidence)
             continue
-        for edge in subject.sites.inside_of(subject.symbol, call):
+        for edge in subject.inside(call):
             depth = depths.get(edge.dst)
             if (
                 depth is not None

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 
 from design.code_walk import (
-    all_statements,
     callee_text,
     calls_in,
     calls_of,
@@ -20,10 +19,10 @@ from design.code_walk import (
 from design.ir import Body, Expr
 from design.pattern_hit import PatternHit, Subject
 from design.pattern_io import assigned_to, model_depths
+from design.program import statements
 
 _FILE_TYPES = re.compile(r"csv|zip|octet|pdf|excel|spreadsheet|image|audio|video|tar|parquet|attachment", re.I)
 _SOCKET = re.compile(r"(^|[._])(web_?socket|ws|socket|connection)$", re.I)
-_CHUNKS = re.compile(r"chunk|token|delta|event|stream|partial|part|piece|message|update|response", re.I)
 
 
 def find_streams(subject: Subject) -> Iterator[PatternHit]:
@@ -120,7 +119,7 @@ def _is_socket(subject: Subject, call: Expr, receiver: str) -> bool:
 def _yields_from(s: tuple[object, ...]) -> bool:
     names = set(target_names(s[2]))  # type: ignore[arg-type]
     body: Body = s[4]  # type: ignore[assignment]
-    for inner in all_statements(body):
+    for inner in statements(body):
         for e in own_expressions(inner):
             for part in walk(e):
                 if part[0] == "y" and part[1] is not None:
@@ -133,7 +132,7 @@ def _yields_from(s: tuple[object, ...]) -> bool:
 def _derived(body: Body, names: set[str]) -> set[str]:
     """Names that are made of the loop's variable inside its body."""
     out: set[str] = set()
-    for inner in all_statements(body):
+    for inner in statements(body):
         if inner[0] == "assign" and inner[3] is not None:
             read = {n.partition(".")[0] for n in names_in(inner[3])}
             if read & (names | out):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from string import Formatter
 
 from design.architecture import Component, Place
-from design.code_walk import arguments_of, keyword, names_in, target_names, text_of, walk
+from design.code_walk import arguments_of, children, keyword, names_in, target_names, text_of, walk
 from design.components import Material
+from design.constants import Constants
 from design.ir import UNKNOWN, Class, Expr, docstring
 from design.pattern_hit import PatternHit, Subject
 from design.program import last_name
@@ -19,6 +21,14 @@ _EVIDENCE = re.compile(
     r"context|evidence|document|docs|chunk|passage|source|retriev|snippet|quote|citation|excerpt|knowledge", re.I
 )
 _BUILDER = re.compile(r"prompt|message|template|instruction", re.I)
+
+
+@dataclass(frozen=True)
+class _Text:
+    name: str
+    text: str
+    fields: list[str]
+    place: Place
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,7 @@ class Prompt:
 def find_prompts(component: Component, material: Material) -> list[Prompt]:
     """Return the prompts of the functions of a component that call a model."""
     numbers = material.sites.numbers(material.program)
+    constants = Constants(material.program)
     out: list[Prompt] = []
     senders = {h.symbol for h in component.hits if h.pattern == "calls_llm"}
     shared_keys = tuple(_keys_of_parsers(component, material))
@@ -54,16 +65,19 @@ def find_prompts(component: Component, material: Material) -> list[Prompt]:
             continue
         subject = Subject(material.program, material.sites, material.program.functions[number])
         keys = tuple(output_keys(subject)) or shared_keys
-        texts = _texts(subject)
+        texts = [t for s in _nested(subject) for t in _texts(s, constants, gives_prompts=False)]
         for edge in material.sites.callees[symbol]:
             # A prompt is often put together by a neighbour: `self._messages(question)`.
             builder = subject.other(edge.dst) if _BUILDER.search(edge.dst.rpartition(".")[2]) else None
             if builder is not None and edge.dst not in senders:
-                texts += [t for t in _texts(builder) if t[1] not in {known[1] for known in texts}]
-        for name, text, fields, line in texts:
-            evidence = tuple(f for f in fields if _EVIDENCE.search(f))
-            path = material.program.path(subject.info)
-            out.append(Prompt(symbol, Place(path, line), name, text, tuple(fields), evidence, keys))
+                texts += [
+                    t
+                    for t in _texts(builder, constants, gives_prompts=True)
+                    if t.text not in {known.text for known in texts}
+                ]
+        for found in texts:
+            evidence = tuple(f for f in found.fields if _EVIDENCE.search(f))
+            out.append(Prompt(symbol, found.place, found.name, found.text, tuple(found.fields), evidence, keys))
     return out
 
 
@@ -78,36 +92,63 @@ def _keys_of_parsers(component: Component, material: Material) -> list[str]:
     return list(out)
 
 
-def _texts(subject: Subject) -> list[tuple[str, str, list[str], int]]:
-    """(name, text, fields, line) of each prompt-like text of a function, through names of the module."""
-    out: list[tuple[str, str, list[str], int]] = []
-    module = subject.program.functions[subject.program.bodies[subject.info.module]]
-    constants = {
-        name: (s[3], s[1])
-        for s in module.ir.body
-        if s[0] == "assign" and s[3] is not None
-        for t in s[2]
-        for name in target_names(t)
-    }
+def _nested(subject: Subject) -> list[Subject]:
+    """A function and those around it, whose names it sees."""
+    out = [subject]
+    while (parent := out[-1].info.parent) >= 0 and subject.program.functions[parent].parent >= 0:
+        out.append(Subject(subject.program, subject.sites, subject.program.functions[parent]))
+    return out
+
+
+def _texts(subject: Subject, constants: Constants, gives_prompts: bool) -> list[_Text]:
+    """Each prompt-like text of a function, through what its names stand for.
+
+    Args:
+        subject: The function.
+        constants: What its names stand for.
+        gives_prompts: Whether what it gives back is a prompt. What those who ask give back without a call is what the
+            user is told in place of an answer.
+    """
+    out: dict[str, _Text] = {}
+    path = subject.program.path(subject.info)
     used: set[str] = set()
     skip = docstring(subject.ir.body)
     for s in subject.statements:
+        if s[0] == "return" and not gives_prompts and not any(e[0] == "c" for e in walk(s[2] or UNKNOWN)):
+            continue
         for e in _expressions(s):
-            for inner in walk(e):
-                found = _text_and_fields(inner)
-                if found is not None and found[0] != skip and _is_prompt(found[0]):
-                    out.append((_name_near(inner, s), found[0], found[1] + _format_fields(found[0]), s[1]))
-                name = inner[1] if inner[0] == "n" else inner[2] if inner[0] == "a" else ""
-                if name in constants and name not in used:
-                    value, line = constants[name]
+            for inner in _said_to_models(e):
+                if inner != ("k", skip):
+                    _note_text(inner, target_name(s), Place(path, s[1]), out)
+                name = text_of(inner) if inner[0] in "nas" else ""
+                if name and name not in used:
                     used.add(name)
-                    constant = _text_and_fields(value)
-                    if constant is not None and _is_prompt(constant[0]):
-                        out.append((str(name), constant[0], constant[1] + _format_fields(constant[0]), line))
-    unique: dict[str, tuple[str, str, list[str], int]] = {}
-    for entry in out:
-        unique.setdefault(entry[1], entry)
-    return list(unique.values())[:6]
+                    found = constants.find(inner, subject.info.module, subject.info.owner)
+                    # A dictionary of prompts is told apart by the keys that are asked for.
+                    for part in walk(found[0]) if found is not None and found[0][0] != "d" else ():
+                        _note_text(part, _last_part(inner), found[1], out)  # type: ignore[index]
+    return list(out.values())[:6]
+
+
+def _said_to_models(e: Expr) -> Iterator[Expr]:
+    """An expression and all inside it but what is written to a log or a screen."""
+    pending = [e]
+    while pending:
+        current = pending.pop()
+        if current[0] == "c" and last_name(current) in _TELLS_PEOPLE:
+            continue
+        yield current
+        pending.extend(reversed(list(children(current))))
+
+
+def _note_text(e: Expr, name: str, place: Place, out: dict[str, _Text]) -> None:
+    found = _text_and_fields(e)
+    if found is not None and _is_prompt(found[0]):
+        out.setdefault(found[0], _Text(name, found[0], found[1] + _format_fields(found[0]), place))
+
+
+def _last_part(e: Expr) -> str:
+    return str(e[2][1]) if e[0] == "s" else last_name(e)
 
 
 def _expressions(s: tuple[object, ...]) -> list[Expr]:
@@ -116,11 +157,9 @@ def _expressions(s: tuple[object, ...]) -> list[Expr]:
     return [] if s[0] in ("raise", "assert") else own_expressions(s)
 
 
-def _name_near(e: Expr, s: tuple[object, ...]) -> str:
-    del e
-    if s[0] == "assign":
-        return target_names(s[2][0])[0]  # type: ignore[index]
-    return ""
+def target_name(s: tuple[object, ...]) -> str:
+    """First name that a statement assigns to; empty for any other statement."""
+    return next(iter(target_names(s[2][0])), "") if s[0] == "assign" else ""  # type: ignore[index]
 
 
 def _text_and_fields(e: Expr) -> tuple[str, list[str]] | None:
@@ -139,6 +178,10 @@ def _text_and_fields(e: Expr) -> tuple[str, list[str]] | None:
     return None
 
 
+#: Functions and methods that write for people.
+_TELLS_PEOPLE = frozenset(
+    {"debug", "info", "warning", "warn", "error", "exception", "critical", "log", "print", "echo", "HTTPException"}
+)
 #: How messages for people and logs begin.
 _MESSAGE = re.compile(
     r"\W*(an? )?(\w+ )?(error|exception|warning|failed|failure|unable to|could ?n.t|could not|cannot|invalid|skipping"

@@ -6,7 +6,6 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from design.callgraph import CallGraph
-from design.libraries import LibraryCatalog
 from design.pattern_hit import PatternHit
 
 #: Weight of a function `d` calls away from a model: this to the power of d.
@@ -52,11 +51,8 @@ def model_distances(graph: CallGraph, sinks: dict[str, set[str]]) -> dict[str, i
     return distances
 
 
-def file_salience(
-    graph: CallGraph, hits: tuple[PatternHit, ...], distances: dict[str, int], catalog: LibraryCatalog
-) -> list[FileSalience]:
+def file_salience(graph: CallGraph, hits: tuple[PatternHit, ...], distances: dict[str, int]) -> list[FileSalience]:
     """Score every file; files that are no part of production keep their scores and say why they are excluded."""
-    del catalog
     path_of = {s.id: s.path for s in graph.symbols}
     tags = {s.path: s.tags for s in graph.symbols}
     production = {path for path, found in tags.items() if not found}

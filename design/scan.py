@@ -46,9 +46,6 @@ _GENERATED = re.compile(
 )
 _GENERATED_NAME = re.compile(r"(_pb2|_pb2_grpc|\.pb)\.py$")
 
-#: Tags of files that are no part of the running pipeline.
-NOT_PRODUCTION = frozenset({"test", "example", "migration", "vendored", "generated", "tooling"})
-
 
 @dataclass(frozen=True)
 class SourceFile:
@@ -65,11 +62,6 @@ class SourceFile:
     sha: str
     tags: tuple[str, ...]
     source: bytes = field(repr=False)
-
-    @property
-    def is_production(self) -> bool:
-        """Whether it belongs to the pipeline that runs, and not to its tests or examples."""
-        return not NOT_PRODUCTION.intersection(self.tags)
 
 
 @dataclass(frozen=True)

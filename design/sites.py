@@ -66,7 +66,7 @@ _MODEL_PATHS = re.compile(
     r"|/v1/responses|/v1/complete\b|/generate_stream\b"
 )
 #: Paths that a pipeline's own service may have, too; what is sent there tells.
-_SHARED_PATHS = re.compile(r"/api/(generate|chat)\b")
+_SHARED_PATHS = re.compile(r"(^|[/\s])api/(generate|chat)\b")
 _SENT_TO_MODELS = re.compile(r"(^|\W)(messages|model|prompt|num_predict|num_ctx)(\W|$)|ollama|:11434", re.IGNORECASE)
 _EMBEDDING_PATHS = re.compile(r"/v1/embeddings|/api/embeddings?\b|/embeddings\b|:embedContent")
 
@@ -147,6 +147,19 @@ class Sites:
         last = _last(call)
         found = self.inside.get((symbol, call[4]), ())
         return [edge for edge in found if not last or last in (edge.dst.rpartition(".")[2], _owner_name(edge.dst))]
+
+    def through_variable(self, symbol: str, call: Expr, named_here: frozenset[str]) -> list[Edge]:
+        """Edges of a call of a name that holds a function: `ask = config["model"]`, `ask(prompt)`.
+
+        Args:
+            symbol: Of the function that calls.
+            call: The call.
+            named_here: Last names of all calls on its line; what one of them explains is not called by this one.
+        """
+        if call[1][0] != "n" or self.inside_of(symbol, call):
+            return []
+        found = self.inside.get((symbol, call[4]), ())
+        return [e for e in found if e.dst.rpartition(".")[2] not in named_here and _owner_name(e.dst) not in named_here]
 
     def numbers(self, program: Program) -> dict[str, int]:
         """Number of each function by its symbol."""

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from design.ir import Class, Stmt
-from design.program import ClassInfo, FunctionInfo, Program, last_name, statements
-from design.values import EMPTY, Values, ValueTable
+from design.ir import Stmt
+from design.program import FunctionInfo, Program, last_name, statements
+from design.values import EMPTY, Kind, Values, ValueTable
 
 #: Values in one set (the last addition may overstep it); more mean that the set says nothing any more.
 MAX_VALUES = 32
@@ -26,6 +26,13 @@ MIN_ROUNDS = 4
 #: Lines read and lines of scopes interpreted up to which more rounds follow, for long chains of containers. About ten
 #: seconds; repositories of up to 150,000 lines are solved to the end within it, large ones take the rounds above.
 MAX_WORK = 900_000
+
+#: Subclasses that one abstract or missing member is looked for in. Each class has the list of its own: of a chain of
+#: thousands they would hold millions.
+MAX_DESCENDANTS = 40
+
+#: Classes in the order of one class beyond itself; of a chain of thousands the far ones are not asked.
+MAX_ORDER = 60
 
 Target = int | str
 """Where an edge ends: a function's number, -1 minus a class's number, or a dotted name outside."""
@@ -104,6 +111,7 @@ class Solver:
         self.descendant_cache: dict[int, list[int]] = {}
         #: Whether any class has these; few do, and asking costs.
         self.has_getattr = any("__getattr__" in methods for methods in self.methods)
+        self.has_getattribute = any("__getattribute__" in methods for methods in self.methods)
         self.has_setattr = any("__setattr__" in methods for methods in self.methods)
         self.has_truth = any("__bool__" in methods or "__len__" in methods for methods in self.methods)
 
@@ -159,15 +167,34 @@ class Solver:
         cls.bases, cls.outside = bases, outside
         for base in bases:
             self.program.classes[base].subclasses.append(number)
-        self.mro_cache.clear()
+            self.grow(("subclasses", base), self.table.one(Kind.CLASS, number))
         self.descendant_cache.clear()
+        if cls.subclasses:
+            self.mro_cache.clear()
+        else:
+            self.mro_cache.pop(number, None)
 
     def mro(self, number: int) -> list[int]:
         """Return the method resolution order over internal classes (C3, depth first where that fails)."""
-        found = self.mro_cache.get(number)
-        if found is None:
-            found = self.mro_cache[number] = _linearise(number, self.program.classes, ())
-        return found
+        known = self.mro_cache
+        found = known.get(number)
+        if found is not None:
+            return found
+        # Bases first and each once: a lattice of classes has as many ways up as there are subsets of it.
+        pending, entered = [number], set[int]()
+        while pending:
+            cls = pending[-1]
+            bases = self.program.classes[cls].bases
+            missing = [base for base in bases if base not in known and base not in entered]
+            if missing and cls not in known:
+                entered.add(cls)
+                pending += missing
+                continue
+            pending.pop()
+            if cls not in known:
+                # A base that is not known by now is among the subclasses: a circle.
+                known[cls] = _linearise(cls, [known.get(base, [base]) for base in bases], bases)
+        return known[number]
 
     def find_method(self, cls: int, name: str, after: int = -1) -> int:
         """Return the function that a name means on a class, or -1.
@@ -194,7 +221,7 @@ class Solver:
         return out
 
     def descendants(self, number: int) -> list[int]:
-        """Return all internal subclasses, near ones first."""
+        """Return the internal subclasses, near ones first, the first `MAX_DESCENDANTS` of them."""
         known = self.descendant_cache.get(number)
         if known is not None:
             return known
@@ -202,12 +229,13 @@ class Solver:
         self.descendant_cache[number] = out
         queue = [number]
         seen = {number}
-        while queue:
+        while queue and len(out) < MAX_DESCENDANTS:
             for sub in sorted(self.program.classes[queue.pop(0)].subclasses):
                 if sub not in seen:
                     seen.add(sub)
                     out.append(sub)
                     queue.append(sub)
+        del out[MAX_DESCENDANTS:]
         return out
 
     # -- containers ------------------------------------------------------------------------------------------------
@@ -294,16 +322,10 @@ def _stored_by(s: Stmt) -> Iterator[str]:
             yield name[1]
 
 
-def _linearise(number: int, classes: list[ClassInfo], path: tuple[int, ...]) -> list[int]:
-    if number in path or len(path) > 60:
-        return [number]
-    bases = classes[number].bases
-    orders = [_linearise(base, classes, (*path, number)) for base in bases]
+def _linearise(number: int, orders: list[list[int]], bases: list[int]) -> list[int]:
     orders = [[c for c in order if c != number] for order in orders]
-    if len(orders) < 2:
-        return [number, *(orders[0] if orders else ())]
-    merged = _merge([*orders, list(dict.fromkeys(bases))])
-    return [number, *merged]
+    rest = _merge([*orders, bases]) if len(orders) > 1 else [c for order in orders for c in order]
+    return [number, *rest[:MAX_ORDER]]
 
 
 def _merge(orders: list[list[int]]) -> list[int]:
@@ -317,11 +339,6 @@ def _merge(orders: list[list[int]]) -> list[int]:
         out.append(head)
         orders = [rest for order in orders if (rest := [c for c in order if c != head])]
     return out
-
-
-def class_of(program: Program, number: int) -> Class:
-    """Return the intermediate form of a class."""
-    return program.classes[number].ir
 
 
 def is_method(info: FunctionInfo) -> bool:

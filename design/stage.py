@@ -25,6 +25,7 @@ from design.salience import FileSalience, file_salience, model_distances
 from design.scan import Scan, Skipped
 from design.sites import Sites
 from design.spans import IntegrationPoint, integration_points, unwatched
+from design.tiers import prompted_tiers
 from design.traceability import Gap, ci_targets, link, set_alerts
 from design.uses import uses_of
 from design.verify import find_symbol
@@ -122,12 +123,14 @@ def run_design(
     for use in uses:
         sinks.setdefault(use.symbol, set()).add(use.capability)
     distances = model_distances(graph, sinks)
-    salience = file_salience(graph, kept, distances, sites.catalog)
+    salience = file_salience(graph, kept, distances)
     material = Material(program, graph, sites, kept, distances, {f.path: f.salience for f in salience})
     components, _ = build_components(material, uses)
     architecture = Architecture(components, build_edges(components, graph))
     refused = apply_operations(architecture, refiner.refine_components(architecture)) if refiner is not None else []
     prompts = {c.id: find_prompts(c, material) for c in architecture.components}
+    for c in architecture.components:
+        c.tiers += prompted_tiers(c, prompts[c.id], graph)
     classify(architecture, material, prompts)
     if goal:
         apply_goal(architecture, goal)

@@ -9,6 +9,7 @@ from design.calls import call_values, define_class, define_function
 from design.expressions import annotated, elements_of, evaluate, evaluate_test, method_result, store
 from design.frame import Frame, join
 from design.ir import Body, Expr, Stmt
+from design.narrowing import narrow
 from design.program import import_target
 from design.solver import Solver, is_method
 from design.values import EMPTY, Kind, Values
@@ -196,7 +197,7 @@ def _if(frame: Frame, s: Stmt) -> None:
         frame.names = dict(before)
         evaluate_test(frame, test)
         before = dict(frame.names)
-        _narrow(frame, test)
+        narrow(frame, test)
         run(frame, body)
         if not frame.is_dead:
             ends.append(frame.names)
@@ -213,24 +214,6 @@ def _meet(frame: Frame, ends: list[dict[str, Values]]) -> None:
         frame.names = ends[0]
         for other in ends[1:]:
             frame.names = join(frame.names, other)
-
-
-def _narrow(frame: Frame, test: Expr) -> None:
-    """Inside `if isinstance(x, C)` x is a C."""
-    if test[0] == "b":
-        for operand in test[1]:
-            _narrow(frame, operand)
-        return
-    if test[0] != "c" or test[1] != ("n", "isinstance") or len(test[2]) != 2:
-        return
-    subject, kind = test[2]
-    path = subject[1] if subject[0] == "n" else None
-    if path is None:
-        return
-    narrowed = annotated(frame, kind if kind[0] != "t" else ("o", "|", kind[1], 0))
-    known = frame.names.get(path, EMPTY)
-    if narrowed and not known:
-        frame.names[path] = narrowed
 
 
 def _for(frame: Frame, s: Stmt) -> None:
@@ -313,8 +296,8 @@ def _with(frame: Frame, s: Stmt) -> None:
     _, line, items, body, _ = s
     for e, target in items:
         manager = evaluate(frame, e)
-        entered = method_result(frame, manager, ("__enter__", "__aenter__"), [], line)
-        method_result(frame, manager, ("__exit__", "__aexit__"), [EMPTY, EMPTY, EMPTY], line)
+        entered = method_result(frame, manager, ("__enter__", "__aenter__"), [], line, kind="call")
+        method_result(frame, manager, ("__exit__", "__aexit__"), [EMPTY] * 3, line, kind="call")
         kinds = frame.table.kinds
         for v in manager:
             if kinds[v] is Kind.GENERATOR:
@@ -363,7 +346,7 @@ def _import(frame: Frame, s: Stmt) -> None:
 
 def _from(frame: Frame, s: Stmt) -> None:
     _, _, level, dotted, names = s
-    program, index = frame.program, frame.program.index
+    index = frame.program.index
     target = import_target(index, frame.module, level, dotted)
     if names is None:
         _from_star(frame, target, dotted)
@@ -383,7 +366,6 @@ def _from(frame: Frame, s: Stmt) -> None:
             else:
                 values = frame.table.one(Kind.OUTSIDE, f"{dotted}.{name}")
         frame.bind(alias or name, values)
-    del program
 
 
 def _from_star(frame: Frame, target: int | None, dotted: str) -> None:
@@ -407,7 +389,7 @@ def _assert(frame: Frame, s: Stmt) -> None:
     evaluate_test(frame, s[2])
     if s[3] is not None:
         evaluate(frame, s[3])
-    _narrow(frame, s[2])
+    narrow(frame, s[2])
 
 
 def _match(frame: Frame, s: Stmt) -> None:

@@ -29,7 +29,7 @@ class Kind:
     NUMBER = 9  # a: a constant integer
     SUPER = 10  # a: class whose bases are asked, b: receiver value
     PARTIAL = 11  # a: function value, b: key of where it was made
-    METHOD = 12  # a: name, b: value of a box or plain value: a method of a builtin type
+    METHOD = 12  # a: name, b: value of a box, plain value or class: a method that the language itself gives it
     GENERATOR = 13  # a: function
     DECORATED = 14  # a: function as written, b: value that the decorators made of it
     TASK = 15  # a: value that waiting for it gives

@@ -29,7 +29,8 @@ def main() -> None:
     for caller, callee, kind in recording:
         pair = (_LAMBDA.sub("<lambda>", caller), _LAMBDA.sub("<lambda>", callee))
         # What the source does not hold was generated while it ran: the __init__ of a dataclass, __repr__ of a model.
-        if pair[0] in symbols and pair[1] in symbols:
+        # A finaliser runs when the collector comes, below whatever runs then.
+        if pair[0] in symbols and pair[1] in symbols and not callee.endswith(".__del__"):
             ran[kind].add(pair)
     ran["via"] -= ran["direct"]
     for kind, pairs in ran.items():

@@ -12,7 +12,6 @@ from click.testing import CliRunner
 
 from design.architecture import Component
 from design.command import design as design_group
-from design.diff import CodeTexts, compare
 from design.export_store import write_store
 from design.libraries import LibraryCatalog, default_catalog
 from design.questions import fact_of
@@ -207,79 +206,6 @@ def test_cited_edges_are_verified_inferred_or_unsupported(tmp_path: Path) -> Non
     assert verify_edge(made, ["m.b"], ["m.a"]).status == "unsupported"
     assert verify_edge(made, ["m.a"], ["m.b"], "a -> nobody").status == "unsupported"
     assert find_symbol(made, "`helper()`") == "m.helper"
-
-
-def _changed(tmp_path: Path, **changes: tuple[str, str]) -> tuple[Design, Design, CodeTexts, CodeTexts]:
-    new = write_tree(tmp_path / "rag_app", {p.name: p.read_text() for p in APP.glob("*.py")})
-    for name, (old, fresh) in changes.items():
-        path = new / f"{name}.py"
-        assert old in path.read_text()
-        path.write_text(path.read_text().replace(old, fresh))
-    scans = scan_repository(APP), scan_repository(new)
-    designs = run_design(scans[0]), run_design(scans[1])
-    return (*designs, CodeTexts(scans[0], designs[0]), CodeTexts(scans[1], designs[1]))
-
-
-def test_equal_code_makes_no_metric_stale(tmp_path: Path) -> None:
-    found = compare(*_changed(tmp_path))
-
-    assert not found.stale
-    assert not found.unwatched
-
-
-def test_a_changed_function_makes_its_metrics_stale_and_no_others(tmp_path: Path) -> None:
-    found = compare(*_changed(tmp_path, store=("INSERT INTO answers", "INSERT OR IGNORE INTO answers")))
-
-    assert {s.metric for s in found.stale if s.verdict == "changed"} == {
-        "answer_store_write_errors",
-        "answer_store_rows_written",
-    }
-
-
-def test_lines_that_only_moved_are_told_from_changes(tmp_path: Path) -> None:
-    found = compare(*_changed(tmp_path, store=("import sqlite3", "# a comment\nimport sqlite3")))
-
-    assert {s.verdict for s in found.stale} == {"moved"}
-
-
-def test_a_new_pattern_is_reported_as_unwatched(tmp_path: Path) -> None:
-    fresh = "        self.queue.put(question)\n        return answer"
-    found = compare(
-        *_changed(
-            tmp_path,
-            service=("        return answer\n\n    def lookup", f"{fresh}\n\n    def lookup"),
-            store=("import sqlite3", "import sqlite3\nimport requests"),
-        ),
-    )
-    ping = compare(
-        *_changed(
-            tmp_path / "b",
-            store=(
-                '"""Keep one answer."""',
-                '"""Keep one answer."""\n        requests.post("https://x.example", timeout=3)',
-            ),
-        )
-    )
-    del ping
-    both = compare(
-        *_changed(
-            tmp_path / "c",
-            store=("import sqlite3\n", "import sqlite3\nimport urllib.request\n"),
-            retrieval=('note(retrieved_count=len(best))', 'note(retrieved_count=len(best))\n        try:\n      '
-                                                          '      best.sort()\n        except TypeError:\n       '
-                                                          '     best = []'),
-        )
-    )  # fmt: skip
-
-    assert not [u for u in found.unwatched if u.what == "component"]
-    assert ("pattern", "has_try_except") in {(u.what, u.name) for u in both.unwatched}
-
-
-def test_a_removed_function_leaves_its_metrics_gone(tmp_path: Path) -> None:
-    found = compare(*_changed(tmp_path, service=("def keep(", "def preserve(")))
-
-    gone = next(s for s in found.stale if s.metric == "question_service_swallowed_errors")
-    assert gone.reasons[0] == "symbol service.QuestionService.keep is gone"
 
 
 def test_every_number_of_the_report_is_one_query(made: Design, tmp_path: Path) -> None:

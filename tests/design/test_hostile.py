@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,13 @@ from hypothesis import strategies as st
 from design.analysis import build
 from design.export_portfolio import portfolio_data, portfolio_yaml
 from design.lower import lower_source
+from design.program import load_program
 from design.report_html import report_html
 from design.report_markdown import report_markdown
 from design.scan import MAX_FILE_BYTES, scan_repository
+from design.solver import Solver
 from design.stage import run_design
+from design.statements import interpret_scope
 from scorers.portfolio import parse_portfolio
 from tests.design.source_tree import write_tree
 
@@ -210,3 +214,37 @@ def test_two_runs_with_other_hash_seeds_and_file_orders_give_equal_bytes(tmp_pat
         )
 
     assert seen[0] == seen[1]
+
+
+def test_a_lattice_of_classes_that_each_have_two_bases_is_resolved_and_so_is_a_long_chain(tmp_path: Path) -> None:
+    lattice = "class C0:\n    def f(self): ...\nclass D0(C0): ...\n" + "".join(
+        f"class C{i}(D{i - 1}, C{i - 1}): ...\nclass D{i}(C{i}): ...\n" for i in range(1, 28)
+    )
+    chain = "class E0:\n    def e(self): ...\n" + "".join(f"class E{i}(E{i - 1}): ...\n" for i in range(1, 3000))
+    use = "def use(): D27().f()\ndef use_far(): E40().e()\ndef beyond(): E2999().missing()\n"
+    _, graph = build(scan_repository(write_tree(tmp_path, {"m.py": lattice + chain + use})))
+
+    found = {(e.src, e.dst) for e in graph.edges}
+    assert ("m.use", "m.C0.f") in found
+    assert ("m.use_far", "m.E0.e") in found
+
+
+@given(st.lists(st.lists(st.integers(0, 7), max_size=3, unique=True), min_size=1, max_size=8))
+def test_the_order_of_the_classes_is_that_of_the_language(wanted: list[list[int]]) -> None:
+    classes: list[type] = []
+    lines: list[str] = []
+    for number, bases in enumerate(wanted):
+        known = [base for base in bases if base < number]
+        try:
+            made = type(f"C{number}", tuple(classes[base] for base in known), {})
+        except TypeError:  # The language refuses these bases together.
+            known, made = known[:1], type(f"C{number}", (classes[known[0]],), {})
+        classes.append(made)
+        lines.append(f"class C{number}({', '.join(f'C{base}' for base in known)}): ...\n")
+    with tempfile.TemporaryDirectory() as folder:
+        program = load_program(scan_repository(write_tree(Path(folder), {"m.py": "".join(lines)})))
+    solver = Solver(program)
+    solver.solve(interpret_scope, lambda done, total: None)
+
+    for number, made in enumerate(classes):
+        assert [f"C{c}" for c in solver.mro(number)] == [c.__name__ for c in made.__mro__[:-1]]

@@ -30,6 +30,7 @@ FIRES: dict[str, tuple[str, str]] = {
     "chat": ("calls_llm:direct", "import anthropic\ndef f():\n    c = anthropic.Anthropic()\n    c.messages.create(model='x')\n"),
     "untyped client": ("calls_llm:direct", "def f(client): return client.chat.completions.create(model='x')\n"),
     "model address": ("calls_llm:direct", "import httpx\ndef f(b): return httpx.post(f'{b}/v1/chat/completions')\n"),
+    "address given by the caller": ("calls_llm:direct", "import requests\nfrom urllib.parse import urljoin\ndef post(url, payload): return requests.post(url, json=payload)\ndef f(b, p): return post(urljoin(b, 'api/chat'), {'model': 'x', 'messages': p})\n"),
     "chain": ("calls_llm:direct", "from langchain_openai import ChatOpenAI\ndef f(p, x):\n    return (p | ChatOpenAI()).invoke(x)\n"),
     "wrapper": ("calls_llm:wrapped:1", "import litellm\ndef complete(p): return litellm.completion(model='x')\ndef f(): complete('a')\n"),
     "memo": ("has_cache:lookup", "CACHE = {}\ndef f(k):\n    if k in CACHE:\n        return CACHE[k]\n    CACHE[k] = v = work(k)\n    return v\ndef work(k): ...\n"),
@@ -55,6 +56,7 @@ FIRES: dict[str, tuple[str, str]] = {
 }  # fmt: skip
 
 SILENT: dict[str, tuple[str, str]] = {
+    "addresses of several services": ("calls_llm", "import requests\ndef post(url, payload): return requests.post(url, json=payload)\ndef f(b, p): return post(b + '/api/chat', {'model': 'x', 'messages': p})\ndef g(b): return post(b + '/api/orders', {})\n"),
     "clients by key": ("has_cache", "from functools import lru_cache\n@lru_cache(maxsize=8)\ndef _get_client(key): return Client(key)\n"),
     "grouping what is cached": ("has_cache", "def f(rows):\n    cached_results = {}\n    for r in rows:\n        if r.k not in cached_results:\n            cached_results[r.k] = []\n        cached_results[r.k].append(r)\n    return cached_results\n"),
     "making a callable": ("calls_llm:m.f", "import dspy\ndef f(): return dspy.Predict('q -> a')\n"),

@@ -13,6 +13,83 @@ from tests.design.source_tree import edges, graph
 Case = tuple[dict[str, str], list[str], list[str]]
 
 FOLLOWED: dict[str, Case] = {
+    "own class compared with another object, and with a text": (
+        {"m.py": "class A:\n    def __eq__(self, other): ...\ndef f(a: A, b: A): return a == b\ndef g(a: A): return a == 'done'\n"},
+        ["m.f -> m.A.__eq__"],
+        ["m.g -> m.A.__eq__"],
+    ),
+    "name for several types": (
+        {"m.py": "class A:\n    def f(self): ...\nclass B:\n    def f(self): ...\nEither = A | B\ndef run(x: Either): x.f()\n"},
+        ["m.run -> m.A.f", "m.run -> m.B.f"],
+        [],
+    ),
+    "class that says itself what reading an attribute does": (
+        {"m.py": "class A:\n    x = 1\n    def __getattribute__(self, name): return 1\ndef run(a: A): return a.x\n"},
+        ["m.run -> m.A.__getattribute__"],
+        [],
+    ),
+    "part of a package that is loaded when it is asked for": (
+        {
+            "p/__init__.py": "import importlib\ndef __getattr__(name): return getattr(importlib.import_module('.late', 'p'), name)\n",
+            "p/late.py": "def f(): ...\n",
+            "m.py": "from p import f\ndef run(): f()\n",
+        },
+        ["m -> p.__getattr__", "m.run -> p.late.f"],
+        [],
+    ),
+    "class that is told of its subclasses": (
+        {"m.py": "class A:\n    def __init_subclass__(cls): ...\nclass B(A): ...\n"},
+        ["m -> m.A.__init_subclass__"],
+        [],
+    ),
+    "what a field is made by": (
+        {
+            "m.py": "from dataclasses import dataclass, field\n@dataclass\nclass A:\n    def __post_init__(self): ...\n"
+            "@dataclass\nclass B:\n    a: A = field(default_factory=A)\ndef run(): B()\n"
+        },
+        ["m.run -> m.A.__post_init__"],
+        [],
+    ),
+    "function among the settings that are handed on as a dictionary": (
+        {
+            "m.py": "from dataclasses import asdict, dataclass\ndef f(x): ...\ndef g(x): ...\n@dataclass\nclass A:\n    ask: object = f\n    other: object = g\n"
+            "    def run(self): return use(asdict(self))\ndef use(config):\n    ask = config['ask']\n    return ask(1)\nA().run()\n"
+        },
+        ["m.use -> m.f"],
+        ["m.use -> m.g"],
+    ),
+    "an instance whose class was asked for": (
+        {
+            "m.py": "class A:\n    def f(self): ...\nclass B:\n    def f(self): ...\nclass C(B):\n    def f(self): ...\n"
+            "def one(x):\n    if isinstance(x, B): x.f()\ndef wide(x: B):\n    if isinstance(x, C): x.f()\n"
+            "def other(x):\n    if isinstance(x, A) or isinstance(x, B): x.f()\nfor x in (A(), B()):\n    one(x)\n    other(x)\n"
+        },
+        ["m.one -> m.B.f", "m.wide -> m.C.f", "m.other -> m.A.f", "m.other -> m.B.f"],
+        ["m.one -> m.A.f", "m.wide -> m.B.f"],
+    ),
+    "subclasses that a class is asked for": (
+        {
+            "m.py": "class A:\n    @classmethod\n    def all(cls):\n        for kind in cls.__subclasses__(): kind().f()\n"
+            "class B(A):\n    def f(self): ...\nclass C(B):\n    def f(self): ...\n"
+        },
+        ["m.A.all -> m.B.f"],
+        ["m.A.all -> m.C.f"],
+    ),
+    "what a part of a list is replaced by": (
+        {"m.py": "class A:\n    def f(self): ...\ndef run(xs):\n    all = list(xs)\n    all[1:3] = [A()]\n    for x in all: x.f()\nrun([1])\n"},
+        ["m.run -> m.A.f"],
+        [],
+    ),
+    "expressions that a backslash carries on to the next line": (
+        {
+            "m.py": "class B:\n    def g(self): ...\nclass A:\n    def f(self): return B()\n    def h(self, x): ...\n"
+            "def one(): ...\ndef two(): ...\ndef three(): ...\ndef four(b): ...\n"
+            "def run(a: A, x):\n    y = one() \\\n        if x else two()\n    a.f() \\\n        .g()\n    assert x, \\\n        three()\n    a.h(1, \\\n        2)\n"
+            "def wait():\n    yield \\\n        four(1, \\\n            2)\n"
+        },
+        ["m.run -> m.one", "m.run -> m.two", "m.run -> m.A.f", "m.run -> m.B.g", "m.run -> m.three", "m.run -> m.A.h", "m.wait -> m.four"],
+        [],
+    ),
     "method by a name that was put together before": (
         {"m.py": "class A:\n    def run(self, x):\n        name = f'_do_{x}'.lower()\n        getattr(self, name, None)()\n    def _do_a(self): ...\n    def _other(self): ...\n"},
         ["m.A.run -> m.A._do_a"],
@@ -279,3 +356,20 @@ def test_what_tests_hand_in_is_in_the_graph_and_not_in_what_the_benchmark_counts
 
     assert ("m.run", "tests.test_m.fake") in {(e.src, e.dst) for e in made.edges}
     assert graph_pycg(made)["m.run"] == []
+
+
+def test_what_an_operator_or_a_conversion_runs_is_in_the_graph_and_not_among_what_a_call_site_calls(
+    tmp_path: Path,
+) -> None:
+    uses = "def f(a: A, b: A):\n    str(a)\n    return a == b\ndef g(a: A):\n    with a: pass\n"
+    made = graph(
+        tmp_path,
+        {
+            "m.py": "class A:\n    def __eq__(self, o): ...\n    def __str__(self): ...\n    def __enter__(self): ...\n"
+            + uses
+        },
+    )
+
+    assert {e.dst for e in made.edges if e.src == "m.f" and e.kind == "protocol"} == {"m.A.__eq__", "m.A.__str__"}
+    assert graph_pycg(made)["m.f"] == ["<builtin>.str"]
+    assert graph_pycg(made)["m.g"] == ["m.A.__enter__"]
