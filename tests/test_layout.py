@@ -132,7 +132,8 @@ TESTED_BY = {
         "streams/judges/wallet sinks/judge_money"
     ),
     "streams/judges/test_models.py": (
-        "streams/judges/chat_completions streams/judges/http_model streams/judges/litellm_model streams/judges/secret"
+        "streams/judges/chat_completions streams/judges/http_model streams/judges/http_sender streams/judges/secret "
+        "streams/judges/litellm_model streams/judges/litellm_failure streams/judges/quiet_litellm"
     ),
     "streams/judges/test_command.py": (
         "streams/judges/estimating streams/judges/rebuilding streams/judges/rerunning streams/judges/model_maker "

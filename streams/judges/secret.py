@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from scorers.errors import UsageError
 
+_NAMED_LIKE_A_KEY = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS)(_|$)")
 _HIDDEN = "[key]"
 #: A shorter key would be taken out of ordinary words; no provider's is.
 _SHORTEST = 8
@@ -48,6 +50,11 @@ class Secret:
 
     def __reduce__(self) -> str:
         raise TypeError("a secret is not serialised")
+
+
+def environment_secrets() -> tuple[Secret, ...]:
+    """Return what variables of the environment hold that are named like a key."""
+    return tuple(Secret(text) for name, text in os.environ.items() if _NAMED_LIKE_A_KEY.search(name))
 
 
 def read_secret(

@@ -51,7 +51,7 @@ def by_litellm(server: ModelServer) -> ChatModel:
 def by_litellm_itself(server: ModelServer) -> ChatModel:
     from streams.judges.litellm_model import LitellmModel
 
-    return LitellmModel(Secret(KEY), server.base_url, plain=False)
+    return LitellmModel(Secret(KEY), server.base_url, past_litellm=False)
 
 
 MAKERS = [by_http, by_litellm, by_litellm_itself]
@@ -353,7 +353,7 @@ def test_an_endless_reply_is_stopped() -> None:
 def test_only_asking_imports_litellm_and_it_keeps_its_own_prices() -> None:
     code = (
         "import sys, os\n"
-        "import streams.judges.litellm_model as m\n"
+        "import streams.judges.quiet_litellm as m\n"
         "assert 'litellm' not in sys.modules\n"
         "os.environ.pop('LITELLM_LOCAL_MODEL_COST_MAP', None)\n"
         "import socket\n"
