@@ -72,8 +72,8 @@ TESTED_BY = {
     ),
     "sinks/test_store.py": "sinks/keeping",
     "sinks/test_api_server.py": (
-        "sinks/annotate_command sinks/api_access sinks/api_file sinks/decisions sinks/live_query sinks/live_reader "
-        "sinks/run_service"
+        "sinks/annotate_command sinks/api_access sinks/api_file sinks/http_site sinks/decisions sinks/live_query "
+        "sinks/live_reader sinks/run_service"
     ),
     "sinks/test_live_metrics.py": (
         "sinks/exposition sinks/label_sets sinks/live_counts sinks/process_samples sinks/rate_window sinks/run_health "
