@@ -120,7 +120,13 @@ def test_a_provider_that_is_down_leaves_the_requests_and_status_one(tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("written", "because"),
-    [("providers: {}", "providers"), ("nonsense: [", "no YAML"), ("providers: {'*': {adapter: http}}", "base_url")],
+    [
+        ("providers: {}", "providers"),
+        ("nonsense: [", "no YAML"),
+        ("providers: {'*': {adapter: http}}", "base_url"),
+        ("providers: {other: {adapter: http, base_url: 'http://localhost/v1'}}", "no provider 'openai'"),
+        ("{providers: {'*': {adapter: http, base_url: 'http://localhost/v1'}}, usd_per_week: {x: 1}}", "usd_per_week"),
+    ],
 )
 def test_wrong_settings_are_refused_before_anything_is_read(place: Place, written: str, because: str) -> None:
     place.judges.write_text(written)

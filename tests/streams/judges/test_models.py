@@ -300,6 +300,16 @@ def test_a_missing_key_names_the_variable_or_the_file(tmp_path: Path) -> None:
         read_secret(None, tmp_path / "absent")
 
 
+@pytest.mark.parametrize("key", [KEY, "gsk_5up3rs3cr3t", "AIzaSy-5up3rs3cr3t"])
+def test_a_key_in_the_place_of_its_name_is_not_repeated(key: str) -> None:
+    for variable, file in ((key, None), (None, Path(key))):
+        with pytest.raises(UsageError) as refused:
+            read_secret(variable, file, {})
+
+        assert key not in str(refused.value)
+        assert "key_env" in str(refused.value) or "key_file" in str(refused.value)
+
+
 @pytest.mark.parametrize(
     "url",
     ["ftp://a/v1", "nonsense", "https://user:pass@host/v1", "https://host/v1?key=1", "http://example.com/v1"],
