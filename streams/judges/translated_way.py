@@ -17,16 +17,17 @@ import orjson
 from yarl import URL
 
 from scorers.judges.chat_model import ChatCall, ChatReply, ModelFailure
-from streams.judges.chat_completions import read_completion, retry_after
+from streams.judges.chat_completions import read_completion, read_reply, retry_after
 from streams.judges.http_sender import HttpSender
 from streams.judges.litellm_failure import litellm_failure
+from streams.judges.openai_dialect import has_own_headers, is_chat
 from streams.judges.quiet_litellm import WrittenRequest, silent_log
 from streams.judges.secret import Secret
 
 #: Providers of litellm whose key stands in a header as it is, for good: no token that runs out, no signature. A test
-#: holds each against what litellm sends and reads.
+#: holds each against what litellm sends and reads. OpenAI's are here for models whose parameters have other names.
 TRANSLATED_PROVIDERS = frozenset(
-    ("anthropic", "gemini", "openrouter", "fireworks_ai", "cohere", "cohere_chat", "ollama_chat")
+    ("anthropic", "gemini", "openai", "openrouter", "fireworks_ai", "cohere", "cohere_chat", "ollama_chat")
 )
 
 Writing = Callable[[ChatCall], Awaitable[WrittenRequest | None]]
@@ -82,6 +83,8 @@ class TranslatedWay:
         status, headers, body = await self._sender.post(self.body(call), call.timeout_seconds)
         if 300 <= status < 400:
             raise ModelFailure("bad_request", f"{self._url.host} answered with status {status}")
+        if self._provider == "openai":  # the dialect that is read here
+            return read_reply(status, headers, body)
         try:
             return read_completion(self._read(call, body) if status < 300 else self._raise(status, headers, body))
         except ModelFailure as error:
@@ -141,8 +144,27 @@ async def translated_way(litellm: Any, call: ChatCall, write: Writing) -> Transl
             return None
     except Exception:  # what litellm does not know it says itself when it is asked
         return None
+    if provider == "openai":
+        if has_own_headers() or not is_chat(litellm, call.model, name):
+            return None
+        write = _by_the_sdk(write)
     form = await _form(call, write)
     return TranslatedWay(litellm, call, form) if form is not None and form == await _form(call, write) else None
+
+
+def _by_the_sdk(write: Writing) -> Writing:
+    """Return what OpenAI's client makes of what litellm hands to it."""
+
+    async def sent(call: ChatCall) -> WrittenRequest | None:
+        written = await write(call)
+        if written is None:
+            return None
+        body = orjson.loads(written.body)
+        body |= body.pop("extra_body", None) or {}
+        headers = {**written.headers, "content-type": "application/json"}
+        return WrittenRequest(written.url.rstrip("/") + "/chat/completions", headers, orjson.dumps(body))
+
+    return sent
 
 
 async def _form(call: ChatCall, write: Writing) -> _Form | None:

@@ -33,6 +33,8 @@ MODELS = {
     "cohere_chat": ("cohere_chat/command-r-plus",),
     "ollama_chat": ("ollama_chat/llama3",),
 }
+#: Their parameters have other names, or their messages other roles; read as any endpoint of OpenAI's dialect.
+OPENAI = ("openai/o3-mini", "openai/o1", "openai/gpt-5-mini")
 ALL_MODELS = [model for models in MODELS.values() for model in models]
 ONE_MODEL_EACH = [models[0] for models in MODELS.values()]
 CALL = judge_prompt(claim_of()).call(
@@ -101,7 +103,7 @@ def told(outcome: ChatReply | ModelFailure) -> tuple[object, float | None]:
 
 
 def test_every_provider_of_the_list_is_held_against_litellm() -> None:
-    assert set(MODELS) == TRANSLATED_PROVIDERS
+    assert {*MODELS, "openai"} == TRANSLATED_PROVIDERS
 
 
 @pytest.mark.parametrize("call", [CALL, TALK], ids=["question", "repair"])
@@ -112,6 +114,33 @@ def test_litellm_would_have_sent_the_same_and_nothing_else_is_sent(model: str, c
     filled, itself = sent(call, past_litellm=True), sent(call, past_litellm=False)
     assert len(itself) == 1
     assert filled == itself
+
+
+@pytest.mark.parametrize("call", [CALL, TALK], ids=["question", "repair"])
+@pytest.mark.parametrize("model", OPENAI)
+def test_openais_models_get_what_its_client_would_send(model: str, call: ChatCall) -> None:
+    call = replace(call, model=model, params={"max_tokens": 200})  # they refuse a temperature
+
+    filled, itself = sent(call, past_litellm=True), sent(call, past_litellm=False)
+    assert "max_completion_tokens" in filled[0].body
+    for one in itself:  # what its client tells of itself
+        one.headers = {name: text for name, text in one.headers.items() if not name.startswith("x-stainless")}
+    assert filled == itself
+
+
+@pytest.mark.parametrize("name", ["OPENAI_ORGANIZATION", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"])
+def test_who_pays_at_openai_is_left_to_its_client(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "one-of-several")
+    (got,) = sent(replace(CALL, model="openai/o3-mini", params={}), past_litellm=False)
+
+    async def asked() -> list[object]:
+        model = LitellmModel(Secret(KEY), "http://127.0.0.1:9/v1")
+        for call in (replace(CALL, model="openai/o3-mini", params={}), replace(CALL, model="openai/gpt-4.1")):
+            await ask(model, call)
+        return list(model._ways.values())
+
+    assert asyncio.run(asked()) == [None, None]
+    assert "one-of-several" in got.headers.values()
 
 
 @pytest.mark.parametrize("model", ONE_MODEL_EACH)
