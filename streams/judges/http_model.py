@@ -8,7 +8,7 @@ from scorers.errors import UsageError
 from scorers.judges.chat_model import ChatCall, ChatReply, ModelFailure
 from scorers.judges.prompt import request_bytes
 from streams.judges.chat_completions import read_reply
-from streams.judges.http_sender import HttpSender
+from streams.judges.http_sender import HttpSender, is_in_the_clear
 from streams.judges.secret import Secret
 
 _HEADERS = {"content-type": "application/json", "accept": "application/json"}
@@ -72,6 +72,6 @@ def check_base_url(base_url: str, key: Secret | None) -> URL:
         raise UsageError("the base_url of a judge's provider is no http(s) address; write https://host/v1")
     if url.user or url.password or url.query_string:
         raise UsageError(f"the base_url of {host} holds a user or a query; a key belongs into key_env or key_file")
-    if key is not None and scheme == "http" and host not in ("localhost", "127.0.0.1", "::1"):
+    if key is not None and is_in_the_clear(url):
         raise UsageError(f"the key for {host} would travel in the clear; use https")
     return url

@@ -18,6 +18,11 @@ _MAX_REPLY_BYTES = 4_000_000
 _CONNECT_SECONDS = 10.0
 
 
+def is_in_the_clear(url: URL) -> bool:
+    """Whether others could read what is sent to an address: no TLS, and another machine."""
+    return url.scheme == "http" and url.host not in ("localhost", "127.0.0.1", "::1")
+
+
 class HttpSender:
     """Posts to one address; for one event loop, from its first request on.
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from scorers.errors import UsageError
 from scorers.judges.canonical import canonical_value
 from scorers.judges.chat_model import ChatCall, ChatReply, ModelFailure
 from streams.judges.chat_completions import read_completion
@@ -51,7 +52,7 @@ class LitellmModel:
 
         Raises:
             ModelFailure: There is none.
-            UsageError: litellm is not installed.
+            UsageError: litellm is not installed, or a key would travel in the clear.
         """
         litellm = load_litellm()
         if call.response_format is not None and not _takes_schemas(call.model):
@@ -64,6 +65,8 @@ class LitellmModel:
             return read_completion(await self._ask_litellm(litellm, call, silent_log(call.model)))
         except TimeoutError:
             failure = ModelFailure("timeout", f"no reply within {call.timeout_seconds:g} s")
+        except UsageError:
+            raise
         except ModelFailure as error:
             failure = error
         except Exception as error:  # whatever litellm or the client of a provider raises

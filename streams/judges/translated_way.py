@@ -8,6 +8,7 @@ and errors, are read by litellm's own object for the provider.
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -16,9 +17,10 @@ from typing import Any
 import orjson
 from yarl import URL
 
+from scorers.errors import UsageError
 from scorers.judges.chat_model import ChatCall, ChatReply, ModelFailure
 from streams.judges.chat_completions import read_completion, read_reply, retry_after
-from streams.judges.http_sender import HttpSender
+from streams.judges.http_sender import HttpSender, is_in_the_clear
 from streams.judges.litellm_failure import litellm_failure
 from streams.judges.openai_dialect import has_own_headers, is_chat
 from streams.judges.quiet_litellm import WrittenRequest, silent_log
@@ -30,10 +32,13 @@ TRANSLATED_PROVIDERS = frozenset(
     ("anthropic", "gemini", "openai", "openrouter", "fireworks_ai", "cohere", "cohere_chat", "ollama_chat")
 )
 
+#: Names of headers that a key is in.
+_OF_A_KEY = re.compile("authorization|key|token", re.IGNORECASE)
+
 Writing = Callable[[ChatCall], Awaitable[WrittenRequest | None]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Form:
     """A request without the texts of its messages: the bytes around them, and whose text stands where."""
 
@@ -50,6 +55,9 @@ class TranslatedWay:
         litellm: The module.
         call: Of the judge, with any texts.
         form: What litellm writes for it.
+
+    Raises:
+        UsageError: A key would travel in the clear.
     """
 
     def __init__(self, litellm: Any, call: ChatCall, form: _Form) -> None:
@@ -62,6 +70,8 @@ class TranslatedWay:
         self._log.optional_params = self._params
         self._pieces, self._order = form.pieces, form.order
         self._url = URL(form.url, encoded=True)
+        if is_in_the_clear(self._url) and any(_OF_A_KEY.search(name) for name in form.headers):
+            raise UsageError(f"the key for {self._url.host} would travel in the clear; use https")
         self._sender = HttpSender(self._url, {name: Secret(text) for name, text in form.headers.items()})
 
     def __repr__(self) -> str:
@@ -137,6 +147,9 @@ async def translated_way(litellm: Any, call: ChatCall, write: Writing) -> Transl
         litellm: The module.
         call: One of the judge's; its texts do not matter.
         write: Returns what litellm would send for a call.
+
+    Raises:
+        UsageError: A key would travel in the clear.
     """
     try:
         name, provider = litellm.get_llm_provider(model=call.model)[:2]

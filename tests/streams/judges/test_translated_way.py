@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
+from scorers.errors import UsageError
 from scorers.judges.chat_model import ChatCall, ChatReply, ModelFailure
 from scorers.judges.prompt import judge_prompt
 from streams.judges.litellm_model import LitellmModel
@@ -286,3 +287,13 @@ def test_a_key_of_the_environment_is_not_repeated_either(monkeypatch: pytest.Mon
     assert isinstance(outcome, ModelFailure)
     assert outcome.kind == "refused_key"
     assert "wrong key [key]" in outcome.detail
+
+
+@pytest.mark.parametrize("model", ["anthropic/claude-sonnet-4-5", "openai/gpt-4.1", "openai/o3-mini"])
+def test_a_key_of_the_environment_does_not_travel_in_the_clear(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+    with pytest.raises(UsageError, match="in the clear; use https") as refused:
+        asyncio.run(LitellmModel(None, "http://gateway.example").ask(replace(CALL, model=model, params={})))
+    assert KEY not in str(refused.value)
