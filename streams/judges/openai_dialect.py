@@ -2,7 +2,7 @@
 
 litellm takes 3 to 5 ms of CPU to send a call, for it copies, checks, prices and logs every one of them. What it would
 put on the wire for most providers is what the judge's request says already, and `HttpModel` sends that for a tenth. A
-call that litellm would change in any way, or a provider that is not listed, goes through litellm.
+call that litellm would change in any way, or a provider that is not listed, goes another way (`litellm_model`).
 """
 
 from __future__ import annotations
