@@ -95,8 +95,8 @@ class Rubric(WrittenModel):
 
     Attributes:
         criterion: The one question; for a template of GRAFITE its guidelines.
-        scale: Bands, best first, as words or numbers; or a map from band to score, more is better. Five points where
-            not given.
+        scale: Bands: words, best first; or numbers, or a map from band to score, of which the highest is the best. Five
+            points where not given.
         steps: How to come to the answer.
         inputs: Fields that the judge is shown.
         pass_at: The last band, or the lowest number, that passes.

@@ -14,6 +14,12 @@ from scorers.portfolio import Portfolio
 from scorers.predicate import Predicate
 from scorers.problem_list import nearest, shown
 
+#: Words that no scale begins with that goes best first.
+_BAD_WORDS = frozenset(
+    ("bad", "very bad", "poor", "very poor", "worst", "terrible", "fail", "failed", "no", "never", "wrong", "incorrect",
+     "false", "none", "low", "very low", "unacceptable", "unhelpful", "disagree", "strongly disagree")
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Caution:
@@ -35,6 +41,7 @@ def portfolio_warnings(portfolio: Portfolio) -> list[Caution]:
     by_id = {component.id: component for component in portfolio.components}
     for metric in portfolio.metrics:
         texts = [*_alerts(metric), *_direction(portfolio, metric), *_tiers(metric, by_id.get(metric.component or ""))]
+        texts += _scale(metric)
         texts += [_no_metric("monitors", name, names) for name in metric.monitors if name not in names]
         found += [Caution(metric.name, text) for text in texts]
     for question in portfolio.questions:
@@ -67,8 +74,6 @@ def can_fail(metric: Metric) -> bool:
         return bool(claim.bad)
     if isinstance(claim, CompositeClaim):
         return claim.pass_at is not None
-    if isinstance(claim, JudgedClaim):
-        return claim.rubric.pass_at is not None
     return not isinstance(claim, RatioClaim)
 
 
@@ -103,6 +108,34 @@ def _direction(portfolio: Portfolio, metric: Metric) -> Iterator[str]:
             "nobody verified which way is better, and no question asks for it; settle it by a fact"
             f" {{kind: direction, metric: {metric.name}{where}, better: lower or higher, ...}}"
         )
+
+
+def _scale(metric: Metric) -> Iterator[str]:
+    """Warn of a scale that goes up: of numbers the last is the best, of words the first."""
+    if not isinstance(metric.claim, JudgedClaim) or isinstance(metric.claim.rubric.scale, dict):
+        return
+    bands = metric.claim.rubric.scale
+    numbers = [band for band in bands if not isinstance(band, str)]
+    where, listed = "claim.rubric.scale", ", ".join(f"{b:g}" if isinstance(b, float) else shown(b) for b in bands)
+    if numbers and numbers == sorted(numbers):
+        worth = ", ".join(f'"{band:g}": {score:g}' for band, score in zip(numbers, reversed(numbers), strict=True))
+        yield (
+            f"{where} [{listed}] is read as {numbers[-1]:g} being the best, for of numbers the highest is;"
+            f" should {numbers[0]:g} be the best, write what each is worth: {{{worth}}}"
+        )
+    words = [band.strip().casefold() for band in bands if isinstance(band, str)]
+    if words and (words[0] in _BAD_WORDS or _rise(words)):
+        back = ", ".join(shown(band) for band in reversed(bands))
+        best = f"{where} [{listed}] is read as {shown(bands[0])} being the best"
+        yield f"{best}, for words go best first; or is it [{back}]?"
+
+
+def _rise(words: list[str]) -> bool:
+    try:
+        numbers = [float(word) for word in words]
+    except ValueError:
+        return False
+    return numbers == sorted(numbers)
 
 
 def _tiers(metric: Metric, component: Component | None) -> Iterator[str]:

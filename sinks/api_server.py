@@ -27,8 +27,7 @@ from scorers.errors import GapwatchError, JobError, UsageError
 from sinks.api_access import ApiOptions, check_caller
 from sinks.api_file import ApiNote, remove_note, write_note
 from sinks.decisions import Annotation, Decision, Decisions
-from sinks.exposition import CONTENT_TYPE
-from sinks.json_values import to_json
+from sinks.http_site import HttpSite, json_answer, metrics_answer
 from sinks.ledger import Balance, read_balance
 from sinks.live_metrics import LiveMetrics
 from sinks.live_query import CONTENT_TYPES, FORMS, BusyError, Form, LiveQueries, QueryLimitError
@@ -83,14 +82,13 @@ class ApiServer:
         self._posts: dict[str, tuple[Executor, Post]] = {}
         self._started = threading.Event()
         self._failure: BaseException | None = None
-        self._port = 0
+        self._site = HttpSite("the API", self.options)
         self._note: ApiNote | None = None
 
     @property
     def url(self) -> str:
         """Where it answers."""
-        host = f"[{self.options.address}]" if ":" in self.options.address else self.options.address
-        return f"http://{host}:{self._port}"
+        return self._site.url
 
     def offer(self, posts: Mapping[str, Post], keeper: Executor) -> None:
         """Answer what is posted to these paths, on the keeper's thread; before `start`."""
@@ -108,10 +106,7 @@ class ApiServer:
         self._started.wait()
         if self._failure is not None:
             self._root.close()
-            raise UsageError(
-                f"the API cannot listen on {self.options.address} port {self.options.port}: {self._failure}; "
-                "give another address or port"
-            ) from self._failure
+            raise self._failure
         note = ApiNote(self.url, os.getpid(), self.options.read_token, self.options.write_token)
         try:
             write_note(self._store_path, note)
@@ -160,18 +155,15 @@ class ApiServer:
                 *(web.post(path, self._take_post) for path in self._posts),
             ]
         )
-        # A query ends when the one who asked has gone.
-        runner = web.AppRunner(application, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
-        await runner.setup()
         try:
-            await web.TCPSite(runner, self.options.address, self.options.port).start()
-            self._port = runner.addresses[0][1]
+            # A query ends when the one who asked has gone.
+            await self._site.start(application, handler_cancellation=True)
             self._started.set()
             await self._stopping.wait()
         finally:
             await self._snapshots.close()
             await self._queries.close()
-            await runner.cleanup()
+            await self._site.stop()
 
     # --- who may
 
@@ -205,16 +197,15 @@ class ApiServer:
         assert self._queries is not None
         self._metrics.show("gapwatch_queries_total", {(name,): n for name, n in self._queries.outcomes.items()})
         self._metrics.show("gapwatch_queries_running", {(): self._queries.running})
-        page = await asyncio.to_thread(self._metrics.page)
-        return web.Response(body=page.encode("utf-8", "replace"), headers={"Content-Type": CONTENT_TYPE})
+        return metrics_answer(await asyncio.to_thread(self._metrics.page))
 
     async def _serve_alive(self, _request: web.Request) -> web.Response:
         good, answer = self._health.alive()
-        return _json(answer, 200 if good else 503)
+        return json_answer(answer, 200 if good else 503)
 
     async def _serve_ready(self, _request: web.Request) -> web.Response:
         good, answer = self._health.ready()
-        return _json(answer, 200 if good else 503)
+        return json_answer(answer, 200 if good else 503)
 
     async def _serve_query(self, request: web.Request) -> web.Response:
         asked = await _body(request) if request.method == "POST" else dict(request.query)
@@ -243,12 +234,12 @@ class ApiServer:
                 con.execute("ROLLBACK")
 
         assert self._queries is not None
-        return _json(dataclasses.asdict(await self._queries.run(read)))
+        return json_answer(dataclasses.asdict(await self._queries.run(read)))
 
     async def _take_post(self, request: web.Request) -> web.Response:
         keeper, post = self._posts[request.path]
         asked = await _body(request)  # shielded: what is begun on the keeper's thread ends there
-        return _json(await asyncio.shield(asyncio.get_running_loop().run_in_executor(keeper, post, asked)))
+        return json_answer(await asyncio.shield(asyncio.get_running_loop().run_in_executor(keeper, post, asked)))
 
     async def _take_decision(self, request: web.Request) -> web.Response:
         decision = self._readers[request.path](await _body(request))
@@ -257,14 +248,14 @@ class ApiServer:
             said = await asyncio.wait_for(asyncio.shield(applied), _DECISION_SECONDS)
         except TimeoutError:
             applied.add_done_callback(lambda done: done.cancelled() or done.exception())
-            return _json({"applied": False, "waiting": "for the next transaction of the keeper"}, 202)
-        return _json({"applied": True, **({"said": said} if said else {})})
+            return json_answer({"applied": False, "waiting": "for the next transaction of the keeper"}, 202)
+        return json_answer({"applied": True, **({"said": said} if said else {})})
 
     async def _take_snapshot(self, request: web.Request) -> web.Response:
         name = (await _body(request)).get("name")
         if not isinstance(name, str | None):
             raise UsageError("give the `name` of the snapshot as a text, or none")
-        return _json(dataclasses.asdict(await self._snapshots.take(name)))
+        return json_answer(dataclasses.asdict(await self._snapshots.take(name)))
 
 
 def _read_annotation(asked: Mapping[str, Any]) -> Annotation:
@@ -274,12 +265,8 @@ def _read_annotation(asked: Mapping[str, Any]) -> Annotation:
     return Annotation.read(texts["text"], texts["pipeline"], texts["by"], texts["at"])
 
 
-def _json(answer: Any, status: int = 200) -> web.Response:
-    return web.Response(body=to_json(answer) + b"\n", status=status, content_type="application/json")
-
-
 def _error(status: int, message: str, **more: str) -> web.Response:
-    return _json({"error": message, **more}, status)
+    return json_answer({"error": message, **more}, status)
 
 
 async def _body(request: web.Request) -> dict[str, Any]:

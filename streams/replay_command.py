@@ -67,7 +67,7 @@ def replay_command(
     from streams.replay_report import print_report
 
     loaded = [load_portfolio(path) for path in portfolios]
-    judge = _judge(judges) if judges is not None else None
+    judge = _judge(judges, loaded) if judges is not None else None
     with scorer_host(scorers, scorer_timeout) as host, ReplayProgress(enabled=not quiet) as progress:
         result = replay(
             files,
@@ -87,12 +87,14 @@ def replay_command(
     result.check_balanced(store)
 
 
-def _judge(path: Path) -> Callable[[Store, Sequence[Portfolio]], JudgeResult]:
+def _judge(path: Path, portfolios: Sequence[Portfolio]) -> Callable[[Store, Sequence[Portfolio]], JudgeResult]:
     """Return what judges a store by the settings of a file; what is wrong with them is said before anything is read."""
     from streams.judges.model_maker import model_maker, price_finder
     from streams.judges.settings import load_judge_settings
-    from streams.judges.worker import judge_store
+    from streams.judges.worker import caps_of, check_caps, judge_store, known_prices
 
     settings = load_judge_settings(path)
     make, prices = model_maker(settings), price_finder(settings)
+    check_caps(portfolios, settings)
+    known_prices(portfolios, caps_of(portfolios, settings), prices)
     return lambda store, portfolios: judge_store(store, portfolios, settings, make, prices)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 from rich.console import Console
@@ -30,6 +30,9 @@ from streams.outcome_table import OutcomeTable, interval_text, is_broken, report
 from streams.program_name import near_path, program_name
 from streams.release_comparison import standing_out
 from streams.replay import ReplayResult
+
+if TYPE_CHECKING:
+    from streams.judges.worker import JudgeResult
 
 #: Columns where the output is no terminal.
 FILE_WIDTH = 150
@@ -59,6 +62,21 @@ def _print_run(out: Console, result: ReplayResult) -> None:
         if n:
             text.append(f"; {n:,} {what}", style="yellow")
     out.print(text)
+    if result.judged is not None and result.judged.closed + result.judged.left:
+        out.print(_judged_text(result.judged))
+
+
+def _judged_text(judged: JudgeResult) -> Text:
+    """Say what was asked and paid, and why there is no verdict where there is none."""
+    text = Text(f"judges: {judged.closed:,} requests ended, {judged.calls:,} calls, {judged.usd:.4g} USD")
+    shed = sum(states.get("shed_budget", 0) for states in judged.outcomes.values())
+    without = [f"{n:,} {reason}" for reason, n in judged.errors.most_common()]
+    without += [f"{shed:,} metrics of spans at the cap"] if shed else []
+    if without:
+        text.append(f"; no verdict: {', '.join(without)}", style="yellow")
+    if judged.left:
+        text.append(f"; {judged.left:,} still wait", style="yellow")
+    return text
 
 
 class _Report:

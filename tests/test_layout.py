@@ -72,8 +72,8 @@ TESTED_BY = {
     ),
     "sinks/test_store.py": "sinks/keeping",
     "sinks/test_api_server.py": (
-        "sinks/annotate_command sinks/api_access sinks/api_file sinks/decisions sinks/live_query sinks/live_reader "
-        "sinks/run_service"
+        "sinks/annotate_command sinks/api_access sinks/api_file sinks/http_site sinks/decisions sinks/live_query "
+        "sinks/live_reader sinks/run_service"
     ),
     "sinks/test_live_metrics.py": (
         "sinks/exposition sinks/label_sets sinks/live_counts sinks/process_samples sinks/rate_window sinks/run_health "
@@ -132,7 +132,8 @@ TESTED_BY = {
         "streams/judges/wallet sinks/judge_money"
     ),
     "streams/judges/test_models.py": (
-        "streams/judges/chat_completions streams/judges/http_model streams/judges/litellm_model streams/judges/secret"
+        "streams/judges/chat_completions streams/judges/http_model streams/judges/http_sender streams/judges/secret "
+        "streams/judges/litellm_model streams/judges/litellm_failure streams/judges/quiet_litellm"
     ),
     "streams/judges/test_command.py": (
         "streams/judges/estimating streams/judges/rebuilding streams/judges/rerunning streams/judges/model_maker "

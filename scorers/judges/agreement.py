@@ -38,6 +38,8 @@ class Estimate:
     def __str__(self) -> str:
         if math.isnan(self.value):
             return f"not defined (n = {self.n})"
+        if math.isnan(self.lower):
+            return f"{self.value:.2f} (no interval, n = {self.n})"
         return f"{self.value:.2f} ({self.lower:.2f} to {self.upper:.2f}, n = {self.n})"
 
 
@@ -93,7 +95,8 @@ def share(part: int, n: int) -> Estimate:
 def estimate(pairs: Sequence[Pair], statistic: Callable[[Counts], float]) -> Estimate:
     """Return a statistic of pairs with a bootstrap interval (percentiles, fixed seed: equal data, equal interval).
 
-    Resamples on which it is not defined are left out; the interval is not defined where more than half are.
+    Resamples on which it is not defined are left out; the interval is not defined where more than half are, nor where
+    all come out the same: then chance has had no say, as with a judge who always says one thing, or perfect agreement.
     With fewer than about twenty pairs, or an outcome seen less than five times, it is too short.
     """
     n, counts = len(pairs), Counter(pairs)
@@ -104,7 +107,7 @@ def estimate(pairs: Sequence[Pair], statistic: Callable[[Counts], float]) -> Est
     shares = np.array([counts[kind] for kind in kinds]) / n
     drawn = np.random.default_rng(_SEED).multinomial(n, shares, RESAMPLES).tolist()
     found = sorted(x for row in drawn if not math.isnan(x := statistic(dict(zip(kinds, row, strict=True)))))
-    if len(found) < RESAMPLES / 2:
+    if len(found) < RESAMPLES / 2 or found[0] == found[-1]:
         return Estimate(value, math.nan, math.nan, n)
     return Estimate(value, found[int(0.025 * len(found))], found[min(int(0.975 * len(found)), len(found) - 1)], n)
 

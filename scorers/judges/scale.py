@@ -50,8 +50,8 @@ class Scale:
 def scale_of(rubric: Rubric) -> Scale:
     """Return the scale of a rubric.
 
-    Words are spread evenly from 1 to 0; numbers are worth themselves; a map says what each word is worth, and the
-    highest is the best, in whichever order they stand.
+    Words are spread evenly from 1 to 0, best first; numbers are worth themselves; a map says what each word is worth.
+    Of numbers the highest is the best, in whichever order they stand.
     """
     written = rubric.scale
     if isinstance(written, dict):
@@ -61,7 +61,7 @@ def scale_of(rubric: Rubric) -> Scale:
         words = [str(band) for band in written]
         scores = [1 - i / (len(words) - 1) for i in range(len(words))]
     else:
-        scores = [float(band) for band in written]
+        scores = sorted((float(band) for band in written), reverse=True)
         words = [f"{score:g}" for score in scores]
     best, worst = scores[0], scores[-1]
     span = best - worst
@@ -77,8 +77,7 @@ def _passes(rubric: Rubric, words: list[str], scores: list[float], positions: li
     if isinstance(pass_at, str):
         last = words.index(pass_at)
         return [i <= last for i in range(len(words))]
-    rising = scores[0] >= scores[-1]
-    return [score >= pass_at if rising else score <= pass_at for score in scores]
+    return [score >= pass_at for score in scores]
 
 
 def _as_number(word: str) -> float | None:

@@ -82,6 +82,7 @@ def rerun_command(row: str, store: Path, judges: Path | None, show: bool) -> Non
             "before": {"outcome": done.before[0], "band": done.before[1], "model": done.model_before},
             "after": {"outcome": done.after[0], "band": done.after[1], "model": done.model_after},
             "agrees": done.agrees,
+            **({"why": done.why} if done.why else {}),
         }
     )
 

@@ -11,19 +11,17 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import TypeVar
 
 from scorers.errors import UsageError
 from scorers.judges.judgement import Judgement
 from scorers.portfolio import Portfolio, parse_portfolio
 from sinks.judge_desk import JudgeDesk
-from sinks.judge_money import Lease
 from sinks.store import Store
 from streams.judges.judge_pool import JudgePool, run_all
 from streams.judges.judging import Judging, ModelMaker
 from streams.judges.settings import JudgeSettings
 from streams.judges.stored_requests import StoredRequests
-from streams.judges.wallet import Wallet
+from streams.judges.wallet import ThreadLender, Wallet
 from streams.judges.worker import caps_of, known_prices
 
 log = logging.getLogger("gapwatch.judges")
@@ -31,25 +29,6 @@ log = logging.getLogger("gapwatch.judges")
 #: Seconds between two reports of the breakers.
 _REPORT_SECONDS = 1.0
 Prices = Callable[[str], tuple[float, float] | None]
-T = TypeVar("T")
-
-
-class DeskLender:
-    """Leases from the desk of this process, on the keeper's thread."""
-
-    def __init__(self, desk: JudgeDesk, keeper: Executor) -> None:
-        self._desk, self._keeper = desk, keeper
-
-    async def lease(self, portfolio: str, metric: str, least: float, wanted: float) -> Lease | None:
-        """Return a lease, committed."""
-        return await self._run(lambda: self._desk.lease(portfolio, metric, least, wanted))
-
-    async def give_back(self, lease: Lease, usd: float) -> None:
-        """Return what was not spent."""
-        await self._run(lambda: self._desk.give_back(lease, usd))
-
-    async def _run(self, step: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._keeper, step)
 
 
 class LiveJudges:
@@ -146,7 +125,7 @@ class LiveJudges:
 
     async def _main(self) -> None:
         loop = asyncio.get_running_loop()
-        wallet = Wallet(DeskLender(self._desk, self._keeper))
+        wallet = Wallet(ThreadLender(self._desk.lease, self._desk.give_back, self._keeper))
         judging = Judging(
             self._portfolios.values(), self._settings, self._make_model, lambda model: self._prices[model], wallet
         )

@@ -49,7 +49,7 @@ def price_finder(settings: JudgeSettings) -> Callable[[str], tuple[float, float]
             return written.input / 1e6, written.output / 1e6
         if provider.adapter != "litellm":
             return None
-        from streams.judges.litellm_model import price_of as listed
+        from streams.judges.quiet_litellm import price_of as listed
 
         return listed(model)
 

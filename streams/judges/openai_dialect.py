@@ -2,7 +2,7 @@
 
 litellm takes 3 to 5 ms of CPU to send a call, for it copies, checks, prices and logs every one of them. What it would
 put on the wire for most providers is what the judge's request says already, and `HttpModel` sends that for a tenth. A
-call that litellm would change in any way, or a provider that is not listed, goes through litellm.
+call that litellm would change in any way, or a provider that is not listed, goes another way (`litellm_model`).
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ def plain_way(litellm: Any, call: ChatCall, base_url: str | None, has_key: bool)
     """
     try:
         name, provider, key, base = litellm.get_llm_provider(model=call.model, api_base=base_url)
-        if provider not in PLAIN_PROVIDERS or name != call.name or not _is_chat(litellm, call.model, name):
+        if provider not in PLAIN_PROVIDERS or name != call.name or not is_chat(litellm, call.model, name):
             return None
         if not _sends_as_written(litellm, call, name, provider):
             return None
     except Exception:  # what litellm does not know or refuses, it says itself when it is asked
         return None
     if provider == "openai":
-        if os.environ.get("OPENAI_ORGANIZATION"):
-            return None  # goes into a header
+        if has_own_headers():
+            return None
         key = key or os.environ.get("OPENAI_API_KEY")
         base = base or os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE") or _OPENAI_URL
     if key == _NO_KEY or has_key:
@@ -72,7 +72,12 @@ def plain_way(litellm: Any, call: ChatCall, base_url: str | None, has_key: bool)
     return None if base is None else PlainWay(base, key)
 
 
-def _is_chat(litellm: Any, model: str, name: str) -> bool:
+def has_own_headers() -> bool:
+    """Whether OpenAI's client says in headers of its own who pays."""
+    return any(os.environ.get(name) for name in ("OPENAI_ORGANIZATION", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"))
+
+
+def is_chat(litellm: Any, model: str, name: str) -> bool:
     """Whether a model is asked by chat completions; some are by another interface, behind litellm's back."""
     known = litellm.model_cost.get(model) or litellm.model_cost.get(name) or {}
     return bool(known.get("mode", "chat") == "chat") and not name.startswith("responses/")

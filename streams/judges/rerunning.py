@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import duckdb
@@ -30,6 +30,7 @@ class Rerun:
         before: Outcome and band of the row.
         after: Outcome and band of the new answer; an error has its reason for a band.
         model_before, model_after: Which model answered.
+        why: There is no verdict this time; empty where there is one.
     """
 
     place: str
@@ -37,6 +38,7 @@ class Rerun:
     after: tuple[str, str | None]
     model_before: str | None
     model_after: str | None
+    why: str = ""
 
     @property
     def agrees(self) -> bool:
@@ -83,14 +85,15 @@ async def _again(item: Rebuilt, provider: Provider) -> Rerun:
     row = item.row
     before = (row["outcome"], row["band"])
     schema: Any = item.prompt.response_format["json_schema"]
+    call = replace(item.call, timeout_seconds=provider.settings.timeout_seconds)
     try:
-        reply = await provider.ask(item.call, CallPrice("", "", 0.0, 0.0, 0), [])
+        reply = await provider.ask(call, CallPrice("", "", 0.0, 0.0, 0), [])
     except ModelFailure as failure:
-        return Rerun(place_of(row), before, ("error", failure.kind), row["judge_model_id"], None)
+        return Rerun(place_of(row), before, ("error", failure.kind), row["judge_model_id"], None, failure.detail)
     answer = read_verdict(reply, item.prompt.scale, schema["schema"], item.nonce)
     model = model_id(item.call.model, reply.model)
     if not isinstance(answer, Answer):
-        return Rerun(place_of(row), before, ("error", answer.reason), row["judge_model_id"], model)
+        return Rerun(place_of(row), before, ("error", answer.reason), row["judge_model_id"], model, answer.detail)
     after = ("pass" if answer.band.passes else "fail", answer.band.word)
     return Rerun(place_of(row), before, after, row["judge_model_id"], model)
 

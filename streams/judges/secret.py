@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from scorers.errors import UsageError
 
+_NAMED_LIKE_A_KEY = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS)(_|$)")
+#: A name that may be repeated, for it is no key.
+_NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
 _HIDDEN = "[key]"
 #: A shorter key would be taken out of ordinary words; no provider's is.
 _SHORTEST = 8
@@ -50,6 +54,11 @@ class Secret:
         raise TypeError("a secret is not serialised")
 
 
+def environment_secrets() -> tuple[Secret, ...]:
+    """Return what variables of the environment hold that are named like a key."""
+    return tuple(Secret(text) for name, text in os.environ.items() if _NAMED_LIKE_A_KEY.search(name))
+
+
 def read_secret(
     key_env: str | None, key_file: Path | None, environment: Mapping[str, str] | None = None
 ) -> Secret | None:
@@ -65,13 +74,18 @@ def read_secret(
     """
     if key_env is not None:
         text = (os.environ if environment is None else environment).get(key_env, "").strip()
+        if not text and not _NAME.fullmatch(key_env):  # somebody wrote the key where its name belongs
+            raise UsageError(
+                "the environment has no variable of the name that key_env gives; a key does not belong there"
+            )
         if not text:
             raise UsageError(f"the environment has no {key_env}, which the settings of the judges name; set it")
     elif key_file is not None:
         try:
             text = key_file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"the key file {key_file} cannot be read ({type(error).__name__})") from None
+            shown = f"the key file {key_file}" if len(key_file.parts) > 1 else "the file that key_file names"
+            raise UsageError(f"{shown} cannot be read ({type(error).__name__})") from None
         if not text:
             raise UsageError(f"the key file {key_file} is empty")
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
@@ -24,6 +25,32 @@ class Lender(Protocol):
     async def give_back(self, lease: Lease, usd: float) -> None:
         """Return what was not spent."""
         ...
+
+
+class ThreadLender:
+    """The keeper of this process, on whose thread the store is written.
+
+    Args:
+        lease, give_back: As a `Lender` does, in that thread.
+        keeper: The thread.
+    """
+
+    def __init__(
+        self,
+        lease: Callable[[str, str, float, float], Lease | None],
+        give_back: Callable[[Lease, float], None],
+        keeper: Executor,
+    ) -> None:
+        self._lease, self._give_back, self._keeper = lease, give_back, keeper
+
+    async def lease(self, portfolio: str, metric: str, least: float, wanted: float) -> Lease | None:
+        """Return a lease, committed."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._keeper, self._lease, portfolio, metric, least, wanted)
+
+    async def give_back(self, lease: Lease, usd: float) -> None:
+        """Return what was not spent."""
+        await asyncio.get_running_loop().run_in_executor(self._keeper, self._give_back, lease, usd)
 
 
 @dataclass

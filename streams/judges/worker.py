@@ -17,12 +17,12 @@ from scorers.judges.chat_model import ChatModel
 from scorers.judges.judgement import Judgement
 from scorers.portfolio import Portfolio
 from sinks.judge_closing import Closed, JudgeClosing
-from sinks.judge_money import Caps, JudgeMoney, Lease
+from sinks.judge_money import Caps, JudgeMoney
 from sinks.store import Store
 from streams.judges.judge_pool import JudgePool, run_all
 from streams.judges.judging import Judging
 from streams.judges.settings import JudgeSettings
-from streams.judges.wallet import Wallet
+from streams.judges.wallet import ThreadLender, Wallet
 
 T = TypeVar("T")
 
@@ -80,25 +80,6 @@ class JudgeResult:
         }
 
 
-class StoreLender:
-    """Leases from the store of this process, in the keeper's thread."""
-
-    def __init__(self, money: JudgeMoney, keeper: ThreadPoolExecutor) -> None:
-        self._money = money
-        self._keeper = keeper
-
-    async def lease(self, portfolio: str, metric: str, least: float, wanted: float) -> Lease | None:
-        """Return a lease, committed."""
-        return await self._run(lambda: self._money.lease(portfolio, metric, least, wanted, datetime.now(UTC)))
-
-    async def give_back(self, lease: Lease, usd: float) -> None:
-        """Return what was not spent."""
-        await self._run(lambda: self._money.give_back(lease, usd, datetime.now(UTC)))
-
-    async def _run(self, step: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._keeper, step)
-
-
 def caps_of(portfolios: Sequence[Portfolio], settings: JudgeSettings | None) -> Caps:
     """Return the weekly caps that portfolios and settings write down."""
     by_name = settings.usd_per_week if settings is not None else {}
@@ -151,7 +132,12 @@ def judge_store(
     caps = caps_of(portfolios, settings)
     prices = known_prices(portfolios, caps, price_of)
     with ThreadPoolExecutor(1, "keeper") as keeper:
-        lender = StoreLender(JudgeMoney(store, caps), keeper)
+        money = JudgeMoney(store, caps)
+        lender = ThreadLender(
+            lambda portfolio, metric, least, most: money.lease(portfolio, metric, least, most, datetime.now(UTC)),
+            lambda lease, usd: money.give_back(lease, usd, datetime.now(UTC)),
+            keeper,
+        )
         wallet = Wallet(lender) if caps.portfolios or caps.metrics else None
         run = _Run(store, keeper, patience_seconds, on_batch)
 

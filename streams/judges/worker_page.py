@@ -12,14 +12,13 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-import orjson
 from aiohttp import web
 
 from scorers.command_line import program_version
-from scorers.errors import UsageError
 from scorers.judges.judgement import Judgement
 from sinks.api_access import ApiOptions, check_caller
-from sinks.exposition import CONTENT_TYPE, Page, histogram_samples, label_text
+from sinks.exposition import Page, histogram_samples, label_text
+from sinks.http_site import HttpSite, json_answer, metrics_answer
 from sinks.judge_samples import SECONDS_BOUNDS
 from sinks.process_samples import process_samples
 from streams.judges.provider import Provider
@@ -53,9 +52,8 @@ class WorkerPage:
         self._usd: dict[tuple[str, ...], float] = {}
         self._seconds: dict[str, list[int]] = {}
         self._second_sums: dict[str, float] = {}
-        self._runner: web.AppRunner | None = None
         self._options = ApiOptions()
-        self.url = ""
+        self._site: HttpSite | None = None
 
     def count(self, judgements: Iterable[Judgement]) -> None:
         """Count what was judged here, whether or not another was first."""
@@ -101,7 +99,6 @@ class WorkerPage:
         Raises:
             UsageError: The address cannot be listened on.
         """
-        self._options = options
         application = web.Application(middlewares=[self._guard])
         application.add_routes(
             [
@@ -110,49 +107,36 @@ class WorkerPage:
                 web.get("/readyz", self._serve_ready),
             ]
         )
-        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
-        await self._runner.setup()
-        try:
-            await web.TCPSite(self._runner, options.address, options.port).start()
-        except OSError as error:
-            await self.stop()
-            raise UsageError(
-                f"/metrics cannot listen on {options.address} port {options.port}: {error}; give another --listen"
-            ) from error
-        host = f"[{options.address}]" if ":" in options.address else options.address
-        self.url = f"http://{host}:{self._runner.addresses[0][1]}"
-        log.info("metrics at %s", self.url)
+        self._options, self._site = options, HttpSite("/metrics", options)
+        await self._site.start(application)
+        log.info("metrics at %s", self._site.url)
 
     async def stop(self) -> None:
         """Answer nobody any more."""
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            await runner.cleanup()
+        if self._site is not None:
+            await self._site.stop()
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
-            check_caller(request, self._options, self.url)
+            assert self._site is not None
+            check_caller(request, self._options, self._site.url)
             return await handler(request)
         except web.HTTPException as error:
-            return _json({"error": error.text or error.reason}, error.status)
+            return json_answer({"error": error.text or error.reason}, error.status)
 
     async def _serve_metrics(self, _request: web.Request) -> web.Response:
-        return web.Response(body=self.text().encode("utf-8", "replace"), headers={"Content-Type": CONTENT_TYPE})
+        return metrics_answer(self.text())
 
     async def _serve_alive(self, _request: web.Request) -> web.Response:
-        return _json({"status": "ok", **self._state()}, 200)
+        return json_answer({"status": "ok", **self._state()}, 200)
 
     async def _serve_ready(self, _request: web.Request) -> web.Response:
         state = self._state()
         ready = not state.get("waits_for")
-        return _json({"status": "ready" if ready else "not ready", **state}, 200 if ready else 503)
+        return json_answer({"status": "ready" if ready else "not ready", **state}, 200 if ready else 503)
 
     def _state(self) -> dict[str, object]:
         waits_for = [text for text in self._waits_for() if text]
         down = sorted(vendor or "-" for vendor, p in self._providers().items() if p.breaker.state != "closed")
         return {**({"waits_for": waits_for} if waits_for else {}), **({"providers_down": down} if down else {})}
-
-
-def _json(answer: object, status: int) -> web.Response:
-    return web.Response(body=orjson.dumps(answer), status=status, content_type="application/json")

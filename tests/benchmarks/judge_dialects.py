@@ -2,6 +2,8 @@
 
     python -m tests.benchmarks.judge_dialects FILE
 
+Then each way past litellm for a dialect, against litellm itself: how many answers it reads otherwise.
+
 FILE is `openllmetry.jsonl.gz`: 1,677 exchanges of over a dozen hosts, whole and streamed. Other endpoints than chat
 completions are in it on purpose: an answer in a strange dialect may be no reply, but it may not break anything.
 """
@@ -17,6 +19,7 @@ from typing import Any
 
 from scorers.judges.chat_model import ChatReply, ModelFailure
 from tests.streams.judges.test_models import MAKERS, http_answer, several
+from tests.streams.judges.test_translated_way import ONE_MODEL_EACH, outcomes, told
 
 
 def exchanges(path: Path) -> list[dict[str, Any]]:
@@ -38,11 +41,11 @@ def main() -> None:
         raise SystemExit(__doc__)
     records = exchanges(Path(sys.argv[1]))
     for make in MAKERS:
-        outcomes = several([http_answer(record) for record in records], make)
-        assert len(outcomes) == len(records)
+        found = several([http_answer(record) for record in records], make)
+        assert len(found) == len(records)
         counts: Counter[str] = Counter()
         chat: Counter[str] = Counter()
-        for record, outcome in zip(records, outcomes, strict=True):
+        for record, outcome in zip(records, found, strict=True):
             kind = "reply" if isinstance(outcome, ChatReply) else outcome.kind
             assert isinstance(outcome, ChatReply | ModelFailure)
             assert record["status"] < 400 or kind != "reply", record["uri"]
@@ -50,6 +53,12 @@ def main() -> None:
             if record["uri"].split("?")[0].endswith("chat/completions"):
                 chat[kind] += 1
         print(json.dumps({"adapter": make.__name__, "all": dict(counts), "chat_completions": dict(chat)}), flush=True)
+    answers = [http_answer(record) for record in records]
+    for model in ONE_MODEL_EACH:
+        filled, itself = outcomes(model, answers, past_litellm=True), outcomes(model, answers, past_litellm=False)
+        replies = sum(isinstance(outcome, ChatReply) for outcome in filled)
+        unlike = sum(told(one) != told(other) for one, other in zip(filled, itself, strict=True))
+        print(json.dumps({"model": model, "replies": replies, "read_otherwise_than_litellm": unlike}), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """What judging costs and how fast it is, against a server of its own process that answers in 50 ms.
 
-    python -m tests.benchmarks.judges [--items 5000] [--adapter http|litellm|whole]...
+    python -m tests.benchmarks.judges [--items 5000] [--adapter http|litellm|anthropic|gemini|openrouter|whole]...
 
-whole: litellm for a provider that it has to ask itself.
+litellm: for calls that it would not change; anthropic, gemini, openrouter: for calls that it translates, each answered
+in its dialect; whole: litellm itself, as for a provider that there is no way past it for.
 Prints, for each adapter, judged items a second of one process, and its CPU time an item: all of it (requests read,
 prompt, client, verdict, rows, store), and, asked through the adapter alone, what the client takes of it.
 """
@@ -18,13 +19,18 @@ import resource
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from scorers.judges.chat_model import ChatCall, ChatModel
 from sinks.store import Store
+from streams.judges.litellm_model import LitellmModel
 from streams.judges.model_maker import model_maker
+from streams.judges.secret import Secret
 from streams.judges.settings import JudgeSettings
 from streams.judges.worker import judge_store
 from tests.scorers.judges.rubrics import judged_metric, portfolio_of
@@ -32,15 +38,42 @@ from tests.streams.judges.judged_store import scored_store, trace
 from tests.streams.judges.model_server import HttpAnswer, ModelServer, verdict
 
 ANSWER_SECONDS = 0.05
-#: Adapter to a model: litellm is no more than a directory for the second, and does all of the work for the third.
-MODELS = {"http": "openai/gpt-4.1-mini", "litellm": "openai/gpt-4.1-mini", "whole": "openrouter/openai/gpt-4.1-mini"}
+MODELS = {
+    "http": "openai/gpt-4.1-mini",
+    "litellm": "openai/gpt-4.1-mini",
+    "anthropic": "anthropic/claude-sonnet-4-5",
+    "gemini": "gemini/gemini-2.5-flash",
+    "openrouter": "openrouter/openai/gpt-4.1-mini",
+    "whole": "openrouter/openai/gpt-4.1-mini",
+}
 CONCURRENCY = 64
+
+
+def _in_dialect(path: str, said: bytes) -> bytes:
+    """Say a chat completion as the provider does that has this path."""
+    if path.endswith("/chat/completions"):
+        return said
+    text = orjson.loads(said)["choices"][0]["message"]["content"]
+    if path.endswith("/messages"):
+        told: dict[str, Any] = {
+            "id": "m-1", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5-20250929",
+            "content": [{"type": "text", "text": text}], "stop_reason": "end_turn", "stop_sequence": None,
+            "usage": {"input_tokens": 500, "output_tokens": 40},
+        }  # fmt: skip
+    else:
+        told = {
+            "candidates": [{"content": {"parts": [{"text": text}], "role": "model"}, "finishReason": "STOP"}],
+            "usageMetadata": {"promptTokenCount": 500, "candidatesTokenCount": 40, "totalTokenCount": 540},
+            "modelVersion": "gemini-2.5-flash", "responseId": "r-1",
+        }  # fmt: skip
+    return orjson.dumps(told)
 
 
 def _serve(pipe: Connection) -> None:
     def answer(body: dict[str, Any], headers: dict[str, str]) -> HttpAnswer:
-        said = verdict(body, "Good")
-        return HttpAnswer(200, said.body, {"content-type": "application/json"}, ANSWER_SECONDS)
+        asked = {"messages": [{"role": "user", "content": orjson.dumps(body).decode()}]}  # for its number
+        told = _in_dialect(headers[":path"], verdict(asked, "Good").body)
+        return HttpAnswer(200, told, {"content-type": "application/json"}, ANSWER_SECONDS)
 
     async def serve() -> None:
         server = ModelServer(answer)
@@ -66,13 +99,18 @@ def settings_for(adapter: str, base_url: str) -> JudgeSettings:
     return JudgeSettings.model_validate({"providers": {"*": provider}, "cache_entries": 0})
 
 
+def _maker(adapter: str, base_url: str) -> Callable[[str], ChatModel]:
+    if adapter != "whole":
+        return model_maker(settings_for(adapter, base_url))
+    return lambda vendor: LitellmModel(Secret("sk-benchmark-0000000000"), base_url, past_litellm=False)
+
+
 def judged(adapter: str, base_url: str, items: int) -> dict[str, float]:
     """Judge so many stored requests and return items a second and CPU milliseconds an item."""
     metric = judged_metric()
     metric["claim"]["judges"][0]["model"] = MODELS[adapter]
     portfolio = portfolio_of(metric)
-    settings = settings_for(adapter, base_url)
-    make = model_maker(settings)
+    settings, make = settings_for(adapter, base_url), _maker(adapter, base_url)
     with tempfile.TemporaryDirectory() as folder:
         path = scored_store(Path(folder), portfolio, [trace(i, "It was placed. " * 20) for i in range(items)])
         asyncio.run(_ask(make("openai"), MODELS[adapter], 20, 4))  # whatever is loaded with the first call
@@ -98,7 +136,7 @@ async def _ask(model: ChatModel, name: str, calls: int, at_once: int) -> None:
 
 def client_only(adapter: str, base_url: str, items: int) -> float:
     """Return the CPU milliseconds that the adapter alone takes for a call."""
-    make = model_maker(settings_for(adapter, base_url))
+    make = _maker(adapter, base_url)
     asyncio.run(_ask(make("openai"), MODELS[adapter], 50, 8))
     cpu = _cpu()
     asyncio.run(_ask(make("openai"), MODELS[adapter], items, CONCURRENCY))

@@ -51,3 +51,18 @@ def test_nothing_gives_no_interval() -> None:
     assert math.isnan(share(0, 0).value)
     assert math.isnan(kappa([]).lower)
     assert str(kappa([])) == "not defined (n = 0)"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "value"),
+    [([("a", "a"), ("a", "b"), ("a", "a")], 0.0), ([("a", "a"), ("b", "b")] * 2, 1.0)],
+    ids=["one never varies", "all agree"],
+)
+def test_a_few_items_that_leave_nothing_to_chance_give_no_interval_of_no_width(
+    pairs: list[tuple[str, str]], value: float
+) -> None:
+    found = kappa(pairs)
+
+    assert found.value == value
+    assert math.isnan(found.lower) and math.isnan(found.upper)
+    assert str(found) == f"{value:.2f} (no interval, n = {len(pairs)})"

@@ -108,8 +108,11 @@ def test_a_refusal_or_a_cut_answer_is_no_verdict_even_if_it_looks_like_one(
     assert answer.can_be_repaired == (reason != "refusal")
 
 
-def test_numbers_of_a_scale_are_read_as_numbers_or_words() -> None:
-    prompt = judge_prompt(claim_of(scale=[5, 4, 3, 2, 1], pass_at=4.0))
+@pytest.mark.parametrize("scale", [[5, 4, 3, 2, 1], [1, 2, 3, 4, 5]])
+def test_of_numbers_the_highest_is_the_best_and_they_are_read_as_numbers_or_words(scale: list[int]) -> None:
+    prompt = judge_prompt(claim_of(scale=scale, pass_at=4.0))
+    assert [band.position for band in prompt.scale.bands] == [1.0, 0.75, 0.5, 0.25, 0.0]
+    assert "- 5\n- 4\n- 3\n- 2\n- 1" in prompt.template
     schema: dict[str, Any] = prompt.response_format["json_schema"]["schema"]  # type: ignore[index]
     for score, passes in ((5, True), (4.0, True), ("3", False), ("1", False)):
         answer = read_verdict(ChatReply(verdict(score=score), "m"), prompt.scale, schema, NONCE)

@@ -83,6 +83,22 @@ def test_replay_judges_before_its_end_and_a_second_run_adds_nothing(place: Place
     assert query(place.store, "SELECT count(*) FROM gaps") == [(12,)]
 
 
+def test_the_report_says_what_was_asked_and_why_there_is_no_verdict(place: Place, server: ServerThread) -> None:
+    server.server.answer = lambda body, headers: (
+        HttpAnswer(400, b'{"error": {"message": "too hot"}}') if number_in(body) == 4 else verdict(body, "Superb")
+    )
+    shown = gapwatch(
+        "replay", place.traces, "--portfolio", place.portfolio, "--store", place.store, "--judges", place.judges
+    )
+    ran = place.judge("rerun", place.row(4), "--judges", place.judges)
+
+    assert shown.status == 0, shown.err
+    assert "judges: 12 requests ended, 23 calls, " in shown.out  # eleven were asked to say it again
+    assert "no verdict: 11 off_scale, 1 bad_request" in shown.out
+    assert ran.json()["after"]["outcome"] == "error"
+    assert ran.json()["why"] == "status 400: too hot"
+
+
 def test_what_a_replay_left_open_is_judged_by_judge_run(place: Place) -> None:
     assert place.replay().json()["outcomes"] == {"faithful": {"pending": 12}}
     ran = place.judge("run", "--judges", place.judges)
@@ -104,7 +120,13 @@ def test_a_provider_that_is_down_leaves_the_requests_and_status_one(tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("written", "because"),
-    [("providers: {}", "providers"), ("nonsense: [", "no YAML"), ("providers: {'*': {adapter: http}}", "base_url")],
+    [
+        ("providers: {}", "providers"),
+        ("nonsense: [", "no YAML"),
+        ("providers: {'*': {adapter: http}}", "base_url"),
+        ("providers: {other: {adapter: http, base_url: 'http://localhost/v1'}}", "no provider 'openai'"),
+        ("{providers: {'*': {adapter: http, base_url: 'http://localhost/v1'}}, usd_per_week: {x: 1}}", "usd_per_week"),
+    ],
 )
 def test_wrong_settings_are_refused_before_anything_is_read(place: Place, written: str, because: str) -> None:
     place.judges.write_text(written)

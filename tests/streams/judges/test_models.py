@@ -51,7 +51,7 @@ def by_litellm(server: ModelServer) -> ChatModel:
 def by_litellm_itself(server: ModelServer) -> ChatModel:
     from streams.judges.litellm_model import LitellmModel
 
-    return LitellmModel(Secret(KEY), server.base_url, plain=False)
+    return LitellmModel(Secret(KEY), server.base_url, past_litellm=False)
 
 
 MAKERS = [by_http, by_litellm, by_litellm_itself]
@@ -300,6 +300,16 @@ def test_a_missing_key_names_the_variable_or_the_file(tmp_path: Path) -> None:
         read_secret(None, tmp_path / "absent")
 
 
+@pytest.mark.parametrize("key", [KEY, "gsk_5up3rs3cr3t", "AIzaSy-5up3rs3cr3t"])
+def test_a_key_in_the_place_of_its_name_is_not_repeated(key: str) -> None:
+    for variable, file in ((key, None), (None, Path(key))):
+        with pytest.raises(UsageError) as refused:
+            read_secret(variable, file, {})
+
+        assert key not in str(refused.value)
+        assert "key_env" in str(refused.value) or "key_file" in str(refused.value)
+
+
 @pytest.mark.parametrize(
     "url",
     ["ftp://a/v1", "nonsense", "https://user:pass@host/v1", "https://host/v1?key=1", "http://example.com/v1"],
@@ -353,7 +363,7 @@ def test_an_endless_reply_is_stopped() -> None:
 def test_only_asking_imports_litellm_and_it_keeps_its_own_prices() -> None:
     code = (
         "import sys, os\n"
-        "import streams.judges.litellm_model as m\n"
+        "import streams.judges.quiet_litellm as m\n"
         "assert 'litellm' not in sys.modules\n"
         "os.environ.pop('LITELLM_LOCAL_MODEL_COST_MAP', None)\n"
         "import socket\n"

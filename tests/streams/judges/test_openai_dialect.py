@@ -11,8 +11,10 @@ import pytest
 
 from scorers.judges.chat_model import ChatCall, ModelFailure
 from scorers.judges.prompt import judge_prompt, request_bytes
-from streams.judges.litellm_model import LitellmModel, load_litellm
+from streams.judges.http_sender import HttpSender
+from streams.judges.litellm_model import LitellmModel
 from streams.judges.openai_dialect import PLAIN_PROVIDERS, plain_way
+from streams.judges.quiet_litellm import load_litellm
 from streams.judges.secret import Secret
 from tests.scorers.judges.rubrics import claim_of
 from tests.streams.judges.model_server import HttpAnswer, completion, serving
@@ -24,7 +26,7 @@ CALL = judge_prompt(claim_of()).call("openai/small", PARAMS, {"input": "Was it?"
 DEFAULTS = {"stream": False}
 
 
-def sent(call: ChatCall, plain: bool) -> tuple[dict[str, Any], str, str]:
+def sent(call: ChatCall, past_litellm: bool) -> tuple[dict[str, Any], str, str]:
     """Body, path and key of a call as a server gets it."""
     got: list[tuple[dict[str, Any], str, str]] = []
 
@@ -34,7 +36,7 @@ def sent(call: ChatCall, plain: bool) -> tuple[dict[str, Any], str, str]:
 
     async def asked() -> None:
         async with serving(answer) as server:
-            model = LitellmModel(Secret(KEY), server.base_url, plain)
+            model = LitellmModel(Secret(KEY), server.base_url, past_litellm)
             with contextlib.suppress(ModelFailure):  # litellm does not read every provider's answer in this form
                 await model.ask(call)
             await model.close()
@@ -55,28 +57,19 @@ def test_litellm_would_have_sent_the_same(provider: str) -> None:
         call = replace(call, response_format=None)
 
     assert asked_plainly(call)
-    assert sent(call, plain=True) == sent(call, plain=False)
+    assert sent(call, past_litellm=True) == sent(call, past_litellm=False)
 
 
-def test_the_bytes_sent_are_those_that_are_hashed() -> None:
+def test_the_bytes_sent_are_those_that_are_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
     bodies: list[bytes] = []
+    post = HttpSender.post
 
-    async def asked() -> None:
-        async with serving(lambda body, headers: completion("fine")) as server:
-            model = LitellmModel(Secret(KEY), server.base_url)
-            plain = model._plain_model(load_litellm(), CALL)
-            assert plain is not None
-            post = plain._post
+    async def watched(sender: HttpSender, content: bytes, timeout_seconds: float) -> Any:
+        bodies.append(content)
+        return await post(sender, content, timeout_seconds)
 
-            async def watched(content: bytes) -> Any:
-                bodies.append(content)
-                return await post(content)
-
-            plain._post = watched  # type: ignore[method-assign]
-            await model.ask(CALL)
-            await model.close()
-
-    asyncio.run(asked())
+    monkeypatch.setattr(HttpSender, "post", watched)
+    assert sent(CALL, past_litellm=True)
     assert bodies == [request_bytes(CALL)]
 
 

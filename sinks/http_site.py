@@ -1,0 +1,70 @@
+"""One address at which a process answers HTTP: where it is, what keeps it from listening, answers in JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import web
+
+from scorers.errors import UsageError
+from sinks.api_access import ApiOptions
+from sinks.exposition import CONTENT_TYPE
+from sinks.json_values import to_json
+
+
+class HttpSite:
+    """For one event loop.
+
+    Args:
+        what: Answers there, as an error names it.
+        options: Where.
+    """
+
+    def __init__(self, what: str, options: ApiOptions) -> None:
+        self._what, self._options = what, options
+        self._runner: web.AppRunner | None = None
+        self._port = options.port
+
+    @property
+    def url(self) -> str:
+        """Where it answers; of any port that is free only after `start`."""
+        address = self._options.address
+        return f"http://{f'[{address}]' if ':' in address else address}:{self._port}"
+
+    async def start(self, application: web.Application, **more: Any) -> None:
+        """Begin to answer.
+
+        Args:
+            application: What is answered.
+            more: Options of aiohttp's runner.
+
+        Raises:
+            UsageError: The address cannot be listened on.
+        """
+        self._runner = runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0, **more)
+        await runner.setup()
+        address, port = self._options.address, self._options.port
+        try:
+            await web.TCPSite(runner, address, port).start()
+        except OSError as error:
+            await self.stop()
+            raise UsageError(
+                f"{self._what} cannot listen on {address} port {port}: {error}; give another address or port"
+            ) from error
+        self._port = runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        """Answer nobody any more."""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
+
+
+def json_answer(answer: Any, status: int = 200) -> web.Response:
+    """Return an answer in JSON."""
+    return web.Response(body=to_json(answer) + b"\n", status=status, content_type="application/json")
+
+
+def metrics_answer(page: str) -> web.Response:
+    """Return a page for Prometheus."""
+    return web.Response(body=page.encode("utf-8", "replace"), headers={"Content-Type": CONTENT_TYPE})
