@@ -87,9 +87,12 @@ TESTED_BY = {
     ),
     "streams/alerting/test_shift_watch.py": (
         "streams/alerting/bank streams/alerting/allotment streams/alerting/breach "
-        "streams/alerting/incident streams/alerting/lane_clock streams/alerting/slice_units "
+        "streams/alerting/incident streams/alerting/slice_units "
         "streams/alerting/finding streams/alerting/state_file streams/alerting/watched_rows "
         "streams/alerting/series_book streams/alerting/open_tick"
+    ),
+    "streams/alerting/test_catching_up.py": (
+        "streams/alerting/lane_clock streams/alerting/kept_commits streams/keep_watch"
     ),
     "streams/alerting/test_value_bank.py": "streams/alerting/slice_values streams/alerting/value_attribution",
     "streams/alerting/test_decisions.py": (

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ from streams.alerting.allotment import Allotment
 from streams.alerting.breach import BoundWatch, hold_to_bounds
 from streams.alerting.card import Budget, Card
 from streams.alerting.finding import Finding, Watched
-from streams.alerting.open_tick import WINDOW_TICKS, OpenTick, gather
+from streams.alerting.open_tick import WINDOW_TICKS, OpenTick, full_until, gather
 from streams.alerting.series_book import HourBook, SeriesBook
-from streams.alerting.slice_units import SeriesKey, SliceUnits
+from streams.alerting.slice_units import OpenTicks, SeriesKey, SliceUnits
 from streams.alerting.slice_values import Labels, Numbers
 from streams.alerting.state_file import Fleets
 from streams.alerting.value_bank import ValueBank, one_window
@@ -71,33 +72,22 @@ class Bank:
 
     # ---- taking in ----
 
-    def add(self, units: SliceUnits, earliest: int, latest: int | None) -> None:
-        """Put the units of a slice into the open ticks; late ones join the current tick, with the hour of their own.
-
-        Args:
-            units: Of the slice.
-            earliest: First tick that is open.
-            latest: As `slice_units.fold_buckets`.
-        """
+    def add(self, units: SliceUnits, there: OpenTicks) -> None:
+        """Put the units of a slice into the open ticks; late ones join the current tick, with the hour of their own."""
         numbers = np.array([self.number_of(key) for key in units.series], np.int64)
-        late = units.ticks < earliest
-        self.late_units += int(units.counts[:, late].sum())
-        last = units.ticks if latest is None else np.minimum(units.ticks, max(latest, earliest))
-        folded = np.maximum(last, earliest)
-        columns = zip(
-            numbers[units.which].tolist(), units.ticks.tolist(), folded.tolist(), *units.counts.tolist(), strict=True
-        )
+        self.late_units += int(units.counts[:, units.ticks < there.first].sum())
+        folded = there.places(units.ticks).tolist()
+        columns = zip(numbers[units.which].tolist(), units.ticks.tolist(), folded, *units.counts.tolist(), strict=True)
         for number, tick, target, good, bad, unknown in columns:
             cell = self.pending[target].counts[number, self._hour(number, tick)]
             cell[0] += good
             cell[1] += bad
             cell[2] += unknown
         for session in units.sessions:
-            target = max(session.tick if latest is None else min(session.tick, max(latest, earliest)), earliest)
             entry = (self.number_of(session.series), session.session, session.units, session.bad)
-            self.pending[target].sessions.append(entry)
+            self.pending[there.place(session.tick)].sessions.append(entry)
 
-    def add_values(self, numbers: Numbers, labels: Sequence[Labels], earliest: int, latest: int | None) -> None:
+    def add_values(self, numbers: Numbers, labels: Sequence[Labels], there: OpenTicks) -> None:
         """Put numbers and labels of a slice into the open windows; late ones as in `add`, which is called before."""
         own = np.array([self.number_of(key) for key in numbers.series], np.int64)
         if len(numbers.which):
@@ -107,12 +97,12 @@ class Bank:
                 mine = which == number
                 distinct, at = np.unique(numbers.ticks[mine], return_inverse=True)
                 hours[mine] = np.array([self._hour(number, tick) for tick in distinct.tolist()], np.int64)[at]
-            ticks = numbers.ticks if latest is None else np.minimum(numbers.ticks, max(latest, earliest))
-            self.values.add_numbers(np.stack([which, hours, numbers.cells, numbers.n]), np.maximum(ticks, earliest))
+            entries = np.stack([which, hours, numbers.cells, numbers.n])
+            self.values.add_numbers(entries, there.places(numbers.ticks))
         for entry in labels:
             number = self.number_of(entry.series)
-            tick = max(entry.tick if latest is None else min(entry.tick, max(latest, earliest)), earliest)
-            self.values.add_labels(number, self._hour(number, entry.tick), tick, entry.units, entry.counts)
+            tick, hour = there.place(entry.tick), self._hour(number, entry.tick)
+            self.values.add_labels(number, hour, tick, entry.units, entry.counts)
 
     def number_of(self, key: SeriesKey) -> int:
         """Return the number of a series."""
@@ -134,6 +124,12 @@ class Bank:
         return self._hours.hour(tick, self.card(self.series[number]).time_zone)
 
     # ---- closing ----
+
+    def full_until(self) -> int:
+        """Return the last tick that must be closed for the open ones to fit into memory; 0 where they do."""
+        sizes = Counter({tick: one.size for tick, one in self.pending.items()})
+        sizes.update({tick: window.size for tick, window in self.values.pending.items()})
+        return full_until(sizes)
 
     def close(self, closed: int) -> list[Finding]:
         """Fold every open tick up to `closed`, in order, and return what they brought."""
@@ -305,7 +301,7 @@ class Bank:
     def as_json(self) -> dict[str, Any]:
         """Return all but the fleets as JSON values."""
         return {
-            "series": [_texts(key) for key in self.series],
+            "series": [list(astuple(key)) for key in self.series],
             "rows": {
                 name: [[self.number_of(w.series), w.kind, self.share_keys[w]] for w in rows]
                 for name, rows in self.rows.items()
@@ -344,7 +340,3 @@ class Bank:
             if pipeline in self.allotments:
                 self.allotments[pipeline].take_json(dealt)
         self.folded, self.late_units = value["folded"], value["late_units"]
-
-
-def _texts(key: SeriesKey) -> list[str]:
-    return [key.pipeline, key.environment, key.component, key.metric, key.metric_version, key.judge, key.epoch]

@@ -14,7 +14,7 @@ from streams.detectors.fleet_config import FleetConfig
 from streams.detectors.numbers import NumberFleet
 from streams.detectors.snapshot import SnapshotError, restore, snapshot
 
-_MAGIC = b"gapwatch-watch-3\n"
+_MAGIC = b"gapwatch-watch-4\n"
 # Rings of young series are nearly all zeros: the fastest level takes a tenth of the space.
 _LEVEL = 1
 

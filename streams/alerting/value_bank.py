@@ -43,6 +43,11 @@ class _Window:
     cells: list[Ints] = field(default_factory=list)
     labels: dict[tuple[int, int], tuple[list[int], dict[str, int]]] = field(default_factory=dict)
 
+    @property
+    def size(self) -> int:
+        """How many entries it has."""
+        return sum(len(some[0]) for some in self.cells) + sum(len(counts) for _, counts in self.labels.values())
+
     def summed(self) -> Ints:
         """Return the cells, sorted and each once: the order in which slices came changes nothing."""
         if not self.cells:
