@@ -165,8 +165,8 @@ _ALERTS = (
     ),
     _own(
         "series", "gauge", "series",
-        "Watched series by phase: learning, blind, calm, suspect, ticket, page. Only calm ones are green.", "pipeline",
-        "environment", "phase",
+        "Series by phase: unwatched, learning, blind, calm, suspect, ticket, page. Only calm ones are green.",
+        "pipeline", "environment", "phase",
     ),
     _watched(
         "evidence_log10", "gauge", "log10 of the evidence",

@@ -99,7 +99,7 @@ TESTED_BY = {
         "streams/alerting/alert_list streams/alerting/alert_reading streams/alerting/alert_words "
         "streams/alerting/alerts_command streams/alerting/explain streams/alerting/decision_commands "
         "streams/alerting/decision_reading streams/alerting/answer_reading streams/alerting/relabelling "
-        "streams/alerting/links sinks/stored_facts streams/program_name"
+        "streams/alerting/links streams/alerting/watched_list sinks/stored_facts streams/program_name"
     ),
     "streams/test_run_alerts.py": "streams/alerting/live_alerts streams/alerting/alert_gauges",
     "streams/test_alert_webhook.py": "streams/alerting/alert_message",

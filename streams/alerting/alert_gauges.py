@@ -48,7 +48,7 @@ def alert_samples(watch: ShiftWatch, con: Connection, environment: Callable[[str
     for pipeline, label in expected:
         for phase in PHASES:  # a phase that nobody is in is a 0 and no gap
             phases[pipeline, label, phase] += 0
-    for state in sorted(states, key=_interest)[:DETAIL_LIMIT]:
+    for state in sorted((one for one in states if one.phase != "unwatched"), key=_interest)[:DETAIL_LIMIT]:
         _add_series(samples, state, environment)
     samples["gapwatch_series"] = {key: float(n) for key, n in phases.items()}
     samples["gapwatch_expected_false_alarms_total"] = expected

@@ -40,8 +40,9 @@ def alerts_command(
     raises them on files, `gapwatch run` on a stream.
     """
     # Not above: --help must not wait for the engine.
-    from streams.alerting.alert_list import print_alerts, print_json, print_rows, print_unwatched, print_watched
+    from streams.alerting.alert_list import print_alerts, print_json
     from streams.alerting.alert_reading import read_alerts
+    from streams.alerting.watched_list import print_rows, print_unwatched, print_watched
 
     begin = parse_since(since, datetime.now(UTC)) if since is not None else None
     with reading(store) as con:

@@ -20,11 +20,9 @@ from streams.alerting.slice_values import Labels, Numbers
 from streams.alerting.state_file import Fleets
 from streams.alerting.value_bank import ValueBank, one_window
 from streams.detectors.bets import rate_bets
-from streams.detectors.categories import CategoryFleet
 from streams.detectors.fleet import LEAST_BAD_PER_HOUR, LEAST_RATIO, Fleet
 from streams.detectors.fleet_config import FleetConfig
 from streams.detectors.lifecycle import Event
-from streams.detectors.numbers import NumberFleet
 from streams.detectors.sessions import SessionBook
 from streams.detectors.watch import settle, turn
 
@@ -61,6 +59,7 @@ class Bank:
         self.book = SessionBook()
         self.pending: dict[int, OpenTick] = defaultdict(OpenTick)
         self.bounds: dict[int, BoundWatch] = {}
+        self.left_out: set[tuple[int, str]] = set()
         self.folded = 0
         self.late_units = 0
 
@@ -87,7 +86,7 @@ class Bank:
             entry = (self.number_of(session.series), session.session, session.units, session.bad)
             self.pending[there.place(session.tick)].sessions.append(entry)
 
-    def add_values(self, numbers: Numbers, labels: Sequence[Labels], there: OpenTicks) -> None:
+    def add_values(self, numbers: Numbers, labels: Labels, there: OpenTicks) -> None:
         """Put numbers and labels of a slice into the open windows; late ones as in `add`, which is called before."""
         own = np.array([self.number_of(key) for key in numbers.series], np.int64)
         if len(numbers.which):
@@ -99,10 +98,12 @@ class Bank:
                 hours[mine] = np.array([self._hour(number, tick) for tick in distinct.tolist()], np.int64)[at]
             entries = np.stack([which, hours, numbers.cells, numbers.n])
             self.values.add_numbers(entries, there.places(numbers.ticks))
-        for entry in labels:
+        for entry in labels.found:
             number = self.number_of(entry.series)
             tick, hour = there.place(entry.tick), self._hour(number, entry.tick)
             self.values.add_labels(number, hour, tick, entry.units, entry.counts)
+        for kind, left_out in (("numbers", numbers.left_out), ("labels", labels.left_out)):
+            self.left_out |= {(self.number_of(key), kind) for key in left_out}
 
     def number_of(self, key: SeriesKey) -> int:
         """Return the number of a series."""
@@ -112,9 +113,6 @@ class Bank:
     def series(self) -> list[SeriesKey]:
         """The series, by number."""
         return self._book.series
-
-    def _card_key(self, number: int) -> tuple[str, str]:
-        return self.series[number].pipeline, self.series[number].metric
 
     def card(self, series: SeriesKey) -> Card:
         """Return the card of a series."""
@@ -192,7 +190,7 @@ class Bank:
         if not new:
             return
         fleet = self.fleets[fleet_name]
-        grown: Fleet | NumberFleet | CategoryFleet = {**self.fleets, **self.values.fleets}[fleet_name]
+        grown = self.values.fleets.get(fleet_name, fleet)
         for row, (number, kind) in zip(grown.add_series(len(new)).tolist(), new, strict=True):
             watched = Watched(self.series[number], kind)
             card = self.card(watched.series)
@@ -226,7 +224,7 @@ class Bank:
         return findings + self._hold_to_bounds(tick, whole)
 
     def _hold_to_bounds(self, tick: int, whole: dict[int, list[int]]) -> list[Finding]:
-        limits = {number: self.cards[self._card_key(number)].limit for number in whole}
+        limits = {number: self.card(self.series[number]).limit for number in whole}
         broken = hold_to_bounds(self.bounds, limits, tick, whole)
         return [Finding(Watched(self.series[number], "bound"), tick, breach=breach) for number, breach in broken]
 
@@ -254,6 +252,10 @@ class Bank:
         told = (t for t in transitions if t.event not in _QUIET)
         return [Finding(rows[t.row], tick, transition=one_window(t, ends=True)) for t in told]
 
+    def unwatched(self) -> list[Watched]:
+        """Return what has come, and was left out each time: numbers and labels of traces in sessions."""
+        return [Watched(self.series[number], kind) for number, kind in sorted(self.left_out - self._place.keys())]
+
     # ---- what people decide ----
 
     def use_cards(self, cards: Sequence[Card], budgets: dict[str, Budget]) -> list[Watched]:
@@ -271,7 +273,7 @@ class Bank:
             if dealt is not None:
                 self.allotments[pipeline].take_json(dealt.as_json())
         for number, bound in self.bounds.items():
-            limit = self.cards[self._card_key(number)].limit
+            limit = self.card(self.series[number]).limit
             bound.limit = limit or bound.limit
         turned = []
         for name, rows in self.rows.items():
@@ -295,8 +297,10 @@ class Bank:
 
     def state(self) -> Fleets:
         """Return all detectors."""
-        numbers, labels = self.values.numbers, self.values.labels
-        return {"units": self._units, "sessions": self._sessions, "numbers": numbers, "labels": labels}
+        values = self.values
+        return {
+            "units": self._units, "sessions": self._sessions, "numbers": values.numbers, "labels": values.labels,
+        }  # fmt: skip
 
     def as_json(self) -> dict[str, Any]:
         """Return all but the fleets as JSON values."""
@@ -313,6 +317,7 @@ class Bank:
             "allotments": {pipeline: allotment.as_json() for pipeline, allotment in self.allotments.items()},
             "cards": [card.as_json() for card in self.cards.values()],
             "budgets": {name: [budget.pages, budget.tickets] for name, budget in self.budgets.items()},
+            "left_out": sorted(self.left_out),
             "folded": self.folded,
             "late_units": self.late_units,
         }
@@ -333,10 +338,11 @@ class Bank:
         for number, session, last, units, bad in value["book"]:
             self.book.open[number, session] = [last, units, bad]
         for number, bound in value["bounds"]:
-            limit = self.cards[self._card_key(number)].limit
+            limit = self.card(self.series[number]).limit
             if limit is not None:
                 self.bounds[number] = BoundWatch.from_json(limit, bound)
         for pipeline, dealt in value["allotments"].items():
             if pipeline in self.allotments:
                 self.allotments[pipeline].take_json(dealt)
+        self.left_out = {(number, kind) for number, kind in value["left_out"]}
         self.folded, self.late_units = value["folded"], value["late_units"]

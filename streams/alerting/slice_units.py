@@ -78,9 +78,7 @@ def read_units(ticks: pa.Table, session_ticks: pa.Table, watched: Collection[tup
     Units are counted as they came, whatever their weight: uniform weights cancel. Where weights differ inside a series
     (strata of a judge), a change of the mix of strata looks like a change of the rate.
     """
-    chosen = ticks.filter(
-        pc.and_(pc.equal(ticks["level"], "unit"), pc.and_(pc.equal(ticks["facet"], "all"), ticks["bucket"].is_valid()))
-    )
+    chosen = unit_ticks(ticks)
     keys, of_row = series_of(chosen, watched)
     inside = of_row >= 0
     tick = tick_numbers(chosen["bucket"])[inside]
@@ -102,6 +100,12 @@ def read_units(ticks: pa.Table, session_ticks: pa.Table, watched: Collection[tup
         counts[0, cell] -= session.units - session.bad
         counts[1, cell] -= session.bad
     return SliceUnits(keys, distinct // width, distinct % width + first, counts, sessions)
+
+
+def unit_ticks(ticks: pa.Table) -> pa.Table:
+    """Return the ticks that count whole units, at a time that is known."""
+    is_unit = pc.and_(pc.equal(ticks["level"], "unit"), pc.equal(ticks["facet"], "all"))
+    return ticks.filter(pc.and_(is_unit, ticks["bucket"].is_valid()))
 
 
 def series_of(table: pa.Table, watched: Collection[tuple[str, str]]) -> tuple[list[SeriesKey], Ints]:

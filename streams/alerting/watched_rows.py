@@ -21,10 +21,11 @@ from streams.detectors.lifecycle import Phase
 from streams.detectors.watch import evidence_by_side, is_watching
 
 #: What a row can be, the most restless last.
-PHASES = ("learning", "blind", "calm", "suspect", "ticket", "page")
+PHASES = ("unwatched", "learning", "blind", "calm", "suspect", "ticket", "page")
 
 # The smallest change that is seen is told for what comes in one day at the declared volume.
 _DAYS = 30.0
+_DIRECTIONS = {1: "up", -1: "down", 0: "unverified"}
 # Of numbers and labels a share of this size is what growth is told of.
 _TAIL = 0.05
 
@@ -70,6 +71,23 @@ def series_states(bank: Bank) -> Iterator[SeriesState]:
     for name, fleet in bank.fleets.items():
         learned = bank.values.learned(name) if name in bank.values.fleets else None
         yield from _fleet_states(bank, fleet, bank.rows[name], learned)
+    for watched in bank.unwatched():
+        card = bank.card(watched.series)
+        yield SeriesState(
+            watched=watched,
+            card=card,
+            phase="unwatched",
+            direction=_DIRECTIONS[card.side_of(watched.kind)],
+            units=0.0,
+            rate=math.nan,
+            evidence_log10=-math.inf,
+            ticket_log10=math.inf,
+            page_log10=math.inf,
+            smallest_ratio=math.inf,
+            is_blind=False,
+            last_unit_at=None,
+            expected_false_alarms=0.0,
+        )
 
 
 def _fleet_states(bank: Bank, fleet: Fleet, rows: list[Watched], learned: Floats | None) -> Iterator[SeriesState]:
@@ -88,13 +106,12 @@ def _fleet_states(bank: Bank, fleet: Fleet, rows: list[Watched], learned: Floats
     ratio = smallest_rate_ratio(rate, np.maximum(units, 1.0), a_day, s["ticket_threshold"], np.zeros(len(rows)))
     for row, (watched, card) in enumerate(zip(rows, cards, strict=True)):
         is_blind = card.blind_above_ratio is not None and bool(ratio[row] > card.blind_above_ratio)
-        side = card.side_of(watched.kind)
         last = int(s["last_bucket"][row])
         yield SeriesState(
             watched=watched,
             card=card,
             phase=_phase(int(s["phase"][row]), bool(burnt_in[row]), is_blind),
-            direction={1: "up", -1: "down", 0: "unverified"}[side],
+            direction=_DIRECTIONS[card.side_of(watched.kind)],
             units=float(units[row]),
             rate=float(rate[row]) if learned is None else math.nan,
             evidence_log10=_log10(evidence[row]),

@@ -104,3 +104,37 @@ def test_a_new_epoch_needs_a_new_burn_in() -> None:
 def test_damaged_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(SnapshotError, match="refold"):
         NumberFleet.restore(CONFIG, data)
+
+
+BANDS = np.array([1.0, 0.75, 0.5, 0.25, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([0.6, 0.25, 0.1, 0.04, 0.01], [0.4, 0.3, 0.18, 0.08, 0.04]),
+        ([0.9, 0.0, 0.0, 0.0, 0.1], [0.8, 0.0, 0.0, 0.0, 0.2]),
+        ([1.0, 0.0, 0.0, 0.0, 0.0], [0.9, 0.1, 0.0, 0.0, 0.0]),
+    ],
+    ids=["five bands", "two", "one"],
+)
+def test_scores_of_a_few_bands_keep_the_promise_and_show_a_shift(before: list[float], after: list[float]) -> None:
+    streams, units = 100, 10_000
+    numbers, rng = start(streams, limit=units / 0.05), np.random.default_rng(7)
+    early = set()
+    for bucket in range(1, units // 50 + 1):
+        early |= {
+            event.row for event in fold(numbers, bucket, rng.choice(BANDS, (streams, 50), p=before)) if told(event)
+        }
+    found = set()
+    for bucket in range(units // 50 + 1, units // 50 + 11):
+        found |= {
+            event.row for event in fold(numbers, bucket, rng.choice(BANDS, (streams, 50), p=after)) if told(event)
+        }
+
+    assert len(early) <= 0.05 * streams + 3 * np.sqrt(0.05 * 0.95 * streams)
+    assert len(found - early) >= 0.95 * (streams - len(early))
+
+
+def told(event: Transition) -> bool:
+    return event.event.value == "ticketed"
