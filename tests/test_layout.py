@@ -107,7 +107,9 @@ TESTED_BY = {
         "streams/monitoring/prometheus_rules streams/monitoring/alertmanager_routes "
         "streams/monitoring/rules_command streams/monitoring/written_files"
     ),
-    "deploy/test_dashboards.py": "streams/monitoring/panels streams/monitoring/dashboards_command",
+    "deploy/test_dashboards.py": (
+        "streams/monitoring/panels streams/monitoring/value_panels streams/monitoring/dashboards_command"
+    ),
     "deploy/test_airline_alerts.py": "streams/alerting/attribution streams/alerting/rows",
     "streams/test_check.py": "streams/check_command scorers/portfolio_warnings",
     "streams/test_check_against.py": "streams/against_report",

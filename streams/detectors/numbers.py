@@ -47,7 +47,7 @@ class NumberFleet:
         Args:
             bucket: Number of the tick.
             series: For each entry its row.
-            cells: For each entry its cell, from `grid.grid_cell`.
+            cells: For each entry its cell of the grid, see `grid`.
             counts: For each entry its units, >= 1.
             hour: Hour of the week of the units.
             stratum: Their weight class.

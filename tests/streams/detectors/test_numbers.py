@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from scorers.value_histogram import histogram_cells
 from streams.detectors.bets import number_bets
 from streams.detectors.fleet_config import FleetConfig
-from streams.detectors.grid import grid_cell
 from streams.detectors.numbers import NumberFleet
 from streams.detectors.snapshot import SnapshotError
 from streams.detectors.watch import Transition, settle
@@ -22,7 +22,7 @@ def start(series: int, limit: float = 1e6, burn_in: int = 500) -> NumberFleet:
 def fold(numbers: NumberFleet, bucket: int, values: np.ndarray) -> list[Transition]:
     """Fold values of shape (series, units) as sparse cells."""
     series, cells, counts = [], [], []
-    for row, cell_row in enumerate(grid_cell(values)):
+    for row, cell_row in enumerate(histogram_cells(values)):
         found, n = np.unique(cell_row, return_counts=True)
         series += [row] * len(found)
         cells += found.tolist()
