@@ -170,12 +170,12 @@ _ALERTS = (
     ),
     _watched(
         "series_phase", "gauge", "1",
-        "The phase that one of them is in; watched: rate, sessions, unknown, numbers, labels. An alert of a phase may have "
-        "been told as that of another row of the same metric.", "watched", "phase",
+        "The phase that one of them is in; watched: rate, sessions, unknown, numbers, labels. What moved may have been "
+        "told as an alert on another of the same metric.", "watched", "phase",
     ),
     _watched(
         "evidence_log10", "gauge", "log10 of the evidence",
-        "How far the evidence has come that it moved the bad way; after an alert was opened it says nothing.", "watched",
+        "How far the evidence has come that it moved the bad way; once an alert is open it says nothing.", "watched",
     ),
     _watched(
         "evidence_threshold_log10", "gauge", "log10 of the evidence", "At which it is an alert.", "watched",
@@ -186,11 +186,11 @@ _ALERTS = (
     _watched(
         "value_quantile", "gauge", "that of the metric",
         "Quantile of the numbers of the last hour of closed event time, one a trace, to 1 %; of watched numbers.",
-        "unit", "quantile",
+        "unit", "level",
     ),
     _watched(
         "baseline_quantile", "gauge", "that of the metric", "What gapwatch_value_quantile is held against.", "unit",
-        "quantile",
+        "level",
     ),
     _watched(
         "label_ratio", "gauge", "share",

@@ -221,7 +221,7 @@ function showNumbers(metrics, alerts) {
   for (const name of ["value", "baseline"]) {
     for (const { labels, value } of metrics.get(`gapwatch_${name}_quantile`) || []) {
       if (!series.has(key(labels))) series.set(key(labels), { labels, value: {}, baseline: {} });
-      series.get(key(labels))[name][labels.quantile] = value;
+      series.get(key(labels))[name][labels.level] = value;
     }
   }
   const rows = [...series].map(([id, { labels, value, baseline }]) => {

@@ -62,12 +62,14 @@ def quantiles_of_bins(edges: Ints, masses: Floats, levels: Sequence[float]) -> l
     """
     ends = [None, *(cell_end(int(edge)) for edge in edges), None]
     up_to = np.cumsum(masses)
-    found = []
+    found: list[float | None] = []
     for level in levels:
         wanted = level * float(up_to[-1])
         place = min(int(np.searchsorted(up_to, wanted)), len(masses) - 1)
         low, high = ends[place], ends[place + 1]
-        if low is None or high is None or not masses[place]:
+        if 0 < place < len(edges) and edges[place] - edges[place - 1] == 1:
+            found.append(cell_middle(int(edges[place])))  # a value that is seen often
+        elif low is None or high is None or not masses[place]:
             found.append(high if low is None else low)
         else:
             found.append(high - (high - low) * float(up_to[place] - wanted) / float(masses[place]))

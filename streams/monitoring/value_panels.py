@@ -25,8 +25,8 @@ def watched_numbers_panel(metric: Metric, unit: str, series: str) -> timeseries.
     """
     lines: list[Line] = []
     for level, name in _LEVELS.items():
-        lines.append((f'gapwatch_value_quantile{{{series},quantile="{level}"}}', f"{name} {{{{environment}}}}"))
-        lines.append((f'gapwatch_baseline_quantile{{{series},quantile="{level}"}}', f"{name}, {HELD_AGAINST}"))
+        lines.append((f'gapwatch_value_quantile{{{series},level="{level}"}}', f"{name} {{{{environment}}}}"))
+        lines.append((f'gapwatch_baseline_quantile{{{series},level="{level}"}}', f"{name}, {HELD_AGAINST}"))
     meaning = f"{metric.purpose or 'What is measured'}, in {unit}; one number a trace, in the last hour of event time."
     why = "no data: fewer than 500 traces were seen, which it takes to learn what to hold it against"
     return line_panel(f"{metric.name}: values", meaning, lines, _unit(unit), why)

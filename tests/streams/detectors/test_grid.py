@@ -117,4 +117,4 @@ def test_quantiles_of_nothing_and_of_one_value() -> None:
     assert quantiles_of_cells({}, (0.5,)) == [None]
     one = form_bins({2778: 1000})
     (median,) = quantiles_of_bins(one.edges, one.prior, (0.5,))
-    assert median == pytest.approx(1.0, rel=0.011)
+    assert median == pytest.approx(1.0, rel=0.0051)
