@@ -215,6 +215,8 @@ class ShiftWatch:
     def accept(self, keeping: Keeping, alert_id: str, by: str, why: str) -> Incident:
         """Make what came since the change the new normal, and close the alert: a person says that this is right.
 
+        A bound is the portfolio's, and does not move: it stays broken, and is told again when it was kept in between.
+
         Args:
             keeping: The open transaction; the state is written with it.
             alert_id: Of an alert of this lane.
@@ -230,8 +232,6 @@ class ShiftWatch:
         if incident.watched.kind != "bound":
             fleet, row = self.bank.find(incident.watched)
             accept(fleet, row, max(self.bank.folded, 1))
-        elif (number := self.bank.number_of(incident.watched.series)) in self.bank.bounds:
-            self.bank.bounds[number].is_broken = False
         del self.incidents.open[incident.watched]
         say(keeping.con, self.lane, keeping.seq, incident, "accepted", keeping.kept_at, by, why)
         self._write_state(keeping)

@@ -9,6 +9,7 @@ import numpy as np
 from sinks.keeping import Connection
 from streams.alerting.attribution import (
     EXAMPLES,
+    FACETS,
     LEAST_BEFORE,
     LOOK_BACK,
     PARTS,
@@ -43,10 +44,9 @@ def attribute_values(con: Connection, moved: Moved, part: Part) -> dict[str, Any
     }
     if part.statistic is None:
         return found
-    facets = ("release", "model", "tier", "stratum")
     return {
         **found,
-        "shares": {facet: parts for facet in facets if (parts := _shares(con, moved, facet))},
+        "shares": {facet: parts for facet in FACETS if (parts := _shares(con, moved, facet))},
         "values": _quantiles(con, moved, part.statistic),
     }
 

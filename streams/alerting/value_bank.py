@@ -153,7 +153,7 @@ class ValueBank:
         below = cell_end(edges[last]) if last < len(edges) else None
         return Part(words_of_part, _QUANTILES[name], above, below)
 
-    def learned(self, name: str) -> Floats:
+    def units_learned(self, name: str) -> Floats:
         """Return how many units each series of a fleet has learned from; of labels those since they were chosen."""
         fleet = self.fleets[name].fleet
         units: Floats = fleet.state["pooled"].sum(axis=(0, 1))

@@ -114,7 +114,7 @@ def _watched_cells(row: dict[str, Any]) -> list[str]:
         share_text(row["rate"]),
         f"{row['units']:,}",
         "nothing: in sessions" if row["phase"] == "unwatched" else would_see,
-        _progress(max(evidence or 0.0, 0.0) / row["limit_log10"]),
+        "reached" if row["phase"] in ("ticket", "page") else _progress(max(evidence or 0.0, 0.0) / row["limit_log10"]),
     ]
 
 

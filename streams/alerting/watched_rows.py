@@ -71,7 +71,7 @@ class SeriesState:
 def series_states(bank: Bank) -> Iterator[SeriesState]:
     """Yield the state of every row, in the order in which they came."""
     for name, fleet in bank.fleets.items():
-        learned = bank.values.learned(name) if name in bank.values.fleets else None
+        learned = bank.values.units_learned(name) if name in bank.values.fleets else None
         yield from _fleet_states(bank, fleet, bank.rows[name], learned)
     for watched in bank.unwatched():
         card = bank.card(watched.series)

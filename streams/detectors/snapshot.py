@@ -71,7 +71,7 @@ class Headed(Protocol):
         """Return all but the fleet as JSON values."""
 
     def take_head(self, head: dict[str, Any]) -> None:
-        """Go on from what `head` gave, after the fleet that belongs to it; may raise KeyError, TypeError, ValueError."""
+        """Go on from what `head` gave, its fleet being there; may raise KeyError, TypeError, ValueError."""
 
 
 AnyHeaded = TypeVar("AnyHeaded", bound=Headed)

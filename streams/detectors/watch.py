@@ -183,7 +183,7 @@ def ongoing_size(fleet: Fleet, row: int, bucket: int) -> tuple[Interval, float]:
     cause = int(s["cause"][row])
     moved_bins = table.shapes[table.shape_of[cause]].moved_bins
     bins = [b for b in range(table.bins) if (b in moved_bins) == bool(table.deltas[cause] > 0)]
-    whole = s["prior"][:, row] + s["pooled"][:, :, row].sum(axis=0)
+    whole = fleet.learned(row)
     expected = float(whole[bins].sum() / whole.sum())
     units, moved = float(s["after"][:, row].sum()), float(s["after"][bins, row].sum())
     after = rate_interval(moved, units)
