@@ -25,16 +25,17 @@ def _as_json(alert: Alert) -> dict[str, Any]:
     return {**times, **alert.told, "rows_sql": rows_sql(alert)}
 
 
-def print_alerts(alerts: list[Alert], closed: int) -> None:
+def print_alerts(alerts: list[Alert], closed: int, is_part: bool) -> None:
     """Print alerts as a table, those that began together one below the other.
 
     Args:
         alerts: To be shown.
         closed: How many there are that are not.
+        is_part: Only some were asked for.
     """
     others = f"; {closed} closed or noted, --all shows them" if closed else ""
     if not alerts:
-        print_note(f"no alert is open{others}")
+        print_note(f"{'none of the alerts asked for is open' if is_part else 'no alert is open'}{others}")
         return
     columns = [
         Column("alert", whole=True),

@@ -52,7 +52,7 @@ def alerts_command(
         if form == "json":
             print_json(chosen)
             return
-        print_alerts(chosen, closed=len(alerts) - len(chosen))
+        print_alerts(chosen, closed=len(alerts) - len(chosen), is_part=bool(conditions) or begin is not None)
         if show_watched:
             print_rows(con, lane)
         print_watched(con, lane)
