@@ -100,11 +100,23 @@ function tile(name, value, state) {
   return made;
 }
 
+// What nobody sees: metrics and components of which nothing was decided, and what of a metric cannot be watched.
+function namesOfUnwatched(metrics) {
+  const of = (name, holds) => (metrics.get(name) || []).filter(({ labels, value }) => value === 1 && holds(labels));
+  const all = () => true;
+  return [
+    ...of("gapwatch_metric_unwatched", all).map(({ labels: l }) => `${l.metric} of ${l.component || "the trace"}`),
+    ...of("gapwatch_component_unwatched", all).map(({ labels: l }) => `component ${l.component}`),
+    ...of("gapwatch_series_phase", (l) => l.phase === "unwatched")
+      .map(({ labels: l }) => `${l.watched} of ${l.metric}, whose traces are in sessions`),
+  ];
+}
+
 function showTiles(metrics) {
   const of = (severity) => total(metrics, "gapwatch_alert_state", (l) => l.severity === severity && l.state === "open");
   const [pages, tickets] = [of("page"), of("ticket")];
   const blind = total(metrics, "gapwatch_series", (l) => l.phase === "blind");
-  const unwatched = total(metrics, "gapwatch_metric_unwatched") + total(metrics, "gapwatch_component_unwatched");
+  const unwatched = namesOfUnwatched(metrics).length;
   const behind = Math.max(0, ...(metrics.get("gapwatch_lag_seconds") || []).map((s) => s.value));
   const ledger = Math.abs(total(metrics, "gapwatch_ledger_imbalance"));
   const warn = (n, state) => (n > 0 ? state : "calm");
@@ -117,7 +129,7 @@ function showTiles(metrics) {
     tile("ledger off by", String(ledger), warn(ledger, "page")),
   );
   const learning = total(metrics, "gapwatch_series", (l) => l.phase === "learning");
-  const watched = total(metrics, "gapwatch_series");
+  const watched = total(metrics, "gapwatch_series", (l) => l.phase !== "unwatched");
   const said = [[pages, "page"], [tickets, "ticket"]].filter(([n]) => n > 0)
     .map(([n, word]) => `${n} ${word}${n === 1 ? "" : "s"} open`).join(", ");
   const calm = watched === 0 ? "no series is watched yet"
@@ -295,6 +307,7 @@ function showStream(metrics, now) {
     records: `${records.toLocaleString("en")}${pace === null ? "" : `, ${pace.toFixed(pace < 10 ? 1 : 0)} a second now`}; ${lag.toLocaleString("en")} wait`,
     "dead letters": String(letters), "newest event (UTC)": newest.join("; ") || "-",
     "wait for a judge": String(pending), "false alarms to expect so far": `${expected.toPrecision(2)} at most`,
+    "unwatched, which is not green": namesOfUnwatched(metrics).join("; ") || "-",
     portfolios: portfolios.join(", ") || "-",
     store: `${(total(metrics, "gapwatch_store_bytes") / 1e6).toFixed(1)} MB`, version: build ? build.labels.version : "-",
   };

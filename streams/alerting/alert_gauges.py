@@ -51,7 +51,7 @@ def alert_samples(
     for pipeline, label in expected:
         for phase in PHASES:  # a phase that nobody is in is a 0 and no gap
             phases[pipeline, label, phase] += 0
-    shown = sorted((one for one in states if one.phase != "unwatched"), key=_interest)[:DETAIL_LIMIT]
+    shown = sorted(states, key=_interest)[:DETAIL_LIMIT]
     for state in shown:
         _add_series(samples, state, environment)
     samples |= values.samples(
@@ -76,6 +76,8 @@ def _labels(series: SeriesKey, environment: Callable[[str], str]) -> tuple[str, 
 def _add_series(samples: Samples, state: SeriesState, environment: Callable[[str], str]) -> None:
     key = (*_labels(state.watched.series, environment), state.watched.kind)
     samples[_PHASE][*key, state.phase] = 1.0
+    if state.phase == "unwatched":
+        return
     values = (
         max(state.evidence_log10, 0.0), min(state.ticket_log10, state.page_log10), state.rate, state.smallest_ratio,
     )  # fmt: skip

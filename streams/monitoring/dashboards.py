@@ -50,9 +50,11 @@ def overview(portfolios: Sequence[Portfolio]) -> dashboard.Dashboard:
         )
         .with_panel(
             number_panel(
-                "Unwatched", "Metrics and components of which nothing was decided in the last hour: not green.",
+                "Unwatched", "Metrics and components of which nothing was decided in the last hour, and numbers and "
+                "labels that cannot be watched, for their traces are in sessions: not green.",
                 'sum(gapwatch_metric_unwatched{pipeline=~"$pipeline"})'
-                ' + sum(gapwatch_component_unwatched{pipeline=~"$pipeline"})', "short", _YELLOW,
+                ' + sum(gapwatch_component_unwatched{pipeline=~"$pipeline"})'
+                f' + (sum(gapwatch_series{{{_HERE},phase="unwatched"}}) or vector(0))', "short", _YELLOW,
             )
         )
         .with_panel(
