@@ -37,7 +37,7 @@ class LaneClock:
     Attributes:
         closed: Last tick that is closed; 0 before the first unit.
         newest: Partition to [newest tick, second since the epoch at which its last unit was kept].
-        waited: Partition that is waited for to the seconds since, during which others came.
+        waited: Partition to the seconds that it was waited for since its last unit, while others came.
         last: Second at which the last slice was kept.
     """
 
@@ -70,8 +70,7 @@ class LaneClock:
                 newest = min(newest, int(kept_at // TICK_SECONDS))
             before = self.newest.get(partition, [0, 0])[0]
             self.newest[partition] = [max(newest, before), kept_at]
-        self._wait(self.silent(unread, kept_at), kept_at)
-        waited_for = [one for one, seconds in self.waited.items() if seconds < PATIENCE_SECONDS]
+        waited_for = self._wait(self.silent(unread, kept_at), kept_at)
         counting = [
             tick for one, (tick, _) in self.newest.items() if one in waited_for or self._is_active(one, kept_at)
         ]
@@ -79,10 +78,16 @@ class LaneClock:
             self.closed = max(self.closed, int(min(counting)) - _BEHIND)
         return self.closed
 
-    def _wait(self, unread: Iterable[str], kept_at: float) -> None:
+    def _wait(self, unread: list[str], kept_at: float) -> list[str]:
+        """Count how long each is waited for, and return those that are not given up.
+
+        Only a unit begins the count anew: a partition of which nothing is watched has unread records now and then.
+        """
         gap = min(max(kept_at - self.last, 0.0), _LONGEST_GAP)
-        self.waited = {one: self.waited[one] + gap if one in self.waited else 0.0 for one in unread}
+        self.waited = {one: seconds for one, seconds in self.waited.items() if not self._is_active(one, kept_at)}
+        self.waited |= {one: self.waited[one] + gap if one in self.waited else 0.0 for one in unread}
         self.last = kept_at
+        return [one for one in unread if self.waited[one] < PATIENCE_SECONDS]
 
     def as_json(self) -> list[Any]:
         """Return it as JSON values."""

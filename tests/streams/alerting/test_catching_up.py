@@ -147,6 +147,18 @@ def test_a_partition_that_is_dead_stops_detection_for_ten_minutes_at_most() -> N
     assert clock.move("t/0", 2000, 1e6 + 1501, is_live=False, unread=["t/1"]) == 1000 + 299 - 5
 
 
+def test_a_partition_of_which_nothing_is_watched_is_given_up_for_good() -> None:
+    clock = LaneClock()
+    moved = []
+    for i in range(400):
+        before = clock.closed
+        clock.move("t/0", 1000 + i, 1e6 + 5.0 * i, is_live=False, unread=["t/1"] if i % 2 else [])
+        moved.append(clock.closed > before)
+
+    assert moved[:100] == [True, False] * 50
+    assert all(moved[300:])
+
+
 def test_while_nothing_comes_nobody_is_waited_for() -> None:
     clock = LaneClock()
     clock.move("t/0", 1000, 1e6, is_live=False, unread=["t/1"])
