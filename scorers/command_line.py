@@ -219,12 +219,7 @@ def _discard_output() -> None:
 def main() -> None:
     """Run the command line and end the process with its exit status; a request to end is an interrupt."""
     signal.signal(signal.SIGTERM, _interrupt)
-    status = run()
-    if "faust" in sys.modules and "duckdb" in sys.modules:
-        # All is closed. What the stream's libraries still hold, the engine would list while the interpreter ends.
-        sys.stderr.flush()
-        os._exit(status)
-    sys.exit(status)
+    sys.exit(run())
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:

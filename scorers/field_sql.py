@@ -103,8 +103,9 @@ class FieldCompiler:
 
     def _attribute(self, field: Field) -> FieldSql:
         column = self._attributes[field.key or ""]
-        missing = self._structure_reason("attributes", field.scope)
-        reason = f"CASE WHEN {column} IS NOT NULL THEN {WRONG_TYPE} ELSE {missing} END"
+        reason = (
+            f"CASE WHEN {column} IS NOT NULL THEN {WRONG_TYPE} ELSE {missing_column('attributes', field.scope)} END"
+        )
         return FieldSql(column, self.number_of(column), reason, reason)
 
     def _span_number(self, field: Field) -> FieldSql:
@@ -118,8 +119,7 @@ class FieldCompiler:
             reason = f"CASE WHEN {name} IS NOT NULL THEN {WRONG_TYPE} ELSE {ABSENT} END"
             return FieldSql(None, number, reason, reason)
         column = name.replace("usage.", "usage_")
-        missing = self._structure_reason("usage", "span")
-        reason = f"CASE WHEN {column} IS NOT NULL THEN {WRONG_TYPE} ELSE {missing} END"
+        reason = f"CASE WHEN {column} IS NOT NULL THEN {WRONG_TYPE} ELSE {missing_column('usage', 'span')} END"
         return FieldSql(None, self.number_of(column), reason, reason)
 
     def _total_tokens(self) -> FieldSql:
@@ -149,20 +149,26 @@ class FieldCompiler:
         reason = f"coalesce({name}_lacking, CASE WHEN model_spans > 0 THEN {WRONG_TYPE} ELSE {NO_MODEL_SPAN} END)"
         return FieldSql(None, total, reason, reason, (total,))
 
-    @staticmethod
-    def _structure_reason(name: str, scope: str) -> str:
-        """Return the reason for a missing member of `usage` or `attributes`: they may be no object at all.
-
-        `odd` holds the record only where a cheap look has seen that one of them could be no object.
-        """
-        path = f"'/{name}'" if scope == "trace" else f"'/spans/' || span_index || '/{name}'"
-        found = f"coalesce(json_type(odd, {path}), 'NULL')"
-        return f"CASE WHEN odd IS NOT NULL AND {found} NOT IN ('NULL', 'OBJECT') THEN {WRONG_TYPE} ELSE {ABSENT} END"
-
 
 def _difference(start: str, end: str, start_text: str, end_text: str) -> FieldSql:
     reason = f"CASE WHEN {start_text} IS NULL OR {end_text} IS NULL THEN {NO_TIME} ELSE {WRONG_TYPE} END"
     return FieldSql(None, f"finite({end} - {start})", reason, reason)
+
+
+def missing_column(name: str, scope: str) -> str:
+    """Return the column with the reason for a missing member of `usage` or `attributes`: they may be no object."""
+    return f"{scope}_{name}_missing"
+
+
+def missing_sql(name: str, scope: str) -> str:
+    """Return the expression of that column.
+
+    `odd` holds the record only where a cheap look has seen that one of them could be no object.
+    """
+    path = f"'/{name}'" if scope == "trace" else f"'/spans/' || span_index || '/{name}'"
+    found = f"coalesce(json_type(odd, {path}), 'NULL')"
+    reason = f"CASE WHEN odd IS NOT NULL AND {found} NOT IN ('NULL', 'OBJECT') THEN {WRONG_TYPE} ELSE {ABSENT} END"
+    return f"({reason})::UTINYINT AS {missing_column(name, scope)}"
 
 
 def member(key: str) -> str:

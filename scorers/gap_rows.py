@@ -140,7 +140,7 @@ def gap_rows(
     take = pa.array(rows)
 
     def column(name: str) -> pa.Array:
-        return columns.arrow(name).take(take).cast(pa.string())
+        return columns.arrow(name).take(take)
 
     def by_metric(texts: Iterable[Sequence[str]]) -> pa.Array:
         return pa.array([text for of_block in texts for text in of_block], pa.string()).take(pa.array(metric))
@@ -192,7 +192,7 @@ def _pick(parts: list[tuple[npt.NDArray[np.bool_], pa.Array]], n: int, kind: pa.
     """Put values of several metrics into one column; null where no part speaks."""
     if not parts:
         return pa.nulls(n, kind)
-    pool = pa.concat_arrays([values.cast(kind) for _, values in parts])
+    pool = pa.concat_arrays([values if values.type == kind else values.cast(kind) for _, values in parts])
     index = np.full(n, -1, dtype=np.int64)
     start = 0
     for mine, values in parts:
@@ -214,15 +214,19 @@ def _scores(kept: Sequence[KeptRows]) -> pa.Array:
 
 
 def _labels(of: KeptRows) -> pa.Array:
-    parts = [(of.metric == m, labels.take(pa.array(of.row[of.metric == m]))) for m, labels in of.result.labels.items()]
+    parts = []
+    for m, labels in of.result.labels.items():
+        mine = of.metric == m
+        parts.append((mine, labels.take(pa.array(of.row[mine]))))
     return _pick(parts, len(of.row), pa.string())
 
 
 def _strata(of: KeptRows) -> pa.Array:
-    parts = [
-        (of.metric == m, pa.array(of.policies[m].strata, pa.string()).take(pa.array(strata[of.row[of.metric == m]])))
-        for m, strata in of.result.strata.items()
-    ]
+    parts = []
+    for m, strata in of.result.strata.items():
+        mine = of.metric == m
+        names = pa.array(of.policies[m].strata, pa.string())
+        parts.append((mine, names.take(pa.array(strata[of.row[mine]]))))
     return _pick(parts, len(of.row), pa.string())
 
 
@@ -247,21 +251,32 @@ def _redacted(columns: SliceColumns, kept: Sequence[KeptRows], redactors: Mappin
 
 
 def _observed(columns: SliceColumns, of: KeptRows) -> pa.Array:
-    """Return what was seen, as text: the claim's field, else the score, else the label."""
+    """Return what was seen, as text: the claim's field, else the score, else the label.
+
+    Many metrics look at the same field; what they saw of it is taken at once.
+    """
+    planned = of.result.block.metrics
+    shown = {m: planned[m].observed or m for m in np.unique(of.metric).tolist()}
+    sources = {source: number for number, source in enumerate(dict.fromkeys(shown.values()))}
+    number_of = np.full(len(planned), -1)
+    number_of[list(shown)] = [sources[source] for source in shown.values()]
+    which = number_of[of.metric]
     parts = []
-    for m in np.unique(of.metric).tolist():
-        mine = of.metric == m
-        parts.append((mine, _seen(columns, of.result, m, of.rows[mine], of.row[mine])))
+    for source, number in sources.items():
+        mine = which == number
+        if isinstance(source, str):
+            seen = columns.arrow(source).take(pa.array(of.rows[mine]))
+        else:
+            seen = _claimed(of.result, source, of.row[mine])
+        parts.append((mine, seen))
     return _pick(parts, len(of.row), pa.string())
 
 
-def _seen(columns: SliceColumns, result: BlockResult, m: int, rows: IntArray, row: IntArray) -> pa.Array:
-    observed = result.block.metrics[m].observed
-    if observed is not None:
-        return columns.arrow(observed).take(pa.array(rows)).cast(pa.string())
+def _claimed(result: BlockResult, m: int, row: IntArray) -> pa.Array:
+    """Return the label or the score that a metric claims of some rows of the block."""
     if m in result.labels:
         return result.labels[m].take(pa.array(row))
     if m in result.scores:
         scores = result.scores[m][row]
-        return pa.array(scores, mask=np.isnan(scores)).cast(pa.string())
+        return pa.array(scores, mask=np.isnan(scores))
     return pa.nulls(len(row), pa.string())

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from scorers.engine import suspicious
 from scorers.field import SPAN_TEXT_FIELDS, Field
-from scorers.field_sql import member
+from scorers.field_sql import member, missing_sql
 from scorers.sql_text import identifier, literal
 from scorers.trace import Content, Level, fields_of
 
@@ -42,6 +42,13 @@ class ParsedColumns:
     attributes: dict[str, str]
     trace_attributes: dict[str, str]
 
+    @property
+    def structures(self) -> tuple[tuple[str, str], ...]:
+        """Objects of which members are read: the name, and whether a span or the trace has it."""
+        read = (("usage", "span", self.usage), ("attributes", "span", self.attributes))
+        all_ = (*read, ("attributes", "trace", self.trace_attributes))
+        return tuple((name, scope) for name, scope, keys in all_ if keys)
+
 
 def parsed_columns(fields: Iterable[Field]) -> ParsedColumns:
     """Collect what the given fields read of a record."""
@@ -70,7 +77,7 @@ def spans_sql(columns: ParsedColumns) -> str:
     """Return the SELECT with one row a span of `inbox(ord, v, trusted)`, in their order.
 
     A record without spans, and one that could not be read, has one row with `is_span` false. `readable` is false where
-    the record needs an exact look. `odd` is the record where `usage` or `attributes` could be no object, else null.
+    the record needs an exact look. `<scope>_<name>_missing` is the reason where a member of that object is not there.
     """
     structure = _structure(columns)
     checked = f"SELECT ord, v, CASE WHEN trusted OR NOT {suspicious('v', whole=False)} THEN v END AS checked FROM inbox"
@@ -104,7 +111,7 @@ def spans_sql(columns: ParsedColumns) -> str:
         "trace_start",
         "trace_end",
         "publisher_p",
-        f"{_odd(columns)} AS odd",
+        *([f"{_odd(columns)} AS odd"] if columns.structures else []),
         *columns.trace_attributes.values(),
         *[f"s.{name} AS {name}" for name in ("span_id", "component", "started_at", "ended_at", *columns.texts)],
         "num(s.started_at) AS span_start",
@@ -114,7 +121,11 @@ def spans_sql(columns: ParsedColumns) -> str:
         span += [f"s.usage.{name} AS usage_{name}" for name in _USAGE]
     if columns.attributes:
         span += _attribute_columns("s", columns.attributes)
-    return f"SELECT {', '.join(span)} FROM ({unnested})"
+    spans = f"SELECT {', '.join(span)} FROM ({unnested})"
+    if not columns.structures:
+        return spans
+    missing = [missing_sql(name, scope) for name, scope in columns.structures]
+    return f"SELECT * EXCLUDE (odd), {', '.join(missing)} FROM ({spans})"
 
 
 def _structure(columns: ParsedColumns) -> dict[str, object]:
@@ -161,11 +172,7 @@ def _odd(columns: ParsedColumns) -> str:
     lacking = [_has_nothing("s.usage", _USAGE)] if columns.usage else []
     lacking += [_has_nothing("s.attributes", columns.attributes)] if columns.attributes else []
     lacking += ["lacks_attributes"] if columns.trace_attributes else []
-    if not lacking:
-        return "NULL::VARCHAR"
-    names = (["usage"] if columns.usage else []) + (
-        ["attributes"] if columns.attributes or columns.trace_attributes else []
-    )
+    names = dict.fromkeys(name for name, _ in columns.structures)
     looks = [f"regexp_matches(v, {literal(_NO_OBJECT.format(name))})" for name in names]
     escaped = r"contains(v, '\u00')"
     return f"CASE WHEN {' OR '.join(lacking)} THEN CASE WHEN {' OR '.join([*looks, escaped])} THEN v END END"

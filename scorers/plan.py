@@ -15,7 +15,7 @@ from scorers.claim import CheckClaim, JudgedClaim, LabelClaim, MeasureClaim, Pyt
 from scorers.claim_sql import ClaimCompiler, ClaimSql
 from scorers.expressions import Expressions
 from scorers.field import Field, FieldKind, parse_field
-from scorers.field_sql import FieldCompiler
+from scorers.field_sql import FieldCompiler, missing_column
 from scorers.metric import Metric
 from scorers.parse_sql import ParsedColumns, parsed_columns, spans_sql
 from scorers.portfolio import Portfolio
@@ -216,7 +216,8 @@ def _traces_sql(pipeline: str, metrics: Sequence[Metric], counted: dict[str, str
     fields = FieldCompiler(expressions, {}, {})
     same = [
         *("readable", "trace_id", "pipeline", "environment", "release", "session_id"),
-        *("trace_started_at", "trace_ended_at", "trace_start", "trace_end", "publisher_p", "odd"),
+        *("trace_started_at", "trace_ended_at", "trace_start", "trace_end", "publisher_p"),
+        *(missing_column(name, scope) for name, scope in columns.structures if scope == "trace"),
         *columns.trace_attributes.values(),
     ]
     aggregates = [f"first({name}) AS {name}" for name in same]

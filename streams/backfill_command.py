@@ -60,10 +60,10 @@ def backfill_command(
     # Imported here: --help answers without loading aiokafka and the engine.
     from scorers.portfolio import load_portfolio
     from streams.backfill import Backfill, BackfillOptions
-    from streams.run_log import set_up_logs
+    from streams.run_log import logs_on_stderr
 
     settings = read_kafka_options(**kafka)
-    set_up_logs(quiet)
+    click.get_current_context().with_resource(logs_on_stderr(quiet))
     now = datetime.now(UTC)
     begin = parse_since(from_text, now, "--from")
     end = now.replace(tzinfo=None) if to_text is None else parse_since(to_text, now, "--to")

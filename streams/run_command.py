@@ -122,10 +122,10 @@ def run_command(
     from streams.judges.judge_start import judge_for_keeper, judge_options
     from streams.replay_report import print_report
     from streams.run import Run, RunOptions
-    from streams.run_log import set_up_logs
+    from streams.run_log import logs_on_stderr
 
     settings = read_kafka_options(**kafka)
-    set_up_logs(quiet)
+    click.get_current_context().with_resource(logs_on_stderr(quiet))
     if role == "judge":
         judge_for_keeper(settings, judges, keeper, store, listen)
         return

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from scorers.portfolio import Portfolio
 from scorers.slices import ScoredSlice
@@ -30,13 +31,23 @@ class _LineFormatter(logging.Formatter):
         return line + ("" if own else f"{record.name}: ") + record.getMessage()
 
 
-def set_up_logs(quiet: bool) -> None:
-    """Log to standard error: warnings of everybody, and, unless quiet, what Gapwatch itself does."""
+@contextmanager
+def logs_on_stderr(quiet: bool) -> Iterator[None]:
+    """Log to standard error: warnings of everybody, and, unless quiet, what Gapwatch itself does.
+
+    At the end nothing is logged any more. Faust's compiled modules keep `logging` beyond the interpreter's end, and
+    with it whatever hangs on it: through this module that would be the engine, which then lists its objects as leaked.
+    """
     handler = logging.StreamHandler()
     handler.setFormatter(_LineFormatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("gapwatch").setLevel(logging.WARNING if quiet else logging.INFO)
     quieten_logs()
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+        handler.close()
 
 
 class RunLog:

@@ -295,8 +295,8 @@ MUTANTS = [
     Mutant(
         "odd-usage-is-absent",
         "field_sql",
-        'THEN {WRONG_TYPE} ELSE {ABSENT} END"\n\n\ndef _difference',
-        'THEN {ABSENT} ELSE {ABSENT} END"\n\n\ndef _difference',
+        'THEN {WRONG_TYPE} ELSE {ABSENT} END"\n    return',
+        'THEN {ABSENT} ELSE {ABSENT} END"\n    return',
         "range-usage-is-a-text",
     ),
     # ---- spans and traces ----

@@ -358,6 +358,19 @@ class TestStops:
         ]
 
 
+def test_its_last_words_are_its_own(broker, watch):
+    topic = broker.make_topic()
+    broker.produce(topic, traces(0, 100))
+    watched = watch(broker, topic)
+
+    # A whole interpreter, to its very end: what libraries hold until then is listed after all else.
+    command = [sys.executable, "-m", "scorers.command_line", *watched.arguments("run", "--until-caught-up")]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], timeout=120)
+
+    assert ended.returncode == 0, ended.stderr
+    assert [line for line in ended.stderr.splitlines() if "Z " not in line[:22]] == []
+
+
 def test_the_help_says_what_there_is():
     out = subprocess.run(
         [sys.executable, "-m", "scorers.command_line", "run", "--help"], capture_output=True, text=True, check=True,
