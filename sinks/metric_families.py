@@ -165,19 +165,40 @@ _ALERTS = (
     ),
     _own(
         "series", "gauge", "series",
-        "Watched series by phase: learning, blind, calm, suspect, ticket, page. Only calm ones are green.", "pipeline",
-        "environment", "phase",
+        "Series by phase: unwatched, learning, blind, calm, suspect, ticket, page. Only calm ones are green.",
+        "pipeline", "environment", "phase",
+    ),
+    _watched(
+        "series_phase", "gauge", "1",
+        "The phase that one of them is in; watched: rate, sessions, unknown, numbers, labels. What moved may have been "
+        "told as an alert on another of the same metric.", "watched", "phase",
     ),
     _watched(
         "evidence_log10", "gauge", "log10 of the evidence",
-        "How far the evidence has come that it moved the bad way; watched: rate, sessions, unknown, numbers, labels.",
-        "watched",
+        "How far the evidence has come that it moved the bad way; once an alert is open it says nothing.", "watched",
     ),
     _watched(
         "evidence_threshold_log10", "gauge", "log10 of the evidence", "At which it is an alert.", "watched",
     ),
     _watched(
         "baseline_ratio", "gauge", "share", "What a rate is held against, all hours together.", "watched",
+    ),
+    _watched(
+        "value_quantile", "gauge", "that of the metric",
+        "Quantile of the numbers of the last hour of closed event time, one a trace, to 1 %; of watched numbers.",
+        "unit", "level",
+    ),
+    _watched(
+        "baseline_quantile", "gauge", "that of the metric", "What gapwatch_value_quantile is held against.", "unit",
+        "level",
+    ),
+    _watched(
+        "label_ratio", "gauge", "share",
+        "Share of a label in the last hour of closed event time, of watched labels: the eight that were the most "
+        "frequent at first, and other.", "label",
+    ),
+    _watched(
+        "baseline_label_ratio", "gauge", "share", "What gapwatch_label_ratio is held against.", "label",
     ),
     _watched(
         "smallest_change_ratio", "gauge", "after / before",
@@ -321,6 +342,6 @@ Made from the table in `sinks/metric_families.py` by `deploy/metrics > deploy/me
   tiers that no portfolio names, and pipelines that have none are `other`.
 - An empty label is left out: `component` for a metric of the whole trace, `judge` for what no judge decides.
 - Of the detectors' gauges (`watched`), the page holds those of 2,500 rows, first those that moved; `gapwatch_series`
-  counts all.
+  counts all. Quantiles and shares of labels are told of 500 of them, and move in steps of five minutes.
 - The page holds at most 50,000 samples of watched series. First come the rates of what moves, then the traces counted
   of what rests, then all other detail; `gapwatch_samples_left_out` says how much did not fit."""

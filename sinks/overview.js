@@ -3,14 +3,14 @@
 
 const EVERY = 5000;
 // The last word on each alert and on its shift.
-const ALERTS = `SELECT a.alert_id, a.state, a.severity, a.component, a.metric, a.pipeline, a.environment, a.found_at,
+const ALERTS = `SELECT a.alert_id, a.state, a.severity, a.component, a.metric, a.judge, a.pipeline, a.environment, a.found_at,
     coalesce(s.kind, a.told->>'kind') AS kind, coalesce(s.verdict, a.told->>'verdict') AS verdict,
     a.told->>'unit' AS unit, a.told->'before'->>0 AS before, a.told->'after'->>0 AS after,
     a.told->'after'->>1 AS lower, a.told->'after'->>2 AS upper, a.told->>'change_at' AS began,
     a.told->'bound'->>0 AS operator, a.told->'bound'->>1 AS bound, a.told->>'part' AS part,
     a.told->'values'->>'q' AS q, a.told->'values'->>'before' AS value_before, a.told->'values'->>'after' AS value_after,
-    a.told->>'number_unit' AS number_unit
-  FROM (SELECT alert_id, component, metric, pipeline, environment, arg_max(state, rowid) AS state,
+    a.told->>'number_unit' AS number_unit, a.told->>'watched' AS watched
+  FROM (SELECT alert_id, component, metric, judge, pipeline, environment, arg_max(state, rowid) AS state,
       arg_max(severity, rowid) AS severity, arg_max(shift_id, rowid) AS shift_id, min("at") AS found_at,
       arg_min(attribution, rowid) AS told
     FROM alerts WHERE lane = 'live' GROUP BY ALL) a
@@ -20,6 +20,9 @@ const ALERTS = `SELECT a.alert_id, a.state, a.severity, a.component, a.metric, a
   ORDER BY a.severity = 'page' DESC, a.found_at DESC, a.alert_id LIMIT 100`;
 const WORDS = { cascade: "CASCADE", shift: "SHIFT", unknown: "BLIND", bound: "BOUND" };
 const VERDICTS = { worse: "worse", better: "better", unknown: "polarity unknown" };
+
+// What of a series is told in the line of its failure rate.
+const OF_RATE = ["sessions", "unknown", "bound"];
 
 let before = null; // records and when, at the last look
 
@@ -97,11 +100,23 @@ function tile(name, value, state) {
   return made;
 }
 
+// What nobody sees: metrics and components of which nothing was decided, and what of a metric cannot be watched.
+function namesOfUnwatched(metrics) {
+  const of = (name, holds) => (metrics.get(name) || []).filter(({ labels, value }) => value === 1 && holds(labels));
+  const all = () => true;
+  return [
+    ...of("gapwatch_metric_unwatched", all).map(({ labels: l }) => `${l.metric} of ${l.component || "the trace"}`),
+    ...of("gapwatch_component_unwatched", all).map(({ labels: l }) => `component ${l.component}`),
+    ...of("gapwatch_series_phase", (l) => l.phase === "unwatched")
+      .map(({ labels: l }) => `${l.watched} of ${l.metric}, whose traces are in sessions`),
+  ];
+}
+
 function showTiles(metrics) {
   const of = (severity) => total(metrics, "gapwatch_alert_state", (l) => l.severity === severity && l.state === "open");
   const [pages, tickets] = [of("page"), of("ticket")];
   const blind = total(metrics, "gapwatch_series", (l) => l.phase === "blind");
-  const unwatched = total(metrics, "gapwatch_metric_unwatched") + total(metrics, "gapwatch_component_unwatched");
+  const unwatched = namesOfUnwatched(metrics).length;
   const behind = Math.max(0, ...(metrics.get("gapwatch_lag_seconds") || []).map((s) => s.value));
   const ledger = Math.abs(total(metrics, "gapwatch_ledger_imbalance"));
   const warn = (n, state) => (n > 0 ? state : "calm");
@@ -114,7 +129,7 @@ function showTiles(metrics) {
     tile("ledger off by", String(ledger), warn(ledger, "page")),
   );
   const learning = total(metrics, "gapwatch_series", (l) => l.phase === "learning");
-  const watched = total(metrics, "gapwatch_series");
+  const watched = total(metrics, "gapwatch_series", (l) => l.phase !== "unwatched");
   const said = [[pages, "page"], [tickets, "ticket"]].filter(([n]) => n > 0)
     .map(([n, word]) => `${n} ${word}${n === 1 ? "" : "s"} open`).join(", ");
   const calm = watched === 0 ? "no series is watched yet"
@@ -137,7 +152,6 @@ function showAlerts(alerts) {
   const rows = alerts.map((a) => {
     const what = `${WORDS[a.kind] || ""} ${a.kind === "bound" ? "broken" : VERDICTS[a.verdict] || ""}`.trim();
     const interval = `${share(a.after)} [${share(a.lower)}, ${share(a.upper)}]`;
-    const plain = (x) => Number(x).toLocaleString("en", { maximumSignificantDigits: 3 });
     const size = a.value_before !== null && a.value_after !== null
       ? `${a.q === "0.5" ? "median" : `p${plain(100 * a.q)}`} ${plain(a.value_before)} → ${plain(a.value_after)} ${a.number_unit || ""}`
       : a.bound !== null ? `${interval}, promised ${a.operator} ${share(a.bound)}` : `${share(a.before)} → ${interval}${a.part ? ` labelled ${a.part}` : ""}`;
@@ -171,37 +185,109 @@ function bar(rate, lower, upper, baseline) {
   return made;
 }
 
-function showSeries(metrics) {
-  const key = (l) => [l.pipeline, l.environment, l.component, l.metric, l.judge].map((v) => v || "").join("\u0000");
+const SERIES = ["pipeline", "environment", "component", "metric", "judge"];
+const key = (l) => SERIES.map((name) => l[name] || "").join("\u0000");
+const titled = (l) => named(l.metric + (l.judge ? ` (${l.judge})` : ""),
+  `${l.component || "the trace"} · ${l.pipeline} · ${l.environment}`);
+
+// How far the evidence of each series has come, as text and as a rank: that of open alerts first.
+function standings(metrics, alerts, watched) {
+  const by = (name) => new Map((metrics.get(name) || []).filter((s) => s.labels.watched === watched)
+    .map((s) => [key(s.labels), s.value]));
+  const [evidence, limit, smallest] = ["evidence_log10", "evidence_threshold_log10", "smallest_change_ratio"]
+    .map((name) => by(`gapwatch_${name}`));
+  const open = new Map(alerts.filter((a) => a.watched === watched).reverse().map((a) => [key(a), a]));
+  const phases = new Map((metrics.get("gapwatch_series_phase") || []).filter((s) => s.labels.watched === watched)
+    .map((s) => [key(s.labels), s.labels.phase]));
+  return (id) => {
+    const [alert, phase, least] = [open.get(id), phases.get(id), smallest.get(id)];
+    const on = Math.min(100, Math.max(0, (100 * evidence.get(id)) / limit.get(id))) || 0;
+    const since = alert && alert.began ? ` since ${time(alert.began).slice(11, 16)}` : "";
+    const said = { undefined: "not watched", learning: "learning", page: "moved, told elsewhere", ticket: "moved, told elsewhere" };
+    return {
+      rank: alert ? (alert.severity === "page" ? 104 : 103) : phase === "page" || phase === "ticket" ? 102 : phase ? on : -1,
+      evidence: alert ? element("span", alert.severity + since, `badge ${alert.severity}`)
+        : said[phase] || `${phase === "calm" ? "" : `${phase}, `}${on.toFixed(0)} %`,
+      least: least === undefined ? "-" : Number.isFinite(least) ? `×${least.toPrecision(2)}` : "none yet",
+    };
+  };
+}
+
+// A number that is known to half a percent; what is as near to a whole one is that.
+function plain(value) {
+  if (value === undefined) return "-";
+  const number = Number(value), whole = Math.round(number);
+  const near = whole !== 0 && Math.abs(number - whole) <= 0.006 * Math.abs(whole) && Math.abs(number) < 100;
+  return (near ? whole : number).toLocaleString("en", { maximumSignificantDigits: 3 });
+}
+
+function fill(place, head, rows, nothing) {
+  rows.sort((a, b) => b.rank - a.rank);
+  document.getElementById(place).replaceChildren(
+    rows.length ? table(head, rows.slice(0, 200).map((row) => row.cells)) : element("p", nothing, "none"));
+}
+
+function showNumbers(metrics, alerts) {
+  const stands = standings(metrics, alerts, "numbers");
+  const series = new Map();
+  for (const name of ["value", "baseline"]) {
+    for (const { labels, value } of metrics.get(`gapwatch_${name}_quantile`) || []) {
+      if (!series.has(key(labels))) series.set(key(labels), { labels, value: {}, baseline: {} });
+      series.get(key(labels))[name][labels.level] = value;
+    }
+  }
+  const rows = [...series].map(([id, { labels, value, baseline }]) => {
+    const { rank, evidence, least } = stands(id);
+    const pair = (q) => [plain(value[q]), plain(baseline[q])];
+    return { rank, cells: [titled(labels), labels.unit || "", ...pair("0.05"), ...pair("0.5"), ...pair("0.95"), evidence, least] };
+  });
+  fill("numbers", [["metric"], ["unit"], ["p5", "number"], ["held against", "faint number"], ["median", "number"],
+    ["held against", "faint number"], ["p95", "number"], ["held against", "faint number"], ["evidence", "number"],
+    ["would see, in a day", "number"]], rows, "no numbers are watched, or too few came to learn from");
+}
+
+function showLabels(metrics, alerts) {
+  const stands = standings(metrics, alerts, "labels");
+  const series = new Map();
+  for (const { labels, value } of metrics.get("gapwatch_baseline_label_ratio") || []) {
+    if (!series.has(key(labels))) series.set(key(labels), { labels, parts: new Map() });
+    series.get(key(labels)).parts.set(labels.label, { before: value });
+  }
+  for (const { labels, value } of metrics.get("gapwatch_label_ratio") || []) {
+    const part = series.has(key(labels)) && series.get(key(labels)).parts.get(labels.label);
+    if (part) part.now = value;
+  }
+  const rows = [...series].map(([id, { labels, parts }]) => {
+    const { rank, evidence, least } = stands(id);
+    const list = element("ul", undefined, "mix");
+    [...parts].sort((a, b) => b[1].before - a[1].before).forEach(([label, { now, before: held }]) => {
+      if (!now && held < 0.001) return;
+      const item = element("li", `${label} ${share(now)}`);
+      item.append(bar(now ?? 0, now ?? 0, now ?? 0, held), element("small", `held against ${share(held)}`));
+      list.append(item);
+    });
+    return { rank, cells: [titled(labels), list, evidence, least] };
+  });
+  fill("labels", [["metric"], ["share of traces, by label"], ["evidence", "number"], ["would see, in a day", "number"]],
+    rows, "no labels are watched, or too few came to learn from");
+}
+
+function showSeries(metrics, alerts) {
   const by = (name, holds = () => true) =>
     new Map((metrics.get(name) || []).filter((s) => holds(s.labels)).map((s) => [key(s.labels), s.value]));
-  const rate = (l) => l.watched === "rate";
   const [lower, upper, units] = ["lower", "upper"].map((end) => by(`gapwatch_failure_ratio_${end}`)).concat(by("gapwatch_window_units"));
-  const [baseline, evidence] = [by("gapwatch_baseline_ratio", rate), by("gapwatch_evidence_log10", rate)];
-  const [limit, smallest] = [by("gapwatch_evidence_threshold_log10", rate), by("gapwatch_smallest_change_ratio", rate)];
+  const baseline = by("gapwatch_baseline_ratio", (l) => l.watched === "rate");
   const unknown = by("gapwatch_unknown_ratio");
-  const open = new Map((metrics.get("gapwatch_alert_state") || []).map((s) => [key(s.labels), s.labels.severity]));
+  const stands = standings(metrics, alerts.map((a) => (OF_RATE.includes(a.watched) ? { ...a, watched: "rate" } : a)), "rate");
   const rows = (metrics.get("gapwatch_failure_ratio") || []).map(({ labels, value }) => {
     const id = key(labels);
-    const on = evidence.has(id) ? Math.min(100, Math.max(0, (100 * evidence.get(id)) / limit.get(id))) : null;
-    const least = smallest.get(id);
-    const said = open.has(id) ? element("span", open.get(id), `badge ${open.get(id)}`)
-      : on === null ? "not watched" : `${on.toFixed(0)} %`;
-    return { on: open.has(id) ? open.get(id) === "page" ? 102 : 101 : on ?? -1, cells: [named(labels.metric + (labels.judge ? ` (${labels.judge})` : ""),
-      `${labels.component || "the trace"} · ${labels.pipeline} · ${labels.environment}`), share(value), bar(value, lower.get(id), upper.get(id), baseline.get(id)),
-      share(baseline.get(id)), said,
-      least === undefined ? "-" : Number.isFinite(least) ? `×${least.toPrecision(2)}` : "none yet",
-      String(Math.round(units.get(id) || 0)), share(unknown.get(id) || 0)] };
+    const { rank, evidence, least } = stands(id);
+    return { rank, cells: [titled(labels), share(value), bar(value, lower.get(id), upper.get(id), baseline.get(id)),
+      share(baseline.get(id)), evidence, least, String(Math.round(units.get(id) || 0)), share(unknown.get(id) || 0)] };
   });
-  const place = document.getElementById("series");
-  if (!rows.length) {
-    place.replaceChildren(element("p", "no data: no trace was decided in the last hour of event time", "none"));
-    return;
-  }
-  rows.sort((a, b) => b.on - a.on);
-  place.replaceChildren(table([["metric"], ["failing", "number"], [""], ["held against", "number"],
-    ["evidence", "number"], ["would see, in a day", "number"], ["traces", "number"], ["undecided", "number"]],
-    rows.slice(0, 200).map((row) => row.cells)));
+  fill("series", [["metric"], ["failing", "number"], [""], ["held against", "number"], ["evidence", "number"],
+    ["would see, in a day", "number"], ["traces", "number"], ["undecided", "number"]], rows,
+  "no data: no trace was decided in the last hour of event time");
 }
 
 function showStream(metrics, now) {
@@ -221,6 +307,7 @@ function showStream(metrics, now) {
     records: `${records.toLocaleString("en")}${pace === null ? "" : `, ${pace.toFixed(pace < 10 ? 1 : 0)} a second now`}; ${lag.toLocaleString("en")} wait`,
     "dead letters": String(letters), "newest event (UTC)": newest.join("; ") || "-",
     "wait for a judge": String(pending), "false alarms to expect so far": `${expected.toPrecision(2)} at most`,
+    "unwatched, which is not green": namesOfUnwatched(metrics).join("; ") || "-",
     portfolios: portfolios.join(", ") || "-",
     store: `${(total(metrics, "gapwatch_store_bytes") / 1e6).toFixed(1)} MB`, version: build ? build.labels.version : "-",
   };
@@ -243,7 +330,9 @@ async function look() {
     const metrics = parse(page);
     showTiles(metrics);
     showAlerts(alerts);
-    showSeries(metrics);
+    showSeries(metrics, alerts);
+    showNumbers(metrics, alerts);
+    showLabels(metrics, alerts);
     showStream(metrics, performance.now());
     document.getElementById("clock").textContent = `as of ${time(new Date().toISOString())} UTC`;
   } catch (error) {

@@ -25,7 +25,7 @@ STEP_COMMITS, STEP_RECORDS = 500, 20_000
 _NAMES_KEPT = 200
 
 #: Tables whose rows of a commit are deleted and leave nothing.
-_FORGOTTEN = ("gaps", "samples", "session_ticks", "trace_ids")
+_FORGOTTEN = ("gaps", "samples", "session_ticks", "trace_ids", "waited_for")
 
 _PLACE = "lane, source_topic, source_partition"
 _COUNTED = "facet = 'all' OR (facet = 'tier' AND level = 'span')"

@@ -22,7 +22,7 @@ from scorers.tables import (
 from sinks.rate_interval import rates_view
 
 #: Written into every store; a store of another version is refused, for none was released yet.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 #: Written into every store, to tell it from the DuckDB file of another program.
 PROGRAM = "gapwatch"
@@ -112,6 +112,8 @@ _OWN_TABLES = [
     # Small and rewritten: the detectors as they stand, to go on from, and to be read.
     """CREATE TABLE detector_snapshots (seq BIGINT, lane VARCHAR, folded_until TIMESTAMP, "data" BLOB,
         kept_at TIMESTAMP)""",
+    # Partitions whose unread records event time waited for, at a commit: `<topic>/<partition>`.
+    'CREATE TABLE waited_for (seq BIGINT, lane VARCHAR, "partition" VARCHAR)',
     f"""CREATE TABLE watched (seq BIGINT, {_SERIES}, kind VARCHAR, phase VARCHAR, direction VARCHAR, units BIGINT,
         rate DOUBLE, evidence_log10 DOUBLE, ticket_log10 DOUBLE, page_log10 DOUBLE, smallest_ratio DOUBLE,
         is_blind BOOLEAN, last_unit_at TIMESTAMP, expected_false_alarms DOUBLE)""",

@@ -32,13 +32,13 @@ from sinks.recorded_policies import counted_since, policy_steps
 from sinks.registration import insert_policies
 from sinks.store import Store
 from streams.dead_letter_messages import dead_letter_messages
+from streams.keep_watch import KeepWatch, KnownEnds, OpenWatch, Steps, unread_after
 from streams.raw_slice import RawSlice
 from streams.slice_pieces import pieces, window_cuts
 from streams.thinning import PartitionThinning, written_keeps
 from streams.thinning_options import ThinningOptions
 
 LIVE = "live"
-Steps = Sequence[tuple[str, Step]]
 
 
 @dataclass(frozen=True)
@@ -76,32 +76,6 @@ class PipelineObserver(Protocol):
 
     def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> None:
         """These are in force from the next slice on; on the keeper's thread."""
-
-
-class WatchTaken(Protocol):
-    """What a watch makes of a slice before it is kept."""
-
-    @property
-    def scored(self) -> ScoredSlice:
-        """The slice, with what the watch adds to its tables."""
-
-    @property
-    def steps(self) -> Steps:
-        """What it found, to be written in the same transaction."""
-
-
-class KeepWatch(Protocol):
-    """What looks at each slice of the live lane before it is kept, such as detectors; on the keeper's thread."""
-
-    def take(self, scored: ScoredSlice, kept_at: datetime) -> WatchTaken:
-        """See a slice, in the order of keeping."""
-
-    def save(self, store: Store) -> None:
-        """Write what would have to be found anew at the next start; the run has ended well."""
-
-
-#: Opens a watch over what the store holds, for the portfolios in force; again when they change.
-OpenWatch = Callable[[Store, Sequence[Portfolio]], KeepWatch]
 
 
 @dataclass(frozen=True)
@@ -178,6 +152,7 @@ class Pipeline:
         open_watch: Opens what watches the live lane; None: nothing does.
         on_outbox: Called, on the keeper's thread, when there may be something to relay.
         is_overloaded: Asked for each slice, on the scoring thread: judges are shed while it says so.
+        known_ends: Asked for each slice, on the keeper's thread: what there is to read.
 
     Attributes:
         judge_rates: Factors of judges' rates by (pipeline, metric), powers of 1/2; set anew, a new policy begins.
@@ -192,11 +167,12 @@ class Pipeline:
         open_watch: OpenWatch | None = None,
         on_outbox: Callable[[], None] = lambda: None,
         is_overloaded: Callable[[], bool] = lambda: False,
+        known_ends: Callable[[], KnownEnds] = dict,
     ) -> None:
         self.store = store
         self._regime, self._thinning = regime, thinning
         self._observers, self._on_outbox = observers, on_outbox
-        self._open_watch, self._is_overloaded = open_watch, is_overloaded
+        self._open_watch, self._is_overloaded, self._known_ends = open_watch, is_overloaded, known_ends
         self._watch: KeepWatch | None = None
         self._partitions: dict[tuple[str, int], _Partition] = {}
         self.judge_rates: Mapping[tuple[str, str], float] = {}
@@ -320,7 +296,7 @@ class Pipeline:
         """Keep a slice, watched and told, and return its commit; of verdicts too; on the keeper's thread."""
         started = time.perf_counter()
         if self._watch is not None:
-            taken = self._watch.take(found, now)
+            taken = self._watch.take(found, now, unread_after(found, self.store, self._known_ends()))
             found, also = taken.scored, (*also, *taken.steps)
         seq = self.store.keep(found, now, also)
         for observer in self._observers:

@@ -121,7 +121,7 @@ class Run:
         self.shedding = Shedding(options.shed_after)
         self.pipeline = Pipeline(
             self._store, regime, options.thinning, self._observers, open_watch, self._wake_relay,
-            lambda: self.shedding.is_on,
+            lambda: self.shedding.is_on, lambda: self.source.known_ends(),
         )  # fmt: skip
         self.service = RunService(self._store, self._loaded, options.source.topic, self.pipeline.keeping, api,
                                   decisions)  # fmt: skip

@@ -102,6 +102,7 @@ class SliceSource:
         self._app: Any = None
         self._failure: BaseException | None = None
         self._in_work: dict[asyncio.Task[None], RawSlice] = {}
+        self._assigned: Mapping[int, tuple[int, int]] = {}  # by partition: where it began, and where it ended then
         self._places = asyncio.Semaphore(options.slices_in_work)
         self._idle, self._stop = asyncio.Event(), asyncio.Event()
         self._idle.set()
@@ -227,9 +228,11 @@ class SliceSource:
     def choose_starts(self, offsets: Mapping[int, PartitionOffsets]) -> dict[int, int]:
         """Return where each partition continues: the store's offset, else the group's, else the beginning."""
         stored = self._stored_offsets(set(offsets))
-        return {
+        starts = {
             partition: self._choose_start(partition, stored.get(partition), at) for partition, at in offsets.items()
         }
+        self._assigned = {partition: (starts[partition], at.end) for partition, at in offsets.items()}
+        return starts
 
     def _choose_start(self, partition: int, stored: int | None, at: PartitionOffsets) -> int:
         where = f"{self.options.app.topic!r}, partition {partition}"
@@ -300,11 +303,27 @@ class SliceSource:
         """
         answer = {}
         for tp, state in self._partition_states():
-            end = state.lso if state.lso is not None and state.lso >= 0 else state.highwater
+            end = _readable_end(state)
             done = self._app.consumer.done.get(tp)
             if done is not None and state._position is not None and end is not None:
                 answer[tp.partition] = (done, state._position, end)
         return answer
+
+    def known_ends(self) -> dict[tuple[str, int], tuple[int, int]]:
+        """Return by topic and partition where reading began, and one past the last record that is known to be there.
+
+        Known from the assignment on, before anything was fetched; on any thread. What ends in transaction markers
+        ends with the last record that was fetched.
+        """
+        ends = dict(self._assigned)
+        for tp, state in self._partition_states():
+            start, end = ends.get(tp.partition, (0, 0))
+            end = max(end, _readable_end(state) or 0)
+            thread = self._app.consumer._thread
+            if state._position is not None and state._position >= end and not thread.is_taking:
+                end = thread.taken.get(tp, start)
+            ends[tp.partition] = (start, end)
+        return {(self.options.app.topic, partition): known for partition, known in ends.items()}
 
     def is_caught_up(self) -> bool:
         """Whether all that may be read was read and is durable; False while partitions come and go."""
@@ -354,3 +373,10 @@ class SliceSource:
             for partition, (_done, fetched, end) in self.positions().items():
                 looks.append(Progress(f"fetch of partition {partition}", fetched, fetched < end, limits.fetch))
         return looks
+
+
+def _readable_end(state: Any) -> int | None:
+    """Return where a partition ends for who reads what is committed; None before the broker has said it."""
+    lso: int | None = state.lso
+    highwater: int | None = state.highwater
+    return lso if lso is not None and lso >= 0 else highwater

@@ -43,11 +43,15 @@ class KeptAlerts(Kept):
 
 
 def played_slices(
-    folder: Path, portfolio: Portfolio, releases: Iterable[str], records: int = 20
+    folder: Path, portfolio: Portfolio, releases: Iterable[str], records: int = 20, every: int = 60, draw: int = 0
 ) -> Iterator[ScoredSlice]:
-    """Play releases of the airline's agent, a conversation a minute, in slices of the lane `live`."""
+    """Play releases of the airline's agent, a conversation every so many seconds, in slices of the lane `live`.
+
+    With `draw`, so many conversations of each release are drawn with replacement.
+    """
     files = [str(TRACES / f"airline_{name}.jsonl.gz") for name in releases]
-    played = run_script(AIRLINE / "play.py", "--start", "2026-03-02T07:40:00Z", "--every", "60", *files)
+    how = ["--start", "2026-03-02T07:40:00Z", "--every", str(every), *(["--draw", str(draw)] if draw else [])]
+    played = run_script(AIRLINE / "play.py", *how, *files)
     path = folder / "played.jsonl"
     path.write_text(played.stdout)
     return live_slices(path, portfolio, records)

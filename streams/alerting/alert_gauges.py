@@ -13,10 +13,8 @@ from streams.alerting.attribution import tick_start
 from streams.alerting.rows import kind_of
 from streams.alerting.shift_watch import ShiftWatch
 from streams.alerting.slice_units import SeriesKey
+from streams.alerting.value_gauges import Samples, ValueGauges
 from streams.alerting.watched_rows import PHASES, SeriesState, series_states
-
-#: Family to label values to number.
-Samples = dict[str, dict[tuple[str, ...], float]]
 
 #: Rows with gauges of their own. More make a page that Prometheus is slow to take; fewer hide rows that rest.
 DETAIL_LIMIT = 2_500
@@ -28,16 +26,21 @@ _DETAIL = (
     "gapwatch_smallest_change_ratio",
 )
 
+_PHASE = "gapwatch_series_phase"
 
-def alert_samples(watch: ShiftWatch, con: Connection, environment: Callable[[str], str]) -> Samples:
+
+def alert_samples(
+    watch: ShiftWatch, con: Connection, values: ValueGauges, environment: Callable[[str], str]
+) -> Samples:
     """Return all samples of a lane, by name and label values; on the keeper's thread, between two slices.
 
     Args:
         watch: Of the lane.
         con: Reading; sees what was committed.
+        values: What was seen of numbers and labels.
         environment: Gives the label of an environment's name.
     """
-    samples: Samples = {name: {} for name in _DETAIL}
+    samples: Samples = {name: {} for name in (*_DETAIL, _PHASE)}
     states = list(series_states(watch.bank))
     phases: Counter[tuple[str, ...]] = Counter()
     expected: dict[tuple[str, ...], float] = {}
@@ -48,8 +51,12 @@ def alert_samples(watch: ShiftWatch, con: Connection, environment: Callable[[str
     for pipeline, label in expected:
         for phase in PHASES:  # a phase that nobody is in is a 0 and no gap
             phases[pipeline, label, phase] += 0
-    for state in sorted(states, key=_interest)[:DETAIL_LIMIT]:
+    shown = sorted(states, key=_interest)[:DETAIL_LIMIT]
+    for state in shown:
         _add_series(samples, state, environment)
+    samples |= values.samples(
+        watch.bank, con, watch.lane, watch.clock.closed, shown, lambda series: _labels(series, environment)
+    )
     samples["gapwatch_series"] = {key: float(n) for key, n in phases.items()}
     samples["gapwatch_expected_false_alarms_total"] = expected
     samples["gapwatch_late_units_total"] = {(): float(watch.bank.late_units)}
@@ -68,6 +75,9 @@ def _labels(series: SeriesKey, environment: Callable[[str], str]) -> tuple[str, 
 
 def _add_series(samples: Samples, state: SeriesState, environment: Callable[[str], str]) -> None:
     key = (*_labels(state.watched.series, environment), state.watched.kind)
+    samples[_PHASE][*key, state.phase] = 1.0
+    if state.phase == "unwatched":
+        return
     values = (
         max(state.evidence_log10, 0.0), min(state.ticket_log10, state.page_log10), state.rate, state.smallest_ratio,
     )  # fmt: skip

@@ -40,8 +40,9 @@ def alerts_command(
     raises them on files, `gapwatch run` on a stream.
     """
     # Not above: --help must not wait for the engine.
-    from streams.alerting.alert_list import print_alerts, print_json, print_rows, print_unwatched, print_watched
+    from streams.alerting.alert_list import print_alerts, print_json
     from streams.alerting.alert_reading import read_alerts
+    from streams.alerting.watched_list import print_rows, print_unwatched, print_watched
 
     begin = parse_since(since, datetime.now(UTC)) if since is not None else None
     with reading(store) as con:
@@ -51,7 +52,7 @@ def alerts_command(
         if form == "json":
             print_json(chosen)
             return
-        print_alerts(chosen, closed=len(alerts) - len(chosen))
+        print_alerts(chosen, closed=len(alerts) - len(chosen), is_part=bool(conditions) or begin is not None)
         if show_watched:
             print_rows(con, lane)
         print_watched(con, lane)

@@ -13,7 +13,7 @@ from streams.alerting.slice_units import SeriesKey
 from streams.detectors.change import excess_shares
 from streams.detectors.contexts import TICK_SECONDS
 
-_FACETS = ("release", "model", "tier", "stratum")
+FACETS = ("release", "model", "tier", "stratum")
 EXAMPLES = 5
 PARTS = 5
 # What was before is looked up this far back; further, releases that are long gone would be named.
@@ -35,6 +35,8 @@ class Moved:
         since: Begin of the change, naive UTC.
         until: End of the tick at which it was found.
         share_before: Share of the moved units before.
+        promised: Share that a bound allows in the window that begins with `since`; None for a shift. The excess is what
+            lies beyond it, whatever was before.
     """
 
     lane: str
@@ -44,6 +46,7 @@ class Moved:
     since: datetime
     until: datetime
     share_before: float
+    promised: float | None = None
 
 
 def tick_start(tick: int) -> datetime:
@@ -61,9 +64,7 @@ def attribute(con: Connection, moved: Moved) -> dict[str, Any]:
     Only ticks and rows up to `until` count, so that the answer does not depend on where slices end.
     """
     return {
-        "shares": {
-            facet: parts for facet in ("release", "model", "tier", "stratum") if (parts := _shares(con, moved, facet))
-        },
+        "shares": {facet: parts for facet in FACETS if (parts := _shares(con, moved, facet))},
         "labels": labels(con, moved),
         "new": new_values(con, moved),
         "annotations": noted_near(con, moved),
@@ -107,6 +108,8 @@ def _shares(con: Connection, moved: Moved, facet: str) -> list[dict[str, Any]]:
     before, before_moved, after, after_moved = table.T
     whole = before_moved.sum() / before.sum() if before.sum() else moved.share_before
     expected = np.where(before >= LEAST_BEFORE, before_moved / np.maximum(before, 1.0), whole)
+    if moved.promised is not None:
+        expected, before = np.full(len(after), moved.promised), np.zeros_like(before)
     shares = excess_shares(after, after_moved, expected)
     parts = [
         {
@@ -169,14 +172,14 @@ def noted_near(con: Connection, moved: Moved) -> list[dict[str, Any]]:
 
 
 def _examples(con: Connection, moved: Moved) -> list[dict[str, Any]]:
-    """Return the first traces since the change that are of the kind that grew."""
+    """Return the first traces since the change that are of the kind that grew; the last ones of a bound's window."""
     where, values = of_series(moved)
     outcome = "unknown" if moved.is_unknown else "fail" if moved.grew else "pass"
     rows = con.execute(
         f"""SELECT trace_id, min(event_at) AS at, arg_min(coalesce(observed, reason), (event_at, span_index)),
             arg_min("release", event_at)
         FROM gaps WHERE {where} AND outcome = ? AND event_at >= ? AND event_at < ?
-        GROUP BY trace_id ORDER BY 2, 1 LIMIT ?""",
+        GROUP BY trace_id ORDER BY 2 {"DESC" if moved.promised is not None else ""}, 1 LIMIT ?""",
         [*values, outcome, moved.since, moved.until, EXAMPLES],
     ).fetchall()
     return [

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -12,18 +13,16 @@ from streams.alerting.allotment import Allotment
 from streams.alerting.breach import BoundWatch, hold_to_bounds
 from streams.alerting.card import Budget, Card
 from streams.alerting.finding import Finding, Watched
-from streams.alerting.open_tick import WINDOW_TICKS, OpenTick, gather
+from streams.alerting.open_tick import WINDOW_TICKS, OpenTick, full_until, gather
 from streams.alerting.series_book import HourBook, SeriesBook
-from streams.alerting.slice_units import SeriesKey, SliceUnits
+from streams.alerting.slice_units import OpenTicks, SeriesKey, SliceUnits
 from streams.alerting.slice_values import Labels, Numbers
 from streams.alerting.state_file import Fleets
 from streams.alerting.value_bank import ValueBank, one_window
 from streams.detectors.bets import rate_bets
-from streams.detectors.categories import CategoryFleet
 from streams.detectors.fleet import LEAST_BAD_PER_HOUR, LEAST_RATIO, Fleet
 from streams.detectors.fleet_config import FleetConfig
 from streams.detectors.lifecycle import Event
-from streams.detectors.numbers import NumberFleet
 from streams.detectors.sessions import SessionBook
 from streams.detectors.watch import settle, turn
 
@@ -60,6 +59,7 @@ class Bank:
         self.book = SessionBook()
         self.pending: dict[int, OpenTick] = defaultdict(OpenTick)
         self.bounds: dict[int, BoundWatch] = {}
+        self.left_out: set[tuple[int, str]] = set()
         self.folded = 0
         self.late_units = 0
 
@@ -71,33 +71,22 @@ class Bank:
 
     # ---- taking in ----
 
-    def add(self, units: SliceUnits, earliest: int, latest: int | None) -> None:
-        """Put the units of a slice into the open ticks; late ones join the current tick, with the hour of their own.
-
-        Args:
-            units: Of the slice.
-            earliest: First tick that is open.
-            latest: As `slice_units.fold_buckets`.
-        """
+    def add(self, units: SliceUnits, there: OpenTicks) -> None:
+        """Put the units of a slice into the open ticks; late ones join the current tick, with the hour of their own."""
         numbers = np.array([self.number_of(key) for key in units.series], np.int64)
-        late = units.ticks < earliest
-        self.late_units += int(units.counts[:, late].sum())
-        last = units.ticks if latest is None else np.minimum(units.ticks, max(latest, earliest))
-        folded = np.maximum(last, earliest)
-        columns = zip(
-            numbers[units.which].tolist(), units.ticks.tolist(), folded.tolist(), *units.counts.tolist(), strict=True
-        )
+        self.late_units += int(units.counts[:, units.ticks < there.first].sum())
+        folded = there.places(units.ticks).tolist()
+        columns = zip(numbers[units.which].tolist(), units.ticks.tolist(), folded, *units.counts.tolist(), strict=True)
         for number, tick, target, good, bad, unknown in columns:
             cell = self.pending[target].counts[number, self._hour(number, tick)]
             cell[0] += good
             cell[1] += bad
             cell[2] += unknown
         for session in units.sessions:
-            target = max(session.tick if latest is None else min(session.tick, max(latest, earliest)), earliest)
             entry = (self.number_of(session.series), session.session, session.units, session.bad)
-            self.pending[target].sessions.append(entry)
+            self.pending[there.place(session.tick)].sessions.append(entry)
 
-    def add_values(self, numbers: Numbers, labels: Sequence[Labels], earliest: int, latest: int | None) -> None:
+    def add_values(self, numbers: Numbers, labels: Labels, there: OpenTicks) -> None:
         """Put numbers and labels of a slice into the open windows; late ones as in `add`, which is called before."""
         own = np.array([self.number_of(key) for key in numbers.series], np.int64)
         if len(numbers.which):
@@ -107,12 +96,14 @@ class Bank:
                 mine = which == number
                 distinct, at = np.unique(numbers.ticks[mine], return_inverse=True)
                 hours[mine] = np.array([self._hour(number, tick) for tick in distinct.tolist()], np.int64)[at]
-            ticks = numbers.ticks if latest is None else np.minimum(numbers.ticks, max(latest, earliest))
-            self.values.add_numbers(np.stack([which, hours, numbers.cells, numbers.n]), np.maximum(ticks, earliest))
-        for entry in labels:
+            entries = np.stack([which, hours, numbers.cells, numbers.n])
+            self.values.add_numbers(entries, there.places(numbers.ticks))
+        for entry in labels.found:
             number = self.number_of(entry.series)
-            tick = max(entry.tick if latest is None else min(entry.tick, max(latest, earliest)), earliest)
-            self.values.add_labels(number, self._hour(number, entry.tick), tick, entry.units, entry.counts)
+            tick, hour = there.place(entry.tick), self._hour(number, entry.tick)
+            self.values.add_labels(number, hour, tick, entry.units, entry.counts)
+        for kind, left_out in (("numbers", numbers.left_out), ("labels", labels.left_out)):
+            self.left_out |= {(self.number_of(key), kind) for key in left_out}
 
     def number_of(self, key: SeriesKey) -> int:
         """Return the number of a series."""
@@ -123,9 +114,6 @@ class Bank:
         """The series, by number."""
         return self._book.series
 
-    def _card_key(self, number: int) -> tuple[str, str]:
-        return self.series[number].pipeline, self.series[number].metric
-
     def card(self, series: SeriesKey) -> Card:
         """Return the card of a series."""
         return self.cards[series.pipeline, series.metric]
@@ -134,6 +122,12 @@ class Bank:
         return self._hours.hour(tick, self.card(self.series[number]).time_zone)
 
     # ---- closing ----
+
+    def full_until(self) -> int:
+        """Return the last tick that must be closed for the open ones to fit into memory; 0 where they do."""
+        sizes = Counter({tick: one.size for tick, one in self.pending.items()})
+        sizes.update({tick: window.size for tick, window in self.values.pending.items()})
+        return full_until(sizes)
 
     def close(self, closed: int) -> list[Finding]:
         """Fold every open tick up to `closed`, in order, and return what they brought."""
@@ -196,7 +190,7 @@ class Bank:
         if not new:
             return
         fleet = self.fleets[fleet_name]
-        grown: Fleet | NumberFleet | CategoryFleet = {**self.fleets, **self.values.fleets}[fleet_name]
+        grown = self.values.fleets.get(fleet_name, fleet)
         for row, (number, kind) in zip(grown.add_series(len(new)).tolist(), new, strict=True):
             watched = Watched(self.series[number], kind)
             card = self.card(watched.series)
@@ -230,7 +224,7 @@ class Bank:
         return findings + self._hold_to_bounds(tick, whole)
 
     def _hold_to_bounds(self, tick: int, whole: dict[int, list[int]]) -> list[Finding]:
-        limits = {number: self.cards[self._card_key(number)].limit for number in whole}
+        limits = {number: self.card(self.series[number]).limit for number in whole}
         broken = hold_to_bounds(self.bounds, limits, tick, whole)
         return [Finding(Watched(self.series[number], "bound"), tick, breach=breach) for number, breach in broken]
 
@@ -258,6 +252,10 @@ class Bank:
         told = (t for t in transitions if t.event not in _QUIET)
         return [Finding(rows[t.row], tick, transition=one_window(t, ends=True)) for t in told]
 
+    def unwatched(self) -> list[Watched]:
+        """Return what has come, and was left out each time: numbers and labels of traces in sessions."""
+        return [Watched(self.series[number], kind) for number, kind in sorted(self.left_out - self._place.keys())]
+
     # ---- what people decide ----
 
     def use_cards(self, cards: Sequence[Card], budgets: dict[str, Budget]) -> list[Watched]:
@@ -275,7 +273,7 @@ class Bank:
             if dealt is not None:
                 self.allotments[pipeline].take_json(dealt.as_json())
         for number, bound in self.bounds.items():
-            limit = self.cards[self._card_key(number)].limit
+            limit = self.card(self.series[number]).limit
             bound.limit = limit or bound.limit
         turned = []
         for name, rows in self.rows.items():
@@ -299,13 +297,15 @@ class Bank:
 
     def state(self) -> Fleets:
         """Return all detectors."""
-        numbers, labels = self.values.numbers, self.values.labels
-        return {"units": self._units, "sessions": self._sessions, "numbers": numbers, "labels": labels}
+        values = self.values
+        return {
+            "units": self._units, "sessions": self._sessions, "numbers": values.numbers, "labels": values.labels,
+        }  # fmt: skip
 
     def as_json(self) -> dict[str, Any]:
         """Return all but the fleets as JSON values."""
         return {
-            "series": [_texts(key) for key in self.series],
+            "series": [list(astuple(key)) for key in self.series],
             "rows": {
                 name: [[self.number_of(w.series), w.kind, self.share_keys[w]] for w in rows]
                 for name, rows in self.rows.items()
@@ -317,6 +317,7 @@ class Bank:
             "allotments": {pipeline: allotment.as_json() for pipeline, allotment in self.allotments.items()},
             "cards": [card.as_json() for card in self.cards.values()],
             "budgets": {name: [budget.pages, budget.tickets] for name, budget in self.budgets.items()},
+            "left_out": sorted(self.left_out),
             "folded": self.folded,
             "late_units": self.late_units,
         }
@@ -337,14 +338,11 @@ class Bank:
         for number, session, last, units, bad in value["book"]:
             self.book.open[number, session] = [last, units, bad]
         for number, bound in value["bounds"]:
-            limit = self.cards[self._card_key(number)].limit
+            limit = self.card(self.series[number]).limit
             if limit is not None:
                 self.bounds[number] = BoundWatch.from_json(limit, bound)
         for pipeline, dealt in value["allotments"].items():
             if pipeline in self.allotments:
                 self.allotments[pipeline].take_json(dealt)
+        self.left_out = {(number, kind) for number, kind in value["left_out"]}
         self.folded, self.late_units = value["folded"], value["late_units"]
-
-
-def _texts(key: SeriesKey) -> list[str]:
-    return [key.pipeline, key.environment, key.component, key.metric, key.metric_version, key.judge, key.epoch]

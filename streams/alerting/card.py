@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from scorers.claim import LabelClaim, MeasureClaim, RatioClaim
+from scorers.claim import CompositeClaim, JudgedClaim, LabelClaim, MeasureClaim, PythonClaim, RatioClaim
 from scorers.direction import Threshold
 from scorers.direction_rules import is_cascade
+from scorers.judges.scale import scale_of
 from scorers.metric import Metric
 from scorers.portfolio import Portfolio
 from sinks.registration import metric_direction
@@ -20,6 +21,8 @@ DEFAULT_PAGES_PER_MONTH = 1.0
 DEFAULT_TICKETS_PER_MONTH = 10.0
 #: Units below which a bound is not asked for, where the portfolio names none.
 DEFAULT_MIN_UNITS = 30
+#: Unit of the numbers of judges, composites and Python scorers.
+SCORE = "points"
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
@@ -63,7 +66,7 @@ class Card:
         limit: The threshold; None where there is none on the failure rate.
         time_zone: IANA name, for the hours of the week.
         units_per_month: Declared volume: traces in 30 days.
-        numbers: Its numbers are watched, not only whether they are beyond their limit: it is a measure.
+        numbers: Its numbers are watched, not only whether they fail: it is a measure, or its verdicts have scores.
         number_side: 1 where larger numbers are bad, -1 where smaller ones are, 0 where nobody confirmed either.
         number_pages: The direction of the numbers themselves is confirmed, not only that of the failure rate.
         number_unit: Of the numbers, for people.
@@ -192,9 +195,10 @@ def _bad_side(portfolio: Portfolio, metric: Metric) -> int:
 def _values(portfolio: Portfolio, metric: Metric) -> dict[str, Any]:
     """Return what is watched of a claim besides its failures."""
     claim = metric.claim
-    if isinstance(claim, MeasureClaim):
-        side, pages = _number_side(portfolio, metric, claim)
-        return {"numbers": True, "number_side": side, "number_pages": pages, "number_unit": claim.unit}
+    if isinstance(claim, MeasureClaim | JudgedClaim | CompositeClaim | PythonClaim):
+        side, pages = _number_side(portfolio, metric, _failing_end(claim))
+        unit = claim.unit if isinstance(claim, MeasureClaim) else SCORE
+        return {"numbers": True, "number_side": side, "number_pages": pages, "number_unit": unit}
     if isinstance(claim, LabelClaim):
         # With one good and one bad label their shares are the failure rate.
         passing = None if claim.labels is None else len(claim.labels) - len(claim.bad)
@@ -203,21 +207,27 @@ def _values(portfolio: Portfolio, metric: Metric) -> dict[str, Any]:
     return {}
 
 
-def _number_side(portfolio: Portfolio, metric: Metric, claim: MeasureClaim) -> tuple[int, bool]:
+def _failing_end(claim: MeasureClaim | JudgedClaim | CompositeClaim | PythonClaim) -> int:
+    """Return at which end numbers fail: 1 for large ones, -1 for small ones, 0 where nobody knows."""
+    if isinstance(claim, MeasureClaim):
+        return 0 if claim.limit is None else 1 if claim.limit.max is not None else -1
+    if isinstance(claim, JudgedClaim):
+        bands = scale_of(claim.rubric).bands  # best first
+        return -1 if bands[0].score > bands[-1].score else 1
+    return -1 if isinstance(claim, CompositeClaim) and claim.pass_at is not None else 0
+
+
+def _number_side(portfolio: Portfolio, metric: Metric, failing_end: int) -> tuple[int, bool]:
     """Return which way of the numbers is bad, and whether that may page.
 
-    A direction of the numbers (`of: mean` and the like) says it. One of the failure rate says it through the limit:
-    towards the limit is bad. But short of the limit nothing is broken, so it is a ticket at most.
+    A direction of the numbers (`of: mean` and the like) says it. One of the failure rate says it through the end at
+    which numbers fail: towards it is bad. But short of the limit nothing is broken, so it is a ticket at most.
     """
     direction = metric_direction(portfolio, metric)
     if direction is None or direction["verdict"] != "verified" or direction["better"] not in ("lower", "higher"):
         return 0, False
     side = 1 if direction["better"] == "lower" else -1
-    if direction["of"] != "failure_rate":
-        return side, True
-    if claim.limit is None:
-        return 0, False
-    return (side if claim.limit.max is not None else -side), False
+    return (side, True) if direction["of"] != "failure_rate" else (side * failing_end, False)
 
 
 def _limit(threshold: Threshold | None) -> Limit | None:

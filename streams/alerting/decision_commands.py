@@ -51,7 +51,8 @@ def silence_command(alert: str, store: Path, duration: str, by: str, why: str) -
 def accept_command(alert: str, store: Path, by: str, why: str) -> None:
     """Say that the pipeline is right as it is since ALERT began: what came since becomes the baseline.
 
-    The alert is closed. A change from the new level, back to the old one included, is a new alert.
+    The alert is closed. A change from the new level, back to the old one included, is a new alert. A bound does not
+    move: it is told again after it was kept in between; to move it, change the portfolio.
     """
     _decide(store, "accept", {"alert": alert, "by": by, "why": why})
 

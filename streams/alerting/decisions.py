@@ -67,7 +67,8 @@ class AlertDecision:
             raise UsageError(f"alert {found.row['alert_id']} is {found.row['state']}; only an open one can be answered")
         if self.action == "accept":
             self._accept(keeping, found)
-            what = "accepted as the new normal"
+            is_bound = found.told.get("kind") == "bound"
+            what = "accepted, until its bound was kept again," if is_bound else "accepted as the new normal"
         else:
             until = None if self.duration is None else keeping.kept_at + self.duration
             state = _STATES[self.action]

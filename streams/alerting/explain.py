@@ -26,6 +26,7 @@ from streams.program_name import program_name
 
 _WIDTH = 11
 _PLAIN_WIDTH = 110
+_SPANS = (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1))
 _LOUDNESS = ("page", "ticket", "note")
 # One page is what is read: all others of a large incident are in the list.
 _MOST_TOGETHER = 6
@@ -103,12 +104,17 @@ def _what(alert: Alert, portfolio: Portfolio | None) -> Iterator[str]:
 def _since(alert: Alert) -> Iterator[str]:
     told, found = alert.told, alert.row["found_at"]
     if told.get("change_at") is None:
-        window = timedelta(seconds=told.get("window_seconds") or 0)
+        window = _span(told.get("window_seconds") or 0)
         yield f"a window of {window} that ended {moment_text(found)}; a bound does not say when it began"
         return
     first, last = (moment_text(parse_time(told[name])) for name in ("change_from", "change_to"))
     earlier = " or earlier" if told.get("is_truncated") else ""
     yield f"{moment_text(parse_time(told['change_at']))} (95 %: {first}{earlier} to {last}); found {moment_text(found)}"
+
+
+def _span(seconds: int) -> str:
+    name, unit = next(one for one in _SPANS if seconds % one[1] == 0)
+    return f"{seconds // unit} {name}{'' if seconds == unit else 's'}"
 
 
 def _how_sure(alert: Alert) -> Iterator[str]:
@@ -143,14 +149,15 @@ def _which_way(alert: Alert, portfolio: Portfolio | None) -> Iterator[str]:
     metric = _metric(alert, portfolio)
     direction = metric_direction(portfolio, metric) if portfolio is not None and metric is not None else None
     if told.get("verdict") == "unknown":
-        yield f"{what} {way}; nobody has confirmed which way is better, so it is a ticket at most"
+        yield f"{what} {way}; nobody has confirmed which way is better, so it pages nobody"
         question = next((q for q in portfolio.questions if q.id == told.get("question")), None) if portfolio else None
         if question is not None:
             yield f"this question settles it: {shown(question.text, 300)} ({question.id})"
         return
     better = (direction or {}).get("better")
     source = (direction or {}).get("fact") or (direction or {}).get("evidence")
-    known = {"lower": "a lower failure rate is better", "higher": "a higher failure rate is better"}.get(better or "")
+    quantity = "failure rate" if (direction or {}).get("of", "failure_rate") == "failure_rate" else "number"
+    known = f"a {better} {quantity} is better" if better in ("lower", "higher") else ""
     verified = f": {known}, verified by {shown(source, 300)}" if known and source else ""
     yield f"{what} {way}, which is {told.get('verdict') or 'what it was'}{verified}"
 
@@ -160,7 +167,7 @@ def _where(alert: Alert) -> Iterator[str]:
         for part in parts[:3]:
             if part["share"] < 0.05:
                 continue
-            yield f"{facet} {shown(part['value'])}: {part['share']:.0%} of the excess ({_counts(part)})"
+            yield f"{facet} {shown(part['value'])}: {min(part['share'], 1.0):.0%} of the excess ({_counts(part)})"
 
 
 def _counts(part: dict[str, Any]) -> str:
@@ -292,7 +299,10 @@ def _do(store: Path, alert: Alert, portfolio: Portfolio | None) -> Iterator[str]
         question = shlex.quote(alert.told["question"])
         yield f"$ {program_name()} answer {question} lower --store {place} --by YOU   # or higher: which is better?"
     yield f"$ {program_name()} ack {name} --store {place} --by YOU      # somebody looks at it"
-    yield f"$ {program_name()} accept {name} --store {place} --by YOU   # it is right as it is now: the new normal"
+    meaning = "it is right as it is now: the new normal"
+    if alert.told.get("kind") == "bound":
+        meaning = "quiet until it was kept again; the bound itself is the portfolio's"
+    yield f"$ {program_name()} accept {name} --store {place} --by YOU   # {meaning}"
 
 
 def _metric(alert: Alert, portfolio: Portfolio | None) -> Any:

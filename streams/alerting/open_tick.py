@@ -7,11 +7,14 @@ within five minutes anyway.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 WINDOW_TICKS = 10
 """Five minutes of event time."""
+MOST_OPEN = 300_000
+"""Entries of open ticks, about 300 bytes each: where one partition is days ahead of another they add up."""
 # Fewer units of each series than this, and a tick waits for the end of its window.
 _SPARSE = 20
 
@@ -32,6 +35,11 @@ class OpenTick:
 
     counts: dict[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0]))
     sessions: list[tuple[int, str, int, int]] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """How many entries it has."""
+        return len(self.counts) + len(self.sessions)
 
     @property
     def is_sparse(self) -> bool:
@@ -60,6 +68,20 @@ class OpenTick:
             tick.counts[number, hour] = cell
         tick.sessions = [(number, session, units, bad) for number, session, units, bad in sessions]
         return tick
+
+
+def full_until(sizes: Mapping[int, int]) -> int:
+    """Return the last tick that must be closed for the rest to fit into memory; 0 where all of them do.
+
+    Args:
+        sizes: Open tick to its entries.
+    """
+    too_many = sum(sizes.values()) - MOST_OPEN
+    for tick in sorted(sizes) if too_many > 0 else ():
+        too_many -= sizes[tick]
+        if too_many <= 0:
+            return tick
+    return 0
 
 
 def gather(pending: dict[int, OpenTick], closed: int) -> None:

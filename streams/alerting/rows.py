@@ -84,6 +84,7 @@ def _write_step(con: Connection, lane: str, seq: int, rows: StepRows) -> None:
             since=tick_start(_since(step)),
             until=tick_start(step.finding.tick + 1),
             share_before=(told["before"] or [0.0])[0] or 0.0,
+            promised=card.limit.value if step.finding.breach is not None and card.limit is not None else None,
         )
         part = step.finding.part
         told |= attribute(con, moved) if part is None else attribute_values(con, moved, part)
@@ -98,10 +99,10 @@ def _write_step(con: Connection, lane: str, seq: int, rows: StepRows) -> None:
 
 
 def _since(step: Step) -> int:
-    transition = step.finding.transition
+    transition, breach = step.finding.transition, step.finding.breach
     if transition is not None and transition.change is not None:
         return transition.change.change_bucket
-    return step.incident.began
+    return step.incident.began if breach is None else breach.since
 
 
 def describe(step: Step, card: Card, limit_log10: float | None) -> dict[str, Any]:

@@ -10,16 +10,13 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-import pyarrow as pa
-
 from scorers.portfolio import Portfolio, parse_portfolio
 from scorers.slices import ScoredSlice
-from scorers.tables import SESSION_TICKS, TICKS
 from sinks.keeping import Connection, Keeping, Step
 from sinks.store import Store
 from sinks.stored_facts import answered, stored_facts
@@ -28,10 +25,11 @@ from streams.alerting.bank import RATES, SESSIONS, Bank
 from streams.alerting.card import Budget, Card, budget_of, cards_of
 from streams.alerting.finding import Finding
 from streams.alerting.incident import Incident, IncidentBook
+from streams.alerting.kept_commits import KeptCommit, kept_commits, place_of, recording_wait
 from streams.alerting.lane_clock import LaneClock
 from streams.alerting.relabelling import relabel
 from streams.alerting.rows import StepRows, say, write_steps
-from streams.alerting.slice_units import fold_buckets, read_units
+from streams.alerting.slice_units import OpenTicks, read_units
 from streams.alerting.slice_values import read_labels, read_numbers
 from streams.alerting.state_file import pack, unpack
 from streams.alerting.watched_rows import write_watched
@@ -67,7 +65,8 @@ class ShiftWatch:
 
     Its state is a function of the slices of the lane, in the order of their commits, with their partition and the time
     of their keeping: after a crash the slices since the last snapshot are folded again from the stored ticks, and give
-    the same state. Event time is that of the lane: the slowest of the partitions that are not idle (`LaneClock`).
+    the same state. Event time is that of the lane: the slowest of the partitions that are not idle, or have records
+    that are not read (`LaneClock`); which were waited for is recorded with each slice.
 
     One thread, the keeper's. A slice that was taken and could not be kept leaves the watch ahead of the store: throw
     it away and open another, as the process does that ends on a failed commit.
@@ -145,12 +144,14 @@ class ShiftWatch:
 
     # ---- slices ----
 
-    def take(self, scored: ScoredSlice, kept_at: datetime) -> Taken:
+    def take(self, scored: ScoredSlice, kept_at: datetime, unread: Collection[tuple[str, int]] = ()) -> Taken:
         """Fold a slice that is about to be kept; call it once for each slice of the lane, in the order of keeping.
 
         Args:
             scored: As scored.
             kept_at: As given to `Store.keep`, with a time zone.
+            unread: (Topic, partition) of those that have records which are not kept, this slice aside. Those that
+                event time waits for are recorded with the slice.
 
         Raises:
             ValueError: Of another lane.
@@ -158,14 +159,16 @@ class ShiftWatch:
         if scored.lane != self.lane:
             raise ValueError(f"a slice of lane {scored.lane} came to the watch of lane {self.lane}; open one for each")
         second = kept_at.timestamp()
-        earliest, latest = self.clock.closed + 1, self._latest(second)
         ticks = scored.tables["ticks"]
         if ticks.num_rows:
-            ticks = fold_buckets(ticks, earliest, latest)
+            ticks = self._open_ticks(second).stamp(ticks)
             scored = dataclasses.replace(scored, tables={**scored.tables, "ticks": ticks})
-        findings = self._fold(ticks, scored.tables["session_ticks"], f"{scored.topic}/{scored.partition}", second)
-        steps = self._steps(findings)
+        waits_for = self.clock.silent((place_of(*one) for one in unread), second)
+        place = place_of(scored.topic, scored.partition)
+        steps = self._fold(KeptCommit(place, second, waits_for, ticks, scored.tables["session_ticks"]))
         also: list[tuple[str, Step]] = []
+        if waits_for:
+            also.append(("waited_for", recording_wait(self.lane, waits_for)))
         if steps:
             also.append(("alerts", lambda keeping: write_steps(keeping.con, self.lane, keeping.seq, steps)))
         if self.clock.closed - self._snapshot_at >= _SNAPSHOT_TICKS:
@@ -174,16 +177,20 @@ class ShiftWatch:
         opened = sum(s.step.state == "open" and s.step.incident.fired == s.step.finding.tick for s in steps)
         return Taken(scored, also, opened)
 
-    def _latest(self, second: float) -> int | None:
-        return int(second // TICK_SECONDS) if self.lane == LIVE else None
+    def _open_ticks(self, second: float) -> OpenTicks:
+        return OpenTicks.between(self.clock.closed, int(second // TICK_SECONDS) if self.lane == LIVE else None)
 
-    def _fold(self, ticks: pa.Table, session_ticks: pa.Table, partition: str, second: float) -> list[Finding]:
-        units = read_units(ticks, session_ticks, self._watched)
-        earliest, latest = self.clock.closed + 1, self._latest(second)
-        self.bank.add(units, earliest, latest)
-        numbers = read_numbers(ticks, session_ticks, self._measures)
-        self.bank.add_values(numbers, read_labels(ticks, session_ticks, self._labels), earliest, latest)
-        return self.bank.close(self.clock.move(partition, units.newest, second, is_live=self.lane == LIVE))
+    def _fold(self, kept: KeptCommit) -> list[StepRows]:
+        units = read_units(kept.ticks, kept.session_ticks, self._watched)
+        there = self._open_ticks(kept.second)
+        self.bank.add(units, there)
+        numbers = read_numbers(kept.ticks, kept.session_ticks, self._measures)
+        labels = read_labels(kept.ticks, kept.session_ticks, self._labels)
+        self.bank.add_values(numbers, labels, there)
+        is_live = self.lane == LIVE
+        closed = self.clock.move(kept.place, units.newest, kept.second, is_live=is_live, unread=kept.waits_for)
+        self.clock.closed = max(closed, self.bank.full_until())
+        return self._steps(self.bank.close(self.clock.closed))
 
     def _steps(self, findings: Sequence[Finding]) -> list[StepRows]:
         steps = []
@@ -208,6 +215,8 @@ class ShiftWatch:
     def accept(self, keeping: Keeping, alert_id: str, by: str, why: str) -> Incident:
         """Make what came since the change the new normal, and close the alert: a person says that this is right.
 
+        A bound is the portfolio's, and does not move: it stays broken, and is told again when it was kept in between.
+
         Args:
             keeping: The open transaction; the state is written with it.
             alert_id: Of an alert of this lane.
@@ -223,8 +232,6 @@ class ShiftWatch:
         if incident.watched.kind != "bound":
             fleet, row = self.bank.find(incident.watched)
             accept(fleet, row, max(self.bank.folded, 1))
-        elif (number := self.bank.number_of(incident.watched.series)) in self.bank.bounds:
-            self.bank.bounds[number].is_broken = False
         del self.incidents.open[incident.watched]
         say(keeping.con, self.lane, keeping.seq, incident, "accepted", keeping.kept_at, by, why)
         self._write_state(keeping)
@@ -277,7 +284,7 @@ class ShiftWatch:
         """Return the whole state as bytes; equal states give equal bytes."""
         head: dict[str, Any] = {
             "bank": self.bank.as_json(),
-            "clock": [self.clock.closed, self.clock.newest],
+            "clock": self.clock.as_json(),
             "incidents": self.incidents.as_json(),
         }
         return pack(head, self.bank.state())
@@ -289,10 +296,9 @@ class ShiftWatch:
         cards = [Card.from_json(card) for card in bank["cards"]]
         watch = cls(lane, cards, {pipeline: Budget(*numbers) for pipeline, numbers in bank["budgets"].items()})
         watch.bank.take_json(bank, fleets)
-        closed, newest = head["clock"]
-        watch.clock = LaneClock(closed, newest)
+        watch.clock = LaneClock.from_json(head["clock"])
         watch.incidents.take_json(head["incidents"])
-        watch._snapshot_at = closed
+        watch._snapshot_at = watch.clock.closed
         return watch
 
     def _write_state(self, keeping: Keeping) -> None:
@@ -311,19 +317,7 @@ class ShiftWatch:
 
         After a crash that is nothing; it is all of it where a store was kept without a watch before.
         """
-        commits = store.query(
-            "SELECT seq, source_topic, source_partition, kept_at FROM offsets WHERE lane = ? AND seq > ? ORDER BY seq",
-            [self.lane, after],
-        )
-        cursor = store.cursor()
-        found: list[StepRows] = []
-        try:
-            for seq, topic, partition, kept_at in commits:
-                ticks, sessions = (_kept(cursor, name, schema, seq) for name, schema in _FOLDED.items())
-                second = kept_at.replace(tzinfo=UTC).timestamp()
-                found += self._steps(self._fold(ticks, sessions, f"{topic}/{partition}", second))
-        finally:
-            cursor.close()
+        found = [rows for kept in kept_commits(store, self.lane, after) for rows in self._fold(kept)]
         told = set(store.query('SELECT alert_id, state, severity, "at" FROM alerts WHERE lane = ?', [self.lane]))
         missing = [rows for rows in found if _identity(rows) not in told]
         if missing:
@@ -333,15 +327,6 @@ class ShiftWatch:
 def _identity(rows: StepRows) -> tuple[str, str, str, datetime]:
     step = rows.step
     return step.incident.alert_id, step.state, step.incident.severity, tick_start(step.finding.tick + 1)
-
-
-_FOLDED = {"ticks": TICKS, "session_ticks": SESSION_TICKS}
-
-
-def _kept(cursor: Connection, name: str, schema: pa.Schema, seq: int) -> pa.Table:
-    columns = ", ".join(f'"{column}"' for column in schema.names)
-    where = "seq = ?" + (" AND (facet = 'label' OR (level = 'unit' AND facet = 'all'))" if name == "ticks" else "")
-    return cursor.sql(f"SELECT {columns} FROM {name} WHERE {where}", params=[seq]).to_arrow_table()
 
 
 def _now() -> datetime:

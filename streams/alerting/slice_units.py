@@ -14,6 +14,8 @@ from streams.detectors.contexts import TICK_SECONDS
 
 _TICK_MICROSECONDS = TICK_SECONDS * 1_000_000
 _KEY = ("pipeline", "environment", "component", "metric", "metric_version", "judge", "epoch")
+#: Beyond any event: its microseconds still fit into 64 bits.
+LAST_TICK = 2**37
 _OUTCOMES = ("good", "bad", "unknown")
 
 
@@ -76,9 +78,7 @@ def read_units(ticks: pa.Table, session_ticks: pa.Table, watched: Collection[tup
     Units are counted as they came, whatever their weight: uniform weights cancel. Where weights differ inside a series
     (strata of a judge), a change of the mix of strata looks like a change of the rate.
     """
-    chosen = ticks.filter(
-        pc.and_(pc.equal(ticks["level"], "unit"), pc.and_(pc.equal(ticks["facet"], "all"), ticks["bucket"].is_valid()))
-    )
+    chosen = unit_ticks(ticks)
     keys, of_row = series_of(chosen, watched)
     inside = of_row >= 0
     tick = tick_numbers(chosen["bucket"])[inside]
@@ -100,6 +100,12 @@ def read_units(ticks: pa.Table, session_ticks: pa.Table, watched: Collection[tup
         counts[0, cell] -= session.units - session.bad
         counts[1, cell] -= session.bad
     return SliceUnits(keys, distinct // width, distinct % width + first, counts, sessions)
+
+
+def unit_ticks(ticks: pa.Table) -> pa.Table:
+    """Return the ticks that count whole units, at a time that is known."""
+    is_unit = pc.and_(pc.equal(ticks["level"], "unit"), pc.equal(ticks["facet"], "all"))
+    return ticks.filter(pc.and_(is_unit, ticks["bucket"].is_valid()))
 
 
 def series_of(table: pa.Table, watched: Collection[tuple[str, str]]) -> tuple[list[SeriesKey], Ints]:
@@ -144,19 +150,37 @@ def _sessions(table: pa.Table, watched: Collection[tuple[str, str]]) -> list[Ses
     return sorted(found, key=lambda s: (s.tick, s.series, s.session, s.units, s.bad))
 
 
-def fold_buckets(ticks: pa.Table, earliest: int, latest: int | None) -> pa.Table:
-    """Return the ticks with the bucket that each is folded in: its own, or the current one where it came late.
+@dataclass(frozen=True)
+class OpenTicks:
+    """The ticks that something may still join; what comes from beyond joins the nearest.
 
-    Args:
-        ticks: Of one slice.
-        earliest: First tick that is still open.
-        latest: Last tick that may be; None where the clock does not matter.
+    Attributes:
+        first: One after the last that is closed: what comes late joins it.
+        last: Of the clock: an event after it is of a wrong clock. At least `first`.
     """
-    bucket = ticks["bucket"].combine_chunks()
-    number = bucket.cast(pa.int64())
-    folded = pc.max_element_wise(number, earliest * _TICK_MICROSECONDS, skip_nulls=True)
-    if latest is not None:
-        folded = pc.min_element_wise(folded, max(latest, earliest) * _TICK_MICROSECONDS, skip_nulls=True)
-    folded = pc.if_else(bucket.is_valid(), folded, None).cast(bucket.type)
-    place = ticks.schema.get_field_index("fold_bucket")
-    return ticks.set_column(place, ticks.schema.field(place), folded)
+
+    first: int
+    last: int
+
+    @classmethod
+    def between(cls, closed: int, now: int | None) -> OpenTicks:
+        """Return those after the last closed one, up to now; up to any time without a now."""
+        return cls(closed + 1, LAST_TICK if now is None else max(now, closed + 1))
+
+    def place(self, tick: int) -> int:
+        """Return where a unit of a tick is folded."""
+        return min(max(tick, self.first), self.last)
+
+    def places(self, ticks: Ints) -> Ints:
+        """Return where units of some ticks are folded."""
+        return np.clip(ticks, self.first, self.last)
+
+    def stamp(self, ticks: pa.Table) -> pa.Table:
+        """Return the ticks of a slice with the bucket that each is folded in."""
+        bucket = ticks["bucket"].combine_chunks()
+        first, last = self.first * _TICK_MICROSECONDS, self.last * _TICK_MICROSECONDS
+        folded = pc.max_element_wise(bucket.cast(pa.int64()), first, skip_nulls=True)
+        folded = pc.min_element_wise(folded, last, skip_nulls=True)
+        folded = pc.if_else(bucket.is_valid(), folded, None).cast(bucket.type)
+        place = ticks.schema.get_field_index("fold_bucket")
+        return ticks.set_column(place, ticks.schema.field(place), folded)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streams.alerting.slice_units import SeriesKey, series_of, tick_numbers
+from streams.alerting.slice_units import SeriesKey, series_of, tick_numbers, unit_ticks
 from streams.detectors.arrays import Ints
 
 #: Names come from traces; what differs only beyond this is one label.
@@ -26,6 +26,7 @@ class Numbers:
         ticks: For each entry its tick of event time.
         cells: For each entry its cell.
         n: For each entry its units.
+        left_out: Series of which a tick was left out for its sessions, sorted.
     """
 
     series: list[SeriesKey]
@@ -33,10 +34,11 @@ class Numbers:
     ticks: Ints
     cells: Ints
     n: Ints
+    left_out: list[SeriesKey]
 
 
 @dataclass(frozen=True)
-class Labels:
+class TickLabels:
     """Labels of one series in one tick.
 
     Attributes:
@@ -52,8 +54,21 @@ class Labels:
     counts: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Labels:
+    """Labels of a slice.
+
+    Attributes:
+        found: By series and tick, sorted.
+        left_out: Series of which a tick was left out for its sessions, sorted.
+    """
+
+    found: list[TickLabels]
+    left_out: list[SeriesKey]
+
+
 def read_numbers(ticks: pa.Table, session_ticks: pa.Table, measures: Collection[tuple[str, str]]) -> Numbers:
-    """Read the numbers of some measures.
+    """Read the numbers of some metrics.
 
     Args:
         ticks: Of one commit, with the columns of `scorers.tables.TICKS`.
@@ -63,20 +78,19 @@ def read_numbers(ticks: pa.Table, session_ticks: pa.Table, measures: Collection[
     The histogram of a tick does not say which units are of one session. Units of one session are one observation, so
     the numbers of a series are left out of a tick in which any unit of it has a session.
     """
-    chosen = ticks.filter(
-        pc.and_(
-            pc.and_(pc.equal(ticks["level"], "unit"), pc.equal(ticks["facet"], "all")),
-            pc.and_(ticks["bucket"].is_valid(), ticks["histogram"].is_valid()),
-        )
-    )
+    units = unit_ticks(ticks)
+    chosen = units.filter(units["histogram"].is_valid())
     keys, which = series_of(chosen, measures)
     inside = which >= 0
     if not inside.any():
-        return Numbers([], *(np.zeros(0, np.int64) for _ in range(4)))
+        nothing = np.zeros(0, np.int64)
+        return Numbers([], nothing, nothing, nothing, nothing, [])
     tick = tick_numbers(chosen["bucket"])
-    for key, later in _in_sessions(session_ticks, measures):
-        if key in keys:
-            inside &= ~((which == keys.index(key)) & (tick == later))
+    left_out = set()
+    for key, with_sessions in _in_sessions(session_ticks, measures):
+        if key in keys and (skipped := inside & (which == keys.index(key)) & (tick == with_sessions)).any():
+            inside &= ~skipped
+            left_out.add(key)
     # A null or empty map is as long as nothing; `take` makes the offsets those of the chosen rows.
     maps = chosen["histogram"].combine_chunks().take(pa.array(np.flatnonzero(inside)))
     offsets = maps.offsets.to_numpy()
@@ -88,11 +102,12 @@ def read_numbers(ticks: pa.Table, session_ticks: pa.Table, measures: Collection[
         np.repeat(tick[inside], lengths),
         maps.keys.slice(start, stop - start).to_numpy(zero_copy_only=False).astype(np.int64),
         maps.items.slice(start, stop - start).to_numpy(zero_copy_only=False).astype(np.int64),
+        sorted(left_out),
     )
 
 
-def read_labels(ticks: pa.Table, session_ticks: pa.Table, levels: Mapping[tuple[str, str], str]) -> list[Labels]:
-    """Read the labels of some label claims, sorted by series and tick.
+def read_labels(ticks: pa.Table, session_ticks: pa.Table, levels: Mapping[tuple[str, str], str]) -> Labels:
+    """Read the labels of some label claims.
 
     Args:
         ticks: Of one commit.
@@ -102,14 +117,13 @@ def read_labels(ticks: pa.Table, session_ticks: pa.Table, levels: Mapping[tuple[
     As with numbers, ticks with sessions are left out.
     """
     if not levels:
-        return []
-    counted = ticks.filter(
-        pc.and_(pc.equal(ticks["facet"], "label"), pc.and_(ticks["bucket"].is_valid(), ticks["value"].is_valid()))
-    )
+        return Labels([], [])
+    is_label = pc.and_(pc.equal(ticks["facet"], "label"), ticks["value"].is_valid())
+    counted = ticks.filter(pc.and_(is_label, ticks["bucket"].is_valid()))
     keys, which = series_of(counted, levels)
-    found: dict[tuple[SeriesKey, int], Labels] = {}
-    skipped = set(_in_sessions(session_ticks, levels))
-    whole = _units(ticks, levels)
+    skipped, left_out = set(_in_sessions(session_ticks, levels)), set()
+    units = _units(ticks, levels)
+    found: dict[tuple[SeriesKey, int], TickLabels] = {}
     columns = zip(
         which.tolist(),
         tick_numbers(counted["bucket"]).tolist(),
@@ -119,19 +133,21 @@ def read_labels(ticks: pa.Table, session_ticks: pa.Table, levels: Mapping[tuple[
         strict=True,
     )
     for i, tick, level, value, n in columns:
-        if i < 0 or level != levels[keys[i].pipeline, keys[i].metric] or (keys[i], tick) in skipped:
+        if i < 0 or level != levels[keys[i].pipeline, keys[i].metric]:
             continue
-        entry = found.setdefault((keys[i], tick), Labels(keys[i], tick, whole.get((keys[i], tick), 0)))
+        place = (keys[i], tick)
+        if place in skipped:
+            left_out.add(keys[i])
+            continue
+        entry = found.setdefault(place, TickLabels(*place, units.get(place, 0)))
         label = value[:LABEL_LIMIT]
         entry.counts[label] = entry.counts.get(label, 0) + n
-    return [found[place] for place in sorted(found)]
+    return Labels([found[place] for place in sorted(found)], sorted(left_out))
 
 
-def _units(ticks: pa.Table, levels: Collection[tuple[str, str]]) -> dict[tuple[SeriesKey, int], int]:
-    units = ticks.filter(
-        pc.and_(pc.equal(ticks["level"], "unit"), pc.and_(pc.equal(ticks["facet"], "all"), ticks["bucket"].is_valid()))
-    )
-    keys, which = series_of(units, levels)
+def _units(ticks: pa.Table, metrics: Collection[tuple[str, str]]) -> dict[tuple[SeriesKey, int], int]:
+    units = unit_ticks(ticks)
+    keys, which = series_of(units, metrics)
     found: dict[tuple[SeriesKey, int], int] = {}
     for i, tick, n in zip(which.tolist(), tick_numbers(units["bucket"]).tolist(), units["n"].to_pylist(), strict=True):
         if i >= 0:

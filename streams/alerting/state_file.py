@@ -12,9 +12,9 @@ from streams.detectors.categories import CategoryFleet
 from streams.detectors.fleet import Fleet
 from streams.detectors.fleet_config import FleetConfig
 from streams.detectors.numbers import NumberFleet
-from streams.detectors.snapshot import SnapshotError, restore, snapshot
+from streams.detectors.snapshot import SnapshotError, restore, restore_headed, snapshot, snapshot_headed
 
-_MAGIC = b"gapwatch-watch-3\n"
+_MAGIC = b"gapwatch-watch-4\n"
 # Rings of young series are nearly all zeros: the fastest level takes a tenth of the space.
 _LEVEL = 1
 
@@ -33,8 +33,8 @@ def pack(head: dict[str, Any], fleets: Fleets) -> bytes:
     blobs = {
         "units": snapshot(fleets["units"]),
         "sessions": snapshot(fleets["sessions"]),
-        "numbers": fleets["numbers"].snapshot(),
-        "labels": fleets["labels"].snapshot(),
+        "numbers": snapshot_headed(fleets["numbers"]),
+        "labels": snapshot_headed(fleets["labels"]),
     }
     line = json.dumps({"head": head, "sizes": {name: len(blob) for name, blob in blobs.items()}})
     whole = line.encode() + b"\n" + b"".join(blobs.values())
@@ -65,7 +65,7 @@ def unpack(data: bytes, units: FleetConfig, sessions: FleetConfig) -> tuple[dict
     fleets: Fleets = {
         "units": restore(units, blobs["units"]),
         "sessions": restore(sessions, blobs["sessions"]),
-        "numbers": NumberFleet.restore(NUMBERS, blobs["numbers"]),
-        "labels": CategoryFleet.restore(LABELS, blobs["labels"]),
+        "numbers": restore_headed(NumberFleet(NUMBERS), blobs["numbers"]),
+        "labels": restore_headed(CategoryFleet(LABELS), blobs["labels"]),
     }
     return dict(line["head"]), fleets

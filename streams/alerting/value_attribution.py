@@ -9,6 +9,7 @@ import numpy as np
 from sinks.keeping import Connection
 from streams.alerting.attribution import (
     EXAMPLES,
+    FACETS,
     LEAST_BEFORE,
     LOOK_BACK,
     PARTS,
@@ -19,10 +20,8 @@ from streams.alerting.attribution import (
     of_series,
 )
 from streams.alerting.finding import Part
-from streams.detectors.grid import cell_end
+from streams.detectors.grid import quantiles_of_cells
 
-# Half a cell: the middle of a cell is the least wrong that is known of a number in it.
-_HALF = 1.005
 _OTHERS = (0.5, 0.75, 0.95, 0.25, 0.05)
 # Two numbers of neighbouring cells are the same.
 _TIED = 0.02
@@ -45,10 +44,9 @@ def attribute_values(con: Connection, moved: Moved, part: Part) -> dict[str, Any
     }
     if part.statistic is None:
         return found
-    facets = ("release", "model", "tier", "stratum")
     return {
         **found,
-        "shares": {facet: parts for facet in facets if (parts := _shares(con, moved, facet))},
+        "shares": {facet: parts for facet in FACETS if (parts := _shares(con, moved, facet))},
         "values": _quantiles(con, moved, part.statistic),
     }
 
@@ -67,8 +65,8 @@ def _quantiles(con: Connection, moved: Moved, wanted: float) -> dict[str, float 
         GROUP BY ALL ORDER BY 2""",
         [moved.since, *values, moved.series.epoch, moved.since - LOOK_BACK, moved.until],
     ).fetchall()
-    before = [(cell, n) for since, cell, n in rows if not since]
-    after = [(cell, n) for since, cell, n in rows if since]
+    before = {cell: n for since, cell, n in rows if not since}
+    after = {cell: n for since, cell, n in rows if since}
     found = [{"q": q, "before": _quantile(before, q), "after": _quantile(after, q)} for q in (wanted, *_OTHERS)]
     return found[0] if _moved_by(found[0]) > _TIED else max(found, key=_moved_by)
 
@@ -80,13 +78,9 @@ def _moved_by(quantile: dict[str, float | None]) -> float:
     return abs(after - before) / max(abs(before), abs(after))
 
 
-def _quantile(cells: list[tuple[int, int]], q: float) -> float | None:
-    if not cells:
-        return None
-    up_to = np.cumsum([n for _, n in cells])
-    cell = cells[min(int(np.searchsorted(up_to, q * up_to[-1])), len(cells) - 1)][0]
-    end = cell_end(cell) if cell else 0.0
-    return None if end is None else float(f"{end / _HALF if cell > 0 else end * _HALF:.4g}")
+def _quantile(cells: dict[int, int], q: float) -> float | None:
+    (value,) = quantiles_of_cells(cells, (q,))
+    return None if value is None else float(f"{value:.4g}")
 
 
 def _shares(con: Connection, moved: Moved, facet: str) -> list[dict[str, Any]]:

@@ -43,6 +43,11 @@ class _Window:
     cells: list[Ints] = field(default_factory=list)
     labels: dict[tuple[int, int], tuple[list[int], dict[str, int]]] = field(default_factory=dict)
 
+    @property
+    def size(self) -> int:
+        """How many entries it has."""
+        return sum(len(some[0]) for some in self.cells) + sum(len(counts) for _, counts in self.labels.values())
+
     def summed(self) -> Ints:
         """Return the cells, sorted and each once: the order in which slices came changes nothing."""
         if not self.cells:
@@ -148,7 +153,7 @@ class ValueBank:
         below = cell_end(edges[last]) if last < len(edges) else None
         return Part(words_of_part, _QUANTILES[name], above, below)
 
-    def learned(self, name: str) -> Floats:
+    def units_learned(self, name: str) -> Floats:
         """Return how many units each series of a fleet has learned from; of labels those since they were chosen."""
         fleet = self.fleets[name].fleet
         units: Floats = fleet.state["pooled"].sum(axis=(0, 1))

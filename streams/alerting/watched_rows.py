@@ -14,17 +14,19 @@ from streams.alerting.attribution import tick_start
 from streams.alerting.bank import Bank
 from streams.alerting.card import Card
 from streams.alerting.finding import Watched
+from streams.alerting.series_book import HourBook
 from streams.detectors.arrays import Floats
 from streams.detectors.budget import smallest_rate_ratio
 from streams.detectors.fleet import Fleet
 from streams.detectors.lifecycle import Phase
-from streams.detectors.watch import evidence_by_side, is_watching
+from streams.detectors.watch import evidence_by_side
 
 #: What a row can be, the most restless last.
-PHASES = ("learning", "blind", "calm", "suspect", "ticket", "page")
+PHASES = ("unwatched", "learning", "blind", "calm", "suspect", "ticket", "page")
 
 # The smallest change that is seen is told for what comes in one day at the declared volume.
 _DAYS = 30.0
+_DIRECTIONS = {1: "up", -1: "down", 0: "unverified"}
 # Of numbers and labels a share of this size is what growth is told of.
 _TAIL = 0.05
 
@@ -43,8 +45,9 @@ class SeriesState:
         evidence_log10: log10 of M towards bad; -inf without any.
         ticket_log10: log10 of A for tickets; inf where none is asked for.
         page_log10: log10 of A for pages.
-        smallest_ratio: Smallest growth that would be seen within a day of units, as a median; inf for none. For numbers
-            and labels it is that of a share of 5 %, such as of those above the 95th percentile.
+        smallest_ratio: Smallest growth that would be seen within a day of units, as a median; inf for none, and in an
+            hour of the day that is not known yet. For numbers and labels it is that of a share of 5 %, such as of those
+            above the 95th percentile.
         is_blind: That is above the metric's `blind_above_ratio`.
         last_unit_at: Begin of the last tick with a unit, naive UTC; None without one.
         expected_false_alarms: Units / A so far: a bound on the tickets and pages to expect without a cause.
@@ -68,8 +71,25 @@ class SeriesState:
 def series_states(bank: Bank) -> Iterator[SeriesState]:
     """Yield the state of every row, in the order in which they came."""
     for name, fleet in bank.fleets.items():
-        learned = bank.values.learned(name) if name in bank.values.fleets else None
+        learned = bank.values.units_learned(name) if name in bank.values.fleets else None
         yield from _fleet_states(bank, fleet, bank.rows[name], learned)
+    for watched in bank.unwatched():
+        card = bank.card(watched.series)
+        yield SeriesState(
+            watched=watched,
+            card=card,
+            phase="unwatched",
+            direction=_DIRECTIONS[card.side_of(watched.kind)],
+            units=0.0,
+            rate=math.nan,
+            evidence_log10=-math.inf,
+            ticket_log10=math.inf,
+            page_log10=math.inf,
+            smallest_ratio=math.inf,
+            is_blind=False,
+            last_unit_at=None,
+            expected_false_alarms=0.0,
+        )
 
 
 def _fleet_states(bank: Bank, fleet: Fleet, rows: list[Watched], learned: Floats | None) -> Iterator[SeriesState]:
@@ -80,7 +100,9 @@ def _fleet_states(bank: Bank, fleet: Fleet, rows: list[Watched], learned: Floats
     sides = evidence_by_side(fleet)
     # In an hour that is not known yet only what lies beyond the margin counts.
     evidence = np.maximum(sides.bad, sides.bad_beyond_margin)
-    burnt_in = is_watching(fleet)
+    book = HourBook()
+    ticks = zip(s["last_bucket"].tolist(), cards, strict=True)
+    knows = fleet.knows(np.array([book.hour(int(tick), card.time_zone) for tick, card in ticks], np.int64))
     counts = s["pooled"].sum(axis=0)
     units = counts.sum(axis=0) if learned is None else learned
     rate = (counts[1] + 0.5) / (units + 1.0) if learned is None else np.full(len(rows), _TAIL)
@@ -88,29 +110,28 @@ def _fleet_states(bank: Bank, fleet: Fleet, rows: list[Watched], learned: Floats
     ratio = smallest_rate_ratio(rate, np.maximum(units, 1.0), a_day, s["ticket_threshold"], np.zeros(len(rows)))
     for row, (watched, card) in enumerate(zip(rows, cards, strict=True)):
         is_blind = card.blind_above_ratio is not None and bool(ratio[row] > card.blind_above_ratio)
-        side = card.side_of(watched.kind)
         last = int(s["last_bucket"][row])
         yield SeriesState(
             watched=watched,
             card=card,
-            phase=_phase(int(s["phase"][row]), bool(burnt_in[row]), is_blind),
-            direction={1: "up", -1: "down", 0: "unverified"}[side],
+            phase=_phase(int(s["phase"][row]), bool(knows[row]), is_blind),
+            direction=_DIRECTIONS[card.side_of(watched.kind)],
             units=float(units[row]),
             rate=float(rate[row]) if learned is None else math.nan,
             evidence_log10=_log10(evidence[row]),
             ticket_log10=_log10(s["ticket_threshold"][row]),
             page_log10=_log10(s["page_threshold"][row]),
-            smallest_ratio=float(ratio[row]) if burnt_in[row] else math.inf,
+            smallest_ratio=float(ratio[row]) if knows[row] else math.inf,
             is_blind=is_blind,
             last_unit_at=tick_start(last) if last else None,
             expected_false_alarms=float(s["expected_tickets"][row] + s["expected_pages"][row]),
         )
 
 
-def _phase(phase: int, burnt_in: bool, is_blind: bool) -> str:
+def _phase(phase: int, knows: bool, is_blind: bool) -> str:
     if phase >= Phase.SUSPECT:
         return Phase(phase).name.lower()
-    if not burnt_in:
+    if not knows:
         return "learning"
     return "blind" if is_blind else "calm"
 

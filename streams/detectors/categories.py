@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from streams.detectors.bets import BetTable, category_bets, frequent_labels
 from streams.detectors.change import Change
 from streams.detectors.fleet import Fleet
 from streams.detectors.fleet_config import FleetConfig
-from streams.detectors.snapshot import SnapshotError, restore, snapshot
 
 MOST_LABELS = 8
 """Labels with a bin of their own; all others share the bin "new" with what comes later."""
@@ -87,28 +86,16 @@ class CategoryFleet:
         names = self.names[row] or ()
         return tuple(names[bin_] for bin_ in change.bins if bin_ < len(names))
 
-    def snapshot(self) -> bytes:
-        """Return the whole state as bytes; see `snapshot.snapshot`."""
-        head = {
+    def head(self) -> dict[str, Any]:
+        """Return what is not in the fleet, for `snapshot.snapshot_headed`."""
+        return {
             "burn_in_units": self.burn_in_units,
             "names": self.names,
             "waiting": [sorted(labels.items()) for labels in self.waiting],
         }
-        return json.dumps(head, separators=(",", ":")).encode() + b"\n" + snapshot(self.fleet)
 
-    @classmethod
-    def restore(cls, config: FleetConfig, data: bytes) -> CategoryFleet:
-        """Return what `snapshot` wrote; raises SnapshotError where it cannot be read."""
-        line, newline, rest = data.partition(b"\n")
-        if not newline:
-            raise SnapshotError("these bytes are no snapshot of label series; refold the ticks from the start")
-        fleet = restore(config, rest)
-        try:
-            head = json.loads(line)
-            labels = cls(config, int(head["burn_in_units"]))
-            labels.names = [None if names is None else tuple(names) for names in head["names"]]
-            labels.waiting = [dict(pairs) for pairs in head["waiting"]]
-        except (ValueError, KeyError, TypeError) as error:
-            raise SnapshotError("the head of this snapshot cannot be read; refold the ticks from the start") from error
-        labels.fleet = fleet
-        return labels
+    def take_head(self, head: dict[str, Any]) -> None:
+        """Go on from what `head` gave, for `snapshot.restore_headed`."""
+        self.burn_in_units = int(head["burn_in_units"])
+        self.names = [None if names is None else tuple(names) for names in head["names"]]
+        self.waiting = [dict(pairs) for pairs in head["waiting"]]

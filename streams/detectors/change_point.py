@@ -111,7 +111,7 @@ def likely_split(fleet: Fleet, row: int, past: Past, bins: list[int], *, grew: b
     Each share costs half the logarithm of its units (Schwarz 1978). What lies before the ring belongs to the first.
     """
     units, moved = add_up(past.counts), past.counts[bins].sum(axis=0)
-    whole = fleet.state["prior"][:, row] + fleet.state["pooled"][:, :, row].sum(axis=0)
+    whole = fleet.learned(row)
     older = max(float(whole.sum() - units.sum()), 0.0)
     older_moved = min(max(float(whole[bins].sum() - moved.sum()), 0.0), older)
     before, since = older + np.cumsum(units) - units, np.cumsum(units[::-1])[::-1]

@@ -67,6 +67,28 @@ class Fleet:
         """The baseline of all series, as a view."""
         return Baseline(self.state["prior"], self.state["pooled"], self.state["hours"])
 
+    def learned(self, row: int) -> Floats:
+        """Return what one series is held against, all hours and strata together: units by bin, its prior included."""
+        whole: Floats = self.state["prior"][:, row] + self.state["pooled"][:, :, row].sum(axis=0)
+        return whole
+
+    def knows(self, hours: Ints) -> Bools:
+        """Return which series would show an ordinary change in the tick that they saw last.
+
+        They have burnt in, and, where they have seasons, were in its hour of the day on an earlier day and often
+        enough. Until then the others show what is beyond a wide margin, where a direction is verified.
+
+        Args:
+            hours: For each series the hour of the week of the tick that it saw last.
+        """
+        known = self._has_burnt_in(slice(0, self.series)).copy()
+        age = self.state["last_bucket"].astype(np.int64) - self.state["first_bucket"].astype(np.int64)
+        for hour in np.unique(hours).tolist() if self.config.seasonal else ():
+            rows = np.flatnonzero(hours == hour)
+            _, own = self.baseline.alpha(rows, 0, hour, age[rows] >= TICKS_TO_A_WEEK_BASELINE)
+            known[rows] &= (own >= self.config.context_units) & (age[rows] >= ticks_to_a_second_visit(hour))
+        return known
+
     @property
     def ring(self) -> Ring:
         """The recent past of all series, as a view."""

@@ -1,9 +1,14 @@
-"""Numbers as bins: from counts on the fixed 1 % grid to bins that end at order statistics of a burn-in."""
+"""Numbers as bins: from counts on the fixed 1 % grid to bins that end at order statistics of a burn-in.
+
+The grid is that of ticks (`scorers.value_histogram`): cell 0 below 1e-12 in size, else sign(x) (floor(ln|x| / ln 1.01)
++ 2778). Cells are 1 % wide and grow with x; numbers in one cell are the same number to a detector. A test holds this
+file, which needs numpy alone, and that one together.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,22 +19,11 @@ from streams.detectors.bets import LEVELS
 _OFFSET = 2778
 _LOG_STEP = math.log(1.01)
 _LEAST = 1e-12
+_HALF = 1.005
 _BEFORE_ALL = -(2**31)
 _AFTER_ALL = 2**31
 # An order statistic needs this many values of the burn-in beyond it.
 _LEAST_BEYOND = 4
-
-
-def grid_cell(x: Floats) -> Ints:
-    """Return the cell of each finite number: 0 below 1e-12 in size, else sign(x) (floor(ln|x| / ln 1.01) + 2778).
-
-    Cells are 1 % wide and grow with x; numbers in one cell are the same number to a detector.
-    """
-    size = np.abs(x)
-    small = size < _LEAST
-    steps = np.floor(np.log(np.where(small, 1.0, size)) / _LOG_STEP).astype(np.int64) + _OFFSET
-    result: Ints = np.where(small, 0, np.sign(x).astype(np.int64) * steps)
-    return result
 
 
 def cell_end(cell: int) -> float | None:
@@ -40,6 +34,46 @@ def cell_end(cell: int) -> float | None:
         return _LEAST
     size = math.exp(_LOG_STEP * (abs(cell) - _OFFSET + (1 if cell > 0 else 0)))
     return size if cell > 0 else -size
+
+
+def cell_middle(cell: int) -> float:
+    """Return what is the least wrong of a number in a cell: half a percent from its ends."""
+    end = cell_end(cell) if cell else 0.0
+    return 0.0 if end is None else end / _HALF if cell > 0 else end * _HALF
+
+
+def quantiles_of_cells(histogram: Mapping[int, int], levels: Sequence[float]) -> list[float | None]:
+    """Return quantiles of counted cells, within half a percent; None of nothing."""
+    cells = sorted(cell for cell, n in histogram.items() if n > 0)
+    if not cells:
+        return [None] * len(levels)
+    up_to = np.cumsum([histogram[cell] for cell in cells])
+    places = np.searchsorted(up_to, np.array(levels) * up_to[-1])
+    return [cell_middle(cells[min(int(place), len(cells) - 1)]) for place in places]
+
+
+def quantiles_of_bins(edges: Ints, masses: Floats, levels: Sequence[float]) -> list[float | None]:
+    """Return quantiles of what fell into bins, taken as spread evenly within each; None where no edge is near.
+
+    Args:
+        edges: Of one series, as in `Bins`.
+        masses: Units by bin, or any multiple of them.
+        levels: In (0, 1).
+    """
+    ends = [None, *(cell_end(int(edge)) for edge in edges), None]
+    up_to = np.cumsum(masses)
+    found: list[float | None] = []
+    for level in levels:
+        wanted = level * float(up_to[-1])
+        place = min(int(np.searchsorted(up_to, wanted)), len(masses) - 1)
+        low, high = ends[place], ends[place + 1]
+        if 0 < place < len(edges) and edges[place] - edges[place - 1] == 1:
+            found.append(cell_middle(int(edges[place])))  # a value that is seen often
+        elif low is None or high is None or not masses[place]:
+            found.append(high if low is None else low)
+        else:
+            found.append(high - (high - low) * float(up_to[place] - wanted) / float(masses[place]))
+    return found
 
 
 @dataclass(frozen=True)

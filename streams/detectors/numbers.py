@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from streams.detectors.arrays import Ints
 from streams.detectors.fleet import Fleet
 from streams.detectors.fleet_config import FleetConfig
 from streams.detectors.grid import count_bins, form_bins
-from streams.detectors.snapshot import SnapshotError, restore, snapshot
 
 
 class NumberFleet:
@@ -47,7 +46,7 @@ class NumberFleet:
         Args:
             bucket: Number of the tick.
             series: For each entry its row.
-            cells: For each entry its cell, from `grid.grid_cell`.
+            cells: For each entry its cell of the grid, see `grid`.
             counts: For each entry its units, >= 1.
             hour: Hour of the week of the units.
             stratum: Their weight class.
@@ -83,30 +82,18 @@ class NumberFleet:
         for row in rows.tolist():
             self.waiting[row] = {}
 
-    def snapshot(self) -> bytes:
-        """Return the whole state as bytes; see `snapshot.snapshot`."""
-        head = {
+    def head(self) -> dict[str, Any]:
+        """Return what is not in the fleet, for `snapshot.snapshot_headed`."""
+        return {
             "burn_in_units": self.burn_in_units,
             "formed": self.formed.tolist(),
             "edges": self.edges.tolist(),
             "waiting": [sorted(histogram.items()) for histogram in self.waiting],
         }
-        return json.dumps(head, separators=(",", ":")).encode() + b"\n" + snapshot(self.fleet)
 
-    @classmethod
-    def restore(cls, config: FleetConfig, data: bytes) -> NumberFleet:
-        """Return what `snapshot` wrote; raises SnapshotError where it cannot be read."""
-        line, newline, rest = data.partition(b"\n")
-        if not newline:
-            raise SnapshotError("these bytes are no snapshot of number series; refold the ticks from the start")
-        fleet = restore(config, rest)
-        try:
-            head = json.loads(line)
-            numbers = cls(config, 0, int(head["burn_in_units"]))
-            numbers.formed = np.array(head["formed"], np.bool_)
-            numbers.edges = np.array(head["edges"], np.int64).reshape(fleet.series, config.table.bins - 1)
-            numbers.waiting = [{int(cell): int(n) for cell, n in pairs} for pairs in head["waiting"]]
-        except (ValueError, KeyError, TypeError) as error:
-            raise SnapshotError("the head of this snapshot cannot be read; refold the ticks from the start") from error
-        numbers.fleet = fleet
-        return numbers
+    def take_head(self, head: dict[str, Any]) -> None:
+        """Go on from what `head` gave, for `snapshot.restore_headed`."""
+        self.burn_in_units = int(head["burn_in_units"])
+        self.formed = np.array(head["formed"], np.bool_)
+        self.edges = np.array(head["edges"], np.int64).reshape(self.fleet.series, self.fleet.config.table.bins - 1)
+        self.waiting = [{int(cell): int(n) for cell, n in pairs} for pairs in head["waiting"]]

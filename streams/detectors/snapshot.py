@@ -1,8 +1,9 @@
-"""A fleet as bytes and back: the same state gives the same bytes."""
+"""A fleet as bytes and back, alone or with what belongs to it: the same state gives the same bytes."""
 
 from __future__ import annotations
 
 import json
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -59,3 +60,40 @@ def restore(config: FleetConfig, data: bytes) -> Fleet:
     if at != len(data):
         raise SnapshotError("this snapshot has bytes left over; refold the ticks from the start")
     return fleet
+
+
+class Headed(Protocol):
+    """A fleet with what comes before it, such as a burn-in."""
+
+    fleet: Fleet
+
+    def head(self) -> dict[str, Any]:
+        """Return all but the fleet as JSON values."""
+
+    def take_head(self, head: dict[str, Any]) -> None:
+        """Go on from what `head` gave, its fleet being there; may raise KeyError, TypeError, ValueError."""
+
+
+AnyHeaded = TypeVar("AnyHeaded", bound=Headed)
+
+
+def snapshot_headed(one: Headed) -> bytes:
+    """Return the whole state of a fleet and what belongs to it as bytes; see `snapshot`."""
+    return json.dumps(one.head(), separators=(",", ":")).encode() + b"\n" + snapshot(one.fleet)
+
+
+def restore_headed(empty: AnyHeaded, data: bytes) -> AnyHeaded:
+    """Fill one without series with what `snapshot_headed` wrote, and return it.
+
+    Raises:
+        SnapshotError: As `restore`; then nothing of it is to be used.
+    """
+    line, newline, rest = data.partition(b"\n")
+    if not newline:
+        raise SnapshotError("these bytes are no snapshot of detectors; refold the ticks from the start")
+    empty.fleet = restore(empty.fleet.config, rest)
+    try:
+        empty.take_head(json.loads(line))
+    except (ValueError, KeyError, TypeError) as error:
+        raise SnapshotError("the head of this snapshot cannot be read; refold the ticks from the start") from error
+    return empty

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streams.detectors.arrays import Bools, Floats, Ints, add_up
+from streams.detectors.arrays import Floats, Ints, add_up
 from streams.detectors.change import Change, Interval, find_change, leading_evidence, rate_interval
 from streams.detectors.contexts import HOURS, TICKS_A_DAY
 from streams.detectors.evidence import mean_evidence
@@ -183,7 +183,7 @@ def ongoing_size(fleet: Fleet, row: int, bucket: int) -> tuple[Interval, float]:
     cause = int(s["cause"][row])
     moved_bins = table.shapes[table.shape_of[cause]].moved_bins
     bins = [b for b in range(table.bins) if (b in moved_bins) == bool(table.deltas[cause] > 0)]
-    whole = s["prior"][:, row] + s["pooled"][:, :, row].sum(axis=0)
+    whole = fleet.learned(row)
     expected = float(whole[bins].sum() / whole.sum())
     units, moved = float(s["after"][:, row].sum()), float(s["after"][bins, row].sum())
     after = rate_interval(moved, units)
@@ -302,8 +302,3 @@ def turn(fleet: Fleet, rows: Ints, bad_side: int) -> None:
         if fleet.state["bad_side"][row] != bad_side:
             close(fleet, row)
     fleet.state["bad_side"][rows] = bad_side
-
-
-def is_watching(fleet: Fleet) -> Bools:
-    """Whether each series has burnt in: before that it is learning, and silent whatever happens."""
-    return fleet._has_burnt_in(slice(0, fleet.series))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from grafana_foundation_sdk.builders import dashboard, timeseries
@@ -14,16 +14,13 @@ from scorers.claim import CompositeClaim, JudgedClaim, MeasureClaim
 from scorers.component import Component
 from scorers.metric import Metric
 from scorers.portfolio import Portfolio
-from streams.monitoring.panels import Line, board, choice, line_panel, moments, number_panel, table_panel
+from streams.alerting.card import Card, cards_of
+from streams.monitoring.panels import HELD_AGAINST, Line, board, choice, line_panel, moments, number_panel, table_panel
+from streams.monitoring.value_panels import numbers_panel, watched_labels_panel, watched_numbers_panel
 
 _HERE = 'pipeline=~"$pipeline",environment=~"$environment"'
 _RED: list[tuple[float | None, str]] = [(None, "green"), (1, "red")]
 _YELLOW: list[tuple[float | None, str]] = [(None, "green"), (1, "yellow")]
-#: Units of measures to Grafana's.
-_UNITS = {
-    "seconds": "s", "s": "s", "second": "s", "milliseconds": "ms", "ms": "ms", "usd": "currencyUSD",
-    "$": "currencyUSD", "dollars": "currencyUSD", "share": "percentunit", "ratio": "percentunit", "bytes": "bytes",
-}  # fmt: skip
 
 
 def overview(portfolios: Sequence[Portfolio]) -> dashboard.Dashboard:
@@ -53,9 +50,11 @@ def overview(portfolios: Sequence[Portfolio]) -> dashboard.Dashboard:
         )
         .with_panel(
             number_panel(
-                "Unwatched", "Metrics and components of which nothing was decided in the last hour: not green.",
+                "Unwatched", "Metrics and components of which nothing was decided in the last hour, and numbers and "
+                "labels that cannot be watched, for their traces are in sessions: not green.",
                 'sum(gapwatch_metric_unwatched{pipeline=~"$pipeline"})'
-                ' + sum(gapwatch_component_unwatched{pipeline=~"$pipeline"})', "short", _YELLOW,
+                ' + sum(gapwatch_component_unwatched{pipeline=~"$pipeline"})'
+                f' + (sum(gapwatch_series{{{_HERE},phase="unwatched"}}) or vector(0))', "short", _YELLOW,
             )
         )
         .with_panel(
@@ -145,6 +144,7 @@ def pipeline_board(portfolio: Portfolio) -> dashboard.Dashboard:
     here = f'{mine},environment=~"$environment"'
     noted = "gapwatch_last_annotation_timestamp_seconds"
     goal = portfolio.goal or "Rates, evidence, tiers and values."
+    cards = {card.metric: card for card in cards_of([portfolio])}
     uid = "gapwatch-" + hashlib.sha256(portfolio.pipeline.encode()).hexdigest()[:12]
     made = (
         board(uid, f"Gapwatch: {portfolio.pipeline}", goal)
@@ -173,12 +173,13 @@ def pipeline_board(portfolio: Portfolio) -> dashboard.Dashboard:
         if not metrics:
             continue
         made = made.with_row(dashboard.Row(component.name or component.id))
-        for panel in _component_panels(component, metrics, f'{here},component="{_escaped(component.id)}"'):
+        where = f'{here},component="{_escaped(component.id)}"'
+        for panel in (*_metric_panels(metrics, cards, where), *_tier_panels(component, where)):
             made = made.with_panel(panel)
     whole = [m for m in portfolio.metrics if m.component is None and m.claim.form != "ratio"]
     if whole:
         made = made.with_row(dashboard.Row("The whole trace"))
-        for panel in _metric_panels(whole, f'{here},component=""'):
+        for panel in _metric_panels(whole, cards, f'{here},component=""'):
             made = made.with_panel(panel)
     return made
 
@@ -198,8 +199,7 @@ def in_order(portfolio: Portfolio) -> list[Component]:
     return ordered
 
 
-def _component_panels(component: Component, metrics: Sequence[Metric], here: str) -> Iterator[timeseries.Panel]:
-    yield from _metric_panels(metrics, here)
+def _tier_panels(component: Component, here: str) -> Iterator[timeseries.Panel]:
     if component.tiers:
         yield line_panel(
             "Tiers", "Share of the component's spans in the last hour of event time.",
@@ -208,13 +208,17 @@ def _component_panels(component: Component, metrics: Sequence[Metric], here: str
         )  # fmt: skip
 
 
-def _metric_panels(metrics: Sequence[Metric], here: str) -> Iterator[timeseries.Panel]:
+def _metric_panels(metrics: Sequence[Metric], cards: Mapping[str, Card], here: str) -> Iterator[timeseries.Panel]:
     for metric in metrics:
-        series = f'{here},metric="{metric.name}"'
+        series, card = f'{here},metric="{metric.name}"', cards.get(metric.name)
         if _can_fail(metric):
             yield _rate_panel(metric, series)
-        if isinstance(metric.claim, MeasureClaim):
-            yield _value_panel(metric, metric.claim, series)
+        if card is not None and card.numbers:
+            yield watched_numbers_panel(metric, card.number_unit, series)
+        elif isinstance(metric.claim, MeasureClaim):
+            yield numbers_panel(metric, metric.claim.unit, series)
+        if card is not None and card.labels:
+            yield watched_labels_panel(metric, series)
     series = f'{here},metric=~"{"|".join(metric.name for metric in metrics)}"'
     yield line_panel(
         "Undecided traces", "They are in no rate; more of them is blindness.",
@@ -245,23 +249,12 @@ def _rate_panel(metric: Metric, series: str) -> timeseries.Panel:
         (f"gapwatch_failure_ratio_upper{{{series}}}", "95 % to"),
     ]
     if metric.alert is not None:
-        lines.append((f'gapwatch_baseline_ratio{{{series},watched="rate"}}', "baseline"))
+        lines.append((f'gapwatch_baseline_ratio{{{series},watched="rate"}}', HELD_AGAINST))
     limit = metric.threshold
     bound = limit.value if limit is not None and limit.of == "failure_rate" else None
     meaning = f"{metric.purpose or 'Failing traces'}; share in the last hour of event time, with its 95 % interval."
     why = f"no data: {metric.name} decided no trace in the last hour of event time"
     return line_panel(f"{metric.name}: failing", meaning, lines, "percentunit", why, bound=bound)
-
-
-def _value_panel(metric: Metric, claim: MeasureClaim, series: str) -> timeseries.Panel:
-    def quantile(level: float) -> str:
-        return f"histogram_quantile({level}, sum by (le) (rate(gapwatch_value_bucket{{{series}}}[$__rate_interval])))"
-
-    return line_panel(
-        f"{metric.name}: values", f"{metric.purpose or 'What is measured'}, in {claim.unit}.",
-        [(quantile(0.5), "median"), (quantile(0.95), "95th percentile")], _UNITS.get(claim.unit.lower(), "short"),
-        "no data: nothing was measured within the window",
-    )  # fmt: skip
 
 
 def _escaped(text: str) -> str:

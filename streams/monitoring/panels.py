@@ -13,6 +13,9 @@ SOURCE = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
 #: PromQL and the legend of what it gives.
 Line = tuple[str, str]
 
+#: Ends the legend of what something is held against: a dashed line.
+HELD_AGAINST = "held against"
+
 _NO_DATA = "no data: gapwatch run is not scraped, or has kept no trace yet"
 _WHOLE_WIDTH, _HEIGHT = 24, 8
 
@@ -61,6 +64,9 @@ def line_panel(
     )
     for ref_id, (expr, legend) in zip("ABCDEFGHIJKLMNOP", lines, strict=False):
         panel = panel.with_target(_query(ref_id, expr, legend).range())
+    if any(HELD_AGAINST in legend for _, legend in lines):
+        style = models.DynamicConfigValue(id_val="custom.lineStyle", value={"fill": "dash", "dash": [6, 6]})
+        panel = panel.override_by_regexp(f"/{HELD_AGAINST}/", [style])
     if bound is not None:
         steps = [models.Threshold(value=None, color="transparent"), models.Threshold(value=bound, color="red")]
         panel = panel.thresholds(dashboard.ThresholdsConfig().mode(models.ThresholdsMode.ABSOLUTE).steps(steps))

@@ -11,11 +11,11 @@ from collections import Counter
 
 import numpy as np
 
+from scorers.value_histogram import histogram_cells
 from streams.alerting.value_bank import LABELS, NUMBERS
 from streams.detectors.budget import threshold
 from streams.detectors.categories import CategoryFleet
 from streams.detectors.fleet import Fleet
-from streams.detectors.grid import grid_cell
 from streams.detectors.numbers import NumberFleet
 from streams.detectors.watch import settle
 from tests.streams.alerting.builders import MONDAY
@@ -47,7 +47,7 @@ def numbers(season: float, series: int = 100) -> None:
     for window in range(DAYS * WINDOWS_A_DAY):
         which = np.repeat(np.arange(series), rng.poisson(UNITS, series))
         scale = 1 + season * np.sin(2 * np.pi * window / WINDOWS_A_DAY)
-        cells = grid_cell(scale * rng.lognormal(0, 0.6, len(which)))
+        cells = histogram_cells(scale * rng.lognormal(0, 0.6, len(which)))
         distinct, n = np.unique(np.stack([which, cells]), axis=1, return_counts=True)
         bucket = MONDAY + 10 * window
         values.fold(bucket, distinct[0], distinct[1], n, window // 12 % 168)

@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 
+from scorers.value_histogram import histogram_cells
 from streams.detectors.arrays import Floats
 from streams.detectors.bets import number_bets
 from streams.detectors.fleet import Fleet
-from streams.detectors.grid import count_bins, form_bins, grid_cell
+from streams.detectors.grid import count_bins, form_bins
 from tests.benchmarks import detectors_peers as peers
 from tests.benchmarks.detectors_peers import Draw
 from tests.benchmarks.detectors_report import Report, row_text
@@ -78,7 +79,7 @@ class Streams:
         self.fleet = Fleet(bare(number_bets()), streams)
         self.edges = np.empty((streams, 25), np.int64)
         self.bucket = 0
-        for row, values in enumerate(grid_cell(draw(rng, (streams, burn_in)))):
+        for row, values in enumerate(histogram_cells(draw(rng, (streams, burn_in)))):
             cells, counts = np.unique(values, return_counts=True)
             bins = form_bins(dict(zip(cells.tolist(), counts.tolist(), strict=True)))
             self.edges[row] = bins.edges
@@ -88,7 +89,7 @@ class Streams:
         """Fold one bucket, shape (rows, units)."""
         self.bucket += 1
         which = np.repeat(np.arange(len(rows)), values.shape[1])
-        counts = count_bins(self.edges[rows], which, grid_cell(values).ravel(), np.ones(values.size, np.int64))
+        counts = count_bins(self.edges[rows], which, histogram_cells(values).ravel(), np.ones(values.size, np.int64))
         self.fleet.fold(self.bucket, counts, rows)
 
 

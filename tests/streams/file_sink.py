@@ -33,6 +33,8 @@ def main(folder: str, options: dict) -> int:
     async def on_slice(raw) -> None:
         nonlocal count
         count += 1
+        if count == 1:
+            note_known(source, Path(folder) / "known_at_first")
         if count == options.get("fail_at"):
             raise RuntimeError("the disk is full")
         if count == options.get("hang_at"):
@@ -58,6 +60,11 @@ def main(folder: str, options: dict) -> int:
     return asyncio.run(run(source, options, Path(folder)))
 
 
+def note_known(source: SliceSource, path: Path) -> None:
+    """Write down which records are known to be there, by partition."""
+    path.write_text(json.dumps({partition: ends for (_, partition), ends in source.known_ends().items()}))
+
+
 async def run(source: SliceSource, options: dict, folder: Path) -> int:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, source.stop)
 
@@ -66,6 +73,7 @@ async def run(source: SliceSource, options: dict, folder: Path) -> int:
             (folder / "state.tmp").write_text(json.dumps([source.state, source.waiting_for, source.positions()]))
             (folder / "state.tmp").rename(folder / "state")
             if options.get("until_caught_up") and source.is_caught_up():
+                note_known(source, folder / "known_at_last")
                 source.stop()
             if options.get("pause") and source.handed_over:
                 source._app.consumer.pause_partitions(source._app.consumer.assignment())

@@ -129,6 +129,30 @@ def test_killed_again_and_again_it_finds_the_same(
     assert killed.query(same) == whole.query(same)
 
 
+#: Of a hundred traces so many go to each partition.
+_SHARES = (45, 30, 22, 3)
+
+
+def test_caught_up_over_several_partitions_and_killed_it_dates_what_it_finds_as_if_read_in_order(
+    whole: Watched, children: Children, kafka_broker: KafkaBroker, tmp_path: Path
+) -> None:
+    several = kafka_broker.make_topic(partitions=len(_SHARES))
+    place = [partition for partition, share in enumerate(_SHARES) for _ in range(share)]
+    made = shop_traces()
+    for partition in range(len(_SHARES)):
+        mine = [trace for number, trace in enumerate(made) if place[number * 37 % 100] == partition]
+        kafka_broker.produce(several, mine, partition=partition)
+    behind = Watched(children, tmp_path / "behind", kafka_broker, several, [PORTFOLIO], max_records=700)
+    for number in (1, 3, 6):
+        behind.start(die_at=["commit", number]).wait()
+    behind.catch_up()
+
+    late = "SELECT count(*) FILTER (fold_bucket > bucket), count(*) > 0 FROM ticks"
+    assert behind.query(late) == [(0, True)]
+    shifts = "SELECT * EXCLUDE (seq) FROM shifts ORDER BY metric"
+    assert behind.query(shifts) == whole.query(shifts)
+
+
 def test_while_it_runs_alerts_are_on_metrics_and_can_be_answered(
     children: Children, kafka_broker: KafkaBroker, topic: str, tmp_path: Path
 ) -> None:

@@ -70,6 +70,11 @@ class Reader:
         except FileNotFoundError:
             return ["not started", "", {}]
 
+    def known(self, when):
+        """Where reading began and one past the last known record, by partition, at the first slice or at the end."""
+        known = json.loads((self.folder / f"known_at_{when}").read_text())
+        return {int(partition): tuple(ends) for partition, ends in known.items()}
+
     def said(self):
         return self.errors.read_text()
 
@@ -131,6 +136,16 @@ class TestWhatIsRead:
             assert reader.values(partition) == numbered(0, 5000)
             reader.assert_tiled(partition)
             assert len(reader.slices(partition)) < 50
+
+    def test_what_there_is_to_read_is_known_before_it_is_fetched(self, kafka_broker, make_reader):
+        topic = kafka_broker.make_topic(partitions=3)
+        for partition in range(2):
+            kafka_broker.produce(topic, numbered(0, 700), partition=partition)
+        reader = make_reader(kafka_broker, topic, app={"max_records": 200})
+
+        assert reader.run_to_the_end() == 0, reader.said()
+        assert reader.known("first") == {0: (0, 700), 1: (0, 700), 2: (0, 0)}
+        assert reader.known("last") == reader.known("first")
 
     def test_a_second_run_goes_on_where_the_store_ends(self, kafka_broker, make_reader):
         topic = kafka_broker.make_topic()
@@ -201,6 +216,7 @@ class TestWhatIsRead:
         assert reader.run_to_the_end() == 0
         assert reader.values() == expected
         reader.assert_tiled()
+        assert reader.known("last") == {0: (0, reader.slices()[-1]["to"])}
 
     def test_a_topic_that_ends_in_aborted_transactions_is_caught_up(self, kafka_broker, make_reader):
         topic = kafka_broker.make_topic()
@@ -209,6 +225,7 @@ class TestWhatIsRead:
 
         assert reader.run_to_the_end() == 0
         assert reader.values() == []
+        assert reader.known("last") == {0: (0, 0)}
 
     def test_by_login_and_tls(self, secured_kafka_broker, make_reader):
         topic = secured_kafka_broker.make_topic()

@@ -159,7 +159,7 @@ def test_one_page_tells_what_is_known(store: Path) -> None:
 def test_what_nobody_sees_is_named_and_each_series_says_what_it_would_show(store: Path) -> None:
     told = gapwatch("alerts", "--store", store, "--watched").out
 
-    assert "unwatched: parses of agent (no trace was decided), watched_by_eye of agent" in told
+    assert "\n  parses of agent (no trace was decided)\n  watched_by_eye of agent (no trace was decided)\n" in told
     (line,) = [line for line in told.splitlines() if "fallback_rate" in line and " rate " in line]
     assert "unverified" in line and " x" in line and "ticket" in line
 

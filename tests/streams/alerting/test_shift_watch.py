@@ -320,6 +320,26 @@ def test_an_accepted_level_is_the_new_normal(tmp_path: Path) -> None:
     assert set(states[:-1]) == {("open", "gapwatch")}
 
 
+def test_a_broken_bound_that_was_accepted_is_quiet_until_it_was_kept_again(tmp_path: Path) -> None:
+    said = portfolio(threshold="threshold: {operator: '<=', value: 0.05, window: 1h, min_units: 50}")
+    path, told = tmp_path / "s.duckdb", "SELECT state FROM alerts ORDER BY rowid"
+    hours = [stream([(24, rate)], units=10, first=MONDAY + STEP * 24 * i) for i, rate in enumerate((0.5, 0.5, 0, 0.5))]
+    found = []
+    with Store.open(path, create=True) as store:
+        watch = ShiftWatch.open(store, [said])
+        for i, units in enumerate(hours):
+            for scored in slices(units, first=4 * i):
+                keep(store, watch, scored)
+            if i == 0:
+                ((alert,),) = store.query("SELECT alert_id FROM alerts")
+                store.apply([("accept", lambda keeping, a=alert: watch.accept(keeping, a, "maria", "") and None)])
+            found.append([state for (state,) in store.query(told)])
+        again = ShiftWatch.open(store, [said])
+
+    assert found == [["open", "accepted"]] * 3 + [["open", "accepted", "open"]]
+    assert again.packed() == watch.packed()
+
+
 def test_a_slice_of_another_lane_is_refused(tmp_path: Path) -> None:
     with Store.open(tmp_path / "s.duckdb", create=True) as store:
         watch = ShiftWatch.open(store, [portfolio()])

@@ -7,7 +7,7 @@ import pytest
 
 from streams.detectors.categories import MOST_LABELS, CategoryFleet, label_bets
 from streams.detectors.fleet_config import FleetConfig
-from streams.detectors.snapshot import SnapshotError
+from streams.detectors.snapshot import SnapshotError, restore_headed, snapshot_headed
 from streams.detectors.watch import Transition, settle
 
 CONFIG = FleetConfig(label_bets(), seasonal=False, page_margin=False, ring_buckets=256, ring_hours=8)
@@ -86,14 +86,14 @@ def test_a_fleet_goes_on_from_its_bytes() -> None:
         fold(whole, bucket, units)
     for bucket, units in steps[:17]:
         fold(half, bucket, units)
-    again = CategoryFleet.restore(CONFIG, half.snapshot())
+    again = restore_headed(CategoryFleet(CONFIG), snapshot_headed(half))
     for bucket, units in steps[17:]:
         fold(again, bucket, units)
 
-    assert again.snapshot() == whole.snapshot()
+    assert snapshot_headed(again) == snapshot_headed(whole)
 
 
 @pytest.mark.parametrize("data", [b"", b"nothing", b"{}\n", b'{"names": 3}\n'])
 def test_other_bytes_are_no_fleet(data: bytes) -> None:
     with pytest.raises(SnapshotError, match="refold"):
-        CategoryFleet.restore(CONFIG, data)
+        restore_headed(CategoryFleet(CONFIG), data)

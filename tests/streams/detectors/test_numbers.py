@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from scorers.value_histogram import histogram_cells
 from streams.detectors.bets import number_bets
 from streams.detectors.fleet_config import FleetConfig
-from streams.detectors.grid import grid_cell
 from streams.detectors.numbers import NumberFleet
-from streams.detectors.snapshot import SnapshotError
+from streams.detectors.snapshot import SnapshotError, restore_headed, snapshot_headed
 from streams.detectors.watch import Transition, settle
 
 CONFIG = FleetConfig(number_bets(), seasonal=False, page_margin=False, ring_buckets=64, ring_hours=8, burn_in_units=0)
@@ -22,7 +22,7 @@ def start(series: int, limit: float = 1e6, burn_in: int = 500) -> NumberFleet:
 def fold(numbers: NumberFleet, bucket: int, values: np.ndarray) -> list[Transition]:
     """Fold values of shape (series, units) as sparse cells."""
     series, cells, counts = [], [], []
-    for row, cell_row in enumerate(grid_cell(values)):
+    for row, cell_row in enumerate(histogram_cells(values)):
         found, n = np.unique(cell_row, return_counts=True)
         series += [row] * len(found)
         cells += found.tolist()
@@ -85,10 +85,10 @@ def test_snapshot_holds_the_burn_in_and_the_bins() -> None:
         fold(whole, bucket, tick)
     for bucket, tick in enumerate(values, 1):
         if bucket in (10, 40):
-            part = NumberFleet.restore(CONFIG, part.snapshot())
+            part = restore_headed(NumberFleet(CONFIG), snapshot_headed(part))
         fold(part, bucket, tick)
 
-    assert part.snapshot() == whole.snapshot()
+    assert snapshot_headed(part) == snapshot_headed(whole)
 
 
 def test_a_new_epoch_needs_a_new_burn_in() -> None:
@@ -103,4 +103,38 @@ def test_a_new_epoch_needs_a_new_burn_in() -> None:
 @pytest.mark.parametrize("data", [b"", b"{}\n", b"no json\nrest"])
 def test_damaged_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(SnapshotError, match="refold"):
-        NumberFleet.restore(CONFIG, data)
+        restore_headed(NumberFleet(CONFIG), data)
+
+
+BANDS = np.array([1.0, 0.75, 0.5, 0.25, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([0.6, 0.25, 0.1, 0.04, 0.01], [0.4, 0.3, 0.18, 0.08, 0.04]),
+        ([0.9, 0.0, 0.0, 0.0, 0.1], [0.8, 0.0, 0.0, 0.0, 0.2]),
+        ([1.0, 0.0, 0.0, 0.0, 0.0], [0.9, 0.1, 0.0, 0.0, 0.0]),
+    ],
+    ids=["five bands", "two", "one"],
+)
+def test_scores_of_a_few_bands_keep_the_promise_and_show_a_shift(before: list[float], after: list[float]) -> None:
+    streams, units = 100, 10_000
+    numbers, rng = start(streams, limit=units / 0.05), np.random.default_rng(7)
+    early = set()
+    for bucket in range(1, units // 50 + 1):
+        early |= {
+            event.row for event in fold(numbers, bucket, rng.choice(BANDS, (streams, 50), p=before)) if told(event)
+        }
+    found = set()
+    for bucket in range(units // 50 + 1, units // 50 + 11):
+        found |= {
+            event.row for event in fold(numbers, bucket, rng.choice(BANDS, (streams, 50), p=after)) if told(event)
+        }
+
+    assert len(early) <= 0.05 * streams + 3 * np.sqrt(0.05 * 0.95 * streams)
+    assert len(found - early) >= 0.95 * (streams - len(early))
+
+
+def told(event: Transition) -> bool:
+    return event.event.value == "ticketed"

@@ -9,7 +9,7 @@ from streams.detectors.evidence import mean_evidence
 from streams.detectors.fleet import Fleet
 from streams.detectors.fleet_config import FleetConfig
 from streams.detectors.lifecycle import Event, Evidence, Phase, advance, event_of
-from streams.detectors.watch import Transition, accept, is_watching, settle, turn
+from streams.detectors.watch import Transition, accept, settle, turn
 from tests.streams.detectors.builders import plain, rates, ticks
 
 
@@ -191,7 +191,7 @@ def test_learning_series_are_told_from_watched_ones() -> None:
     fleet = rates(plain(burn_in_units=100), 2)
     fleet.fold(1, np.array([[99.0, 100.0], [0.0, 1.0]]))
 
-    assert is_watching(fleet).tolist() == [False, True]
+    assert fleet.knows(np.zeros(2, np.int64)).tolist() == [False, True]
 
 
 def evidence(
