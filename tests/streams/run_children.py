@@ -14,6 +14,7 @@ import resource
 import signal
 import sys
 import time
+import traceback
 
 
 def main():
@@ -36,7 +37,10 @@ def _start(options):
     if pid == 0:
         try:
             _be_child(options)
+        except BaseException:
+            traceback.print_exc()  # into the file `err`, where a test that fails looks
         finally:
+            sys.stderr.flush()
             os._exit(99)
     return pid
 
