@@ -228,7 +228,8 @@ class LiveQueries:
             for con in list(self._under_way):
                 con.interrupt()
             await asyncio.sleep(_LOOK_SECONDS)
-        self._root.close()
+        with contextlib.suppress(duckdb.ResourceInUseException):  # one that notices no interrupt
+            self._root.close()
         self._gate.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,9 @@ Result = TypeVar("Result")
 
 #: One writer a file in a process: two would number their commits alike.
 _open_stores: weakref.WeakValueDictionary[str, Store] = weakref.WeakValueDictionary()
+
+#: So long `close` waits for what readers are at.
+_READER_SECONDS = 2.0
 
 _NUMBERED_TABLES = ("alerts", "shifts", "outbox", "detector_snapshots")
 
@@ -113,7 +117,20 @@ class Store:
         except duckdb.Error as error:
             raise self._failed("closing", error) from error
         finally:
-            self._con.close()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Close the engine's connection. It refuses while a reader's is in a call; no further reader comes."""
+        end = time.monotonic() + _READER_SECONDS
+        while True:
+            try:
+                self._con.close()
+            except duckdb.ResourceInUseException as error:
+                if time.monotonic() > end:
+                    raise self._failed("closing", error) from error
+                time.sleep(0.005)
+            else:
+                return
 
     @property
     def seq(self) -> int:

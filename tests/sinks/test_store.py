@@ -3,12 +3,14 @@ from __future__ import annotations
 import gc
 import resource
 import signal
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -279,6 +281,25 @@ def test_a_closed_store_says_so_and_closes_twice(tmp_path: Path) -> None:
     store.close()
     with pytest.raises(JobError, match="is closed"):
         store.keep(whole_slice(), KEPT_AT)
+
+
+def test_closing_waits_for_what_readers_are_at(tmp_path: Path) -> None:
+    def read(store: Store) -> None:
+        try:
+            while True:
+                store.query("SELECT count(*) FROM offsets")
+        except (JobError, duckdb.Error):  # it is closed
+            return
+
+    for number in range(12):  # without waiting, two of five refuse
+        store = Store.open(tmp_path / f"s{number}.duckdb", create=True)
+        readers = [threading.Thread(target=read, args=[store]) for _ in range(3)]
+        for reader in readers:
+            reader.start()
+        store.close()
+        for reader in readers:
+            reader.join(20)
+            assert not reader.is_alive()
 
 
 def test_closing_writes_the_log_into_the_file(tmp_path: Path) -> None:
