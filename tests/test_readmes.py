@@ -289,3 +289,21 @@ def test_the_example_of_the_scorers_readme_scores(tmp_path: Path, monkeypatch: p
     exec(_blocks("python", "scorers/README.md")[0], names)
 
     assert ledger_of(names["scored"], None) == {"read": 1}  # type: ignore[arg-type]
+
+
+def test_the_table_of_the_slice_source_says_its_defaults() -> None:
+    from streams.faust_slices import FETCH_MIN_BYTES, LINGER_MS, PARTITION_FETCH_BYTES, SliceAppOptions
+    from streams.slice_source import SourceOptions
+
+    app = SliceAppOptions("topic", "group")
+    source = SourceOptions(app)
+    table = (ROOT / "streams" / "README.md").read_text()
+    for cells in (
+        f"| `max_records` | {app.max_records:,} |",
+        f"| `slices_buffered`, `slices_in_work` | {app.slices_buffered}, {source.slices_in_work} |",
+        f"| `session_seconds` | {app.session_seconds:g} |",
+        f"| `commit_seconds` | {app.commit_seconds:g} |",
+        f"| {FETCH_MIN_BYTES >> 20} MiB, {LINGER_MS} ms, {PARTITION_FETCH_BYTES >> 20} MiB |",
+        f"(`drain_seconds`, {source.drain_seconds:g} s)",
+    ):
+        assert cells in table, cells
