@@ -9,7 +9,6 @@ from typing import Any
 from scorers.claim import CompositeClaim, JudgedClaim, LabelClaim, MeasureClaim, PythonClaim, RatioClaim
 from scorers.direction import Threshold
 from scorers.direction_rules import is_cascade
-from scorers.judges.scale import scale_of
 from scorers.metric import Metric
 from scorers.portfolio import Portfolio
 from sinks.registration import metric_direction
@@ -212,8 +211,7 @@ def _failing_end(claim: MeasureClaim | JudgedClaim | CompositeClaim | PythonClai
     if isinstance(claim, MeasureClaim):
         return 0 if claim.limit is None else 1 if claim.limit.max is not None else -1
     if isinstance(claim, JudgedClaim):
-        bands = scale_of(claim.rubric).bands  # best first
-        return -1 if bands[0].score > bands[-1].score else 1
+        return -1  # of every scale the highest is the best
     return -1 if isinstance(claim, CompositeClaim) and claim.pass_at is not None else 0
 
 
