@@ -29,7 +29,7 @@ from streams.alerting.kept_commits import KeptCommit, kept_commits, place_of, re
 from streams.alerting.lane_clock import LaneClock
 from streams.alerting.relabelling import relabel
 from streams.alerting.rows import StepRows, say, write_steps
-from streams.alerting.slice_units import OpenTicks, read_units
+from streams.alerting.slice_units import OpenTicks, read_units, unit_ticks
 from streams.alerting.slice_values import read_labels, read_numbers
 from streams.alerting.state_file import pack, unpack
 from streams.alerting.watched_rows import write_watched
@@ -181,11 +181,12 @@ class ShiftWatch:
         return OpenTicks.between(self.clock.closed, int(second // TICK_SECONDS) if self.lane == LIVE else None)
 
     def _fold(self, kept: KeptCommit) -> list[StepRows]:
-        units = read_units(kept.ticks, kept.session_ticks, self._watched)
+        whole = unit_ticks(kept.ticks)
+        units = read_units(whole, kept.session_ticks, self._watched)
         there = self._open_ticks(kept.second)
         self.bank.add(units, there)
-        numbers = read_numbers(kept.ticks, kept.session_ticks, self._measures)
-        labels = read_labels(kept.ticks, kept.session_ticks, self._labels)
+        numbers = read_numbers(whole, kept.session_ticks, self._measures)
+        labels = read_labels(kept.ticks, whole, kept.session_ticks, self._labels)
         self.bank.add_values(numbers, labels, there)
         is_live = self.lane == LIVE
         closed = self.clock.move(kept.place, units.newest, kept.second, is_live=is_live, unread=kept.waits_for)

@@ -67,23 +67,22 @@ class SliceUnits:
         return int(self.ticks.max()) if len(self.ticks) else None
 
 
-def read_units(ticks: pa.Table, session_ticks: pa.Table, watched: Collection[tuple[str, str]]) -> SliceUnits:
+def read_units(units: pa.Table, session_ticks: pa.Table, watched: Collection[tuple[str, str]]) -> SliceUnits:
     """Read the units of watched metrics; those without a time are left out, for no tick is theirs.
 
     Args:
-        ticks: Of one commit, with the columns of `scorers.tables.TICKS`.
+        units: The `unit_ticks` of one commit.
         session_ticks: Of the same commit.
         watched: (pipeline, metric) that have a card.
 
     Units are counted as they came, whatever their weight: uniform weights cancel. Where weights differ inside a series
     (strata of a judge), a change of the mix of strata looks like a change of the rate.
     """
-    chosen = unit_ticks(ticks)
-    keys, of_row = series_of(chosen, watched)
+    keys, of_row = series_of(units, watched)
     inside = of_row >= 0
-    tick = tick_numbers(chosen["bucket"])[inside]
-    outcome = pc.index_in(chosen["outcome"], pa.array(_OUTCOMES)).fill_null(0).to_numpy()[inside]
-    n = chosen["n"].to_numpy()[inside]
+    tick = tick_numbers(units["bucket"])[inside]
+    outcome = pc.index_in(units["outcome"], pa.array(_OUTCOMES)).fill_null(0).to_numpy()[inside]
+    n = units["n"].to_numpy()[inside]
     which = of_row[inside]
     sessions = _sessions(session_ticks, watched)
     if not len(which):
@@ -103,7 +102,7 @@ def read_units(ticks: pa.Table, session_ticks: pa.Table, watched: Collection[tup
 
 
 def unit_ticks(ticks: pa.Table) -> pa.Table:
-    """Return the ticks that count whole units, at a time that is known."""
+    """Return the ticks that count whole units, at a time that is known; of those with the columns of `TICKS`."""
     is_unit = pc.and_(pc.equal(ticks["level"], "unit"), pc.equal(ticks["facet"], "all"))
     return ticks.filter(pc.and_(is_unit, ticks["bucket"].is_valid()))
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streams.alerting.slice_units import SeriesKey, series_of, tick_numbers, unit_ticks
+from streams.alerting.slice_units import SeriesKey, series_of, tick_numbers
 from streams.detectors.arrays import Ints
 
 #: Names come from traces; what differs only beyond this is one label.
@@ -67,18 +67,17 @@ class Labels:
     left_out: list[SeriesKey]
 
 
-def read_numbers(ticks: pa.Table, session_ticks: pa.Table, measures: Collection[tuple[str, str]]) -> Numbers:
+def read_numbers(units: pa.Table, session_ticks: pa.Table, measures: Collection[tuple[str, str]]) -> Numbers:
     """Read the numbers of some metrics.
 
     Args:
-        ticks: Of one commit, with the columns of `scorers.tables.TICKS`.
+        units: The `unit_ticks` of one commit.
         session_ticks: Of the same commit.
         measures: (pipeline, metric) whose numbers are watched.
 
     The histogram of a tick does not say which units are of one session. Units of one session are one observation, so
     the numbers of a series are left out of a tick in which any unit of it has a session.
     """
-    units = unit_ticks(ticks)
     chosen = units.filter(units["histogram"].is_valid())
     keys, which = series_of(chosen, measures)
     inside = which >= 0
@@ -106,11 +105,14 @@ def read_numbers(ticks: pa.Table, session_ticks: pa.Table, measures: Collection[
     )
 
 
-def read_labels(ticks: pa.Table, session_ticks: pa.Table, levels: Mapping[tuple[str, str], str]) -> Labels:
+def read_labels(
+    ticks: pa.Table, units: pa.Table, session_ticks: pa.Table, levels: Mapping[tuple[str, str], str]
+) -> Labels:
     """Read the labels of some label claims.
 
     Args:
-        ticks: Of one commit.
+        ticks: Of one commit, with the columns of `scorers.tables.TICKS`.
+        units: Their `unit_ticks`.
         session_ticks: Of the same commit.
         levels: (pipeline, metric) whose labels are watched, and whether those of units or of spans are.
 
@@ -122,7 +124,7 @@ def read_labels(ticks: pa.Table, session_ticks: pa.Table, levels: Mapping[tuple[
     counted = ticks.filter(pc.and_(is_label, ticks["bucket"].is_valid()))
     keys, which = series_of(counted, levels)
     skipped, left_out = set(_in_sessions(session_ticks, levels)), set()
-    units = _units(ticks, levels)
+    whole = _whole(units, levels)
     found: dict[tuple[SeriesKey, int], TickLabels] = {}
     columns = zip(
         which.tolist(),
@@ -139,14 +141,14 @@ def read_labels(ticks: pa.Table, session_ticks: pa.Table, levels: Mapping[tuple[
         if place in skipped:
             left_out.add(keys[i])
             continue
-        entry = found.setdefault(place, TickLabels(*place, units.get(place, 0)))
+        entry = found.setdefault(place, TickLabels(*place, whole.get(place, 0)))
         label = value[:LABEL_LIMIT]
         entry.counts[label] = entry.counts.get(label, 0) + n
     return Labels([found[place] for place in sorted(found)], sorted(left_out))
 
 
-def _units(ticks: pa.Table, metrics: Collection[tuple[str, str]]) -> dict[tuple[SeriesKey, int], int]:
-    units = unit_ticks(ticks)
+def _whole(units: pa.Table, metrics: Collection[tuple[str, str]]) -> dict[tuple[SeriesKey, int], int]:
+    """Return how many units each series has in each tick."""
     keys, which = series_of(units, metrics)
     found: dict[tuple[SeriesKey, int], int] = {}
     for i, tick, n in zip(which.tolist(), tick_numbers(units["bucket"]).tolist(), units["n"].to_pylist(), strict=True):
