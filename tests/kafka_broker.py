@@ -137,6 +137,16 @@ class KafkaBroker:
         return asyncio.run(read())
 
 
+@contextmanager
+def running_broker(folder: Path, *options: str) -> Iterator[KafkaBroker]:
+    """A broker that is there for a while and leaves nothing."""
+    broker = KafkaBroker(folder, *options).start()
+    try:
+        yield broker
+    finally:
+        broker.stop("--purge")
+
+
 def _skip_without_java() -> None:
     for tool in ("java", "mvn"):
         if shutil.which(tool) is None:
@@ -175,15 +185,13 @@ def kafka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBrok
 def own_kafka_broker(tmp_path: Path) -> Iterator[KafkaBroker]:
     """A broker that this test may stop, kill and freeze."""
     _skip_without_java()
-    broker = KafkaBroker(tmp_path / "own-broker").start()
-    yield broker
-    broker.stop("--purge")
+    with running_broker(tmp_path / "own-broker") as broker:
+        yield broker
 
 
 @pytest.fixture(scope="session")
 def secured_kafka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     """A broker that asks for a login and speaks TLS."""
     _skip_without_java()
-    broker = KafkaBroker(tmp_path_factory.mktemp("secured") / "broker", "--sasl", "--tls").start()
-    yield broker
-    broker.stop("--purge")
+    with running_broker(tmp_path_factory.mktemp("secured") / "broker", "--sasl", "--tls") as broker:
+        yield broker

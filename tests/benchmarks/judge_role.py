@@ -171,17 +171,14 @@ def main() -> None:
     parser.add_argument("--judges", type=int, default=1, help="processes (default 1)")
     asked = parser.parse_args()
     print(_machine())
-    from tests.kafka_broker import KafkaBroker
+    from tests.kafka_broker import running_broker
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        broker = KafkaBroker(folder / "broker").start()
-        try:
+        with running_broker(folder / "broker") as broker:
             make_relayed_topics(broker)  # type: ignore[no-untyped-call]
             _title(f"{asked.items:,} items, {asked.judges} judging, adapter {asked.adapter}")
             measure(folder, broker, asked.items, asked.adapter, asked.judges)
-        finally:
-            broker.stop("--purge")
 
 
 if __name__ == "__main__":

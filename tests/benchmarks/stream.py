@@ -63,18 +63,15 @@ def main() -> None:
     if importlib.util.find_spec("confluent_kafka") is None:
         del contenders["loop"]
     print(_machine())
-    from tests.kafka_broker import KafkaBroker
+    from tests.kafka_broker import running_broker
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        broker = KafkaBroker(folder / "broker").start()
-        try:
+        with running_broker(folder / "broker") as broker:
             if asked.steady:
                 steady(folder, broker, asked)
             else:
                 _measure(folder, broker.address, broker.make_topic(), contenders, asked)
-        finally:
-            broker.stop("--purge")
 
 
 def steady(folder: Path, broker: Any, asked: argparse.Namespace) -> None:

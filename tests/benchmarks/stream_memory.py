@@ -35,17 +35,14 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=4, help="of the topic (default 4)")
     asked = parser.parse_args()
     print(_machine())
-    from tests.kafka_broker import KafkaBroker
+    from tests.kafka_broker import running_broker
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        broker = KafkaBroker(folder / "broker").start()
-        try:
+        with running_broker(folder / "broker") as broker:
             topic = broker.make_topic(asked.partitions)
             fill(broker, topic, asked.traces, asked.partitions)
             work_through(folder, broker.address, topic, asked.traces)
-        finally:
-            broker.stop("--purge")
 
 
 def fill(broker: Any, topic: str, traces: int, partitions: int) -> None:

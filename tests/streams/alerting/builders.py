@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
 
 from scorers.portfolio import Portfolio, parse_portfolio
 from scorers.slices import ScoredSlice
+from sinks.keeping import Keeping
+from sinks.store import Store
+from streams.alerting.shift_watch import ShiftWatch
+from streams.keep_watch import Steps
 from tests.builders import scored_slice
 
 #: Monday, 00:00 UTC, as a tick.
@@ -56,6 +63,28 @@ def portfolio(facts: str = "", threshold: str = "") -> Portfolio:
 
 def at(tick: int) -> datetime:
     return datetime.fromtimestamp(tick * 30, UTC).replace(tzinfo=None)
+
+
+def keep_with_breakdowns(
+    path: Path, count: int, failing: set[int], keep: Callable[[Store, ShiftWatch, int, Steps], None]
+) -> None:
+    """Keep slices by number; at the end of some transactions all breaks down, and is opened anew."""
+
+    def break_down(_: Keeping) -> None:
+        raise InterruptedError
+
+    number = 0
+    while number < count:
+        with Store.open(path, create=True) as store:
+            watch = ShiftWatch.open(store, [portfolio()])
+            while number < count:
+                if number in failing:
+                    failing.remove(number)
+                    with pytest.raises(InterruptedError):
+                        keep(store, watch, number, [("breakdown", break_down)])
+                    break
+                keep(store, watch, number, [])
+                number += 1
 
 
 #: tick, good, bad and unknown units.

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from scorers.slices import ScoredSlice
-from sinks.keeping import Keeping
 from sinks.store import Store
 from streams.alerting import open_tick
 from streams.alerting.lane_clock import PATIENCE_SECONDS, LaneClock
 from streams.alerting.shift_watch import ShiftWatch
-from tests.streams.alerting.builders import KEPT_AT, MONDAY, Units, at, portfolio, units_slice
+from streams.keep_watch import Steps
+from tests.streams.alerting.builders import KEPT_AT, MONDAY, Units, at, keep_with_breakdowns, portfolio, units_slice
 from tests.streams.alerting.test_shift_watch import BROKEN, CHANGE, forget_snapshots, slices
 
 PARTITIONS = 4
@@ -114,21 +114,11 @@ def test_refolded_and_after_crashes_it_is_the_same_bit_for_bit(tmp_path: Path, s
 
     failing = set(np.random.default_rng(seed).choice(len(made), 8, replace=False).tolist()) | {9, 10}
 
-    def break_down(_: Keeping) -> None:
-        raise InterruptedError
+    def keep_one(store: Store, watch: ShiftWatch, number: int, also: Steps) -> None:
+        keep(store, watch, number, made, also)
 
-    path, number = tmp_path / "broken.duckdb", 0
-    while number < len(made):
-        with Store.open(path, create=True) as store:
-            watch = ShiftWatch.open(store, [portfolio()])
-            while number < len(made):
-                if number in failing:
-                    failing.remove(number)
-                    with pytest.raises(InterruptedError):
-                        keep(store, watch, number, made, also=[("breakdown", break_down)])
-                    break
-                keep(store, watch, number, made)
-                number += 1
+    path = tmp_path / "broken.duckdb"
+    keep_with_breakdowns(path, len(made), failing, keep_one)
     with Store.open(path) as store:
         assert found(store) == told
         assert ShiftWatch.open(store, [portfolio()]).packed() == state

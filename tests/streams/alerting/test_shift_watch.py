@@ -15,15 +15,16 @@ import pytest
 
 from scorers.portfolio import Portfolio
 from scorers.slices import ScoredSlice
-from sinks.keeping import Keeping
 from sinks.store import Store
 from streams.alerting.shift_watch import ShiftWatch
+from streams.keep_watch import Steps
 from tests.streams.alerting.builders import (
     FALLBACK_IS_BAD,
     FALLBACK_IS_GOOD,
     MONDAY,
     Units,
     at,
+    keep_with_breakdowns,
     kept_at,
     portfolio,
     units_slice,
@@ -229,21 +230,11 @@ def test_a_commit_that_fails_and_a_restart_change_nothing(tmp_path: Path, seed: 
     rng = np.random.default_rng(seed)
     failing = set(rng.choice(len(made), 12, replace=False).tolist()) | {len(made) - 1}
 
-    def break_down(_: Keeping) -> None:
-        raise InterruptedError
+    def keep_one(store: Store, watch: ShiftWatch, number: int, also: Steps) -> None:
+        keep(store, watch, made[number], also)
 
-    path, number = tmp_path / "broken.duckdb", 0
-    while number < len(made):
-        with Store.open(path, create=True) as store:
-            watch = ShiftWatch.open(store, [portfolio()])
-            while number < len(made):
-                if number in failing:
-                    failing.remove(number)
-                    with pytest.raises(InterruptedError):
-                        keep(store, watch, made[number], also=[("breakdown", break_down)])
-                    break
-                keep(store, watch, made[number])
-                number += 1
+    path = tmp_path / "broken.duckdb"
+    keep_with_breakdowns(path, len(made), failing, keep_one)
     with Store.open(path) as store:
         watch = ShiftWatch.open(store, [portfolio()])
 
