@@ -17,7 +17,7 @@ const ALERTS = `SELECT a.alert_id, a.state, a.severity, a.component, a.metric, a
   LEFT JOIN (SELECT shift_id, arg_max(kind, rowid) AS kind, arg_max(verdict, rowid) AS verdict FROM shifts
     GROUP BY ALL) s ON s.shift_id = a.shift_id
   WHERE a.state IN ('open', 'acknowledged', 'silenced')
-  ORDER BY a.severity = 'page' DESC, a.found_at DESC, a.alert_id LIMIT 100`;
+  ORDER BY a.severity = 'page' DESC, a.severity = 'ticket' DESC, a.found_at DESC, a.alert_id LIMIT 100`;
 const WORDS = { cascade: "CASCADE", shift: "SHIFT", unknown: "BLIND", bound: "BOUND" };
 const VERDICTS = { worse: "worse", better: "better", unknown: "polarity unknown" };
 
