@@ -40,9 +40,7 @@ def annotated(frame: Frame, e: Expr) -> Values:
     if tag == "n":
         return _named(frame, frame.look_up(e[1]), e[1])
     if tag == "a":
-        from design.expressions import evaluate
-
-        return _named(frame, evaluate(frame, e), e[2])
+        return _named(frame, frame.interpreter.evaluate(frame, e), e[2])
     if tag == "o" and e[1] == "|":
         out = EMPTY
         for part in e[2]:

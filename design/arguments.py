@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from design.frame import Frame
+from design.frame import Frame, Named, Positional
 from design.ir import Param
 from design.solver import Shape
 from design.values import Kind, Values
-
-Positional = list[tuple[bool, Values]]
-Named = list[tuple[str | None, Values]]
 
 
 def pass_arguments(frame: Frame, number: int, given: Positional, named: Named) -> dict[int, Values]:

@@ -37,10 +37,8 @@ def module_member(frame: Frame, module: int, name: str) -> Values:
 
 def _late_member(frame: Frame, body: int, name: str) -> Values:
     """What a module's own `__getattr__` gives: packages load their parts so, when they are asked for."""
-    from design.calls import call_values
-
     reader = frame.read(("v", body, "__getattr__"))
-    return call_values(frame, reader, [(False, frame.table.one(Kind.TEXT, name))], [], frame.line)
+    return frame.interpreter.call_values(frame, reader, [(False, frame.table.one(Kind.TEXT, name))], [], frame.line)
 
 
 def attribute_of(frame: Frame, values: Values, name: str, line: int) -> Values:
@@ -59,9 +57,9 @@ def _of_instance(frame: Frame, v: int, name: str, line: int) -> Values:
     if name == "__class__":
         return frame.table.one(Kind.CLASS, cls)
     if frame.solver.has_getattribute and (reader := frame.solver.find_method(cls, "__getattribute__")) >= 0:
-        from design.calls import call_function
-
-        call_function(frame, reader, v, [(False, frame.table.one(Kind.TEXT, name))], [], line, "property")
+        frame.interpreter.call_function(
+            frame, reader, v, [(False, frame.table.one(Kind.TEXT, name))], [], line, "property"
+        )
     return class_attribute(frame, cls, name, v, line)
 
 
@@ -104,9 +102,9 @@ def class_attribute(frame: Frame, cls: int, name: str, receiver: int, line: int,
     if not out and solver.has_getattr and receiver >= 0 and after < 0 and table.kinds[receiver] is Kind.INST:
         reader = solver.find_method(cls, "__getattr__")
         if reader >= 0:
-            from design.calls import call_function
-
-            given = call_function(frame, reader, receiver, [(False, table.one(Kind.TEXT, name))], [], line, "property")
+            given = frame.interpreter.call_function(
+                frame, reader, receiver, [(False, table.one(Kind.TEXT, name))], [], line, "property"
+            )
             stand_in = _stood_in_for(frame, reader)
             if stand_in and stand_in != name:
                 inner = class_attribute(frame, cls, stand_in, receiver, 0)
@@ -117,9 +115,7 @@ def class_attribute(frame: Frame, cls: int, name: str, receiver: int, line: int,
             solver.outside_bases(cls) if after >= 0 else []
         )
         if outside and receiver >= 0:
-            from design.calls import run_model_method
-
-            run_model_method(frame, cls, name, line)
+            frame.interpreter.run_model_method(frame, cls, name, line)
         for base in outside[:3]:
             if base.count(".") < MAX_DOTS and not base.startswith("<"):
                 out |= table.one(Kind.OUTSIDE, f"{base}.{name}")
@@ -157,14 +153,12 @@ def _of_descendants(frame: Frame, cls: int, name: str, line: int) -> Values:
 
 def _bound(frame: Frame, method: int, receiver: int, line: int, kind: str = "call") -> Values:
     """Return a method bound to its receiver; a property is called at once."""
-    from design.calls import call_function
-
     info = frame.program.functions[method]
     table = frame.table
     if info.is_property:
         if receiver < 0 or table.kinds[receiver] is Kind.CLASS:
             return table.one(Kind.FUNC, method)
-        return call_function(frame, method, receiver, [], [], line, "property")
+        return frame.interpreter.call_function(frame, method, receiver, [], [], line, "property")
     decorated = frame.read(("deco", method))
     if decorated:
         return _bind_members(frame, decorated, receiver, line)
@@ -313,22 +307,18 @@ def store_attribute(frame: Frame, values: Values, name: str, stored: Values, lin
 
 def _call_setattr(frame: Frame, v: int, name: str, stored: Values, line: int) -> None:
     """A class that says itself what writing an attribute does."""
-    from design.calls import call_function
-
     writer = frame.solver.find_method(frame.table.a[v], "__setattr__")
     if writer >= 0:
         text = frame.table.one(Kind.TEXT, name)
-        call_function(frame, writer, v, [(False, text), (False, stored)], [], line, "property")
+        frame.interpreter.call_function(frame, writer, v, [(False, text), (False, stored)], [], line, "property")
 
 
 def _call_setter(frame: Frame, v: int, name: str, stored: Values, line: int) -> bool:
     if not frame.solver.setters:
         return False
-    from design.calls import call_function
-
     for cls in frame.solver.mro(frame.table.a[v]):
         setter = frame.solver.setters.get((cls, name))
         if setter is not None:
-            call_function(frame, setter, v, [(False, stored)], [], line, "property")
+            frame.interpreter.call_function(frame, setter, v, [(False, stored)], [], line, "property")
             return True
     return False

@@ -7,13 +7,12 @@ from typing import Any
 
 from design.annotations import annotated
 from design.attributes import attribute_of, store_attribute
+from design.boxes import copy_box, read_slot
 from design.calls import call_values, method_result
 from design.frame import PATH, Frame
 from design.ir import Expr, dotted_text
 from design.program import last_name
 from design.values import EMPTY, Kind, Values, text_with_gap
-
-__all__ = ["annotated", "elements_of", "evaluate", "evaluate_test", "method_result", "store"]
 
 #: Texts that may name a method or a key; longer ones are prose.
 _MAX_TEXT = 80
@@ -240,24 +239,6 @@ def _subscript(frame: Frame, e: Expr) -> Values:
     return out
 
 
-def read_slot(frame: Frame, box: int, keys: Values) -> Values:
-    """Return what a container holds at the constant keys, or all of it where a key is not constant."""
-    table = frame.table
-    constants = [table.a[v] for v in keys if table.kinds[v] in (Kind.TEXT, Kind.NUMBER)]
-    if not constants or len(constants) != len(keys):
-        return frame.read(("all", box))
-    out = frame.read(("s", box, None))
-    known = frame.solver.box_keys.get(box, ())
-    for key in constants:
-        if isinstance(key, int) and key < 0 and table.a[box] in "tl":
-            size = max((k for k in known if isinstance(k, int)), default=-1) + 1
-            if not size:
-                return frame.read(("all", box))
-            key += size
-        out |= frame.read(("s", box, key))
-    return out
-
-
 def _slice(frame: Frame, box: int, index: Expr) -> Values:
     """Return a part of a container; where its beginning is not known, the container itself stands for it."""
     table, solver = frame.table, frame.solver
@@ -313,16 +294,6 @@ def _dictionary(frame: Frame, e: Expr) -> Values:
     return table.single(box)
 
 
-def copy_box(frame: Frame, source: int, target: int) -> None:
-    """Let a container hold what another one holds."""
-    solver = frame.solver
-    for key in list(solver.box_keys.get(source, ())):
-        solver.put(target, key, frame.read(("s", source, key)))
-    solver.put(target, None, frame.read(("s", source, None)))
-    frame.read(("all", source))
-    solver.grow(("keys", target), frame.read(("keys", source)))
-
-
 def elements_of(frame: Frame, values: Values, line: int) -> Values:
     """Return what iterating gives; the protocol's methods are edges where a line is given (not 0)."""
     out = EMPTY
@@ -363,10 +334,8 @@ def _comprehension(frame: Frame, e: Expr) -> Values:
     solver, table = frame.solver, frame.table
     saved = frame.names
     frame.names = dict(saved)
-    from design.statements import assign_to
-
     for target, iterable, tests in clauses:
-        assign_to(frame, target, elements_of(frame, evaluate(frame, iterable), frame.line))
+        frame.interpreter.assign_to(frame, target, elements_of(frame, evaluate(frame, iterable), frame.line))
         for test in tests:
             evaluate(frame, test)
     kind = {"lc": "l", "gc": "g", "sc": "S", "dc": "d"}[tag]
@@ -389,10 +358,8 @@ def _line_of(e: Expr) -> int:
 
 
 def _lambda(frame: Frame, e: Expr) -> Values:
-    from design.calls import bind_defaults
-
     number = frame.program.first_function[frame.module] + e[1]
-    bind_defaults(frame, number)
+    frame.interpreter.bind_defaults(frame, number)
     return frame.table.one(Kind.FUNC, number)
 
 
@@ -596,28 +563,3 @@ _EVALUATORS: dict[str, Any] = {
     ":=": _walrus,
     "f": _fstring,
 }
-
-
-def store(frame: Frame, target: Expr, values: Values) -> None:
-    """Write to `x.name` or `x[key]`."""
-    if target[0] == "a":
-        store_attribute(frame, evaluate(frame, target[1]), target[2], values, target[3])
-        return
-    _, box, index, line = target
-    is_slice = index[0] == "sl"
-    keys = EMPTY if is_slice else evaluate(frame, index)
-    # `x[1:2] = items`: a container takes what the items are, not the items as one.
-    taken = elements_of(frame, values, 0) if is_slice else values
-    table, solver = frame.table, frame.solver
-    constants = [table.a[v] for v in keys if table.kinds[v] in (Kind.TEXT, Kind.NUMBER)]
-    for v in evaluate(frame, box):
-        if table.kinds[v] is Kind.BOX:
-            solver.grow(("keys", v), keys)
-            for key in constants if constants and len(constants) == len(keys) else [None]:
-                solver.put(v, key, taken)
-        elif table.kinds[v] is Kind.INST:
-            method_result(frame, table.single(v), ("__setitem__",), [keys, values], line)
-    path = frame.path_of(target)
-    if path is not None:
-        frame.has_paths = True
-        frame.names[path] = values

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from design.ir import Expr, Function
@@ -16,156 +19,48 @@ PATH = "\x00"
 #: anything, and nearly all of the edges would be wrong.
 MAX_OPERAND_CLASSES = 2
 
-_BUILTINS = frozenset(
-    [
-        "abs",
-        "aiter",
-        "all",
-        "anext",
-        "any",
-        "ascii",
-        "bin",
-        "bool",
-        "breakpoint",
-        "bytearray",
-        "bytes",
-        "callable",
-        "chr",
-        "classmethod",
-        "compile",
-        "complex",
-        "delattr",
-        "dict",
-        "dir",
-        "divmod",
-        "enumerate",
-        "eval",
-        "exec",
-        "filter",
-        "float",
-        "format",
-        "frozenset",
-        "getattr",
-        "globals",
-        "hasattr",
-        "hash",
-        "help",
-        "hex",
-        "id",
-        "input",
-        "int",
-        "isinstance",
-        "issubclass",
-        "iter",
-        "len",
-        "list",
-        "locals",
-        "map",
-        "max",
-        "memoryview",
-        "min",
-        "next",
-        "object",
-        "oct",
-        "open",
-        "ord",
-        "pow",
-        "print",
-        "property",
-        "range",
-        "repr",
-        "reversed",
-        "round",
-        "set",
-        "setattr",
-        "slice",
-        "sorted",
-        "staticmethod",
-        "str",
-        "sum",
-        "super",
-        "tuple",
-        "type",
-        "vars",
-        "zip",
-        "__import__",
-        "ArithmeticError",
-        "AssertionError",
-        "AttributeError",
-        "BaseException",
-        "BaseExceptionGroup",
-        "BlockingIOError",
-        "BrokenPipeError",
-        "BufferError",
-        "BytesWarning",
-        "ChildProcessError",
-        "ConnectionAbortedError",
-        "ConnectionError",
-        "ConnectionRefusedError",
-        "ConnectionResetError",
-        "DeprecationWarning",
-        "EOFError",
-        "EncodingWarning",
-        "EnvironmentError",
-        "Exception",
-        "ExceptionGroup",
-        "FileExistsError",
-        "FileNotFoundError",
-        "FloatingPointError",
-        "FutureWarning",
-        "GeneratorExit",
-        "IOError",
-        "ImportError",
-        "ImportWarning",
-        "IndentationError",
-        "IndexError",
-        "InterruptedError",
-        "IsADirectoryError",
-        "KeyError",
-        "KeyboardInterrupt",
-        "LookupError",
-        "MemoryError",
-        "ModuleNotFoundError",
-        "NameError",
-        "NotADirectoryError",
-        "NotImplementedError",
-        "OSError",
-        "OverflowError",
-        "PendingDeprecationWarning",
-        "PermissionError",
-        "ProcessLookupError",
-        "RecursionError",
-        "ReferenceError",
-        "ResourceWarning",
-        "RuntimeError",
-        "RuntimeWarning",
-        "StopAsyncIteration",
-        "StopIteration",
-        "SyntaxError",
-        "SyntaxWarning",
-        "SystemError",
-        "SystemExit",
-        "TabError",
-        "TimeoutError",
-        "TypeError",
-        "UnboundLocalError",
-        "UnicodeDecodeError",
-        "UnicodeEncodeError",
-        "UnicodeError",
-        "UnicodeTranslateError",
-        "UnicodeWarning",
-        "UserWarning",
-        "ValueError",
-        "Warning",
-        "ZeroDivisionError",
-    ]
-)
+_BUILTINS = frozenset(Path(__file__).with_name("builtin_names.txt").read_text("utf-8").split())
+
+Positional = list[tuple[bool, Values]]
+"""Arguments by position: whether it is written `*x`, and its values."""
+
+Named = list[tuple[str | None, Values]]
+"""Arguments by name, None for `**x`, and their values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """Functions of the evaluator that lower parts of it call: Python's syntax is recursive, its imports are not.
+
+    Evaluating `a.b` may run a property, which is a call; a call may run a lambda, which is an expression. Each frame
+    carries the functions, `design.statements` puts them together.
+
+    Attributes:
+        evaluate: Returns the values of an expression.
+        elements_of: Returns what iterating over values gives; the line of the loop, 0 for no edges.
+        call_values: Calls everything that a callee may be.
+        call_function: Calls one function by its number, with the receiver (-1 for none), the line and the edge's kind.
+        method_result: Calls the first of some methods that an instance has.
+        run_model_method: Runs the validators or serialisers of a class that a model's own method runs.
+        assign_to: Binds a target of any shape.
+        bind_defaults: Evaluates the defaults of a function.
+    """
+
+    evaluate: Callable[[Frame, Expr], Values]
+    elements_of: Callable[[Frame, Values, int], Values]
+    call_values: Callable[[Frame, Values, list[Any], Named, int], Values]
+    call_function: Callable[[Frame, int, int, list[Any], Named, int, str], Values]
+    method_result: Callable[[Frame, Values, tuple[str, ...], list[Any], int], Values]
+    run_model_method: Callable[[Frame, int, str, int], None]
+    assign_to: Callable[[Frame, Expr, Values], None]
+    bind_defaults: Callable[[Frame, int], None]
 
 
 class Frame:
     """The state while one scope is interpreted.
 
     Attributes:
+        interpreter: The functions that parts below their own file call.
         names: Value sets of the names bound so far; access paths into containers stand beside them.
         classes: Class bodies that are being interpreted, innermost last.
         is_dead: Whether the statement before left the block.
@@ -176,6 +71,7 @@ class Frame:
         "function",
         "has_paths",
         "info",
+        "interpreter",
         "is_dead",
         "left",
         "line",
@@ -189,8 +85,9 @@ class Frame:
         "table",
     )
 
-    def __init__(self, solver: Solver, number: int) -> None:
+    def __init__(self, solver: Solver, number: int, interpreter: Interpreter) -> None:
         self.solver = solver
+        self.interpreter = interpreter
         self.program: Program = solver.program
         self.table: ValueTable = solver.table
         self.number = number

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from design.boxes import copy_box, read_slot
+from design.frame import Frame
 from design.runners import RUNNER_METHODS, RUNNERS, TRANSPARENT
 from design.values import EMPTY, Kind, Values, text_with_gap
-
-if TYPE_CHECKING:
-    from design.frame import Frame
 
 _TYPES = {"str": "str", "dict": "dict", "list": "list", "set": "set", "tuple": "tuple", "int": "int", "bytes": "bytes"}
 
@@ -109,8 +108,6 @@ def _run_given(
     frame: Frame, dotted: str, name: str, given: list[Values], keywords: dict[str | None, Values], line: int
 ) -> None:
     """Functions handed to a library are callbacks; those that a library surely runs get their arguments, too."""
-    from design.calls import call_values
-
     if not given and not keywords:
         return
     is_function, kinds = frame.table.is_function, frame.table.kinds
@@ -136,7 +133,7 @@ def _run_given(
     if run:
         after = [i for i, values in enumerate(given) if values & run]
         rest = given[after[0] + 1 :] if after else []
-        call_values(frame, run, [(False, values) for values in rest], [], 0)
+        frame.interpreter.call_values(frame, run, [(False, values) for values in rest], [], 0)
 
 
 #: Keywords under which a library takes a list of functions that it will call.
@@ -187,9 +184,6 @@ _PROTOCOL = {
 
 def call_builtin(frame: Frame, name: str, positional: list[Any], named: list[Any], line: int) -> Values:
     """Call a builtin: what it runs are edges, what it gives is kept where that matters."""
-    from design.calls import call_values, method_result
-    from design.expressions import elements_of
-
     table = frame.table
     frame.edge(f"<builtin>.{name}", "call", line)
     given: list[Values] = [pair[1] if isinstance(pair, tuple) else pair for pair in positional]
@@ -197,22 +191,24 @@ def call_builtin(frame: Frame, name: str, positional: list[Any], named: list[Any
     out = EMPTY
     if name in _PROTOCOL:
         for values in given if name == "print" else given[:1]:
-            out |= method_result(frame, values, _PROTOCOL[name], [], line)
+            out |= frame.interpreter.method_result(frame, values, _PROTOCOL[name], [], line)
     if name in _KEY_IS_CALLED:
         for keyword, values in named:
             if keyword == "key":
-                call_values(frame, values, [(False, elements_of(frame, first, 0))], [], line)
-        out |= elements_of(frame, first, 0) | (first if name != "sorted" else EMPTY)
+                frame.interpreter.call_values(
+                    frame, values, [(False, frame.interpreter.elements_of(frame, first, 0))], [], line
+                )
+        out |= frame.interpreter.elements_of(frame, first, 0) | (first if name != "sorted" else EMPTY)
     if name in _FIRST_IS_CALLED:
         return _mapped(frame, name, given, line)
     if name == "next":
-        return out | elements_of(frame, first, 0) | (given[1] if len(given) > 1 else EMPTY)
+        return out | frame.interpreter.elements_of(frame, first, 0) | (given[1] if len(given) > 1 else EMPTY)
     if name in ("enumerate", "zip"):
         return _zipped(frame, name, given, line)
     if name == "dict":
         return _dict(frame, first, named, line)
     if name in _KEEPS_ELEMENTS:
-        elements = elements_of(frame, first, line)
+        elements = frame.interpreter.elements_of(frame, first, line)
         if not elements:
             plain = _TYPES.get(name)
             return table.one(Kind.PLAIN, plain) if plain else EMPTY
@@ -230,9 +226,6 @@ def call_builtin(frame: Frame, name: str, positional: list[Any], named: list[Any
 
 
 def _mapped(frame: Frame, name: str, given: list[Values], line: int) -> Values:
-    from design.calls import call_values
-    from design.expressions import elements_of
-
     if not given:
         return EMPTY
     kinds = frame.table.kinds
@@ -242,29 +235,25 @@ def _mapped(frame: Frame, name: str, given: list[Values], line: int) -> Values:
         kinds[v] in (Kind.FUNC, Kind.DECORATED) for values in items for v in values
     ):
         function, items = items[0], [given[0]]
-    elements = [elements_of(frame, values, 0) for values in items]
-    result = call_values(frame, function, [(False, values) for values in elements], [], line)
+    elements = [frame.interpreter.elements_of(frame, values, 0) for values in items]
+    result = frame.interpreter.call_values(frame, function, [(False, values) for values in elements], [], line)
     box = frame.table.value(Kind.BOX, "g", (name, frame.number, line))
     frame.solver.put(box, None, result if name == "map" else (elements[0] if elements else EMPTY))
     return frame.table.single(box)
 
 
 def _zipped(frame: Frame, name: str, given: list[Values], line: int) -> Values:
-    from design.expressions import elements_of
-
     table = frame.table
     pair = table.value(Kind.BOX, "t", (name, "pair", frame.number, line))
     shift = 1 if name == "enumerate" else 0
     for i, values in enumerate(given if name == "zip" else given[:1]):
-        frame.solver.put(pair, i + shift, elements_of(frame, values, line))
+        frame.solver.put(pair, i + shift, frame.interpreter.elements_of(frame, values, line))
     box = table.value(Kind.BOX, "g", (name, frame.number, line))
     frame.solver.put(box, None, table.single(pair))
     return table.single(box)
 
 
 def _dict(frame: Frame, first: Values, named: list[Any], line: int) -> Values:
-    from design.expressions import copy_box
-
     table = frame.table
     box = table.value(Kind.BOX, "d", ("dict", frame.number, line))
     for v in first:
@@ -332,14 +321,12 @@ _TASK_METHODS = frozenset({"delay", "apply_async", "s", "si", "send", "send_with
 def _call_function_attribute(
     frame: Frame, name: str, owner: int, positional: list[Any], named: list[Any], line: int
 ) -> Values:
-    from design.calls import call_values
-
     if name in _TASK_METHODS:
         for target in _targets(frame, owner):
             frame.edge(target, "framework", line)
-        return call_values(frame, frame.table.single(owner), positional, named, 0)
+        return frame.interpreter.call_values(frame, frame.table.single(owner), positional, named, 0)
     if name in ("__call__", "func", "invoke", "ainvoke", "run", "arun", "coroutine"):
-        return call_values(frame, frame.table.single(owner), positional, named, line)
+        return frame.interpreter.call_values(frame, frame.table.single(owner), positional, named, line)
     return EMPTY
 
 
@@ -347,8 +334,6 @@ _READS = frozenset({"get", "pop", "popleft", "setdefault", "popitem", "__getitem
 
 
 def _box_method(frame: Frame, name: str, box: int, given: list[Values]) -> Values:
-    from design.expressions import copy_box, read_slot
-
     table, solver = frame.table, frame.solver
     first = given[0] if given else EMPTY
     is_dict = table.a[box] == "d"

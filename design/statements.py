@@ -4,20 +4,35 @@ from __future__ import annotations
 
 from typing import Any
 
-from design.attributes import class_attribute, module_member
-from design.calls import call_values, define_class, define_function
-from design.expressions import annotated, elements_of, evaluate, evaluate_test, method_result, store
-from design.frame import Frame, join
-from design.ir import Body, Expr, Stmt
+from design.annotations import annotated
+from design.assignment import assign_to, continue_pairs, has_same_shape
+from design.attributes import module_member
+from design.calls import call_function, call_values, method_result, run_model_method
+from design.definitions import bind_defaults, define_class, define_function
+from design.expressions import elements_of, evaluate, evaluate_test
+from design.frame import Frame, Interpreter, join
+from design.ir import Body, Stmt
 from design.narrowing import narrow
 from design.program import import_target
 from design.solver import Solver, is_method
 from design.values import EMPTY, Kind, Values
 
+#: The one place where the parts of the evaluator are put together.
+_INTERPRETER = Interpreter(
+    evaluate=evaluate,
+    elements_of=elements_of,
+    call_values=call_values,
+    call_function=call_function,
+    method_result=method_result,
+    run_model_method=run_model_method,
+    assign_to=assign_to,
+    bind_defaults=bind_defaults,
+)
+
 
 def interpret_scope(solver: Solver, number: int) -> None:
     """Interpret one scope once and keep what it found."""
-    frame = Frame(solver, number)
+    frame = Frame(solver, number, _INTERPRETER)
     try:
         if frame.info.parent >= 0:
             _enter(frame)
@@ -80,7 +95,7 @@ def _assign(frame: Frame, s: Stmt) -> None:
     for target in targets:
         if value is None and target[0] != "n" and not values:
             continue
-        if value is not None and value[0] in "tl" and target[0] == "t" and _same_shape(target, value):
+        if value is not None and value[0] in "tl" and target[0] == "t" and has_same_shape(target, value):
             # a, b = f, g: no need to go through the container, and no loss in a loop.
             continue_pairs(frame, target, value)
         else:
@@ -92,68 +107,6 @@ def _assign(frame: Frame, s: Stmt) -> None:
             for keyword, factory in value[3]:
                 if keyword == "default_factory":
                     frame.solver.grow(("factory", cls), evaluate(frame, factory))
-
-
-def continue_pairs(frame: Frame, target: Expr, value: Expr) -> None:
-    """Bind each part of a tuple of targets to its part of a tuple of values."""
-    parts = [evaluate(frame, part) for part in value[1]]
-    for inner, values in zip(target[1], parts, strict=True):
-        assign_to(frame, inner, values)
-
-
-def _same_shape(target: Expr, value: Expr) -> bool:
-    return len(target[1]) == len(value[1]) and not any(part[0] == "*" for part in (*target[1], *value[1]))
-
-
-def assign_to(frame: Frame, target: Expr, values: Values) -> None:
-    """Bind a target of any shape."""
-    tag = target[0]
-    if tag == "n":
-        frame.bind(target[1], values)
-    elif tag == "t":
-        _unpack(frame, target, values)
-    elif tag == "*":
-        box = frame.table.value(Kind.BOX, "l", ("*t", frame.number, id_of(target)))
-        frame.solver.put(box, None, values)
-        assign_to(frame, target[1], frame.table.single(box))
-    elif tag in ("a", "s"):
-        store(frame, target, values)
-
-
-def id_of(target: Expr) -> str:
-    """Return a name for a starred target that is the same in every run."""
-    return str(target[1][1]) if target[1][0] == "n" else "*"
-
-
-def _unpack(frame: Frame, target: Expr, values: Values) -> None:
-    parts = target[1]
-    star = next((i for i, part in enumerate(parts) if part[0] == "*"), None)
-    kinds, solver = frame.table.kinds, frame.solver
-    bound: list[Values] = [EMPTY] * len(parts)
-    for v in values:
-        keys = solver.box_keys.get(v, ()) if kinds[v] is Kind.BOX else ()
-        numbers = [key for key in keys if isinstance(key, int)]
-        if kinds[v] is Kind.BOX and frame.table.a[v] in "tl" and numbers:
-            rest = frame.read(("s", v, None))
-            size = max(numbers) + 1
-            for i in range(len(parts)):
-                if star is None or i < star:
-                    bound[i] |= frame.read(("s", v, i)) | rest
-                elif i > star:
-                    bound[i] |= frame.read(("s", v, size - (len(parts) - i))) | rest
-                else:
-                    for j in range(star, size - (len(parts) - 1 - star)):
-                        bound[i] |= frame.read(("s", v, j))
-                    bound[i] |= rest
-        elif kinds[v] is Kind.INST and (fields := frame.program.classes[frame.table.a[v]].field_names):
-            # A named tuple taken apart: its fields in their order.
-            for i, name in enumerate(fields[: len(parts)]):
-                bound[i] |= class_attribute(frame, frame.table.a[v], name, v, frame.line)
-        else:
-            element = elements_of(frame, frame.table.single(v), 0)
-            bound = [mine | element for mine in bound]
-    for part, mine in zip(parts, bound, strict=True):
-        assign_to(frame, part, mine)
 
 
 def _augment(frame: Frame, s: Stmt) -> None:

@@ -41,7 +41,6 @@ LONG = {
     "design/metric_critic.py": (495, "one short rule after the other"),
     "design/pattern_io.py": (460, "the patterns of what goes in and out"),
     "design/statements.py": (455, "one short function a kind of statement"),
-    "design/calls.py": (430, "the kinds of a call, which fall back on each other"),
     "design/library_calls.py": (400, "one short function a library call that is followed"),
     "deploy/kafka/node.py": (380, "one script: the life of a broker"),
 }
@@ -158,7 +157,7 @@ TESTED_BY = {
         "streams/detectors/lifecycle streams/detectors/recovery streams/detectors/ring streams/detectors/wander"
     ),
     "design/test_resolver.py": (
-        "design/arguments design/runners design/narrowing "
+        "design/arguments design/runners design/narrowing design/boxes design/definitions design/assignment "
         "design/annotations design/attributes design/callgraph design/calls design/expressions design/frame design/ir "
         "design/library_calls design/lower design/modules design/program design/solver design/statements design/trees "
         "design/values"
