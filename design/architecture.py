@@ -6,28 +6,7 @@ from dataclasses import dataclass, field
 
 from design.callgraph import Edge
 from design.pattern_hit import PatternHit
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Some lines of a file."""
-
-    path: str
-    line: int
-    end: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line}" + (f"-{self.end}" if self.end > self.line else "")
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """A call that leaves the repository: by whom, to what, where."""
-
-    capability: str
-    symbol: str
-    dotted: str
-    place: Place
+from design.uses import Place, Use
 
 
 @dataclass(frozen=True, slots=True)

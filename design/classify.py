@@ -6,8 +6,8 @@ import re
 
 from design.architecture import Architecture, Component
 from design.code_walk import names_in, own_expressions
-from design.components import Material
 from design.ir import Function
+from design.material import Material
 from design.program import statements
 from design.prompts import Prompt
 

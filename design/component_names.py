@@ -5,11 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from design.components import Unit
-
+from design.material import Unit
 
 #: Names of files and folders that say nothing without the folder that they lie in.
 _EMPTY = frozenset(

@@ -5,17 +5,15 @@ from __future__ import annotations
 import functools
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
-from design.architecture import Component, ComponentEdge, Use
-from design.callgraph import CallGraph, Edge, Symbol
+from design.architecture import Component
+from design.callgraph import Symbol
 from design.component_names import count_folders, identifier_of, parts_of, title_of, unique
 from design.ir import Body, docstring
+from design.material import JOBS, Material, Unit
 from design.pattern_hit import PatternHit
-from design.program import Program
-from design.sites import Sites
 from design.tiers import tiers_of
-from design.verify import CALL_KINDS, verify_pair
+from design.uses import Use
 
 #: Nodes that a person can read at once.
 MAX_COMPONENTS = 20
@@ -29,22 +27,6 @@ _MANY = 5
 #: Calls upstream of a model that a unit may be away and still be part of the pipeline.
 _MAX_DISTANCE = 3
 
-#: Capabilities by what a component is for; the first that it has names its job.
-JOBS: tuple[tuple[str, frozenset[str]], ...] = (
-    ("llm", frozenset({"llm_chat"})),
-    ("guardrail", frozenset({"guardrail"})),
-    ("rerank", frozenset({"rerank"})),
-    ("retrieval", frozenset({"retrieval"})),
-    ("index", frozenset({"vector_write"})),
-    ("embedding", frozenset({"embedding"})),
-    ("store", frozenset({"db_write", "db_read", "db_execute"})),
-    ("service", frozenset({"http", "web_search", "saas", "tool"})),
-    ("queue", frozenset({"queue", "local_queue"})),
-    ("cache", frozenset({"cache"})),
-    ("stream", frozenset({"stream"})),
-    ("ingest", frozenset({"ingest"})),
-    ("evaluation", frozenset({"evaluation"})),
-)
 _PATTERN_JOBS = {
     "calls_llm": "llm",
     "has_db_write": "store",
@@ -55,42 +37,6 @@ _PATTERN_JOBS = {
     "has_circuit_breaker": "service",
     "has_cascade": "flow",
 }
-
-
-@dataclass
-class Unit:
-    """A class, or the functions of a file that have one job; what components are made of."""
-
-    key: str
-    name: str
-    path: str
-    symbols: list[str] = field(default_factory=list)
-    uses: list[Use] = field(default_factory=list)
-    hits: list[PatternHit] = field(default_factory=list)
-    jobs: Counter[str] = field(default_factory=Counter)
-    weight: float = 0.0
-    distance: int = 99
-    paths: set[str] = field(default_factory=set)
-
-    @property
-    def job(self) -> str:
-        """What it is for: the first job it has, by the order of `JOBS`."""
-        for job, _ in JOBS:
-            if self.jobs[job]:
-                return job
-        return next((job for job in ("parse", "flow") if self.jobs[job]), "")
-
-
-@dataclass(frozen=True)
-class Material:
-    """What components are made from."""
-
-    program: Program
-    graph: CallGraph
-    sites: Sites
-    hits: tuple[PatternHit, ...]
-    distances: dict[str, int]
-    salience: dict[str, float]
 
 
 def build_components(material: Material, uses: list[Use]) -> tuple[list[Component], dict[str, str]]:
@@ -381,91 +327,3 @@ def _first_line(body: Body) -> str:
     """First line of a docstring; a heading such as `Args:` says nothing."""
     line = docstring(body).strip().split("\n")[0].strip()
     return "" if line.endswith(":") and len(line.split()) < 3 else line
-
-
-# -- edges ---------------------------------------------------------------------------------------------------------
-
-
-def build_edges(components: list[Component], graph: CallGraph) -> list[ComponentEdge]:
-    """Return the edges that the call graph gives between components, each with what it rests on."""
-    owner = {symbol: c.id for c in components for symbol in c.symbols}
-    direct: dict[tuple[str, str], list[Edge]] = defaultdict(list)
-    for edge in graph.edges:
-        src, dst = owner.get(edge.src), owner.get(edge.dst)
-        if src is not None and dst is not None and src != dst:
-            direct[src, dst].append(edge)
-    out = []
-    by_id = {c.id: c for c in components}
-    for (src, dst), calls in sorted(direct.items()):
-        status, because, found = verify_pair(calls)
-        out.append(ComponentEdge(src, dst, _label(by_id[dst]), status, because, found))
-    known = {(e.src, e.dst) for e in out}
-    out += _through_helpers(owner, by_id, graph, known)
-    known = {(e.src, e.dst) for e in out}
-    out += _through_stores(components, known)
-    return sorted(out, key=lambda e: (e.src, e.dst))
-
-
-def _label(dst: Component) -> str:
-    job = dst.capabilities
-    for name, words in (
-        ("llm_chat", "asks the model"),
-        ("retrieval", "retrieves"),
-        ("rerank", "reranks"),
-        ("embedding", "embeds"),
-        ("vector_write", "indexes"),
-        ("db_write", "stores"),
-        ("cache", "looks up"),
-        ("http", "requests"),
-        ("queue", "hands over"),
-    ):
-        if name in job:
-            return words
-    return "calls"
-
-
-def _through_helpers(
-    owner: dict[str, str], by_id: dict[str, Component], graph: CallGraph, known: set[tuple[str, str]]
-) -> list[ComponentEdge]:
-    """A path over one or two functions that belong to no component."""
-    callees: dict[str, list[Edge]] = defaultdict(list)
-    for edge in graph.edges:
-        if edge.kind in CALL_KINDS:
-            callees[edge.src].append(edge)
-    found: dict[tuple[str, str], tuple[Edge, ...]] = {}
-    for edge in graph.edges:
-        src = owner.get(edge.src)
-        if src is None or edge.kind not in CALL_KINDS or edge.dst in owner:
-            continue
-        for second in callees[edge.dst]:
-            steps = (
-                [(edge, second)] if second.dst in owner else [(edge, second, third) for third in callees[second.dst]]
-            )
-            for path in steps:
-                dst = owner.get(path[-1].dst)
-                if dst is not None and dst != src and (src, dst) not in known:
-                    found.setdefault((src, dst), path)
-    return [
-        ComponentEdge(
-            src, dst, _label(by_id[dst]), "inferred", "through " + ", ".join(step.dst for step in path[:-1]), path
-        )
-        for (src, dst), path in sorted(found.items())
-    ]
-
-
-def _through_stores(components: list[Component], known: set[tuple[str, str]]) -> list[ComponentEdge]:
-    """One writes what the other reads: the same library's store."""
-    out = []
-    for writer in components:
-        written = {u.dotted.partition(".")[0]: u for u in writer.uses if u.capability == "vector_write"}
-        for reader in components:
-            read = {u.dotted.partition(".")[0]: u for u in reader.uses if u.capability == "retrieval"}
-            for library in sorted(written.keys() & read.keys()):
-                if writer.id != reader.id and (writer.id, reader.id) not in known:
-                    known.add((writer.id, reader.id))
-                    because = (
-                        f"shared store: {writer.id} writes {library} ({written[library].place}), "
-                        f"{reader.id} reads it ({read[library].place})"
-                    )
-                    out.append(ComponentEdge(writer.id, reader.id, "feeds the index", "inferred", because))
-    return out

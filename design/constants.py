@@ -5,9 +5,9 @@ The prompts of a pipeline stand in files of their own more often than where they
 
 from __future__ import annotations
 
-from design.architecture import Place
 from design.ir import Body, Expr, Stmt
 from design.program import Program, import_target, statements
+from design.uses import Place
 
 #: Modules through which an import is followed.
 _MAX_HOPS = 4

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from design.architecture import Component, Place, Tier
+from design.architecture import Component, Tier
 from design.metric_catalog import metric_name
 from design.metric_design import MetricDesign, Rubric
 from design.prompts import Prompt
 from design.spans import IntegrationPoint
+from design.uses import Place
 
 #: Designed metrics of one component at most: the five-metric rule of the paper.
 MAX_DESIGNED = 5

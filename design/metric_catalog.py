@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from design.architecture import Component, Place
+from design.architecture import Component
 from design.component_names import snake, unique
-from design.components import Material
+from design.material import Material
 from design.metric_design import MetricDesign
 from design.pattern_hit import PatternHit
 from design.prompts import Prompt, keys_read, timeout_of
 from design.spans import IntegrationPoint
+from design.uses import Place
 
 #: Alerts of the catalog by concern: who is woken is decided by the blast radius (`design.traceability`).
 _MIN_UNITS = 200

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from design.architecture import Place
+from design.uses import Place
 
 #: Words of the cascade family (architecture, section 4), for names and for intents.
 CASCADE_FAMILIES = frozenset(

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from string import Formatter
 
-from design.architecture import Component, Place
+from design.architecture import Component
 from design.code_walk import arguments_of, children, keyword, names_in, target_names, text_of, walk
-from design.components import Material
 from design.constants import Constants
 from design.ir import UNKNOWN, Class, Expr, docstring
+from design.material import Material
 from design.pattern_hit import PatternHit, Subject
 from design.program import last_name
+from design.uses import Place
 
 #: Shorter texts are labels and keys, not prompts.
 _MIN_PROMPT = 30

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from design.architecture import Architecture, Component, Place
+from design.architecture import Architecture, Component
 from design.callgraph import CallGraph, Symbol
+from design.uses import Place
 
 #: What each pattern needs of the span of the function that shows it.
 PATTERN_FIELDS: dict[str, tuple[str, ...]] = {

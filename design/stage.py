@@ -11,9 +11,11 @@ from design.architecture import Architecture
 from design.architecture_critic import criticise as criticise_architecture
 from design.callgraph import CallGraph
 from design.classify import apply_goal, classify
-from design.components import Material, build_components, build_edges
+from design.components import build_components
+from design.edges import build_edges
 from design.judges import cost_per_quality, design_judges
 from design.libraries import LibraryCatalog, default_catalog
+from design.material import Material
 from design.metric_catalog import Catalog
 from design.metric_critic import Case, Critique, criticise, fact_for, redesign
 from design.metric_design import MetricDesign, Verdict

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
 
-from design.architecture import Component, Place, Tier
+from design.architecture import Component, Tier
+from design.callgraph import CallGraph
 from design.component_names import snake, unique
+from design.material import Material
 from design.pattern_hit import Subject
 from design.pattern_io import model_depths
+from design.prompts import Prompt
+from design.uses import Place
 from design.verify import CALL_KINDS
-
-if TYPE_CHECKING:
-    from design.callgraph import CallGraph
-    from design.components import Material
-    from design.prompts import Prompt
 
 #: Functions of one component that ask a model and are watched one by one: those that most code calls.
 MAX_TIERS = 8

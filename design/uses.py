@@ -3,11 +3,34 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
-from design.architecture import Place, Use
 from design.callgraph import CallGraph
 from design.pattern_hit import PatternHit
 from design.sites import Sites
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Some lines of a file."""
+
+    path: str
+    line: int
+    end: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}" + (f"-{self.end}" if self.end > self.line else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A call that leaves the repository: by whom, to what, where."""
+
+    capability: str
+    symbol: str
+    dotted: str
+    place: Place
+
 
 _PASSAGES = (
     r"(docs?|documents?|passages?|chunks?|contexts?|nodes?|evidence|memor(y|ies)|snippets?|facts|candidates|papers?"
