@@ -16,7 +16,7 @@ from design.callgraph import CallGraph, Edge, External, Symbol, Unresolved, buil
 from design.libraries import LibraryCatalog, default_catalog
 from design.pattern_hit import PatternHit
 from design.patterns import find_patterns
-from design.program import Program, load_program
+from design.program import Program, import_target, load_program, statements
 from design.scan import Scan
 from design.sites import Sites
 from design.trees import grammar_versions
@@ -100,8 +100,6 @@ def readings(program: Program) -> tuple[FileReading, ...]:
 
 def own_import_rate(program: Program) -> float:
     """Share of the imports of the repository's own top names that lead to a file: below 0.95 edges are lost."""
-    from design.program import import_target, statements
-
     tops = {module.parts[0] for module in program.index.modules} | program.index.root_aliases
     good = bad = 0
     for module, ir in zip(program.index.modules, program.irs, strict=True):
@@ -134,10 +132,10 @@ def _key(scan: Scan, what: str) -> str:
 
 
 def _own_sha() -> str:
-    """Digest of this package's own code: a changed resolver never answers from an old cache."""
+    """Digest of this package's own code and data: a changed resolver never answers from an old cache."""
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.[pt][yo]*")):
-        if path.suffix in (".py", ".toml"):
+    for path in sorted(Path(__file__).parent.rglob("*")):
+        if path.suffix in (".py", ".toml", ".txt"):
             digest.update(path.read_bytes())
     return digest.hexdigest()
 

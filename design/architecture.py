@@ -122,7 +122,6 @@ class Architecture:
     edges: list[ComponentEdge]
     pruned: list[Component] = field(default_factory=list)
     missing: list[MissingNode] = field(default_factory=list)
-    subsystems: dict[str, str] = field(default_factory=dict)
     overall_confidence: float = 1.0
 
     def component(self, identifier: str) -> Component:

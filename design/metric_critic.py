@@ -13,7 +13,7 @@ from design.metric_design import MetricDesign, Verdict
 from design.spans import IntegrationPoint
 from scorers.fact import Fact
 
-#: The rules by their axis; the first seventeen reject, the last five flag. `contradicts_fact` enforces confirmed facts.
+#: The rules that reject, by their axis.
 REJECT_RULES = (
     "pipeline_fit",
     "validity_conditions",
@@ -32,13 +32,6 @@ REJECT_RULES = (
     "retrieval_by_judge",
     "judge_on_rule_tier",
     "incomplete_cost_triple",
-)
-FLAG_RULES = (
-    "cross_component_duplicate",
-    "composite_weights",
-    "no_counterpart",
-    "unverifiable_assumption",
-    "unverified_direction",
 )
 
 _GENERIC = re.compile(

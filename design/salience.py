@@ -20,14 +20,21 @@ _FLOW = frozenset({"call", "construct", "property", "protocol", "cha", "dynamic"
 
 @dataclass(frozen=True)
 class FileSalience:
-    """Scores of one file, each scaled to its maximum over the repository."""
+    """Scores of one file, each scaled to its maximum over the repository.
+
+    Attributes:
+        salience: Weighted sum of the three scores below and of the density of its patterns.
+        llm_proximity: How near its functions are to a call of a model.
+        caller_centrality: Rank as a file that calls others.
+        callee_centrality: Rank as a file that others call.
+        excluded: Tags that keep it out of production, such as `test`; empty for production code.
+    """
 
     path: str
     salience: float
     llm_proximity: float
     caller_centrality: float
     callee_centrality: float
-    pattern_density: float
     excluded: tuple[str, ...] = ()
 
 
@@ -79,8 +86,8 @@ def file_salience(graph: CallGraph, hits: tuple[PatternHit, ...], distances: dic
 
 
 def _scored(path: str, total: float, parts: list[float], excluded: tuple[str, ...]) -> FileSalience:
-    near, calling, called, density = (round(p, 6) for p in parts)
-    return FileSalience(path, round(total, 6), near, calling, called, density, excluded)
+    near, calling, called = (round(p, 6) for p in parts[:3])
+    return FileSalience(path, round(total, 6), near, calling, called, excluded)
 
 
 def _scaled(scores: dict[str, float], only: set[str]) -> dict[str, float]:

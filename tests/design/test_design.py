@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from design.architecture import Component
 from design.command import design as design_group
+from design.edges import build_edges
 from design.export_store import write_store
 from design.libraries import LibraryCatalog, default_catalog
 from design.questions import fact_of
@@ -20,7 +21,7 @@ from design.scan import scan_repository
 from design.spans import MAX_FUNCTIONS
 from design.stage import Design, run_design
 from design.summary import summary
-from design.verify import find_symbol, verify_edge
+from design.verify import find_symbol, verify_pair
 from scorers.errors import UsageError
 from scorers.portfolio import load_portfolio
 from tests.design.rag_run import APP
@@ -191,7 +192,7 @@ def test_a_goal_comes_first(tmp_path: Path) -> None:
     assert found.architecture.components[0].priority == "secondary"
 
 
-def test_cited_edges_are_verified_inferred_or_unsupported(tmp_path: Path) -> None:
+def test_edges_are_verified_inferred_or_unsupported(tmp_path: Path) -> None:
     made = graph(
         tmp_path,
         {
@@ -200,11 +201,15 @@ def test_cited_edges_are_verified_inferred_or_unsupported(tmp_path: Path) -> Non
         },
     )
 
-    assert verify_edge(made, ["m.a"], ["m.b"], "m.py:a -> b").status == "verified"
-    assert verify_edge(made, ["m.c"], ["m.b"]).status == "inferred"
-    assert verify_edge(made, ["m.d"], ["m.b"]).because == "through m.helper"
-    assert verify_edge(made, ["m.b"], ["m.a"]).status == "unsupported"
-    assert verify_edge(made, ["m.a"], ["m.b"], "a -> nobody").status == "unsupported"
+    def status(src: str, dst: str) -> str:
+        return verify_pair([edge for edge in made.edges if (edge.src, edge.dst) == (src, dst)])[0]
+
+    callers = [Component(name, name, [], [f"m.{name}"], f"m.{name}") for name in ("d", "b")]
+
+    assert status("m.a", "m.b") == "verified"
+    assert status("m.c", "m.b") == "inferred"
+    assert status("m.b", "m.a") == "unsupported"
+    assert [edge.because for edge in build_edges(callers, made)] == ["through m.helper"]
     assert find_symbol(made, "`helper()`") == "m.helper"
 
 
