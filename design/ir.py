@@ -152,3 +152,163 @@ def dotted_text(e: Expr) -> str:
     if e[0] == "w":
         return dotted_text(e[1])
     return "…"
+
+
+# -- members by name -----------------------------------------------------------------------------------------------
+# For the code that looks for patterns and prompts. The evaluator reads the tuples by index: it looks at each of
+# them often, and calling a function costs more than an index. That is a decision for speed.
+
+
+def is_call(e: Expr) -> bool:
+    """Whether an expression is a call."""
+    return bool(e[0] == "c")
+
+
+def is_text(e: Expr) -> bool:
+    """Whether an expression is a constant text."""
+    return e[0] == "k" and isinstance(e[1], str)
+
+
+def name_of(e: Expr) -> str:
+    """Return the name that an expression reads, or that a walrus binds."""
+    return e[1]  # type: ignore[no-any-return]
+
+
+def constant_of(e: Expr) -> Any:
+    """Return the value of a constant."""
+    return e[1]
+
+
+def callee_of(call: Expr) -> Expr:
+    """Return what a call calls."""
+    return call[1]  # type: ignore[no-any-return]
+
+
+def positional_of(call: Expr) -> tuple[Expr, ...]:
+    """Return the arguments of a call that have no keyword."""
+    return call[2]  # type: ignore[no-any-return]
+
+
+def keywords_of(call: Expr) -> tuple[tuple[str | None, Expr], ...]:
+    """Return the keyword arguments of a call, with the keyword None for `**x`."""
+    return call[3]  # type: ignore[no-any-return]
+
+
+def call_line(call: Expr) -> int:
+    """Return the line of a call."""
+    return call[4]  # type: ignore[no-any-return]
+
+
+def is_member(e: Expr) -> bool:
+    """Whether an expression is an attribute of another."""
+    return bool(e[0] == "a")
+
+
+def owner_of(e: Expr) -> Expr:
+    """Return the object of an attribute or a subscript."""
+    return e[1]  # type: ignore[no-any-return]
+
+
+def member_of(e: Expr) -> str:
+    """Return the name of an attribute."""
+    return e[2]  # type: ignore[no-any-return]
+
+
+def index_of(e: Expr) -> Expr:
+    """Return the index of a subscript."""
+    return e[2]  # type: ignore[no-any-return]
+
+
+def operand_of(e: Expr) -> Expr:
+    """Return what `not` or `yield` is written before; a `yield` alone has None."""
+    return e[1]  # type: ignore[no-any-return]
+
+
+def operators_of(comparison: Expr) -> tuple[str, ...]:
+    """Return the operators of a comparison."""
+    return comparison[1]  # type: ignore[no-any-return]
+
+
+def operands_of(e: Expr) -> tuple[Expr, ...]:
+    """Return the operands of `and`, `or`, a binary operator or a comparison."""
+    return e[1] if e[0] == "b" else e[2]  # type: ignore[no-any-return]
+
+
+def line_of(s: Stmt) -> int:
+    """Return the first line of a statement."""
+    return s[1]  # type: ignore[no-any-return]
+
+
+def end_of(s: Stmt) -> int:
+    """Return the last line of a statement that has blocks."""
+    return s[-1]  # type: ignore[no-any-return]
+
+
+def targets_of(assignment: Stmt) -> tuple[Expr, ...]:
+    """Return the targets of an assignment: two of `a = b = 1`."""
+    return assignment[2]  # type: ignore[no-any-return]
+
+
+def annotation_of(assignment: Stmt) -> Expr | None:
+    """Return the annotation of an assignment, if it has one."""
+    return assignment[4]  # type: ignore[no-any-return]
+
+
+def value_of(s: Stmt) -> Expr | None:
+    """Return what is assigned, returned, raised or evaluated, if anything."""
+    return s[{"assign": 3, "aug": 4}.get(s[0], 2)]  # type: ignore[no-any-return]
+
+
+def branches_of(s: Stmt) -> tuple[tuple[Expr, Body], ...]:
+    """Return the tests and blocks of an `if` with its `elif`s."""
+    return s[2]  # type: ignore[no-any-return]
+
+
+def target_of(s: Stmt) -> Expr:
+    """Return what a `for` or an augmented assignment binds."""
+    return s[2]  # type: ignore[no-any-return]
+
+
+def iterable_of(s: Stmt) -> Expr:
+    """Return what a `for` goes over."""
+    return s[3]  # type: ignore[no-any-return]
+
+
+def body_of(s: Stmt) -> Body:
+    """Return the first block of a `for`, `while`, `with` or `try`."""
+    return s[{"for": 4, "while": 3, "with": 3, "try": 2}[s[0]]]  # type: ignore[no-any-return]
+
+
+def test_of(s: Stmt) -> Expr:
+    """Return the condition of a `while`."""
+    return s[2]  # type: ignore[no-any-return]
+
+
+def orelse_of(s: Stmt) -> Body:
+    """Return the `else` block of a `try`."""
+    return s[4]  # type: ignore[no-any-return]
+
+
+def final_of(s: Stmt) -> Body:
+    """Return the `finally` block of a `try`."""
+    return s[5]  # type: ignore[no-any-return]
+
+
+def handlers_of(s: Stmt) -> tuple[Stmt, ...]:
+    """Return the `except` clauses of a `try`."""
+    return s[3]  # type: ignore[no-any-return]
+
+
+def caught_by(handler: Stmt) -> Expr | None:
+    """Return the classes that an `except` clause names, if any."""
+    return handler[1]  # type: ignore[no-any-return]
+
+
+def handler_body(handler: Stmt) -> Body:
+    """Return the block of an `except` clause."""
+    return handler[3]  # type: ignore[no-any-return]
+
+
+def items_of(s: Stmt) -> tuple[tuple[Expr, Expr | None], ...]:
+    """Return the context managers of a `with`, each with its target."""
+    return s[2]  # type: ignore[no-any-return]

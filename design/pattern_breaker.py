@@ -11,7 +11,25 @@ from design.code_walk import (
     target_names,
     text_of,
 )
-from design.ir import Body, Expr, Stmt
+from design.ir import (
+    Body,
+    Expr,
+    Stmt,
+    body_of,
+    branches_of,
+    call_line,
+    constant_of,
+    end_of,
+    final_of,
+    handler_body,
+    handlers_of,
+    is_call,
+    line_of,
+    orelse_of,
+    target_of,
+    targets_of,
+    value_of,
+)
 from design.pattern_hit import PatternHit, Subject
 from design.program import FunctionInfo, inner_bodies
 
@@ -27,7 +45,7 @@ def find_breakers(subject: Subject) -> Iterator[PatternHit]:
     owner = subject.program.classes[subject.info.owner].symbol if subject.info.owner >= 0 else outer
     for decorator in subject.ir.decorators:
         line = decorator[-1] if isinstance(decorator[-1], int) else subject.ir.line
-        call = decorator if decorator[0] == "c" else ("c", decorator, (), (), line)
+        call = decorator if is_call(decorator) else ("c", decorator, (), (), line)
         for symbol in (owner, outer):
             if any(subject.sites.catalog.capability(d) == "breaker" for d in subject.sites.names_outside(symbol, call)):
                 yield subject.hit(
@@ -38,7 +56,7 @@ def find_breakers(subject: Subject) -> Iterator[PatternHit]:
         if any(
             subject.sites.catalog.capability(d) == "breaker" for d in subject.sites.names_outside(subject.symbol, call)
         ):
-            yield subject.hit("has_circuit_breaker", call[4], call[4], "library", text_of(call), 0.9)
+            yield subject.hit("has_circuit_breaker", call_line(call), call_line(call), "library", text_of(call), 0.9)
             return
     yield from _built_breaker(subject)
 
@@ -47,13 +65,18 @@ def _built_breaker(subject: Subject) -> Iterator[PatternHit]:
     for s in subject.statements:
         if s[0] != "if":
             continue
-        for test, inner in s[2]:
+        for test, inner in branches_of(s):
             if not leaves(inner) or "isinstance" in text_of(test):
                 continue
             for name in sorted(_state_names(test)):
                 if _STATE.search(name.rpartition(".")[2]) and (how := _kept_state(subject, name, test)):
                     yield subject.hit(
-                        "has_circuit_breaker", s[1], s[4], "built", f"refuses while {text_of(test)}; {how}", 0.8
+                        "has_circuit_breaker",
+                        line_of(s),
+                        end_of(s),
+                        "built",
+                        f"refuses while {text_of(test)}; {how}",
+                        0.8,
                     )
                     return
 
@@ -74,10 +97,12 @@ def _kept_state(subject: Subject, name: str, test: Expr) -> str | None:
             changed = _writes(s)
             if not any(c == name or c.startswith(f"{name}[") for c in changed):
                 continue
-            if in_handler and not (s[0] == "assign" and s[3] in (("k", 0), ("k", None), ("k", False))):
-                written = written or f"written when it fails ({info.ir.name}, line {s[1]})"
-            elif s[0] == "assign" and info.ir.name != "__init__" and info.ir.kind != "module" and _is_reset(s[3]):
-                reset = reset or f"set back in {info.ir.name}, line {s[1]}"
+            if in_handler and not (s[0] == "assign" and value_of(s) in (("k", 0), ("k", None), ("k", False))):
+                written = written or f"written when it fails ({info.ir.name}, line {line_of(s)})"
+            elif (
+                s[0] == "assign" and info.ir.name != "__init__" and info.ir.kind != "module" and _is_reset(value_of(s))
+            ):
+                reset = reset or f"set back in {info.ir.name}, line {line_of(s)}"
     return f"{written}, re-admitted {reset}" if written and reset else None
 
 
@@ -96,10 +121,10 @@ def _with_handlers(body: Body, inside: bool) -> Iterator[tuple[Stmt, bool]]:
     for s in body:
         yield s, inside
         if s[0] == "try":
-            for part in (s[2], s[4], s[5]):
+            for part in (body_of(s), orelse_of(s), final_of(s)):
                 yield from _with_handlers(part, inside)
-            for handler in s[3]:
-                yield from _with_handlers(handler[3], True)
+            for handler in handlers_of(s):
+                yield from _with_handlers(handler_body(handler), True)
         else:
             for inner in inner_bodies(s):
                 yield from _with_handlers(inner, inside)
@@ -107,11 +132,15 @@ def _with_handlers(body: Body, inside: bool) -> Iterator[tuple[Stmt, bool]]:
 
 def _writes(s: Stmt) -> list[str]:
     if s[0] == "assign":
-        return [name for target in s[2] for name in target_names(target)]
+        return [name for target in targets_of(s) for name in target_names(target)]
     if s[0] == "aug":
-        return [text_of(s[2])]
+        return [text_of(target_of(s))]
     return []
 
 
 def _is_reset(value: Expr | None) -> bool:
-    return value is not None and value[0] == "k" and value[1] in (0, 0.0, None, False, "closed", "CLOSED", "healthy")
+    return (
+        value is not None
+        and value[0] == "k"
+        and constant_of(value) in (0, 0.0, None, False, "closed", "CLOSED", "healthy")
+    )

@@ -6,7 +6,31 @@ import re
 from collections.abc import Iterator
 
 from design.code_walk import calls_of, tags_in, target_names, text_of, unwrapped
-from design.ir import Body, Expr, Stmt
+from design.ir import (
+    Body,
+    Expr,
+    Stmt,
+    body_of,
+    branches_of,
+    call_line,
+    callee_of,
+    caught_by,
+    handlers_of,
+    index_of,
+    is_call,
+    is_member,
+    keywords_of,
+    line_of,
+    member_of,
+    name_of,
+    operand_of,
+    operands_of,
+    operators_of,
+    owner_of,
+    positional_of,
+    targets_of,
+    value_of,
+)
 from design.pattern_hit import PatternHit, Subject
 from design.program import last_name, statements
 
@@ -106,58 +130,60 @@ def _lookups(body: Body) -> Iterator[_Lookup]:
     """Look-ups whose hit leaves early or skips the computing."""
     bound: dict[str, tuple[str, str, int]] = {}
     for s in statements(body):
-        if s[0] == "assign" and s[3] is not None:
-            found = _read_of(s[3])
+        if s[0] == "assign" and (assigned := value_of(s)) is not None:
+            found = _read_of(assigned)
             if found is not None:
-                for name in (n for t in s[2] for n in target_names(t)):
-                    bound[name] = (*found, s[1])
+                for name in (n for t in targets_of(s) for n in target_names(t)):
+                    bound[name] = (*found, line_of(s))
         elif s[0] == "if":
-            for test, inner in s[2]:
+            for test, inner in branches_of(s):
                 yield from _tested(test, inner, s, bound)
-        elif s[0] == "try" and s[3]:
-            for inner in s[2]:
-                value = inner[2] if inner[0] == "return" else None
+        elif s[0] == "try" and handlers_of(s):
+            for tried in body_of(s):
+                value = value_of(tried) if tried[0] == "return" else None
                 found = _read_of(value) if value is not None else None
                 if found is not None and any(
-                    last_name(h[1]) in ("KeyError", "LookupError") for h in s[3] if h[1] is not None
+                    last_name(kind) in ("KeyError", "LookupError")
+                    for h in handlers_of(s)
+                    if (kind := caught_by(h)) is not None
                 ):
-                    yield (*found, inner[1], "handler", True)
+                    yield (*found, line_of(tried), "handler", True)
 
 
 def _tested(test: Expr, inner: Body, s: Stmt, bound: dict[str, tuple[str, str, int]]) -> Iterator[_Lookup]:
-    parts = test[1] if test[0] == "b" else (test,)
+    parts = operands_of(test) if test[0] == "b" else (test,)
     for part in parts:
-        if part[0] == "q" and len(part[2]) == 2:
-            left, right = part[2]
-            operator = part[1][0]
+        if part[0] == "q" and len(operands_of(part)) == 2:
+            left, right = operands_of(part)
+            operator = operators_of(part)[0]
             if operator == "in" and tags_in(inner, "return", "continue"):
                 name = f"{text_of(right)}[{text_of(left)}]"
-                yield (text_of(right), text_of(left), s[1], "lookup", _hands_out(inner, name))
+                yield (text_of(right), text_of(left), line_of(s), "lookup", _hands_out(inner, name))
             elif operator == "not in":
-                yield (text_of(right), text_of(left), s[1], "fill", True)
+                yield (text_of(right), text_of(left), line_of(s), "fill", True)
         if tags_in(inner, "return", "continue"):
             read = _read_of(part)
             if read is not None:
-                yield (*read, s[1], "lookup", _hands_out(inner, f"{read[0]}[{read[1]}]"))
+                yield (*read, line_of(s), "lookup", _hands_out(inner, f"{read[0]}[{read[1]}]"))
             for name in _tested_names(part):
                 if name in bound:
                     place, key, line = bound[name]
                     yield (place, key, line, "lookup", _hands_out(inner, name))
-        elif part[0] == "q" and part[1][0] == "is" and part[2][1] == ("k", None):
-            name = text_of(part[2][0])
+        elif part[0] == "q" and operators_of(part)[0] == "is" and operands_of(part)[1] == ("k", None):
+            name = text_of(operands_of(part)[0])
             if name in bound:
                 place, key, line = bound[name]
                 yield (place, key, line, "fill", True)
-        elif part[0] == "!" and text_of(part[1]) in bound:
-            place, key, line = bound[text_of(part[1])]
+        elif part[0] == "!" and text_of(operand_of(part)) in bound:
+            place, key, line = bound[text_of(operand_of(part))]
             yield (place, key, line, "fill", True)
 
 
 def _hands_out(inner: Body, name: str) -> bool:
     """Whether a block returns what was found, as it is or a part of it, and no answer made about it."""
     for s in statements(inner):
-        value = unwrapped(s[2]) if s[0] == "return" and s[2] is not None else None
-        if value is None or (value[0] == "c" and last_name(value).lstrip("_")[:1].isupper()):
+        value = unwrapped(value_of(s)) if s[0] == "return" else None
+        if value is None or (is_call(value) and last_name(value).lstrip("_")[:1].isupper()):
             continue
         if name in text_of(value):
             return True
@@ -165,12 +191,11 @@ def _hands_out(inner: Body, name: str) -> bool:
 
 
 def _tested_names(part: Expr) -> list[str]:
-    if part[0] == "n":
-        return [part[1]]
-    if part[0] == ":=":
-        return [part[1]]
-    if part[0] == "q" and part[1][0] in ("is not", "!=") and part[2][1] == ("k", None):
-        return [text_of(unwrapped(part[2][0]) or part[2][0])]
+    if part[0] in ("n", ":="):
+        return [name_of(part)]
+    if part[0] == "q" and operators_of(part)[0] in ("is not", "!=") and operands_of(part)[1] == ("k", None):
+        asked = operands_of(part)[0]
+        return [text_of(unwrapped(asked) or asked)]
     return []
 
 
@@ -180,26 +205,31 @@ def _read_of(e: Expr) -> tuple[str, str] | None:
     inner = unwrapped(e)
     if inner is None:
         return None
-    if inner[0] == "s" and inner[2][0] != "sl":
-        return text_of(inner[1]), text_of(inner[2])
-    if inner[0] == "c" and inner[1][0] == "a" and inner[1][2] in _GETS and inner[2]:
-        return text_of(inner[1][1]), text_of(inner[2][0])
-    if inner[0] == "q" and len(inner[2]) == 2 and inner[1][0] in ("is not", "!="):
-        return _read_of(inner[2][0])
+    if inner[0] == "s" and index_of(inner)[0] != "sl":
+        return text_of(owner_of(inner)), text_of(index_of(inner))
+    if is_call(inner) and is_member(callee := callee_of(inner)) and member_of(callee) in _GETS and positional_of(inner):
+        return text_of(owner_of(callee)), text_of(positional_of(inner)[0])
+    if inner[0] == "q" and len(operands_of(inner)) == 2 and operators_of(inner)[0] in ("is not", "!="):
+        return _read_of(operands_of(inner)[0])
     return None
 
 
 def _stores(subject: Subject) -> list[tuple[str, str, int, Expr]]:
     out: list[tuple[str, str, int, Expr]] = []
     for s in subject.statements:
-        if s[0] == "assign" and s[3] is not None:
-            for target in s[2]:
+        if s[0] == "assign" and (assigned := value_of(s)) is not None:
+            for target in targets_of(s):
                 if target[0] == "s":
-                    out.append((text_of(target[1]), text_of(target[2]), s[1], s[3]))
+                    out.append((text_of(owner_of(target)), text_of(index_of(target)), line_of(s), assigned))
     for call in subject.calls:
-        if call[1][0] == "a" and call[1][2] in _SETS and len(call[2]) + len(call[3]) >= 2 and call[2]:
-            value = call[2][-1] if len(call[2]) > 1 else call[3][0][1]
-            out.append((text_of(call[1][1]), text_of(call[2][0]), call[4], value))
+        if (
+            is_member(callee_of(call))
+            and member_of(callee_of(call)) in _SETS
+            and len(positional_of(call)) + len(keywords_of(call)) >= 2
+            and positional_of(call)
+        ):
+            value = positional_of(call)[-1] if len(positional_of(call)) > 1 else keywords_of(call)[0][1]
+            out.append((text_of(owner_of(callee_of(call))), text_of(positional_of(call)[0]), call_line(call), value))
     return out
 
 
@@ -214,12 +244,13 @@ def _is_computed(subject: Subject, value: Expr) -> bool:
     candidates = [value]
     if value[0] == "n":
         for s in subject.statements:
-            if s[0] == "assign" and s[3] is not None and any(value[1] in target_names(t) for t in s[2]):
-                candidates.append(s[3])
+            is_it = s[0] == "assign" and any(name_of(value) in target_names(t) for t in targets_of(s))
+            if is_it and (assigned := value_of(s)) is not None:
+                candidates.append(assigned)
     for candidate in candidates:
         for call in calls_of(candidate):
             name = last_name(call)
-            if not (call[2] or call[3]) or name[:1].isupper() or _POOL.search(name):
+            if not (positional_of(call) or keywords_of(call)) or name[:1].isupper() or _POOL.search(name):
                 continue
             if name in (
                 "list",
@@ -249,4 +280,4 @@ def _is_computed(subject: Subject, value: Expr) -> bool:
 
 def _makes_pool(value: Expr) -> bool:
     call = unwrapped(value)
-    return call is not None and call[0] == "c" and bool(_POOL.search(last_name(call))) and last_name(call)[:1].isupper()
+    return call is not None and is_call(call) and bool(_POOL.search(last_name(call))) and last_name(call)[:1].isupper()

@@ -18,7 +18,36 @@ from design.code_walk import (
     text_of,
     unwrapped,
 )
-from design.ir import Body, Expr, Stmt
+from design.ir import (
+    Body,
+    Expr,
+    Stmt,
+    body_of,
+    branches_of,
+    call_line,
+    callee_of,
+    caught_by,
+    constant_of,
+    end_of,
+    final_of,
+    handler_body,
+    handlers_of,
+    is_call,
+    items_of,
+    iterable_of,
+    keywords_of,
+    line_of,
+    name_of,
+    operand_of,
+    operands_of,
+    operators_of,
+    orelse_of,
+    positional_of,
+    target_of,
+    targets_of,
+    test_of,
+    value_of,
+)
 from design.pattern_hit import PatternHit, Subject
 from design.program import inner_bodies, last_name, statements
 
@@ -39,24 +68,24 @@ _LOGGING = re.compile(r"(^|\.)(log|logger|logging|_logger|_log|LOG|LOGGER|warnin
 def find_handlers(subject: Subject) -> Iterator[PatternHit]:
     """`try` whose handler swallows, defaults, logs or translates; `contextlib.suppress`."""
     for s in subject.statements:
-        if s[0] == "try" and s[3] and not _only_imports(s):
-            kinds = [kind for handler in s[3] if (kind := _handler_kind(handler[3])) is not None]
+        if s[0] == "try" and handlers_of(s) and not _only_imports(s):
+            kinds = [kind for handler in handlers_of(s) if (kind := _handler_kind(handler_body(handler))) is not None]
             if kinds:
                 kind = min(kinds, key=("swallows", "translates", "reraises").index)
-                caught = ", ".join(text_of(h[1]) or "everything" for h in s[3])
-                yield subject.hit("has_try_except", s[1], s[6], kind, f"except {caught}: {kind}", 0.95)
+                caught = ", ".join(text_of(caught_by(h)) or "everything" for h in handlers_of(s))
+                yield subject.hit("has_try_except", line_of(s), end_of(s), kind, f"except {caught}: {kind}", 0.95)
         elif s[0] == "with":
-            for e, _ in s[2]:
-                if e[0] == "c" and last_name(e) == "suppress":
-                    evidence = f"suppress({', '.join(text_of(a) for a in e[2])})"
-                    yield subject.hit("has_try_except", s[1], s[4], "swallows", evidence, 0.95)
+            for e, _ in items_of(s):
+                if is_call(e) and last_name(e) == "suppress":
+                    evidence = f"suppress({', '.join(text_of(a) for a in positional_of(e))})"
+                    yield subject.hit("has_try_except", line_of(s), end_of(s), "swallows", evidence, 0.95)
 
 
 def _only_imports(s: Stmt) -> bool:
-    tags = {inner[0] for inner in s[2]}
+    tags = {inner[0] for inner in body_of(s)}
     if tags <= {"import", "from"}:
         return True
-    caught = {last_name(part) for h in s[3] if h[1] is not None for part in _caught(h[1])}
+    caught = {last_name(part) for h in handlers_of(s) if (kind := caught_by(h)) is not None for part in _caught(kind)}
     return bool(caught) and caught <= _IMPORT_ERRORS and bool(tags & {"import", "from"})
 
 
@@ -65,11 +94,11 @@ def _caught(e: Expr) -> list[Expr]:
 
 
 def _handler_kind(body: Body) -> str | None:
-    if len(body) == 1 and body[0][0] == "raise" and body[0][2] is None:
+    if len(body) == 1 and body[0][0] == "raise" and value_of(body[0]) is None:
         return None
     last = body[-1] if body else None
     if last is not None and last[0] == "raise":
-        return "reraises" if last[2] is None else "translates"
+        return "reraises" if value_of(last) is None else "translates"
     return "swallows"
 
 
@@ -81,7 +110,7 @@ def find_retries(subject: Subject) -> Iterator[PatternHit]:
     yield from _retry_decorators(subject)
     for s in subject.statements:
         if s[0] in ("for", "while") and (evidence := _retry_loop(subject, s)) is not None:
-            yield subject.hit("has_retry_loop", s[1], s[-1], "loop", evidence, 0.9)
+            yield subject.hit("has_retry_loop", line_of(s), end_of(s), "loop", evidence, 0.9)
     yield from _client_retries(subject)
     yield from _self_call_in_handler(subject)
 
@@ -91,13 +120,13 @@ def _retry_decorators(subject: Subject) -> Iterator[PatternHit]:
     owner = subject.program.classes[subject.info.owner].symbol if subject.info.owner >= 0 else outer
     for decorator in subject.ir.decorators:
         line = decorator[-1] if isinstance(decorator[-1], int) else subject.ir.line
-        call = decorator if decorator[0] == "c" else ("c", decorator, (), (), line)
+        call = decorator if is_call(decorator) else ("c", decorator, (), (), line)
         names = subject.sites.names_outside(owner, call) or subject.sites.names_outside(outer, call)
         name = last_name(decorator)
         is_retry = any(subject.sites.catalog.capability(dotted) == "retry" for dotted in names)
         if not is_retry and _ATTEMPT.search(name):
             is_retry = True
-        if not is_retry and decorator[0] == "c" and any(k and "autoretry" in k for k, _ in decorator[3]):
+        if not is_retry and is_call(decorator) and any(k and "autoretry" in k for k, _ in keywords_of(decorator)):
             is_retry = True
         if not is_retry:
             is_retry = any(
@@ -126,9 +155,9 @@ def _is_retrying_decorator(subject: Subject, symbol: str) -> bool:
 
 def _retry_loop(subject: Subject, s: Stmt) -> str | None:
     if s[0] == "for":
-        iterable = unwrapped(s[3]) or s[3]
-        target = " ".join(target_names(s[2]))
-        if iterable[0] != "c":
+        iterable = unwrapped(iterable_of(s)) or iterable_of(s)
+        target = " ".join(target_names(target_of(s)))
+        if not is_call(iterable):
             return None
         name = last_name(iterable)
         if "Retrying" in name or any(
@@ -142,30 +171,38 @@ def _retry_loop(subject: Subject, s: Stmt) -> str | None:
         named = bool(_ATTEMPT.search(head))
         if not named and (_PROGRESS.search(head) or not _is_small_range(iterable)):
             return None
-        if _exits(s[4]) and _goes_on(s[4], named):
+        if _exits(body_of(s)) and _goes_on(body_of(s), named):
             return head
         return None
-    test = s[2]
+    test = test_of(s)
     head = f"while {text_of(test)}"
-    counters = [text_of(t[2]) for t in statements(s[3]) if t[0] == "aug"]
-    counters += [name for t in statements(s[3]) if t[0] == "assign" for target in t[2] for name in target_names(target)]
+    counters = [text_of(target_of(t)) for t in statements(body_of(s)) if t[0] == "aug"]
+    counters += [
+        name
+        for t in statements(body_of(s))
+        if t[0] == "assign"
+        for target in targets_of(t)
+        for name in target_names(target)
+    ]
     named = bool(_ATTEMPT.search(head)) or any(_ATTEMPT.search(c) for c in counters)
-    if named and _exits(s[3]) and _goes_on(s[3], named):
+    if named and _exits(body_of(s)) and _goes_on(body_of(s), named):
         return head
     return None
 
 
 def _is_small_range(iterable: Expr) -> bool:
-    args = iterable[2]
+    args = positional_of(iterable)
     if not args:
         return False
     last = args[1] if len(args) > 1 else args[0]
-    return last[0] == "k" and isinstance(last[1], int) and 1 < last[1] <= 10
+    return last[0] == "k" and isinstance(constant_of(last), int) and 1 < constant_of(last) <= 10
 
 
 def _exits(body: Body) -> bool:
     return (
-        tags_in(body, "return") or tags_in(body, "break") or any(s[0] == "try" and tags_in(s[4], "break") for s in body)
+        tags_in(body, "return")
+        or tags_in(body, "break")
+        or any(s[0] == "try" and tags_in(orelse_of(s), "break") for s in body)
     )
 
 
@@ -173,16 +210,16 @@ def _goes_on(body: Body, named: bool) -> bool:
     """Whether a failure leads to the next turn: a handler that does not leave, or a test of the result that goes on."""
     for s in statements(body):
         if s[0] == "try":
-            for handler in s[3]:
-                if not _always_quits(handler[3]):
+            for handler in handlers_of(s):
+                if not _always_quits(handler_body(handler)):
                     return True
         elif s[0] == "if" and named:
-            for test, inner in s[2]:
+            for test, inner in branches_of(s):
                 if _STATUS.search(text_of(test)) and (
                     tags_in(inner, "continue") or _sleeps(inner) or (tags_in(inner, "return", "break"))
                 ):
                     return True
-        elif s[0] == "with" and named and any(last_name(e) == "attempt" for e, _ in s[2]):
+        elif s[0] == "with" and named and any(last_name(e) == "attempt" for e, _ in items_of(s)):
             return True
     return False
 
@@ -204,26 +241,33 @@ def _client_retries(subject: Subject) -> Iterator[PatternHit]:
             names = subject.sites.named_at(subject.symbol, call)
             if names and not subject.sites.inside_of(subject.symbol, call):
                 yield subject.hit(
-                    "has_retry_loop", call[4], call[4], "client", f"{callee_text(call)}({name}={text_of(value)})", 0.85
+                    "has_retry_loop",
+                    call_line(call),
+                    call_line(call),
+                    "client",
+                    f"{callee_text(call)}({name}={text_of(value)})",
+                    0.85,
                 )
                 break
         else:
-            if last_name(call) == "Retry" and call[1][0] in "na":
+            if last_name(call) == "Retry" and callee_of(call)[0] in "na":
                 names = subject.sites.named_at(subject.symbol, call)
                 if any(subject.sites.catalog.capability(d) == "retry" for d in names):
-                    yield subject.hit("has_retry_loop", call[4], call[4], "client", text_of(call), 0.85)
+                    yield subject.hit("has_retry_loop", call_line(call), call_line(call), "client", text_of(call), 0.85)
 
 
 def _self_call_in_handler(subject: Subject) -> Iterator[PatternHit]:
     for s in subject.statements:
         if s[0] != "try":
             continue
-        for handler in s[3]:
-            for call in calls_in(handler[3]):
+        for handler in handlers_of(s):
+            for call in calls_in(handler_body(handler)):
                 if _same_again(subject, call) and any(
                     edge.dst == subject.symbol for edge in subject.sites.inside_of(subject.symbol, call)
                 ):
-                    yield subject.hit("has_retry_loop", s[1], s[6], "recursion", f"calls itself: {text_of(call)}", 0.85)
+                    yield subject.hit(
+                        "has_retry_loop", line_of(s), end_of(s), "recursion", f"calls itself: {text_of(call)}", 0.85
+                    )
                     return
 
 
@@ -231,7 +275,7 @@ def _same_again(subject: Subject, call: Expr) -> bool:
     """Whether a call hands on mostly what the function was given itself: a second try, not a walk into a structure."""
     own = {p.name for p in subject.ir.params}
     given = arguments_of(call)
-    same = [arg for arg in given if (arg[0] == "n" and arg[1] in own) or _ATTEMPT.search(text_of(arg))]
+    same = [arg for arg in given if (arg[0] == "n" and name_of(arg) in own) or _ATTEMPT.search(text_of(arg))]
     return not given or 2 * len(same) >= len(given)
 
 
@@ -260,7 +304,7 @@ def find_cascades(subject: Subject) -> Iterator[PatternHit]:
                 hit = _handler_cascade(subject, s)
             elif s[0] == "for":
                 hit = _loop_cascade(subject, s)
-            elif s[0] in ("assign", "return") and s[-2 if s[0] == "assign" else 2] is not None:
+            elif s[0] in ("assign", "return") and value_of(s) is not None:
                 hit = _or_cascade(subject, s)
             if hit is None and s[0] == "if" and i > 0:
                 hit = _empty_cascade(subject, body, i)
@@ -279,9 +323,9 @@ def _all_bodies(body: Body) -> Iterator[Body]:
 def _producers(body: Body) -> Iterator[tuple[str, Expr]]:
     """(target, call) of each call whose result is kept or handed back in a block, not in the blocks inside it."""
     for s in body:
-        value = unwrapped(s[3] if s[0] == "assign" else s[2]) if s[0] in ("assign", "return") else None
-        if value is not None and value[0] == "c":
-            names = target_names(s[2][0]) if s[0] == "assign" else ["return"]
+        value = unwrapped(value_of(s)) if s[0] in ("assign", "return") else None
+        if value is not None and is_call(value):
+            names = target_names(targets_of(s)[0]) if s[0] == "assign" else ["return"]
             yield from ((name, value) for name in names)
         elif s[0] in ("with", "if", "for") and not leaves(body[:0]):
             for inner in inner_bodies(s):
@@ -367,14 +411,15 @@ _ERROR_ANSWER = re.compile(r"error|exception|failure|abort|reject|empty", re.I)
 
 
 def _handler_cascade(subject: Subject, s: Stmt) -> PatternHit | None:
-    tried = [pair for pair in _producers(s[2]) if _is_producer(pair[1])]
-    for handler in s[3]:
+    tried = [pair for pair in _producers(body_of(s)) if _is_producer(pair[1])]
+    for handler in handlers_of(s):
         if re.fullmatch(
-            r"\W*(ImportError|ModuleNotFoundError)(\W+(ImportError|ModuleNotFoundError))?\W*", text_of(handler[1])
+            r"\W*(ImportError|ModuleNotFoundError)(\W+(ImportError|ModuleNotFoundError))?\W*",
+            text_of(caught_by(handler)),
         ):
             # Without the library the same is done another way: settled at install time, the same at every call.
             continue
-        for target, second in _producers(handler[3]):
+        for target, second in _producers(handler_body(handler)):
             if not _is_producer(second) or _ERROR_ANSWER.search(last_name(second)):
                 continue
             for first_target, first in tried:
@@ -388,8 +433,8 @@ def _handler_cascade(subject: Subject, s: Stmt) -> PatternHit | None:
                     continue
                 context = f"{subject.ir.name} {text_of(second)} {text_of(first)}"
                 strength = _strength(subject, first, second, context)
-                evidence = f"{callee_text(first)}, else {callee_text(second)} (line {second[4]})"
-                return subject.hit("has_cascade", s[1], s[6], "handler", evidence, strength)
+                evidence = f"{callee_text(first)}, else {callee_text(second)} (line {call_line(second)})"
+                return subject.hit("has_cascade", line_of(s), end_of(s), "handler", evidence, strength)
     return None
 
 
@@ -415,9 +460,9 @@ def _differs_by_name(first: Expr, second: Expr) -> bool:
 
 def _empty_cascade(subject: Subject, body: Body, at: int) -> PatternHit | None:
     s = body[at]
-    test, inner = s[2][0]
+    test, inner = branches_of(s)[0]
     name = _emptiness_of(test)
-    if name is None or len(s[2]) > 1:
+    if name is None or len(branches_of(s)) > 1:
         return None
     before = [call for target, call in _producers(body[:at]) if target == name and _is_producer(call)]
     after = [call for target, call in _producers(inner) if target in (name, "return") and _is_producer(call)]
@@ -426,45 +471,47 @@ def _empty_cascade(subject: Subject, body: Body, at: int) -> PatternHit | None:
             if callee_text(first) != callee_text(second) and _shared(first, second):
                 context = f"{subject.ir.name} {text_of(second)} {text_of(first)}"
                 strength = _strength(subject, first, second, context)
-                evidence = f"{callee_text(first)}, if empty {callee_text(second)} (line {second[4]})"
-                return subject.hit("has_cascade", s[1], s[4], "empty", evidence, strength)
+                evidence = f"{callee_text(first)}, if empty {callee_text(second)} (line {call_line(second)})"
+                return subject.hit("has_cascade", line_of(s), end_of(s), "empty", evidence, strength)
     return None
 
 
 def _emptiness_of(test: Expr) -> str | None:
     """Name whose emptiness a condition asks for: `not x`, `x is None`, `len(x) == 0`."""
     if test[0] == "!":
-        return text_of(test[1]) if test[1][0] in "na" else None
-    if test[0] == "q" and len(test[2]) == 2:
-        left, right = test[2]
-        if right == ("k", None) and test[1][0] in ("is", "=="):
+        return text_of(operand_of(test)) if operand_of(test)[0] in "na" else None
+    if test[0] == "q" and len(operands_of(test)) == 2:
+        left, right = operands_of(test)
+        if right == ("k", None) and operators_of(test)[0] in ("is", "=="):
             return text_of(left)
-        if left[0] == "c" and last_name(left) == "len" and right == ("k", 0) and left[2]:
-            return text_of(left[2][0])
+        if is_call(left) and last_name(left) == "len" and right == ("k", 0) and positional_of(left):
+            return text_of(positional_of(left)[0])
     if test[0] == "b":
-        return next((name for part in test[1] if (name := _emptiness_of(part))), None)
+        return next((name for part in operands_of(test) if (name := _emptiness_of(part))), None)
     return None
 
 
 def _or_cascade(subject: Subject, s: Stmt) -> PatternHit | None:
-    value = unwrapped(s[3] if s[0] == "assign" else s[2])
+    value = unwrapped(value_of(s))
     if value is None or value[0] != "b":
         return None
     calls = [
-        call for part in value[1] if (call := unwrapped(part)) is not None and call[0] == "c" and _is_producer(call)
+        call
+        for part in operands_of(value)
+        if (call := unwrapped(part)) is not None and is_call(call) and _is_producer(call)
     ]
     for first, second in itertools.pairwise(calls):
         if callee_text(first) != callee_text(second) and _shared(first, second):
             strength = _strength(subject, first, second, f"{subject.ir.name} {text_of(value)}")
             evidence = f"{callee_text(first)} or {callee_text(second)}"
-            return subject.hit("has_cascade", s[1], s[1], "or", evidence, strength)
+            return subject.hit("has_cascade", line_of(s), line_of(s), "or", evidence, strength)
     return None
 
 
 def _loop_cascade(subject: Subject, s: Stmt) -> PatternHit | None:
-    names = set(target_names(s[2]))
-    iterable = unwrapped(s[3]) or s[3]
-    if iterable[0] == "c" and last_name(iterable) in (
+    names = set(target_names(target_of(s)))
+    iterable = unwrapped(iterable_of(s)) or iterable_of(s)
+    if is_call(iterable) and last_name(iterable) in (
         "range",
         "count",
         "iter",
@@ -475,22 +522,23 @@ def _loop_cascade(subject: Subject, s: Stmt) -> PatternHit | None:
         "listdir",
     ):
         return None
-    body = s[4]
+    body = body_of(s)
     for inner in statements(body):
         if inner[0] != "try" or not (
-            tags_in(inner[2], "return", "break") or tags_in(inner[4], "return", "break") or _exits(body)
+            tags_in(body_of(inner), "return", "break") or tags_in(orelse_of(inner), "return", "break") or _exits(body)
         ):
             continue
-        if not inner[3] or any(_always_quits(h[3]) for h in inner[3]):
+        if not handlers_of(inner) or any(_always_quits(handler_body(h)) for h in handlers_of(inner)):
             continue
-        for call in calls_in(inner[2]):
+        for call in calls_in(body_of(inner)):
             uses = names & (
-                {n.partition(".")[0] for n in names_in(call[1])} | {n for a in arguments_of(call) for n in names_in(a)}
+                {n.partition(".")[0] for n in names_in(callee_of(call))}
+                | {n for a in arguments_of(call) for n in names_in(a)}
             )
             others = {n for arg in arguments_of(call) for n in names_in(arg)} - names - {"self"}
             if not uses or not others or not _is_producer(call):
                 continue
-            if not any(line >= call[4] for line in _ways_out(body)):
+            if not any(line >= call_line(call) for line in _ways_out(body)):
                 # What leaves the loop before anything was tried is a cancellation, and every element has its turn.
                 continue
             context = f"{subject.ir.name} {text_of(iterable)}"
@@ -498,7 +546,7 @@ def _loop_cascade(subject: Subject, s: Stmt) -> PatternHit | None:
             out = _reaches_out(subject, call)
             strength = 0.85 if named else 0.6 if out else 0.3
             evidence = f"for {', '.join(sorted(names))} in {text_of(iterable)}: {callee_text(call)} until one works"
-            return subject.hit("has_cascade", s[1], s[-1], "loop", evidence, strength)
+            return subject.hit("has_cascade", line_of(s), end_of(s), "loop", evidence, strength)
     return None
 
 
@@ -506,14 +554,14 @@ def _ways_out(body: Body) -> Iterator[int]:
     """Lines on which a loop is left, those of handlers left out."""
     for s in body:
         if s[0] in ("return", "break"):
-            yield s[1]
+            yield line_of(s)
         elif s[0] == "try":
-            for part in (s[2], s[4], s[5]):
+            for part in (body_of(s), orelse_of(s), final_of(s)):
                 yield from _ways_out(part)
         elif s[0] in ("for", "while"):
             # A `break` there leaves the inner loop only.
             inside = (inner for block in inner_bodies(s) for inner in statements(block))
-            yield from (inner[1] for inner in inside if inner[0] == "return")
+            yield from (line_of(inner) for inner in inside if inner[0] == "return")
         else:
             for inner in inner_bodies(s):
                 yield from _ways_out(inner)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from design.callgraph import Edge
 from design.code_walk import constants_in, names_in, own_expressions, text_of, walk
-from design.ir import Expr, Function, Stmt
+from design.ir import Expr, Function, Stmt, call_line, is_call, keywords_of, positional_of, targets_of, value_of
 from design.program import FunctionInfo, Program, last_name, statements
 from design.sites import Reach, Sites, address_capability
 
@@ -68,7 +68,7 @@ class Subject:
         """Every call in it."""
         known = self.sites.calls_within.get(self.info.number)
         if known is None:
-            known = [inner for s in self.statements for e in own_expressions(s) for inner in walk(e) if inner[0] == "c"]
+            known = [inner for s in self.statements for e in own_expressions(s) for inner in walk(e) if is_call(inner)]
             self.sites.calls_within[self.info.number] = known
         return known
 
@@ -76,12 +76,12 @@ class Subject:
     def _named(self) -> dict[int, frozenset[str]]:
         out: dict[int, set[str]] = {}
         for call in self.calls:
-            out.setdefault(call[4], set()).add(last_name(call))
+            out.setdefault(call_line(call), set()).add(last_name(call))
         return {line: frozenset(names) for line, names in out.items()}
 
     def reach(self, call: Expr) -> Reach:
         """Say what a call reaches; a request to an address of a model server is a call to a model."""
-        found = self.sites.reach(self.symbol, call, self._named.get(call[4], frozenset()))
+        found = self.sites.reach(self.symbol, call, self._named.get(call_line(call), frozenset()))
         if found.capability == "http" and (capability := address_capability(self._addresses(call))) is not None:
             return Reach(capability, found.dotted, 0.95)
         return found
@@ -89,11 +89,11 @@ class Subject:
     def inside(self, call: Expr) -> list[Edge]:
         """Edges that a call takes inside the repository, also where its callee is a variable."""
         found = self.sites.inside_of(self.symbol, call)
-        return found or self.sites.through_variable(self.symbol, call, self._named.get(call[4], frozenset()))
+        return found or self.sites.through_variable(self.symbol, call, self._named.get(call_line(call), frozenset()))
 
     def _addresses(self, call: Expr) -> str:
         """Constant texts that a request may be sent to: those of the function, and of attributes that it hands over."""
-        given = {name for arg in (*call[2], *(v for _, v in call[3])) for name in names_in(arg)}
+        given = {name for arg in (*positional_of(call), *(v for _, v in keywords_of(call))) for name in names_in(arg)}
         attributes = {name for name in given if name.startswith("self.")}
         texts = self._own_texts
         if attributes and self.info.owner >= 0:
@@ -124,9 +124,9 @@ class Subject:
                 break
             if info.owner == self.info.owner:
                 for s in statements(info.ir.body):
-                    if s[0] == "assign" and s[3] is not None:
-                        for target in s[2]:
-                            out.setdefault(text_of(target), []).extend(constants_in(s[3]))
+                    if s[0] == "assign" and (assigned := value_of(s)) is not None:
+                        for target in targets_of(s):
+                            out.setdefault(text_of(target), []).extend(constants_in(assigned))
         return out
 
     def other(self, symbol: str) -> Subject | None:

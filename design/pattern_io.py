@@ -16,7 +16,26 @@ from design.code_walk import (
     unwrapped,
     walk,
 )
-from design.ir import Body, Expr
+from design.ir import (
+    Body,
+    Expr,
+    call_line,
+    callee_of,
+    constant_of,
+    index_of,
+    is_call,
+    is_member,
+    is_text,
+    items_of,
+    iterable_of,
+    keywords_of,
+    member_of,
+    owner_of,
+    positional_of,
+    target_of,
+    targets_of,
+    value_of,
+)
 from design.pattern_hit import PatternHit, Subject
 from design.program import last_name, statements
 
@@ -38,14 +57,14 @@ def find_json(subject: Subject) -> Iterator[PatternHit]:
         names = subject.sites.named_at(subject.symbol, call)
         is_json = any(subject.sites.catalog.capability(d) == "json" for d in names)
         confidence = 0.95
-        if not is_json and last_name(call) in _JSON_METHODS and call[1][0] == "a":
+        if not is_json and last_name(call) in _JSON_METHODS and is_member(callee_of(call)):
             is_json, confidence = True, 0.85
         if not is_json:
             is_json = _is_parser_instance(call)
             confidence = 0.7
-        if is_json and (call[2] or call[3]):
-            source = source_of(subject, call[2][0] if call[2] else call[3][0][1])
-            yield subject.hit("parses_json", call[4], call[4], source, text_of(call), confidence)
+        if is_json and (positional_of(call) or keywords_of(call)):
+            source = source_of(subject, positional_of(call)[0] if positional_of(call) else keywords_of(call)[0][1])
+            yield subject.hit("parses_json", call_line(call), call_line(call), source, text_of(call), confidence)
 
 
 def _is_parser_instance(call: Expr) -> bool:
@@ -96,14 +115,15 @@ def _source(subject: Subject, e: Expr) -> str | None:
 def assigned_to(body: Body, name: str) -> Iterator[Expr]:
     """Yield what a name is bound to in a block."""
     for s in statements(body):
-        if s[0] == "assign" and s[3] is not None and any(n == name for t in s[2] for n in target_names(t)):
-            yield s[3]
+        if s[0] == "assign" and (assigned := value_of(s)) is not None:
+            if any(name in target_names(t) for t in targets_of(s)):
+                yield assigned
         elif s[0] == "with":
-            for e, target in s[2]:
+            for e, target in items_of(s):
                 if target is not None and name in target_names(target):
                     yield e
-        elif s[0] == "for" and name in target_names(s[2]):
-            yield s[3]
+        elif s[0] == "for" and name in target_names(target_of(s)):
+            yield iterable_of(s)
 
 
 # -- models --------------------------------------------------------------------------------------------------------
@@ -174,7 +194,9 @@ def find_model_calls(subject: Subject) -> Iterator[PatternHit]:
     for call in subject.calls:
         reach = subject.reach(call)
         if reach.capability == "llm_chat":
-            yield subject.hit("calls_llm", call[4], call[4], "direct", reach.dotted, 0.95 * reach.confidence)
+            yield subject.hit(
+                "calls_llm", call_line(call), call_line(call), "direct", reach.dotted, 0.95 * reach.confidence
+            )
             continue
         for edge in subject.inside(call):
             depth = depths.get(edge.dst)
@@ -186,7 +208,12 @@ def find_model_calls(subject: Subject) -> Iterator[PatternHit]:
             ):
                 evidence = f"{callee_text(call)} reaches a model through {edge.dst} ({depth + 1} calls away)"
                 yield subject.hit(
-                    "calls_llm", call[4], call[4], f"wrapped:{depth + 1}", evidence, max(0.6, 0.9 - 0.1 * depth)
+                    "calls_llm",
+                    call_line(call),
+                    call_line(call),
+                    f"wrapped:{depth + 1}",
+                    evidence,
+                    max(0.6, 0.9 - 0.1 * depth),
                 )
                 break
 
@@ -203,8 +230,8 @@ def find_services(subject: Subject) -> Iterator[PatternHit]:
         if reach.capability in _HTTP:
             yield subject.hit(
                 "calls_external_api",
-                call[4],
-                call[4],
+                call_line(call),
+                call_line(call),
                 reach.capability or "http",
                 reach.dotted,
                 0.95 * reach.confidence,
@@ -215,7 +242,7 @@ def find_services(subject: Subject) -> Iterator[PatternHit]:
                 continue
             if _is_http_wrapper(subject, edge.dst):
                 evidence = f"{callee_text(call)} sends a request through {edge.dst}"
-                yield subject.hit("calls_external_api", call[4], call[4], "wrapped", evidence, 0.75)
+                yield subject.hit("calls_external_api", call_line(call), call_line(call), "wrapped", evidence, 0.75)
                 break
 
 
@@ -264,24 +291,28 @@ def find_writes(subject: Subject) -> Iterator[PatternHit]:
         reach = subject.reach(call)
         capability = reach.capability
         if capability == "vector_write":
-            yield subject.hit("has_db_write", call[4], call[4], "vector", reach.dotted, 0.9)
+            yield subject.hit("has_db_write", call_line(call), call_line(call), "vector", reach.dotted, 0.9)
         elif capability == "db_write":
-            yield subject.hit("has_db_write", call[4], call[4], "orm", reach.dotted, 0.9)
+            yield subject.hit("has_db_write", call_line(call), call_line(call), "orm", reach.dotted, 0.9)
         elif _EXECUTES.match(last_name(call)):
-            statement = call[2][0] if call[2] else None
+            statement = positional_of(call)[0] if positional_of(call) else None
             if statement is not None and (found := _writing_statement(subject, statement)):
                 sure = 0.95 if capability == "db_execute" else 0.85
-                yield subject.hit("has_db_write", call[4], call[4], "sql", f"{callee_text(call)}: {found}", sure)
-        elif capability is None and call[1][0] == "a" and call[1][2] in _SESSION_WRITES:
-            receiver = text_of(call[1][1])
+                yield subject.hit(
+                    "has_db_write", call_line(call), call_line(call), "sql", f"{callee_text(call)}: {found}", sure
+                )
+        elif capability is None and is_member(callee_of(call)) and member_of(callee_of(call)) in _SESSION_WRITES:
+            receiver = text_of(owner_of(callee_of(call)))
             if (
                 _SESSION.search(receiver)
                 and not _NO_SESSION.search(receiver)
                 and not subject.sites.inside_of(subject.symbol, call)
             ):
                 known = subject.sites.names_outside(subject.symbol, call)
-                if not known and (call[1][2] != "add" or "session" in receiver or _commits(subject, receiver)):
-                    yield subject.hit("has_db_write", call[4], call[4], "orm", callee_text(call), 0.7)
+                if not known and (
+                    member_of(callee_of(call)) != "add" or "session" in receiver or _commits(subject, receiver)
+                ):
+                    yield subject.hit("has_db_write", call_line(call), call_line(call), "orm", callee_text(call), 0.7)
 
 
 def _commits(subject: Subject, receiver: str) -> bool:
@@ -290,25 +321,25 @@ def _commits(subject: Subject, receiver: str) -> bool:
 
 def _writing_statement(subject: Subject, e: Expr, depth: int = 0) -> str | None:
     e = unwrapped(e) or e
-    if e[0] == "k" and isinstance(e[1], str):
-        return e[1].strip()[:60] if _WRITE_SQL.search(e[1]) else None
+    if is_text(e):
+        return constant_of(e).strip()[:60] if _WRITE_SQL.search(constant_of(e)) else None
     if e[0] == "f" or (e[0] == "o" and e[1] in "+%"):
         texts = constants_in(e)
         return texts[0].strip()[:60] if texts and _WRITE_SQL.search(texts[0]) else None
     for call in walk(e):
-        if call[0] != "c":
+        if not is_call(call):
             continue
-        if last_name(call) in _WRITE_BUILDERS and (call[1][0] == "n" or call[1][0] == "a"):
+        if last_name(call) in _WRITE_BUILDERS and (callee_of(call)[0] == "n" or is_member(callee_of(call))):
             return text_of(call)[:60]
         if last_name(call) in ("text", "SQL", "format", "Composed", "dedent", "strip") and depth < 2:
-            for part in [*call[2], *([call[1][1]] if call[1][0] == "a" else [])]:
+            for part in [*positional_of(call), *([owner_of(callee_of(call))] if is_member(callee_of(call)) else [])]:
                 if (found := _writing_statement(subject, part, depth + 1)) is not None:
                     return found
-    if e[0] == "s" and e[2][0] == "k" and depth < 2:
+    if e[0] == "s" and index_of(e)[0] == "k" and depth < 2:
         # STATEMENTS["insert"]: a table of statements in the module.
-        for value in _module_constant(subject, text_of(e[1])):
+        for value in _module_constant(subject, text_of(owner_of(e))):
             for key, inner in value[1] if value[0] == "d" else ():
-                if key == e[2] and (found := _writing_statement(subject, inner, 2)) is not None:
+                if key == index_of(e) and (found := _writing_statement(subject, inner, 2)) is not None:
                     return found
     if e[0] in "na" and depth == 0:
         name = text_of(e)
@@ -334,16 +365,19 @@ def find_queues(subject: Subject) -> Iterator[PatternHit]:
     for call in subject.calls:
         reach = subject.reach(call)
         if reach.capability == "queue":
-            yield subject.hit("has_queue", call[4], call[4], "broker", reach.dotted, 0.9)
+            yield subject.hit("has_queue", call_line(call), call_line(call), "broker", reach.dotted, 0.9)
         elif reach.capability == "local_queue" and _has_both_ends(subject, reach.dotted):
-            yield subject.hit("has_queue", call[4], call[4], "local", f"{callee_text(call)} ({reach.dotted})", 0.85)
+            yield subject.hit(
+                "has_queue", call_line(call), call_line(call), "local", f"{callee_text(call)} ({reach.dotted})", 0.85
+            )
         elif (
             last_name(call) in ("delay", "apply_async", "send_task", "kiq", "enqueue_job", "add_task")
-            and call[1][0] == "a"
+            and is_member(callee_of(call))
         ) and any(
-            edge.kind in ("framework", "callback") for edge in subject.sites.inside.get((subject.symbol, call[4]), ())
+            edge.kind in ("framework", "callback")
+            for edge in subject.sites.inside.get((subject.symbol, call_line(call)), ())
         ):
-            yield subject.hit("has_queue", call[4], call[4], "task", callee_text(call), 0.85)
+            yield subject.hit("has_queue", call_line(call), call_line(call), "task", callee_text(call), 0.85)
 
 
 def _has_both_ends(subject: Subject, dotted: str) -> bool:

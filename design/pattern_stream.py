@@ -16,7 +16,20 @@ from design.code_walk import (
     unwrapped,
     walk,
 )
-from design.ir import Body, Expr
+from design.ir import (
+    Body,
+    Expr,
+    body_of,
+    call_line,
+    end_of,
+    iterable_of,
+    line_of,
+    operand_of,
+    positional_of,
+    target_of,
+    targets_of,
+    value_of,
+)
 from design.pattern_hit import PatternHit, Subject
 from design.pattern_io import assigned_to, model_depths
 from design.program import statements
@@ -33,24 +46,31 @@ def find_streams(subject: Subject) -> Iterator[PatternHit]:
             strength = 0.9 if _comes_from_model(subject, call) else 0.6 if _may_speak(subject, call) else 0.0
             if strength:
                 # What else is sent in pieces is a file, or the progress of a job.
-                yield subject.hit("streams_response", call[4], call[4], "response", callee_text(call), strength)
+                yield subject.hit(
+                    "streams_response", call_line(call), call_line(call), "response", callee_text(call), strength
+                )
     for s in subject.statements:
         if s[0] != "for":
             continue
-        for call in calls_in(s[4]):
+        for call in calls_in(body_of(s)):
             text = callee_text(call)
             receiver, _, method = text.rpartition(".")
             sends = (method in _SENDS and _is_socket(subject, call, receiver)) or _sends_inside(subject, call)
-            if sends and _is_model_output(subject, s[3]):
+            if sends and _is_model_output(subject, iterable_of(s)):
                 yield subject.hit(
-                    "streams_response", s[1], s[-1], "websocket", f"{text} in a loop over {text_of(s[3])}", 0.85
+                    "streams_response",
+                    line_of(s),
+                    end_of(s),
+                    "websocket",
+                    f"{text} in a loop over {text_of(iterable_of(s))}",
+                    0.85,
                 )
                 break
         if subject.ir.is_generator and _yields_from(s):
-            strength = _is_model_output(subject, s[3])
+            strength = _is_model_output(subject, iterable_of(s))
             if strength:
-                evidence = f"yields the pieces of {text_of(s[3])}"
-                yield subject.hit("streams_response", s[1], s[-1], "generator", evidence, strength)
+                evidence = f"yields the pieces of {text_of(iterable_of(s))}"
+                yield subject.hit("streams_response", line_of(s), end_of(s), "generator", evidence, strength)
 
 
 _SPEAKS = re.compile(
@@ -63,15 +83,17 @@ _STREAM_DEPTH, _STREAM_LIMIT = 6, 300
 
 def _may_speak(subject: Subject, call: Expr) -> bool:
     """Whether what is streamed is named like an answer, or made by nobody that the repository shows."""
-    content = text_of(call[2][0]) if call[2] else ""
-    made_here = any(edge.kind != "construct" for edge in subject.sites.inside.get((subject.symbol, call[4]), ()))
+    content = text_of(positional_of(call)[0]) if positional_of(call) else ""
+    made_here = any(
+        edge.kind != "construct" for edge in subject.sites.inside.get((subject.symbol, call_line(call)), ())
+    )
     return not made_here or bool(_SPEAKS.search(f"{subject.ir.name} {content}"))
 
 
 def _comes_from_model(subject: Subject, call: Expr) -> bool:
     """Whether the generators that are handed over, or the function that hands them over, lead to a model."""
     depths = model_depths(subject)
-    given = {edge.dst for edge in subject.sites.inside.get((subject.symbol, call[4]), ())}
+    given = {edge.dst for edge in subject.sites.inside.get((subject.symbol, call_line(call)), ())}
     inner = {e.dst for e in subject.sites.callees[subject.symbol] if e.dst.startswith(f"{subject.symbol}.")}
     level, seen = given | inner | {subject.symbol}, set[str]()
     for _ in range(_STREAM_DEPTH):
@@ -88,10 +110,10 @@ def _sends_file(subject: Subject, call: Expr) -> bool:
     text = text_of(call)
     if _FILE_TYPES.search(text) and "event-stream" not in text:
         return True
-    return bool(call[2]) and bool(
+    return bool(positional_of(call)) and bool(
         re.search(
             r"BytesIO|StringIO|open\(|buffer|file|iter_content|iter_bytes|aiter_bytes|archive",
-            text_of(call[2][0]),
+            text_of(positional_of(call)[0]),
             re.I,
         )
     )
@@ -117,13 +139,13 @@ def _is_socket(subject: Subject, call: Expr, receiver: str) -> bool:
 
 
 def _yields_from(s: tuple[object, ...]) -> bool:
-    names = set(target_names(s[2]))  # type: ignore[arg-type]
-    body: Body = s[4]  # type: ignore[assignment]
+    names = set(target_names(target_of(s)))
+    body = body_of(s)
     for inner in statements(body):
         for e in own_expressions(inner):
             for part in walk(e):
-                if part[0] == "y" and part[1] is not None:
-                    read = {n.partition(".")[0] for n in names_in(part[1])}
+                if part[0] == "y" and operand_of(part) is not None:
+                    read = {n.partition(".")[0] for n in names_in(operand_of(part))}
                     if read & (names | _derived(body, names)):
                         return True
     return False
@@ -133,10 +155,10 @@ def _derived(body: Body, names: set[str]) -> set[str]:
     """Names that are made of the loop's variable inside its body."""
     out: set[str] = set()
     for inner in statements(body):
-        if inner[0] == "assign" and inner[3] is not None:
-            read = {n.partition(".")[0] for n in names_in(inner[3])}
+        if inner[0] == "assign" and (assigned := value_of(inner)) is not None:
+            read = {n.partition(".")[0] for n in names_in(assigned)}
             if read & (names | out):
-                out |= {n for t in inner[2] for n in target_names(t)}
+                out |= {n for t in targets_of(inner) for n in target_names(t)}
     return out
 
 

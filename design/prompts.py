@@ -8,9 +8,31 @@ from dataclasses import dataclass
 from string import Formatter
 
 from design.architecture import Component
-from design.code_walk import arguments_of, children, keyword, names_in, target_names, text_of, walk
+from design.code_walk import arguments_of, children, keyword, names_in, own_expressions, target_names, text_of, walk
 from design.constants import Constants
-from design.ir import UNKNOWN, Class, Expr, docstring
+from design.ir import (
+    UNKNOWN,
+    Class,
+    Expr,
+    Stmt,
+    annotation_of,
+    call_line,
+    callee_of,
+    constant_of,
+    docstring,
+    index_of,
+    is_call,
+    is_member,
+    is_text,
+    line_of,
+    name_of,
+    operands_of,
+    operators_of,
+    owner_of,
+    positional_of,
+    targets_of,
+    value_of,
+)
 from design.material import Material
 from design.pattern_hit import PatternHit, Subject
 from design.program import last_name
@@ -115,12 +137,12 @@ def _texts(subject: Subject, constants: Constants, gives_prompts: bool) -> list[
     used: set[str] = set()
     skip = docstring(subject.ir.body)
     for s in subject.statements:
-        if s[0] == "return" and not gives_prompts and not any(e[0] == "c" for e in walk(s[2] or UNKNOWN)):
+        if s[0] == "return" and not gives_prompts and not any(is_call(e) for e in walk(value_of(s) or UNKNOWN)):
             continue
         for e in _expressions(s):
             for inner in _said_to_models(e):
                 if inner != ("k", skip):
-                    _note_text(inner, target_name(s), Place(path, s[1]), out)
+                    _note_text(inner, target_name(s), Place(path, line_of(s)), out)
                 name = text_of(inner) if inner[0] in "nas" else ""
                 if name and name not in used:
                     used.add(name)
@@ -136,7 +158,7 @@ def _said_to_models(e: Expr) -> Iterator[Expr]:
     pending = [e]
     while pending:
         current = pending.pop()
-        if current[0] == "c" and last_name(current) in _TELLS_PEOPLE:
+        if is_call(current) and last_name(current) in _TELLS_PEOPLE:
             continue
         yield current
         pending.extend(reversed(list(children(current))))
@@ -149,23 +171,21 @@ def _note_text(e: Expr, name: str, place: Place, out: dict[str, _Text]) -> None:
 
 
 def _last_part(e: Expr) -> str:
-    return str(e[2][1]) if e[0] == "s" else last_name(e)
+    return str(index_of(e)[1]) if e[0] == "s" else last_name(e)
 
 
-def _expressions(s: tuple[object, ...]) -> list[Expr]:
-    from design.code_walk import own_expressions
-
+def _expressions(s: Stmt) -> list[Expr]:
     return [] if s[0] in ("raise", "assert") else own_expressions(s)
 
 
-def target_name(s: tuple[object, ...]) -> str:
+def target_name(s: Stmt) -> str:
     """First name that a statement assigns to; empty for any other statement."""
-    return next(iter(target_names(s[2][0])), "") if s[0] == "assign" else ""  # type: ignore[index]
+    return next(iter(target_names(targets_of(s)[0])), "") if s[0] == "assign" else ""
 
 
 def _text_and_fields(e: Expr) -> tuple[str, list[str]] | None:
-    if e[0] == "k" and isinstance(e[1], str):
-        return e[1], []
+    if is_text(e):
+        return constant_of(e), []
     if e[0] == "f":
         parts, fields = [], []
         for part in e[1]:
@@ -224,8 +244,13 @@ def timeout_of(hits: list[PatternHit], material: Material) -> tuple[float, str] 
             continue
         for call in Subject(material.program, material.sites, material.program.functions[number]).calls:
             value = keyword(call, "timeout")
-            if value is not None and value[0] == "k" and type(value[1]) in (int, float) and value[1] > 0:
-                return float(value[1]), f"{hit.path}:{call[4]}"
+            if (
+                value is not None
+                and value[0] == "k"
+                and type(constant_of(value)) in (int, float)
+                and constant_of(value) > 0
+            ):
+                return float(constant_of(value)), f"{hit.path}:{call_line(call)}"
     return None
 
 
@@ -235,25 +260,30 @@ def output_keys(subject: Subject) -> list[str]:
     keys: dict[str, None] = {}
     optional: set[str] = set()
     for s in subject.statements:
-        if s[0] == "assign" and s[3] is not None:
-            for call in walk(s[3]):
-                if call[0] == "c" and _is_parse(subject, call):
-                    parsed.update(n for t in s[2] for n in target_names(t))
+        if s[0] == "assign" and (assigned := value_of(s)) is not None:
+            for call in walk(assigned):
+                if is_call(call) and _is_parse(subject, call):
+                    parsed.update(n for t in targets_of(s) for n in target_names(t))
     for s in subject.statements:
         for e in _expressions(s):
             for inner in walk(e):
-                if inner[0] == "q" and inner[2][0][0] == "k" and any("in" in operator for operator in inner[1]):
+                if inner[0] == "q" and any("in" in operator for operator in operators_of(inner)):
                     # What is asked for first may be absent.
-                    optional.add(inner[2][0][1])
-                if inner[0] == "s" and inner[2][0] == "k" and isinstance(inner[2][1], str):
-                    direct = inner[1][0] == "c" and _is_parse(subject, inner[1])
-                    if direct or (inner[1][0] == "n" and inner[1][1] in parsed):
-                        keys[inner[2][1]] = None
+                    asked = operands_of(inner)[0]
+                    optional.update([constant_of(asked)] if asked[0] == "k" else [])
+                if inner[0] == "s" and is_text(index_of(inner)):
+                    owner = owner_of(inner)
+                    direct = is_call(owner) and _is_parse(subject, owner)
+                    if direct or (owner[0] == "n" and name_of(owner) in parsed):
+                        keys[constant_of(index_of(inner))] = None
     for call in subject.calls:
         schema = keyword(call, "response_format") or keyword(call, "response_model") or keyword(call, "output_type")
         candidates = [schema] if schema is not None else []
         if last_name(call) in ("with_structured_output", "model_validate_json", "validate_json", "parse_raw"):
-            candidates += [*arguments_of(call)[:1], *([call[1][1]] if call[1][0] == "a" else [])]
+            candidates += [
+                *arguments_of(call)[:1],
+                *([owner_of(callee_of(call))] if is_member(callee_of(call)) else []),
+            ]
         for candidate in candidates:
             name = last_name(candidate)
             for cls in subject.program.classes:
@@ -266,18 +296,18 @@ def _required_fields(cls: Class) -> list[str]:
     """Fields that an answer must hold: those without a default, an alias or leave to be null."""
     out = []
     for s in cls.body:
-        if s[0] != "assign" or s[4] is None or s[2][0][0] != "n":
+        if s[0] != "assign" or (annotation := annotation_of(s)) is None or targets_of(s)[0][0] != "n":
             continue
-        value = s[3]
+        value = value_of(s)
         is_given = value is None
-        if value is not None and value[0] == "c" and last_name(value) == "Field":
-            first = value[2][:1]
+        if value is not None and is_call(value) and last_name(value) == "Field":
+            first = positional_of(value)[:1]
             is_given = not (first and first[0] != UNKNOWN) and not any(
                 keyword(value, name) for name in ("default", "default_factory", "alias", "validation_alias")
             )
-        may_be_null = "Optional" in names_in(s[4]) or ("k", None) in walk(s[4]) or "ClassVar" in names_in(s[4])
+        may_be_null = not {"Optional", "ClassVar"}.isdisjoint(names_in(annotation)) or ("k", None) in walk(annotation)
         if is_given and not may_be_null:
-            out.append(str(s[2][0][1]))
+            out.append(name_of(targets_of(s)[0]))
     return out
 
 
