@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from design.callgraph import CallGraph, Edge, External, Symbol, Unresolved, build_call_graph
+from design.callgraph import CallEdge, CallGraph, External, Symbol, Unresolved, build_call_graph
 from design.libraries import LibraryCatalog, default_catalog
 from design.pattern_hit import PatternHit
 from design.patterns import find_patterns
@@ -172,7 +172,7 @@ def _save(cache: Path | None, key: str, data: Any) -> None:
 def _graph_to(graph: CallGraph) -> dict[str, Any]:
     return {
         "symbols": [[getattr(s, name) for name in Symbol.__slots__] for s in graph.symbols],
-        "edges": [[getattr(e, name) for name in Edge.__slots__] for e in graph.edges],
+        "edges": [[getattr(e, name) for name in CallEdge.__slots__] for e in graph.edges],
         "externals": [[getattr(e, name) for name in External.__slots__] for e in graph.externals],
         "unresolved": [[getattr(u, name) for name in Unresolved.__slots__] for u in graph.unresolved],
         "call_sites": graph.call_sites,
@@ -189,7 +189,7 @@ def _graph_from(data: Any) -> CallGraph | None:
     try:
         return CallGraph(
             tuple(_symbol_from(row) for row in data["symbols"]),
-            tuple(Edge(a, b, kind, tuple((p, n) for p, n in sites)) for a, b, kind, sites in data["edges"]),
+            tuple(CallEdge(a, b, kind, tuple((p, n) for p, n in sites)) for a, b, kind, sites in data["edges"]),
             tuple(External(a, b, path, tuple(lines)) for a, b, path, lines in data["externals"]),
             tuple(Unresolved(*row) for row in data["unresolved"]),
             data["call_sites"],

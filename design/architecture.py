@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from design.callgraph import Edge
+from design.callgraph import CallEdge
 from design.pattern_hit import PatternHit
-from design.uses import Place, Use
+from design.uses import CodePlace, Use
 
 
 @dataclass(frozen=True, slots=True)
-class Tier:
+class TierDraft:
     """A way to an answer inside a component.
 
     Attributes:
@@ -21,12 +21,12 @@ class Tier:
     id: str
     by: str
     symbol: str
-    place: Place
+    place: CodePlace
     is_ordered: bool = False
 
 
 @dataclass
-class Component:
+class ComponentDraft:
     """A node of the pipeline.
 
     Attributes:
@@ -43,7 +43,7 @@ class Component:
     entry: str
     uses: list[Use] = field(default_factory=list)
     hits: list[PatternHit] = field(default_factory=list)
-    tiers: list[Tier] = field(default_factory=list)
+    tiers: list[TierDraft] = field(default_factory=list)
     description: str = ""
     role: str = "operational"
     kind: str = "other"
@@ -79,7 +79,7 @@ class Component:
 
 
 @dataclass(frozen=True)
-class ComponentEdge:
+class EdgeDraft:
     """A way from one component to another.
 
     Attributes:
@@ -93,7 +93,7 @@ class ComponentEdge:
     label: str
     verification: str
     because: str
-    calls: tuple[Edge, ...] = ()
+    calls: tuple[CallEdge, ...] = ()
 
     @property
     def evidence(self) -> list[str]:
@@ -118,12 +118,12 @@ class MissingNode:
 class Architecture:
     """The component graph with what its critic says of it."""
 
-    components: list[Component]
-    edges: list[ComponentEdge]
-    pruned: list[Component] = field(default_factory=list)
+    components: list[ComponentDraft]
+    edges: list[EdgeDraft]
+    pruned: list[ComponentDraft] = field(default_factory=list)
     missing: list[MissingNode] = field(default_factory=list)
     overall_confidence: float = 1.0
 
-    def component(self, identifier: str) -> Component:
+    def component(self, identifier: str) -> ComponentDraft:
         """Return a component by its id."""
         return next(c for c in self.components if c.id == identifier)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from design.architecture import Architecture, Component, MissingNode
+from design.architecture import Architecture, ComponentDraft, MissingNode
 from design.salience import FileSalience
 
 #: Under this a node is pruned.
@@ -20,7 +20,7 @@ def criticise(architecture: Architecture, files: set[str], salience: list[FileSa
         files: Paths that were read.
         salience: Of all files, greatest first.
     """
-    seen: list[tuple[Component, set[str]]] = []
+    seen: list[tuple[ComponentDraft, set[str]]] = []
     for component in architecture.components:
         component.issues, component.suggestions = [], []
         score = 1.0

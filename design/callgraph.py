@@ -31,7 +31,7 @@ class Symbol:
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class CallEdge:
     """A call between two symbols.
 
     Attributes:
@@ -78,7 +78,7 @@ class CallGraph:
     """
 
     symbols: tuple[Symbol, ...]
-    edges: tuple[Edge, ...]
+    edges: tuple[CallEdge, ...]
     externals: tuple[External, ...]
     unresolved: tuple[Unresolved, ...]
     call_sites: int
@@ -117,7 +117,7 @@ def _collect(program: Program, solver: Solver) -> CallGraph:
                 edges.setdefault((src, dst, kind), set()).update((path, line) for line in lines)
     return CallGraph(
         tuple(_symbols(program, solver)),
-        tuple(Edge(*key, tuple(sorted(sites))) for key, sites in sorted(edges.items())),
+        tuple(CallEdge(*key, tuple(sorted(sites))) for key, sites in sorted(edges.items())),
         tuple(External(*key, tuple(sorted(lines))) for key, lines in sorted(externals.items())),
         tuple(sorted(set(unresolved), key=lambda u: (u.path, u.line, u.text, u.src, u.cause))),
         resolved + len(unresolved),

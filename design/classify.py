@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from design.architecture import Architecture, Component
+from design.architecture import Architecture, ComponentDraft
 from design.code_walk import names_in, own_expressions
 from design.ir import Function
 from design.material import Material
@@ -69,7 +69,7 @@ def classify(architecture: Architecture, material: Material, prompts: dict[str, 
         _overlay(component)
 
 
-def _functions(component: Component, material: Material) -> list[Function]:
+def _functions(component: ComponentDraft, material: Material) -> list[Function]:
     numbers = material.sites.numbers(material.program)
     return [material.program.functions[numbers[s]].ir for s in component.symbols if s in numbers]
 
@@ -89,7 +89,7 @@ def _names(functions: list[Function]) -> set[str]:
     return out
 
 
-def _semantics(component: Component, functions: list[Function], prompts: dict[str, list[Prompt]]) -> list[str]:
+def _semantics(component: ComponentDraft, functions: list[Function], prompts: dict[str, list[Prompt]]) -> list[str]:
     capabilities, patterns = set(component.capabilities), set(component.patterns)
     names = _names(functions)
     found = {
@@ -110,7 +110,7 @@ def _semantics(component: Component, functions: list[Function], prompts: dict[st
     return [name for name, holds in found.items() if holds]
 
 
-def _is_judge(component: Component, prompts: dict[str, list[Prompt]]) -> bool:
+def _is_judge(component: ComponentDraft, prompts: dict[str, list[Prompt]]) -> bool:
     """A model that is asked to score what another model wrote, and not things of the domain."""
     for prompt in prompts.get(component.id, []):
         words = {w.lower() for w in _JUDGE_WORDS.findall(prompt.text)}
@@ -121,7 +121,7 @@ def _is_judge(component: Component, prompts: dict[str, list[Prompt]]) -> bool:
     return False
 
 
-def _loops_with_tools(component: Component, functions: list[Function]) -> bool:
+def _loops_with_tools(component: ComponentDraft, functions: list[Function]) -> bool:
     if "llm_chat" not in component.capabilities:
         return False
     for function in functions:
@@ -142,7 +142,7 @@ def _inside(s: tuple[object, ...]) -> list[tuple[object, ...]]:
 
 
 def _pattern(
-    component: Component, functions: list[Function], architecture: Architecture, prompts: dict[str, list[Prompt]]
+    component: ComponentDraft, functions: list[Function], architecture: Architecture, prompts: dict[str, list[Prompt]]
 ) -> tuple[str, int, str]:
     """The first rule of the paper that fits, with the number of signals for it."""
     capabilities = set(component.capabilities)
@@ -183,7 +183,7 @@ def _pattern(
 
 
 def _strategies(
-    component: Component, functions: list[Function], architecture: Architecture, prompts: dict[str, list[Prompt]]
+    component: ComponentDraft, functions: list[Function], architecture: Architecture, prompts: dict[str, list[Prompt]]
 ) -> list[str]:
     found = {component.pattern} - {"none"}
     if {"retrieval", "rerank", "vector_write", "embedding"} & set(component.capabilities):
@@ -195,7 +195,7 @@ def _strategies(
     return sorted(found)
 
 
-def _kind(component: Component) -> str:
+def _kind(component: ComponentDraft) -> str:
     capabilities = set(component.capabilities)
     if component.pattern == "agentic":
         return "agent"
@@ -214,7 +214,7 @@ def _kind(component: Component) -> str:
     return "other"
 
 
-def _role(component: Component, callers: dict[str, set[str]]) -> str:
+def _role(component: ComponentDraft, callers: dict[str, set[str]]) -> str:
     if {"llm_chat", "rerank", "retrieval", "guardrail"} & set(component.capabilities):
         return "ai_core"
     if component.distance is not None and component.distance <= 2:
@@ -228,7 +228,7 @@ def _role(component: Component, callers: dict[str, set[str]]) -> str:
     return "operational"
 
 
-def _stage(component: Component) -> tuple[str | None, int]:
+def _stage(component: ComponentDraft) -> tuple[str | None, int]:
     capabilities = set(component.capabilities)
     names = " ".join(s.rpartition(".")[2] for s in component.symbols) + " " + component.id
     if "judge" in component.semantics or component.kind == "guardrail":
@@ -248,7 +248,7 @@ def _stage(component: Component) -> tuple[str | None, int]:
     return None, 0
 
 
-def _silence(component: Component) -> tuple[str, str]:
+def _silence(component: ComponentDraft) -> tuple[str, str]:
     """High where what a model gave is used under a handler that swallows; medium for what stands in silently."""
     swallowed = [h for h in component.hits if h.pattern == "has_try_except" and h.kind == "swallows"]
     models = [h for h in component.hits if h.pattern == "calls_llm" or (h.pattern == "parses_json" and h.kind == "llm")]
@@ -269,7 +269,7 @@ def _silence(component: Component) -> tuple[str, str]:
     return "low", "a failure raises"
 
 
-def _overlay(component: Component) -> None:
+def _overlay(component: ComponentDraft) -> None:
     capabilities = set(component.capabilities)
     component.is_offline_evaluable = (
         bool({"llm_chat", "retrieval", "rerank", "guardrail"} & capabilities) or component.kind == "parse"

@@ -6,7 +6,7 @@ import functools
 from collections import Counter, defaultdict
 from collections.abc import Callable
 
-from design.architecture import Component
+from design.architecture import ComponentDraft
 from design.callgraph import Symbol
 from design.component_names import count_folders, identifier_of, parts_of, title_of, unique
 from design.ir import Body, docstring
@@ -39,7 +39,7 @@ _PATTERN_JOBS = {
 }
 
 
-def build_components(material: Material, uses: list[Use]) -> tuple[list[Component], dict[str, str]]:
+def build_components(material: Material, uses: list[Use]) -> tuple[list[ComponentDraft], dict[str, str]]:
     """Return the components and, for each of their symbols, the component's id."""
     units = _units(material, uses)
     relevant = _relevant(units, material)
@@ -270,12 +270,12 @@ def _is_small(
 # -- components ----------------------------------------------------------------------------------------------------
 
 
-def _component(group: list[Unit], material: Material, used: set[str], folders: Counter[str]) -> Component:
+def _component(group: list[Unit], material: Material, used: set[str], folders: Counter[str]) -> ComponentDraft:
     main = min(group, key=lambda u: (u.distance, -u.weight, u.key))
     identifier = unique(identifier_of(group, main, folders), used)
     symbols = sorted({s for u in group for s in u.symbols})
     entry = _entry(symbols, material)
-    component = Component(
+    component = ComponentDraft(
         identifier,
         title_of(identifier),
         sorted({p for u in group for p in u.paths}),
@@ -304,7 +304,7 @@ def _entry(symbols: list[str], material: Material) -> str:
     return ranked[0] if ranked else symbols[0]
 
 
-def _description(component: Component, material: Material) -> str:
+def _description(component: ComponentDraft, material: Material) -> str:
     numbers = material.sites.numbers(material.program)
     classes = {c.symbol: c for c in material.program.classes}
     mains = [t.symbol for t in component.tiers if t.by == "llm"] or [component.entry]

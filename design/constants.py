@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from design.ir import Body, Expr, Stmt
 from design.program import Program, import_target, statements
-from design.uses import Place
+from design.uses import CodePlace
 
 #: Modules through which an import is followed.
 _MAX_HOPS = 4
 
 Key = str | tuple[str, str]
-Constant = tuple[Expr, Place]
+Constant = tuple[Expr, CodePlace]
 
 
 class Constants:
@@ -131,7 +131,7 @@ def _assignments(body: Body, path: str) -> dict[Key, Constant]:
             continue
         for target in s[2]:
             if target[0] == "s" and target[1][0] == "n" and target[2][0] == "k":
-                out[target[1][1], str(target[2][1])] = s[3], Place(path, s[1])
+                out[target[1][1], str(target[2][1])] = s[3], CodePlace(path, s[1])
             elif target[0] == "n":
-                out[target[1]] = s[3], Place(path, s[1])
+                out[target[1]] = s[3], CodePlace(path, s[1])
     return out

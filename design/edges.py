@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from design.architecture import Component, ComponentEdge
-from design.callgraph import CallGraph, Edge
+from design.architecture import ComponentDraft, EdgeDraft
+from design.callgraph import CallEdge, CallGraph
 from design.verify import CALL_KINDS, verify_pair
 
 
-def build_edges(components: list[Component], graph: CallGraph) -> list[ComponentEdge]:
+def build_edges(components: list[ComponentDraft], graph: CallGraph) -> list[EdgeDraft]:
     """Return the edges that the call graph gives between components, each with what it rests on."""
     owner = {symbol: c.id for c in components for symbol in c.symbols}
-    direct: dict[tuple[str, str], list[Edge]] = defaultdict(list)
+    direct: dict[tuple[str, str], list[CallEdge]] = defaultdict(list)
     for edge in graph.edges:
         src, dst = owner.get(edge.src), owner.get(edge.dst)
         if src is not None and dst is not None and src != dst:
@@ -21,7 +21,7 @@ def build_edges(components: list[Component], graph: CallGraph) -> list[Component
     by_id = {c.id: c for c in components}
     for (src, dst), calls in sorted(direct.items()):
         status, because, found = verify_pair(calls)
-        out.append(ComponentEdge(src, dst, _label(by_id[dst]), status, because, found))
+        out.append(EdgeDraft(src, dst, _label(by_id[dst]), status, because, found))
     known = {(e.src, e.dst) for e in out}
     out += _through_helpers(owner, by_id, graph, known)
     known = {(e.src, e.dst) for e in out}
@@ -29,7 +29,7 @@ def build_edges(components: list[Component], graph: CallGraph) -> list[Component
     return sorted(out, key=lambda e: (e.src, e.dst))
 
 
-def _label(dst: Component) -> str:
+def _label(dst: ComponentDraft) -> str:
     job = dst.capabilities
     for name, words in (
         ("llm_chat", "asks the model"),
@@ -48,14 +48,14 @@ def _label(dst: Component) -> str:
 
 
 def _through_helpers(
-    owner: dict[str, str], by_id: dict[str, Component], graph: CallGraph, known: set[tuple[str, str]]
-) -> list[ComponentEdge]:
+    owner: dict[str, str], by_id: dict[str, ComponentDraft], graph: CallGraph, known: set[tuple[str, str]]
+) -> list[EdgeDraft]:
     """A path over one or two functions that belong to no component."""
-    callees: dict[str, list[Edge]] = defaultdict(list)
+    callees: dict[str, list[CallEdge]] = defaultdict(list)
     for edge in graph.edges:
         if edge.kind in CALL_KINDS:
             callees[edge.src].append(edge)
-    found: dict[tuple[str, str], tuple[Edge, ...]] = {}
+    found: dict[tuple[str, str], tuple[CallEdge, ...]] = {}
     for edge in graph.edges:
         src = owner.get(edge.src)
         if src is None or edge.kind not in CALL_KINDS or edge.dst in owner:
@@ -69,14 +69,14 @@ def _through_helpers(
                 if dst is not None and dst != src and (src, dst) not in known:
                     found.setdefault((src, dst), path)
     return [
-        ComponentEdge(
+        EdgeDraft(
             src, dst, _label(by_id[dst]), "inferred", "through " + ", ".join(step.dst for step in path[:-1]), path
         )
         for (src, dst), path in sorted(found.items())
     ]
 
 
-def _through_stores(components: list[Component], known: set[tuple[str, str]]) -> list[ComponentEdge]:
+def _through_stores(components: list[ComponentDraft], known: set[tuple[str, str]]) -> list[EdgeDraft]:
     """One writes what the other reads: the same library's store."""
     out = []
     for writer in components:
@@ -90,5 +90,5 @@ def _through_stores(components: list[Component], known: set[tuple[str, str]]) ->
                         f"shared store: {writer.id} writes {library} ({written[library].place}), "
                         f"{reader.id} reads it ({read[library].place})"
                     )
-                    out.append(ComponentEdge(writer.id, reader.id, "feeds the index", "inferred", because))
+                    out.append(EdgeDraft(writer.id, reader.id, "feeds the index", "inferred", because))
     return out

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from design.architecture import Component
+from design.architecture import ComponentDraft
 from design.metric_design import MetricDesign
 from design.stage import Design
 from scorers.direction import is_cascade_name
@@ -71,7 +71,7 @@ def _end(symbol: str) -> str:
     return symbol if len(symbol) <= _MAX_NAME else f"…{symbol[1 - _MAX_NAME :]}"
 
 
-def _component(c: Component) -> dict[str, Any]:
+def _component(c: ComponentDraft) -> dict[str, Any]:
     out: dict[str, Any] = {"id": c.id, "name": c.name, "role": c.role, "kind": c.kind}
     if c.stage:
         out["stage"] = c.stage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from design.architecture import Architecture, Component
+from design.architecture import Architecture, ComponentDraft
 
 _WIDTH, _HEIGHT = 178, 54
 _GAP_X, _GAP_Y = 26, 74
@@ -129,7 +129,7 @@ def _edge(src: tuple[float, float], dst: tuple[float, float], status: str, title
     )
 
 
-def _box(c: Component, x: float, y: float) -> str:
+def _box(c: ComponentDraft, x: float, y: float) -> str:
     name = c.name if len(c.name) <= 19 else c.name[:18] + "…"
     detail = f"{c.kind} · {c.pattern}" if c.pattern != "none" else c.kind
     return (

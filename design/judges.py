@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from design.architecture import Component, Tier
+from design.architecture import ComponentDraft, TierDraft
 from design.metric_catalog import metric_name
-from design.metric_design import MetricDesign, Rubric
+from design.metric_design import MetricDesign, RubricDraft
 from design.prompts import Prompt
 from design.spans import IntegrationPoint
-from design.uses import Place
+from design.uses import CodePlace
 
 #: Designed metrics of one component at most: the five-metric rule of the paper.
 MAX_DESIGNED = 5
@@ -32,7 +32,9 @@ _STEPS = [
 ]
 
 
-def design_judges(component: Component, points: list[IntegrationPoint], prompts: list[Prompt]) -> list[MetricDesign]:
+def design_judges(
+    component: ComponentDraft, points: list[IntegrationPoint], prompts: list[Prompt]
+) -> list[MetricDesign]:
     """Return the judges of one component, at most five, one failure of one tier each."""
     out: list[MetricDesign] = []
     by_symbol = {p.symbol: p for p in points}
@@ -49,7 +51,7 @@ def design_judges(component: Component, points: list[IntegrationPoint], prompts:
 
 
 def _for_tier(
-    component: Component, tier: Tier, prompts: list[Prompt], points: dict[str, IntegrationPoint], tiers: int
+    component: ComponentDraft, tier: TierDraft, prompts: list[Prompt], points: dict[str, IntegrationPoint], tiers: int
 ) -> list[MetricDesign]:
     out: list[MetricDesign] = []
     evidence = sorted({f for p in prompts for f in p.evidence_fields})
@@ -131,14 +133,14 @@ def _asked(prompts: list[Prompt]) -> str:
 
 
 def _judge(
-    component: Component,
-    tier: Tier,
+    component: ComponentDraft,
+    tier: TierDraft,
     prefix: str,
     family: str,
     criterion: str,
     inputs: list[str],
     concern: str,
-    place: Place,
+    place: CodePlace,
     span: IntegrationPoint | None,
     prompts: list[Prompt],
     failure: str,
@@ -148,7 +150,7 @@ def _judge(
         "required": ["justification", "score"],
         "properties": {"justification": {"type": "string"}, "score": {"type": "integer", "minimum": 1, "maximum": 5}},
     }
-    rubric = Rubric(criterion, list(_STEPS), inputs, dict(_SCALE), 3, schema)
+    rubric = RubricDraft(criterion, list(_STEPS), inputs, dict(_SCALE), 3, schema)
     claim: dict[str, Any] = {
         "form": "judge",
         "rubric": {
@@ -192,7 +194,7 @@ def _judge(
     )
 
 
-def cost_per_quality(component: Component, metrics: list[MetricDesign]) -> MetricDesign | None:
+def cost_per_quality(component: ComponentDraft, metrics: list[MetricDesign]) -> MetricDesign | None:
     """Cost for each good answer: the component's cost over the passes of a quality metric of the same component."""
     cost = next((m for m in metrics if m.family == "model_cost"), None)
     paired = next(

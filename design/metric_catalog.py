@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from design.architecture import Component
+from design.architecture import ComponentDraft
 from design.component_names import snake, unique
 from design.material import Material
 from design.metric_design import MetricDesign
 from design.pattern_hit import PatternHit
 from design.prompts import Prompt, keys_read, timeout_of
 from design.spans import IntegrationPoint
-from design.uses import Place
+from design.uses import CodePlace
 
 #: Alerts of the catalog by concern: who is woken is decided by the blast radius (`design.traceability`).
 _MIN_UNITS = 200
@@ -43,7 +43,7 @@ class Catalog:
     """
 
     def __init__(
-        self, component: Component, points: list[IntegrationPoint], prompts: list[Prompt], material: Material
+        self, component: ComponentDraft, points: list[IntegrationPoint], prompts: list[Prompt], material: Material
     ) -> None:
         self.component = component
         self.points = {p.symbol: p for p in points}
@@ -94,7 +94,7 @@ class Catalog:
     def _make(self, family: str, hits: list[PatternHit], claim: dict[str, Any], **rest: Any) -> MetricDesign:
         points = sorted({p.name for h in hits if (p := self._point(h.symbol)) is not None})
         pattern = hits[0].pattern if hits else ""
-        places = [Place(h.path, h.line, h.end) for h in hits]
+        places = [CodePlace(h.path, h.line, h.end) for h in hits]
         evidence = [f"{place} {h.pattern}: {h.evidence}" for place, h in zip(places, hits, strict=True)]
         when = rest.pop("when", None)
         named = {"field": "name", "one_of": points}
@@ -161,7 +161,7 @@ class Catalog:
             per_trace="sum",
             of="mean",
             fields=["usage.cost_usd"],
-            direction_evidence=str(Place(hits[0].path, hits[0].line)),
+            direction_evidence=str(CodePlace(hits[0].path, hits[0].line)),
         )
 
     def _answers(self) -> Iterator[MetricDesign]:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from design.architecture import Architecture, Component
+from design.architecture import Architecture, ComponentDraft
 from design.judges import MAX_DESIGNED
 from design.metric_design import MetricDesign, Verdict
 from design.spans import IntegrationPoint
@@ -83,7 +83,7 @@ class Case:
     points: dict[str, list[IntegrationPoint]]
     facts: tuple[Fact, ...]
 
-    def component(self, metric: MetricDesign) -> Component:
+    def component(self, metric: MetricDesign) -> ComponentDraft:
         """The component of a metric."""
         return self.architecture.component(metric.component)
 
@@ -441,7 +441,7 @@ def _cross_issues(case: Case) -> list[CrossIssue]:
     return out
 
 
-def _only_wrapped(component: Component, pattern: str) -> bool:
+def _only_wrapped(component: ComponentDraft, pattern: str) -> bool:
     """Whether a pattern is watched elsewhere: a call through another component, or the reading of a file."""
     kinds = {h.kind for h in component.hits if h.pattern == pattern}
     if pattern == "calls_llm":
@@ -451,7 +451,7 @@ def _only_wrapped(component: Component, pattern: str) -> bool:
     return False
 
 
-def _has_own_call(component: Component, symbol: str) -> bool:
+def _has_own_call(component: ComponentDraft, symbol: str) -> bool:
     return any(
         h.symbol == symbol or h.symbol.startswith(f"{symbol}.")
         for h in component.hits

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from design.uses import Place
+from design.uses import CodePlace
 
 #: Words of the cascade family (architecture, section 4), for names and for intents.
 CASCADE_FAMILIES = frozenset(
@@ -25,7 +25,7 @@ CASCADE_FAMILIES = frozenset(
 
 
 @dataclass
-class Rubric:
+class RubricDraft:
     """What a judge is asked.
 
     Attributes:
@@ -87,7 +87,7 @@ class MetricDesign:
     claim: dict[str, Any]
     evidence: list[str]
     symbols: list[str]
-    places: list[Place]
+    places: list[CodePlace]
     pattern: str = ""
     tier: str = ""
     spans: list[str] = field(default_factory=list)
@@ -107,7 +107,7 @@ class MetricDesign:
     targets: list[str] = field(default_factory=list)
     monitors: list[str] = field(default_factory=list)
     questions: list[str] = field(default_factory=list)
-    rubric: Rubric | None = None
+    rubric: RubricDraft | None = None
     parts: dict[str, float] = field(default_factory=dict)
     cost_bundle: dict[str, Any] | None = None
     is_exported: bool = True

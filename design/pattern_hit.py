@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from design.callgraph import Edge
+from design.callgraph import CallEdge
 from design.code_walk import constants_in, names_in, own_expressions, text_of, walk
 from design.ir import Expr, Function, Stmt, call_line, is_call, keywords_of, positional_of, targets_of, value_of
 from design.program import FunctionInfo, Program, last_name, statements
@@ -86,7 +86,7 @@ class Subject:
             return Reach(capability, found.dotted, 0.95)
         return found
 
-    def inside(self, call: Expr) -> list[Edge]:
+    def inside(self, call: Expr) -> list[CallEdge]:
         """Edges that a call takes inside the repository, also where its callee is a variable."""
         found = self.sites.inside_of(self.symbol, call)
         return found or self.sites.through_variable(self.symbol, call, self._named.get(call_line(call), frozenset()))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from string import Formatter
 
-from design.architecture import Component
+from design.architecture import ComponentDraft
 from design.code_walk import arguments_of, children, keyword, names_in, own_expressions, target_names, text_of, walk
 from design.constants import Constants
 from design.ir import (
@@ -36,7 +36,7 @@ from design.ir import (
 from design.material import Material
 from design.pattern_hit import PatternHit, Subject
 from design.program import last_name
-from design.uses import Place
+from design.uses import CodePlace
 
 #: Shorter texts are labels and keys, not prompts.
 _MIN_PROMPT = 30
@@ -51,7 +51,7 @@ class _Text:
     name: str
     text: str
     fields: list[str]
-    place: Place
+    place: CodePlace
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Prompt:
     """
 
     symbol: str
-    place: Place
+    place: CodePlace
     name: str
     text: str
     fields: tuple[str, ...]
@@ -75,7 +75,7 @@ class Prompt:
     output_fields: tuple[str, ...]
 
 
-def find_prompts(component: Component, material: Material) -> list[Prompt]:
+def find_prompts(component: ComponentDraft, material: Material) -> list[Prompt]:
     """Return the prompts of the functions of a component that call a model."""
     numbers = material.sites.numbers(material.program)
     constants = Constants(material.program)
@@ -104,7 +104,7 @@ def find_prompts(component: Component, material: Material) -> list[Prompt]:
     return out
 
 
-def _keys_of_parsers(component: Component, material: Material) -> list[str]:
+def _keys_of_parsers(component: ComponentDraft, material: Material) -> list[str]:
     """Keys that other functions of the component read from what a model answered."""
     numbers = material.sites.numbers(material.program)
     out: dict[str, None] = {}
@@ -142,7 +142,7 @@ def _texts(subject: Subject, constants: Constants, gives_prompts: bool) -> list[
         for e in _expressions(s):
             for inner in _said_to_models(e):
                 if inner != ("k", skip):
-                    _note_text(inner, target_name(s), Place(path, line_of(s)), out)
+                    _note_text(inner, target_name(s), CodePlace(path, line_of(s)), out)
                 name = text_of(inner) if inner[0] in "nas" else ""
                 if name and name not in used:
                     used.add(name)
@@ -164,7 +164,7 @@ def _said_to_models(e: Expr) -> Iterator[Expr]:
         pending.extend(reversed(list(children(current))))
 
 
-def _note_text(e: Expr, name: str, place: Place, out: dict[str, _Text]) -> None:
+def _note_text(e: Expr, name: str, place: CodePlace, out: dict[str, _Text]) -> None:
     found = _text_and_fields(e)
     if found is not None and _is_prompt(found[0]):
         out.setdefault(found[0], _Text(name, found[0], found[1] + _format_fields(found[0]), place))

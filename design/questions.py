@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from design.architecture import Architecture, Component
+from design.architecture import Architecture, ComponentDraft
 from design.classify import UNSURE
 from design.metric_design import MetricDesign
 from design.prompts import Prompt
@@ -24,7 +24,7 @@ _ABSTAIN = re.compile(
 
 
 @dataclass
-class Question:
+class QuestionDraft:
     """An open question.
 
     Attributes:
@@ -64,12 +64,12 @@ class Question:
 
 def ask(
     architecture: Architecture, metrics: list[MetricDesign], prompts: dict[str, list[Prompt]], has_model: bool
-) -> list[Question]:
+) -> list[QuestionDraft]:
     """Return all questions, those that decide most first within a component, at most three for each."""
-    out: list[Question] = []
+    out: list[QuestionDraft] = []
     if not has_model:
         out.append(
-            Question(
+            QuestionDraft(
                 MODEL_QUESTION,
                 None,
                 "Which call of this code reaches your model?",
@@ -82,7 +82,7 @@ def ask(
     judges = [m.name for m in metrics if m.source == "judge"]
     if judges:
         out.append(
-            Question(
+            QuestionDraft(
                 "q-pipeline-judge-model",
                 None,
                 "Which model may judge answers (vendor/name)?",
@@ -107,16 +107,18 @@ def _named(metrics: list[MetricDesign], *families: str) -> list[str]:
     return sorted(m.name for m in metrics if m.family in families)
 
 
-def _of_component(component: Component, metrics: list[MetricDesign], prompts: list[Prompt]) -> list[Question | None]:
+def _of_component(
+    component: ComponentDraft, metrics: list[MetricDesign], prompts: list[Prompt]
+) -> list[QuestionDraft | None]:
     hits = {name: [h for h in component.hits if h.pattern == name] for name in component.patterns}
     first = {name: f"{found[0].path}:{found[0].line}" for name, found in hits.items()}
     c, name = component.id, component.name
-    out: list[Question | None] = []
+    out: list[QuestionDraft | None] = []
     if "has_cascade" in hits:
         tiers = [t.id for t in component.tiers if t.is_ordered]
         ways = " then ".join(tiers) if tiers else hits["has_cascade"][0].evidence
         out.append(
-            Question(
+            QuestionDraft(
                 f"q-{c}-cascade",
                 c,
                 f"{name}: is falling back ({ways}) expected service or degraded service?",
@@ -131,7 +133,7 @@ def _of_component(component: Component, metrics: list[MetricDesign], prompts: li
         )
     if "has_retry_loop" in hits:
         out.append(
-            Question(
+            QuestionDraft(
                 f"q-{c}-retry",
                 c,
                 f"{name}: is much retrying a sign of trouble, or thoroughness?",
@@ -146,7 +148,7 @@ def _of_component(component: Component, metrics: list[MetricDesign], prompts: li
         )
     if "has_cache" in hits:
         out.append(
-            Question(
+            QuestionDraft(
                 f"q-{c}-cache",
                 c,
                 f"{name}: should hits of the cache go up, or does a rise mean stale answers?",
@@ -161,7 +163,7 @@ def _of_component(component: Component, metrics: list[MetricDesign], prompts: li
         )
     if "has_circuit_breaker" in hits:
         out.append(
-            Question(
+            QuestionDraft(
                 f"q-{c}-breaker",
                 c,
                 f"{name}: is an open breaker always an incident?",
@@ -177,7 +179,7 @@ def _of_component(component: Component, metrics: list[MetricDesign], prompts: li
     swallowing = [h for h in hits.get("has_try_except", []) if h.kind == "swallows"]
     if swallowing:
         out.append(
-            Question(
+            QuestionDraft(
                 f"q-{c}-default",
                 c,
                 f"{name}: is what stands in after a swallowed error acceptable to the user?",
@@ -193,7 +195,7 @@ def _of_component(component: Component, metrics: list[MetricDesign], prompts: li
     if abstaining is not None:
         prompt, found = abstaining
         out.append(
-            Question(
+            QuestionDraft(
                 f"q-{c}-abstain",
                 c,
                 f"{name}: does an answer that abstains count as a success or a failure?",
@@ -208,7 +210,7 @@ def _of_component(component: Component, metrics: list[MetricDesign], prompts: li
     if {"retrieval", "vector_write"} & set(component.capabilities):
         use = next(u for u in component.uses if u.capability in ("retrieval", "vector_write"))
         out.append(
-            Question(
+            QuestionDraft(
                 f"q-{c}-freshness",
                 c,
                 f"{name}: how old may the index be before answers count as degraded (hours)?",
@@ -222,7 +224,7 @@ def _of_component(component: Component, metrics: list[MetricDesign], prompts: li
         )
     if "judge" in component.semantics:
         out.append(
-            Question(
+            QuestionDraft(
                 f"q-{c}-agreement",
                 c,
                 f"{name}: is there a set of human verdicts to compare this judge with?",
@@ -236,7 +238,7 @@ def _of_component(component: Component, metrics: list[MetricDesign], prompts: li
         )
     if component.classification_confidence < UNSURE and component.role != "operational":
         out.append(
-            Question(
+            QuestionDraft(
                 f"q-{c}-purpose",
                 c,
                 f"{name}: what is it for? It looks like {component.pattern} in the stage {component.stage}.",
@@ -251,7 +253,7 @@ def _of_component(component: Component, metrics: list[MetricDesign], prompts: li
     return out
 
 
-def fact_of(question: Question, value: str, by: str, at: str) -> Fact:
+def fact_of(question: QuestionDraft, value: str, by: str, at: str) -> Fact:
     """Return the fact that an answer makes.
 
     Args:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from design.architecture import Architecture
 from design.metric_design import MetricDesign
-from design.questions import Question
+from design.questions import QuestionDraft
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Refiner(Protocol):
     def refine_components(self, architecture: Architecture) -> list[ComponentOperation]:
         """Propose changes to the component graph."""
 
-    def refine_questions(self, questions: list[Question]) -> dict[str, str]:
+    def refine_questions(self, questions: list[QuestionDraft]) -> dict[str, str]:
         """Propose other words for questions, by id; what they decide stays."""
 
     def propose_metrics(self, architecture: Architecture, metrics: list[MetricDesign]) -> list[MetricDesign]:

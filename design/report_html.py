@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
-from design.architecture import Component
+from design.architecture import ComponentDraft
 from design.graph_drawing import draw
 from design.metric_design import MetricDesign
 from design.spans import VALUES
@@ -121,7 +121,7 @@ def _components(design: Design) -> str:
     )
 
 
-def _component(design: Design, c: Component) -> str:
+def _component(design: Design, c: ComponentDraft) -> str:
     metrics = [m for m in design.metrics if m.component == c.id]
     rows = [
         [

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from design.callgraph import CallGraph, Edge
+from design.callgraph import CallEdge, CallGraph
 from design.code_walk import arguments_of, callee_text, constants_in
 from design.ir import Expr
 from design.libraries import LibraryCatalog
@@ -93,9 +93,9 @@ class Sites:
     graph: CallGraph
     catalog: LibraryCatalog
     outside: dict[tuple[str, int], list[str]] = field(default_factory=lambda: defaultdict(list))
-    inside: dict[tuple[str, int], list[Edge]] = field(default_factory=lambda: defaultdict(list))
-    callers: dict[str, list[Edge]] = field(default_factory=lambda: defaultdict(list))
-    callees: dict[str, list[Edge]] = field(default_factory=lambda: defaultdict(list))
+    inside: dict[tuple[str, int], list[CallEdge]] = field(default_factory=lambda: defaultdict(list))
+    callers: dict[str, list[CallEdge]] = field(default_factory=lambda: defaultdict(list))
+    callees: dict[str, list[CallEdge]] = field(default_factory=lambda: defaultdict(list))
 
     #: Calls of a function by its number, for those who come after the first that asks.
     calls_within: dict[int, list[Expr]] = field(default_factory=dict)
@@ -142,13 +142,13 @@ class Sites:
         called = [f"{dotted}.__call__" for dotted, last in lasts if last not in named_here and last[:1] != "_"]
         return [dotted for dotted in called if self.catalog.capability(dotted) is not None]
 
-    def inside_of(self, symbol: str, call: Expr) -> list[Edge]:
+    def inside_of(self, symbol: str, call: Expr) -> list[CallEdge]:
         """Edges that a call takes inside the repository."""
         last = _last(call)
         found = self.inside.get((symbol, call[4]), ())
         return [edge for edge in found if not last or last in (edge.dst.rpartition(".")[2], _owner_name(edge.dst))]
 
-    def through_variable(self, symbol: str, call: Expr, named_here: frozenset[str]) -> list[Edge]:
+    def through_variable(self, symbol: str, call: Expr, named_here: frozenset[str]) -> list[CallEdge]:
         """Edges of a call of a name that holds a function: `ask = config["model"]`, `ask(prompt)`.
 
         Args:

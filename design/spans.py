@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from design.architecture import Architecture, Component
+from design.architecture import Architecture, ComponentDraft
 from design.callgraph import CallGraph, Symbol
-from design.uses import Place
+from design.uses import CodePlace
 
 #: What each pattern needs of the span of the function that shows it.
 PATTERN_FIELDS: dict[str, tuple[str, ...]] = {
@@ -82,7 +82,7 @@ class IntegrationPoint:
     name: str
     kind: str
     symbol: str
-    place: Place
+    place: CodePlace
     fields: list[str] = field(default_factory=list)
     why: list[str] = field(default_factory=list)
     blind: list[str] = field(default_factory=list)
@@ -101,7 +101,7 @@ def integration_points(architecture: Architecture, graph: CallGraph) -> list[Int
         points: dict[str, IntegrationPoint] = {}
 
         def point(
-            symbol: str, component: Component = component, points: dict[str, IntegrationPoint] = points
+            symbol: str, component: ComponentDraft = component, points: dict[str, IntegrationPoint] = points
         ) -> IntegrationPoint | None:
             found = _function(symbol, symbols)
             if found is None:
@@ -110,7 +110,7 @@ def integration_points(architecture: Architecture, graph: CallGraph) -> list[Int
                 s = symbols[found]
                 name = span_name(found, symbols)
                 points[found] = IntegrationPoint(
-                    component.id, name, _kind(component, found), found, Place(s.path, s.line, s.end)
+                    component.id, name, _kind(component, found), found, CodePlace(s.path, s.line, s.end)
                 )
             return points[found]
 
@@ -172,7 +172,7 @@ _ORDER = (
 _WATCHED_USES = ("retrieval", "rerank", "embedding", "guardrail")
 
 
-def _chosen(component: Component, graph: CallGraph) -> set[str]:
+def _chosen(component: ComponentDraft, graph: CallGraph) -> set[str]:
     """Functions that are asked for a span: those that ask a model or search, and the few next to them for the rest."""
     asking = {h.symbol for h in component.hits if h.pattern == "calls_llm" and h.kind == "direct"}
     tiers = [t.symbol for t in component.tiers]
@@ -240,7 +240,7 @@ def span_name(symbol: str, symbols: dict[str, Symbol]) -> str:
     return name
 
 
-def _kind(component: Component, symbol: str) -> str:
+def _kind(component: ComponentDraft, symbol: str) -> str:
     mine = {u.capability for u in component.uses if u.symbol == symbol or u.symbol.startswith(f"{symbol}.")}
     for capability, kind in _KINDS:
         if capability in mine:

@@ -21,7 +21,7 @@ from design.metric_critic import Case, Critique, criticise, fact_for, redesign
 from design.metric_design import MetricDesign, Verdict
 from design.patterns import PatternHit, find_patterns
 from design.prompts import Prompt, find_prompts
-from design.questions import MODEL_QUESTION, Question, ask
+from design.questions import MODEL_QUESTION, QuestionDraft, ask
 from design.refine import Refiner, apply_operations
 from design.salience import FileSalience, file_salience, model_distances
 from design.scan import Scan, Skipped
@@ -73,7 +73,7 @@ class Design:
     dropped: list[tuple[MetricDesign, Verdict]]
     critique: Critique
     gaps: list[Gap]
-    questions: list[Question]
+    questions: list[QuestionDraft]
     facts: tuple[Fact, ...]
     has_model: bool
     import_rate: float
@@ -83,7 +83,7 @@ class Design:
     judge_model: str | None = None
 
     @property
-    def open_questions(self) -> list[Question]:
+    def open_questions(self) -> list[QuestionDraft]:
         """Questions that no fact answers."""
         answered = {f.question for f in self.facts}
         return [q for q in self.questions if q.id not in answered]

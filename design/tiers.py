@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from design.architecture import Component, Tier
+from design.architecture import ComponentDraft, TierDraft
 from design.callgraph import CallGraph
 from design.component_names import snake, unique
 from design.material import Material
 from design.pattern_hit import Subject
 from design.pattern_io import model_depths
 from design.prompts import Prompt
-from design.uses import Place
+from design.uses import CodePlace
 from design.verify import CALL_KINDS
 
 #: Functions of one component that ask a model and are watched one by one: those that most code calls.
@@ -21,10 +21,10 @@ MAX_TIERS = 8
 _MIN_ASKED = 80
 
 
-def tiers_of(component: Component, material: Material) -> list[Tier]:
+def tiers_of(component: ComponentDraft, material: Material) -> list[TierDraft]:
     """The ways to an answer: the alternatives of a cascade in their order, then every function that asks a model."""
     numbers = material.sites.numbers(material.program)
-    out: dict[str, Tier] = {}
+    out: dict[str, TierDraft] = {}
     first_llm = {hit.symbol for hit in component.hits if hit.pattern == "calls_llm" and hit.kind == "direct"}
     some = next(iter(numbers.values()), None)
     depths = (
@@ -39,11 +39,11 @@ def tiers_of(component: Component, material: Material) -> list[Tier]:
             return
         info = material.program.functions[number]
         by = "llm" if symbol in first_llm or symbol in depths else "rule"
-        place = Place(material.program.path(info), info.ir.line, info.ir.end)
+        place = CodePlace(material.program.path(info), info.ir.line, info.ir.end)
         owner, _, last = symbol.rpartition(".")
         if names[last] > 1:
             last = f"{owner.rpartition('.')[2]}_{last}"
-        out[symbol] = Tier(unique(snake(last) or "tier", taken), by, symbol, place, ordered)
+        out[symbol] = TierDraft(unique(snake(last) or "tier", taken), by, symbol, place, ordered)
 
     taken: set[str] = set()
     names = Counter(symbol.rpartition(".")[2] for symbol in first_llm)
@@ -62,7 +62,7 @@ def tiers_of(component: Component, material: Material) -> list[Tier]:
     return list(out.values())
 
 
-def prompted_tiers(component: Component, prompts: list[Prompt], graph: CallGraph) -> list[Tier]:
+def prompted_tiers(component: ComponentDraft, prompts: list[Prompt], graph: CallGraph) -> list[TierDraft]:
     """The functions that ask a model through a shared client with a prompt of their own.
 
     The client answers for all of them; whether an answer does what it was asked, and whether there is one, is another
@@ -73,11 +73,11 @@ def prompted_tiers(component: Component, prompts: list[Prompt], graph: CallGraph
     asked = {p.symbol: max(len(q.text) for q in prompts if q.symbol == p.symbol) for p in prompts}
     functions = {s.id: s for s in graph.symbols if s.kind == "function"}
     taken = {tier.id for tier in component.tiers}
-    out: list[Tier] = []
+    out: list[TierDraft] = []
     room = MAX_TIERS - sum(tier.by == "llm" for tier in component.tiers)
     for symbol in sorted((through - known) & set(asked) & set(functions), key=lambda s: (-asked[s], s)):
         if asked[symbol] >= _MIN_ASKED and len(out) < room:
             found = functions[symbol]
             name = unique(snake(symbol.rpartition(".")[2]) or "tier", taken)
-            out.append(Tier(name, "llm", symbol, Place(found.path, found.line, found.end)))
+            out.append(TierDraft(name, "llm", symbol, CodePlace(found.path, found.line, found.end)))
     return sorted(out, key=lambda tier: (tier.place.path, tier.place.line))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from design.architecture import Architecture, Component
+from design.architecture import Architecture, ComponentDraft
 from design.metric_design import MetricDesign
 
 
@@ -108,7 +108,7 @@ def _urgency(metric: MetricDesign) -> int:
     return next((i for i, family in enumerate(_URGENT) if metric.family.endswith(family)), len(_URGENT))
 
 
-def _severity(metric: MetricDesign, component: Component, radius: int, is_goal: bool) -> str:
+def _severity(metric: MetricDesign, component: ComponentDraft, radius: int, is_goal: bool) -> str:
     if component.priority == "tertiary" and radius == 0:
         return "note"
     if metric.severity == "note":

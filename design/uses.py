@@ -11,7 +11,7 @@ from design.sites import Sites
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CodePlace:
     """Some lines of a file."""
 
     path: str
@@ -29,7 +29,7 @@ class Use:
     capability: str
     symbol: str
     dotted: str
-    place: Place
+    place: CodePlace
 
 
 _PASSAGES = (
@@ -52,7 +52,7 @@ def uses_of(graph: CallGraph, sites: Sites, hits: tuple[PatternHit, ...]) -> lis
     seen: set[tuple[str, int]] = set()
     for hit in hits:
         if hit.pattern == "calls_llm" and hit.kind == "direct":
-            out.append(Use("llm_chat", hit.symbol, hit.evidence, Place(hit.path, hit.line)))
+            out.append(Use("llm_chat", hit.symbol, hit.evidence, CodePlace(hit.path, hit.line)))
             seen.add((hit.path, hit.line))
     for external in graph.externals:
         capability = sites.catalog.capability(external.dotted)
@@ -60,7 +60,7 @@ def uses_of(graph: CallGraph, sites: Sites, hits: tuple[PatternHit, ...]) -> lis
             continue
         for line in external.lines:
             if capability != "http" or (external.path, line) not in seen:
-                out.append(Use(capability, external.src, external.dotted, Place(external.path, line)))
+                out.append(Use(capability, external.src, external.dotted, CodePlace(external.path, line)))
     if any(use.capability == "llm_chat" for use in out):
         out += _retrievers_by_name(graph, {(use.symbol, use.capability) for use in out})
     return sorted(out, key=lambda u: (u.symbol, u.place.line, u.capability, u.dotted))
@@ -75,5 +75,5 @@ def _retrievers_by_name(graph: CallGraph, known: set[tuple[str, str]]) -> list[U
             name.strip("_") in ("retrieve", "aretrieve") and _OF_RETRIEVAL.search(owner)
         )
         if s.kind == "function" and is_one and (s.id, "retrieval") not in known:
-            out.append(Use("retrieval", s.id, f"def {name}", Place(s.path, s.line)))
+            out.append(Use("retrieval", s.id, f"def {name}", CodePlace(s.path, s.line)))
     return out

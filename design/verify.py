@@ -7,14 +7,14 @@ unsupported: no call.
 
 from __future__ import annotations
 
-from design.callgraph import CallGraph, Edge
+from design.callgraph import CallEdge, CallGraph
 
 #: Kinds of edges that are calls in the strict sense.
 CALL_KINDS = frozenset({"call", "construct", "property", "protocol", "cha", "dynamic", "framework"})
 _STRICT = CALL_KINDS - {"framework"}
 
 
-def verify_pair(calls: list[Edge]) -> tuple[str, str, tuple[Edge, ...]]:
+def verify_pair(calls: list[CallEdge]) -> tuple[str, str, tuple[CallEdge, ...]]:
     """Judge an edge by the call edges that go from the one component to the other."""
     strict = sorted((e for e in calls if e.kind in _STRICT), key=lambda e: (-len(e.sites), e.src, e.dst))
     if strict:

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 from click.testing import CliRunner
 
-from design.architecture import Component
+from design.architecture import ComponentDraft
 from design.command import design as design_group
 from design.edges import build_edges
 from design.export_store import write_store
@@ -204,7 +204,7 @@ def test_edges_are_verified_inferred_or_unsupported(tmp_path: Path) -> None:
     def status(src: str, dst: str) -> str:
         return verify_pair([edge for edge in made.edges if (edge.src, edge.dst) == (src, dst)])[0]
 
-    callers = [Component(name, name, [], [f"m.{name}"], f"m.{name}") for name in ("d", "b")]
+    callers = [ComponentDraft(name, name, [], [f"m.{name}"], f"m.{name}") for name in ("d", "b")]
 
     assert status("m.a", "m.b") == "verified"
     assert status("m.c", "m.b") == "inferred"
@@ -301,7 +301,7 @@ def test_a_missing_repository_is_a_clear_error(tmp_path: Path) -> None:
 
 
 def test_components_are_plain_values(made: Design) -> None:
-    assert all(isinstance(c, Component) and c.entry in c.symbols for c in made.architecture.components)
+    assert all(isinstance(c, ComponentDraft) and c.entry in c.symbols for c in made.architecture.components)
 
 
 def test_each_parser_is_held_to_the_keys_that_it_reads_itself(tmp_path: Path) -> None:
