@@ -57,7 +57,7 @@ class AlertWebhook:
 
     Attributes:
         waiting_for: What keeps it from posting; empty where nothing does.
-        posted, refused: Messages so far.
+        refused: Messages that the address refused, so far.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class AlertWebhook:
         self._url, self._cursor, self._mark = check_address(url), cursor, mark
         self._done: int | None = None
         self.waiting_for = ""
-        self.posted = self.refused = 0
+        self.refused = 0
 
     async def run(self) -> None:
         """Post what comes; ends by cancellation, or with what `mark` raises."""
@@ -127,8 +127,6 @@ class AlertWebhook:
                     raise
             self.refused += 1
             log.error("the webhook refuses alert %s with status %d; it is left out", row.id, refusal.code)
-            return
-        self.posted += 1
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

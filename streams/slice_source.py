@@ -81,7 +81,6 @@ class SliceSource:
         waiting_for: While connecting, what was wrong with the last attempt; else empty.
         is_clean: Whether all of it has stopped. False after `run` where the deadline cut a stop short: then tasks and
             threads are left that wait for the broker, and the process has to end by `os._exit`, from the loop still.
-        handed_over: Slices whose `on_slice` has returned.
         lost: Offsets that retention took before they were read.
     """
 
@@ -97,7 +96,7 @@ class SliceSource:
         self._on_slice, self._stored_offsets, self._store_id = on_slice, stored_offsets, store_id
         self._note = STORE_NOTE + store_id if store_id else ""
         self.state, self.waiting_for = "connecting", ""
-        self.handed_over, self.lost = 0, 0
+        self.lost = 0
         self.is_clean = True
         self._app: Any = None
         self._failure: BaseException | None = None
@@ -284,7 +283,6 @@ class SliceSource:
         except BaseException as error:
             self.fail(error)
             return
-        self.handed_over += 1
         self._app.consumer.declare_done(fetched)
         event.ack()
 

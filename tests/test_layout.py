@@ -92,6 +92,7 @@ TESTED_BY = {
     "streams/alerting/test_catching_up.py": (
         "streams/alerting/lane_clock streams/alerting/kept_commits streams/keep_watch"
     ),
+    "streams/alerting/test_series_detectors.py": "streams/alerting/lane_detectors streams/alerting/series_rows",
     "streams/alerting/test_value_bank.py": "streams/alerting/slice_values streams/alerting/value_attribution",
     "streams/alerting/test_decisions.py": (
         "streams/alerting/alert_list streams/alerting/alert_reading streams/alerting/alert_words "
@@ -105,9 +106,7 @@ TESTED_BY = {
         "streams/monitoring/prometheus_rules streams/monitoring/alertmanager_routes "
         "streams/monitoring/rules_command streams/monitoring/written_files"
     ),
-    "deploy/test_dashboards.py": (
-        "streams/monitoring/panels streams/monitoring/value_panels streams/monitoring/dashboards_command"
-    ),
+    "deploy/test_dashboards.py": ("streams/monitoring/panels streams/monitoring/dashboards_command"),
     "deploy/test_airline_alerts.py": "streams/alerting/attribution streams/alerting/rows",
     "streams/test_check.py": "streams/check_command scorers/portfolio_warnings",
     "streams/test_check_against.py": "streams/against_report",
@@ -149,7 +148,7 @@ TESTED_BY = {
     ),
     "streams/test_slice_source.py": "streams/faust_slices streams/raw_slice streams/topic_check",
     "streams/detectors/test_fleet.py": (
-        "streams/detectors/arrays streams/detectors/baseline streams/detectors/fleet_config streams/detectors/single "
+        "streams/detectors/arrays streams/detectors/baseline streams/detectors/fleet_config "
         "streams/detectors/snapshot streams/detectors/contexts"
     ),
     "streams/detectors/test_watch.py": (

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 from sinks.keeping import Connection
+from sinks.label_sets import OTHER
 from streams.alerting.alert_reading import read_states
 from streams.alerting.attribution import tick_start
+from streams.alerting.finding import Watched
+from streams.alerting.lane_detectors import LaneDetectors
+from streams.alerting.open_tick import WINDOW_TICKS
 from streams.alerting.rows import kind_of
 from streams.alerting.shift_watch import ShiftWatch
 from streams.alerting.slice_units import SeriesKey
-from streams.alerting.value_gauges import Samples, ValueGauges
+from streams.alerting.slice_values import LABEL_LIMIT
 from streams.alerting.watched_rows import PHASES, SeriesState, series_states
+from streams.detectors.categories import MOST_LABELS
+from streams.detectors.grid import quantiles_of_bins, quantiles_of_cells
 
 #: Rows with gauges of their own. More make a page that Prometheus is slow to take; fewer hide rows that rest.
 DETAIL_LIMIT = 2_500
@@ -28,20 +35,125 @@ _DETAIL = (
 
 _PHASE = "gapwatch_series_phase"
 
+#: Of each number of the last hour, and of what it is held against.
+QUANTILES = (0.05, 0.5, 0.95)
+#: Rows of numbers and labels with gauges of their own.
+VALUE_LIMIT = 500
+#: Stands for labels that were rare when the eight were chosen, and for those that came later.
+OTHERS = OTHER
 
-def alert_samples(
-    watch: ShiftWatch, con: Connection, values: ValueGauges, environment: Callable[[str], str]
-) -> Samples:
-    """Return all samples of a lane, by name and label values; on the keeper's thread, between two slices.
+_HOUR = timedelta(hours=1)
+# Fewer units say nothing of shares.
+_LEAST_LEARNED = 100
+# An empty label of Prometheus is none.
+_NO_TEXT = "(empty)"
+_SERIES = "pipeline, environment, coalesce(component, ''), metric, metric_version, coalesce(judge, ''), epoch"
+_SPAN = "lane = ? AND fold_bucket >= ? AND fold_bucket < ?"
+_NUMBERS = f"""SELECT {_SERIES}, e.key, sum(e.value)::BIGINT
+    FROM (SELECT * EXCLUDE (histogram), unnest(map_entries(histogram)) AS e FROM ticks
+        WHERE {_SPAN} AND level = 'unit' AND facet = 'all' AND histogram IS NOT NULL)
+    GROUP BY ALL ORDER BY ALL"""
+_LABELS = f"""SELECT {_SERIES}, level, "value", sum(n)::BIGINT FROM ticks
+    WHERE {_SPAN} AND facet = 'label' AND "value" IS NOT NULL GROUP BY ALL ORDER BY ALL"""
+_NAMES = ("value_quantile", "baseline_quantile", "label_ratio", "baseline_label_ratio")
 
-    Args:
-        watch: Of the lane.
-        con: Reading; sees what was committed.
-        values: What was seen of numbers and labels.
-        environment: Gives the label of an environment's name.
+#: Family to label values to number.
+Samples = dict[str, dict[tuple[str, ...], float]]
+
+
+class AlertGauges:
+    """The samples of one lane, between two of its slices; on the keeper's thread.
+
+    How the values of the last hour lie is looked up once for each five minutes of event time.
     """
-    samples: Samples = {name: {} for name in (*_DETAIL, _PHASE)}
-    states = list(series_states(watch.bank))
+
+    def __init__(self) -> None:
+        self._window = -1
+        self._numbers: dict[SeriesKey, Counter[int]] = {}
+        self._labels: dict[SeriesKey, Counter[str]] = {}
+
+    def samples(self, watch: ShiftWatch, con: Connection, environment: Callable[[str], str]) -> Samples:
+        """Return all samples, by name and label values.
+
+        Args:
+            watch: Of the lane.
+            con: Reading; sees what was committed.
+            environment: Gives the label of an environment's name.
+        """
+        states = list(series_states(watch.detectors))
+        shown = sorted(states, key=_interest)[:DETAIL_LIMIT]
+        samples: Samples = {name: {} for name in (*_DETAIL, _PHASE)}
+        for state in shown:
+            _add_series(samples, state, environment)
+        samples |= self._value_samples(watch, con, shown, environment)
+        samples |= _totals(states, environment)
+        samples["gapwatch_late_units_total"] = {(): float(watch.detectors.rates.late_units)}
+        _add_alerts(samples, watch, con, environment)
+        _add_annotations(samples, watch, con)
+        return samples
+
+    def _value_samples(
+        self, watch: ShiftWatch, con: Connection, states: Sequence[SeriesState], environment: Callable[[str], str]
+    ) -> Samples:
+        """Return the samples of series whose bins are formed, or whose labels are chosen; those shown first."""
+        samples: Samples = {f"gapwatch_{name}": {} for name in _NAMES}
+        detectors, closed = watch.detectors, watch.clock.closed
+        kinds = detectors.values.fleets
+        chosen = [one.watched for one in states if one.watched.kind in kinds and one.phase != "unwatched"]
+        if chosen and closed // WINDOW_TICKS != self._window:
+            self._look(detectors, con, watch.lane, tick_start(closed + 1))
+            self._window = closed // WINDOW_TICKS
+        # Of several epochs of a metric the one that came last stays.
+        for watched in sorted(chosen[:VALUE_LIMIT], key=lambda one: _last_bucket(detectors, one)):
+            add = self._add_numbers if watched.kind == "numbers" else self._add_labels
+            add(samples, detectors, watched, _labels(watched.series, environment))
+        return samples
+
+    def _look(self, detectors: LaneDetectors, con: Connection, lane: str, until: datetime) -> None:
+        self._numbers, self._labels = defaultdict(Counter), defaultdict(Counter)
+        known = set(detectors.rows.series)
+        span = [lane, until - _HOUR, until]
+        for *names, cell, n in con.execute(_NUMBERS, span).fetchall():
+            self._numbers[_known(SeriesKey(*names), known)][cell] += n
+        levels = {place: card.labels for place, card in detectors.rows.cards.items() if card.labels}
+        for *names, level, label, n in con.execute(_LABELS, span).fetchall():
+            key = _known(SeriesKey(*names), known)
+            if levels.get((key.pipeline, key.metric)) == level:
+                self._labels[key][label[:LABEL_LIMIT]] += n
+
+    def _add_numbers(self, samples: Samples, detectors: LaneDetectors, watched: Watched, key: tuple[str, ...]) -> None:
+        fleet, row = detectors.find(watched)
+        numbers = detectors.values.numbers
+        if not numbers.formed[row]:
+            return
+        unit = detectors.rows.card(watched.series).number_unit
+        now = quantiles_of_cells(self._numbers.get(watched.series, {}), QUANTILES)
+        before = quantiles_of_bins(numbers.edges[row], fleet.learned(row), QUANTILES)
+        for name, values in (("value_quantile", now), ("baseline_quantile", before)):
+            for q, value in zip(QUANTILES, values, strict=True):
+                if value is not None:
+                    samples[f"gapwatch_{name}"][*key, unit, f"{q:g}"] = value
+
+    def _add_labels(self, samples: Samples, detectors: LaneDetectors, watched: Watched, key: tuple[str, ...]) -> None:
+        fleet, row = detectors.find(watched)
+        names = detectors.values.labels.names[row]
+        learned = fleet.learned(row)
+        if names is None or learned.sum() < _LEAST_LEARNED:
+            return
+        now = Counter(dict.fromkeys((*names, OTHERS), 0))
+        for label, n in self._labels.get(watched.series, Counter[str]()).items():
+            now[label if label in names else OTHERS] += n
+        before = {name: float(learned[bin_]) for bin_, name in enumerate(names)}
+        before[OTHERS] = before.get(OTHERS, 0.0) + float(learned[MOST_LABELS])
+        told: tuple[tuple[str, Mapping[str, float]], ...] = (("label_ratio", now), ("baseline_label_ratio", before))
+        for name, counts in told:
+            whole = sum(counts.values())
+            for label, count in counts.items() if whole else ():
+                samples[f"gapwatch_{name}"][*key, label or _NO_TEXT] = count / whole
+
+
+def _totals(states: Sequence[SeriesState], environment: Callable[[str], str]) -> Samples:
+    """Return how many rows are in each phase, and the false alarms to expect so far."""
     phases: Counter[tuple[str, ...]] = Counter()
     expected: dict[tuple[str, ...], float] = {}
     for state in states:
@@ -51,18 +163,10 @@ def alert_samples(
     for pipeline, label in expected:
         for phase in PHASES:  # a phase that nobody is in is a 0 and no gap
             phases[pipeline, label, phase] += 0
-    shown = sorted(states, key=_interest)[:DETAIL_LIMIT]
-    for state in shown:
-        _add_series(samples, state, environment)
-    samples |= values.samples(
-        watch.bank, con, watch.lane, watch.clock.closed, shown, lambda series: _labels(series, environment)
-    )
-    samples["gapwatch_series"] = {key: float(n) for key, n in phases.items()}
-    samples["gapwatch_expected_false_alarms_total"] = expected
-    samples["gapwatch_late_units_total"] = {(): float(watch.bank.late_units)}
-    _add_alerts(samples, watch, con, environment)
-    _add_annotations(samples, watch, con)
-    return samples
+    return {
+        "gapwatch_series": {key: float(n) for key, n in phases.items()},
+        "gapwatch_expected_false_alarms_total": expected,
+    }
 
 
 def _interest(state: SeriesState) -> tuple[int, float]:
@@ -86,12 +190,22 @@ def _add_series(samples: Samples, state: SeriesState, environment: Callable[[str
             samples[name][key] = value
 
 
+def _known(key: SeriesKey, known: set[SeriesKey]) -> SeriesKey:
+    """Return the series that a tick belongs to: environments beyond the limit share one."""
+    return key if key in known else replace(key, environment=OTHER)
+
+
+def _last_bucket(detectors: LaneDetectors, watched: Watched) -> int:
+    fleet, row = detectors.find(watched)
+    return int(fleet.state["last_bucket"][row])
+
+
 def _add_alerts(samples: Samples, watch: ShiftWatch, con: Connection, environment: Callable[[str], str]) -> None:
     states = read_states(con, watch.lane, datetime.now(UTC).replace(tzinfo=None))
     state_of: dict[tuple[str, ...], float] = {}
     began: dict[tuple[str, ...], float] = {}
     for incident in watch.incidents.open.values():
-        card = watch.bank.card(incident.watched.series)
+        card = watch.detectors.rows.card(incident.watched.series)
         kind = kind_of(incident.watched.kind, "worse" if card.bad_side else "unknown")
         key = (*_labels(incident.watched.series, environment), kind, incident.severity)
         state_of[*key, states.get(incident.alert_id, "open")] = 1.0

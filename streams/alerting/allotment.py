@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from streams.alerting.card import Budget, Card
+from streams.alerting.card import AlarmBudget, Card
 from streams.detectors.budget import Allowances
 from streams.detectors.contexts import TICKS_A_DAY
 
@@ -18,7 +18,7 @@ def share_key(card: Card, kind: str, environment: str | None) -> str:
     return "\x1f".join([card.metric, kind, *([] if environment is None else [environment])])
 
 
-class Allotment:
+class BudgetShares:
     """Alarms a month of one pipeline, dealt to the series that its portfolio lets alert.
 
     The first environment that is seen has the planned shares; another, or a new epoch of a series, is a newcomer and
@@ -29,7 +29,7 @@ class Allotment:
         cards: Of its metrics.
     """
 
-    def __init__(self, budget: Budget, cards: Sequence[Card]) -> None:
+    def __init__(self, budget: AlarmBudget, cards: Sequence[Card]) -> None:
         self._budget = budget
         self._cards = {card.metric: card for card in cards}
         self._tickets = Allowances(budget.tickets)

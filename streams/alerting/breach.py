@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from streams.alerting.card import Limit
+from streams.alerting.card import RateBound
 from streams.detectors.change import Interval, rate_interval
 
 # A window is kept in this many cells at most: more cost memory, fewer make its begin coarse (1/360 of the window).
@@ -43,12 +43,12 @@ class BoundWatch:
     not count against the false-alarm budget: a bound is a promise of the portfolio, not of a detector.
 
     Attributes:
-        limit: The bound.
+        bound: As the portfolio sets it.
         cells: [first tick, good, bad], oldest first.
         is_broken: Whether it is, now.
     """
 
-    limit: Limit
+    bound: RateBound
     cells: deque[list[int]] = field(default_factory=deque)
     is_broken: bool = False
 
@@ -58,7 +58,7 @@ class BoundWatch:
 
     def add(self, tick: int, good: int, bad: int) -> Breach | None:
         """Take in the units of one closed tick, and say whether the bound is newly broken or newly kept."""
-        width = max(self.limit.window_ticks // _CELLS, 1)
+        width = max(self.bound.window_ticks // _CELLS, 1)
         first = tick // width * width
         if self.cells and self.cells[-1][0] == first:
             self.cells[-1][1] += good
@@ -67,44 +67,47 @@ class BoundWatch:
             self.cells.append([first, good, bad])
         self._good += good
         self._bad += bad
-        while self.cells[0][0] <= tick - self.limit.window_ticks:
+        while self.cells[0][0] <= tick - self.bound.window_ticks:
             _, old_good, old_bad = self.cells.popleft()
             self._good -= old_good
             self._bad -= old_bad
         bad_units = self._bad
         units = bad_units + self._good
-        if units < self.limit.min_units:
+        if units < self.bound.min_units:
             return None
         if self._is_within(bad_units / units) == (not self.is_broken):
             return None  # as before: a rate within its bound breaks nothing, whatever its interval
         rate = rate_interval(bad_units, units)
-        if not self.is_broken and self._is_within(rate.lower if self.limit.is_ceiling else rate.upper):
+        if not self.is_broken and self._is_within(rate.lower if self.bound.is_ceiling else rate.upper):
             return None
         self.is_broken = not self.is_broken
         return Breach(self.is_broken, self.cells[0][0], rate, units, bad_units)
 
     def _is_within(self, rate: float) -> bool:
-        value = self.limit.value
-        return {"<": rate < value, "<=": rate <= value, ">": rate > value, ">=": rate >= value}[self.limit.operator]
+        value = self.bound.value
+        return {"<": rate < value, "<=": rate <= value, ">": rate > value, ">=": rate >= value}[self.bound.operator]
 
     def as_json(self) -> dict[str, Any]:
         """Return what it remembers as JSON values."""
         return {"cells": list(self.cells), "is_broken": self.is_broken}
 
     @classmethod
-    def from_json(cls, limit: Limit, value: dict[str, Any]) -> BoundWatch:
+    def from_json(cls, bound: RateBound, value: dict[str, Any]) -> BoundWatch:
         """Return what `as_json` gave, held against a bound that may be another by now."""
-        return cls(limit, deque(value["cells"]), value["is_broken"])
+        return cls(bound, deque(value["cells"]), value["is_broken"])
 
 
 def hold_to_bounds(
-    watches: dict[int, BoundWatch], limits: Mapping[int, Limit | None], tick: int, units: Mapping[int, Sequence[int]]
+    watches: dict[int, BoundWatch],
+    bounds: Mapping[int, RateBound | None],
+    tick: int,
+    units: Mapping[int, Sequence[int]],
 ) -> list[tuple[int, Breach]]:
     """Hold the units of one closed tick against the bounds of their series.
 
     Args:
         watches: By number of the series; those that are missing are made.
-        limits: The bound of each series; None for none.
+        bounds: The bound of each series; None for none.
         tick: The tick.
         units: Good and bad ones by series.
 
@@ -113,10 +116,10 @@ def hold_to_bounds(
     """
     found = []
     for number, (good, bad) in sorted(units.items()):
-        limit = limits[number]
-        if limit is None or not good + bad:
+        bound = bounds[number]
+        if bound is None or not good + bad:
             continue
-        breach = watches.setdefault(number, BoundWatch(limit)).add(tick, good, bad)
+        breach = watches.setdefault(number, BoundWatch(bound)).add(tick, good, bad)
         if breach is not None:
             found.append((number, breach))
     return found

@@ -26,7 +26,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 @dataclass(frozen=True)
-class Limit:
+class RateBound:
     """The bound that the failure rate of a metric shall keep.
 
     Attributes:
@@ -82,7 +82,7 @@ class Card:
     min_ratio: float | None
     min_bad_per_hour: float | None
     blind_above_ratio: float | None
-    limit: Limit | None
+    limit: RateBound | None
     time_zone: str
     units_per_month: float
     numbers: bool = False
@@ -128,11 +128,11 @@ class Card:
     def from_json(cls, value: dict[str, Any]) -> Card:
         """Return what `as_json` gave."""
         limit = value["limit"]
-        return cls(**{**value, "limit": None if limit is None else Limit(**limit)})
+        return cls(**{**value, "limit": None if limit is None else RateBound(**limit)})
 
 
 @dataclass(frozen=True)
-class Budget:
+class AlarmBudget:
     """False alarms that a team can bear in 30 days, over all series of a pipeline.
 
     Attributes:
@@ -144,10 +144,10 @@ class Budget:
     tickets: float
 
 
-def budget_of(portfolio: Portfolio) -> Budget:
+def budget_of(portfolio: Portfolio) -> AlarmBudget:
     """Return the budget of a portfolio; where it names none, one page and ten tickets a month."""
     pages, tickets = portfolio.budget.pages_per_month, portfolio.budget.tickets_per_month
-    return Budget(
+    return AlarmBudget(
         DEFAULT_PAGES_PER_MONTH if pages is None else pages,
         DEFAULT_TICKETS_PER_MONTH if tickets is None else tickets,
     )
@@ -228,9 +228,9 @@ def _number_side(portfolio: Portfolio, metric: Metric, failing_end: int) -> tupl
     return (side, True) if direction["of"] != "failure_rate" else (side * failing_end, False)
 
 
-def _limit(threshold: Threshold | None) -> Limit | None:
+def _limit(threshold: Threshold | None) -> RateBound | None:
     if threshold is None or threshold.of != "failure_rate":
         return None
     seconds = int(threshold.window[:-1]) * _SECONDS[threshold.window[-1]]
     ticks = max(-(-seconds // TICK_SECONDS), 1)
-    return Limit(threshold.operator, threshold.value, ticks, threshold.min_units or DEFAULT_MIN_UNITS)
+    return RateBound(threshold.operator, threshold.value, ticks, threshold.min_units or DEFAULT_MIN_UNITS)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from scorers.tables import SESSION_TICKS, TICKS
 from sinks.keeping import Connection, Keeping, Step
 from sinks.store import Store
+from streams.alerting.slice_units import SliceTicks
 
 # Of ticks those that `slice_units` and `slice_values` read.
 _FOLDED = {"ticks": "AND (facet = 'label' OR (level = 'unit' AND facet = 'all'))", "session_ticks": ""}
@@ -25,15 +26,13 @@ class KeptCommit:
         place: Topic and partition that it came from.
         second: When it was kept, since the epoch.
         waits_for: Places whose unread records event time waited for.
-        ticks: Of units, and of labels.
-        session_ticks: All of them.
+        content: Its ticks of units and of labels, and all of its sessions.
     """
 
     place: str
     second: float
     waits_for: Sequence[str]
-    ticks: pa.Table
-    session_ticks: pa.Table
+    content: SliceTicks
 
 
 def place_of(topic: str, partition: int) -> str:
@@ -62,8 +61,8 @@ def kept_commits(store: Store, lane: str, after: int) -> Iterator[KeptCommit]:
     try:
         for seq, topic, partition, kept_at, waits_for in commits:
             second = kept_at.replace(tzinfo=UTC).timestamp()
-            tables = (_kept(cursor, name, seq) for name in _FOLDED)
-            yield KeptCommit(place_of(topic, partition), second, waits_for or [], *tables)
+            content = SliceTicks(_kept(cursor, "ticks", seq), _kept(cursor, "session_ticks", seq))
+            yield KeptCommit(place_of(topic, partition), second, waits_for or [], content)
     finally:
         cursor.close()
 

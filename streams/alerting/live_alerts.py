@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from scorers.portfolio import Portfolio
 from sinks.live_metrics import LiveMetrics
 from sinks.store import Store
-from streams.alerting.alert_gauges import alert_samples
+from streams.alerting.alert_gauges import AlertGauges
 from streams.alerting.shift_watch import LIVE, ShiftWatch
-from streams.alerting.value_gauges import ValueGauges
 
 # Seconds between two looks while slices come; a look that takes long is taken as much more seldom.
 _LOOK_SECONDS = 1.0
@@ -26,7 +25,7 @@ class LiveAlerts:
         self._watch: ShiftWatch | None = None
         self._shown_seq, self._next_look = -1, 0.0
         self._idle_look = 0.0
-        self._values = ValueGauges()
+        self._gauges = AlertGauges()
 
     def open(self, store: Store, portfolios: Sequence[Portfolio]) -> ShiftWatch:
         """Open the watch over what the store holds; what `Pipeline` calls at its start and for new portfolios.
@@ -35,7 +34,7 @@ class LiveAlerts:
             UsageError: A portfolio contradicts what somebody answered.
             JobError: The store cannot be read or written.
         """
-        self._watch, self._values = ShiftWatch.open(store, portfolios), ValueGauges()
+        self._watch, self._gauges = ShiftWatch.open(store, portfolios), AlertGauges()
         self._shown_seq = -1
         return self._watch
 
@@ -52,7 +51,7 @@ class LiveAlerts:
         has_news = store.seq != self._shown_seq
         cursor = store.cursor()
         try:
-            samples = alert_samples(self._watch, cursor, self._values, metrics.environment_label)
+            samples = self._gauges.samples(self._watch, cursor, metrics.environment_label)
         finally:
             cursor.close()
         for name, values in samples.items():

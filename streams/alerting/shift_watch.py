@@ -2,7 +2,7 @@
 
 scored slice ─▶ take ─▶ ticks with fold_bucket ─▶ Store.keep(scored, kept_at, also=steps) ─▶ alerts, shifts,
                  │                                                                            detectors' state
-                 └─ closes ticks two minutes behind event time, folds them, settles
+                 └─ closes ticks two minutes behind event time, folds them, says what moved
 """
 
 from __future__ import annotations
@@ -21,16 +21,15 @@ from sinks.keeping import Connection, Keeping, Step
 from sinks.store import Store
 from sinks.stored_facts import answered, stored_facts
 from streams.alerting.attribution import tick_start
-from streams.alerting.bank import RATES, SESSIONS, Bank
-from streams.alerting.card import Budget, Card, budget_of, cards_of
+from streams.alerting.card import AlarmBudget, Card, budget_of, cards_of
 from streams.alerting.finding import Finding
 from streams.alerting.incident import Incident, IncidentBook
 from streams.alerting.kept_commits import KeptCommit, kept_commits, place_of, recording_wait
 from streams.alerting.lane_clock import LaneClock
+from streams.alerting.lane_detectors import LaneDetectors
 from streams.alerting.relabelling import relabel
 from streams.alerting.rows import StepRows, say, write_steps
-from streams.alerting.slice_units import OpenTicks, read_units, unit_ticks
-from streams.alerting.slice_values import read_labels, read_numbers
+from streams.alerting.slice_units import OpenTicks, SliceTicks
 from streams.alerting.state_file import pack, unpack
 from streams.alerting.watched_rows import write_watched
 from streams.detectors.contexts import TICK_SECONDS
@@ -73,26 +72,19 @@ class ShiftWatch:
 
     Args:
         lane: Whose slices come; others are refused.
-        cards: Of the metrics that may alert.
-        budgets: By pipeline.
+        detectors: Of the lane.
 
     Attributes:
         portfolios: In force, with all facts that are known.
     """
 
-    def __init__(self, lane: str, cards: Sequence[Card], budgets: dict[str, Budget]) -> None:
+    def __init__(self, lane: str, detectors: LaneDetectors) -> None:
         self.lane = lane
-        self.bank = Bank(cards, budgets)
+        self.detectors = detectors
         self.clock = LaneClock()
         self.incidents = IncidentBook(lane)
         self.portfolios: tuple[Portfolio, ...] = ()
-        self._look_at(cards)
         self._snapshot_at = 0
-
-    def _look_at(self, cards: Sequence[Card]) -> None:
-        self._watched = {(card.pipeline, card.metric) for card in cards}
-        self._measures = {(card.pipeline, card.metric) for card in cards if card.numbers}
-        self._labels = {(card.pipeline, card.metric): card.labels for card in cards if card.labels}
 
     @classmethod
     def open(cls, store: Store, portfolios: Sequence[Portfolio] | None, lane: str = LIVE) -> ShiftWatch:
@@ -129,7 +121,7 @@ class ShiftWatch:
             except SnapshotError as error:
                 logger.warning("the state of the detectors of lane %s is folded anew: %s", lane, error)
         if watch is None:
-            watch = cls(lane, cards, budgets)
+            watch = cls(lane, LaneDetectors(cards, budgets))
             watch.portfolios = tuple(portfolios)
             watch._refold(store, 0)
             # From here on the store says what holds, and a change of it can be told.
@@ -137,7 +129,7 @@ class ShiftWatch:
         else:
             watch.portfolios = tuple(portfolios)
             watch._refold(store, seq)
-        watch._look_at(cards)
+        watch.detectors.feed(cards)
         if is_new and not watch._is_in_force(cards, budgets):
             store.apply([("portfolio", watch._take_over_known)], "taking over a changed portfolio")
         return watch
@@ -165,7 +157,8 @@ class ShiftWatch:
             scored = dataclasses.replace(scored, tables={**scored.tables, "ticks": ticks})
         waits_for = self.clock.silent((place_of(*one) for one in unread), second)
         place = place_of(scored.topic, scored.partition)
-        steps = self._fold(KeptCommit(place, second, waits_for, ticks, scored.tables["session_ticks"]))
+        content = SliceTicks(ticks, scored.tables["session_ticks"])
+        steps = self._fold(KeptCommit(place, second, waits_for, content))
         also: list[tuple[str, Step]] = []
         if waits_for:
             also.append(("waited_for", recording_wait(self.lane, waits_for)))
@@ -181,23 +174,17 @@ class ShiftWatch:
         return OpenTicks.between(self.clock.closed, int(second // TICK_SECONDS) if self.lane == LIVE else None)
 
     def _fold(self, kept: KeptCommit) -> list[StepRows]:
-        whole = unit_ticks(kept.ticks)
-        units = read_units(whole, kept.session_ticks, self._watched)
-        there = self._open_ticks(kept.second)
-        self.bank.add(units, there)
-        numbers = read_numbers(whole, kept.session_ticks, self._measures)
-        labels = read_labels(kept.ticks, whole, kept.session_ticks, self._labels)
-        self.bank.add_values(numbers, labels, there)
+        newest = self.detectors.add(kept.content, self._open_ticks(kept.second))
         is_live = self.lane == LIVE
-        closed = self.clock.move(kept.place, units.newest, kept.second, is_live=is_live, unread=kept.waits_for)
-        self.clock.closed = max(closed, self.bank.full_until())
-        return self._steps(self.bank.close(self.clock.closed))
+        closed = self.clock.move(kept.place, newest, kept.second, is_live=is_live, unread=kept.waits_for)
+        self.clock.closed = max(closed, self.detectors.full_until())
+        return self._steps(self.detectors.close(self.clock.closed))
 
     def _steps(self, findings: Sequence[Finding]) -> list[StepRows]:
         steps = []
         known = {portfolio.pipeline: portfolio for portfolio in self.portfolios}
         for finding in findings:
-            card = self.bank.card(finding.watched.series)
+            card = self.detectors.rows.card(finding.watched.series)
             step = self.incidents.take(finding, card)
             if step is not None:
                 steps.append(StepRows(step, card, self._limit_log10(step.incident), known.get(card.pipeline)))
@@ -206,7 +193,7 @@ class ShiftWatch:
     def _limit_log10(self, incident: Incident) -> float | None:
         if incident.watched.kind == "bound":
             return None
-        fleet, row = self.bank.find(incident.watched)
+        fleet, row = self.detectors.find(incident.watched)
         name = "page_threshold" if incident.severity == "page" else "ticket_threshold"
         limit = float(fleet.state[name][row])
         return math.log10(limit) if math.isfinite(limit) else None
@@ -231,8 +218,8 @@ class ShiftWatch:
         if incident is None:
             raise KeyError(alert_id)
         if incident.watched.kind != "bound":
-            fleet, row = self.bank.find(incident.watched)
-            accept(fleet, row, max(self.bank.folded, 1))
+            fleet, row = self.detectors.find(incident.watched)
+            accept(fleet, row, max(self.detectors.folded, 1))
         del self.incidents.open[incident.watched]
         say(keeping.con, self.lane, keeping.seq, incident, "accepted", keeping.kept_at, by, why)
         self._write_state(keeping)
@@ -254,18 +241,19 @@ class ShiftWatch:
     def _take_over_known(self, keeping: Keeping) -> None:
         self._use(keeping)
 
-    def _is_in_force(self, cards: Sequence[Card], budgets: dict[str, Budget]) -> bool:
-        known = self.bank.cards
-        return all(known.get((card.pipeline, card.metric)) == card for card in cards) and self.bank.budgets == budgets
+    def _is_in_force(self, cards: Sequence[Card], budgets: dict[str, AlarmBudget]) -> bool:
+        rows = self.detectors.rows
+        known = rows.cards
+        return all(known.get((card.pipeline, card.metric)) == card for card in cards) and rows.budgets == budgets
 
     def _use(self, keeping: Keeping) -> int:
         cards = cards_of(self.portfolios)
         budgets = {portfolio.pipeline: budget_of(portfolio) for portfolio in self.portfolios}
-        self._look_at(cards)
-        before = dict(self.bank.cards)
+        self.detectors.feed(cards)
+        before = dict(self.detectors.rows.cards)
         if self._is_in_force(cards, budgets):
             return 0
-        closed = self.incidents.drop(self.bank.use_cards(cards, budgets))
+        closed = self.incidents.drop(self.detectors.use_cards(cards, budgets))
         why = "which way is better was answered anew; the alert belonged to the old answer"
         for incident in closed:
             say(keeping.con, self.lane, keeping.seq, incident, "resolved", keeping.kept_at, "gapwatch", why)
@@ -284,19 +272,16 @@ class ShiftWatch:
     def packed(self) -> bytes:
         """Return the whole state as bytes; equal states give equal bytes."""
         head: dict[str, Any] = {
-            "bank": self.bank.as_json(),
+            "bank": self.detectors.as_json(),
             "clock": self.clock.as_json(),
             "incidents": self.incidents.as_json(),
         }
-        return pack(head, self.bank.state())
+        return pack(head, self.detectors.snapshots())
 
     @classmethod
     def _unpacked(cls, lane: str, data: bytes) -> ShiftWatch:
-        head, fleets = unpack(data, RATES, SESSIONS)
-        bank = head["bank"]
-        cards = [Card.from_json(card) for card in bank["cards"]]
-        watch = cls(lane, cards, {pipeline: Budget(*numbers) for pipeline, numbers in bank["budgets"].items()})
-        watch.bank.take_json(bank, fleets)
+        head, fleets = unpack(data)
+        watch = cls(lane, LaneDetectors.from_json(head["bank"], fleets))
         watch.clock = LaneClock.from_json(head["clock"])
         watch.incidents.take_json(head["incidents"])
         watch._snapshot_at = watch.clock.closed
@@ -311,7 +296,7 @@ class ShiftWatch:
             "INSERT INTO detector_snapshots VALUES (?, ?, ?, ?, ?)",
             [seq, self.lane, tick_start(self.clock.closed + 1), self.packed(), now],
         )
-        write_watched(con, self.lane, seq, self.bank)
+        write_watched(con, self.lane, seq, self.detectors)
 
     def _refold(self, store: Store, after: int) -> None:
         """Fold again what was kept after a commit, and write what was found in it and is not told yet.

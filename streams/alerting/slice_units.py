@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,25 @@ _KEY = ("pipeline", "environment", "component", "metric", "metric_version", "jud
 #: Beyond any event: its microseconds still fit into 64 bits.
 LAST_TICK = 2**37
 _OUTCOMES = ("good", "bad", "unknown")
+
+
+@dataclass(frozen=True)
+class SliceTicks:
+    """What scoring counted in one slice, as both families of detectors read it.
+
+    Attributes:
+        ticks: With the columns of `scorers.tables.TICKS`: those of whole units, and of labels; others are ignored.
+        sessions: With the columns of `SESSION_TICKS`.
+    """
+
+    ticks: pa.Table
+    sessions: pa.Table
+
+    @cached_property
+    def units(self) -> pa.Table:
+        """The ticks that count whole units, at a time that is known."""
+        is_unit = pc.and_(pc.equal(self.ticks["level"], "unit"), pc.equal(self.ticks["facet"], "all"))
+        return self.ticks.filter(pc.and_(is_unit, self.ticks["bucket"].is_valid()))
 
 
 @dataclass(frozen=True, order=True)
@@ -67,24 +87,24 @@ class SliceUnits:
         return int(self.ticks.max()) if len(self.ticks) else None
 
 
-def read_units(units: pa.Table, session_ticks: pa.Table, watched: Collection[tuple[str, str]]) -> SliceUnits:
+def read_units(content: SliceTicks, watched: Collection[tuple[str, str]]) -> SliceUnits:
     """Read the units of watched metrics; those without a time are left out, for no tick is theirs.
 
     Args:
-        units: The `unit_ticks` of one commit.
-        session_ticks: Of the same commit.
+        content: Of the slice.
         watched: (pipeline, metric) that have a card.
 
     Units are counted as they came, whatever their weight: uniform weights cancel. Where weights differ inside a series
     (strata of a judge), a change of the mix of strata looks like a change of the rate.
     """
+    units = content.units
     keys, of_row = series_of(units, watched)
     inside = of_row >= 0
     tick = tick_numbers(units["bucket"])[inside]
     outcome = pc.index_in(units["outcome"], pa.array(_OUTCOMES)).fill_null(0).to_numpy()[inside]
     n = units["n"].to_numpy()[inside]
     which = of_row[inside]
-    sessions = _sessions(session_ticks, watched)
+    sessions = _sessions(content.sessions, watched)
     if not len(which):
         return SliceUnits([], which, tick, np.zeros((3, 0), np.int64), sessions)
     first = int(tick.min())
@@ -99,12 +119,6 @@ def read_units(units: pa.Table, session_ticks: pa.Table, watched: Collection[tup
         counts[0, cell] -= session.units - session.bad
         counts[1, cell] -= session.bad
     return SliceUnits(keys, distinct // width, distinct % width + first, counts, sessions)
-
-
-def unit_ticks(ticks: pa.Table) -> pa.Table:
-    """Return the ticks that count whole units, at a time that is known; of those with the columns of `TICKS`."""
-    is_unit = pc.and_(pc.equal(ticks["level"], "unit"), pc.equal(ticks["facet"], "all"))
-    return ticks.filter(pc.and_(is_unit, ticks["bucket"].is_valid()))
 
 
 def series_of(table: pa.Table, watched: Collection[tuple[str, str]]) -> tuple[list[SeriesKey], Ints]:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streams.alerting.slice_units import SeriesKey, series_of, tick_numbers
+from streams.alerting.slice_units import SeriesKey, SliceTicks, series_of, tick_numbers
 from streams.detectors.arrays import Ints
 
 #: Names come from traces; what differs only beyond this is one label.
@@ -67,18 +67,37 @@ class Labels:
     left_out: list[SeriesKey]
 
 
-def read_numbers(units: pa.Table, session_ticks: pa.Table, measures: Collection[tuple[str, str]]) -> Numbers:
+@dataclass(frozen=True)
+class SliceValues:
+    """What one slice adds.
+
+    Attributes:
+        numbers: Of measures, and of verdicts with scores.
+        labels: Of label claims.
+    """
+
+    numbers: Numbers
+    labels: Labels
+
+
+def read_values(
+    content: SliceTicks, measures: Collection[tuple[str, str]], levels: Mapping[tuple[str, str], str]
+) -> SliceValues:
+    """Read numbers and labels; see `read_numbers` and `read_labels`."""
+    return SliceValues(read_numbers(content, measures), read_labels(content, levels))
+
+
+def read_numbers(content: SliceTicks, measures: Collection[tuple[str, str]]) -> Numbers:
     """Read the numbers of some metrics.
 
     Args:
-        units: The `unit_ticks` of one commit.
-        session_ticks: Of the same commit.
+        content: Of the slice.
         measures: (pipeline, metric) whose numbers are watched.
 
     The histogram of a tick does not say which units are of one session. Units of one session are one observation, so
     the numbers of a series are left out of a tick in which any unit of it has a session.
     """
-    chosen = units.filter(units["histogram"].is_valid())
+    chosen = content.units.filter(content.units["histogram"].is_valid())
     keys, which = series_of(chosen, measures)
     inside = which >= 0
     if not inside.any():
@@ -86,7 +105,7 @@ def read_numbers(units: pa.Table, session_ticks: pa.Table, measures: Collection[
         return Numbers([], nothing, nothing, nothing, nothing, [])
     tick = tick_numbers(chosen["bucket"])
     left_out = set()
-    for key, with_sessions in _in_sessions(session_ticks, measures):
+    for key, with_sessions in _in_sessions(content.sessions, measures):
         if key in keys and (skipped := inside & (which == keys.index(key)) & (tick == with_sessions)).any():
             inside &= ~skipped
             left_out.add(key)
@@ -105,26 +124,23 @@ def read_numbers(units: pa.Table, session_ticks: pa.Table, measures: Collection[
     )
 
 
-def read_labels(
-    ticks: pa.Table, units: pa.Table, session_ticks: pa.Table, levels: Mapping[tuple[str, str], str]
-) -> Labels:
+def read_labels(content: SliceTicks, levels: Mapping[tuple[str, str], str]) -> Labels:
     """Read the labels of some label claims.
 
     Args:
-        ticks: Of one commit, with the columns of `scorers.tables.TICKS`.
-        units: Their `unit_ticks`.
-        session_ticks: Of the same commit.
+        content: Of the slice.
         levels: (pipeline, metric) whose labels are watched, and whether those of units or of spans are.
 
     As with numbers, ticks with sessions are left out.
     """
     if not levels:
         return Labels([], [])
+    ticks = content.ticks
     is_label = pc.and_(pc.equal(ticks["facet"], "label"), ticks["value"].is_valid())
     counted = ticks.filter(pc.and_(is_label, ticks["bucket"].is_valid()))
     keys, which = series_of(counted, levels)
-    skipped, left_out = set(_in_sessions(session_ticks, levels)), set()
-    whole = _whole(units, levels)
+    skipped, left_out = set(_in_sessions(content.sessions, levels)), set()
+    whole = _whole(content.units, levels)
     found: dict[tuple[SeriesKey, int], TickLabels] = {}
     columns = zip(
         which.tolist(),

@@ -1,21 +1,28 @@
-"""The detectors of numbers and labels, and the values that wait for them: five minutes are one bucket, however many."""
+"""The detectors of values: numbers of measures, and mixes of labels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from streams.alerting.finding import Part
-from streams.alerting.open_tick import WINDOW_TICKS, window_end
-from streams.detectors.arrays import Floats, Ints
+from streams.alerting.finding import Finding, Part, Watched
+from streams.alerting.open_tick import WINDOW_TICKS, OpenWindow, window_end
+from streams.alerting.series_detectors import Learned
+from streams.alerting.series_rows import SeriesRows
+from streams.alerting.slice_units import OpenTicks
+from streams.alerting.slice_values import Labels, Numbers, SliceValues
+from streams.detectors.arrays import Ints
 from streams.detectors.bets import LEVELS, number_bets
 from streams.detectors.categories import CategoryFleet, label_bets
+from streams.detectors.fleet import Fleet
 from streams.detectors.fleet_config import FleetConfig
 from streams.detectors.grid import cell_end
 from streams.detectors.numbers import NumberFleet
+from streams.detectors.snapshot import restore_headed, snapshot_headed
 from streams.detectors.watch import Transition
 
 NUMBERS = FleetConfig(number_bets())
@@ -31,108 +38,106 @@ _QUANTILES = {
 }
 
 
-@dataclass
-class _Window:
-    """Values of one open window.
+class ValueDetectors:
+    """Detectors of the values of one lane; see `SeriesDetectors`.
+
+    All that comes in five minutes is folded as one bucket, however much it is; it bears the number of its first tick.
+
+    Args:
+        rows: Of the lane.
 
     Attributes:
-        cells: Arrays of number of the series, hour of the week, cell, units; shape (4, entries).
-        labels: Number of the series and hour to [units, counts by label].
-    """
-
-    cells: list[Ints] = field(default_factory=list)
-    labels: dict[tuple[int, int], tuple[list[int], dict[str, int]]] = field(default_factory=dict)
-
-    @property
-    def size(self) -> int:
-        """How many entries it has."""
-        return sum(len(some[0]) for some in self.cells) + sum(len(counts) for _, counts in self.labels.values())
-
-    def summed(self) -> Ints:
-        """Return the cells, sorted and each once: the order in which slices came changes nothing."""
-        if not self.cells:
-            return np.zeros((4, 0), np.int64)
-        whole = np.concatenate(self.cells, axis=1)
-        whole = whole[:, np.lexsort(whole[2::-1])]
-        first = np.flatnonzero(np.append(True, np.any(whole[:3, 1:] != whole[:3, :-1], axis=0)))
-        return np.concatenate([whole[:3, first], np.add.reduceat(whole[3], first)[None]])
-
-
-class ValueBank:
-    """Detectors of the values of a lane; rows are made by the `Bank` that it belongs to.
-
-    Attributes:
-        numbers: Of measures.
+        numbers: Of measures, and of verdicts with scores.
         labels: Of label claims.
         pending: Last tick of each window that is open, to its values.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rows: SeriesRows) -> None:
         self.numbers = NumberFleet(NUMBERS, burn_in_units=_NUMBERS_BURN_IN)
         self.labels = CategoryFleet(LABELS)
-        self.pending: dict[int, _Window] = {}
+        self.pending: dict[int, OpenWindow] = defaultdict(OpenWindow)
+        self._rows = rows
+        self._left_out: set[tuple[int, str]] = set()
+        rows.watched |= {name: [] for name in self.fleets}
 
     @property
-    def fleets(self) -> dict[str, NumberFleet | CategoryFleet]:
-        """Both, by name."""
-        return {"numbers": self.numbers, "labels": self.labels}
+    def fleets(self) -> dict[str, Fleet]:
+        """The fleets of numbers and of labels, which are also the kinds of their rows."""
+        return {"numbers": self.numbers.fleet, "labels": self.labels.fleet}
 
-    def add_numbers(self, entries: Ints, ticks: Ints) -> None:
-        """Put numbers into the open windows.
+    def add(self, content: SliceValues, there: OpenTicks) -> None:
+        """Put the values of a slice into the open windows; late ones join the current one, with their own hour."""
+        self._add_numbers(content.numbers, there)
+        self._add_labels(content.labels, there)
+        for kind, left_out in (("numbers", content.numbers.left_out), ("labels", content.labels.left_out)):
+            self._left_out |= {(self._rows.number_of(key), kind) for key in left_out}
 
-        Args:
-            entries: Number of the series, hour of the week of the event, cell, units; shape (4, entries).
-            ticks: In which tick each is folded; it must be open.
-        """
-        ends = window_end(ticks)
+    def _add_numbers(self, content: Numbers, there: OpenTicks) -> None:
+        if not len(content.which):
+            return
+        which = np.array([self._rows.number_of(key) for key in content.series], np.int64)[content.which]
+        hours = np.zeros(len(which), np.int64)
+        for number in np.unique(which).tolist():
+            mine = which == number
+            distinct, at = np.unique(content.ticks[mine], return_inverse=True)
+            hours[mine] = np.array([self._rows.hour(number, tick) for tick in distinct.tolist()], np.int64)[at]
+        entries = np.stack([which, hours, content.cells, content.n])
+        ends = window_end(there.places(content.ticks))
         for end in np.unique(ends).tolist():
-            self._open(end).cells.append(entries[:, ends == end])
+            self.pending[end].cells.append(entries[:, ends == end])
 
-    def add_labels(self, number: int, hour: int, tick: int, units: int, counts: Mapping[str, int]) -> None:
-        """Put labels into an open window; `units` is the number of traces that they are of."""
-        whole, sums = self._open(int(window_end(np.int64(tick)))).labels.setdefault((number, hour), ([0], {}))
-        whole[0] += units
-        for label, n in counts.items():
-            sums[label] = sums.get(label, 0) + n
+    def _add_labels(self, content: Labels, there: OpenTicks) -> None:
+        for entry in content.found:
+            number = self._rows.number_of(entry.series)
+            window = self.pending[window_end(there.place(entry.tick))]
+            window.add_labels(number, self._rows.hour(number, entry.tick), entry.units, entry.counts)
 
-    def _open(self, end: int) -> _Window:
-        return self.pending.setdefault(end, _Window())
+    def ready(self, closed: int) -> Iterable[int]:
+        """Return the ends of the windows that are closed."""
+        return [end for end in self.pending if end <= closed]
 
-    def close(self, end: int, row_of: Callable[[str, Iterable[int]], dict[int, int]]) -> list[str]:
-        """Fold the window that ends with a tick, if one does.
-
-        Args:
-            end: The tick.
-            row_of: Gives the rows of series in `numbers` or `labels`.
-
-        Returns:
-            The fleets that are to be settled.
-        """
-        window = self.pending.pop(end, None)
+    def fold(self, tick: int) -> list[Finding]:
+        """Fold the window that ends with a tick, if one does."""
+        window = self.pending.pop(tick, None)
         if window is None:
             return []
-        bucket, touched = end - WINDOW_TICKS + 1, []
-        cells = window.summed()
-        if cells.shape[1]:
-            rows = row_of("numbers", np.unique(cells[0]).tolist())
-            which = np.array([rows[number] for number in cells[0].tolist()], np.int64)
-            for hour in np.unique(cells[1]).tolist():
-                some = cells[1] == hour
-                self.numbers.fold(bucket, which[some], cells[2, some], cells[3, some], hour)
-            touched.append("numbers")
-        if window.labels:
-            rows = row_of("labels", sorted({number for number, _ in window.labels}))
-            for hour in sorted({hour for _, hour in window.labels}):
-                units = {
-                    rows[number]: one_each(whole[0], counts)
-                    for (number, at), (whole, counts) in sorted(window.labels.items())
-                    if at == hour
-                }
-                self.labels.fold(bucket, units, hour)
-            touched.append("labels")
-        return touched
+        bucket = tick - WINDOW_TICKS + 1
+        touched = [*self._fold_numbers(bucket, window), *self._fold_labels(bucket, window)]
+        return [
+            finding
+            for name in touched
+            for finding in self._rows.take_findings(self, name, tick, bucket, partial(self._part, name))
+        ]
 
-    def part(self, kind: str, transition: Transition) -> Part | None:
+    def _fold_numbers(self, bucket: int, window: OpenWindow) -> list[str]:
+        cells = window.summed()
+        if not cells.shape[1]:
+            return []
+        rows = self._rows_of("numbers", np.unique(cells[0]).tolist())
+        which = np.array([rows[number] for number in cells[0].tolist()], np.int64)
+        for hour in np.unique(cells[1]).tolist():
+            some = cells[1] == hour
+            self.numbers.fold(bucket, which[some], cells[2, some], cells[3, some], hour)
+        return ["numbers"]
+
+    def _fold_labels(self, bucket: int, window: OpenWindow) -> list[str]:
+        if not window.labels:
+            return []
+        rows = self._rows_of("labels", sorted({number for number, _ in window.labels}))
+        for hour in sorted({hour for _, hour in window.labels}):
+            units = {
+                rows[number]: one_each(whole[0], counts)
+                for (number, at), (whole, counts) in sorted(window.labels.items())
+                if at == hour
+            }
+            self.labels.fold(bucket, units, hour)
+        return ["labels"]
+
+    def _rows_of(self, name: str, numbers: list[int]) -> dict[int, int]:
+        self._rows.make(self, name, [(number, name) for number in numbers])
+        return {number: self._rows.row(number, name) for number in numbers}
+
+    def _part(self, kind: str, transition: Transition) -> Part | None:
         """Return which part of the values moved; None where the transition names no change."""
         change = transition.change
         if change is None:
@@ -153,49 +158,46 @@ class ValueBank:
         below = cell_end(edges[last]) if last < len(edges) else None
         return Part(words_of_part, _QUANTILES[name], above, below)
 
-    def units_learned(self, name: str) -> Floats:
-        """Return how many units each series of a fleet has learned from; of labels those since they were chosen."""
-        fleet = self.fleets[name].fleet
-        units: Floats = fleet.state["pooled"].sum(axis=(0, 1))
+    def left_out(self) -> list[Watched]:
+        """Return what has come, and was left out each time: numbers and labels of traces in sessions."""
+        series = self._rows.series
+        return [Watched(series[number], kind) for number, kind in sorted(self._rows.without_row(self._left_out))]
+
+    def grow(self, name: str, count: int) -> Ints:
+        """Add series that have seen nothing to a fleet, and return their rows."""
+        return self.numbers.add_series(count) if name == "numbers" else self.labels.add_series(count)
+
+    def learned(self, name: str) -> Learned:
+        """Return the baselines of a fleet; of labels the units since they were chosen count."""
+        state = self.fleets[name].state
+        units = state["pooled"].sum(axis=(0, 1))
         if name == "numbers":
             waiting = np.array([sum(cells.values()) for cells in self.numbers.waiting], np.float64)
-            units = units + np.where(self.numbers.formed, fleet.state["prior"].sum(axis=0), waiting)
-        return units
+            units = units + np.where(self.numbers.formed, state["prior"].sum(axis=0), waiting)
+        return Learned(units, None)
 
-    def as_json(self) -> list[Any]:
-        """Return the open windows as JSON values."""
-        return [
-            [
-                end,
-                window.summed().tolist(),
-                [[*at, whole[0], sorted(n.items())] for at, (whole, n) in sorted(window.labels.items())],
-            ]
-            for end, window in sorted(self.pending.items())
-        ]
+    # ---- the state ----
 
-    def take_json(self, value: list[Any]) -> None:
+    def as_json(self) -> dict[str, Any]:
+        """Return all but the fleets as JSON values."""
+        return {
+            "values": [[end, *window.as_json()] for end, window in sorted(self.pending.items())],
+            "left_out": sorted(self._left_out),
+        }
+
+    def take_json(self, value: Mapping[str, Any]) -> None:
         """Go on from what `as_json` gave."""
-        for end, cells, labels in value:
-            window = self._open(end)
-            window.cells = [np.array(cells, np.int64).reshape(4, -1)]
-            window.labels = {(number, hour): ([units], dict(n)) for number, hour, units, n in labels}
+        self.pending.update((end, OpenWindow.from_json(window)) for end, *window in value["values"])
+        self._left_out = {(number, kind) for number, kind in value["left_out"]}
 
+    def snapshots(self) -> dict[str, bytes]:
+        """Return each fleet as bytes, by name."""
+        return {"numbers": snapshot_headed(self.numbers), "labels": snapshot_headed(self.labels)}
 
-def one_window(transition: Transition, *, ends: bool) -> Transition:
-    """Return a transition whose change may have come anywhere in the windows at both ends of its interval.
-
-    Args:
-        transition: Of a fleet whose buckets are windows.
-        ends: Buckets have the number of the last tick of their window (where it is one at all), not of the first.
-    """
-    change = transition.change
-    if change is None:
-        return transition
-    if not ends:
-        return replace(transition, change=replace(change, to_bucket=change.to_bucket + WINDOW_TICKS - 1))
-    if window_end(change.from_bucket) != change.from_bucket:
-        return transition
-    return replace(transition, change=replace(change, from_bucket=change.from_bucket - WINDOW_TICKS + 1))
+    def restore(self, snapshots: Mapping[str, bytes]) -> None:
+        """Go on from the fleets that `snapshots` gave; SnapshotError where they cannot be read."""
+        self.numbers = restore_headed(NumberFleet(NUMBERS), snapshots["numbers"])
+        self.labels = restore_headed(CategoryFleet(LABELS), snapshots["labels"])
 
 
 def one_each(units: int, counts: Mapping[str, int]) -> dict[str, int]:

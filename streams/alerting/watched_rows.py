@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,11 +11,11 @@ import numpy as np
 
 from sinks.keeping import Connection
 from streams.alerting.attribution import tick_start
-from streams.alerting.bank import Bank
 from streams.alerting.card import Card
 from streams.alerting.finding import Watched
+from streams.alerting.lane_detectors import LaneDetectors
 from streams.alerting.series_book import HourBook
-from streams.detectors.arrays import Floats
+from streams.alerting.series_detectors import Learned
 from streams.detectors.budget import smallest_rate_ratio
 from streams.detectors.fleet import Fleet
 from streams.detectors.lifecycle import Phase
@@ -68,13 +68,16 @@ class SeriesState:
     expected_false_alarms: float
 
 
-def series_states(bank: Bank) -> Iterator[SeriesState]:
+def series_states(detectors: LaneDetectors) -> Iterator[SeriesState]:
     """Yield the state of every row, in the order in which they came."""
-    for name, fleet in bank.fleets.items():
-        learned = bank.values.units_learned(name) if name in bank.values.fleets else None
-        yield from _fleet_states(bank, fleet, bank.rows[name], learned)
-    for watched in bank.unwatched():
-        card = bank.card(watched.series)
+    for family in detectors.families:
+        for name, fleet in family.fleets.items():
+            watched_rows = detectors.rows.watched[name]
+            cards = [detectors.rows.card(watched.series) for watched in watched_rows]
+            if cards:
+                yield from _fleet_states(fleet, watched_rows, cards, family.learned(name))
+    for watched in detectors.values.left_out():
+        card = detectors.rows.card(watched.series)
         yield SeriesState(
             watched=watched,
             card=card,
@@ -92,20 +95,18 @@ def series_states(bank: Bank) -> Iterator[SeriesState]:
         )
 
 
-def _fleet_states(bank: Bank, fleet: Fleet, rows: list[Watched], learned: Floats | None) -> Iterator[SeriesState]:
-    if not rows:
-        return
+def _fleet_states(
+    fleet: Fleet, rows: Sequence[Watched], cards: Sequence[Card], learned: Learned
+) -> Iterator[SeriesState]:
     s = fleet.state
-    cards = [bank.card(watched.series) for watched in rows]
     sides = evidence_by_side(fleet)
     # In an hour that is not known yet only what lies beyond the margin counts.
     evidence = np.maximum(sides.bad, sides.bad_beyond_margin)
     book = HourBook()
     ticks = zip(s["last_bucket"].tolist(), cards, strict=True)
     knows = fleet.knows(np.array([book.hour(int(tick), card.time_zone) for tick, card in ticks], np.int64))
-    counts = s["pooled"].sum(axis=0)
-    units = counts.sum(axis=0) if learned is None else learned
-    rate = (counts[1] + 0.5) / (units + 1.0) if learned is None else np.full(len(rows), _TAIL)
+    units = learned.units
+    rate = np.full(len(rows), _TAIL) if learned.rates is None else learned.rates
     a_day = np.array([card.units_per_month / _DAYS for card in cards])
     ratio = smallest_rate_ratio(rate, np.maximum(units, 1.0), a_day, s["ticket_threshold"], np.zeros(len(rows)))
     for row, (watched, card) in enumerate(zip(rows, cards, strict=True)):
@@ -117,7 +118,7 @@ def _fleet_states(bank: Bank, fleet: Fleet, rows: list[Watched], learned: Floats
             phase=_phase(int(s["phase"][row]), bool(knows[row]), is_blind),
             direction=_DIRECTIONS[card.side_of(watched.kind)],
             units=float(units[row]),
-            rate=float(rate[row]) if learned is None else math.nan,
+            rate=math.nan if learned.rates is None else float(rate[row]),
             evidence_log10=_log10(evidence[row]),
             ticket_log10=_log10(s["ticket_threshold"][row]),
             page_log10=_log10(s["page_threshold"][row]),
@@ -140,7 +141,7 @@ def _log10(value: float) -> float:
     return math.log10(value) if value > 0.0 else -math.inf
 
 
-def write_watched(con: Connection, lane: str, seq: int, bank: Bank) -> None:
+def write_watched(con: Connection, lane: str, seq: int, detectors: LaneDetectors) -> None:
     """Write the state of every row in the place of the last one of this lane."""
     con.execute("DELETE FROM watched WHERE lane = ?", [lane])
     rows = [
@@ -150,7 +151,7 @@ def write_watched(con: Connection, lane: str, seq: int, bank: Bank) -> None:
             _finite(state.rate), *(_finite(x) for x in (state.evidence_log10, state.ticket_log10, state.page_log10)),
             _finite(state.smallest_ratio), state.is_blind, state.last_unit_at, state.expected_false_alarms,
         ]
-        for state in series_states(bank)
+        for state in series_states(detectors)
         for key in [state.watched.series]
     ]  # fmt: skip
     if rows:

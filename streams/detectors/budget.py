@@ -81,26 +81,6 @@ def _divergence(p: Floats, q: Floats) -> Floats:
     return result
 
 
-def planned_delay(before: Floats, after: Floats, limits: Floats) -> Floats:
-    """Return the units after which a change of a known rate is seen: (ln A + ln KL) / KL.
-
-    Args:
-        before: Rate before, in (0, 1).
-        after: Rate after.
-        limits: A.
-
-    Returns:
-        Units, at least 1; infinite where nothing changes.
-
-    Source: Lorden (1971) with the second-order term of the mixture; within 20 % of the measured medians when the
-    baseline is known. It is too short when the baseline is small: use `smallest_rate_ratio`.
-    """
-    information = _divergence(after, before)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        delay = (np.log(limits) + np.log(information)) / information
-    return np.where(information > 0.0, np.maximum(delay, 1.0), math.inf)
-
-
 def _is_seen(before: Floats, after: Floats, learned: Floats, units: Floats, limits: Floats, null: Floats) -> Bools:
     """Whether the evidence of `units` after a change reaches A, on average, with a baseline that grows meanwhile."""
     pooled = (learned * before + units * after) / (learned + units)
@@ -136,9 +116,9 @@ def smallest_rate_ratio(rate: Floats, learned: Floats, units: Floats, limits: Fl
         its `blind_above_ratio`.
 
     Source:
-        The planning formula with the information of a two-sample comparison, n0 KL(p0, pool) + n KL(p1, pool), because
-        the baseline learns the change as well. A median, not a bound: half of the changes of this size take longer.
-        It does not cover changes that come slowly, nor seasons.
+        Lorden's delay (1971), (ln A + ln KL) / KL units, with the information of a two-sample comparison,
+        n0 KL(p0, pool) + n KL(p1, pool), because the baseline learns the change as well. A median, not a bound: half of
+        the changes of this size take longer. It does not cover changes that come slowly, nor seasons.
     """
     rate, learned, units, limits, margin = np.broadcast_arrays(rate, learned, units, limits, margin)
     low, high = np.zeros(rate.shape), np.full(rate.shape, _LARGEST_TILT)

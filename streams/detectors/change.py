@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streams.detectors.arrays import Floats, add_up
-from streams.detectors.change_point import Past, likely_split, likely_starts, log_factors, look_back
+from streams.detectors.change_point import Past, entry_log_factors, likely_split, likely_starts, look_back
 from streams.detectors.contexts import HOURS, TICKS_TO_A_WEEK_BASELINE
 from streams.detectors.fleet import Fleet
 
@@ -206,7 +206,7 @@ def find_change(fleet: Fleet, row: int, side: int | None) -> Change:
     # An hour that holds units from both sides of the change tells nothing of its size.
     began = next((i for i, e in enumerate(past.entries) if e.first > last_zero), len(past.entries) - 1)
     mixed = began > 0 and past.entries[began - 1].last > last_zero
-    low, _, high = likely_starts(log_factors(fleet, row, past), bets, add_up(past.counts))
+    low, _, high = likely_starts(entry_log_factors(fleet, row, past), bets, add_up(past.counts))
     since_bucket = last_zero + 1 if mixed else past.entries[began].first
     earlier = began - mixed - 1
     if not low <= earlier + 1 <= high or (earlier >= 0 and not past.known[earlier]):

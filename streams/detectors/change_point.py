@@ -82,7 +82,7 @@ def sum_of(parts: list[Array]) -> Floats:
     return add_up(np.array(parts, np.float64))
 
 
-def log_factors(fleet: Fleet, row: int, past: Past) -> Floats:
+def entry_log_factors(fleet: Fleet, row: int, past: Past) -> Floats:
     """Return the log factor of each bet for each entry, as it was folded."""
     table: BetTable = fleet.config.table
     if not fleet.config.sessions:

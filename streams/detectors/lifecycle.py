@@ -26,7 +26,7 @@ class Phase(enum.IntEnum):
 
 
 class Event(enum.Enum):
-    """What a settled tick can report of a series."""
+    """What a folded tick can report of a series."""
 
     SUSPECTED = "suspected"
     CLEARED = "cleared"

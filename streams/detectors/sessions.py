@@ -29,7 +29,9 @@ def shift_odds(mean: Floats, tilt: Floats | float) -> Floats:
     return result
 
 
-def log_factors(y: Floats, mean: Floats, variance: Floats, tilt: float | Floats, null_tilt: Floats | float) -> Floats:
+def session_log_factors(
+    y: Floats, mean: Floats, variance: Floats, tilt: float | Floats, null_tilt: Floats | float
+) -> Floats:
     """Return ln(1 + lam (y - m)) for sessions y against every mean up to m = `mean` tilted by `null_tilt`.
 
         lam = min(D / (v + D^2), 0.9 / m),  D = shift(m, tilt) - m
@@ -69,13 +71,13 @@ def session_increments(
         variance: For each series the running variance of y.
         margin: For each series the margin in log odds; 0 for none.
 
-    Source, promise: see `log_factors`.
+    Source, promise: see `session_log_factors`.
     """
     result = np.zeros((table.count, series))
     own_mean, own_variance, own_margin = mean[which], variance[which], margin[which]
     for bet, delta in enumerate(table.deltas.tolist()):
         seen, expected = (y, own_mean) if delta > 0 else (1.0 - y, 1.0 - own_mean)
-        factors = log_factors(seen, expected, own_variance, abs(delta), own_margin)
+        factors = session_log_factors(seen, expected, own_variance, abs(delta), own_margin)
         result[bet] = np.bincount(which, factors, series)
     return result
 
@@ -112,51 +114,3 @@ class SessionBook:
         units = np.array([entry[1] for entry in sums], np.int64)
         bad = np.array([entry[2] for entry in sums], np.float64)
         return series, bad / np.maximum(units, 1), units
-
-
-@dataclass(frozen=True)
-class DesignSums:
-    """Five sums over closed sessions that tell how much units of one session resemble each other; they add up.
-
-    Attributes:
-        sessions: Number of sessions.
-        units: Sum of n.
-        bad: Sum of k.
-        units_squared: Sum of n^2.
-        units_bad: Sum of n k.
-        bad_squared: Sum of k^2.
-    """
-
-    sessions: int = 0
-    units: int = 0
-    bad: int = 0
-    units_squared: int = 0
-    units_bad: int = 0
-    bad_squared: int = 0
-
-    def add(self, units: int, bad: int) -> DesignSums:
-        """Return the sums with one more session."""
-        return self + DesignSums(1, units, bad, units * units, units * bad, bad * bad)
-
-    def __add__(self, other: DesignSums) -> DesignSums:
-        return DesignSums(
-            self.sessions + other.sessions,
-            self.units + other.units,
-            self.bad + other.bad,
-            self.units_squared + other.units_squared,
-            self.units_bad + other.units_bad,
-            self.bad_squared + other.bad_squared,
-        )
-
-    @property
-    def design_effect(self) -> float:
-        """Variance of the rate with sessions as clusters over its variance as if units were independent; 1 if unknown.
-
-        Source: ratio estimator with clusters (Cochran 1977, chapter 3; Kish 1965). Above 1.3, units without a session
-        are no fair units of evidence.
-        """
-        if self.sessions < 2 or not 0 < self.bad < self.units:
-            return 1.0
-        rate = self.bad / self.units
-        spread = self.bad_squared - 2.0 * rate * self.units_bad + rate * rate * self.units_squared
-        return spread * self.sessions / (self.sessions - 1) / (self.units * rate * (1.0 - rate))

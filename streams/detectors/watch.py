@@ -71,7 +71,7 @@ def evidence_by_side(fleet: Fleet) -> Sides:
     return Sides(bad, good, np.where(bad_side > 0, up, np.where(bad_side < 0, down, 0.0)))
 
 
-def settle(fleet: Fleet, bucket: int) -> list[Transition]:
+def advance_phases(fleet: Fleet, bucket: int) -> list[Transition]:
     """Move every series to its next phase, after all units of a tick are folded.
 
     Args:

@@ -15,8 +15,19 @@ from scorers.component import Component
 from scorers.metric import Metric
 from scorers.portfolio import Portfolio
 from streams.alerting.card import Card, cards_of
-from streams.monitoring.panels import HELD_AGAINST, Line, board, choice, line_panel, moments, number_panel, table_panel
-from streams.monitoring.value_panels import numbers_panel, watched_labels_panel, watched_numbers_panel
+from streams.monitoring.panels import (
+    HELD_AGAINST,
+    Line,
+    board,
+    choice,
+    line_panel,
+    moments,
+    number_panel,
+    numbers_panel,
+    table_panel,
+    watched_labels_panel,
+    watched_numbers_panel,
+)
 
 _HERE = 'pipeline=~"$pipeline",environment=~"$environment"'
 _RED: list[tuple[float | None, str]] = [(None, "green"), (1, "red")]

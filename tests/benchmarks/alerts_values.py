@@ -17,7 +17,7 @@ from streams.detectors.budget import threshold
 from streams.detectors.categories import CategoryFleet
 from streams.detectors.fleet import Fleet
 from streams.detectors.numbers import NumberFleet
-from streams.detectors.watch import settle
+from streams.detectors.watch import advance_phases
 from tests.streams.alerting.builders import MONDAY
 
 WINDOWS_A_DAY = 288
@@ -51,7 +51,7 @@ def numbers(season: float, series: int = 100) -> None:
         distinct, n = np.unique(np.stack([which, cells]), axis=1, return_counts=True)
         bucket = MONDAY + 10 * window
         values.fold(bucket, distinct[0], distinct[1], n, window // 12 % 168)
-        found.update(t.event.value for t in settle(values.fleet, bucket))
+        found.update(t.event.value for t in advance_phases(values.fleet, bucket))
     _say(f"{series} number series", season, _told(found), values.fleet)
 
 
@@ -72,7 +72,7 @@ def labels(season: float, series: int = 60) -> None:
         }
         bucket = MONDAY + 10 * window
         values.fold(bucket, units, window // 12 % 168)
-        found.update(t.event.value for t in settle(values.fleet, bucket))
+        found.update(t.event.value for t in advance_phases(values.fleet, bucket))
     _say(f"{series} label series", season, _told(found), values.fleet)
 
 

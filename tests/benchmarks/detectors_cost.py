@@ -9,10 +9,10 @@ import numpy as np
 from streams.detectors.bets import number_bets, rate_bets
 from streams.detectors.fleet import Fleet
 from streams.detectors.fleet_config import FleetConfig
-from streams.detectors.single import SingleRate
-from streams.detectors.watch import settle
+from streams.detectors.watch import advance_phases
 from tests.benchmarks.detectors_report import Report
 from tests.benchmarks.detectors_streams import Size, bare
+from tests.streams.detectors.single_rate import SingleRate
 
 
 def _median_ms(fleet: Fleet, counts: np.ndarray, ticks: int, settled: bool) -> tuple[float, float]:
@@ -22,7 +22,7 @@ def _median_ms(fleet: Fleet, counts: np.ndarray, ticks: int, settled: bool) -> t
         start = time.perf_counter()
         fleet.fold(bucket, counts[bucket % len(counts)])
         if settled:
-            settle(fleet, bucket)
+            advance_phases(fleet, bucket)
         took.append(1e3 * (time.perf_counter() - start))
     return float(np.median(took)), min(took)
 

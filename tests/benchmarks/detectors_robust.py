@@ -10,7 +10,7 @@ from streams.detectors.contexts import TICKS_A_DAY, hour_of_week
 from streams.detectors.fleet import Fleet
 from streams.detectors.fleet_config import FleetConfig
 from streams.detectors.lifecycle import Event
-from streams.detectors.watch import settle
+from streams.detectors.watch import advance_phases
 from tests.benchmarks import detectors_peers as peers
 from tests.benchmarks.detectors_report import Report
 from tests.benchmarks.detectors_streams import (
@@ -200,7 +200,7 @@ def incident(size: Size, report: Report) -> None:
             k = rng.binomial(step, rate, streams)
             windows[fold] = k
             fleet.fold(fold + 1, np.stack([step - k, k]))
-            events += settle(fleet, fold + 1)
+            events += advance_phases(fleet, fold + 1)
         fired = sum(e.event is Event.TICKETED for e in events) / streams
         resolved = sum(e.event is Event.RECOVERED for e in events) / streams
         rolling = np.cumsum(windows, axis=0)

@@ -75,7 +75,7 @@ async def run(source: SliceSource, options: dict, folder: Path) -> int:
             if options.get("until_caught_up") and source.is_caught_up():
                 note_known(source, folder / "known_at_last")
                 source.stop()
-            if options.get("pause") and source.handed_over:
+            if options.get("pause") and any(folder.glob("*.jsonl")):
                 source._app.consumer.pause_partitions(source._app.consumer.assignment())
             await asyncio.sleep(0.1)
 

@@ -56,8 +56,8 @@ def test_an_alert_is_posted_once_in_words_though_the_address_fails_at_first(tmp_
     with Store.open(tmp_path / "s.duckdb", create=True) as store, OnCall(503, 429) as on_call:
         post(store, on_call.url, lambda w: bool(store.query("SELECT * FROM relayed")))
         broken(store)
-        post(store, f"{on_call.url}/x", lambda w: w.posted == 1)
-        post(store, f"{on_call.url}/x", lambda w: w._done == store.query("SELECT max(seq) FROM outbox")[0][0])
+        for _ in range(2):
+            post(store, f"{on_call.url}/x", lambda w: w._done == store.query("SELECT max(seq) FROM outbox")[0][0])
 
     ((path, body),) = on_call.received
     assert path == "/x"
@@ -79,9 +79,9 @@ def test_what_the_address_refuses_holds_up_nothing(tmp_path: Path) -> None:
     with Store.open(tmp_path / "s.duckdb", create=True) as store, OnCall(400) as on_call:
         post(store, on_call.url, lambda w: bool(store.query("SELECT * FROM relayed")))
         broken(store)
-        webhook = post(store, on_call.url, lambda w: w.refused == 1)
+        post(store, on_call.url, lambda w: w.refused == 1)
 
-    assert (webhook.posted, on_call.received) == (0, [])
+    assert on_call.received == []
 
 
 def test_an_address_that_is_away_is_waited_for(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_a_portfolio_that_says_the_opposite_is_refused(store: Path) -> None:
         watch = ShiftWatch.open(opened, [stated])
 
         # The later fact counts, whoever holds it.
-        assert watch.bank.cards["shop", "fallback_rate"].bad_side == 1
+        assert watch.detectors.rows.cards["shop", "fallback_rate"].bad_side == 1
 
 
 def test_who_looks_at_it_is_known_and_it_stays_open(store: Path) -> None:

@@ -292,7 +292,7 @@ def test_stored_ticks_say_where_they_were_folded(tmp_path: Path) -> None:
         rows = store.query("SELECT bucket, fold_bucket FROM ticks WHERE seq = (SELECT max(seq) FROM ticks) ORDER BY 1")
 
     assert rows == [(at(MONDAY + 3), at(MONDAY + 46)), (at(MONDAY + 49), at(MONDAY + 49))]
-    assert watch.bank.late_units == 1
+    assert watch.detectors.rates.late_units == 1
 
 
 def test_an_accepted_level_is_the_new_normal(tmp_path: Path) -> None:
@@ -348,7 +348,7 @@ def test_environments_without_end_share_one_series(tmp_path: Path) -> None:
             place = ticks.schema.get_field_index("environment")
             tables = {**units.tables, "ticks": ticks.set_column(place, ticks.schema.field(place), names)}
             keep(store, watch, dataclasses.replace(units, tables=tables))
-        named = {key.environment for key in watch.bank.series}
+        named = {key.environment for key in watch.detectors.rows.series}
         again = ShiftWatch.open(store, [portfolio()])
 
         assert len(named) == 17 and "other" in named

@@ -119,7 +119,7 @@ def test_numbers_of_sessions_are_left_out(tmp_path: Path) -> None:
     watch = kept(tmp_path / "s.duckdb", seconds(2.0, sessions=True), portfolio(OF_THE_MEAN))
 
     assert told(tmp_path / "s.duckdb") == []
-    assert watch.bank.rows["numbers"] == []
+    assert watch.detectors.rows.watched["numbers"] == []
 
 
 def intents(after: dict[str, float], each: int = 1, steps: int = 2 * HOURS) -> list[ScoredSlice]:
@@ -147,7 +147,7 @@ def test_ten_equal_labels_a_trace_are_one_observation(tmp_path: Path) -> None:
     one = kept(tmp_path / "a.duckdb", intents({"billing": 0.5, "refund": 0.3, "outage": 0.2}), portfolio())
     ten = kept(tmp_path / "b.duckdb", intents({"billing": 0.5, "refund": 0.3, "outage": 0.2}, 10), portfolio())
 
-    assert snapshot_headed(ten.bank.values.labels) == snapshot_headed(one.bank.values.labels)
+    assert snapshot_headed(ten.detectors.values.labels) == snapshot_headed(one.detectors.values.labels)
 
 
 def test_two_labels_of_which_one_is_bad_are_their_failure_rate() -> None:

@@ -8,10 +8,8 @@ import pytest
 
 from sinks.metric_families import FAMILIES
 from sinks.store import Store
+from streams.alerting.alert_gauges import AlertGauges, Samples
 from streams.alerting.shift_watch import ShiftWatch
-from streams.alerting.slice_units import SeriesKey
-from streams.alerting.value_gauges import Samples, ValueGauges
-from streams.alerting.watched_rows import series_states
 from tests.streams.alerting.builders import kept_at
 from tests.streams.alerting.test_shift_watch import HOURS
 from tests.streams.alerting.test_value_bank import intents, numbered, seconds, together
@@ -20,17 +18,12 @@ from tests.streams.alerting.value_builders import portfolio
 MIX = {"billing": 0.35, "refund": 0.3, "outage": 0.35}
 
 
-def shown(store: Store, watch: ShiftWatch, gauges: ValueGauges) -> Samples:
+def shown(store: Store, watch: ShiftWatch, gauges: AlertGauges) -> Samples:
     cursor = store.cursor()
     try:
-        states = list(series_states(watch.bank))
-        return gauges.samples(watch.bank, cursor, "live", watch.clock.closed, states, labels)
+        return gauges.samples(watch, cursor, lambda environment: environment)
     finally:
         cursor.close()
-
-
-def labels(series: SeriesKey) -> tuple[str, ...]:
-    return series.pipeline, series.environment, series.component, series.metric, series.judge
 
 
 def values(samples: Samples, name: str) -> dict[str, float]:
@@ -39,7 +32,7 @@ def values(samples: Samples, name: str) -> dict[str, float]:
 
 def test_what_moved_is_seen_beside_what_it_is_held_against(tmp_path: Path) -> None:
     made = [together(*pair) for pair in zip(seconds(3.0, HOURS), intents(MIX, steps=HOURS), strict=True)]
-    gauges = ValueGauges()
+    gauges = AlertGauges()
     with Store.open(tmp_path / "s.duckdb", create=True) as store:
         watch = ShiftWatch.open(store, [portfolio()])
         assert shown(store, watch, gauges)["gapwatch_value_quantile"] == {}
@@ -50,7 +43,7 @@ def test_what_moved_is_seen_beside_what_it_is_held_against(tmp_path: Path) -> No
             if number == len(made) - 3:
                 calm = shown(store, watch, gauges)
         told = shown(store, watch, gauges)
-        again = shown(store, ShiftWatch.open(store, [portfolio()]), ValueGauges())
+        again = shown(store, ShiftWatch.open(store, [portfolio()]), AlertGauges())
 
     for samples in (calm, told):
         assert all(len(key) == len(FAMILIES[name].labels) for name, found in samples.items() for key in found)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.detectors.budget import Allowances, expected_false_alarms, planned_delay, smallest_rate_ratio, threshold
+from streams.detectors.budget import Allowances, expected_false_alarms, smallest_rate_ratio, threshold
 
 
 def test_the_threshold_is_arithmetic() -> None:
@@ -40,16 +40,6 @@ def test_a_series_that_comes_back_spends_what_it_had() -> None:
     assert book.share("a") == pytest.approx(0.4)
     assert book.limit("a", 1e6) == pytest.approx(2.5e6)
     assert book.share("later") < first
-
-
-def test_planned_delays_are_those_of_the_long_simulation() -> None:
-    """Medians measured elsewhere with 600 streams each, baseline known, A = 1e6."""
-    before = np.array([0.01, 0.01, 0.05, 0.05, 0.2, 0.05, 0.2])
-    after = before * np.array([2, 4, 2, 4, 1.5, 0.5, 0.5])
-    measured = np.array([1867, 370, 448, 82, 344, 1009, 256])
-
-    assert planned_delay(before, after, np.full(7, 1e6)) == pytest.approx(measured, rel=0.2)
-    assert planned_delay(np.array([0.1]), np.array([0.1]), np.array([1e6]))[0] == math.inf
 
 
 def one(rate: float, learned: float, units: float, limit: float = 1e6, margin: float = 0.0) -> float:

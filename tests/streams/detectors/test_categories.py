@@ -8,7 +8,7 @@ import pytest
 from streams.detectors.categories import MOST_LABELS, CategoryFleet, label_bets
 from streams.detectors.fleet_config import FleetConfig
 from streams.detectors.snapshot import SnapshotError, restore_headed, snapshot_headed
-from streams.detectors.watch import Transition, settle
+from streams.detectors.watch import Transition, advance_phases
 
 CONFIG = FleetConfig(label_bets(), seasonal=False, page_margin=False, ring_buckets=256, ring_hours=8)
 MIX = {"billing": 0.5, "refund": 0.3, "outage": 0.15, "other": 0.05}
@@ -23,7 +23,7 @@ def start(series: int = 1, limit: float = 1e6) -> CategoryFleet:
 
 def fold(labels: CategoryFleet, bucket: int, units: dict[int, dict[str, int]]) -> list[Transition]:
     labels.fold(bucket, units)
-    return settle(labels.fleet, bucket)
+    return advance_phases(labels.fleet, bucket)
 
 
 def drawn(rng: np.random.Generator, mix: dict[str, float], units: int = 20) -> dict[str, int]:

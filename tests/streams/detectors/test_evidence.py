@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from streams.detectors.bets import BetTable, category_bets, number_bets, rate_bets
 from streams.detectors.evidence import fold_rise, fold_sum, increments, margin_increments, mean_evidence
 from streams.detectors.recovery import RECOVERY_DELTAS, STILL_MOVED, recovery_increments
-from streams.detectors.single import SingleRate
+from tests.streams.detectors.single_rate import SingleRate
 
 TABLES = [rate_bets(), category_bets(["a", "b"], [0.0, 1.0], ["b"]), category_bets(["a", "b", "c"]), number_bets()]
 

@@ -13,7 +13,7 @@ from streams.detectors.evidence import mean_evidence
 from streams.detectors.fleet import Fleet, OutOfOrderError
 from streams.detectors.fleet_config import FleetConfig
 from streams.detectors.snapshot import SnapshotError, restore, snapshot
-from streams.detectors.watch import settle
+from streams.detectors.watch import advance_phases
 from tests.streams.detectors.builders import plain, rates, ticks
 
 FULL = FleetConfig(rate_bets(), ring_buckets=8, ring_hours=4, burn_in_units=50, context_units=10)
@@ -23,7 +23,7 @@ def run(fleet: Fleet, counts: np.ndarray, first: int, columns: slice = slice(Non
     for i, tick in enumerate(counts):
         bucket = first + 37 * i
         fleet.fold(bucket, tick[:, columns], hour=hour_of_week(bucket, "Europe/Berlin"))
-        settle(fleet, bucket)
+        advance_phases(fleet, bucket)
 
 
 def test_snapshot_in_the_middle_changes_no_byte() -> None:
@@ -88,14 +88,14 @@ def test_a_constant_series_never_alarms(value: int, units: int) -> None:
     counts[value] = units
     for bucket in range(1, 1500):
         fleet.fold(bucket, counts)
-        assert settle(fleet, bucket) == []
+        assert advance_phases(fleet, bucket) == []
 
 
 def test_one_late_outlier_does_not_alarm() -> None:
     fleet = rates(plain(), 1, 1e6, 0)
     for bucket in range(1, 400):
         fleet.fold(bucket, np.array([[29.0], [1.0]]) if bucket == 300 else np.array([[30.0], [0.0]]))
-        assert not [t for t in settle(fleet, bucket) if t.event.value == "ticketed"]
+        assert not [t for t in advance_phases(fleet, bucket) if t.event.value == "ticketed"]
 
 
 def test_false_alarms_stay_within_the_promise() -> None:
@@ -275,7 +275,7 @@ def test_categories_fold_like_rates() -> None:
     events = []
     for bucket in range(100, 140):
         fleet.fold(bucket, np.array([[25.0], [5.0], [0.0]]))
-        events += settle(fleet, bucket)
+        events += advance_phases(fleet, bucket)
 
     ticket = next(e for e in events if e.event.value == "ticketed")
     assert ticket.change is not None

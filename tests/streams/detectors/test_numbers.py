@@ -8,7 +8,7 @@ from streams.detectors.bets import number_bets
 from streams.detectors.fleet_config import FleetConfig
 from streams.detectors.numbers import NumberFleet
 from streams.detectors.snapshot import SnapshotError, restore_headed, snapshot_headed
-from streams.detectors.watch import Transition, settle
+from streams.detectors.watch import Transition, advance_phases
 
 CONFIG = FleetConfig(number_bets(), seasonal=False, page_margin=False, ring_buckets=64, ring_hours=8, burn_in_units=0)
 
@@ -28,7 +28,7 @@ def fold(numbers: NumberFleet, bucket: int, values: np.ndarray) -> list[Transiti
         cells += found.tolist()
         counts += n.tolist()
     numbers.fold(bucket, np.array(series), np.array(cells), np.array(counts))
-    return settle(numbers.fleet, bucket)
+    return advance_phases(numbers.fleet, bucket)
 
 
 def test_bins_are_formed_behind_the_tick_that_ends_the_burn_in() -> None:

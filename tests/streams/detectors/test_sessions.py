@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from streams.detectors.bets import rate_bets
 from streams.detectors.evidence import mean_evidence
 from streams.detectors.fleet import Fleet
-from streams.detectors.sessions import DesignSums, SessionBook, log_factors, session_increments, shift_odds
+from streams.detectors.sessions import SessionBook, session_increments, session_log_factors, shift_odds
 from streams.detectors.snapshot import restore, snapshot
-from streams.detectors.watch import settle
+from streams.detectors.watch import advance_phases
 from tests.streams.detectors.builders import plain
 
 CONFIG = plain(sessions=True)
@@ -26,7 +26,7 @@ def test_no_law_with_the_baseline_mean_pays(
     share = (null - low) / (high - low) if high > low else 1.0
     y = np.array([low, high])
 
-    factors = np.exp(log_factors(y, np.full(2, mean), np.full(2, variance), tilt, margin))
+    factors = np.exp(session_log_factors(y, np.full(2, mean), np.full(2, variance), tilt, margin))
 
     assert np.all(factors > 0)
     assert (1 - share) * factors[0] + share * factors[1] <= 1 + 1e-9
@@ -51,7 +51,7 @@ def fold_days(fleet: Fleet, mean: np.ndarray, first: int, count: int, rng: np.ra
         rates = rng.beta(mean, 1 - mean, (5, len(mean)))
         y = rng.binomial(20, rates) / 20
         fleet.fold_sessions(bucket, np.tile(np.arange(len(mean)), 5), y.ravel())
-        events += [t.event.value for t in settle(fleet, bucket)]
+        events += [t.event.value for t in advance_phases(fleet, bucket)]
     return events
 
 
@@ -119,15 +119,3 @@ def test_the_order_of_session_ticks_does_not_matter(order: list[tuple[int, int, 
     assert series.tolist() == [0, 0, 1]
     assert y == pytest.approx([2 / 3, 0.0, 1.0])
     assert units.tolist() == [3, 4, 5]
-
-
-def test_the_design_effect_is_one_without_and_large_with_dependence() -> None:
-    rng = np.random.default_rng(2)
-    alike, apart = DesignSums(), DesignSums()
-    for _ in range(4000):
-        alike = alike.add(10, int(rng.binomial(10, rng.beta(0.2, 0.8))))
-        apart = apart.add(10, int(rng.binomial(10, 0.2)))
-
-    assert apart.design_effect == pytest.approx(1.0, abs=0.1)
-    assert alike.design_effect == pytest.approx(1 + 9 * 0.5, rel=0.1)
-    assert DesignSums().design_effect == 1.0

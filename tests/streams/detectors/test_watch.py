@@ -9,7 +9,7 @@ from streams.detectors.evidence import mean_evidence
 from streams.detectors.fleet import Fleet
 from streams.detectors.fleet_config import FleetConfig
 from streams.detectors.lifecycle import Event, Evidence, Phase, advance, event_of
-from streams.detectors.watch import Transition, accept, settle, turn
+from streams.detectors.watch import Transition, accept, advance_phases, turn
 from tests.streams.detectors.builders import plain, rates, ticks
 
 
@@ -17,7 +17,7 @@ def fold(fleet: Fleet, first: int, counts: np.ndarray) -> list[Transition]:
     events = []
     for bucket, tick in enumerate(counts, first):
         fleet.fold(bucket, tick)
-        events += settle(fleet, bucket)
+        events += advance_phases(fleet, bucket)
     return [e for e in events if e.event not in (Event.SUSPECTED, Event.CLEARED)]
 
 
@@ -130,7 +130,7 @@ def test_on_the_first_day_of_a_season_what_is_large_still_pages() -> None:
     events = []
     for i, tick in enumerate(np.concatenate([ticks(0.05, 40, 400, 10, 27), ticks(0.4, 40, 100, 10, 28)])):
         fleet.fold(start + i, tick, hour=hour_of_week(start + i, "UTC"))
-        events += settle(fleet, start + i)
+        events += advance_phases(fleet, start + i)
 
     assert {e.row for e in events if e.event is Event.PAGED} == set(range(10))
     assert all(abs(e.change.change_bucket - start - 400) <= 2 for e in events if e.change is not None)
@@ -173,7 +173,7 @@ def test_a_ticket_comes_with_the_evidence_and_not_later(before: float, after: fl
     for bucket, tick in enumerate(ticks(after, 10, 100, 20, 26), 141):
         fleet.fold(bucket, tick)
         reached |= mean_evidence(fleet.config.table, fleet.state["evidence"], 1) >= 1e6
-        settle(fleet, bucket)
+        advance_phases(fleet, bucket)
         late += int((reached & (fleet.state["phase"] < Phase.TICKET)).sum())
 
     assert reached.sum() >= 15
@@ -184,7 +184,7 @@ def test_a_series_that_never_fails_is_never_suspect() -> None:
     fleet = rates(plain(burn_in_units=100), 1, 1e3, 0)
     for bucket in range(1, 1000):
         fleet.fold(bucket, np.array([[100.0], [0.0]]))
-        assert settle(fleet, bucket) == []
+        assert advance_phases(fleet, bucket) == []
 
 
 def test_learning_series_are_told_from_watched_ones() -> None:
@@ -239,7 +239,7 @@ def first_morning(rate_later: float) -> list[Transition]:
     events = []
     for i, tick in enumerate(np.concatenate([ticks(0.01, 1, 600, 20, 40), ticks(rate_later, 1, 100, 20, 41)])):
         fleet.fold(monday + i, tick, None, hour_of_week(monday + i, "UTC"))
-        events += settle(fleet, monday + i)
+        events += advance_phases(fleet, monday + i)
     return [e for e in events if e.event in (Event.TICKETED, Event.PAGED)]
 
 

@@ -1,0 +1,162 @@
+"""All detectors of one lane: both families fold the closed ticks, in order, and say what moved."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from streams.alerting.bank import RateDetectors
+from streams.alerting.card import AlarmBudget, Card
+from streams.alerting.finding import Finding, Watched
+from streams.alerting.open_tick import full_until
+from streams.alerting.series_detectors import SeriesDetectors
+from streams.alerting.series_rows import SeriesRows
+from streams.alerting.slice_units import OpenTicks, SliceTicks, read_units
+from streams.alerting.slice_values import read_values
+from streams.alerting.value_bank import ValueDetectors
+from streams.detectors.fleet import Fleet
+from streams.detectors.snapshot import SnapshotError
+from streams.detectors.watch import turn
+
+# The order in which the state file holds them: equal states are equal bytes, those of earlier programs too.
+_FIELDS = (
+    "series", "rows", "pending", "values", "book", "bounds", "allotments", "cards", "budgets", "left_out", "folded",
+    "late_units",
+)  # fmt: skip
+
+
+class LaneDetectors:
+    """Detectors and bounds of one lane, and the ticks that are still open.
+
+    Its state is a function of the calls, in order: the same slices give the same findings, bit for bit.
+
+    Args:
+        cards: Of the metrics that may alert; their series are fed.
+        budgets: By pipeline.
+
+    Attributes:
+        rows: Of all fleets, with the cards.
+        rates, values: The two families.
+        folded: Last tick that was folded.
+    """
+
+    def __init__(self, cards: Sequence[Card], budgets: dict[str, AlarmBudget]) -> None:
+        self.rows = SeriesRows(cards, budgets)
+        self.rates, self.values = RateDetectors(self.rows), ValueDetectors(self.rows)
+        self.folded = 0
+        self.feed(cards)
+
+    @property
+    def families(self) -> tuple[SeriesDetectors[Any], ...]:
+        """The families, in the order in which they fold a tick."""
+        return self.rates, self.values
+
+    @property
+    def fleets(self) -> dict[str, Fleet]:
+        """The fleets of both families, by name."""
+        return {name: fleet for family in self.families for name, fleet in family.fleets.items()}
+
+    # ---- ticks ----
+
+    def feed(self, cards: Sequence[Card]) -> None:
+        """Feed the series of these metrics from now on; those of others rest."""
+        self._watched = {(card.pipeline, card.metric) for card in cards}
+        self._measures = {(card.pipeline, card.metric) for card in cards if card.numbers}
+        self._levels = {(card.pipeline, card.metric): card.labels for card in cards if card.labels}
+
+    def add(self, content: SliceTicks, there: OpenTicks) -> int | None:
+        """Put what is watched of a slice into the open ticks.
+
+        Args:
+            content: Of the slice.
+            there: The ticks that are open.
+
+        Returns:
+            The latest tick of its watched units by event time; None without any.
+        """
+        units = read_units(content, self._watched)
+        self.rates.add(units, there)
+        self.values.add(read_values(content, self._measures, self._levels), there)
+        return units.newest
+
+    def full_until(self) -> int:
+        """Return the last tick that must be closed for the open ones to fit into memory; 0 where they do."""
+        sizes: Counter[int] = Counter()
+        for family in self.families:
+            sizes.update({tick: entries.size for tick, entries in family.pending.items()})
+        return full_until(sizes)
+
+    def close(self, closed: int) -> list[Finding]:
+        """Fold every open tick up to `closed`, in order, and return what they brought."""
+        findings: list[Finding] = []
+        for tick in sorted({tick for family in self.families for tick in family.ready(closed)}):
+            for pipeline in self.rows.start_period(tick):
+                self.rows.set_limits(self.fleets, pipeline)
+            for family in self.families:
+                findings += family.fold(tick)
+            self.folded = tick
+        return findings
+
+    # ---- what people decide ----
+
+    def use_cards(self, cards: Sequence[Card], budgets: dict[str, AlarmBudget]) -> list[Watched]:
+        """Go on with other cards; return the rows whose direction turned. Open alerts of those are closed.
+
+        Series of a metric that has no card any more are kept. Which are fed is for `feed` to say.
+        """
+        dealt = self.rows.use_cards(cards, budgets)
+        self.rates.use_bounds()
+        turned = [
+            watched for name, fleet in self.fleets.items() for watched in self._turn(fleet, self.rows.watched[name])
+        ]
+        for pipeline in dealt:
+            self.rows.set_limits(self.fleets, pipeline)
+        return turned
+
+    def _turn(self, fleet: Fleet, rows: Sequence[Watched]) -> list[Watched]:
+        turned = []
+        for row, watched in enumerate(rows):
+            side = self.rows.card(watched.series).side_of(watched.kind)
+            if fleet.state["bad_side"][row] != side:
+                turn(fleet, np.array([row], np.int64), side)
+                turned.append(watched)
+        return turned
+
+    def find(self, watched: Watched) -> tuple[Fleet, int]:
+        """Return the fleet and the row of what is watched; KeyError where there is none."""
+        name = watched.kind if watched.kind in self.rows.watched else "units"
+        return self.fleets[name], self.rows.row(self.rows.number_of(watched.series), watched.kind)
+
+    # ---- the state ----
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all but the fleets as JSON values."""
+        whole = {**self.rows.as_json(), "folded": self.folded}
+        for family in self.families:
+            whole |= family.as_json()
+        return {name: whole[name] for name in _FIELDS}
+
+    def snapshots(self) -> dict[str, bytes]:
+        """Return each fleet as bytes, by name."""
+        return {name: blob for family in self.families for name, blob in family.snapshots().items()}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any], snapshots: Mapping[str, bytes]) -> LaneDetectors:
+        """Return the detectors of which `as_json` and `snapshots` were given.
+
+        Raises:
+            SnapshotError: The fleets cannot be read, or belong to detectors of another make.
+        """
+        cards = [Card.from_json(card) for card in value["cards"]]
+        lane = cls(cards, {pipeline: AlarmBudget(*numbers) for pipeline, numbers in value["budgets"].items()})
+        if set(snapshots) != set(lane.fleets):
+            raise SnapshotError("the state is of other fleets; refold the ticks from the start")
+        lane.rows.take_json(value)
+        for family in lane.families:
+            family.restore(snapshots)
+            family.take_json(value)
+        lane.folded = value["folded"]
+        return lane

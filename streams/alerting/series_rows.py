@@ -1,0 +1,219 @@
+"""The rows of a lane's fleets: which series and kind each row watches, and how much evidence it needs to alarm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import astuple, replace
+from typing import Any
+
+from streams.alerting.allotment import BudgetShares
+from streams.alerting.card import AlarmBudget, Card
+from streams.alerting.finding import Finding, Part, Watched
+from streams.alerting.open_tick import WINDOW_TICKS, window_end
+from streams.alerting.series_book import HourBook, SeriesBook
+from streams.alerting.series_detectors import SeriesDetectors
+from streams.alerting.slice_units import SeriesKey
+from streams.detectors.fleet import LEAST_BAD_PER_HOUR, LEAST_RATIO, Fleet
+from streams.detectors.lifecycle import Event
+from streams.detectors.watch import Transition, advance_phases
+
+#: Transitions of a series that nobody is told of: dashboards show the phase.
+_QUIET = (Event.SUSPECTED, Event.CLEARED)
+
+
+class SeriesRows:
+    """Rows of all fleets of one lane; both families make their rows here.
+
+    Args:
+        cards: Of the metrics that may alert.
+        budgets: By pipeline.
+
+    Attributes:
+        cards: By (pipeline, metric).
+        watched: Fleet to what its rows watch, by row.
+    """
+
+    def __init__(self, cards: Sequence[Card], budgets: dict[str, AlarmBudget]) -> None:
+        self.budgets = budgets
+        self.cards = {(card.pipeline, card.metric): card for card in cards}
+        self.watched: dict[str, list[Watched]] = {}
+        self._shares = {
+            pipeline: BudgetShares(budget, [card for card in cards if card.pipeline == pipeline])
+            for pipeline, budget in budgets.items()
+        }
+        self._book = SeriesBook()
+        self._hours = HourBook()
+        self._share_keys: dict[Watched, str] = {}
+        self._place: dict[tuple[int, str], int] = {}
+
+    # ---- series ----
+
+    @property
+    def series(self) -> list[SeriesKey]:
+        """The series, by number."""
+        return self._book.series
+
+    def number_of(self, key: SeriesKey) -> int:
+        """Return the number of a series."""
+        return self._book.number_of(key)
+
+    def card(self, series: SeriesKey) -> Card:
+        """Return the card of a series."""
+        return self.cards[series.pipeline, series.metric]
+
+    def card_of(self, number: int) -> Card:
+        """Return the card of a series, by its number."""
+        return self.card(self.series[number])
+
+    def hour(self, number: int, tick: int) -> int:
+        """Return the hour of the week of a tick, in the time zone of a series."""
+        return self._hours.hour(tick, self.card_of(number).time_zone)
+
+    # ---- rows ----
+
+    def row(self, number: int, kind: str) -> int:
+        """Return the row of a series and kind in its fleet; KeyError where there is none."""
+        return self._place[number, kind]
+
+    def without_row(self, wanted: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
+        """Return those (number, kind) that have no row, each once, in their order."""
+        return [place for place in dict.fromkeys(wanted) if place not in self._place]
+
+    def make(self, family: SeriesDetectors[Any], name: str, wanted: Iterable[tuple[int, str]]) -> None:
+        """Add a row for each (number, kind) that has none: all at once, for each addition copies the fleet."""
+        new = self.without_row(wanted)
+        if not new:
+            return
+        rows = family.grow(name, len(new))
+        fleet = family.fleets[name]
+        for row, (number, kind) in zip(rows.tolist(), new, strict=True):
+            watched = Watched(self.series[number], kind)
+            card = self.card(watched.series)
+            self.watched[name].append(watched)
+            self._place[number, kind] = row
+            self._share_keys[watched] = self._shares[card.pipeline].key_for(
+                card, kind, repr(watched.series), watched.series.environment
+            )
+            fleet.state["bad_side"][row] = card.side_of(kind)
+            self._set_limits(fleet, row, watched)
+
+    def take_findings(
+        self,
+        family: SeriesDetectors[Any],
+        name: str,
+        tick: int,
+        bucket: int,
+        part_of: Callable[[Transition], Part | None] = lambda _: None,
+    ) -> list[Finding]:
+        """Return what the detectors of a fleet say of a folded bucket, but for what nobody is told of.
+
+        Args:
+            family: With the fleet.
+            name: Of the fleet.
+            tick: At which it is said.
+            bucket: As folded: the tick, or the first tick of the window that ends with it.
+            part_of: Names the part of the values that moved.
+        """
+        told = (one for one in advance_phases(family.fleets[name], bucket) if one.event not in _QUIET)
+        return [
+            Finding(
+                self.watched[name][one.row],
+                tick,
+                transition=_in_window(one, ends=bucket == tick),
+                part=part_of(one),
+            )
+            for one in told
+        ]
+
+    # ---- the budget ----
+
+    def start_period(self, tick: int) -> list[str]:
+        """Deal the budgets anew where a month began, and return the pipelines whose limits are to be set again."""
+        return [pipeline for pipeline in self._shares if self._is_dealt(pipeline, tick)]
+
+    def _is_dealt(self, pipeline: str, tick: int) -> bool:
+        shares = self._shares[pipeline]
+        if not shares.is_over(tick):
+            return False
+        there = [
+            (key, watched.series.metric)
+            for watched, key in self._share_keys.items()
+            if watched.series.pipeline == pipeline
+        ]
+        return shares.start_period(tick, there)
+
+    def set_limits(self, fleets: Mapping[str, Fleet], pipeline: str) -> None:
+        """Set the thresholds of a pipeline's rows by its budget."""
+        for name, fleet in fleets.items():
+            for row, watched in enumerate(self.watched[name]):
+                if watched.series.pipeline == pipeline:
+                    self._set_limits(fleet, row, watched)
+
+    def _set_limits(self, fleet: Fleet, row: int, watched: Watched) -> None:
+        card = self.card(watched.series)
+        limits = self._shares[card.pipeline].limits(card, watched.kind, self._share_keys[watched])
+        fleet.state["ticket_threshold"][row], fleet.state["page_threshold"][row] = limits
+        fleet.state["min_ratio"][row] = card.min_ratio or LEAST_RATIO
+        bad_per_hour = LEAST_BAD_PER_HOUR if card.min_bad_per_hour is None else card.min_bad_per_hour
+        fleet.state["min_bad_per_hour"][row] = bad_per_hour
+
+    def use_cards(self, cards: Sequence[Card], budgets: dict[str, AlarmBudget]) -> list[str]:
+        """Go on with other cards; return the pipelines whose limits are to be set again.
+
+        Series of a metric that has no card any more keep the last one.
+        """
+        self.budgets = {**self.budgets, **budgets}
+        for card in cards:
+            self.cards[card.pipeline, card.metric] = card
+        for pipeline, budget in budgets.items():
+            dealt = self._shares.get(pipeline)
+            mine = [card for card in self.cards.values() if card.pipeline == pipeline]
+            self._shares[pipeline] = BudgetShares(budget, mine)
+            if dealt is not None:
+                self._shares[pipeline].take_json(dealt.as_json())
+        return [pipeline for pipeline in budgets if self._shares[pipeline].period]
+
+    # ---- the state ----
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {
+            "series": [list(astuple(key)) for key in self.series],
+            "rows": {
+                name: [[self.number_of(w.series), w.kind, self._share_keys[w]] for w in rows]
+                for name, rows in self.watched.items()
+            },
+            "allotments": {pipeline: shares.as_json() for pipeline, shares in self._shares.items()},
+            "cards": [card.as_json() for card in self.cards.values()],
+            "budgets": {name: [budget.pages, budget.tickets] for name, budget in self.budgets.items()},
+        }
+
+    def take_json(self, value: Mapping[str, Any]) -> None:
+        """Go on from what `as_json` gave; the cards and budgets must be those of then."""
+        self._book.learn(SeriesKey(*texts) for texts in value["series"])
+        for name, rows in value["rows"].items():
+            for row, (number, kind, share) in enumerate(rows):
+                watched = Watched(self.series[number], kind)
+                self.watched[name].append(watched)
+                self._place[number, kind] = row
+                self._share_keys[watched] = share
+        for pipeline, dealt in value["allotments"].items():
+            if pipeline in self._shares:
+                self._shares[pipeline].take_json(dealt)
+
+
+def _in_window(transition: Transition, *, ends: bool) -> Transition:
+    """Return a transition whose change may have come anywhere in the windows at both ends of its interval.
+
+    Args:
+        transition: Of a fleet some or all of whose buckets are windows.
+        ends: Buckets have the number of the last tick of their window (where it is one at all), not of the first.
+    """
+    change = transition.change
+    if change is None:
+        return transition
+    if not ends:
+        return replace(transition, change=replace(change, to_bucket=change.to_bucket + WINDOW_TICKS - 1))
+    if window_end(change.from_bucket) != change.from_bucket:
+        return transition
+    return replace(transition, change=replace(change, from_bucket=change.from_bucket - WINDOW_TICKS + 1))
