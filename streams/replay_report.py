@@ -24,7 +24,7 @@ from sinks.answer_table import moment_text
 from sinks.rate_interval import rates_sql
 from sinks.ratio_sums import ratio_rows, ratios_of
 from sinks.store_file import open_for_reading
-from streams.alerting.alert_reading import Alert, read_alerts
+from streams.alerting.alert_reading import StoredAlert, read_alerts
 from streams.alerting.alert_words import headline, size, subject
 from streams.outcome_table import OutcomeTable, interval_text, is_broken, report_table, share_text
 from streams.program_name import near_path, program_name
@@ -91,7 +91,7 @@ class _Report:
         self._store = shlex.quote(near_path(store))
         self._imbalance = imbalance
         self._worst: str | None = None
-        self._alerts: list[Alert] = []
+        self._alerts: list[StoredAlert] = []
         self._rates = {row["metric"]: row for row in self._rows(rates_sql("metric", "pipeline = $p"))}
         self._ratios = [(ratio, row) for ratio in ratios_of(portfolio) for row in ratio_rows(con, ratio, None)]
         self._states: dict[str, dict[str, int]] = {}
@@ -170,14 +170,15 @@ class _Report:
             return
         self._head("Alerts", "open at the end; found as the traces came, by event time")
         for alert in self._alerts:
-            style = "bold red" if alert.row["severity"] == "page" else "yellow"
+            style = "bold red" if alert.row.severity == "page" else "yellow"
             began = "" if alert.began_at is None else f"since {moment_text(alert.began_at, 'seconds')}, "
+            words = f" {headline(alert.facts)}: {shown(subject(alert))}"
             self._out.print(
-                Text.assemble((f"  {alert.row['severity']:<6}", style), f" {headline(alert)}: {shown(subject(alert))}"),
-                Text(f"  {alert.row['alert_id']}", "dim"),
+                Text.assemble((f"  {alert.row.severity:<6}", style), words),
+                Text(f"  {alert.row.alert_id}", "dim"),
                 soft_wrap=True,
             )
-            what = f"{size(alert.told)}; {began}found {moment_text(alert.row['found_at'], 'seconds')}"
+            what = f"{size(alert.facts)}; {began}found {moment_text(alert.row.found_at, 'seconds')}"
             self._out.print(Padding(Text(what, "dim"), (0, 0, 0, 9)))
 
     def _print_standing_out(self) -> None:
@@ -299,7 +300,7 @@ class _Report:
         lines = []
         if self._alerts:
             lines.append(f"alerts --store {store}")
-            lines.append(f"explain {self._alerts[0].row['alert_id']} --store {store}")
+            lines.append(f"explain {self._alerts[0].row.alert_id} --store {store}")
         if worst is not None:
             lines.append(f"gaps --store {store} --metric {worst.name} --outcome fail")
         if self._worst is not None:

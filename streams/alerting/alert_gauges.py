@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from sinks.alert_query import alert_counts, alert_states
 from sinks.keeping import Connection
-from streams.alerting.alert_reading import read_states
+from sinks.noted_events import last_noted_seconds
 from streams.alerting.attribution import tick_start
 from streams.alerting.rows import kind_of
 from streams.alerting.shift_watch import ShiftWatch
@@ -87,7 +88,7 @@ def _add_series(samples: Samples, state: SeriesState, environment: Callable[[str
 
 
 def _add_alerts(samples: Samples, watch: ShiftWatch, con: Connection, environment: Callable[[str], str]) -> None:
-    states = read_states(con, watch.lane, datetime.now(UTC).replace(tzinfo=None))
+    states = alert_states(con, watch.lane, datetime.now(UTC).replace(tzinfo=None))
     state_of: dict[tuple[str, ...], float] = {}
     began: dict[tuple[str, ...], float] = {}
     for incident in watch.incidents.open.values():
@@ -98,15 +99,8 @@ def _add_alerts(samples: Samples, watch: ShiftWatch, con: Connection, environmen
         began[key] = tick_start(incident.began).replace(tzinfo=UTC).timestamp()
     samples["gapwatch_alert_state"] = state_of
     samples["gapwatch_alert_began_timestamp_seconds"] = began
-    counted = con.execute(
-        """SELECT pipeline, environment, kind, severity, count(*)::DOUBLE FROM (
-            SELECT alert_id, pipeline, environment, arg_min(attribution->>'kind', rowid) AS kind,
-                arg_min(severity, rowid) AS severity
-            FROM alerts WHERE lane = ? AND severity <> 'note' GROUP BY ALL) GROUP BY ALL""",
-        [watch.lane],
-    ).fetchall()
     total: dict[tuple[str, ...], float] = {}
-    for pipeline, where, kind, severity, n in counted:
+    for pipeline, where, kind, severity, n in alert_counts(con, watch.lane):
         key = (pipeline, environment(where), kind, severity)
         total[key] = total.get(key, 0.0) + n
     samples["gapwatch_alerts_total"] = total
@@ -114,9 +108,8 @@ def _add_alerts(samples: Samples, watch: ShiftWatch, con: Connection, environmen
 
 def _add_annotations(samples: Samples, watch: ShiftWatch, con: Connection) -> None:
     known = {portfolio.pipeline for portfolio in watch.portfolios}
-    rows = con.execute(
-        """SELECT pipeline, epoch(max("at")) FROM annotations WHERE "at" <= now()::TIMESTAMP GROUP BY ALL"""
-    ).fetchall()
     samples["gapwatch_last_annotation_timestamp_seconds"] = {
-        (pipeline or "",): float(at) for pipeline, at in rows if pipeline is None or pipeline in known
+        (pipeline or "",): at
+        for pipeline, at in last_noted_seconds(con).items()
+        if pipeline is None or pipeline in known
     }

@@ -11,7 +11,7 @@ import numpy as np
 
 from streams.alerting.allotment import Allotment
 from streams.alerting.breach import BoundWatch, hold_to_bounds
-from streams.alerting.card import Budget, Card
+from streams.alerting.card import AlarmBudget, AlertRule
 from streams.alerting.finding import Finding, Watched
 from streams.alerting.open_tick import WINDOW_TICKS, OpenTick, full_until, gather
 from streams.alerting.series_book import HourBook, SeriesBook
@@ -42,7 +42,7 @@ class Bank:
         budgets: By pipeline.
     """
 
-    def __init__(self, cards: Sequence[Card], budgets: dict[str, Budget]) -> None:
+    def __init__(self, cards: Sequence[AlertRule], budgets: dict[str, AlarmBudget]) -> None:
         self.budgets = budgets
         self.cards = {(card.pipeline, card.metric): card for card in cards}
         self.allotments = {
@@ -114,7 +114,7 @@ class Bank:
         """The series, by number."""
         return self._book.series
 
-    def card(self, series: SeriesKey) -> Card:
+    def card(self, series: SeriesKey) -> AlertRule:
         """Return the card of a series."""
         return self.cards[series.pipeline, series.metric]
 
@@ -249,8 +249,8 @@ class Bank:
     def _settle(self, name: str, tick: int) -> list[Finding]:
         transitions = settle(self.fleets[name], tick)
         rows = self.rows[name]
-        told = (t for t in transitions if t.event not in _QUIET)
-        return [Finding(rows[t.row], tick, transition=one_window(t, ends=True)) for t in told]
+        loud = (t for t in transitions if t.event not in _QUIET)
+        return [Finding(rows[t.row], tick, transition=one_window(t, ends=True)) for t in loud]
 
     def unwatched(self) -> list[Watched]:
         """Return what has come, and was left out each time: numbers and labels of traces in sessions."""
@@ -258,7 +258,7 @@ class Bank:
 
     # ---- what people decide ----
 
-    def use_cards(self, cards: Sequence[Card], budgets: dict[str, Budget]) -> list[Watched]:
+    def use_cards(self, cards: Sequence[AlertRule], budgets: dict[str, AlarmBudget]) -> list[Watched]:
         """Go on with other cards; return the rows whose direction turned. Open alerts of those are closed.
 
         Series of a metric that has no card any more are kept and fed no longer.

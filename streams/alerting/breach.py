@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from streams.alerting.card import Limit
+from streams.alerting.card import RateBound
 from streams.detectors.change import Interval, rate_interval
 
 # A window is kept in this many cells at most: more cost memory, fewer make its begin coarse (1/360 of the window).
@@ -48,7 +48,7 @@ class BoundWatch:
         is_broken: Whether it is, now.
     """
 
-    limit: Limit
+    limit: RateBound
     cells: deque[list[int]] = field(default_factory=deque)
     is_broken: bool = False
 
@@ -92,13 +92,16 @@ class BoundWatch:
         return {"cells": list(self.cells), "is_broken": self.is_broken}
 
     @classmethod
-    def from_json(cls, limit: Limit, value: dict[str, Any]) -> BoundWatch:
+    def from_json(cls, limit: RateBound, value: dict[str, Any]) -> BoundWatch:
         """Return what `as_json` gave, held against a bound that may be another by now."""
         return cls(limit, deque(value["cells"]), value["is_broken"])
 
 
 def hold_to_bounds(
-    watches: dict[int, BoundWatch], limits: Mapping[int, Limit | None], tick: int, units: Mapping[int, Sequence[int]]
+    watches: dict[int, BoundWatch],
+    limits: Mapping[int, RateBound | None],
+    tick: int,
+    units: Mapping[int, Sequence[int]],
 ) -> list[tuple[int, Breach]]:
     """Hold the units of one closed tick against the bounds of their series.
 

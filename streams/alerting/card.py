@@ -26,7 +26,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 @dataclass(frozen=True)
-class Limit:
+class RateBound:
     """The bound that the failure rate of a metric shall keep.
 
     Attributes:
@@ -48,7 +48,7 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Card:
+class AlertRule:
     """What is known of a metric that may alert.
 
     Attributes:
@@ -82,7 +82,7 @@ class Card:
     min_ratio: float | None
     min_bad_per_hour: float | None
     blind_above_ratio: float | None
-    limit: Limit | None
+    limit: RateBound | None
     time_zone: str
     units_per_month: float
     numbers: bool = False
@@ -115,8 +115,8 @@ class Card:
         """
         return {"unknown": 1, "numbers": self.number_side, "labels": 0}.get(kind, self.bad_side)
 
-    def is_turned(self, before: Card | None) -> bool:
-        """Say whether another way is bad than by the card of before; no where there was none."""
+    def is_turned(self, before: AlertRule | None) -> bool:
+        """Say whether another way is bad than by the rule of before; no where there was none."""
         sides = (self.bad_side, self.number_side)
         return before is not None and (before.bad_side, before.number_side) != sides
 
@@ -125,14 +125,14 @@ class Card:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Card:
+    def from_json(cls, value: dict[str, Any]) -> AlertRule:
         """Return what `as_json` gave."""
         limit = value["limit"]
-        return cls(**{**value, "limit": None if limit is None else Limit(**limit)})
+        return cls(**{**value, "limit": None if limit is None else RateBound(**limit)})
 
 
 @dataclass(frozen=True)
-class Budget:
+class AlarmBudget:
     """False alarms that a team can bear in 30 days, over all series of a pipeline.
 
     Attributes:
@@ -144,28 +144,28 @@ class Budget:
     tickets: float
 
 
-def budget_of(portfolio: Portfolio) -> Budget:
+def budget_of(portfolio: Portfolio) -> AlarmBudget:
     """Return the budget of a portfolio; where it names none, one page and ten tickets a month."""
     pages, tickets = portfolio.budget.pages_per_month, portfolio.budget.tickets_per_month
-    return Budget(
+    return AlarmBudget(
         DEFAULT_PAGES_PER_MONTH if pages is None else pages,
         DEFAULT_TICKETS_PER_MONTH if tickets is None else tickets,
     )
 
 
-def cards_of(portfolios: Sequence[Portfolio]) -> list[Card]:
-    """Return a card for each metric with an `alert`, in the order of the portfolios."""
-    return [_card(portfolio, metric) for portfolio in portfolios for metric in portfolio.metrics if _is_watched(metric)]
+def rules_of(portfolios: Sequence[Portfolio]) -> list[AlertRule]:
+    """Return a rule for each metric with an `alert`, in the order of the portfolios."""
+    return [_rule(portfolio, metric) for portfolio in portfolios for metric in portfolio.metrics if _is_watched(metric)]
 
 
 def _is_watched(metric: Metric) -> bool:
     return metric.alert is not None and not isinstance(metric.claim, RatioClaim)
 
 
-def _card(portfolio: Portfolio, metric: Metric) -> Card:
+def _rule(portfolio: Portfolio, metric: Metric) -> AlertRule:
     assert metric.alert is not None  # `_is_watched`
     a_day = portfolio.volume.traces_per_day
-    return Card(
+    return AlertRule(
         pipeline=portfolio.pipeline,
         metric=metric.name,
         component=metric.component,
@@ -228,9 +228,9 @@ def _number_side(portfolio: Portfolio, metric: Metric, failing_end: int) -> tupl
     return (side, True) if direction["of"] != "failure_rate" else (side * failing_end, False)
 
 
-def _limit(threshold: Threshold | None) -> Limit | None:
+def _limit(threshold: Threshold | None) -> RateBound | None:
     if threshold is None or threshold.of != "failure_rate":
         return None
     seconds = int(threshold.window[:-1]) * _SECONDS[threshold.window[-1]]
     ticks = max(-(-seconds // TICK_SECONDS), 1)
-    return Limit(threshold.operator, threshold.value, ticks, threshold.min_units or DEFAULT_MIN_UNITS)
+    return RateBound(threshold.operator, threshold.value, ticks, threshold.min_units or DEFAULT_MIN_UNITS)

@@ -11,21 +11,25 @@ import dataclasses
 import logging
 import math
 from collections.abc import Collection, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from scorers.portfolio import Portfolio, parse_portfolio
 from scorers.slices import ScoredSlice
+from sinks.alert_query import written_steps
+from sinks.detector_states import last_detectors, waiting_step, write_detectors
 from sinks.keeping import Connection, Keeping, Step
+from sinks.registration import latest_portfolio_texts
 from sinks.store import Store
 from sinks.stored_facts import answered, stored_facts
 from streams.alerting.attribution import tick_start
 from streams.alerting.bank import RATES, SESSIONS, Bank
-from streams.alerting.card import Budget, Card, budget_of, cards_of
+from streams.alerting.card import AlarmBudget, AlertRule, budget_of, rules_of
 from streams.alerting.finding import Finding
 from streams.alerting.incident import Incident, IncidentBook
-from streams.alerting.kept_commits import KeptCommit, kept_commits, place_of, recording_wait
+from streams.alerting.kept_commits import KeptCommit, kept_commits, partition_name
 from streams.alerting.lane_clock import LaneClock
 from streams.alerting.relabelling import relabel
 from streams.alerting.rows import StepRows, say, write_steps
@@ -38,7 +42,6 @@ from streams.detectors.snapshot import SnapshotError
 from streams.detectors.watch import accept
 
 LIVE = "live"
-_LAST_PORTFOLIOS = "SELECT arg_max(yaml, first_seen_at) FROM portfolios GROUP BY pipeline ORDER BY pipeline"
 # An hour of event time: what a restart folds again at most. More often costs writing, less often costs starting.
 _SNAPSHOT_TICKS = 120
 
@@ -80,7 +83,7 @@ class ShiftWatch:
         portfolios: In force, with all facts that are known.
     """
 
-    def __init__(self, lane: str, cards: Sequence[Card], budgets: dict[str, Budget]) -> None:
+    def __init__(self, lane: str, cards: Sequence[AlertRule], budgets: dict[str, AlarmBudget]) -> None:
         self.lane = lane
         self.bank = Bank(cards, budgets)
         self.clock = LaneClock()
@@ -89,7 +92,7 @@ class ShiftWatch:
         self._look_at(cards)
         self._snapshot_at = 0
 
-    def _look_at(self, cards: Sequence[Card]) -> None:
+    def _look_at(self, cards: Sequence[AlertRule]) -> None:
         self._watched = {(card.pipeline, card.metric) for card in cards}
         self._measures = {(card.pipeline, card.metric) for card in cards if card.numbers}
         self._labels = {(card.pipeline, card.metric): card.labels for card in cards if card.labels}
@@ -113,19 +116,17 @@ class ShiftWatch:
         cursor = store.cursor()
         try:
             if portfolios is None:
-                portfolios = [parse_portfolio(text) for (text,) in cursor.execute(_LAST_PORTFOLIOS).fetchall()]
+                portfolios = [parse_portfolio(text) for text in latest_portfolio_texts(cursor)]
             portfolios = [answered(one, stored_facts(cursor, one.pipeline)) for one in portfolios]
+            found = last_detectors(cursor, lane)
         finally:
             cursor.close()
-        cards = cards_of(portfolios)
+        cards = rules_of(portfolios)
         budgets = {portfolio.pipeline: budget_of(portfolio) for portfolio in portfolios}
-        found = store.query(
-            'SELECT "data", seq FROM detector_snapshots WHERE lane = ? ORDER BY seq DESC, kept_at DESC LIMIT 1', [lane]
-        )
         watch, seq = None, 0
-        if found:
+        if found is not None:
             try:
-                watch, seq = cls._unpacked(lane, bytes(found[0][0])), int(found[0][1])
+                watch, seq = cls._unpacked(lane, found[0]), found[1]
             except SnapshotError as error:
                 logger.warning("the state of the detectors of lane %s is folded anew: %s", lane, error)
         if watch is None:
@@ -163,12 +164,12 @@ class ShiftWatch:
         if ticks.num_rows:
             ticks = self._open_ticks(second).stamp(ticks)
             scored = dataclasses.replace(scored, tables={**scored.tables, "ticks": ticks})
-        waits_for = self.clock.silent((place_of(*one) for one in unread), second)
-        place = place_of(scored.topic, scored.partition)
+        waits_for = self.clock.silent((partition_name(*one) for one in unread), second)
+        place = partition_name(scored.topic, scored.partition)
         steps = self._fold(KeptCommit(place, second, waits_for, ticks, scored.tables["session_ticks"]))
         also: list[tuple[str, Step]] = []
         if waits_for:
-            also.append(("waited_for", recording_wait(self.lane, waits_for)))
+            also.append(("waited_for", waiting_step(self.lane, waits_for)))
         if steps:
             also.append(("alerts", lambda keeping: write_steps(keeping.con, self.lane, keeping.seq, steps)))
         if self.clock.closed - self._snapshot_at >= _SNAPSHOT_TICKS:
@@ -254,12 +255,12 @@ class ShiftWatch:
     def _take_over_known(self, keeping: Keeping) -> None:
         self._use(keeping)
 
-    def _is_in_force(self, cards: Sequence[Card], budgets: dict[str, Budget]) -> bool:
+    def _is_in_force(self, cards: Sequence[AlertRule], budgets: dict[str, AlarmBudget]) -> bool:
         known = self.bank.cards
         return all(known.get((card.pipeline, card.metric)) == card for card in cards) and self.bank.budgets == budgets
 
     def _use(self, keeping: Keeping) -> int:
-        cards = cards_of(self.portfolios)
+        cards = rules_of(self.portfolios)
         budgets = {portfolio.pipeline: budget_of(portfolio) for portfolio in self.portfolios}
         self._look_at(cards)
         before = dict(self.bank.cards)
@@ -294,8 +295,8 @@ class ShiftWatch:
     def _unpacked(cls, lane: str, data: bytes) -> ShiftWatch:
         head, fleets = unpack(data, RATES, SESSIONS)
         bank = head["bank"]
-        cards = [Card.from_json(card) for card in bank["cards"]]
-        watch = cls(lane, cards, {pipeline: Budget(*numbers) for pipeline, numbers in bank["budgets"].items()})
+        cards = [AlertRule.from_json(card) for card in bank["cards"]]
+        watch = cls(lane, cards, {pipeline: AlarmBudget(*numbers) for pipeline, numbers in bank["budgets"].items()})
         watch.bank.take_json(bank, fleets)
         watch.clock = LaneClock.from_json(head["clock"])
         watch.incidents.take_json(head["incidents"])
@@ -306,11 +307,7 @@ class ShiftWatch:
         self._write(keeping.con, keeping.seq, keeping.kept_at)
 
     def _write(self, con: Connection, seq: int, now: datetime) -> None:
-        con.execute("DELETE FROM detector_snapshots WHERE lane = ?", [self.lane])
-        con.execute(
-            "INSERT INTO detector_snapshots VALUES (?, ?, ?, ?, ?)",
-            [seq, self.lane, tick_start(self.clock.closed + 1), self.packed(), now],
-        )
+        write_detectors(con, seq, self.lane, tick_start(self.clock.closed + 1), self.packed(), now)
         write_watched(con, self.lane, seq, self.bank)
 
     def _refold(self, store: Store, after: int) -> None:
@@ -319,8 +316,9 @@ class ShiftWatch:
         After a crash that is nothing; it is all of it where a store was kept without a watch before.
         """
         found = [rows for kept in kept_commits(store, self.lane, after) for rows in self._fold(kept)]
-        told = set(store.query('SELECT alert_id, state, severity, "at" FROM alerts WHERE lane = ?', [self.lane]))
-        missing = [rows for rows in found if _identity(rows) not in told]
+        with closing(store.cursor()) as cursor:
+            written = written_steps(cursor, self.lane)
+        missing = [rows for rows in found if _identity(rows) not in written]
         if missing:
             store.record("writing alerts", lambda con, seq: write_steps(con, self.lane, seq, missing))
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from sinks.keeping import Connection
 from sinks.label_sets import OTHER
+from sinks.recent_values import recent_cells, recent_labels
 from streams.alerting.attribution import tick_start
 from streams.alerting.bank import Bank
 from streams.alerting.finding import Watched
@@ -31,14 +32,6 @@ _HOUR = timedelta(hours=1)
 _LEAST_LEARNED = 100
 # An empty label of Prometheus is none.
 _NO_TEXT = "(empty)"
-_SERIES = "pipeline, environment, coalesce(component, ''), metric, metric_version, coalesce(judge, ''), epoch"
-_SPAN = "lane = ? AND fold_bucket >= ? AND fold_bucket < ?"
-_NUMBERS = f"""SELECT {_SERIES}, e.key, sum(e.value)::BIGINT
-    FROM (SELECT * EXCLUDE (histogram), unnest(map_entries(histogram)) AS e FROM ticks
-        WHERE {_SPAN} AND level = 'unit' AND facet = 'all' AND histogram IS NOT NULL)
-    GROUP BY ALL ORDER BY ALL"""
-_LABELS = f"""SELECT {_SERIES}, level, "value", sum(n)::BIGINT FROM ticks
-    WHERE {_SPAN} AND facet = 'label' AND "value" IS NOT NULL GROUP BY ALL ORDER BY ALL"""
 _NAMES = ("value_quantile", "baseline_quantile", "label_ratio", "baseline_label_ratio")
 
 #: Family to label values to number.
@@ -84,11 +77,10 @@ class ValueGauges:
     def _look(self, bank: Bank, con: Connection, lane: str, until: datetime) -> None:
         self._numbers, self._labels = defaultdict(Counter), defaultdict(Counter)
         known = set(bank.series)
-        span = [lane, until - _HOUR, until]
-        for *names, cell, n in con.execute(_NUMBERS, span).fetchall():
+        for names, cell, n in recent_cells(con, lane, until - _HOUR, until):
             self._numbers[_known(SeriesKey(*names), known)][cell] += n
         levels = {place: card.labels for place, card in bank.cards.items() if card.labels}
-        for *names, level, label, n in con.execute(_LABELS, span).fetchall():
+        for names, level, label, n in recent_labels(con, lane, until - _HOUR, until):
             key = _known(SeriesKey(*names), known)
             if levels.get((key.pipeline, key.metric)) == level:
                 self._labels[key][label[:LABEL_LIMIT]] += n
@@ -117,8 +109,8 @@ class ValueGauges:
             now[label if label in names else OTHERS] += n
         before = {name: float(learned[bin_]) for bin_, name in enumerate(names)}
         before[OTHERS] = before.get(OTHERS, 0.0) + float(learned[MOST_LABELS])
-        told: tuple[tuple[str, Mapping[str, float]], ...] = (("label_ratio", now), ("baseline_label_ratio", before))
-        for name, counts in told:
+        held: tuple[tuple[str, Mapping[str, float]], ...] = (("label_ratio", now), ("baseline_label_ratio", before))
+        for name, counts in held:
             whole = sum(counts.values())
             for label, count in counts.items() if whole else ():
                 samples[f"gapwatch_{name}"][*key, label or _NO_TEXT] = count / whole

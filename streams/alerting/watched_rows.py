@@ -9,10 +9,11 @@ from datetime import datetime
 
 import numpy as np
 
+from sinks.detector_states import WatchedRow, write_watched_rows
 from sinks.keeping import Connection
 from streams.alerting.attribution import tick_start
 from streams.alerting.bank import Bank
-from streams.alerting.card import Card
+from streams.alerting.card import AlertRule
 from streams.alerting.finding import Watched
 from streams.alerting.series_book import HourBook
 from streams.detectors.arrays import Floats
@@ -54,7 +55,7 @@ class SeriesState:
     """
 
     watched: Watched
-    card: Card
+    card: AlertRule
     phase: str
     direction: str
     units: float
@@ -142,21 +143,25 @@ def _log10(value: float) -> float:
 
 def write_watched(con: Connection, lane: str, seq: int, bank: Bank) -> None:
     """Write the state of every row in the place of the last one of this lane."""
-    con.execute("DELETE FROM watched WHERE lane = ?", [lane])
     rows = [
-        [
-            seq, lane, key.pipeline, key.environment, key.component or None, key.metric, key.metric_version,
-            key.judge or None, key.epoch, state.watched.kind, state.phase, state.direction, round(state.units),
-            _finite(state.rate), *(_finite(x) for x in (state.evidence_log10, state.ticket_log10, state.page_log10)),
-            _finite(state.smallest_ratio), state.is_blind, state.last_unit_at, state.expected_false_alarms,
-        ]
+        WatchedRow(
+            series=state.watched.series,
+            kind=state.watched.kind,
+            phase=state.phase,
+            direction=state.direction,
+            units=round(state.units),
+            rate=_finite(state.rate),
+            evidence_log10=_finite(state.evidence_log10),
+            ticket_log10=_finite(state.ticket_log10),
+            page_log10=_finite(state.page_log10),
+            smallest_ratio=_finite(state.smallest_ratio),
+            is_blind=state.is_blind,
+            last_unit_at=state.last_unit_at,
+            expected_false_alarms=state.expected_false_alarms,
+        )
         for state in series_states(bank)
-        for key in [state.watched.series]
-    ]  # fmt: skip
-    if rows:
-        # One statement: a row each costs a millisecond each.
-        unnested = ", ".join("unnest(?)" for _ in rows[0])
-        con.execute(f"INSERT INTO watched SELECT {unnested}", [list(column) for column in zip(*rows, strict=True)])
+    ]
+    write_watched_rows(con, lane, seq, rows)
 
 
 def _finite(number: float) -> float | None:
