@@ -26,7 +26,7 @@ from sinks.ratio_sums import ratio_rows, ratios_of
 from sinks.store_file import open_for_reading
 from streams.alerting.alert_reading import StoredAlert, read_alerts
 from streams.alerting.alert_words import headline, size, subject
-from streams.outcome_table import OutcomeTable, interval_text, is_broken, report_table, share_text
+from streams.outcome_table import OutcomeTable, interval_text, is_broken, report_table, styled_share
 from streams.program_name import near_path, program_name
 from streams.release_comparison import standing_out
 from streams.replay import ReplayResult
@@ -213,9 +213,9 @@ class _Report:
     def _release_cells(self, row: Row) -> list[Text]:
         return [
             Text(row["metric"]),
-            share_text(row["rate"], "bold"),
+            styled_share(row["rate"], "bold"),
             Text(interval_text(row["lower"], row["upper"]), "dim"),
-            share_text(row["other_rate"]),
+            styled_share(row["other_rate"]),
             _direction(self._portfolio, row["metric"], row["rate"] > row["other_rate"]),
         ]
 

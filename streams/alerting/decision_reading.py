@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from scorers.errors import UsageError
 from scorers.portfolio import Portfolio, parse_portfolio
-from sinks.decisions import Decision
+from sinks.decisions import HumanDecision
 from sinks.detector_states import lanes_with_detectors
 from sinks.registration import latest_portfolio_texts
 from sinks.store import Store
@@ -43,7 +43,7 @@ class Watches(Protocol):
         """Return the portfolios in force."""
 
 
-def read_decision(action: str, asked: Mapping[str, Any], watches: Watches) -> Decision:
+def read_decision(action: str, asked: Mapping[str, Any], watches: Watches) -> HumanDecision:
     """Make a decision of what was sent.
 
     Args:
@@ -68,10 +68,10 @@ def read_decision(action: str, asked: Mapping[str, Any], watches: Watches) -> De
     return AlertDecision(kind, texts["alert"], texts["by"], texts["why"], duration, watches.of)
 
 
-def readers(watches: Watches) -> dict[str, Callable[[Mapping[str, Any]], Decision]]:
+def readers(watches: Watches) -> dict[str, Callable[[Mapping[str, Any]], HumanDecision]]:
     """Return what the API calls for each of its paths."""
 
-    def reader(action: str) -> Callable[[Mapping[str, Any]], Decision]:
+    def reader(action: str) -> Callable[[Mapping[str, Any]], HumanDecision]:
         return lambda asked: read_decision(action, asked, watches)
 
     return {path: reader(action) for action, path in PATHS.items()}
