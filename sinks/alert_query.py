@@ -98,29 +98,52 @@ class LifeStep:
     why: str
 
 
-def alert_entries(
-    con: duckdb.DuckDBPyConnection, conditions: Mapping[str, Any], since: datetime | None, now: datetime
-) -> list[AlertEntry]:
+@dataclass(frozen=True)
+class AlertFilter:
+    """Which alerts are asked for; None for any.
+
+    Attributes:
+        lane: Of the series.
+        pipeline: Of the series.
+        metric: Of the series.
+        group_id: Of the group.
+        since: Only alerts whose last step is not earlier, naive UTC.
+    """
+
+    lane: str | None = None
+    pipeline: str | None = None
+    metric: str | None = None
+    group_id: str | None = None
+    since: datetime | None = None
+
+    @property
+    def is_any(self) -> bool:
+        """Whether it lets all alerts through."""
+        return self == AlertFilter()
+
+
+def alert_entries(con: duckdb.DuckDBPyConnection, wanted: AlertFilter, now: datetime) -> list[AlertEntry]:
     """Return alerts, groups together: first those that page somebody now, then the latest; in a group the first found.
 
     Args:
         con: Reading.
-        conditions: Column of `alerts` to value.
-        since: Only alerts whose last step is not earlier, naive UTC; None for all.
+        wanted: Which alerts.
         now: Naive UTC: a silence that is over by then is no state.
 
     Raises:
         JobError: The store cannot be read.
     """
-    where = " AND ".join(["true", *(f'"{name}" = ?' for name in conditions)])
-    values = list(conditions.values())
-    having = "" if since is None else "WHERE changed_at >= ?"
+    asked = {name: getattr(wanted, name) for name in ("lane", "pipeline", "metric", "group_id")}
+    conditions = {name: value for name, value in asked.items() if value is not None}
+    where = " AND ".join(["true", *(f"{name} = ?" for name in conditions)])
+    having = "" if wanted.since is None else "WHERE changed_at >= ?"
+    values = [*conditions.values(), *([] if wanted.since is None else [wanted.since])]
     sql = f"""
         SELECT a.*, s.kind, s.verdict, s.question, min(found_at) OVER (PARTITION BY group_id) AS group_at,
             bool_or(severity = 'page' AND state IN {OPEN_STATES}) OVER (PARTITION BY group_id) AS pages
         FROM ({_LAST.format(where=where)}) a LEFT JOIN ({_LABELS}) s ON s.shift_id = a.shift_id {having}
         ORDER BY pages DESC, group_at DESC, group_id, found_at, alert_id"""
-    rows = ask(con, sql, values if since is None else [*values, since]).objects()
+    rows = ask(con, sql, values).objects()
     return [_entry(row, now) for row in rows]
 
 

@@ -20,6 +20,7 @@ from scorers.claim import MeasureClaim, RatioClaim
 from scorers.metric import Metric
 from scorers.portfolio import Portfolio
 from scorers.problem_list import shown
+from sinks.alert_query import AlertFilter
 from sinks.answer_table import moment_text
 from sinks.rate_interval import rates_sql
 from sinks.ratio_sums import ratio_rows, ratios_of
@@ -164,7 +165,7 @@ class _Report:
 
     def _print_alerts(self) -> None:
         """Tell what was found while it went on: each alert in two lines, the first one to be explained by its id."""
-        found = read_alerts(self._con, {"pipeline": self._portfolio.pipeline}, None)
+        found = read_alerts(self._con, AlertFilter(pipeline=self._portfolio.pipeline))
         self._alerts = [alert for alert in found if alert.is_open]
         if not self._alerts:
             return

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 
 from scorers.errors import UsageError
-from sinks.alert_query import OPEN_STATES, AlertEntry, AlertRow, alert_entries
+from sinks.alert_query import OPEN_STATES, AlertEntry, AlertFilter, AlertRow, alert_entries
 from sinks.keeping import Connection
 from streams.alerting.alert_facts import AlertFacts
+
+_ANY = AlertFilter()
 
 
 @dataclass(frozen=True)
@@ -36,16 +36,15 @@ class StoredAlert:
         return None if self.facts.change is None else self.facts.change.at
 
 
-def read_alerts(con: Connection, conditions: Mapping[str, Any], since: datetime | None) -> list[StoredAlert]:
+def read_alerts(con: Connection, wanted: AlertFilter = _ANY) -> list[StoredAlert]:
     """Return alerts, groups together: first those that page somebody now, then the latest; in a group the first found.
 
     Args:
         con: Reading.
-        conditions: Column of `alerts` to value.
-        since: Only alerts whose last step is not earlier; None for all.
+        wanted: Which alerts; all of them by default.
     """
     now = datetime.now(UTC).replace(tzinfo=None)
-    return [_stored_alert(entry) for entry in alert_entries(con, conditions, since, now)]
+    return [_stored_alert(entry) for entry in alert_entries(con, wanted, now)]
 
 
 def _stored_alert(entry: AlertEntry) -> StoredAlert:
@@ -62,7 +61,7 @@ def find_alert(con: Connection, wanted: str) -> StoredAlert:
     Raises:
         UsageError: None, or several.
     """
-    alerts = [a for a in read_alerts(con, {}, None) if a.row.alert_id.startswith(wanted)] if wanted else []
+    alerts = [a for a in read_alerts(con) if a.row.alert_id.startswith(wanted)] if wanted else []
     if not alerts:
         raise UsageError(f"no alert {wanted!r} in this store; gapwatch alerts --all lists them")
     if len(alerts) > 1:

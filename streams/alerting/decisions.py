@@ -156,6 +156,13 @@ def _check_texts(**texts: str) -> None:
 def _incident(alert: StoredAlert) -> Incident:
     """Return what `say` needs of an alert that is known from the store."""
     row = alert.row
-    names = ("pipeline", "environment", "component", "metric", "metric_version", "judge", "epoch")
-    series = SeriesKey(*(getattr(row, name) or "" for name in names))
+    series = SeriesKey(
+        pipeline=row.pipeline,
+        environment=row.environment,
+        component=row.component or "",
+        metric=row.metric,
+        metric_version=row.metric_version,
+        judge=row.judge or "",
+        epoch=row.epoch,
+    )
     return Incident(row.alert_id, row.shift_id, Watched(series, ""), row.severity, 0, 0, row.group_id)

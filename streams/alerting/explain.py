@@ -15,7 +15,7 @@ from scorers.errors import PortfolioError
 from scorers.metric import Metric
 from scorers.portfolio import Portfolio, parse_portfolio
 from scorers.problem_list import shown
-from sinks.alert_query import LifeStep, alert_life
+from sinks.alert_query import AlertFilter, LifeStep, alert_life
 from sinks.answer_table import moment_text
 from sinks.example_rows import ValuePart, rows_sql
 from sinks.keeping import Connection
@@ -201,7 +201,7 @@ def _new(cause: Cause | None) -> Iterator[str]:
 
 
 def _together(con: Connection, alert: StoredAlert, portfolio: Portfolio | None) -> Iterator[str]:
-    group = read_alerts(con, {"group_id": alert.row.group_id}, None)
+    group = read_alerts(con, AlertFilter(group_id=alert.row.group_id))
     if len(group) < 2:
         return
     first = earliest_component(group, portfolio)

@@ -168,7 +168,7 @@ def raised(name: str, traces: Iterable[Trace], portfolio: str, change: datetime 
         path.write_text("".join(lines), encoding="utf-8")
         replay([str(path)], [parse_portfolio(portfolio)], store, alerts=True)
         with open_for_reading(store) as con:
-            alerts = read_alerts(con, {}, None)
+            alerts = read_alerts(con)
             watched = con.execute(
                 "SELECT count(*), count(*) FILTER (phase <> 'learning'), sum(expected_false_alarms) FROM watched"
             ).fetchone()

@@ -31,7 +31,7 @@ def alerts_of(folder: Path, releases: tuple[str, ...], *more: str) -> list[Store
     portfolio = load_portfolio(AIRLINE / "portfolio.yaml")
     replay([str(folder / "stream.jsonl")], [portfolio], store, alerts=True)
     with open_for_reading(store) as con:
-        return read_alerts(con, {}, None)
+        return read_alerts(con)
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ def store(tmp_path: Path) -> Path:
 
 def alerts(store: Path) -> list[StoredAlert]:
     with open_for_reading(store) as con:
-        return read_alerts(con, {}, None)
+        return read_alerts(con)
 
 
 def query(store: Path, sql: str) -> Any:
