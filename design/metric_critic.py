@@ -95,7 +95,7 @@ class Case:
 Rule = Callable[[MetricDesign, Case], str | None]
 
 
-def criticise(case: Case) -> Critique:
+def criticise_metrics(case: Case) -> Critique:
     """Give a verdict on every metric and say what is missing across them."""
     verdicts = [_verdict(metric, case) for metric in case.metrics]
     critique = Critique(verdicts, _cross_issues(case))

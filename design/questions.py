@@ -62,7 +62,7 @@ class QuestionDraft:
         }
 
 
-def ask(
+def draft_questions(
     architecture: Architecture, metrics: list[MetricDesign], prompts: dict[str, list[Prompt]], has_model: bool
 ) -> list[QuestionDraft]:
     """Return all questions, those that decide most first within a component, at most three for each."""

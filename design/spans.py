@@ -200,7 +200,7 @@ def _chosen(component: ComponentDraft, graph: CallGraph) -> set[str]:
     return kept
 
 
-def unwatched(architecture: Architecture, points: list[IntegrationPoint]) -> dict[str, dict[str, int]]:
+def functions_without_span(architecture: Architecture, points: list[IntegrationPoint]) -> dict[str, dict[str, int]]:
     """Return for each component how many functions with a pattern are asked for no span, by pattern."""
     out: dict[str, dict[str, int]] = {}
     for component in architecture.components:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from design.analysis import FileReading, Progress, _silent, build, own_import_rate, readings
 from design.architecture import Architecture
-from design.architecture_critic import criticise as criticise_architecture
+from design.architecture_critic import criticise_architecture
 from design.callgraph import CallGraph
 from design.classify import apply_goal, classify
 from design.components import build_components
@@ -17,16 +17,16 @@ from design.judges import cost_per_quality, design_judges
 from design.libraries import LibraryCatalog, default_catalog
 from design.material import Material
 from design.metric_catalog import Catalog
-from design.metric_critic import Case, Critique, criticise, fact_for, redesign
+from design.metric_critic import Case, Critique, criticise_metrics, fact_for, redesign
 from design.metric_design import MetricDesign, Verdict
 from design.patterns import PatternHit, find_patterns
 from design.prompts import Prompt, find_prompts
-from design.questions import MODEL_QUESTION, QuestionDraft, ask
+from design.questions import MODEL_QUESTION, QuestionDraft, draft_questions
 from design.refine import Refiner, apply_operations
 from design.salience import FileSalience, file_salience, model_distances
 from design.scan import Scan, Skipped
 from design.sites import Sites
-from design.spans import IntegrationPoint, integration_points, unwatched
+from design.spans import IntegrationPoint, functions_without_span, integration_points
 from design.tiers import prompted_tiers
 from design.traceability import Gap, ci_targets, link, set_alerts
 from design.uses import uses_of
@@ -227,7 +227,7 @@ def _criticise_until_settled(design: Design, metrics: list[MetricDesign]) -> Non
     for point in design.points:
         by_component.setdefault(point.component, []).append(point)
     for round_number in range(MAX_ROUNDS):
-        critique = criticise(Case(design.architecture, metrics, by_component, design.facts))
+        critique = criticise_metrics(Case(design.architecture, metrics, by_component, design.facts))
         rejected = {v.metric: v for v in critique.verdicts if v.verdict == "reject" and v.rules != ["missing_judge"]}
         design.critique = critique
         if not rejected:
@@ -264,11 +264,11 @@ def _finish(design: Design, refiner: Refiner | None) -> None:
     for point in design.points:
         point.blind = sorted(m.name for m in design.metrics if m.component == point.component and point.name in m.spans)
     design.points = [p for p in design.points if p.blind]
-    for component, left in unwatched(design.architecture, design.points).items():
+    for component, left in functions_without_span(design.architecture, design.points).items():
         more = ", ".join(f"{count} with {pattern}" for pattern, count in left.items())
         fix = "emit the same span there, too, if one of them matters more than those that are asked for"
         design.gaps.append(Gap(component, f"functions that are asked for no span: {more}", fix))
-    design.questions = ask(design.architecture, design.metrics, design.prompts, design.has_model)
+    design.questions = draft_questions(design.architecture, design.metrics, design.prompts, design.has_model)
     known = {m.name for m in design.metrics}
     for question in design.questions:
         question.decides = [name for name in question.decides if name in known]

@@ -38,7 +38,7 @@ _WORTH = np.full(16, np.nan)
 _WORTH[[PASS, WARN, FAIL]] = [1.0, 0.5, 0.0]
 
 
-def settle(
+def settle_deferred(
     columns: SliceColumns,
     result: BlockResult,
     policies: Sequence[MetricPolicy],

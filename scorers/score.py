@@ -18,7 +18,7 @@ import zstandard
 from scorers.claim import JudgedClaim, LabelClaim, MeasureClaim, PythonClaim
 from scorers.codes import FAIL, OUTCOME_COUNT, OUTCOME_NAMES
 from scorers.dead_letter import MAX_RECORD_BYTES, DeadLetter, examine
-from scorers.deferred import settle
+from scorers.deferred import settle_deferred
 from scorers.engine import Inbox, arrow, connect
 from scorers.errors import UsageError
 from scorers.gap_rows import BlockResult, KeptRows, gap_rows, kept_rows
@@ -235,7 +235,7 @@ class _Part:
             if len(result.codes) == 0:
                 continue
             policies = scoring.policy.of_block(block.sha, block.names)
-            settle(columns, result, policies, selection, self.scorer.scorers)
+            settle_deferred(columns, result, policies, selection, self.scorer.scorers)
             self._count_outcomes(result)
             ticks.add_block(result, policies)
             kept.append(kept_rows(result, policies, selection[columns.ord[result.rows]]))

@@ -75,7 +75,7 @@ def cell_text(value: Any, limit: int = CELL_LIMIT) -> str:
     if isinstance(value, datetime):
         return moment_text(value)
     if isinstance(value, float):
-        return number_text(value)
+        return six_digit_text(value)
     if isinstance(value, timedelta):
         return str(value)
     if isinstance(value, bytes):
@@ -94,7 +94,7 @@ def component_text(component: str | None) -> str:
     return component or "the trace"
 
 
-def number_text(value: float) -> str:
+def six_digit_text(value: float) -> str:
     """Return a number to six digits, whole ones without a point."""
     if not math.isfinite(value):
         return str(value)

@@ -26,7 +26,7 @@ from aiohttp import web
 from scorers.errors import GapwatchError, JobError, UsageError
 from sinks.api_access import ApiOptions, check_caller
 from sinks.api_file import ApiNote, remove_note, write_note
-from sinks.decisions import Annotation, Decision, Decisions
+from sinks.decisions import Annotation, Decisions, HumanDecision
 from sinks.http_site import HttpSite, json_answer, metrics_answer
 from sinks.ledger import Balance, read_balance
 from sinks.live_metrics import LiveMetrics
@@ -45,7 +45,7 @@ _DECISION_SECONDS = 10.0
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 #: Makes a decision of the object that was sent; raises UsageError where it says none.
-DecisionReader = Callable[[Mapping[str, Any]], Decision]
+DecisionReader = Callable[[Mapping[str, Any]], HumanDecision]
 Post = Callable[[dict[str, Any]], dict[str, Any]]
 
 

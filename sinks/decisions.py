@@ -22,7 +22,7 @@ WAITING_LIMIT = 1_000
 TEXT_LIMIT = 2_000
 
 
-class Decision(Protocol):
+class HumanDecision(Protocol):
     """What a person says that changes the store."""
 
     def apply(self, keeping: Keeping) -> str:
@@ -86,7 +86,7 @@ class Annotation:
 
 @dataclass
 class _Waiting:
-    decision: Decision
+    decision: HumanDecision
     applied: Future[str] = field(default_factory=Future)
     outcome: str | UsageError = ""
 
@@ -109,7 +109,7 @@ class Decisions:
         """How many wait."""
         return len(self._waiting)
 
-    def submit(self, decision: Decision) -> Future[str]:
+    def submit(self, decision: HumanDecision) -> Future[str]:
         """Hand over a decision; for any thread.
 
         Returns:

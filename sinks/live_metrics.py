@@ -29,7 +29,7 @@ from sinks.live_counts import LiveCounts
 from sinks.metric_families import FAMILIES
 from sinks.process_samples import process_samples
 from sinks.store import Store
-from sinks.watched_samples import SAMPLE_LIMIT, unwatched, watched_samples
+from sinks.watched_samples import SAMPLE_LIMIT, unwatched_samples, watched_samples
 
 #: Tick rows that may wait for a scrape. More hold memory, about 200 bytes each; fewer are counted in smaller portions
 #: while the stream waits, 20 ms for so many.
@@ -246,7 +246,7 @@ class LiveMetrics:
             if self._watched is None:
                 self._watched = watched_samples(self._counts, self._con, self._sample_limit)
             lines, left_out = self._watched
-            for name, values in unwatched(self._counts, self._portfolios).items():
+            for name, values in unwatched_samples(self._counts, self._portfolios).items():
                 page.add(name, values)
             self._add_counts(page)
         for name, family_lines in lines.items():

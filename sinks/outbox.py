@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import duckdb
 
-from sinks.keeping import Keeping, Step
+from sinks.keeping import Step
 
 ALERTS_TOPIC = "alerts"
 DEAD_LETTERS_TOPIC = "dead-letters"
@@ -33,14 +33,15 @@ class OutboxRow:
 
 def outbox_step(topic: str, rows: Sequence[OutboxRow]) -> tuple[str, Step]:
     """Return the step of `Store.keep` that puts messages into the outbox, with the slice or not at all."""
+    return f"outbox {topic}", lambda keeping: insert_messages(keeping.con, keeping.seq, topic, rows)
 
-    def insert(keeping: Keeping) -> None:
-        keeping.con.executemany(
-            "INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?)",
-            [[keeping.seq, row.id, topic, row.key, row.value, json.dumps(dict(row.headers))] for row in rows],
-        )
 
-    return f"outbox {topic}", insert
+def insert_messages(con: duckdb.DuckDBPyConnection, seq: int, topic: str, rows: Sequence[OutboxRow]) -> None:
+    """Put messages into the outbox, in a transaction; `seq` is the number of its commit."""
+    con.executemany(
+        "INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?)",
+        [[seq, row.id, topic, row.key, row.value, json.dumps(dict(row.headers))] for row in rows],
+    )
 
 
 def relayed_seqs(con: duckdb.DuckDBPyConnection) -> dict[str, int]:

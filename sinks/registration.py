@@ -14,6 +14,7 @@ from scorers.claim_words import expected_words
 from scorers.judges.prompt import judge_prompt
 from scorers.metric import Metric
 from scorers.portfolio import Portfolio
+from sinks.answer import ask
 
 #: A row of `policies` is the same as one before if it agrees in these; `recorded_at` and probabilities follow.
 _POLICY_IDENTITY = (
@@ -93,6 +94,26 @@ def _metric_row(portfolio: Portfolio, metric: Metric) -> tuple[str | None, ...]:
         json.dumps(metric_evidence(portfolio, metric)),
         None if direction is None else json.dumps(direction),
     )
+
+
+def latest_portfolio_texts(con: duckdb.DuckDBPyConnection) -> list[str]:
+    """Return the text of the latest portfolio of each pipeline, by the pipeline's name.
+
+    Raises:
+        JobError: The store cannot be read.
+    """
+    sql = "SELECT arg_max(yaml, first_seen_at) AS yaml FROM portfolios GROUP BY pipeline ORDER BY pipeline"
+    return [row["yaml"] for row in ask(con, sql).objects()]
+
+
+def latest_portfolio_text(con: duckdb.DuckDBPyConnection, pipeline: str) -> str | None:
+    """Return the text of the latest portfolio of a pipeline; None where there is none.
+
+    Raises:
+        JobError: The store cannot be read.
+    """
+    sql = "SELECT yaml FROM portfolios WHERE pipeline = ? ORDER BY first_seen_at DESC LIMIT 1"
+    return next((row["yaml"] for row in ask(con, sql, [pipeline]).objects()), None)
 
 
 def metric_evidence(portfolio: Portfolio, metric: Metric) -> dict[str, list[Any]]:

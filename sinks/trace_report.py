@@ -12,7 +12,7 @@ import zstandard
 
 from scorers.problem_list import shown
 from sinks.answer import ask
-from sinks.answer_table import Column, component_text, number_text, print_note, print_table
+from sinks.answer_table import Column, component_text, print_note, print_table, six_digit_text
 from sinks.json_values import read_json, to_json
 
 #: A sample that unpacks to more than this, in bytes, is shown in part; records are at most 10 MB.
@@ -35,10 +35,10 @@ def seen_text(row: dict[str, Any]) -> str | None:
     """Return what was seen, in a few words; of what could not be decided, why."""
     seen = row["observed"] if row["observed"] is not None else row["label"]
     if seen is None and row["score"] is not None:
-        seen = number_text(row["score"])
+        seen = six_digit_text(row["score"])
     elif seen is not None and len(seen) > _LONG_NUMBER:
         with contextlib.suppress(ValueError):
-            seen = number_text(float(seen)) if seen[0] in "-.0123456789" else seen
+            seen = six_digit_text(float(seen)) if seen[0] in "-.0123456789" else seen
     reason = row["reason"] if row["outcome"] in ("skip", "unknown", "error") else None
     return ": ".join(text for text in (reason, seen) if text) or None
 

@@ -142,7 +142,7 @@ def _tier_lines(counts: LiveCounts, series: Series, shares: Mapping[str, float])
     return lines
 
 
-def unwatched(counts: LiveCounts, portfolios: Iterable[Portfolio]) -> dict[str, dict[tuple[str, ...], float]]:
+def unwatched_samples(counts: LiveCounts, portfolios: Iterable[Portfolio]) -> dict[str, dict[tuple[str, ...], float]]:
     """Return for each component and metric of the portfolios whether nothing was seen of it in the last hour.
 
     Returns:

@@ -100,9 +100,9 @@ class OutcomeTable:
         unknown = rate["unknown_share"] or 0.0
         return [
             Text(f"{rate['units']:,}"),
-            share_text(rate["rate"], "bold red" if is_broken(metric, rate) else ""),
+            styled_share(rate["rate"], "bold red" if is_broken(metric, rate) else ""),
             Text(interval_text(rate["lower"], rate["upper"]), "dim"),
-            share_text(unknown, "yellow" if unknown > _MUCH_UNKNOWN else "dim") if unknown else Text(""),
+            styled_share(unknown, "yellow" if unknown > _MUCH_UNKNOWN else "dim") if unknown else Text(""),
             Text(self._value(metric)),
         ]
 
@@ -111,7 +111,7 @@ class OutcomeTable:
         threshold = metric.threshold
         if threshold is None or threshold.of != "failure_rate" or rate["rate"] is None:
             return Text("")
-        promised = f"{threshold.operator} {share_text(threshold.value).plain}"
+        promised = f"{threshold.operator} {styled_share(threshold.value).plain}"
         if is_broken(metric, rate):
             return Text(f"{promised}  broken", "bold red")
         if threshold.operator in ("<", "<="):
@@ -162,7 +162,7 @@ def _on_lines(name: str, end: str = "\n") -> str:
     return end.join(name[i : i + _NAME_WIDTH] for i in range(0, len(name), _NAME_WIDTH))
 
 
-def share_text(share: float | None, style: str = "") -> Text:
+def styled_share(share: float | None, style: str = "") -> Text:
     """Return a share as a percentage; a small one keeps two digits."""
     if share is None:
         return Text("-", style)

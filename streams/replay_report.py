@@ -20,13 +20,14 @@ from scorers.claim import MeasureClaim, RatioClaim
 from scorers.metric import Metric
 from scorers.portfolio import Portfolio
 from scorers.problem_list import shown
+from sinks.alert_query import AlertFilter
 from sinks.answer_table import moment_text
 from sinks.rate_interval import rates_sql
 from sinks.ratio_sums import ratio_rows, ratios_of
 from sinks.store_file import open_for_reading
-from streams.alerting.alert_reading import Alert, read_alerts
+from streams.alerting.alert_reading import StoredAlert, read_alerts
 from streams.alerting.alert_words import headline, size, subject
-from streams.outcome_table import OutcomeTable, interval_text, is_broken, report_table, share_text
+from streams.outcome_table import OutcomeTable, interval_text, is_broken, report_table, styled_share
 from streams.program_name import near_path, program_name
 from streams.release_comparison import standing_out
 from streams.replay import ReplayResult
@@ -91,7 +92,7 @@ class _Report:
         self._store = shlex.quote(near_path(store))
         self._imbalance = imbalance
         self._worst: str | None = None
-        self._alerts: list[Alert] = []
+        self._alerts: list[StoredAlert] = []
         self._rates = {row["metric"]: row for row in self._rows(rates_sql("metric", "pipeline = $p"))}
         self._ratios = [(ratio, row) for ratio in ratios_of(portfolio) for row in ratio_rows(con, ratio, None)]
         self._states: dict[str, dict[str, int]] = {}
@@ -164,20 +165,21 @@ class _Report:
 
     def _print_alerts(self) -> None:
         """Tell what was found while it went on: each alert in two lines, the first one to be explained by its id."""
-        found = read_alerts(self._con, {"pipeline": self._portfolio.pipeline}, None)
+        found = read_alerts(self._con, AlertFilter(pipeline=self._portfolio.pipeline))
         self._alerts = [alert for alert in found if alert.is_open]
         if not self._alerts:
             return
         self._head("Alerts", "open at the end; found as the traces came, by event time")
         for alert in self._alerts:
-            style = "bold red" if alert.row["severity"] == "page" else "yellow"
+            style = "bold red" if alert.row.severity == "page" else "yellow"
             began = "" if alert.began_at is None else f"since {moment_text(alert.began_at, 'seconds')}, "
+            words = f" {headline(alert.facts)}: {shown(subject(alert))}"
             self._out.print(
-                Text.assemble((f"  {alert.row['severity']:<6}", style), f" {headline(alert)}: {shown(subject(alert))}"),
-                Text(f"  {alert.row['alert_id']}", "dim"),
+                Text.assemble((f"  {alert.row.severity:<6}", style), words),
+                Text(f"  {alert.row.alert_id}", "dim"),
                 soft_wrap=True,
             )
-            what = f"{size(alert.told)}; {began}found {moment_text(alert.row['found_at'], 'seconds')}"
+            what = f"{size(alert.facts)}; {began}found {moment_text(alert.row.found_at, 'seconds')}"
             self._out.print(Padding(Text(what, "dim"), (0, 0, 0, 9)))
 
     def _print_standing_out(self) -> None:
@@ -212,9 +214,9 @@ class _Report:
     def _release_cells(self, row: Row) -> list[Text]:
         return [
             Text(row["metric"]),
-            share_text(row["rate"], "bold"),
+            styled_share(row["rate"], "bold"),
             Text(interval_text(row["lower"], row["upper"]), "dim"),
-            share_text(row["other_rate"]),
+            styled_share(row["other_rate"]),
             _direction(self._portfolio, row["metric"], row["rate"] > row["other_rate"]),
         ]
 
@@ -299,7 +301,7 @@ class _Report:
         lines = []
         if self._alerts:
             lines.append(f"alerts --store {store}")
-            lines.append(f"explain {self._alerts[0].row['alert_id']} --store {store}")
+            lines.append(f"explain {self._alerts[0].row.alert_id} --store {store}")
         if worst is not None:
             lines.append(f"gaps --store {store} --metric {worst.name} --outcome fail")
         if self._worst is not None:

@@ -87,20 +87,23 @@ TESTED_BY = {
         "streams/alerting/bank streams/alerting/allotment streams/alerting/breach "
         "streams/alerting/incident streams/alerting/slice_units "
         "streams/alerting/finding streams/alerting/state_file streams/alerting/watched_rows "
-        "streams/alerting/series_book streams/alerting/open_tick"
+        "streams/alerting/series_book streams/alerting/open_tick sinks/detector_states sinks/series_columns"
     ),
     "streams/alerting/test_catching_up.py": (
-        "streams/alerting/lane_clock streams/alerting/kept_commits streams/keep_watch"
+        "streams/alerting/lane_clock streams/alerting/kept_commits streams/keep_watch sinks/lane_commits"
+    ),
+    "streams/alerting/test_value_bank.py": (
+        "streams/alerting/slice_values streams/alerting/value_attribution sinks/example_rows"
     ),
     "streams/alerting/test_series_detectors.py": "streams/alerting/lane_detectors streams/alerting/series_rows",
-    "streams/alerting/test_value_bank.py": "streams/alerting/slice_values streams/alerting/value_attribution",
     "streams/alerting/test_decisions.py": (
         "streams/alerting/alert_list streams/alerting/alert_reading streams/alerting/alert_words "
         "streams/alerting/alerts_command streams/alerting/explain streams/alerting/decision_commands "
         "streams/alerting/decision_reading streams/alerting/answer_reading streams/alerting/relabelling "
-        "streams/alerting/links streams/alerting/watched_list sinks/stored_facts streams/program_name"
+        "streams/alerting/links streams/alerting/watched_list sinks/stored_facts streams/program_name "
+        "sinks/alert_query sinks/alert_tables sinks/watched_series"
     ),
-    "streams/test_run_alerts.py": "streams/alerting/live_alerts streams/alerting/alert_gauges",
+    "streams/test_run_alerts.py": "streams/alerting/live_alerts streams/alerting/alert_gauges sinks/noted_events",
     "streams/test_alert_webhook.py": "streams/alerting/alert_message",
     "deploy/test_alert_delivery.py": (
         "streams/monitoring/prometheus_rules streams/monitoring/alertmanager_routes "

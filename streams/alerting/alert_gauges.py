@@ -8,9 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from sinks.alert_query import alert_counts, alert_states
 from sinks.keeping import Connection
 from sinks.label_sets import OTHER
-from streams.alerting.alert_reading import read_states
+from sinks.noted_events import last_noted_seconds
+from sinks.recent_values import recent_cells, recent_labels
 from streams.alerting.attribution import tick_start
 from streams.alerting.finding import Watched
 from streams.alerting.lane_detectors import LaneDetectors
@@ -47,14 +49,6 @@ _HOUR = timedelta(hours=1)
 _LEAST_LEARNED = 100
 # An empty label of Prometheus is none.
 _NO_TEXT = "(empty)"
-_SERIES = "pipeline, environment, coalesce(component, ''), metric, metric_version, coalesce(judge, ''), epoch"
-_SPAN = "lane = ? AND fold_bucket >= ? AND fold_bucket < ?"
-_NUMBERS = f"""SELECT {_SERIES}, e.key, sum(e.value)::BIGINT
-    FROM (SELECT * EXCLUDE (histogram), unnest(map_entries(histogram)) AS e FROM ticks
-        WHERE {_SPAN} AND level = 'unit' AND facet = 'all' AND histogram IS NOT NULL)
-    GROUP BY ALL ORDER BY ALL"""
-_LABELS = f"""SELECT {_SERIES}, level, "value", sum(n)::BIGINT FROM ticks
-    WHERE {_SPAN} AND facet = 'label' AND "value" IS NOT NULL GROUP BY ALL ORDER BY ALL"""
 _NAMES = ("value_quantile", "baseline_quantile", "label_ratio", "baseline_label_ratio")
 
 #: Family to label values to number.
@@ -112,11 +106,10 @@ class AlertGauges:
     def _look(self, detectors: LaneDetectors, con: Connection, lane: str, until: datetime) -> None:
         self._numbers, self._labels = defaultdict(Counter), defaultdict(Counter)
         known = set(detectors.rows.series)
-        span = [lane, until - _HOUR, until]
-        for *names, cell, n in con.execute(_NUMBERS, span).fetchall():
+        for names, cell, n in recent_cells(con, lane, until - _HOUR, until):
             self._numbers[_known(SeriesKey(*names), known)][cell] += n
-        levels = {place: card.labels for place, card in detectors.rows.cards.items() if card.labels}
-        for *names, level, label, n in con.execute(_LABELS, span).fetchall():
+        levels = {place: rule.labels for place, rule in detectors.rows.rules.items() if rule.labels}
+        for names, level, label, n in recent_labels(con, lane, until - _HOUR, until):
             key = _known(SeriesKey(*names), known)
             if levels.get((key.pipeline, key.metric)) == level:
                 self._labels[key][label[:LABEL_LIMIT]] += n
@@ -126,7 +119,7 @@ class AlertGauges:
         numbers = detectors.values.numbers
         if not numbers.formed[row]:
             return
-        unit = detectors.rows.card(watched.series).number_unit
+        unit = detectors.rows.rule(watched.series).number_unit
         now = quantiles_of_cells(self._numbers.get(watched.series, {}), QUANTILES)
         before = quantiles_of_bins(numbers.edges[row], fleet.learned(row), QUANTILES)
         for name, values in (("value_quantile", now), ("baseline_quantile", before)):
@@ -201,26 +194,19 @@ def _last_bucket(detectors: LaneDetectors, watched: Watched) -> int:
 
 
 def _add_alerts(samples: Samples, watch: ShiftWatch, con: Connection, environment: Callable[[str], str]) -> None:
-    states = read_states(con, watch.lane, datetime.now(UTC).replace(tzinfo=None))
+    states = alert_states(con, watch.lane, datetime.now(UTC).replace(tzinfo=None))
     state_of: dict[tuple[str, ...], float] = {}
     began: dict[tuple[str, ...], float] = {}
     for incident in watch.incidents.open.values():
-        card = watch.detectors.rows.card(incident.watched.series)
-        kind = kind_of(incident.watched.kind, "worse" if card.bad_side else "unknown")
+        rule = watch.detectors.rows.rule(incident.watched.series)
+        kind = kind_of(incident.watched.kind, "worse" if rule.bad_side else "unknown")
         key = (*_labels(incident.watched.series, environment), kind, incident.severity)
         state_of[*key, states.get(incident.alert_id, "open")] = 1.0
         began[key] = tick_start(incident.began).replace(tzinfo=UTC).timestamp()
     samples["gapwatch_alert_state"] = state_of
     samples["gapwatch_alert_began_timestamp_seconds"] = began
-    counted = con.execute(
-        """SELECT pipeline, environment, kind, severity, count(*)::DOUBLE FROM (
-            SELECT alert_id, pipeline, environment, arg_min(attribution->>'kind', rowid) AS kind,
-                arg_min(severity, rowid) AS severity
-            FROM alerts WHERE lane = ? AND severity <> 'note' GROUP BY ALL) GROUP BY ALL""",
-        [watch.lane],
-    ).fetchall()
     total: dict[tuple[str, ...], float] = {}
-    for pipeline, where, kind, severity, n in counted:
+    for pipeline, where, kind, severity, n in alert_counts(con, watch.lane):
         key = (pipeline, environment(where), kind, severity)
         total[key] = total.get(key, 0.0) + n
     samples["gapwatch_alerts_total"] = total
@@ -228,9 +214,8 @@ def _add_alerts(samples: Samples, watch: ShiftWatch, con: Connection, environmen
 
 def _add_annotations(samples: Samples, watch: ShiftWatch, con: Connection) -> None:
     known = {portfolio.pipeline for portfolio in watch.portfolios}
-    rows = con.execute(
-        """SELECT pipeline, epoch(max("at")) FROM annotations WHERE "at" <= now()::TIMESTAMP GROUP BY ALL"""
-    ).fetchall()
     samples["gapwatch_last_annotation_timestamp_seconds"] = {
-        (pipeline or "",): float(at) for pipeline, at in rows if pipeline is None or pipeline in known
+        (pipeline or "",): at
+        for pipeline, at in last_noted_seconds(con).items()
+        if pipeline is None or pipeline in known
     }

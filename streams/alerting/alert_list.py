@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 from sinks.answer_table import Column, component_text, moment_text, print_note, print_table
-from streams.alerting.alert_reading import Alert
+from sinks.utc_text import utc_text
+from streams.alerting.alert_reading import StoredAlert
 from streams.alerting.alert_words import headline, size
-from streams.alerting.explain import rows_sql
+from streams.alerting.explain import alert_rows_sql
 
 
-def print_json(alerts: list[Alert]) -> None:
+def print_json(alerts: list[StoredAlert]) -> None:
     """Print alerts as an array of objects."""
     sys.stdout.write(json.dumps([_as_json(alert) for alert in alerts], indent=1) + "\n")
 
 
-def _as_json(alert: Alert) -> dict[str, Any]:
-    times = {
-        name: value.isoformat() + "Z" if isinstance(value, datetime) else value for name, value in alert.row.items()
-    }
-    return {**times, **alert.told, "rows_sql": rows_sql(alert)}
+def _as_json(alert: StoredAlert) -> dict[str, Any]:
+    row = {name: utc_text(value) if isinstance(value, datetime) else value for name, value in asdict(alert.row).items()}
+    return {**row, **alert.facts.to_json(), "rows_sql": alert_rows_sql(alert)}
 
 
-def print_alerts(alerts: list[Alert], closed: int, is_part: bool) -> None:
+def print_alerts(alerts: list[StoredAlert], closed: int, is_part: bool) -> None:
     """Print alerts as a table, those that began together one below the other.
 
     Args:
@@ -49,23 +49,23 @@ def print_alerts(alerts: list[Alert], closed: int, is_part: bool) -> None:
         Column("found", whole=True),
     ]
     print_table(columns, [_cells(alert) for alert in alerts], upright=True)
-    groups = len({alert.row["group_id"] for alert in alerts})
+    groups = len({alert.row.group_id for alert in alerts})
     sys.stdout.write(
         f"\n{len(alerts)} {'alert' if len(alerts) == 1 else 'alerts'} in {groups} "
         f"{'group' if groups == 1 else 'groups'} (what began together){others}\n"
     )
 
 
-def _cells(alert: Alert) -> list[str]:
+def _cells(alert: StoredAlert) -> list[str]:
     row, began = alert.row, alert.began_at
     return [
-        row["alert_id"],
-        row["severity"],
-        row["state"],
-        component_text(row["component"]),
-        row["metric"],
-        headline(alert),
-        size(alert.told),
+        row.alert_id,
+        row.severity,
+        row.state,
+        component_text(row.component),
+        row.metric,
+        headline(alert.facts),
+        size(alert.facts),
         "-" if began is None else moment_text(began, "seconds"),
-        moment_text(row["found_at"], "seconds"),
+        moment_text(row.found_at, "seconds"),
     ]

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from scorers.problem_list import shown
-from streams.alerting.alert_words import headline_of, quantile_move, share_name, size
+from sinks.utc_text import utc_text
+from streams.alerting.alert_facts import AlertFacts
+from streams.alerting.alert_words import headline, quantile_move, share_name, size
 
 
 def message_text(message: Mapping[str, Any]) -> str:
@@ -15,15 +17,15 @@ def message_text(message: Mapping[str, Any]) -> str:
     Args:
         message: As it is sent to the topic.
     """
-    told = dict(message)
-    where = f"{shown(told['metric'])} of {shown(told.get('component') or 'the trace')}"
-    place = f"{shown(told['pipeline'])} in {shown(told['environment'])}"
-    if "kind" not in told:  # what somebody said to it
-        by = f" by {shown(told['by'])}" if told.get("by") else ""
-        return f"{told['state'].upper()}{by}: {where}, {place} ({told['alert_id']})"
-    if told["state"] == "resolved":
-        return f"RESOLVED: {where}, {place} ({told['alert_id']})"
-    since = f", since {told['change_at']}" if told.get("change_at") else ""
-    moved = quantile_move(told) or f"{share_name(told)} {size(told)}"
-    parts = f"{told['severity'].upper()}: {headline_of(told)}: {where}: {moved}{since}, {place}"
-    return f"{parts} ({told['alert_id']})"
+    facts = AlertFacts.from_json(message)
+    where = f"{shown(message['metric'])} of {shown(message.get('component') or 'the trace')}"
+    place = f"{shown(message['pipeline'])} in {shown(message['environment'])}"
+    if not facts.kind:  # what somebody said to it
+        by = f" by {shown(message['by'])}" if message.get("by") else ""
+        return f"{message['state'].upper()}{by}: {where}, {place} ({message['alert_id']})"
+    if message["state"] == "resolved":
+        return f"RESOLVED: {where}, {place} ({message['alert_id']})"
+    since = "" if facts.change is None else f", since {utc_text(facts.change.at)}"
+    moved = quantile_move(facts) or f"{share_name(facts)} {size(facts)}"
+    text = f"{message['severity'].upper()}: {headline(facts)}: {where}: {moved}{since}, {place}"
+    return f"{text} ({message['alert_id']})"

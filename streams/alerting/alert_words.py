@@ -2,60 +2,55 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from scorers.problem_list import shown
 from sinks.answer_table import component_text, share_text
-from streams.alerting.alert_reading import Alert
+from streams.alerting.alert_facts import AlertFacts
+from streams.alerting.alert_reading import StoredAlert
+from streams.alerting.finding import Part
 
-_VERDICTS = {"worse": "worse", "better": "better", "unknown": "polarity unknown"}
+_KINDS = {"cascade": "CASCADE", "shift": "SHIFT", "unknown": "BLIND", "bound": "BOUND"}
+_POLARITIES = {"worse": "worse", "better": "better", "unknown": "polarity unknown"}
 
 
-def headline(alert: Alert) -> str:
+def headline(facts: AlertFacts) -> str:
     """Return what is wrong in a few words, such as `CASCADE worse`."""
-    return headline_of(alert.told)
+    polarity = _POLARITIES.get(facts.polarity or "", "")
+    return f"{_KINDS.get(facts.kind, '')} {'broken' if facts.kind == 'bound' else polarity}".strip()
 
 
-def headline_of(told: dict[str, Any]) -> str:
-    """Return the same of what an alert tells."""
-    word = {"cascade": "CASCADE", "shift": "SHIFT", "unknown": "BLIND", "bound": "BOUND"}.get(told.get("kind", ""), "")
-    verdict = _VERDICTS.get(told.get("verdict") or "", "")
-    return f"{word} {'broken' if told.get('kind') == 'bound' else verdict}".strip()
-
-
-def subject(alert: Alert) -> str:
+def subject(alert: StoredAlert) -> str:
     """Return whose failures they are: `ids_known of tools`."""
-    return f"{alert.row['metric']} of {component_text(alert.row['component'])}"
+    return f"{alert.row.metric} of {component_text(alert.row.component)}"
 
 
-def share_name(told: dict[str, Any]) -> str:
+def share_name(facts: AlertFacts) -> str:
     """Return what the share is of: `failing traces`, `undecided traces`, `traces above 2.5 seconds`."""
-    if told.get("part"):
-        return _part_name(told)
-    unit = "sessions" if told.get("unit") == "session" else "traces"
-    return f"{'undecided' if told.get('kind') == 'unknown' else 'failing'} {unit}"
+    if facts.part is not None:
+        return _part_name(facts.part, facts.number_unit)
+    unit = "sessions" if facts.unit == "session" else "traces"
+    return f"{'undecided' if facts.kind == 'unknown' else 'failing'} {unit}"
 
 
-def _part_name(told: dict[str, Any]) -> str:
-    if "statistic" not in told:
-        return f"traces labelled {shown(told['part'])}"
-    above, below, unit = told.get("above"), told.get("below"), shown(told.get("number_unit") or "")
+def _part_name(part: Part, unit: str) -> str:
+    if part.statistic is None:
+        return f"traces labelled {shown(part.name)}"
     ends = [
-        *([f"above {_number(above)}"] if above is not None else []),
-        *([f"up to {_number(below)}"] if below is not None else []),
+        *([f"above {_number(part.above)}"] if part.above is not None else []),
+        *([f"up to {_number(part.below)}"] if part.below is not None else []),
     ]
-    return f"traces {' or '.join(ends)} {unit}".strip() if ends else f"traces {told['part']}"
+    return f"traces {' or '.join(ends)} {shown(unit)}".strip() if ends else f"traces {part.name}"
 
 
-def quantile_move(told: dict[str, Any]) -> str | None:
+def quantile_move(facts: AlertFacts) -> str | None:
     """Return how a quantile of the numbers moved: `median 2.1 -> 4.3 seconds`; None where it is not known."""
-    values = told.get("values") or {}
-    if values.get("before") is None or values.get("after") is None:
+    move = None if facts.cause is None else facts.cause.quantile
+    if move is None or move.before is None or move.after is None:
         return None
-    q = 100 * values.get("q", told["statistic"])
-    name = "median" if q == 50 else f"p{q:g}"
-    before, after = _number(values["before"]), _number(values["after"])
-    return f"{name} {before} -> {after} {shown(told.get('number_unit') or '')}".strip()
+    q = move.q if move.q is not None else None if facts.part is None else facts.part.statistic
+    if q is None:
+        return None
+    name = "median" if 100 * q == 50 else f"p{100 * q:g}"
+    return f"{name} {_number(move.before)} -> {_number(move.after)} {shown(facts.number_unit)}".strip()
 
 
 def _number(value: float) -> str:
@@ -66,23 +61,17 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def size(told: dict[str, Any]) -> str:
+def size(facts: AlertFacts) -> str:
     """Return how much it moved: a quantile, `0.99% -> 47% [14%, 82%]`, or for a bound the rate against it."""
-    return quantile_move(told) or share_move(told)
+    return quantile_move(facts) or share_move(facts)
 
 
-def share_move(told: dict[str, Any]) -> str:
+def share_move(facts: AlertFacts) -> str:
     """Return how the share moved: `0.99% -> 47% [14%, 82%]`, or for a bound the rate against it."""
-    after = told.get("after")
+    before, after, bound = facts.before, facts.after, facts.bound
     if after is None:
         return "-"
-    now = f"{_share(after[0])} [{_share(after[1])}, {_share(after[2])}]"
-    if told.get("bound"):
-        operator, value = told["bound"]
-        return f"{now}, promised {operator} {_share(value)}"
-    before = told.get("before")
-    return now if before is None else f"{_share(before[0])} -> {now}"
-
-
-def _share(value: float | None) -> str:
-    return share_text(value)
+    now = f"{share_text(after.value)} [{share_text(after.lower)}, {share_text(after.upper)}]"
+    if bound is not None:
+        return f"{now}, promised {bound.operator} {share_text(bound.value)}"
+    return now if before is None else f"{share_text(before.value)} -> {now}"

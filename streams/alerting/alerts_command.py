@@ -40,19 +40,20 @@ def alerts_command(
     raises them on files, `gapwatch run` on a stream.
     """
     # Not above: --help must not wait for the engine.
+    from sinks.alert_query import AlertFilter
     from streams.alerting.alert_list import print_alerts, print_json
     from streams.alerting.alert_reading import read_alerts
     from streams.alerting.watched_list import print_rows, print_unwatched, print_watched
 
     begin = parse_since(since, datetime.now(UTC)) if since is not None else None
     with reading(store) as con:
-        conditions = {name: value for name, value in (("metric", metric), ("lane", lane)) if value is not None}
-        alerts = read_alerts(con, conditions, begin)
+        wanted = AlertFilter(lane=lane, metric=metric, since=begin)
+        alerts = read_alerts(con, wanted)
         chosen = [alert for alert in alerts if show_all or alert.is_open]
         if form == "json":
             print_json(chosen)
             return
-        print_alerts(chosen, closed=len(alerts) - len(chosen), is_part=bool(conditions) or begin is not None)
+        print_alerts(chosen, closed=len(alerts) - len(chosen), is_part=not wanted.is_any)
         if show_watched:
             print_rows(con, lane)
         print_watched(con, lane)

@@ -6,16 +6,16 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from streams.alerting.card import AlarmBudget, Card
+from streams.alerting.card import AlarmBudget, AlertRule
 from streams.detectors.budget import Allowances
 from streams.detectors.contexts import TICKS_A_DAY
 
 _TICKS_A_PERIOD = 30 * TICKS_A_DAY
 
 
-def share_key(card: Card, kind: str, environment: str | None) -> str:
+def share_key(rule: AlertRule, kind: str, environment: str | None) -> str:
     """Return under which name a series draws on the budget; an environment that nobody planned has its own."""
-    return "\x1f".join([card.metric, kind, *([] if environment is None else [environment])])
+    return "\x1f".join([rule.metric, kind, *([] if environment is None else [environment])])
 
 
 class BudgetShares:
@@ -26,12 +26,12 @@ class BudgetShares:
 
     Args:
         budget: Of the portfolio.
-        cards: Of its metrics.
+        rules: Of its metrics.
     """
 
-    def __init__(self, budget: AlarmBudget, cards: Sequence[Card]) -> None:
+    def __init__(self, budget: AlarmBudget, rules: Sequence[AlertRule]) -> None:
         self._budget = budget
-        self._cards = {card.metric: card for card in cards}
+        self._rules = {rule.metric: rule for rule in rules}
         self._tickets = Allowances(budget.tickets)
         self._pages = Allowances(budget.pages)
         self._owner: dict[str, str] = {}
@@ -51,26 +51,26 @@ class BudgetShares:
         if not self.is_over(tick):
             return False
         self.period = tick // _TICKS_A_PERIOD + 1
-        planned = [(share_key(card, kind, None), name) for name, card in self._cards.items() for kind in card.kinds]
+        planned = [(share_key(rule, kind, None), name) for name, rule in self._rules.items() for kind in rule.kinds]
         newcomers = sorted(set(extra) - set(planned))
-        keys = [*planned, *(entry for entry in newcomers if entry[1] in self._cards)]
+        keys = [*planned, *(entry for entry in newcomers if entry[1] in self._rules)]
         self._tickets.open_period([key for key, _ in keys])
-        self._pages.open_period([key for key, metric in keys if self._cards[metric].pages_on(_kind(key))])
+        self._pages.open_period([key for key, metric in keys if self._rules[metric].pages_on(_kind(key))])
         return True
 
-    def key_for(self, card: Card, kind: str, series: str, environment: str) -> str:
+    def key_for(self, rule: AlertRule, kind: str, series: str, environment: str) -> str:
         """Return the share of a series: the planned one for whoever comes first, else one of its own."""
-        planned = share_key(card, kind, None)
+        planned = share_key(rule, kind, None)
         if self._owner.setdefault(planned, series) == series:
             return planned
-        return share_key(card, kind, f"{environment}\x1f{series}")
+        return share_key(rule, kind, f"{environment}\x1f{series}")
 
-    def limits(self, card: Card, kind: str, key: str) -> tuple[float, float]:
+    def limits(self, rule: AlertRule, kind: str, key: str) -> tuple[float, float]:
         """Return A for tickets and for pages; infinite where none is asked for, or the budget is nothing."""
-        units = card.units_per_month
+        units = rule.units_per_month
         ticket = self._tickets.limit(key, units) if self._budget.tickets > 0 else math.inf
         page = math.inf
-        if card.pages_on(kind) and self._budget.pages > 0:
+        if rule.pages_on(kind) and self._budget.pages > 0:
             page = self._pages.limit(key, units)
         return ticket, page
 

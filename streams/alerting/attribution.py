@@ -8,7 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from sinks.cause_query import ChangeSpan, first_seen, label_counts, outcome_counts
+from sinks.example_rows import outcome_examples
 from sinks.keeping import Connection
+from sinks.noted_events import noted_events
+from sinks.utc_text import utc_text
 from streams.alerting.slice_units import SeriesKey
 from streams.detectors.change import excess_shares
 from streams.detectors.contexts import TICK_SECONDS
@@ -72,36 +76,14 @@ def attribute(con: Connection, moved: Moved) -> dict[str, Any]:
     }
 
 
-def of_series(moved: Moved) -> tuple[str, list[Any]]:
-    """Return the condition that holds for the rows of a series whatever its epoch, and its values."""
-    key = moved.series
-    columns = ("pipeline", "environment", "component", "metric", "metric_version", "judge")
-    values = [getattr(key, name) for name in columns]
-    conditions = [f"coalesce({name}, '') = ?" for name in columns]
-    return " AND ".join(["lane = ?", *conditions]), [moved.lane, *values]
+def span_of(moved: Moved) -> ChangeSpan:
+    """Return the ticks of a series before and since its change."""
+    return ChangeSpan(moved.lane, moved.series, moved.since - LOOK_BACK, moved.since, moved.until)
 
 
 def _shares(con: Connection, moved: Moved, facet: str) -> list[dict[str, Any]]:
     """Return the parts with the largest share of the excess, largest first; none where there is one part only."""
-    where, values = of_series(moved)
-    # Releases are counted in units; a trace may hold several models and tiers, which are counted in spans.
-    level = "unit" if facet == "release" else "span"
-    moved_outcomes = ("unknown",) if moved.is_unknown else ("bad", "fail")
-    known = "true" if moved.is_unknown else "outcome NOT IN ('unknown', 'skip', 'error')"
-    wanted = f"outcome IN ({', '.join(repr(o) for o in moved_outcomes)})"
-    rows = con.execute(
-        f"""SELECT coalesce(value, ''),
-            coalesce(sum(n) FILTER (fold_bucket < ?), 0)::DOUBLE,
-            coalesce(sum(n) FILTER (fold_bucket < ? AND {wanted}), 0)::DOUBLE,
-            coalesce(sum(n) FILTER (fold_bucket >= ?), 0)::DOUBLE,
-            coalesce(sum(n) FILTER (fold_bucket >= ? AND {wanted}), 0)::DOUBLE
-        FROM ticks WHERE {where} AND epoch = ? AND level = ? AND facet = ? AND {known}
-            AND fold_bucket >= ? AND fold_bucket < ?
-        GROUP BY ALL ORDER BY 1""",
-        [
-            *[moved.since] * 4, *values, moved.series.epoch, level, facet, moved.since - LOOK_BACK, moved.until,
-        ],
-    ).fetchall()  # fmt: skip
+    rows = outcome_counts(con, span_of(moved), facet, is_unknown=moved.is_unknown)
     if not rows:
         return []
     table = np.array([row[1:] for row in rows])
@@ -128,34 +110,20 @@ def _shares(con: Connection, moved: Moved, facet: str) -> list[dict[str, Any]]:
 
 def labels(con: Connection, moved: Moved) -> list[dict[str, Any]]:
     """Return the labels whose share among the spans moved most, and how; none for what is no label."""
-    where, values = of_series(moved)
-    rows = con.execute(
-        f"""SELECT value, coalesce(sum(n) FILTER (fold_bucket < ?), 0)::DOUBLE,
-            coalesce(sum(n) FILTER (fold_bucket >= ?), 0)::DOUBLE
-        FROM ticks WHERE {where} AND epoch = ? AND level = 'span' AND facet = 'label' AND value IS NOT NULL
-            AND fold_bucket >= ? AND fold_bucket < ?
-        GROUP BY ALL ORDER BY 1""",
-        [*[moved.since] * 2, *values, moved.series.epoch, moved.since - LOOK_BACK, moved.until],
-    ).fetchall()
-    before, after = (sum(row[i] for row in rows) for i in (1, 2))
+    rows = label_counts(con, span_of(moved))
+    before, after = sum(row.before for row in rows), sum(row.since for row in rows)
     if not before or not after:
         return []
-    parts = [{"value": value, "before": b / before, "after": a / after} for value, b, a in rows]
+    parts: list[dict[str, Any]] = [{"value": value, "before": b / before, "after": a / after} for value, b, a in rows]
     return sorted(parts, key=lambda part: (-abs(part["after"] - part["before"]), part["value"]))[:PARTS]
 
 
 def new_values(con: Connection, moved: Moved) -> list[dict[str, Any]]:
     """Return releases and models of the pipeline that were seen for the first time near the change."""
-    rows = con.execute(
-        """SELECT facet, value, min(fold_bucket) AS first_seen FROM ticks
-        WHERE lane = ? AND pipeline = ? AND environment = ? AND facet IN ('release', 'model') AND value IS NOT NULL
-            AND fold_bucket < ?
-        GROUP BY ALL ORDER BY abs(epoch(min(fold_bucket)) - epoch(?::TIMESTAMP)), 1 DESC, 2""",
-        [moved.lane, moved.series.pipeline, moved.series.environment, moved.until, moved.since],
-    ).fetchall()
-    begun = min((row[2] for row in rows), default=None)
+    rows = first_seen(con, moved.lane, moved.series, moved.since, moved.until)
+    begun = min((row.at for row in rows), default=moved.until)
     return [
-        {"facet": facet, "value": value, "at": at.isoformat() + "Z"}
+        {"facet": facet, "value": value, "at": utc_text(at)}
         for facet, value, at in rows
         if at >= moved.since - _NEAR and at > begun
     ][:PARTS]
@@ -163,26 +131,16 @@ def new_values(con: Connection, moved: Moved) -> list[dict[str, Any]]:
 
 def noted_near(con: Connection, moved: Moved) -> list[dict[str, Any]]:
     """Return what was noted near the change."""
-    rows = con.execute(
-        """SELECT "at", "text", "by" FROM annotations WHERE (pipeline = ? OR pipeline IS NULL)
-            AND "at" >= ? AND "at" < ? ORDER BY "at", "text" LIMIT ?""",
-        [moved.series.pipeline, moved.since - _NEAR, moved.until, PARTS],
-    ).fetchall()
-    return [{"at": at.isoformat() + "Z", "text": text, "by": by} for at, text, by in rows]
+    noted = noted_events(con, moved.series.pipeline, moved.since - _NEAR, moved.until, PARTS)
+    return [{"at": utc_text(one.at), "text": one.text, "by": one.by} for one in noted]
 
 
 def _examples(con: Connection, moved: Moved) -> list[dict[str, Any]]:
     """Return the first traces since the change that are of the kind that grew; the last ones of a bound's window."""
-    where, values = of_series(moved)
     outcome = "unknown" if moved.is_unknown else "fail" if moved.grew else "pass"
-    rows = con.execute(
-        f"""SELECT trace_id, min(event_at) AS at, arg_min(coalesce(observed, reason), (event_at, span_index)),
-            arg_min("release", event_at)
-        FROM gaps WHERE {where} AND outcome = ? AND event_at >= ? AND event_at < ?
-        GROUP BY trace_id ORDER BY 2 {"DESC" if moved.promised is not None else ""}, 1 LIMIT ?""",
-        [*values, outcome, moved.since, moved.until, EXAMPLES],
-    ).fetchall()
+    is_last = moved.promised is not None
+    rows = outcome_examples(con, moved.lane, moved.series, outcome, moved.since, moved.until, EXAMPLES, is_last=is_last)
     return [
-        {"trace_id": trace, "at": at.isoformat() + "Z", "observed": observed, "release": release}
+        {"trace_id": trace, "at": utc_text(at), "observed": observed, "release": release}
         for trace, at, observed, release in rows
     ]

@@ -100,7 +100,7 @@ class RateDetectors:
 
     def _hold_to_bounds(self, tick: int, pending: OpenTick) -> list[Finding]:
         whole = pending.whole_units()
-        bounds = {number: self._rows.card_of(number).limit for number in whole}
+        bounds = {number: self._rows.rule_of(number).limit for number in whole}
         broken = hold_to_bounds(self._bounds, bounds, tick, whole)
         return [Finding(Watched(self._rows.series[number], "bound"), tick, breach=breach) for number, breach in broken]
 
@@ -122,9 +122,9 @@ class RateDetectors:
         return self._rows.take_findings(self, "sessions", tick, tick)
 
     def use_bounds(self) -> None:
-        """Hold series to the bounds of their cards from now on; where a card has none any more, to the last one."""
+        """Hold series to the bounds of their rules from now on; where a rule has none any more, to the last one."""
         for number, watch in self._bounds.items():
-            watch.bound = self._rows.card_of(number).limit or watch.bound
+            watch.bound = self._rows.rule_of(number).limit or watch.bound
 
     def grow(self, name: str, count: int) -> Ints:
         """Add series that have seen nothing to a fleet, and return their rows."""
@@ -153,7 +153,7 @@ class RateDetectors:
         for number, session, last, units, bad in value["book"]:
             self._open_sessions.open[number, session] = [last, units, bad]
         for number, watch in value["bounds"]:
-            bound = self._rows.card_of(number).limit
+            bound = self._rows.rule_of(number).limit
             if bound is not None:
                 self._bounds[number] = BoundWatch.from_json(bound, watch)
         self.late_units = value["late_units"]

@@ -48,7 +48,7 @@ class RateBound:
 
 
 @dataclass(frozen=True)
-class Card:
+class AlertRule:
     """What is known of a metric that may alert.
 
     Attributes:
@@ -115,8 +115,8 @@ class Card:
         """
         return {"unknown": 1, "numbers": self.number_side, "labels": 0}.get(kind, self.bad_side)
 
-    def is_turned(self, before: Card | None) -> bool:
-        """Say whether another way is bad than by the card of before; no where there was none."""
+    def is_turned(self, before: AlertRule | None) -> bool:
+        """Say whether another way is bad than by the rule of before; no where there was none."""
         sides = (self.bad_side, self.number_side)
         return before is not None and (before.bad_side, before.number_side) != sides
 
@@ -125,7 +125,7 @@ class Card:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Card:
+    def from_json(cls, value: dict[str, Any]) -> AlertRule:
         """Return what `as_json` gave."""
         limit = value["limit"]
         return cls(**{**value, "limit": None if limit is None else RateBound(**limit)})
@@ -153,19 +153,19 @@ def budget_of(portfolio: Portfolio) -> AlarmBudget:
     )
 
 
-def cards_of(portfolios: Sequence[Portfolio]) -> list[Card]:
-    """Return a card for each metric with an `alert`, in the order of the portfolios."""
-    return [_card(portfolio, metric) for portfolio in portfolios for metric in portfolio.metrics if _is_watched(metric)]
+def rules_of(portfolios: Sequence[Portfolio]) -> list[AlertRule]:
+    """Return a rule for each metric with an `alert`, in the order of the portfolios."""
+    return [_rule(portfolio, metric) for portfolio in portfolios for metric in portfolio.metrics if _is_watched(metric)]
 
 
 def _is_watched(metric: Metric) -> bool:
     return metric.alert is not None and not isinstance(metric.claim, RatioClaim)
 
 
-def _card(portfolio: Portfolio, metric: Metric) -> Card:
+def _rule(portfolio: Portfolio, metric: Metric) -> AlertRule:
     assert metric.alert is not None  # `_is_watched`
     a_day = portfolio.volume.traces_per_day
-    return Card(
+    return AlertRule(
         pipeline=portfolio.pipeline,
         metric=metric.name,
         component=metric.component,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from typing import Any, Protocol
 
 from scorers.errors import UsageError
 from scorers.portfolio import Portfolio, parse_portfolio
-from sinks.decisions import Decision
+from sinks.decisions import HumanDecision
+from sinks.detector_states import lanes_with_detectors
+from sinks.registration import latest_portfolio_texts
 from sinks.store import Store
 from streams.alerting.decisions import AlertDecision, QuestionAnswer, parse_duration
 from streams.alerting.shift_watch import ShiftWatch
@@ -40,7 +43,7 @@ class Watches(Protocol):
         """Return the portfolios in force."""
 
 
-def read_decision(action: str, asked: Mapping[str, Any], watches: Watches) -> Decision:
+def read_decision(action: str, asked: Mapping[str, Any], watches: Watches) -> HumanDecision:
     """Make a decision of what was sent.
 
     Args:
@@ -65,10 +68,10 @@ def read_decision(action: str, asked: Mapping[str, Any], watches: Watches) -> De
     return AlertDecision(kind, texts["alert"], texts["by"], texts["why"], duration, watches.of)
 
 
-def readers(watches: Watches) -> dict[str, Callable[[Mapping[str, Any]], Decision]]:
+def readers(watches: Watches) -> dict[str, Callable[[Mapping[str, Any]], HumanDecision]]:
     """Return what the API calls for each of its paths."""
 
-    def reader(action: str) -> Callable[[Mapping[str, Any]], Decision]:
+    def reader(action: str) -> Callable[[Mapping[str, Any]], HumanDecision]:
         return lambda asked: read_decision(action, asked, watches)
 
     return {path: reader(action) for action, path in PATHS.items()}
@@ -90,10 +93,10 @@ class RestingWatches:
         """Open those that such a decision may change."""
         if action not in ("accept", "answer"):
             return
-        for (lane,) in self._store.query("SELECT DISTINCT lane FROM detector_snapshots ORDER BY lane"):
-            self._open[lane] = ShiftWatch.open(self._store, None, lane)
-        sql = "SELECT arg_max(yaml, first_seen_at) FROM portfolios GROUP BY pipeline ORDER BY pipeline"
-        self._portfolios = [parse_portfolio(text) for (text,) in self._store.query(sql)]
+        with closing(self._store.cursor()) as cursor:
+            lanes = lanes_with_detectors(cursor)
+            self._portfolios = [parse_portfolio(text) for text in latest_portfolio_texts(cursor)]
+        self._open = {lane: ShiftWatch.open(self._store, None, lane) for lane in lanes}
 
     def of(self, lane: str) -> ShiftWatch | None:
         """Return the watch of a lane."""

@@ -15,7 +15,7 @@ from sinks.decisions import TEXT_LIMIT
 from sinks.keeping import Keeping
 from sinks.registration import insert_portfolio
 from sinks.stored_facts import answered, insert_fact, stored_facts
-from streams.alerting.alert_reading import Alert, find_alert
+from streams.alerting.alert_reading import StoredAlert, find_alert
 from streams.alerting.answer_reading import facts_of
 from streams.alerting.finding import Watched
 from streams.alerting.incident import Incident
@@ -64,30 +64,30 @@ class AlertDecision:
         """
         found = find_alert(keeping.con, self.alert)
         if not found.is_open:
-            raise UsageError(f"alert {found.row['alert_id']} is {found.row['state']}; only an open one can be answered")
+            raise UsageError(f"alert {found.row.alert_id} is {found.row.state}; only an open one can be answered")
         if self.action == "accept":
             self._accept(keeping, found)
-            is_bound = found.told.get("kind") == "bound"
+            is_bound = found.facts.kind == "bound"
             what = "accepted, until its bound was kept again," if is_bound else "accepted as the new normal"
         else:
             until = None if self.duration is None else keeping.kept_at + self.duration
             state = _STATES[self.action]
-            lane, incident = found.row["lane"], _incident(found)
+            lane, incident = found.row.lane, _incident(found)
             say(keeping.con, lane, keeping.seq, incident, state, keeping.kept_at, self.by, self.why, until)
             what = state + (f" until {moment_text(until, 'seconds')}" if until is not None else "")
-        return f"{found.row['alert_id']} {shown(found.row['metric'])}: {what} by {shown(self.by)}"
+        return f"{found.row.alert_id} {shown(found.row.metric)}: {what} by {shown(self.by)}"
 
-    def _accept(self, keeping: Keeping, found: Alert) -> None:
-        watch = self.watch_of(found.row["lane"])
+    def _accept(self, keeping: Keeping, found: StoredAlert) -> None:
+        watch = self.watch_of(found.row.lane)
         if watch is None:
             raise UsageError(
-                f"alert {found.row['alert_id']} is of the lane {shown(found.row['lane'])}, which the process that "
+                f"alert {found.row.alert_id} is of the lane {shown(found.row.lane)}, which the process that "
                 "keeps the store does not watch; accept it when the store is at rest"
             )
         try:
-            watch.accept(keeping, found.row["alert_id"], self.by, self.why)
+            watch.accept(keeping, found.row.alert_id, self.by, self.why)
         except KeyError:
-            raise UsageError(f"alert {found.row['alert_id']} is not open in the detectors of this store") from None
+            raise UsageError(f"alert {found.row.alert_id} is not open in the detectors of this store") from None
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,8 @@ class QuestionAnswer:
         metrics = ", ".join(shown(fact.metric) for fact in facts)
         better = facts[0].better
         way = f"a {better} failure rate is better" if better != "unknown" else "neither way is better"
-        told = f"; {labelled} past {'shift is' if labelled == 1 else 'shifts are'} told anew" if labelled else ""
-        return f"{metrics}: {way}, says {shown(self.by)}{told}"
+        past = f"; {labelled} past {'shift is' if labelled == 1 else 'shifts are'} told anew" if labelled else ""
+        return f"{metrics}: {way}, says {shown(self.by)}{past}"
 
 
 def parse_duration(text: str) -> timedelta:
@@ -153,9 +153,16 @@ def _check_texts(**texts: str) -> None:
             raise UsageError(f"{name} has at most {TEXT_LIMIT} characters")
 
 
-def _incident(alert: Alert) -> Incident:
+def _incident(alert: StoredAlert) -> Incident:
     """Return what `say` needs of an alert that is known from the store."""
     row = alert.row
-    names = ("pipeline", "environment", "component", "metric", "metric_version", "judge", "epoch")
-    series = SeriesKey(*(row[name] or "" for name in names))
-    return Incident(row["alert_id"], row["shift_id"], Watched(series, ""), row["severity"], 0, 0, row["group_id"])
+    series = SeriesKey(
+        pipeline=row.pipeline,
+        environment=row.environment,
+        component=row.component or "",
+        metric=row.metric,
+        metric_version=row.metric_version,
+        judge=row.judge or "",
+        epoch=row.epoch,
+    )
+    return Incident(row.alert_id, row.shift_id, Watched(series, ""), row.severity, 0, 0, row.group_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sinks.example_rows import ValuePart
 from streams.alerting.breach import Breach
 from streams.alerting.slice_units import SeriesKey
 from streams.detectors.watch import Transition
@@ -11,7 +12,7 @@ from streams.detectors.watch import Transition
 
 @dataclass(frozen=True, order=True)
 class Watched:
-    """One row of a fleet: a series, and what of it is watched (`Card.kinds`)."""
+    """One row of a fleet: a series, and what of it is watched (`AlertRule.kinds`)."""
 
     series: SeriesKey
     kind: str
@@ -36,6 +37,11 @@ class Part:
     below: float | None = None
     outside: bool = False
     labels: tuple[str, ...] = ()
+
+    def as_value_part(self, *, inside: bool) -> ValuePart:
+        """Return it as a question to the store: for rows inside of it, or outside."""
+        labels = self.labels if self.statistic is None else None
+        return ValuePart(labels, self.above, self.below, self.outside, inside)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from streams.alerting.card import Card
+from streams.alerting.card import AlertRule
 from streams.alerting.finding import Finding, Watched
 from streams.alerting.slice_units import SeriesKey
 from streams.detectors.contexts import TICKS_A_DAY
@@ -45,7 +45,7 @@ class Incident:
 
 @dataclass(frozen=True)
 class Step:
-    """One step in an alert's life that is told.
+    """One step in an alert's life that people hear of.
 
     Attributes:
         state: open, resolved, noted.
@@ -72,24 +72,24 @@ class IncidentBook:
         self.open: dict[Watched, Incident] = {}
         self._noted: dict[Watched, int] = {}
 
-    def take(self, finding: Finding, card: Card) -> Step | None:
-        """Turn a finding into the step that it means; None where it changes nothing that is told."""
+    def take(self, finding: Finding, rule: AlertRule) -> Step | None:
+        """Turn a finding into the step that it means; None where people need not hear of it."""
         if finding.breach is not None:
             if finding.breach.is_broken:
-                if self._is_told(finding.watched.series, card.severity):
+                if self._has_loud_shift(finding.watched.series, rule.severity):
                     return None
                 return self._begin(
-                    finding, card.severity, max(finding.breach.since, finding.tick - 120), "bound broken"
+                    finding, rule.severity, max(finding.breach.since, finding.tick - 120), "bound broken"
                 )
             return self._end(finding, "back within its bound")
         transition = finding.transition
         assert transition is not None
         event, change = transition.event, transition.change
         began = change.from_bucket if change is not None else finding.tick
-        if self._is_in_the_rate(finding, _at_most(card.severity, "ticket")):
+        if self._is_in_the_rate(finding, _at_most(rule.severity, "ticket")):
             return None
         if event is Event.TICKETED:
-            return self._begin(finding, _at_most(card.severity, "ticket"), began, "evidence of a ticket")
+            return self._begin(finding, _at_most(rule.severity, "ticket"), began, "evidence of a ticket")
         if event is Event.PAGED:
             if finding.watched in self.open:
                 grown = replace(self.open[finding.watched], severity="page")
@@ -122,7 +122,7 @@ class IncidentBook:
         self.open[finding.watched] = incident
         return Step("open", incident, finding, why)
 
-    def _is_told(self, series: SeriesKey, severity: str) -> bool:
+    def _has_loud_shift(self, series: SeriesKey, severity: str) -> bool:
         """Say whether a shift of the series is open that is as loud: its bound is broken by the same failures."""
         shifts = (self.open.get(Watched(series, kind)) for kind in ("rate", "sessions"))
         return any(_SEVERITIES.index(s.severity) >= _SEVERITIES.index(severity) for s in shifts if s is not None)
@@ -135,7 +135,7 @@ class IncidentBook:
         if event is Event.IMPROVED:
             last = self._noted.get(Watched(finding.watched.series, "rate"))
             return last is not None and finding.tick - last < _NOTE_TICKS
-        return event is Event.TICKETED and self._is_told(finding.watched.series, severity)
+        return event is Event.TICKETED and self._has_loud_shift(finding.watched.series, severity)
 
     def _end(self, finding: Finding, why: str) -> Step | None:
         incident = self.open.pop(finding.watched, None)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from streams.alerting.bank import RateDetectors
-from streams.alerting.card import AlarmBudget, Card
+from streams.alerting.card import AlarmBudget, AlertRule
 from streams.alerting.finding import Finding, Watched
 from streams.alerting.open_tick import full_until
 from streams.alerting.series_detectors import SeriesDetectors
@@ -34,20 +34,20 @@ class LaneDetectors:
     Its state is a function of the calls, in order: the same slices give the same findings, bit for bit.
 
     Args:
-        cards: Of the metrics that may alert; their series are fed.
+        rules: Of the metrics that may alert; their series are fed.
         budgets: By pipeline.
 
     Attributes:
-        rows: Of all fleets, with the cards.
+        rows: Of all fleets, with the rules.
         rates, values: The two families.
         folded: Last tick that was folded.
     """
 
-    def __init__(self, cards: Sequence[Card], budgets: dict[str, AlarmBudget]) -> None:
-        self.rows = SeriesRows(cards, budgets)
+    def __init__(self, rules: Sequence[AlertRule], budgets: dict[str, AlarmBudget]) -> None:
+        self.rows = SeriesRows(rules, budgets)
         self.rates, self.values = RateDetectors(self.rows), ValueDetectors(self.rows)
         self.folded = 0
-        self.feed(cards)
+        self.feed(rules)
 
     @property
     def families(self) -> tuple[SeriesDetectors[Any], ...]:
@@ -61,11 +61,11 @@ class LaneDetectors:
 
     # ---- ticks ----
 
-    def feed(self, cards: Sequence[Card]) -> None:
+    def feed(self, rules: Sequence[AlertRule]) -> None:
         """Feed the series of these metrics from now on; those of others rest."""
-        self._watched = {(card.pipeline, card.metric) for card in cards}
-        self._measures = {(card.pipeline, card.metric) for card in cards if card.numbers}
-        self._levels = {(card.pipeline, card.metric): card.labels for card in cards if card.labels}
+        self._watched = {(rule.pipeline, rule.metric) for rule in rules}
+        self._measures = {(rule.pipeline, rule.metric) for rule in rules if rule.numbers}
+        self._levels = {(rule.pipeline, rule.metric): rule.labels for rule in rules if rule.labels}
 
     def add(self, content: SliceTicks, there: OpenTicks) -> int | None:
         """Put what is watched of a slice into the open ticks.
@@ -102,12 +102,12 @@ class LaneDetectors:
 
     # ---- what people decide ----
 
-    def use_cards(self, cards: Sequence[Card], budgets: dict[str, AlarmBudget]) -> list[Watched]:
-        """Go on with other cards; return the rows whose direction turned. Open alerts of those are closed.
+    def use_rules(self, rules: Sequence[AlertRule], budgets: dict[str, AlarmBudget]) -> list[Watched]:
+        """Go on with other rules; return the rows whose direction turned. Open alerts of those are closed.
 
-        Series of a metric that has no card any more are kept. Which are fed is for `feed` to say.
+        Series of a metric that has no rule any more are kept. Which are fed is for `feed` to say.
         """
-        dealt = self.rows.use_cards(cards, budgets)
+        dealt = self.rows.use_rules(rules, budgets)
         self.rates.use_bounds()
         turned = [
             watched for name, fleet in self.fleets.items() for watched in self._turn(fleet, self.rows.watched[name])
@@ -119,7 +119,7 @@ class LaneDetectors:
     def _turn(self, fleet: Fleet, rows: Sequence[Watched]) -> list[Watched]:
         turned = []
         for row, watched in enumerate(rows):
-            side = self.rows.card(watched.series).side_of(watched.kind)
+            side = self.rows.rule(watched.series).side_of(watched.kind)
             if fleet.state["bad_side"][row] != side:
                 turn(fleet, np.array([row], np.int64), side)
                 turned.append(watched)
@@ -150,8 +150,8 @@ class LaneDetectors:
         Raises:
             SnapshotError: The fleets cannot be read, or belong to detectors of another make.
         """
-        cards = [Card.from_json(card) for card in value["cards"]]
-        lane = cls(cards, {pipeline: AlarmBudget(*numbers) for pipeline, numbers in value["budgets"].items()})
+        rules = [AlertRule.from_json(rule) for rule in value["cards"]]
+        lane = cls(rules, {pipeline: AlarmBudget(*numbers) for pipeline, numbers in value["budgets"].items()})
         if set(snapshots) != set(lane.fleets):
             raise SnapshotError("the state is of other fleets; refold the ticks from the start")
         lane.rows.take_json(value)

@@ -4,52 +4,58 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from scorers.portfolio import Portfolio
+from sinks.alert_tables import AlertStepRow, ShiftRow, insert_alert_step, insert_shift
 from sinks.keeping import Connection
+from sinks.outbox import ALERTS_TOPIC, OutboxRow, insert_messages
+from sinks.series_columns import series_values
+from sinks.utc_text import utc_text
+from streams.alerting.alert_cause import Cause
+from streams.alerting.alert_facts import AlertFacts, ChangePoint, Counts, Estimate, Evidence, PromisedBound
 from streams.alerting.attribution import Moved, attribute, tick_start
-from streams.alerting.card import Card
-from streams.alerting.finding import Part
+from streams.alerting.card import AlertRule
+from streams.alerting.finding import Finding
 from streams.alerting.incident import Incident, Step
 from streams.alerting.links import runbook_link, trace_link
-from streams.alerting.slice_units import SeriesKey
 from streams.alerting.value_attribution import attribute_values
 from streams.detectors.change import Change, Interval
+from streams.detectors.contexts import TICK_SECONDS
 
-ALERTS_TOPIC = "alerts"
 _BY = "gapwatch"
 
 
 @dataclass(frozen=True)
 class StepRows:
-    """A step with what is told of it.
+    """A step with what its rows say of it.
 
     Attributes:
         step: The step.
-        card: Of its metric.
+        rule: Of its metric.
         limit_log10: log10 of the threshold that the evidence had to reach; None for a bound.
         portfolio: Of its pipeline; None where it is not known.
     """
 
     step: Step
-    card: Card
+    rule: AlertRule
     limit_log10: float | None
     portfolio: Portfolio | None = None
 
 
-def kind_of(kind: str, verdict: str | None) -> str:
+def kind_of(kind: str, polarity: str | None) -> str:
     """Return what sort of alert it is: cascade (a confirmed bad direction), shift, unknown or bound."""
     if kind in ("unknown", "bound"):
         return kind
-    return "cascade" if verdict == "worse" else "shift"
+    return "cascade" if polarity == "worse" else "shift"
 
 
-def verdict_of(card: Card, kind: str, went_up: bool) -> str:
+def polarity_of(rule: AlertRule, kind: str, went_up: bool) -> str:
     """Return worse, better, or unknown where nobody confirmed which way is better."""
-    side = card.side_of(kind)
+    side = rule.side_of(kind)
     if kind == "bound":
         return "worse"
     if side == 0:
@@ -71,31 +77,32 @@ def write_steps(con: Connection, lane: str, seq: int, steps: list[StepRows]) -> 
 
 
 def _write_step(con: Connection, lane: str, seq: int, rows: StepRows) -> None:
-    step, card = rows.step, rows.card
-    incident = step.incident
-    told = describe(step, card, rows.limit_log10)
-    is_new = step.finding.tick == incident.fired
-    if is_new:
-        moved = Moved(
-            lane=lane,
-            series=incident.watched.series,
-            is_unknown=incident.watched.kind == "unknown",
-            grew=bool(told.get("part_grew", told["went_up"])),
-            since=tick_start(_since(step)),
-            until=tick_start(step.finding.tick + 1),
-            share_before=(told["before"] or [0.0])[0] or 0.0,
-            promised=card.limit.value if step.finding.breach is not None and card.limit is not None else None,
-        )
-        part = step.finding.part
-        told |= attribute(con, moved) if part is None else attribute_values(con, moved, part)
-        for example in told["examples"]:
-            example["url"] = trace_link(rows.portfolio, example["trace_id"])
-        told["runbook_url"] = runbook_link(rows.portfolio, incident.watched.series.metric)
-        _insert_shift(con, lane, seq, step, card, told)
+    step = rows.step
+    facts = describe(step, rows.rule, rows.limit_log10)
+    if step.finding.tick == step.incident.fired:
+        facts = replace(facts, cause=_find_cause(con, lane, rows, facts))
+        insert_shift(con, seq, _shift_row(lane, step, facts))
     at = tick_start(step.finding.tick + 1)
-    insert_alert(con, lane, seq, incident, step.state, at, _BY, step.why, told)
-    if lane == "live" and incident.severity != "note":
-        _post(con, seq, incident, step.state, at, told)
+    _write_alert(con, seq, _step_row(lane, step.incident, step.state, at, _BY, step.why, facts.to_json()), {})
+
+
+def _find_cause(con: Connection, lane: str, rows: StepRows, facts: AlertFacts) -> Cause | None:
+    """Ask the store for the cause of what a step opens, and add the addresses that the portfolio gives."""
+    step, limit = rows.step, rows.rule.limit
+    series, part = step.incident.watched.series, step.finding.part
+    moved = Moved(
+        lane=lane,
+        series=series,
+        is_unknown=step.incident.watched.kind == "unknown",
+        grew=facts.part_grew,
+        since=tick_start(_since(step)),
+        until=tick_start(step.finding.tick + 1),
+        share_before=(facts.before and facts.before.value) or 0.0,
+        promised=limit.value if step.finding.breach is not None and limit is not None else None,
+    )
+    found = attribute(con, moved) if part is None else attribute_values(con, moved, part)
+    examples = [{**one, "url": trace_link(rows.portfolio, one["trace_id"])} for one in found["examples"]]
+    return Cause.from_json({**found, "examples": examples, "runbook_url": runbook_link(rows.portfolio, series.metric)})
 
 
 def _since(step: Step) -> int:
@@ -105,146 +112,135 @@ def _since(step: Step) -> int:
     return step.incident.began if breach is None else breach.since
 
 
-def describe(step: Step, card: Card, limit_log10: float | None) -> dict[str, Any]:
-    """Return what is known without asking the store, as JSON values."""
+def describe(step: Step, rule: AlertRule, limit_log10: float | None) -> AlertFacts:
+    """Return the facts that are known without asking the store."""
     finding, kind = step.finding, step.incident.watched.kind
-    told: dict[str, Any] = {
-        "unit": "session" if kind == "sessions" else "trace",
-        "cascade": card.is_cascade,
-        "units_per_month": card.units_per_month,
-        "before": None,
-        "after": None,
-        "ratio": None,
-        "question": card.question if card.side_of(kind) == 0 and kind != "labels" else None,
-        "watched": kind,
-    }
-    if finding.part is not None:
-        told |= _describe_part(finding.part, card)
     breach, transition = finding.breach, finding.transition
-    if breach is not None:
-        told |= {
-            "went_up": breach.rate.value > card.limit.value if card.limit else True,
-            "after": _numbers(breach.rate),
-            "units": breach.units,
-            "moved": breach.bad,
-            "bound": None if card.limit is None else [card.limit.operator, card.limit.value],
-            "window_seconds": None if card.limit is None else card.limit.window_ticks * 30,
-        }
-    elif transition is not None:
-        told |= {"evidence_log10": _finite(transition.evidence_log10), "limit_log10": limit_log10, "went_up": True}
-        if transition.change is not None:
-            told |= _describe_change(transition.change)
-            told["part_grew"] = told["went_up"]
-            if kind == "numbers" and transition.change.side:
-                # Which way the numbers went: more of them below the old p5 means that they fell.
-                told["went_up"] = transition.change.side > 0
-    told["verdict"] = verdict_of(card, kind, bool(told["went_up"])) if step.state == "open" or breach else None
+    change = transition.change if transition is not None else None
+    went_up = _went_up(finding, rule, kind)
+    polarity = _polarity(step, rule, went_up)
+    return AlertFacts(
+        unit="session" if kind == "sessions" else "trace",
+        is_cascade=rule.is_cascade,
+        units_per_month=rule.units_per_month,
+        before=None if change is None else _estimate(change.before),
+        after=_estimate(breach.rate) if breach is not None else None if change is None else _estimate(change.after),
+        ratio=None if change is None else _estimate(change.ratio),
+        question=rule.question if rule.side_of(kind) == 0 and kind != "labels" else None,
+        watched=kind,
+        went_up=went_up,
+        polarity=polarity,
+        kind=kind_of(kind, polarity),
+        part=finding.part,
+        number_unit=rule.number_unit,
+        evidence=None if transition is None else Evidence(_finite(transition.evidence_log10), limit_log10),
+        counts=_counts(finding),
+        bound=None if breach is None else _promised(rule),
+        change=None if change is None else _change_point(change),
+    )
+
+
+def _went_up(finding: Finding, rule: AlertRule, kind: str) -> bool:
+    """Say whether the share rose, or the number."""
+    if finding.breach is not None:
+        return rule.limit is None or finding.breach.rate.value > rule.limit.value
+    change = finding.transition.change if finding.transition is not None else None
+    if change is None:
+        return True
+    # Which way the numbers went: more of them below the old p5 means that they fell.
+    return change.side > 0 if kind == "numbers" and change.side else _grew(change)
+
+
+def _grew(change: Change) -> bool:
+    return change.after.value >= change.before.value
+
+
+def _polarity(step: Step, rule: AlertRule, went_up: bool) -> str | None:
     if step.state == "noted":
-        told["verdict"] = "better"
-    told["kind"] = kind_of(kind, told["verdict"])
-    return told
+        return "better"
+    is_said = step.state == "open" or step.finding.breach is not None
+    return polarity_of(rule, step.incident.watched.kind, went_up) if is_said else None
 
 
-def _describe_change(change: Change) -> dict[str, Any]:
-    return {
-        "went_up": change.after.value >= change.before.value,
-        "before": _numbers(change.before),
-        "after": _numbers(change.after),
-        "ratio": _numbers(change.ratio),
-        "units": round(change.units),
-        "moved": round(change.after.value * change.units),
-        "learned": round(change.learned),
-        "bad_per_hour": _finite(change.bad_per_hour),
-        "change_at": _iso(change.change_bucket),
-        "change_from": _iso(change.from_bucket),
-        "change_to": _iso(change.to_bucket + 1),
-        "is_truncated": change.is_truncated,
-    }
+def _counts(finding: Finding) -> Counts | None:
+    if finding.breach is not None:
+        return Counts(finding.breach.units, finding.breach.bad)
+    change = finding.transition.change if finding.transition is not None else None
+    return None if change is None else Counts(round(change.units), round(change.after.value * change.units))
 
 
-def _describe_part(part: Part, card: Card) -> dict[str, Any]:
-    if part.statistic is None:
-        return {"part": part.name, "moved_labels": list(part.labels)}
-    edges = {"above": part.above, "below": part.below, "outside": part.outside}
-    return {"part": part.name, "number_unit": card.number_unit, "statistic": part.statistic, **edges}
+def _promised(rule: AlertRule) -> PromisedBound | None:
+    limit = rule.limit
+    return None if limit is None else PromisedBound(limit.operator, limit.value, limit.window_ticks * TICK_SECONDS)
 
 
-def _iso(tick: int) -> str:
-    return tick_start(tick).isoformat() + "Z"
+def _change_point(change: Change) -> ChangePoint:
+    return ChangePoint(
+        learned=round(change.learned),
+        bad_per_hour=_finite(change.bad_per_hour),
+        at=tick_start(change.change_bucket),
+        earliest=tick_start(change.from_bucket),
+        latest=tick_start(change.to_bucket + 1),
+        is_truncated=change.is_truncated,
+        part_grew=_grew(change),
+    )
+
+
+def _estimate(interval: Interval) -> Estimate:
+    return Estimate(_finite(interval.value), _finite(interval.lower), _finite(interval.upper))
 
 
 def _finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _numbers(interval: Interval) -> list[float | None]:
-    return [_finite(interval.value), _finite(interval.lower), _finite(interval.upper)]
+def _shift_row(lane: str, step: Step, facts: AlertFacts) -> ShiftRow:
+    change, began = facts.change, tick_start(step.incident.began)
+    found = tick_start(step.finding.tick + 1)
+    after = facts.after or Estimate(None, None, None)
+    return ShiftRow(
+        shift_id=step.incident.shift_id,
+        lane=lane,
+        series=step.incident.watched.series,
+        kind=facts.kind,
+        found_at=found,
+        change_at=began if change is None else change.at,
+        change_from=began if change is None else change.earliest,
+        change_to=found if change is None else change.latest,
+        moved="up" if facts.went_up else "down",
+        verdict=facts.polarity,
+        question=facts.question,
+        evidence_log10=None if facts.evidence is None else facts.evidence.log10,
+        rate_before=None if facts.before is None else facts.before.value,
+        rate_after=after.value,
+        lower=after.lower,
+        upper=after.upper,
+        units=None if facts.counts is None else facts.counts.units,
+    )
 
 
-def _series_values(lane: str, key: SeriesKey) -> list[str | None]:
-    return [
-        lane,
-        key.pipeline,
-        key.environment,
-        key.component or None,
-        key.metric,
-        key.metric_version,
-        key.judge or None,
-        key.epoch,
-    ]
-
-
-def _insert_shift(con: Connection, lane: str, seq: int, step: Step, card: Card, told: dict[str, Any]) -> None:
-    incident, transition = step.incident, step.finding.transition
-    change = transition.change if transition is not None else None
-    began = tick_start(incident.began)
-    after = told["after"] or [None, None, None]
-    values = [
-        seq,
-        incident.shift_id,
-        *_series_values(lane, incident.watched.series),
-        told["kind"],
-        tick_start(step.finding.tick + 1),
-        tick_start(change.change_bucket) if change else began,
-        tick_start(change.from_bucket) if change else began,
-        tick_start(change.to_bucket + 1) if change else tick_start(step.finding.tick + 1),
-        "up" if told["went_up"] else "down",
-        told["verdict"],
-        told["question"],
-        told.get("evidence_log10"),
-        (told["before"] or [None])[0],
-        *after,
-        told.get("units"),
-    ]
-    con.execute(f"INSERT INTO shifts VALUES ({', '.join('?' * len(values))})", values)
-
-
-def insert_alert(
-    con: Connection,
+def _step_row(
     lane: str,
-    seq: int,
     incident: Incident,
     state: str,
     at: datetime,
     by: str,
     why: str,
-    told: dict[str, Any] | None,
-) -> None:
-    """Insert one step of an alert's life."""
-    values = [
-        seq,
-        incident.alert_id,
-        incident.shift_id,
-        *_series_values(lane, incident.watched.series),
-        state,
-        incident.severity,
-        at,
-        by,
-        why,
-        incident.group_id,
-        None if told is None else json.dumps(told),
-    ]
-    con.execute(f"INSERT INTO alerts VALUES ({', '.join('?' * len(values))})", values)
+    attribution: Mapping[str, Any] | None,
+) -> AlertStepRow:
+    return AlertStepRow(
+        alert_id=incident.alert_id,
+        shift_id=incident.shift_id,
+        group_id=incident.group_id,
+        lane=lane,
+        series=incident.watched.series,
+        state=state,
+        severity=incident.severity,
+        at=at,
+        by=by,
+        why=why,
+        attribution=attribution,
+    )
 
 
 def say(
@@ -271,29 +267,40 @@ def say(
         why: In words.
         until: How long the state lasts, naive UTC; None for as long as nobody says otherwise.
     """
-    told = {} if until is None else {"until": until.isoformat() + "Z"}
-    insert_alert(con, lane, seq, incident, state, at, by, why, told or None)
-    if lane == "live" and incident.severity != "note":
-        _post(con, seq, incident, state, at, {"by": by, "why": why, **told})
+    attribution = None if until is None else {"until": utc_text(until)}
+    row = _step_row(lane, incident, state, at, by, why, attribution)
+    _write_alert(con, seq, row, {"by": by, "why": why})
 
 
-def _post(con: Connection, seq: int, incident: Incident, state: str, at: datetime, told: dict[str, Any]) -> None:
-    """Lay a message for the topic `alerts` into the outbox; its id is the same however often it is sent."""
-    key = "/".join(text or "" for text in _series_values("live", incident.watched.series))
+def _write_alert(con: Connection, seq: int, row: AlertStepRow, said: Mapping[str, str]) -> None:
+    """Insert a step, and lay its message into the outbox where it is of the live lane and no note.
+
+    Args:
+        con: In a transaction.
+        seq: Number of the commit.
+        row: The step.
+        said: What its message says besides the columns and the attribution of the row.
+    """
+    insert_alert_step(con, seq, row)
+    if row.lane == "live" and row.severity != "note":
+        insert_messages(con, seq, ALERTS_TOPIC, [_message(row, said)])
+
+
+def _message(row: AlertStepRow, said: Mapping[str, str]) -> OutboxRow:
+    """Return the message of a step; its id is the same however often it is sent."""
     message = {
-        "alert_id": incident.alert_id,
-        "group_id": incident.group_id,
-        "state": state,
-        "severity": incident.severity,
-        "at": at.isoformat() + "Z",
-        "pipeline": incident.watched.series.pipeline,
-        "environment": incident.watched.series.environment,
-        "component": incident.watched.series.component or None,
-        "metric": incident.watched.series.metric,
-        **told,
+        "alert_id": row.alert_id,
+        "group_id": row.group_id,
+        "state": row.state,
+        "severity": row.severity,
+        "at": utc_text(row.at),
+        "pipeline": row.series.pipeline,
+        "environment": row.series.environment,
+        "component": row.series.component or None,
+        "metric": row.series.metric,
+        **said,
+        **(row.attribution or {}),
     }
-    ident = f"{incident.alert_id}/{state}/{incident.severity}/{at.isoformat()}"
-    con.execute(
-        "INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?)",
-        [seq, ident, ALERTS_TOPIC, key, json.dumps(message).encode(), "{}"],
-    )
+    ident = f"{row.alert_id}/{row.state}/{row.severity}/{row.at.isoformat()}"
+    key = "/".join(text or "" for text in series_values(row.lane, row.series))
+    return OutboxRow(ident, key, json.dumps(message).encode())

@@ -7,7 +7,7 @@ from dataclasses import astuple, replace
 from typing import Any
 
 from streams.alerting.allotment import BudgetShares
-from streams.alerting.card import AlarmBudget, Card
+from streams.alerting.card import AlarmBudget, AlertRule
 from streams.alerting.finding import Finding, Part, Watched
 from streams.alerting.open_tick import WINDOW_TICKS, window_end
 from streams.alerting.series_book import HourBook, SeriesBook
@@ -25,20 +25,20 @@ class SeriesRows:
     """Rows of all fleets of one lane; both families make their rows here.
 
     Args:
-        cards: Of the metrics that may alert.
+        rules: Of the metrics that may alert.
         budgets: By pipeline.
 
     Attributes:
-        cards: By (pipeline, metric).
+        rules: By (pipeline, metric).
         watched: Fleet to what its rows watch, by row.
     """
 
-    def __init__(self, cards: Sequence[Card], budgets: dict[str, AlarmBudget]) -> None:
+    def __init__(self, rules: Sequence[AlertRule], budgets: dict[str, AlarmBudget]) -> None:
         self.budgets = budgets
-        self.cards = {(card.pipeline, card.metric): card for card in cards}
+        self.rules = {(rule.pipeline, rule.metric): rule for rule in rules}
         self.watched: dict[str, list[Watched]] = {}
         self._shares = {
-            pipeline: BudgetShares(budget, [card for card in cards if card.pipeline == pipeline])
+            pipeline: BudgetShares(budget, [rule for rule in rules if rule.pipeline == pipeline])
             for pipeline, budget in budgets.items()
         }
         self._book = SeriesBook()
@@ -57,17 +57,17 @@ class SeriesRows:
         """Return the number of a series."""
         return self._book.number_of(key)
 
-    def card(self, series: SeriesKey) -> Card:
-        """Return the card of a series."""
-        return self.cards[series.pipeline, series.metric]
+    def rule(self, series: SeriesKey) -> AlertRule:
+        """Return the rule of a series."""
+        return self.rules[series.pipeline, series.metric]
 
-    def card_of(self, number: int) -> Card:
-        """Return the card of a series, by its number."""
-        return self.card(self.series[number])
+    def rule_of(self, number: int) -> AlertRule:
+        """Return the rule of a series, by its number."""
+        return self.rule(self.series[number])
 
     def hour(self, number: int, tick: int) -> int:
         """Return the hour of the week of a tick, in the time zone of a series."""
-        return self._hours.hour(tick, self.card_of(number).time_zone)
+        return self._hours.hour(tick, self.rule_of(number).time_zone)
 
     # ---- rows ----
 
@@ -88,13 +88,13 @@ class SeriesRows:
         fleet = family.fleets[name]
         for row, (number, kind) in zip(rows.tolist(), new, strict=True):
             watched = Watched(self.series[number], kind)
-            card = self.card(watched.series)
+            rule = self.rule(watched.series)
             self.watched[name].append(watched)
             self._place[number, kind] = row
-            self._share_keys[watched] = self._shares[card.pipeline].key_for(
-                card, kind, repr(watched.series), watched.series.environment
+            self._share_keys[watched] = self._shares[rule.pipeline].key_for(
+                rule, kind, repr(watched.series), watched.series.environment
             )
-            fleet.state["bad_side"][row] = card.side_of(kind)
+            fleet.state["bad_side"][row] = rule.side_of(kind)
             self._set_limits(fleet, row, watched)
 
     def take_findings(
@@ -150,24 +150,24 @@ class SeriesRows:
                     self._set_limits(fleet, row, watched)
 
     def _set_limits(self, fleet: Fleet, row: int, watched: Watched) -> None:
-        card = self.card(watched.series)
-        limits = self._shares[card.pipeline].limits(card, watched.kind, self._share_keys[watched])
+        rule = self.rule(watched.series)
+        limits = self._shares[rule.pipeline].limits(rule, watched.kind, self._share_keys[watched])
         fleet.state["ticket_threshold"][row], fleet.state["page_threshold"][row] = limits
-        fleet.state["min_ratio"][row] = card.min_ratio or LEAST_RATIO
-        bad_per_hour = LEAST_BAD_PER_HOUR if card.min_bad_per_hour is None else card.min_bad_per_hour
+        fleet.state["min_ratio"][row] = rule.min_ratio or LEAST_RATIO
+        bad_per_hour = LEAST_BAD_PER_HOUR if rule.min_bad_per_hour is None else rule.min_bad_per_hour
         fleet.state["min_bad_per_hour"][row] = bad_per_hour
 
-    def use_cards(self, cards: Sequence[Card], budgets: dict[str, AlarmBudget]) -> list[str]:
-        """Go on with other cards; return the pipelines whose limits are to be set again.
+    def use_rules(self, rules: Sequence[AlertRule], budgets: dict[str, AlarmBudget]) -> list[str]:
+        """Go on with other rules; return the pipelines whose limits are to be set again.
 
-        Series of a metric that has no card any more keep the last one.
+        Series of a metric that has no rule any more keep the last one.
         """
         self.budgets = {**self.budgets, **budgets}
-        for card in cards:
-            self.cards[card.pipeline, card.metric] = card
+        for rule in rules:
+            self.rules[rule.pipeline, rule.metric] = rule
         for pipeline, budget in budgets.items():
             dealt = self._shares.get(pipeline)
-            mine = [card for card in self.cards.values() if card.pipeline == pipeline]
+            mine = [rule for rule in self.rules.values() if rule.pipeline == pipeline]
             self._shares[pipeline] = BudgetShares(budget, mine)
             if dealt is not None:
                 self._shares[pipeline].take_json(dealt.as_json())
@@ -184,12 +184,12 @@ class SeriesRows:
                 for name, rows in self.watched.items()
             },
             "allotments": {pipeline: shares.as_json() for pipeline, shares in self._shares.items()},
-            "cards": [card.as_json() for card in self.cards.values()],
+            "cards": [rule.as_json() for rule in self.rules.values()],
             "budgets": {name: [budget.pages, budget.tickets] for name, budget in self.budgets.items()},
         }
 
     def take_json(self, value: Mapping[str, Any]) -> None:
-        """Go on from what `as_json` gave; the cards and budgets must be those of then."""
+        """Go on from what `as_json` gave; the rules and budgets must be those of then."""
         self._book.learn(SeriesKey(*texts) for texts in value["series"])
         for name, rows in value["rows"].items():
             for row, (number, kind, share) in enumerate(rows):

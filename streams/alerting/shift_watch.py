@@ -11,20 +11,24 @@ import dataclasses
 import logging
 import math
 from collections.abc import Collection, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from scorers.portfolio import Portfolio, parse_portfolio
 from scorers.slices import ScoredSlice
+from sinks.alert_query import written_steps
+from sinks.detector_states import last_detectors, waiting_step, write_detectors
 from sinks.keeping import Connection, Keeping, Step
+from sinks.registration import latest_portfolio_texts
 from sinks.store import Store
 from sinks.stored_facts import answered, stored_facts
 from streams.alerting.attribution import tick_start
-from streams.alerting.card import AlarmBudget, Card, budget_of, cards_of
+from streams.alerting.card import AlarmBudget, AlertRule, budget_of, rules_of
 from streams.alerting.finding import Finding
 from streams.alerting.incident import Incident, IncidentBook
-from streams.alerting.kept_commits import KeptCommit, kept_commits, place_of, recording_wait
+from streams.alerting.kept_commits import KeptCommit, kept_commits, partition_name
 from streams.alerting.lane_clock import LaneClock
 from streams.alerting.lane_detectors import LaneDetectors
 from streams.alerting.relabelling import relabel
@@ -37,7 +41,6 @@ from streams.detectors.snapshot import SnapshotError
 from streams.detectors.watch import accept
 
 LIVE = "live"
-_LAST_PORTFOLIOS = "SELECT arg_max(yaml, first_seen_at) FROM portfolios GROUP BY pipeline ORDER BY pipeline"
 # An hour of event time: what a restart folds again at most. More often costs writing, less often costs starting.
 _SNAPSHOT_TICKS = 120
 
@@ -105,23 +108,21 @@ class ShiftWatch:
         cursor = store.cursor()
         try:
             if portfolios is None:
-                portfolios = [parse_portfolio(text) for (text,) in cursor.execute(_LAST_PORTFOLIOS).fetchall()]
+                portfolios = [parse_portfolio(text) for text in latest_portfolio_texts(cursor)]
             portfolios = [answered(one, stored_facts(cursor, one.pipeline)) for one in portfolios]
+            found = last_detectors(cursor, lane)
         finally:
             cursor.close()
-        cards = cards_of(portfolios)
+        rules = rules_of(portfolios)
         budgets = {portfolio.pipeline: budget_of(portfolio) for portfolio in portfolios}
-        found = store.query(
-            'SELECT "data", seq FROM detector_snapshots WHERE lane = ? ORDER BY seq DESC, kept_at DESC LIMIT 1', [lane]
-        )
         watch, seq = None, 0
-        if found:
+        if found is not None:
             try:
-                watch, seq = cls._unpacked(lane, bytes(found[0][0])), int(found[0][1])
+                watch, seq = cls._unpacked(lane, found[0]), found[1]
             except SnapshotError as error:
                 logger.warning("the state of the detectors of lane %s is folded anew: %s", lane, error)
         if watch is None:
-            watch = cls(lane, LaneDetectors(cards, budgets))
+            watch = cls(lane, LaneDetectors(rules, budgets))
             watch.portfolios = tuple(portfolios)
             watch._refold(store, 0)
             # From here on the store says what holds, and a change of it can be told.
@@ -129,8 +130,8 @@ class ShiftWatch:
         else:
             watch.portfolios = tuple(portfolios)
             watch._refold(store, seq)
-        watch.detectors.feed(cards)
-        if is_new and not watch._is_in_force(cards, budgets):
+        watch.detectors.feed(rules)
+        if is_new and not watch._is_in_force(rules, budgets):
             store.apply([("portfolio", watch._take_over_known)], "taking over a changed portfolio")
         return watch
 
@@ -155,13 +156,13 @@ class ShiftWatch:
         if ticks.num_rows:
             ticks = self._open_ticks(second).stamp(ticks)
             scored = dataclasses.replace(scored, tables={**scored.tables, "ticks": ticks})
-        waits_for = self.clock.silent((place_of(*one) for one in unread), second)
-        place = place_of(scored.topic, scored.partition)
+        waits_for = self.clock.silent((partition_name(*one) for one in unread), second)
+        place = partition_name(scored.topic, scored.partition)
         content = SliceTicks(ticks, scored.tables["session_ticks"])
         steps = self._fold(KeptCommit(place, second, waits_for, content))
         also: list[tuple[str, Step]] = []
         if waits_for:
-            also.append(("waited_for", recording_wait(self.lane, waits_for)))
+            also.append(("waited_for", waiting_step(self.lane, waits_for)))
         if steps:
             also.append(("alerts", lambda keeping: write_steps(keeping.con, self.lane, keeping.seq, steps)))
         if self.clock.closed - self._snapshot_at >= _SNAPSHOT_TICKS:
@@ -184,10 +185,10 @@ class ShiftWatch:
         steps = []
         known = {portfolio.pipeline: portfolio for portfolio in self.portfolios}
         for finding in findings:
-            card = self.detectors.rows.card(finding.watched.series)
-            step = self.incidents.take(finding, card)
+            rule = self.detectors.rows.rule(finding.watched.series)
+            step = self.incidents.take(finding, rule)
             if step is not None:
-                steps.append(StepRows(step, card, self._limit_log10(step.incident), known.get(card.pipeline)))
+                steps.append(StepRows(step, rule, self._limit_log10(step.incident), known.get(rule.pipeline)))
         return steps
 
     def _limit_log10(self, incident: Incident) -> float | None:
@@ -241,24 +242,24 @@ class ShiftWatch:
     def _take_over_known(self, keeping: Keeping) -> None:
         self._use(keeping)
 
-    def _is_in_force(self, cards: Sequence[Card], budgets: dict[str, AlarmBudget]) -> bool:
+    def _is_in_force(self, rules: Sequence[AlertRule], budgets: dict[str, AlarmBudget]) -> bool:
         rows = self.detectors.rows
-        known = rows.cards
-        return all(known.get((card.pipeline, card.metric)) == card for card in cards) and rows.budgets == budgets
+        known = rows.rules
+        return all(known.get((rule.pipeline, rule.metric)) == rule for rule in rules) and rows.budgets == budgets
 
     def _use(self, keeping: Keeping) -> int:
-        cards = cards_of(self.portfolios)
+        rules = rules_of(self.portfolios)
         budgets = {portfolio.pipeline: budget_of(portfolio) for portfolio in self.portfolios}
-        self.detectors.feed(cards)
-        before = dict(self.detectors.rows.cards)
-        if self._is_in_force(cards, budgets):
+        self.detectors.feed(rules)
+        before = dict(self.detectors.rows.rules)
+        if self._is_in_force(rules, budgets):
             return 0
-        closed = self.incidents.drop(self.detectors.use_cards(cards, budgets))
+        closed = self.incidents.drop(self.detectors.use_rules(rules, budgets))
         why = "which way is better was answered anew; the alert belonged to the old answer"
         for incident in closed:
             say(keeping.con, self.lane, keeping.seq, incident, "resolved", keeping.kept_at, "gapwatch", why)
-        turned = [card for card in cards if card.is_turned(before.get((card.pipeline, card.metric)))]
-        labelled = sum(relabel(keeping.con, self.lane, keeping.seq, card) for card in turned)
+        turned = [rule for rule in rules if rule.is_turned(before.get((rule.pipeline, rule.metric)))]
+        labelled = sum(relabel(keeping.con, self.lane, keeping.seq, rule) for rule in turned)
         self._write_state(keeping)
         return labelled
 
@@ -291,11 +292,7 @@ class ShiftWatch:
         self._write(keeping.con, keeping.seq, keeping.kept_at)
 
     def _write(self, con: Connection, seq: int, now: datetime) -> None:
-        con.execute("DELETE FROM detector_snapshots WHERE lane = ?", [self.lane])
-        con.execute(
-            "INSERT INTO detector_snapshots VALUES (?, ?, ?, ?, ?)",
-            [seq, self.lane, tick_start(self.clock.closed + 1), self.packed(), now],
-        )
+        write_detectors(con, seq, self.lane, tick_start(self.clock.closed + 1), self.packed(), now)
         write_watched(con, self.lane, seq, self.detectors)
 
     def _refold(self, store: Store, after: int) -> None:
@@ -304,8 +301,9 @@ class ShiftWatch:
         After a crash that is nothing; it is all of it where a store was kept without a watch before.
         """
         found = [rows for kept in kept_commits(store, self.lane, after) for rows in self._fold(kept)]
-        told = set(store.query('SELECT alert_id, state, severity, "at" FROM alerts WHERE lane = ?', [self.lane]))
-        missing = [rows for rows in found if _identity(rows) not in told]
+        with closing(store.cursor()) as cursor:
+            written = written_steps(cursor, self.lane)
+        missing = [rows for rows in found if _identity(rows) not in written]
         if missing:
             store.record("writing alerts", lambda con, seq: write_steps(con, self.lane, seq, missing))
 

@@ -92,7 +92,7 @@ def read_units(content: SliceTicks, watched: Collection[tuple[str, str]]) -> Sli
 
     Args:
         content: Of the slice.
-        watched: (pipeline, metric) that have a card.
+        watched: (pipeline, metric) that have a rule.
 
     Units are counted as they came, whatever their weight: uniform weights cancel. Where weights differ inside a series
     (strata of a judge), a change of the mix of strata looks like a change of the rate.

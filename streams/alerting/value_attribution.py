@@ -6,18 +6,20 @@ from typing import Any
 
 import numpy as np
 
+from sinks.cause_query import histogram_cells, score_sums
+from sinks.example_rows import value_examples
 from sinks.keeping import Connection
+from sinks.utc_text import utc_text
 from streams.alerting.attribution import (
     EXAMPLES,
     FACETS,
     LEAST_BEFORE,
-    LOOK_BACK,
     PARTS,
     Moved,
     labels,
     new_values,
     noted_near,
-    of_series,
+    span_of,
 )
 from streams.alerting.finding import Part
 from streams.detectors.grid import quantiles_of_cells
@@ -56,17 +58,7 @@ def _quantiles(con: Connection, moved: Moved, wanted: float) -> dict[str, float 
 
     It is the one that is wanted, or, where ties hold that one in its place, the one that moved most.
     """
-    where, values = of_series(moved)
-    rows = con.execute(
-        f"""SELECT fold_bucket >= ? AS since, e.key AS cell, sum(e.value)::BIGINT FROM (
-            SELECT fold_bucket, unnest(map_entries(histogram)) AS e FROM ticks
-            WHERE {where} AND epoch = ? AND level = 'unit' AND facet = 'all' AND histogram IS NOT NULL
-                AND fold_bucket >= ? AND fold_bucket < ?)
-        GROUP BY ALL ORDER BY 2""",
-        [moved.since, *values, moved.series.epoch, moved.since - LOOK_BACK, moved.until],
-    ).fetchall()
-    before = {cell: n for since, cell, n in rows if not since}
-    after = {cell: n for since, cell, n in rows if since}
+    before, after = histogram_cells(con, span_of(moved))
     found = [{"q": q, "before": _quantile(before, q), "after": _quantile(after, q)} for q in (wanted, *_OTHERS)]
     return found[0] if _moved_by(found[0]) > _TIED else max(found, key=_moved_by)
 
@@ -85,19 +77,7 @@ def _quantile(cells: dict[int, int], q: float) -> float | None:
 
 def _shares(con: Connection, moved: Moved, facet: str) -> list[dict[str, Any]]:
     """Return the parts with the largest share of what the sum of the numbers is beyond the expected, largest first."""
-    where, values = of_series(moved)
-    level = "unit" if facet == "release" else "span"
-    rows = con.execute(
-        f"""SELECT coalesce(value, ''),
-            coalesce(sum(n) FILTER (fold_bucket < ?), 0)::DOUBLE,
-            coalesce(sum(score_sum) FILTER (fold_bucket < ?), 0)::DOUBLE,
-            coalesce(sum(n) FILTER (fold_bucket >= ?), 0)::DOUBLE,
-            coalesce(sum(score_sum) FILTER (fold_bucket >= ?), 0)::DOUBLE
-        FROM ticks WHERE {where} AND epoch = ? AND level = ? AND facet = ? AND score_sum IS NOT NULL
-            AND fold_bucket >= ? AND fold_bucket < ?
-        GROUP BY ALL ORDER BY 1""",
-        [*[moved.since] * 4, *values, moved.series.epoch, level, facet, moved.since - LOOK_BACK, moved.until],
-    ).fetchall()
+    rows = score_sums(con, span_of(moved), facet)
     if not rows:
         return []
     before, sum_before, after, sum_after = np.array([row[1:] for row in rows]).T
@@ -127,29 +107,9 @@ def _examples(con: Connection, moved: Moved, part: Part) -> list[dict[str, Any]]
 
     Where that part shrank, it is those outside of it.
     """
-    where, values = of_series(moved)
-    conditions, bounds = value_conditions(part)
-    inside = " AND ".join(conditions) or "true"
-    if not moved.grew:
-        inside = f"NOT ({inside})"
-    rows = con.execute(
-        f"""SELECT trace_id, min(event_at), arg_min(coalesce(observed, reason), (event_at, span_index)),
-            arg_min("release", event_at)
-        FROM gaps WHERE {where} AND outcome IN ('pass', 'warn', 'fail') AND event_at >= ? AND event_at < ? AND {inside}
-        GROUP BY trace_id ORDER BY 2, 1 LIMIT ?""",
-        [*values, moved.since, moved.until, *bounds, EXAMPLES],
-    ).fetchall()
+    wanted = part.as_value_part(inside=moved.grew)
+    rows = value_examples(con, moved.lane, moved.series, wanted, moved.since, moved.until, EXAMPLES)
     return [
-        {"trace_id": trace, "at": at.isoformat() + "Z", "observed": observed, "release": release}
+        {"trace_id": trace, "at": utc_text(at), "observed": observed, "release": release}
         for trace, at, observed, release in rows
     ]
-
-
-def value_conditions(part: Part) -> tuple[list[str], list[Any]]:
-    """Return the conditions that rows of a part meet, and their values."""
-    if part.statistic is None:
-        return (["label IN (SELECT unnest(?))"], [list(part.labels)]) if part.labels else ([], [])
-    ends = [("score > ?", part.above), ("score <= ?", part.below)]
-    known = [(text, end) for text, end in ends if end is not None]
-    conditions = [text for text, _ in known]
-    return [f"({' OR '.join(conditions)})"] if part.outside and conditions else conditions, [end for _, end in known]

@@ -4,55 +4,45 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 from scorers.claim import RatioClaim
 from scorers.portfolio import Portfolio, parse_portfolio
 from scorers.problem_list import shown
-from sinks.answer import ask
 from sinks.answer_table import Column, component_text, print_note, print_table, share_text
 from sinks.keeping import Connection
+from sinks.registration import latest_portfolio_texts
+from sinks.watched_series import (
+    SeenMetric,
+    WatchedStanding,
+    left_out,
+    phase_counts,
+    seen_metrics,
+    watched_standings,
+)
 
 
 def print_watched(con: Connection, lane: str | None) -> None:
     """Say what stands behind the silence: which series are watched, and which only seem to be."""
-    where, values = ("WHERE lane = ?", [lane]) if lane is not None else ("", [])
-    rows = ask(
-        con,
-        f"""SELECT phase, count(*) AS n, sum(expected_false_alarms) AS expected FROM watched {where}
-        GROUP BY ALL ORDER BY 1""",
-        values,
-    ).objects()
+    rows = phase_counts(con, lane)
     if not rows:
         print_note("no series is watched: nothing was kept by gapwatch run or gapwatch replay --alerts")
         return
-    unwatched = sum(row["n"] for row in rows if row["phase"] == "unwatched")
-    phases = ", ".join(f"{row['n']} {shown(row['phase'])}" for row in rows if row["phase"] != "unwatched")
-    expected = sum(row["expected"] or 0.0 for row in rows)
+    unwatched = sum(row.n for row in rows if row.phase == "unwatched")
+    phases = ", ".join(f"{row.n} {shown(row.phase)}" for row in rows if row.phase != "unwatched")
+    expected = sum(row.expected or 0.0 for row in rows)
     sys.stdout.write(
-        f"{sum(row['n'] for row in rows) - unwatched} series watched: {phases}; "
+        f"{sum(row.n for row in rows) - unwatched} series watched: {phases}; "
         f"false alarms to expect so far: {expected:.2g} at most\n"
     )
 
 
 def print_unwatched(con: Connection, lane: str | None) -> None:
     """Name what nobody sees, and why."""
-    portfolios = [parse_portfolio(row["yaml"]) for row in ask(con, _PORTFOLIOS).objects()]
-    where, values = ("AND lane = ?", [lane]) if lane is not None else ("", [])
-    seen = ask(
-        con,
-        f"""SELECT pipeline, component, metric, bool_or(level = 'unit' AND outcome IN ('good', 'bad')) AS is_decided
-        FROM ticks WHERE facet = 'all' {where} GROUP BY ALL""",
-        values,
-    ).objects()
-    pipelines = {row["pipeline"] for row in seen}
-    left_out = ask(
-        con,
-        f"SELECT DISTINCT component, metric, kind FROM watched WHERE phase = 'unwatched' {where} ORDER BY ALL",
-        values,
-    ).objects()
+    portfolios = [parse_portfolio(text) for text in latest_portfolio_texts(con)]
+    seen = seen_metrics(con, lane)
+    pipelines = {row.pipeline for row in seen}
     missing = [text for one in portfolios if one.pipeline in pipelines for text in _unseen(one, seen)]
-    missing += [f"{row['kind']} of {_name(row['metric'], row['component'])} ({_IN_SESSIONS})" for row in left_out]
+    missing += [f"{row.kind} of {_name(row.metric, row.component)} ({_IN_SESSIONS})" for row in left_out(con, lane)]
     if missing:
         sys.stdout.write("unwatched, which is not green:\n" + "".join(f"  {shown(text, 1000)}\n" for text in missing))
 
@@ -64,10 +54,10 @@ def _name(metric: str, component: str | None) -> str:
     return f"{metric} of {component_text(component)}"
 
 
-def _unseen(portfolio: Portfolio, seen: list[dict[str, Any]]) -> Iterator[str]:
+def _unseen(portfolio: Portfolio, seen: list[SeenMetric]) -> Iterator[str]:
     """Yield what a portfolio names and no trace shows, or no detector can hold it to."""
-    mine = [row for row in seen if row["pipeline"] == portfolio.pipeline]
-    decided = {row["metric"] for row in mine if row["is_decided"]}
+    mine = [row for row in seen if row.pipeline == portfolio.pipeline]
+    decided = {row.metric for row in mine if row.is_decided}
     for metric in portfolio.metrics:
         name = _name(metric.name, metric.component)
         if isinstance(metric.claim, RatioClaim):
@@ -77,7 +67,7 @@ def _unseen(portfolio: Portfolio, seen: list[dict[str, Any]]) -> Iterator[str]:
             yield f"{name} (no trace was decided)"
         elif metric.threshold is not None and metric.threshold.of != "failure_rate":
             yield f"threshold of {name} (it bounds {shown(metric.threshold.of)}; only failure_rate is held)"
-    components = {row["component"] for row in mine}
+    components = {row.component for row in mine}
     for component in portfolio.components:
         if component.id not in components:
             yield f"component {component.id} (no span was looked at)"
@@ -85,14 +75,7 @@ def _unseen(portfolio: Portfolio, seen: list[dict[str, Any]]) -> Iterator[str]:
 
 def print_rows(con: Connection, lane: str | None) -> None:
     """Print each watched row: what it is held against, and what it could not have seen."""
-    where, values = ("WHERE lane = ?", [lane]) if lane is not None else ("", [])
-    rows = ask(
-        con,
-        f"""SELECT component, metric, kind, phase, direction, rate, units, smallest_ratio, is_blind, evidence_log10,
-            least(coalesce(ticket_log10, 999), coalesce(page_log10, 999)) AS limit_log10
-        FROM watched {where} ORDER BY pipeline, environment, rowid""",
-        values,
-    ).objects()
+    rows = watched_standings(con, lane)
     columns = [
         Column("component"), Column("metric", whole=True), Column("watched", whole=True), Column("phase", whole=True),
         Column("bad way"), Column("held against", whole=True), Column("units", whole=True),
@@ -102,24 +85,21 @@ def print_rows(con: Connection, lane: str | None) -> None:
         print_table(columns, [_watched_cells(row) for row in rows], upright=True)
 
 
-def _watched_cells(row: dict[str, Any]) -> list[str]:
-    ratio, evidence = row["smallest_ratio"], row["evidence_log10"]
-    would_see = "nothing yet" if ratio is None else f"x{ratio:.3g}" + (" (blind)" if row["is_blind"] else "")
+def _watched_cells(row: WatchedStanding) -> list[str]:
+    ratio, evidence = row.smallest_ratio, row.evidence_log10
+    would_see = "nothing yet" if ratio is None else f"x{ratio:.3g}" + (" (blind)" if row.is_blind else "")
     return [
-        component_text(row["component"]),
-        row["metric"],
-        row["kind"],
-        row["phase"],
-        row["direction"],
-        share_text(row["rate"]),
-        f"{row['units']:,}",
-        "nothing: in sessions" if row["phase"] == "unwatched" else would_see,
-        "reached" if row["phase"] in ("ticket", "page") else _progress(max(evidence or 0.0, 0.0) / row["limit_log10"]),
+        component_text(row.component),
+        row.metric,
+        row.kind,
+        row.phase,
+        row.direction,
+        share_text(row.rate),
+        f"{row.units:,}",
+        "nothing: in sessions" if row.phase == "unwatched" else would_see,
+        "reached" if row.phase in ("ticket", "page") else _progress(max(evidence or 0.0, 0.0) / row.limit_log10),
     ]
 
 
 def _progress(share: float) -> str:
     return f"{share:.0%}" if share < 1 else "reached"
-
-
-_PORTFOLIOS = "SELECT arg_max(yaml, first_seen_at) AS yaml FROM portfolios GROUP BY pipeline ORDER BY pipeline"

@@ -9,9 +9,10 @@ from datetime import datetime
 
 import numpy as np
 
+from sinks.detector_states import WatchedRow, write_watched_rows
 from sinks.keeping import Connection
 from streams.alerting.attribution import tick_start
-from streams.alerting.card import Card
+from streams.alerting.card import AlertRule
 from streams.alerting.finding import Watched
 from streams.alerting.lane_detectors import LaneDetectors
 from streams.alerting.series_book import HourBook
@@ -37,7 +38,7 @@ class SeriesState:
 
     Attributes:
         watched: What it is.
-        card: Of its metric.
+        rule: Of its metric.
         phase: One of `PHASES`.
         direction: up, down, or unverified: which way is bad.
         units: Of the baseline.
@@ -54,7 +55,7 @@ class SeriesState:
     """
 
     watched: Watched
-    card: Card
+    rule: AlertRule
     phase: str
     direction: str
     units: float
@@ -73,16 +74,16 @@ def series_states(detectors: LaneDetectors) -> Iterator[SeriesState]:
     for family in detectors.families:
         for name, fleet in family.fleets.items():
             watched_rows = detectors.rows.watched[name]
-            cards = [detectors.rows.card(watched.series) for watched in watched_rows]
-            if cards:
-                yield from _fleet_states(fleet, watched_rows, cards, family.learned(name))
+            rules = [detectors.rows.rule(watched.series) for watched in watched_rows]
+            if rules:
+                yield from _fleet_states(fleet, watched_rows, rules, family.learned(name))
     for watched in detectors.values.left_out():
-        card = detectors.rows.card(watched.series)
+        rule = detectors.rows.rule(watched.series)
         yield SeriesState(
             watched=watched,
-            card=card,
+            rule=rule,
             phase="unwatched",
-            direction=_DIRECTIONS[card.side_of(watched.kind)],
+            direction=_DIRECTIONS[rule.side_of(watched.kind)],
             units=0.0,
             rate=math.nan,
             evidence_log10=-math.inf,
@@ -96,27 +97,27 @@ def series_states(detectors: LaneDetectors) -> Iterator[SeriesState]:
 
 
 def _fleet_states(
-    fleet: Fleet, rows: Sequence[Watched], cards: Sequence[Card], learned: Learned
+    fleet: Fleet, rows: Sequence[Watched], rules: Sequence[AlertRule], learned: Learned
 ) -> Iterator[SeriesState]:
     s = fleet.state
     sides = evidence_by_side(fleet)
     # In an hour that is not known yet only what lies beyond the margin counts.
     evidence = np.maximum(sides.bad, sides.bad_beyond_margin)
     book = HourBook()
-    ticks = zip(s["last_bucket"].tolist(), cards, strict=True)
-    knows = fleet.knows(np.array([book.hour(int(tick), card.time_zone) for tick, card in ticks], np.int64))
+    ticks = zip(s["last_bucket"].tolist(), rules, strict=True)
+    knows = fleet.knows(np.array([book.hour(int(tick), rule.time_zone) for tick, rule in ticks], np.int64))
     units = learned.units
     rate = np.full(len(rows), _TAIL) if learned.rates is None else learned.rates
-    a_day = np.array([card.units_per_month / _DAYS for card in cards])
+    a_day = np.array([rule.units_per_month / _DAYS for rule in rules])
     ratio = smallest_rate_ratio(rate, np.maximum(units, 1.0), a_day, s["ticket_threshold"], np.zeros(len(rows)))
-    for row, (watched, card) in enumerate(zip(rows, cards, strict=True)):
-        is_blind = card.blind_above_ratio is not None and bool(ratio[row] > card.blind_above_ratio)
+    for row, (watched, rule) in enumerate(zip(rows, rules, strict=True)):
+        is_blind = rule.blind_above_ratio is not None and bool(ratio[row] > rule.blind_above_ratio)
         last = int(s["last_bucket"][row])
         yield SeriesState(
             watched=watched,
-            card=card,
+            rule=rule,
             phase=_phase(int(s["phase"][row]), bool(knows[row]), is_blind),
-            direction=_DIRECTIONS[card.side_of(watched.kind)],
+            direction=_DIRECTIONS[rule.side_of(watched.kind)],
             units=float(units[row]),
             rate=math.nan if learned.rates is None else float(rate[row]),
             evidence_log10=_log10(evidence[row]),
@@ -143,21 +144,25 @@ def _log10(value: float) -> float:
 
 def write_watched(con: Connection, lane: str, seq: int, detectors: LaneDetectors) -> None:
     """Write the state of every row in the place of the last one of this lane."""
-    con.execute("DELETE FROM watched WHERE lane = ?", [lane])
     rows = [
-        [
-            seq, lane, key.pipeline, key.environment, key.component or None, key.metric, key.metric_version,
-            key.judge or None, key.epoch, state.watched.kind, state.phase, state.direction, round(state.units),
-            _finite(state.rate), *(_finite(x) for x in (state.evidence_log10, state.ticket_log10, state.page_log10)),
-            _finite(state.smallest_ratio), state.is_blind, state.last_unit_at, state.expected_false_alarms,
-        ]
+        WatchedRow(
+            series=state.watched.series,
+            kind=state.watched.kind,
+            phase=state.phase,
+            direction=state.direction,
+            units=round(state.units),
+            rate=_finite(state.rate),
+            evidence_log10=_finite(state.evidence_log10),
+            ticket_log10=_finite(state.ticket_log10),
+            page_log10=_finite(state.page_log10),
+            smallest_ratio=_finite(state.smallest_ratio),
+            is_blind=state.is_blind,
+            last_unit_at=state.last_unit_at,
+            expected_false_alarms=state.expected_false_alarms,
+        )
         for state in series_states(detectors)
-        for key in [state.watched.series]
-    ]  # fmt: skip
-    if rows:
-        # One statement: a row each costs a millisecond each.
-        unnested = ", ".join("unnest(?)" for _ in rows[0])
-        con.execute(f"INSERT INTO watched SELECT {unnested}", [list(column) for column in zip(*rows, strict=True)])
+    ]
+    write_watched_rows(con, lane, seq, rows)
 
 
 def _finite(number: float) -> float | None:

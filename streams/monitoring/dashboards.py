@@ -14,7 +14,7 @@ from scorers.claim import CompositeClaim, JudgedClaim, MeasureClaim
 from scorers.component import Component
 from scorers.metric import Metric
 from scorers.portfolio import Portfolio
-from streams.alerting.card import Card, cards_of
+from streams.alerting.card import AlertRule, rules_of
 from streams.monitoring.panels import (
     HELD_AGAINST,
     Line,
@@ -155,7 +155,7 @@ def pipeline_board(portfolio: Portfolio) -> dashboard.Dashboard:
     here = f'{mine},environment=~"$environment"'
     noted = "gapwatch_last_annotation_timestamp_seconds"
     goal = portfolio.goal or "Rates, evidence, tiers and values."
-    cards = {card.metric: card for card in cards_of([portfolio])}
+    rules = {rule.metric: rule for rule in rules_of([portfolio])}
     uid = "gapwatch-" + hashlib.sha256(portfolio.pipeline.encode()).hexdigest()[:12]
     made = (
         board(uid, f"Gapwatch: {portfolio.pipeline}", goal)
@@ -185,12 +185,12 @@ def pipeline_board(portfolio: Portfolio) -> dashboard.Dashboard:
             continue
         made = made.with_row(dashboard.Row(component.name or component.id))
         where = f'{here},component="{_escaped(component.id)}"'
-        for panel in (*_metric_panels(metrics, cards, where), *_tier_panels(component, where)):
+        for panel in (*_metric_panels(metrics, rules, where), *_tier_panels(component, where)):
             made = made.with_panel(panel)
     whole = [m for m in portfolio.metrics if m.component is None and m.claim.form != "ratio"]
     if whole:
         made = made.with_row(dashboard.Row("The whole trace"))
-        for panel in _metric_panels(whole, cards, f'{here},component=""'):
+        for panel in _metric_panels(whole, rules, f'{here},component=""'):
             made = made.with_panel(panel)
     return made
 
@@ -219,16 +219,16 @@ def _tier_panels(component: Component, here: str) -> Iterator[timeseries.Panel]:
         )  # fmt: skip
 
 
-def _metric_panels(metrics: Sequence[Metric], cards: Mapping[str, Card], here: str) -> Iterator[timeseries.Panel]:
+def _metric_panels(metrics: Sequence[Metric], rules: Mapping[str, AlertRule], here: str) -> Iterator[timeseries.Panel]:
     for metric in metrics:
-        series, card = f'{here},metric="{metric.name}"', cards.get(metric.name)
+        series, rule = f'{here},metric="{metric.name}"', rules.get(metric.name)
         if _can_fail(metric):
             yield _rate_panel(metric, series)
-        if card is not None and card.numbers:
-            yield watched_numbers_panel(metric, card.number_unit, series)
+        if rule is not None and rule.numbers:
+            yield watched_numbers_panel(metric, rule.number_unit, series)
         elif isinstance(metric.claim, MeasureClaim):
             yield numbers_panel(metric, metric.claim.unit, series)
-        if card is not None and card.labels:
+        if rule is not None and rule.labels:
             yield watched_labels_panel(metric, series)
     series = f'{here},metric=~"{"|".join(metric.name for metric in metrics)}"'
     yield line_panel(

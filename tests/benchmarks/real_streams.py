@@ -30,6 +30,7 @@ import numpy as np
 
 from scorers.portfolio import parse_portfolio
 from sinks.store_file import open_for_reading
+from sinks.utc_text import utc_text
 from streams.alerting.alert_reading import read_alerts
 from streams.alerting.alert_words import headline, size
 from streams.replay import replay
@@ -167,23 +168,22 @@ def raised(name: str, traces: Iterable[Trace], portfolio: str, change: datetime 
         path.write_text("".join(lines), encoding="utf-8")
         replay([str(path)], [parse_portfolio(portfolio)], store, alerts=True)
         with open_for_reading(store) as con:
-            alerts = read_alerts(con, {}, None)
+            alerts = read_alerts(con)
             watched = con.execute(
                 "SELECT count(*), count(*) FILTER (phase <> 'learning'), sum(expected_false_alarms) FROM watched"
             ).fetchone()
     assert watched is not None
     seen, awake, expected = watched
-    told = f"{seen} series, {awake} past their burn-in, {expected or 0:.2g} false alarms to expect"
-    print(f"{name}: {len(lines):,} traces; {told}; {len(alerts)} raised{'' if alerts else ': nothing'}")
-    for alert in sorted(alerts, key=lambda a: a.row["found_at"]):
-        row, found = alert.row, alert.row["found_at"].replace(tzinfo=UTC)
+    standing = f"{seen} series, {awake} past their burn-in, {expected or 0:.2g} false alarms to expect"
+    print(f"{name}: {len(lines):,} traces; {standing}; {len(alerts)} raised{'' if alerts else ': nothing'}")
+    for alert in sorted(alerts, key=lambda a: a.row.found_at):
+        row, found = alert.row, alert.row.found_at.replace(tzinfo=UTC)
         after = ""
         if change is not None:
             after = f", {abs(found - change)} {'after' if found >= change else 'BEFORE'} the change"
-        began = f", told as since {alert.told['change_at']}" if alert.told.get("change_at") else ""
-        print(
-            f"    {row['severity']} {row['metric']}: {headline(alert)}: {size(alert.told)}; found {found}{after}{began}"
-        )
+        began = f", told as since {utc_text(alert.began_at)}" if alert.began_at is not None else ""
+        words = f"{headline(alert.facts)}: {size(alert.facts)}"
+        print(f"    {row.severity} {row.metric}: {words}; found {found}{after}{began}")
 
 
 # ---- a cascade of two models ----

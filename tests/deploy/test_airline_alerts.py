@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pytest
 
 from scorers.portfolio import load_portfolio
 from sinks.store_file import open_for_reading
-from streams.alerting.alert_reading import Alert, parse_time, read_alerts
+from streams.alerting.alert_cause import Cause, NewValue
+from streams.alerting.alert_facts import AlertFacts, ChangePoint
+from streams.alerting.alert_reading import StoredAlert, read_alerts
 from streams.replay import replay
 from tests.deploy.demo_traces import AIRLINE, TRACES, run_script
 
@@ -22,7 +23,7 @@ GOOD = ("gpt-4.1", "ft-gpt-4.1-sft", "claude-sonnet-4-5", "gpt-4o-2024-11-20")
 RELEASED = datetime(2026, 3, 2, 10, 0)
 
 
-def alerts_of(folder: Path, releases: tuple[str, ...], *more: str) -> list[Alert]:
+def alerts_of(folder: Path, releases: tuple[str, ...], *more: str) -> list[StoredAlert]:
     files = [str(TRACES / f"airline_{name}.jsonl.gz") for name in releases]
     played = run_script(AIRLINE / "play.py", "--start", START, "--every", "60", *more, *files)
     (folder / "stream.jsonl").write_text(played.stdout)
@@ -30,37 +31,49 @@ def alerts_of(folder: Path, releases: tuple[str, ...], *more: str) -> list[Alert
     portfolio = load_portfolio(AIRLINE / "portfolio.yaml")
     replay([str(folder / "stream.jsonl")], [portfolio], store, alerts=True)
     with open_for_reading(store) as con:
-        return read_alerts(con, {}, None)
+        return read_alerts(con)
 
 
 @pytest.fixture(scope="module")
-def alerts(tmp_path_factory: pytest.TempPathFactory) -> list[Alert]:
+def alerts(tmp_path_factory: pytest.TempPathFactory) -> list[StoredAlert]:
     return alerts_of(tmp_path_factory.mktemp("airline"), (*GOOD, "qwen2.5-7b"))
 
 
-def told(alert: Alert, name: str) -> Any:
-    return alert.told[name]
+def cause_of(alert: StoredAlert) -> Cause:
+    assert alert.facts.cause is not None
+    return alert.facts.cause
 
 
-def test_the_bad_release_pages_as_a_shift_for_the_worse(alerts: list[Alert]) -> None:
-    pages = {a.row["metric"]: a for a in alerts if a.row["severity"] == "page"}
+def change_of(alert: StoredAlert) -> ChangePoint:
+    assert alert.facts.change is not None
+    return alert.facts.change
+
+
+def evidence_of(alert: StoredAlert) -> float:
+    assert alert.facts.evidence is not None and alert.facts.evidence.log10 is not None
+    return alert.facts.evidence.log10
+
+
+def test_the_bad_release_pages_as_a_shift_for_the_worse(alerts: list[StoredAlert]) -> None:
+    pages = {a.row.metric: a for a in alerts if a.row.severity == "page"}
 
     assert set(pages) == {"ids_known", "tool_calls_succeed", "ends_by_customer"}
     for page in pages.values():
-        assert (told(page, "kind"), told(page, "verdict"), told(page, "went_up")) == ("cascade", "worse", True)
-        assert parse_time(told(page, "change_from")) <= RELEASED <= parse_time(told(page, "change_to"))
-        assert told(page, "shares")["release"][0]["value"] == "qwen2.5-7b"
-        assert {"facet": "release", "value": "qwen2.5-7b", "at": "2026-03-02T10:00:00Z"} in told(page, "new")
-        assert len(told(page, "examples")) == 5
-        assert all(quote(e["trace_id"], safe="") in e["url"] for e in told(page, "examples") if e["url"])
+        facts, change, cause = page.facts, change_of(page), cause_of(page)
+        assert (facts.kind, facts.polarity, facts.went_up) == ("cascade", "worse", True)
+        assert change.earliest <= RELEASED <= change.latest
+        assert cause.shares["release"][0].value == "qwen2.5-7b"
+        assert NewValue("release", "qwen2.5-7b", datetime(2026, 3, 2, 10, 0)) in cause.new
+        assert len(cause.examples) == 5
+        assert all(quote(e.trace_id, safe="") in e.url for e in cause.examples if e.url)
 
 
-def test_the_good_releases_raise_nothing_before(alerts: list[Alert]) -> None:
-    assert [a.row["metric"] for a in alerts if a.row["found_at"] < RELEASED] == []
+def test_the_good_releases_raise_nothing_before(alerts: list[StoredAlert]) -> None:
+    assert [a.row.metric for a in alerts if a.row.found_at < RELEASED] == []
 
 
-def test_all_of_it_is_one_group(alerts: list[Alert]) -> None:
-    assert len({a.row["group_id"] for a in alerts}) == 1
+def test_all_of_it_is_one_group(alerts: list[StoredAlert]) -> None:
+    assert len({a.row.group_id for a in alerts}) == 1
 
 
 def test_good_releases_alone_raise_nothing(tmp_path: Path) -> None:
@@ -71,14 +84,14 @@ def test_drawn_to_a_longer_stream_the_bad_release_pages_at_its_begin(tmp_path: P
     """200 of the 50 recorded conversations of each, drawn with replacement; they say no more than the recording."""
     found = alerts_of(tmp_path, ("gpt-4o-2024-11-20", "qwen2.5-7b"), "--draw", "200")
     released = datetime(2026, 3, 2, 7, 40) + timedelta(minutes=200)
-    pages = [a for a in found if a.row["severity"] == "page" and told(a, "kind") == "cascade"]
+    pages = [a for a in found if a.row.severity == "page" and a.facts.kind == "cascade"]
 
-    assert {"ids_known", "tool_calls_succeed"} <= {a.row["metric"] for a in pages}
-    assert all(a.row["found_at"] > released for a in found)
+    assert {"ids_known", "tool_calls_succeed"} <= {a.row.metric for a in pages}
+    assert all(a.row.found_at > released for a in found)
     # A rare failure shows its change some conversations late; the set of the largest one holds the release.
-    assert all(abs(parse_time(told(page, "change_at")) - released) < timedelta(minutes=30) for page in pages)
-    largest = max(pages, key=lambda page: told(page, "evidence_log10"))
-    assert parse_time(told(largest, "change_from")) <= released <= parse_time(told(largest, "change_to"))
+    assert all(abs(change_of(page).at - released) < timedelta(minutes=30) for page in pages)
+    largest = change_of(max(pages, key=evidence_of))
+    assert largest.earliest <= released <= largest.latest
 
 
 @pytest.mark.parametrize(
@@ -87,8 +100,9 @@ def test_drawn_to_a_longer_stream_the_bad_release_pages_at_its_begin(tmp_path: P
 def test_drawn_releases_that_are_as_good_page_nobody(tmp_path: Path, releases: tuple[str, str]) -> None:
     found = alerts_of(tmp_path, releases, "--draw", "200")
 
-    assert [a.row["metric"] for a in found if a.row["severity"] == "page"] == []
+    assert [a.row.metric for a in found if a.row.severity == "page"] == []
 
 
-def test_what_an_alert_tells_is_json(alerts: list[Alert]) -> None:
-    assert all(json.loads(json.dumps(a.told)) == a.told for a in alerts)
+def test_the_facts_of_an_alert_are_json(alerts: list[StoredAlert]) -> None:
+    for facts in (a.facts for a in alerts):
+        assert AlertFacts.from_json(json.loads(json.dumps(facts.to_json()))) == facts

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from design.metric_critic import REJECT_RULES, Case, criticise, redesign
+from design.metric_critic import REJECT_RULES, Case, criticise_metrics, redesign
 from design.metric_design import MetricDesign
 from design.scan import scan_repository
 from design.stage import Design, run_design
@@ -128,7 +128,7 @@ def test_all_rules_of_the_paper_are_there() -> None:
 def test_a_rule_catches_what_it_is_for(rule: str, design: Design) -> None:
     spoilt = copy.deepcopy(design)
     case = _case(spoilt, spoilt.metrics)
-    before = {(v.metric, r) for v in criticise(case).verdicts for r in v.rules}
+    before = {(v.metric, r) for v in criticise_metrics(case).verdicts for r in v.rules}
     if rule == "judge_on_rule_tier":
         tier = spoilt.architecture.component("answerer").tiers[0]
         spoilt.architecture.component("answerer").tiers.append(type(tier)("by_rule", "rule", tier.symbol, tier.place))
@@ -137,7 +137,7 @@ def test_a_rule_catches_what_it_is_for(rule: str, design: Design) -> None:
         component.uses = [type(u)(u.capability, u.symbol, "client", u.place) for u in component.uses]
     name = SPOILT[rule](spoilt.metrics)
 
-    critique = criticise(_case(spoilt, spoilt.metrics))
+    critique = criticise_metrics(_case(spoilt, spoilt.metrics))
     verdict = next(v for v in critique.verdicts if v.metric == name)
 
     assert rule in verdict.rules
@@ -156,7 +156,7 @@ def test_every_metric_gets_a_verdict_and_a_pass_has_no_review(design: Design) ->
 def test_an_uncovered_pattern_and_an_uncovered_tier_are_named(design: Design) -> None:
     kept = [m for m in design.metrics if m.pattern not in ("has_cache",) and m.component != "model_client"]
 
-    issues = {(i.component, i.issue) for i in criticise(_case(design, kept)).cross_component_issues}
+    issues = {(i.component, i.issue) for i in criticise_metrics(_case(design, kept)).cross_component_issues}
 
     assert ("question_service", "missing_deterministic_coverage: has_cache") in issues
     assert any(i.startswith("missing_tier_coverage: ") for _, i in issues)
@@ -176,7 +176,7 @@ def test_a_fact_wins_over_a_direction_that_contradicts_it(design: Design) -> Non
     }
     fact = Fact.model_validate(data)
 
-    verdict = next(v for v in criticise(_case(design, metrics, (fact,))).verdicts if v.metric == metric.name)
+    verdict = next(v for v in criticise_metrics(_case(design, metrics, (fact,))).verdicts if v.metric == metric.name)
     mended = redesign(metric, verdict, (fact,))
 
     assert verdict.rules[-1] == "contradicts_fact"

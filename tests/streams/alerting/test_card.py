@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scorers.portfolio import Portfolio, parse_portfolio
-from streams.alerting.card import cards_of
+from streams.alerting.card import rules_of
 
 FAMILY = (
     "tier_hit_rate", "fallback_depth", "fallback_rate", "cache_hit_rate", "retry_count", "retry_success_rate",
@@ -36,6 +36,6 @@ def said(name: str, better: str | None) -> Portfolio:
 @pytest.mark.parametrize("name", FAMILY)
 @pytest.mark.parametrize(("better", "side"), [(None, 0), ("unknown", 0), ("lower", 1), ("higher", -1)])
 def test_the_family_has_a_bad_side_by_a_fact_alone(name: str, better: str | None, side: int) -> None:
-    (card,) = cards_of([said(name, better)])
+    (rule,) = rules_of([said(name, better)])
 
-    assert (card.is_cascade, card.bad_side, card.question, card.may_page) == (True, side, "q-1", False)
+    assert (rule.is_cascade, rule.bad_side, rule.question, rule.may_page) == (True, side, "q-1", False)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scorers.slices import ScoredSlice
-from streams.alerting.card import AlarmBudget, cards_of
+from streams.alerting.card import AlarmBudget, rules_of
 from streams.alerting.finding import Finding
 from streams.alerting.lane_detectors import LaneDetectors
 from streams.alerting.series_detectors import SeriesDetectors
@@ -39,7 +39,7 @@ def contents() -> list[SliceTicks]:
 
 def lane(*slices: SliceTicks) -> LaneDetectors:
     said = portfolio()
-    made = LaneDetectors(cards_of([said]), {said.pipeline: AlarmBudget(1.0, 10.0)})
+    made = LaneDetectors(rules_of([said]), {said.pipeline: AlarmBudget(1.0, 10.0)})
     for one in slices:
         made.add(one, OpenTicks.between(MONDAY, None))
     return made

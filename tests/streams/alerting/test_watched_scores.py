@@ -14,7 +14,7 @@ from scorers.portfolio import Portfolio, parse_portfolio
 from scorers.slices import ScoredSlice
 from sinks.store import Store
 from sinks.verdict_ticks import VerdictTicks
-from streams.alerting.card import cards_of
+from streams.alerting.card import rules_of
 from streams.alerting.shift_watch import ShiftWatch
 from tests.builders import scored_slice
 from tests.gapwatch_command import gapwatch
@@ -69,10 +69,10 @@ def judged(scale: str = "[5, 4, 3, 2, 1]") -> str:
     ],
 )
 def test_which_way_of_a_score_is_bad(claim: str, direction: str, side: int, pages: bool) -> None:
-    (card,) = cards_of([portfolio(claim, direction)])
+    (rule,) = rules_of([portfolio(claim, direction)])
 
-    assert "numbers" in card.kinds
-    assert (card.number_side, card.pages_on("numbers")) == (side, pages)
+    assert "numbers" in rule.kinds
+    assert (rule.number_side, rule.pages_on("numbers")) == (side, pages)
 
 
 def verdicts(number: int, ticks: dict[int, list[float]]) -> ScoredSlice:
