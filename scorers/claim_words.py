@@ -16,7 +16,7 @@ from scorers.claim import (
 )
 from scorers.metric import Metric
 from scorers.predicate import Bounds, Predicate
-from scorers.problem_list import shown
+from scorers.printable import shown
 
 # A word of a stranger may be a megabyte; a table of alerts may not.
 _MAX_LENGTH = 600

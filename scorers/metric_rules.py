@@ -24,7 +24,8 @@ from scorers.model_problems import REFERENCE_NAMES
 from scorers.portfolio_draft import Draft
 from scorers.predicate import Predicate
 from scorers.predicate_reading import UNREADABLE
-from scorers.problem_list import KeyPath, nearest, one_of, shown
+from scorers.printable import shown
+from scorers.problem_list import KeyPath, nearest, one_of
 
 _PER_TRACE = {"measure": ("any", "max", "sum", "mean", "last"), "label": ("any", "worst")}
 _INSTEAD = "what holds of every good answer: a prefix, an enumeration of two or more, a range or a judge"

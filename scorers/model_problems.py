@@ -11,7 +11,8 @@ from pydantic_core import ErrorDetails
 
 from scorers.claim import CLAIM_FORMS
 from scorers.predicate_arguments import note_no_text
-from scorers.problem_list import MAX_PROBLEMS, KeyPath, ProblemList, nearest, one_of, shown
+from scorers.printable import shown
+from scorers.problem_list import MAX_PROBLEMS, KeyPath, ProblemList, nearest, one_of
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 

@@ -10,7 +10,8 @@ from scorers.direction_rules import check_direction
 from scorers.metric_rules import check_metric
 from scorers.portfolio_draft import Draft
 from scorers.predicate_arguments import read_pattern
-from scorers.problem_list import KeyPath, ProblemList, nearest, one_of, shown
+from scorers.printable import shown
+from scorers.problem_list import KeyPath, ProblemList, nearest, one_of
 from scorers.written_by_llm import split_entry
 
 #: What the URLs for people may fill in.

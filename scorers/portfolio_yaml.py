@@ -20,7 +20,8 @@ from collections.abc import Iterator
 import yaml
 
 from scorers.errors import PortfolioError, Problem
-from scorers.problem_list import KeyPath, Place, ProblemList, shown
+from scorers.printable import shown
+from scorers.problem_list import KeyPath, Place, ProblemList
 
 #: Bytes of one file. Empty lines alone take 2 us each to read; 500 metrics are about 300 KB.
 MAX_BYTES = 2_000_000

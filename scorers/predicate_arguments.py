@@ -6,7 +6,8 @@ import math
 import re
 
 from scorers.predicate import Bounds
-from scorers.problem_list import KeyPath, ProblemList, nearest, one_of, shown
+from scorers.printable import shown
+from scorers.problem_list import KeyPath, ProblemList, nearest, one_of
 from scorers.re2 import pattern_problem
 
 FORMATS = ("json", "url", "email", "iso_date", "uuid", "number", "integer")

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from scorers.field import SPAN_NUMBER_FIELDS, SPAN_TEXT_FIELDS, TRACE_NUMBER_FIELDS, Field, FieldKind, parse_field
 from scorers.predicate import Predicate
 from scorers.predicate_arguments import FORMATS, OPERATORS, read_bounds, read_json, read_pattern, read_texts
-from scorers.problem_list import KeyPath, ProblemList, dotted, nearest, one_of, shown
+from scorers.printable import shown
+from scorers.problem_list import KeyPath, ProblemList, dotted, nearest, one_of
 
 PREDICATES = (
     "present",

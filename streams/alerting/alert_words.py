@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scorers.problem_list import shown
+from scorers.printable import shown
 from sinks.answer_table import component_text, share_text
 from streams.alerting.alert_reading import Alert
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from scorers.errors import UsageError
-from scorers.portfolio import Portfolio, parse_portfolio
+from scorers.load import parse_portfolio
+from scorers.portfolio import Portfolio
 from sinks.decisions import Decision
 from sinks.store import Store
 from streams.alerting.decisions import AlertDecision, QuestionAnswer, parse_duration

@@ -12,9 +12,11 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from scorers.command_line import program_name
 from scorers.errors import PortfolioError
-from scorers.portfolio import Portfolio, parse_portfolio
-from scorers.problem_list import shown
+from scorers.load import parse_portfolio
+from scorers.portfolio import Portfolio
+from scorers.printable import shown
 from sinks.answer import ask
 from sinks.answer_table import moment_text
 from sinks.keeping import Connection
@@ -22,7 +24,6 @@ from sinks.registration import metric_direction
 from streams.alerting.alert_reading import Alert, parse_time, read_alerts, read_life
 from streams.alerting.alert_words import headline, quantile_move, share_move, share_name, size, subject
 from streams.alerting.links import runbook_link, trace_link
-from streams.program_name import program_name
 
 _WIDTH = 11
 _PLAIN_WIDTH = 110

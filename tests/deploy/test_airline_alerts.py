@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from scorers.portfolio import load_portfolio
+from scorers.load import load_portfolio
 from sinks.store_file import open_for_reading
 from streams.alerting.alert_reading import Alert, parse_time, read_alerts
 from streams.replay import replay

@@ -12,8 +12,10 @@ import rfc8785
 from scorers.claim import CheckClaim, CompareClaim, CompositeClaim, JudgeClaim, JudgedClaim, MeasureClaim, PythonClaim
 from scorers.errors import PortfolioError
 from scorers.field import parse_field
-from scorers.portfolio import Portfolio, load_portfolio, parse_portfolio
+from scorers.load import load_portfolio, parse_portfolio
+from scorers.portfolio import Portfolio
 from scorers.sample import Keep
+from scorers.written_by_llm import written_by_llm
 
 EXAMPLE = (Path(__file__).parent / "example_portfolio.yaml").read_text(encoding="utf-8")
 TOP = "gapwatch: 1\nportfolio: x\nversion: 1\npipeline: p\ncomponents:\n- {id: c, role: ai_core, kind: llm}\n"
@@ -136,15 +138,20 @@ def test_outputs_of_models_are_written_by_them_unless_the_portfolio_says_otherwi
     default = parse_portfolio(head + "metrics: []\n")
     declared = parse_portfolio(head + "metrics: []\nwritten_by_llm: [t.attributes.a b, 'a.b.attributes.meta#/x']\n")
 
-    assert default.is_written_by_llm("c", "output")
-    assert default.is_written_by_llm("a.b", "output#/deep/er")
-    assert not default.is_written_by_llm("t", "output")
-    assert not default.is_written_by_llm("c", "input")
-    assert not default.is_written_by_llm(None, "trace.duration")
-    assert declared.is_written_by_llm("t", "attributes.a b")
-    assert not declared.is_written_by_llm("c", "output")
-    assert declared.is_written_by_llm("a.b", "attributes.meta#/x/y")
-    assert not declared.is_written_by_llm("a.b", "attributes.meta#/xy")
+    def written(portfolio: Portfolio, component: str | None, text: str) -> bool:
+        field = parse_field(text, "span")
+        models = written_by_llm(portfolio.written_by_llm, portfolio.components)
+        return field is not None and models.holds(component, field)
+
+    assert written(default, "c", "output")
+    assert written(default, "a.b", "output#/deep/er")
+    assert not written(default, "t", "output")
+    assert not written(default, "c", "input")
+    assert not written(default, None, "trace.duration")
+    assert written(declared, "t", "attributes.a b")
+    assert not written(declared, "c", "output")
+    assert written(declared, "a.b", "attributes.meta#/x/y")
+    assert not written(declared, "a.b", "attributes.meta#/xy")
 
 
 def test_metrics_and_components_are_frozen():
