@@ -14,6 +14,7 @@ from scorers.errors import PortfolioError
 from scorers.field import parse_field
 from scorers.load import load_portfolio, parse_portfolio
 from scorers.portfolio import Portfolio
+from scorers.predicate import field_predicates
 from scorers.sample import Keep
 from scorers.written_by_llm import written_by_llm
 
@@ -59,11 +60,14 @@ def test_the_claims_hold_fields_and_predicates_taken_apart():
     rounds, seconds = named(portfolio, "rounds"), named(portfolio, "answer_seconds").claim
 
     assert isinstance(parses.claim, CheckClaim)
-    assert parses.claim.predicate.required == ("/answer", "/citations")
+    assert parses.claim.predicate.shape.required == ("/answer", "/citations")
     assert not parses.claim.optional
     assert [part.name for part in parses.when.parts] == ["one_of", "not"]
-    assert parses.when.parts[1].parts[0].field == parse_field("tier", "span")  # inherited
-    assert parses.when.parts[1].parts[0].path == "when.all_of[1].not.one_of"
+    assert parses.when.parts[1].part.field == parse_field("tier", "span")  # inherited
+    assert [(path, asserted) for _, path, asserted in field_predicates(parses.when, ("when",))] == [
+        (("when", "all_of", 0, "one_of"), True),
+        (("when", "all_of", 1, "not", "one_of"), False),
+    ]
     assert isinstance(judge, JudgeClaim) and isinstance(judge, JudgedClaim)
     assert [field.text for field in judge.rubric.inputs] == ["input", "output#/answer"]
     assert isinstance(named(portfolio, "better_answers").claim, CompareClaim)
@@ -74,7 +78,7 @@ def test_the_claims_hold_fields_and_predicates_taken_apart():
     )
     assert rounds.is_trace and rounds.component is None
     assert rounds.claim.predicate.field.counted_component == "agent"
-    assert (rounds.claim.predicate.bounds.min, rounds.claim.predicate.warn.max) == (1, 20)
+    assert (rounds.claim.predicate.bounds.min, rounds.claim.predicate.bounds.warn.max) == (1, 20)
     assert isinstance(named(portfolio, "sound_answers").claim, CompositeClaim)
     polite = named(portfolio, "polite").claim
     assert isinstance(polite, PythonClaim) and [field.base for field in polite.fields] == ["output", "attributes.tone"]
