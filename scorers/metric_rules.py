@@ -18,7 +18,6 @@ from scorers.claim import (
     RatioClaim,
 )
 from scorers.field import Field, FieldKind, pointer_steps
-from scorers.fixed_text import fixed_text
 from scorers.metric import Metric
 from scorers.model_problems import REFERENCE_NAMES
 from scorers.portfolio_draft import Draft
@@ -39,6 +38,9 @@ from scorers.problem_list import KeyPath, nearest, one_of
 
 _PER_TRACE = {"measure": ("any", "max", "sum", "mean", "last"), "label": ("any", "worst")}
 _INSTEAD = "what holds of every good answer: a prefix, an enumeration of two or more, a range or a judge"
+_ANCHORED = re.compile(r"(?:\(\?[imsU-]+\))?(?:\^|\\A)(.*)(?:\$|\\z)", re.DOTALL)
+_GROUP = re.compile(r"\((?:\?[imsU-]*:|\?P?<\w+>)?(.*)\)", re.DOTALL)
+_LITERAL = re.compile(r"\\Q((?:[^\\]|\\(?!E))*)\\E|((?:[^\\^$.|?*+()\[\]{}]|\\[^\w])*)", re.DOTALL)
 _SECRET = re.compile(r"(^|[_-])(key|apikey|secret|password|token|authorization)$", re.IGNORECASE)
 
 
@@ -116,6 +118,31 @@ def _only_text(predicate: FieldPredicate) -> str | None:
     if isinstance(predicate, OneOf):
         return predicate.texts[0] if len(set(predicate.texts)) == 1 else None
     return fixed_text(predicate.pattern) if isinstance(predicate, Matches | NotMatches) else None
+
+
+def fixed_text(pattern: str) -> str | None:
+    r"""Return the one text that an anchored pattern matches, whatever the case, or None where none is seen.
+
+    Seen are a literal between anchors, with escaped punctuation or in `\Q...\E`, perhaps after flags or in one group,
+    and a group of alternatives that are all the same literal.
+
+    Args:
+        pattern: A regular expression of RE2.
+    """
+    anchored = _ANCHORED.fullmatch(pattern)
+    if anchored is None:
+        return None
+    group = _GROUP.fullmatch(anchored[1])
+    # Outside a group `^a|a$` is a prefix or a suffix.
+    texts = {_literal(part) for part in (group[1].split("|") if group is not None else [anchored[1]])}
+    return texts.pop() if len(texts) == 1 else None
+
+
+def _literal(pattern: str) -> str | None:
+    literal = _LITERAL.fullmatch(pattern)
+    if literal is None:
+        return None
+    return literal[1] if literal[1] is not None else re.sub(r"\\(\W)", r"\1", literal[2])
 
 
 def _check_references(draft: Draft, metric: Metric, predicate: Predicate, path: KeyPath) -> None:

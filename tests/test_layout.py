@@ -68,7 +68,7 @@ TESTED_BY = {
     "contracts/test_envelope_cases.py": "scorers/dead_letter",
     "contracts/test_load_cases.py": (
         "scorers/direction scorers/direction_rules scorers/field scorers/metric scorers/metric_reading "
-        "scorers/metric_rules scorers/portfolio_draft scorers/portfolio_rules scorers/predicate_arguments "
+        "scorers/portfolio_draft scorers/portfolio_rules scorers/predicate_arguments "
         "scorers/polarity scorers/predicate_reading scorers/re2 scorers/written_by_llm scorers/written_model"
     ),
     "sinks/test_store.py": "sinks/keeping",
