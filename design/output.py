@@ -19,7 +19,7 @@ from design.summary import summary
 from scorers.errors import JobError, SourceError
 from scorers.fact import Fact
 from scorers.facts_file import merge_facts, read_facts
-from scorers.portfolio import parse_portfolio
+from scorers.load import parse_portfolio
 
 
 def write_design(design: Design, out: Path, pipeline: str | None, number: int) -> list[Path]:

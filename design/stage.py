@@ -19,7 +19,8 @@ from design.material import Material
 from design.metric_catalog import Catalog
 from design.metric_critic import Case, Critique, criticise_metrics, fact_for, redesign
 from design.metric_design import MetricDesign, Verdict
-from design.patterns import PatternHit, find_patterns
+from design.pattern_hit import PatternHit
+from design.patterns import find_patterns
 from design.prompts import Prompt, find_prompts
 from design.questions import MODEL_QUESTION, QuestionDraft, draft_questions
 from design.refine import Refiner, apply_operations

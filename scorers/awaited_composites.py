@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from scorers.block_result import BlockResult
 from scorers.claim import CompositeClaim, JudgedClaim
 from scorers.codes import FAIL, OUTCOME_NAMES, PASS, PENDING, SAMPLED_OUT, SKIP, UNKNOWN, WARN
-from scorers.gap_rows import BlockResult
 from scorers.policy import MetricPolicy
 from scorers.slice_columns import SliceColumns
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scorers.errors import PortfolioError, Problem
-from scorers.portfolio import Portfolio, load_portfolio
+from scorers.load import load_portfolio
+from scorers.portfolio import Portfolio
 from scorers.portfolio_warnings import Caution, portfolio_warnings
-from scorers.problem_list import shown
+from scorers.printable import shown
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, StringConstraints
 
+from scorers.predicate import WrittenPredicate
 from scorers.written_model import (
     FieldReference,
     Flag,
@@ -14,7 +15,6 @@ from scorers.written_model import (
     Prose,
     Text,
     WrittenModel,
-    WrittenPredicate,
 )
 
 #: Distinguishes the forms.

@@ -15,8 +15,30 @@ from scorers.claim import (
     RatioClaim,
 )
 from scorers.metric import Metric
-from scorers.predicate import Bounds, Predicate
-from scorers.problem_list import shown
+from scorers.predicate import (
+    Absent,
+    AllOf,
+    AnyOf,
+    CitedIn,
+    Compares,
+    Count,
+    FieldPredicate,
+    Format,
+    Json,
+    Length,
+    Matches,
+    Not,
+    NotMatches,
+    OneOf,
+    Predicate,
+    Present,
+    Range,
+    Sibling,
+    SubstringOf,
+    other_field,
+)
+from scorers.predicate_arguments import Bounds, JsonShape
+from scorers.printable import shown
 
 # A word of a stranger may be a megabyte; a table of alerts may not.
 _MAX_LENGTH = 600
@@ -97,78 +119,80 @@ def _judged_words(claim: JudgedClaim) -> str:
 
 def predicate_words(predicate: Predicate) -> str:
     """Return what a predicate asks, in words."""
-    name = predicate.name
-    if name in ("all_of", "any_of"):
-        joint = " and " if name == "all_of" else " or "
+    if isinstance(predicate, AllOf | AnyOf):
+        joint = " and " if isinstance(predicate, AllOf) else " or "
         return joint.join(_part_words(part) for part in predicate.parts)
-    if name == "not":
-        part = predicate.parts[0]
-        return (
-            _plain_words(part, negated=True) if part.name in ("one_of", "present") else f"not ({predicate_words(part)})"
-        )
-    return _plain_words(predicate, negated=False)
+    if not isinstance(predicate, Not):
+        return _plain_words(predicate)
+    part = predicate.part
+    if isinstance(part, OneOf):
+        return f"{shown(part.field.text)} is not {_listed(part.texts)}"
+    if isinstance(part, Present):
+        return f"{shown(part.field.text)} is missing"
+    return f"not ({predicate_words(part)})"
 
 
 def _part_words(part: Predicate) -> str:
     words = predicate_words(part)
-    return f"({words})" if part.name in ("all_of", "any_of") and len(part.parts) > 1 else words
+    return f"({words})" if isinstance(part, AllOf | AnyOf) and len(part.parts) > 1 else words
 
 
-def _plain_words(predicate: Predicate, negated: bool) -> str:
-    name = predicate.name
-    field = shown(predicate.field.text) if predicate.field is not None else "?"
-    other = shown(predicate.other.text) if predicate.other is not None else "?"
-    if name == "one_of":
-        return f"{field} is {'not ' if negated else ''}{_listed(predicate.texts)}"
-    if name == "range":
-        return f"{field} is {_bounds_words(predicate.bounds)}{_warn_words(predicate)}"
-    if name in ("length", "count"):
-        unit = "characters" if name == "length" else "elements"
-        return f"{field} has {_bounds_words(predicate.bounds)} {unit}{_warn_words(predicate)}"
-    if name == "format":
-        return f"{field} is {_FORMATS[predicate.format or 'json']}"
-    if name == "json":
-        return _json_words(field, predicate)
-    return {
-        "present": f"{field} is {'missing' if negated else 'there'}",
-        "absent": f"{field} is missing",
-        "sibling": f"{other} is there whenever {field} is",
-        "matches": f"{field} matches {shown(predicate.pattern, 100)}",
-        "not_matches": f"{field} does not match {shown(predicate.pattern, 100)}",
-        "substring_of": f"{'every text of ' if predicate.each else ''}{field} is inside {other}",
-        "cited_in": f"every text of {field} that a model wrote cites a part of {other}",
-        "compares": f"{field} {predicate.operator} {other}",
-    }[name]
+def _plain_words(predicate: FieldPredicate) -> str:
+    field, second = shown(predicate.field.text), other_field(predicate)
+    other = shown(second.text) if second is not None else ""
+    match predicate:
+        case OneOf():
+            return f"{field} is {_listed(predicate.texts)}"
+        case Range():
+            return f"{field} is {_bounds_words(predicate.bounds)}{_warn_words(predicate.bounds.warn)}"
+        case Length() | Count():
+            unit = "characters" if isinstance(predicate, Length) else "elements"
+            return f"{field} has {_bounds_words(predicate.bounds)} {unit}{_warn_words(predicate.bounds.warn)}"
+        case Format():
+            return f"{field} is {_FORMATS[predicate.format]}"
+        case Json():
+            return _json_words(field, predicate.shape)
+        case Present():
+            return f"{field} is there"
+        case Absent():
+            return f"{field} is missing"
+        case Sibling():
+            return f"{other} is there whenever {field} is"
+        case Matches():
+            return f"{field} matches {shown(predicate.pattern, 100)}"
+        case NotMatches():
+            return f"{field} does not match {shown(predicate.pattern, 100)}"
+        case SubstringOf():
+            return f"{'every text of ' if predicate.each else ''}{field} is inside {other}"
+        case CitedIn():
+            return f"every text of {field} that a model wrote cites a part of {other}"
+        case Compares():
+            return f"{field} {predicate.comparison.operator} {other}"
 
 
-def _json_words(field: str, predicate: Predicate) -> str:
+def _json_words(field: str, shape: JsonShape) -> str:
     words = f"{field} is JSON"
-    if predicate.required:
-        words += f" and has {_listed(predicate.required, 'and')}"
-    if predicate.types:
+    if shape.required:
+        words += f" and has {_listed(shape.required, 'and')}"
+    if shape.types:
         types = [
-            f"{shown(pointer) or 'all of it'} {_ARTICLES.get(kind, f'a {kind}')}" for pointer, kind in predicate.types
+            f"{shown(pointer) or 'all of it'} {_ARTICLES.get(kind, f'a {kind}')}"
+            for pointer, kind in shape.types.items()
         ]
         words += f", with {', '.join(types)}"
     return words
 
 
-def _warn_words(predicate: Predicate) -> str:
-    return f" (warns unless {_bounds_words(predicate.warn)})" if predicate.warn is not None else ""
+def _warn_words(warn: Bounds | None) -> str:
+    return f" (warns unless {_bounds_words(warn)})" if warn is not None else ""
 
 
-def _bounds_words(bounds: Bounds | None) -> str:
-    if bounds is None:
-        return "anything"
-    if bounds.min is not None and bounds.min == bounds.max:
-        return f"exactly {_number(bounds.min)}"
-    sides = (
-        ("at least", bounds.min),
-        ("above", bounds.above),
-        ("at most", bounds.max),
-        ("below", bounds.below),
-    )
-    return " and ".join(f"{word} {_number(value)}" for word, value in sides if value is not None)
+def _bounds_words(bounds: Bounds) -> str:
+    given = bounds.given
+    if "min" in given and given["min"] == given.get("max"):
+        return f"exactly {_number(given['min'])}"
+    sides = (("at least", "min"), ("above", "above"), ("at most", "max"), ("below", "below"))
+    return " and ".join(f"{words} {_number(given[side])}" for words, side in sides if side in given)
 
 
 def _number(value: float) -> str:

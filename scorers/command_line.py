@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import shlex
+import shutil
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,11 +21,12 @@ from types import FrameType
 import click
 
 from scorers.errors import GapwatchError
+from scorers.version import program_version
 
 ENTRY_POINT_GROUP = "gapwatch.commands"
 
 #: The folders of the house, asked by name: a source tree has no entry points, or those of another version.
-OWN_MODULES = ("scorers.commands", "sinks.commands", "streams.commands", "design.commands")
+OWN_MODULES = ("sinks.commands", "streams.commands", "design.commands")
 
 #: How the errors end that DuckDB raises in place of a KeyboardInterrupt which comes while it runs a query.
 _INTERRUPTED_QUERY = ("Query interrupted", "KeyboardInterrupt")
@@ -84,7 +87,7 @@ def _foreign_contributions() -> Iterator[tuple[str, dict[str, Command]]]:
     from importlib.metadata import entry_points
 
     for entry in entry_points(group=ENTRY_POINT_GROUP):
-        if entry.module in OWN_MODULES:
+        if entry.dist is not None and entry.dist.name == "gapwatch":  # OWN_MODULES, or those of another version
             continue
         try:
             yield entry.value, dict(entry.load())
@@ -149,23 +152,6 @@ def _print_version(ctx: click.Context, _param: click.Parameter, asked: bool) -> 
         ctx.exit()
 
 
-def program_version() -> str:
-    """Return the version of the installed package, or that of the source tree this file lies in."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    source = Path(__file__).parent.parent / "pyproject.toml"
-    if source.is_file():
-        import tomllib
-
-        project = tomllib.loads(source.read_text(encoding="utf-8")).get("project", {})
-        if project.get("name") == "gapwatch":
-            return str(project["version"])
-    try:
-        return version("gapwatch")
-    except PackageNotFoundError:
-        return "unknown"
-
-
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status.
 
@@ -214,6 +200,22 @@ def _discard_output() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
+
+
+def program_name() -> str:
+    """Return what to type for this program: its name where the shell finds it, else where it lies."""
+    called = Path(sys.argv[0])
+    if called.name != "gapwatch" or shutil.which("gapwatch") == str(called.absolute()):
+        return "gapwatch"
+    return shlex.quote(near_path(called))
+
+
+def near_path(path: Path) -> str:
+    """Return a path as short as it can be said from here: what lies below the current folder is relative to it."""
+    try:
+        return str(path.absolute().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
 
 
 def main() -> None:

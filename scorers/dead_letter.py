@@ -8,16 +8,13 @@ from scorers.strict_json import NumberText, parse_strictly, replace_lone_surroga
 
 MAX_RECORD_BYTES = 10_000_000
 
-#: In the order in which they are tested.
-CAUSES = ("too_large", "not_utf8", "too_deep", "not_json", "not_object", "missing_field", "bad_spans")
-
 
 @dataclass(frozen=True)
 class DeadLetter:
     """Why a record could not be read.
 
     Attributes:
-        cause: One of `CAUSES`.
+        cause: The first that holds of too_large, not_utf8, too_deep, not_json, not_object, missing_field or bad_spans.
         detail: Where and what, without a word of the record's content.
     """
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from scorers.block import PlannedMetric
+from scorers.block_result import BlockResult
 from scorers.claim import CompositeClaim, JudgedClaim, PythonClaim
 from scorers.codes import (
     DEFERRED,
@@ -26,7 +27,6 @@ from scorers.codes import (
     code,
     unknown,
 )
-from scorers.gap_rows import BlockResult
 from scorers.policy import MetricPolicy
 from scorers.python_scorer import Scored
 from scorers.scorer_host import ScorerHost

@@ -2,30 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from scorers.direction import is_cascade_name
-from scorers.fact import Fact
 from scorers.metric import Metric
+from scorers.polarity import direction_fact, is_cascade, same_owner
 from scorers.portfolio_draft import Draft
-from scorers.problem_list import KeyPath, nearest, shown
-
-
-def is_cascade(metric: Metric) -> bool:
-    """Say whether a metric is of the cascade family: by its name, or because its alert says so."""
-    return is_cascade_name(metric.name) or (metric.alert is not None and metric.alert.cascade)
-
-
-def direction_fact(metric: Metric, facts: Iterable[Fact]) -> Fact | None:
-    """Return the latest fact that says which way is better for a metric, or None where nobody said."""
-    mine = [
-        fact for fact in facts if fact.kind == "direction" and fact.metric == metric.name and _same_owner(fact, metric)
-    ]
-    return max(mine, key=lambda fact: fact.moment, default=None)
-
-
-def _same_owner(fact: Fact, metric: Metric) -> bool:
-    return fact.component is None or metric.component is None or fact.component == metric.component
+from scorers.printable import shown
+from scorers.problem_list import KeyPath, nearest
 
 
 def check_direction(draft: Draft, metric: Metric, path: KeyPath) -> None:
@@ -54,7 +35,7 @@ def _check_cited_fact(draft: Draft, metric: Metric, cited: str, path: KeyPath) -
     if fact is None:
         ids = [fact.id for fact in draft.facts]
         draft.problems.add(path, f"no fact named {shown(cited)}", "", nearest(cited, ids))
-    elif fact.kind != "direction" or fact.metric != metric.name or not _same_owner(fact, metric):
+    elif fact.kind != "direction" or fact.metric != metric.name or not same_owner(fact, metric):
         about = f"the direction of {fact.metric}" if fact.kind == "direction" else f"the {fact.kind}"
         draft.problems.add(
             path, f"the fact {shown(cited)} is about {about}", f"a fact about the direction of {metric.name}"

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from scorers.fact import Fact
 from scorers.model_problems import read_model
 from scorers.portfolio_yaml import read_yaml
-from scorers.problem_list import KeyPath, shown
+from scorers.printable import shown
+from scorers.problem_list import KeyPath
 
 
 def read_facts(data: str | bytes, file: str) -> tuple[Fact, ...]:

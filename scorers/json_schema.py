@@ -15,20 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
 
 from scorers.portfolio import Portfolio
-from scorers.predicate_arguments import FORMATS, JSON_TYPES, OPERATORS
-from scorers.predicate_reading import COMPOSITIONS
+from scorers.predicate import PREDICATE_KINDS, SubstringOf
 from scorers.trace import envelope_schema
 from scorers.written_model import WrittenModel
 
 Schema = dict[str, Any]
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_FIELD: Schema = {"type": "string", "minLength": 1, "description": "A field: output, attributes.<key>, output#/a/b."}
-_EACH: Schema = {"type": "boolean", "description": "Of substring_of: every text of a JSON list, instead of the whole."}
-_POINTER: Schema = {"type": "string", "pattern": "^(/([^~]|~[01])*)?$"}
-_PREDICATE: Schema = {"$ref": "#/$defs/Predicate"}
-_PART: Schema = {"$ref": "#/$defs/Part"}
 _ATTRIBUTE = re.compile(r"^    (\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
 
 
@@ -36,85 +31,57 @@ def portfolio_schema() -> Schema:
     """Return the JSON Schema of a portfolio as it is written in YAML."""
     schema = Portfolio.model_json_schema(by_alias=True)
     definitions = schema["$defs"]
-    for model in _models_of(Portfolio):
+    of_kinds = models_json_schema([(kind, "validation") for kind in PREDICATE_KINDS.values()])[1]["$defs"]
+    models = sorted(_models_of(Portfolio), key=lambda model: model.__name__)
+    definitions.update({model.__name__: of_kinds[model.__name__] for model in models if model.__name__ in of_kinds})
+    for model in models:
         _describe(schema if model is Portfolio else definitions[model.__name__], model)
-    definitions["CheckClaim"] = _check_schema(definitions["CheckClaim"])
-    definitions["Predicate"] = _predicate_schema(warn=False, needs_field=True, beside={})
-    definitions["Part"] = _predicate_schema(warn=False, needs_field=False, beside={})
+    for bounds in (definitions[name] for name in definitions if name.endswith("Bounds")):
+        _need_a_bound(bounds)
+    kinds = {name: definitions.pop(kind.__name__) for name, kind in PREDICATE_KINDS.items()}
+    definitions["CheckClaim"] = _check_schema(definitions["CheckClaim"], kinds)
+    # Only a claim's own predicate may warn.
+    plain_kinds = json.loads(json.dumps(kinds).replace("#/$defs/Warned", "#/$defs/"))
+    definitions["Predicate"] = _predicate_schema(plain_kinds, needs_field=True)
+    definitions["Part"] = _predicate_schema(plain_kinds, needs_field=False)
     plain: Schema = _plain(schema)
     return {"$schema": _DIALECT, "title": "Gapwatch portfolio, version 1", **plain}
 
 
-def _check_schema(pydantic: Schema) -> Schema:
+def _need_a_bound(schema: Schema) -> None:
+    schema["anyOf"] = [{"required": [side]} for side in schema["properties"] if side != "warn"]
+    if "warn" in schema["properties"]:  # where it is written, it is a map
+        warn = schema["properties"]["warn"]
+        schema["properties"]["warn"] = {**warn.pop("anyOf")[0], **warn}
+
+
+def _check_schema(pydantic: Schema, kinds: dict[str, Schema]) -> Schema:
+    schema = _predicate_schema(kinds, needs_field=True)
     beside = {key: pydantic["properties"][key] for key in ("form", "optional")}
-    schema = _predicate_schema(warn=True, needs_field=True, beside=beside)
-    return {**schema, "description": pydantic["description"], "required": ["form"]}
+    properties = {**beside, **schema["properties"]}
+    return {**schema, "description": pydantic["description"], "properties": properties, "required": ["form"]}
 
 
-def _predicate_schema(warn: bool, needs_field: bool, beside: Schema) -> Schema:
-    """Return the schema of a predicate.
+def _predicate_schema(kinds: dict[str, Schema], needs_field: bool) -> Schema:
+    """Return the schema of a predicate: every kind's keys in one map, of which one names the kind.
 
     Args:
-        warn: Whether its bounds may have a tighter `warn`: only a claim's own predicate.
+        kinds: The schema of each kind by its name, with its key among the properties.
         needs_field: Whether it must name its field; a part of a composition may have it from there.
-        beside: Properties that stand beside the predicate.
     """
-    predicates = _predicates(warn)
-    one = [{"required": [name, "field"] if needs_field and name not in COMPOSITIONS else [name]} for name in predicates]
+    properties: Schema = {}
+    for name, kind in kinds.items():
+        properties |= kind["properties"]
+        properties[name] = {**properties[name], "description": kind["description"]}
+    one = [{"required": sorted({name, *kind["required"]} if needs_field else {name})} for name, kind in kinds.items()]
     return {
         "type": "object",
         "description": "A field, and one predicate on it.",
-        "properties": {**beside, "field": _FIELD, **predicates, "each": _EACH},
+        "properties": properties,
         "additionalProperties": False,
         "oneOf": one,
-        "dependentRequired": {"each": ["substring_of"]},
+        "dependentRequired": {"each": [SubstringOf.name]},
     }
-
-
-def _predicates(warn: bool) -> Schema:
-    pattern = {"type": "string", "description": "RE2, unanchored."}
-    length = _bounds(("min", "max"), {"type": "integer", "minimum": 0}, warn)
-    parts = {"type": "array", "items": _PART, "minItems": 1}
-    compares = {"operator": {"enum": list(OPERATORS)}, "other": _FIELD}
-    shape = {
-        "required": {"type": "array", "items": _POINTER},
-        "types": {
-            "type": "object",
-            "propertyNames": _POINTER,
-            "additionalProperties": {"enum": list(JSON_TYPES)},
-        },
-    }
-    described = {
-        "present": ({"const": True}, "Neither null nor the empty text."),
-        "absent": ({"const": True}, "Null or the empty text."),
-        "sibling": (_FIELD, "The other field is present whenever this one is."),
-        "one_of": ({"type": "array", "items": {"type": "string"}, "minItems": 1}, "Equals one of the texts."),
-        "range": (_bounds(("min", "max", "above", "below"), {"type": "number"}, warn), "A number within bounds."),
-        "length": (length, "Unicode characters."),
-        "matches": (pattern, "RE2, unanchored."),
-        "not_matches": (pattern, "RE2, unanchored; holds where it does not match."),
-        "format": ({"enum": list(FORMATS)}, "The whole text is of this form."),
-        "json": (_object(shape), "Is JSON, has these pointers, with values of these types."),
-        "substring_of": (_FIELD, "Inside the other field, whatever the case."),
-        "cited_in": (_FIELD, "Whatever a model wrote cites a span of the other field."),
-        "compares": ({**_object(compares), "required": list(compares)}, "Two numbers."),
-        "count": (length, "Elements of a JSON list."),
-        "all_of": (parts, "Every part holds."),
-        "any_of": (parts, "One part holds."),
-        "not": (_PART, "The part does not hold."),
-    }
-    return {name: {**schema, "description": words} for name, (schema, words) in described.items()}
-
-
-def _bounds(sides: tuple[str, ...], number: Schema, warn: bool) -> Schema:
-    properties: Schema = dict.fromkeys(sides, number)
-    if warn:
-        properties["warn"] = {**_object(dict(properties)), "minProperties": 1}
-    return {**_object(properties), "anyOf": [{"required": [side]} for side in sides]}
-
-
-def _object(properties: Schema) -> Schema:
-    return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
 def _describe(schema: Schema, model: type[BaseModel]) -> None:
@@ -147,8 +114,8 @@ def _plain(node: Any) -> Any:
         return [_plain(item) for item in node]
     if not isinstance(node, dict):
         return node
-    if node.get("title") == "Predicate":
-        return {key: value for key, value in {**_PREDICATE, **node}.items() if key != "title"}
+    if node.get("title") in ("Predicate", "Part"):
+        return {"$ref": f"#/$defs/{node['title']}", **{key: value for key, value in node.items() if key != "title"}}
     plain = {}
     for key, value in node.items():
         if key == "title" and isinstance(value, str):

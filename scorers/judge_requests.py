@@ -10,9 +10,9 @@ import orjson
 import pyarrow as pa
 
 from scorers.awaited_composites import composite_of, composites_awaiting
+from scorers.block_result import BlockResult
 from scorers.claim import JudgedClaim
 from scorers.codes import PENDING
-from scorers.gap_rows import BlockResult
 from scorers.policy import MetricPolicy
 from scorers.redaction import Redactor
 from scorers.slice_columns import NO_BUCKET, SliceColumns

@@ -8,8 +8,9 @@ from pydantic import PrivateAttr
 
 from scorers.claim import Claim
 from scorers.direction import Alert, Direction, Threshold
+from scorers.predicate import WrittenPredicate
 from scorers.sample import Sample
-from scorers.written_model import MetricName, Prose, Text, WrittenModel, WrittenPredicate
+from scorers.written_model import MetricName, Prose, Text, WrittenModel
 
 Concern = Literal[
     "quality",

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from scorers.field import Field, FieldKind
-from scorers.predicate_reading import UNREADABLE, MetricScope, read_field, read_predicate
+from scorers.field import Field
+from scorers.predicate_reading import UNREADABLE, UNREADABLE_FIELD, MetricScope, read_field, read_predicate
 from scorers.problem_list import KeyPath, ProblemList
 
-#: Stands for a field that could not be read; its problem is in the list, so nobody ever meets it.
-_UNREADABLE = Field("", "", "span", FieldKind.EITHER)
 #: Stands for what a metric must have and what could not be read.
 UNREADABLE_METRIC = {"name": "unreadable", "claim": {"form": "check", "predicate": UNREADABLE}}
 
@@ -71,4 +69,4 @@ def _stratum(raw: object, path: KeyPath, scope: MetricScope, problems: ProblemLi
 
 
 def _field(raw: object, path: KeyPath, scope: MetricScope, problems: ProblemList) -> Field:
-    return read_field(raw, path, scope, problems) or _UNREADABLE
+    return read_field(raw, path, scope, problems) or UNREADABLE_FIELD

@@ -18,17 +18,29 @@ from scorers.claim import (
     RatioClaim,
 )
 from scorers.field import Field, FieldKind, pointer_steps
-from scorers.fixed_text import fixed_text
 from scorers.metric import Metric
 from scorers.model_problems import REFERENCE_NAMES
 from scorers.portfolio_draft import Draft
-from scorers.predicate import Predicate
+from scorers.predicate import (
+    Compares,
+    FieldPredicate,
+    Matches,
+    NotMatches,
+    OneOf,
+    Predicate,
+    Sibling,
+    field_predicates,
+    other_field,
+)
 from scorers.predicate_reading import UNREADABLE
-from scorers.problem_list import KeyPath, nearest, one_of, shown
+from scorers.printable import shown
+from scorers.problem_list import KeyPath, nearest, one_of
 
 _PER_TRACE = {"measure": ("any", "max", "sum", "mean", "last"), "label": ("any", "worst")}
 _INSTEAD = "what holds of every good answer: a prefix, an enumeration of two or more, a range or a judge"
-_REFERENCE_PREDICATES = ("substring_of", "compares", "cited_in")
+_ANCHORED = re.compile(r"(?:\(\?[imsU-]+\))?(?:\^|\\A)(.*)(?:\$|\\z)", re.DOTALL)
+_GROUP = re.compile(r"\((?:\?[imsU-]*:|\?P?<\w+>)?(.*)\)", re.DOTALL)
+_LITERAL = re.compile(r"\\Q((?:[^\\]|\\(?!E))*)\\E|((?:[^\\^$.|?*+()\[\]{}]|\\[^\w])*)", re.DOTALL)
 _SECRET = re.compile(r"(^|[_-])(key|apikey|secret|password|token|authorization)$", re.IGNORECASE)
 
 
@@ -38,8 +50,7 @@ def check_metric(draft: Draft, metric: Metric, path: KeyPath) -> None:
     _check_per_trace(draft, metric, path)
     claim, claim_path = metric.claim, (*path, "claim")
     if isinstance(claim, CheckClaim):
-        _check_fixed_texts(draft, metric, claim.predicate, path, asserted=True)
-        _check_references(draft, metric, claim.predicate, path)
+        _check_fixed_texts(draft, metric, claim.predicate, claim_path)
     elif isinstance(claim, MeasureClaim):
         _check_measure(draft, claim, claim_path)
     elif isinstance(claim, LabelClaim):
@@ -50,16 +61,18 @@ def check_metric(draft: Draft, metric: Metric, path: KeyPath) -> None:
         _check_composite(draft, metric, claim, (*claim_path, "parts"))
     elif isinstance(claim, RatioClaim):
         _check_ratio(draft, metric, claim, claim_path)
-    for predicate in _filters(metric):
-        _check_references(draft, metric, predicate, path)
+    for predicate, where in _predicates(metric, path):
+        _check_references(draft, metric, predicate, where)
     _check_strata(draft, metric, (*path, "sample", "strata"))
 
 
-def _filters(metric: Metric) -> Iterator[Predicate]:
+def _predicates(metric: Metric, path: KeyPath) -> Iterator[tuple[Predicate, KeyPath]]:
+    if isinstance(metric.claim, CheckClaim):
+        yield metric.claim.predicate, (*path, "claim")
     if metric.when is not None:
-        yield metric.when
-    for stratum in metric.sample.strata:
-        yield stratum.when
+        yield metric.when, (*path, "when")
+    for position, stratum in enumerate(metric.sample.strata):
+        yield stratum.when, (*path, "sample", "strata", position, "when")
 
 
 def _check_strata(draft: Draft, metric: Metric, path: KeyPath) -> None:
@@ -90,45 +103,59 @@ def _check_per_trace(draft: Draft, metric: Metric, path: KeyPath) -> None:
         draft.problems.add((*path, "per_trace"), "worst needs an order", "claim.labels, best first")
 
 
-def _check_fixed_texts(draft: Draft, metric: Metric, predicate: Predicate, path: KeyPath, asserted: bool) -> None:
-    negating = predicate.name in ("not", "not_matches")
-    if predicate.parts:
-        for part in predicate.parts:
-            _check_fixed_texts(draft, metric, part, path, asserted != negating)
-        return
-    field = predicate.field
-    if asserted == negating or field is None or not draft.written_by_llm.holds(metric.component, field):
-        return
-    text: str | None = None
-    if predicate.name == "one_of" and len(set(predicate.texts)) == 1:
-        text = predicate.texts[0]
-    elif predicate.pattern is not None:
-        text = fixed_text(predicate.pattern)
-    where = steps_of(path, predicate.path)
-    if text is not None and not draft.problems.touches(where):
-        message = f"equality with a fixed text, {shown(text)!r}, on a field written by a model ({field.text})"
-        draft.problems.add(where, message, _INSTEAD)
+def _check_fixed_texts(draft: Draft, metric: Metric, predicate: Predicate, path: KeyPath) -> None:
+    for part, where, asserted in field_predicates(predicate, path):
+        if not asserted or not draft.written_by_llm.holds(metric.component, part.field):
+            continue
+        text = _only_text(part)
+        if text is not None and not draft.problems.touches(where):
+            message = f"equality with a fixed text, {shown(text)!r}, on a field written by a model ({part.field.text})"
+            draft.problems.add(where, message, _INSTEAD)
 
 
-def steps_of(path: KeyPath, relative: str) -> KeyPath:
-    """Return the whole path of a predicate, whose own path is relative to its metric."""
-    steps = re.findall(r"[^.\[\]]+|\[\d+\]", relative)
-    return (*path, *(int(step[1:-1]) if step.startswith("[") else step for step in steps))
+def _only_text(predicate: FieldPredicate) -> str | None:
+    """Return the one text that a predicate speaks of, or None where it speaks of more."""
+    if isinstance(predicate, OneOf):
+        return predicate.texts[0] if len(set(predicate.texts)) == 1 else None
+    return fixed_text(predicate.pattern) if isinstance(predicate, Matches | NotMatches) else None
+
+
+def fixed_text(pattern: str) -> str | None:
+    r"""Return the one text that an anchored pattern matches, whatever the case, or None where none is seen.
+
+    Seen are a literal between anchors, with escaped punctuation or in `\Q...\E`, perhaps after flags or in one group,
+    and a group of alternatives that are all the same literal.
+
+    Args:
+        pattern: A regular expression of RE2.
+    """
+    anchored = _ANCHORED.fullmatch(pattern)
+    if anchored is None:
+        return None
+    group = _GROUP.fullmatch(anchored[1])
+    # Outside a group `^a|a$` is a prefix or a suffix.
+    texts = {_literal(part) for part in (group[1].split("|") if group is not None else [anchored[1]])}
+    return texts.pop() if len(texts) == 1 else None
+
+
+def _literal(pattern: str) -> str | None:
+    literal = _LITERAL.fullmatch(pattern)
+    if literal is None:
+        return None
+    return literal[1] if literal[1] is not None else re.sub(r"\\(\W)", r"\1", literal[2])
 
 
 def _check_references(draft: Draft, metric: Metric, predicate: Predicate, path: KeyPath) -> None:
-    for part in predicate.parts:
-        _check_references(draft, metric, part, path)
-    if predicate.name not in _REFERENCE_PREDICATES or predicate.other is None or predicate.field is None:
-        return
-    where = steps_of(path, predicate.path)
-    if predicate.name == "compares":
-        where = (*where, "other")
-    if _is_reference(predicate.other):
-        _note_reference(draft, predicate.other, where)
-    elif _is_reference(predicate.field) and draft.written_by_llm.holds(metric.component, predicate.other):
-        # The same comparison with its sides exchanged.
-        _note_reference(draft, predicate.field, where)
+    for part, where, _ in field_predicates(predicate, path):
+        other = other_field(part)
+        if other is None or isinstance(part, Sibling):
+            continue
+        where = (*where, "other") if isinstance(part, Compares) else where
+        if _is_reference(other):
+            _note_reference(draft, other, where)
+        elif _is_reference(part.field) and draft.written_by_llm.holds(metric.component, other):
+            # The same comparison with its sides exchanged.
+            _note_reference(draft, part.field, where)
 
 
 def _note_reference(draft: Draft, field: Field, path: KeyPath) -> None:
@@ -264,17 +291,15 @@ def _check_tier(draft: Draft, metric: Metric, path: KeyPath) -> None:
             draft.problems.add((*path, "when"), message, "tiers that are by: llm")
 
 
-def asked_tiers(predicate: Predicate, asserted: bool = True) -> Iterator[str]:
+def asked_tiers(predicate: Predicate) -> Iterator[str]:
     """Yield the tiers that a filter lets through by name."""
-    negating = predicate.name in ("not", "not_matches")
-    for part in predicate.parts:
-        yield from asked_tiers(part, asserted != negating)
-    if predicate.field is None or predicate.field.text != "tier" or asserted == negating:
-        return
-    if predicate.name == "one_of":
-        yield from predicate.texts
-    elif predicate.pattern is not None and (text := fixed_text(predicate.pattern)) is not None:
-        yield text
+    for part, _, asserted in field_predicates(predicate):
+        if not asserted or part.field.text != "tier":
+            continue
+        if isinstance(part, OneOf):
+            yield from part.texts
+        elif (text := _only_text(part)) is not None:
+            yield text
 
 
 def _check_composite(draft: Draft, metric: Metric, claim: CompositeClaim, path: KeyPath) -> None:

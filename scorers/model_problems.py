@@ -10,8 +10,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from scorers.claim import CLAIM_FORMS
-from scorers.predicate_arguments import note_no_text
-from scorers.problem_list import MAX_PROBLEMS, KeyPath, ProblemList, nearest, one_of, shown
+from scorers.printable import shown
+from scorers.problem_list import MAX_PROBLEMS, KeyPath, ProblemList, nearest, one_of
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -112,7 +112,7 @@ def _note(detail: ErrorDetails, model: type[BaseModel], raw: object, path: KeyPa
     where = (*path, *_steps(raw, detail))
     kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
     if kind == "string_type":
-        note_no_text(value, where, problems)
+        _note_no_text(value, where, problems)
     elif kind == "extra_forbidden":
         _note_unknown_key(where, _keys_at(model, detail["loc"]), problems)
     elif kind == "literal_error":
@@ -126,7 +126,7 @@ def _note(detail: ErrorDetails, model: type[BaseModel], raw: object, path: KeyPa
         message, expected = _SAYINGS[kind](value, context)
         problems.add(where, message, expected)
     else:
-        problems.add(where, detail["msg"], str(context.get("expected", "")))
+        problems.add(where, detail["msg"], str(context.get("expected", "")), str(context.get("suggestion", "")))
 
 
 _Saying = Callable[[object, dict[str, Any]], tuple[str, str]]
@@ -154,6 +154,18 @@ _SAYINGS: dict[str, _Saying] = {
     "greater_than": lambda value, context: (f"{shown(value)} is not above {context['gt']:g}", "more"),
     "less_than_equal": lambda value, context: (f"{shown(value)} is above {context['le']:g}", "less"),
 }
+
+
+def _note_no_text(value: object, path: KeyPath, problems: ProblemList) -> None:
+    """Note that a value is no text; YAML reads a bare `yes`, `no`, `on`, `off` as a boolean."""
+    if isinstance(value, bool):
+        word = "yes" if value else "no"
+        problems.add(path, f"a text is expected, not the boolean {shown(value)}", "quotes around it", f'"{word}"')
+    elif isinstance(value, int | float):
+        number = shown(value)
+        problems.add(path, f"a text is expected, not the number {number}", "quotes around it", f'"{number}"')
+    else:
+        problems.add(path, f"a text is expected, not {shown(value)}")
 
 
 def _note_unknown_key(where: KeyPath, keys: list[str], problems: ProblemList) -> None:

@@ -19,7 +19,7 @@ from scorers.field_sql import FieldCompiler, missing_column
 from scorers.metric import Metric
 from scorers.parse_sql import ParsedColumns, parsed_columns, spans_sql
 from scorers.portfolio import Portfolio
-from scorers.predicate import Predicate
+from scorers.predicate import CitedIn, Predicate, field_predicates, other_field
 from scorers.predicate_sql import PredicateCompiler
 from scorers.sql_text import literal
 
@@ -290,13 +290,11 @@ def input_fields(metric: Metric) -> tuple[Field, ...]:
 
 
 def _predicate_fields(predicate: Predicate) -> Iterator[Field]:
-    if predicate.field is not None:
-        yield predicate.field
-    if predicate.other is not None:
-        yield predicate.other
-    if predicate.name == "cited_in":
-        meta = parse_field("attributes.field_meta", "span")
-        assert meta is not None
-        yield meta
-    for part in predicate.parts:
-        yield from _predicate_fields(part)
+    for part, _, _ in field_predicates(predicate):
+        yield part.field
+        if (other := other_field(part)) is not None:
+            yield other
+        if isinstance(part, CitedIn):
+            meta = parse_field("attributes.field_meta", "span")
+            assert meta is not None
+            yield meta

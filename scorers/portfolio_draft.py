@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from scorers.component import Component, Edge
 from scorers.fact import Fact, Question
 from scorers.metric import Metric
-from scorers.problem_list import KeyPath, ProblemList, nearest, shown
+from scorers.printable import shown
+from scorers.problem_list import KeyPath, ProblemList, nearest
 from scorers.written_by_llm import WrittenByLlm
 
 

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Sequence
 from scorers.direction_rules import check_direction
 from scorers.metric_rules import check_metric
 from scorers.portfolio_draft import Draft
-from scorers.predicate_arguments import read_pattern
-from scorers.problem_list import KeyPath, ProblemList, nearest, one_of, shown
+from scorers.printable import shown
+from scorers.problem_list import KeyPath, ProblemList, nearest, one_of
+from scorers.re2 import note_pattern
 from scorers.written_by_llm import split_entry
 
 #: What the URLs for people may fill in.
@@ -74,7 +75,7 @@ def check_header(
             close,
         )
     for position, pattern in enumerate(redact):
-        read_pattern(pattern, ("redact", position), problems)
+        note_pattern(pattern, ("redact", position), problems)
     for position, entry in enumerate(written or ()):
         if split_entry(entry, component_ids) is None:
             known = [f"{component}.output" for component in sorted(component_ids)]

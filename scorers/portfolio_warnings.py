@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from scorers.claim import CompositeClaim, JudgedClaim, LabelClaim, MeasureClaim, RatioClaim
 from scorers.component import Component
-from scorers.direction_rules import is_cascade
 from scorers.metric import Metric
 from scorers.metric_rules import asked_tiers
+from scorers.polarity import is_cascade
 from scorers.portfolio import Portfolio
-from scorers.predicate import Predicate
-from scorers.problem_list import nearest, shown
+from scorers.predicate import Predicate, field_predicates
+from scorers.printable import shown
+from scorers.problem_list import nearest
 
 #: Words that no scale begins with that goes best first.
 _BAD_WORDS = frozenset(
@@ -159,7 +160,4 @@ def _named_tiers(metric: Metric) -> Iterator[str]:
 
 
 def _mentions_tier(predicate: Predicate | None) -> bool:
-    if predicate is None:
-        return False
-    named = predicate.field is not None and predicate.field.text == "tier"
-    return named or any(_mentions_tier(part) for part in predicate.parts)
+    return predicate is not None and any(part.field.text == "tier" for part, _, _ in field_predicates(predicate))

@@ -8,7 +8,8 @@ YAML 1.1 as PyYAML's safe loader reads it, but for three things:
 - no tags, no merge keys (`<<`), no key twice, no key that is no text, no second document, no number that is not finite.
 
 An alias is read where it adds little: written out, all aliases of a file may hold `MAX_VALUES` values.
-The composer is our own, over PyYAML's events: theirs recurses without a bound and forgets duplicate keys.
+The composer is our own, over PyYAML's events, for the bounds: libyaml's recurses until the process dies. The events
+come from libyaml, which is many times as fast; what it refuses, the pure parser reads or refuses in better words.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from collections.abc import Iterator
 import yaml
 
 from scorers.errors import PortfolioError, Problem
-from scorers.problem_list import KeyPath, Place, ProblemList, shown
+from scorers.printable import shown
+from scorers.problem_list import KeyPath, Place, ProblemList
 
 #: Bytes of one file. Empty lines alone take 2 us each to read; 500 metrics are about 300 KB.
 MAX_BYTES = 2_000_000
@@ -40,16 +42,21 @@ _FLOAT = re.compile(
 )
 
 
-class _Loader(yaml.SafeLoader):
-    """PyYAML's pure scanner, parser and scalars, with our idea of what is a number and no dates."""
+class _Scalars(yaml.constructor.SafeConstructor, yaml.resolver.Resolver):
+    """PyYAML's scalars, with our idea of what is a number and no dates."""
+
+    def __init__(self) -> None:
+        yaml.constructor.SafeConstructor.__init__(self)
+        yaml.resolver.Resolver.__init__(self)
 
 
 _LOST = (_PREFIX + "float", _PREFIX + "timestamp", _PREFIX + "value")
-_Loader.yaml_implicit_resolvers = {
+_Scalars.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in pairs if tag not in _LOST]
     for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-_Loader.add_implicit_resolver(_PREFIX + "float", re.compile(rf"^(?:{_FLOAT.pattern})$"), list("-+0123456789."))
+_Scalars.add_implicit_resolver(_PREFIX + "float", re.compile(rf"^(?:{_FLOAT.pattern})$"), list("-+0123456789."))
+_SCALARS = _Scalars()
 
 
 def read_yaml(data: str | bytes, file: str) -> tuple[Place, ProblemList]:
@@ -66,11 +73,8 @@ def read_yaml(data: str | bytes, file: str) -> tuple[Place, ProblemList]:
         PortfolioError: It cannot be read at all: not UTF-8, no YAML, no map at the top, beyond a bound.
     """
     text = _decoded(data, file)
-    problems = ProblemList(file)
-    loader = None
     try:
-        loader = _Loader(text)
-        root = _Composer(loader, problems).document()
+        return _composed(text, file)
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         message = f"the character U+{error.character:04X} is not allowed"
@@ -83,14 +87,16 @@ def read_yaml(data: str | bytes, file: str) -> tuple[Place, ProblemList]:
         raise PortfolioError([Problem(file, mark.line + 1 if mark else None, "", f"not YAML: {message}")]) from None
     except (ValueError, OverflowError) as error:  # "\\U00110000" in double quotes; PyYAML lets it through to chr()
         raise PortfolioError([Problem(file, None, "", f"not YAML: {error}")]) from None
-    except _OutOfBoundsError as error:
-        problems.add(error.path, str(error), line=error.line)
-        raise PortfolioError(problems.sorted()) from None
-    finally:
-        if loader is not None:
-            loader.dispose()
-    problems.root = root
-    return root, problems
+
+
+def _composed(text: str, file: str) -> tuple[Place, ProblemList]:
+    fast = getattr(yaml, "CSafeLoader", None)  # absent where PyYAML was built without libyaml
+    if fast is not None:
+        try:
+            return _Composer(yaml.parse(text, fast), ProblemList(file)).document()
+        except (yaml.YAMLError, UnicodeEncodeError):
+            pass  # among them halves of surrogate pairs, as JSON writes them, which are read
+    return _Composer(yaml.parse(text, yaml.SafeLoader), ProblemList(file)).document()
 
 
 def _decoded(data: str | bytes, file: str) -> str:
@@ -118,32 +124,40 @@ class _OutOfBoundsError(Exception):
 class _Composer:
     """Turns the events of one document into places; a value that has a problem is read as well as it can be."""
 
-    def __init__(self, loader: _Loader, problems: ProblemList) -> None:
-        self._loader = loader
+    def __init__(self, events: Iterator[yaml.Event], problems: ProblemList) -> None:
+        self._events = events
         self._problems = problems
         self._anchors: dict[str, Place | None] = {}  # None while the anchored value is being read
         self._written = 0
         self._expanded = 0
         self._grown = False
 
-    def document(self) -> Place:
-        """Read the one document, to the end of the file."""
-        self._next()  # start of the stream
-        event = self._next()
-        if isinstance(event, yaml.StreamEndEvent):
-            return Place({}, 1)
-        root = self._value(self._next(), (), 0)
-        self._next()  # end of the document
-        event = self._next()
-        if not isinstance(event, yaml.StreamEndEvent):
-            self._problems.add((), "a second document begins", "one document a file", line=_line(event))
+    def document(self) -> tuple[Place, ProblemList]:
+        """Read the one document, to the end of the file.
+
+        Raises:
+            PortfolioError: It is beyond a bound.
+        """
+        try:
+            root = self._problems.root = self._document()
+        except _OutOfBoundsError as error:
+            self._problems.add(error.path, str(error), line=error.line)
+            self._grown = True
         if self._grown:
             raise PortfolioError(self._problems.sorted())
-        return root
+        return root, self._problems
 
-    def _next(self) -> yaml.Event:
-        event: yaml.Event = self._loader.get_event()  # type: ignore[no-untyped-call]
-        return event
+    def _document(self) -> Place:
+        next(self._events)  # start of the stream
+        event = next(self._events)
+        if isinstance(event, yaml.StreamEndEvent):
+            return Place({}, 1)
+        root = self._value(next(self._events), (), 0)
+        next(self._events)  # end of the document
+        event = next(self._events)
+        if not isinstance(event, yaml.StreamEndEvent):
+            self._problems.add((), "a second document begins", "one document a file", line=_line(event))
+        return root
 
     def _value(self, event: yaml.Event, path: KeyPath, depth: int) -> Place:
         line = _line(event)
@@ -194,7 +208,7 @@ class _Composer:
     def _sequence(self, path: KeyPath, line: int, depth: int) -> Place:
         items: list[object] = []
         place = Place(items, line)
-        for position, event in enumerate(self._events(yaml.SequenceEndEvent)):
+        for position, event in enumerate(self._until(yaml.SequenceEndEvent)):
             part = self._value(event, (*path, position), depth + 1)
             items.append(part.value)
             place.parts[position] = part
@@ -204,9 +218,9 @@ class _Composer:
     def _mapping(self, path: KeyPath, line: int, depth: int) -> Place:
         members: dict[str, object] = {}
         place = Place(members, line)
-        for event in self._events(yaml.MappingEndEvent):
+        for event in self._until(yaml.MappingEndEvent):
             key = self._key(event, path, depth)
-            part = self._value(self._next(), (*path, key), depth + 1)
+            part = self._value(next(self._events), (*path, key), depth + 1)
             if key in members:
                 first = place.parts[key].line
                 self._problems.add((*path, key), f"the key stands here twice, first in line {first}", line=_line(event))
@@ -217,8 +231,8 @@ class _Composer:
             place.size += part.size
         return place
 
-    def _events(self, end: type[yaml.Event]) -> Iterator[yaml.Event]:
-        while not isinstance(event := self._next(), end):
+    def _until(self, end: type[yaml.Event]) -> Iterator[yaml.Event]:
+        while not isinstance(event := next(self._events), end):
             yield event
 
     def _key(self, event: yaml.Event, path: KeyPath, depth: int) -> str:
@@ -240,12 +254,12 @@ class _Composer:
 
     def _scalar(self, event: yaml.ScalarEvent, path: KeyPath) -> object:
         node = yaml.ScalarNode(_PREFIX + "str", event.value)
-        tag = self._loader.resolve(yaml.ScalarNode, event.value, event.implicit) if event.tag is None else node.tag  # type: ignore[no-untyped-call]
+        tag = _SCALARS.resolve(yaml.ScalarNode, event.value, event.implicit) if event.tag is None else node.tag  # type: ignore[no-untyped-call]
         line = _line(event)
         if tag == _PREFIX + "null":
             return None
         if tag == _PREFIX + "bool":
-            return bool(self._loader.construct_yaml_bool(node))
+            return bool(_SCALARS.construct_yaml_bool(node))
         if tag == _PREFIX + "int" or tag == _PREFIX + "float":
             return self._number(node, tag, path, line)
         return self._text(event.value, path, line)
@@ -255,10 +269,10 @@ class _Composer:
             if len(node.value) > MAX_NUMBER_LENGTH:
                 raise ValueError
             if tag.endswith("int"):
-                whole = int(self._loader.construct_yaml_int(node))
+                whole = int(_SCALARS.construct_yaml_int(node))
                 float(whole)
                 return whole
-            number = float(self._loader.construct_yaml_float(node))
+            number = float(_SCALARS.construct_yaml_float(node))
         except (ValueError, OverflowError):
             number = math.nan
         if not math.isfinite(number):

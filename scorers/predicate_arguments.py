@@ -1,185 +1,206 @@
-"""Reads the arguments of predicates: bounds, texts, patterns, the shape of a JSON."""
+"""The arguments of predicates: bounds, lists of texts, the shape of a JSON text, a comparison."""
 
 from __future__ import annotations
 
 import math
 import re
+from typing import Annotated, ClassVar, Literal, get_args
 
-from scorers.predicate import Bounds
-from scorers.problem_list import KeyPath, ProblemList, nearest, one_of, shown
-from scorers.re2 import pattern_problem
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
 
-FORMATS = ("json", "url", "email", "iso_date", "uuid", "number", "integer")
-JSON_TYPES = ("string", "number", "integer", "boolean", "array", "object")
-OPERATORS = ("<", "<=", ">", ">=", "==", "!=")
+from scorers.printable import shown
+from scorers.written_model import FieldReference, WrittenModel
 
-_SIDES = {"range": ("min", "max", "above", "below"), "length": ("min", "max"), "count": ("min", "max")}
+
+def _problem(message: str, expected: str = "", suggestion: str = "", key: str = "") -> PydanticCustomError:
+    """Return a problem of a written value as `scorers.model_problems` tells it; `key` is the member that has it."""
+    context = {"message": message, "expected": expected, "suggestion": suggestion, "key": key}
+    return PydanticCustomError("predicate", "{message}", context)
+
+
+class _WrittenMap(WrittenModel):
+    """A predicate's argument that is written as a map."""
+
+    example: ClassVar[str]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_map(cls, raw: object) -> object:
+        if not isinstance(raw, dict):
+            raise _problem(f"a map is expected, not {shown(raw)}", cls.example)
+        return raw
+
+
+def _number(raw: object, expected: str = "a number") -> float:
+    if not isinstance(raw, int | float) or isinstance(raw, bool):
+        raise _problem(f"a number is expected, not {shown(raw)!r}", expected)
+    return float(raw)
+
+
+def _whole(raw: object) -> float:
+    number = _number(raw, "a whole number")
+    if number != int(number):
+        raise _problem(f"{shown(raw)} is no whole number", "a whole number")
+    return number
+
+
+# None stands for what is not written; a null that is written is refused.
+_Side = Annotated[float | None, BeforeValidator(_number), WithJsonSchema({"type": "number"})]
+_WholeSide = Annotated[
+    float | None,
+    BeforeValidator(_whole),
+    WithJsonSchema({"type": "integer", "minimum": 0}),
+]
+
+
+class Bounds(_WrittenMap):
+    """Bounds of a number, at least one; at most one lower and one upper one.
+
+    Attributes:
+        min: Inclusive.
+        max: Inclusive.
+        above: Exclusive.
+        below: Exclusive.
+        warn: Tighter bounds, of a claim's own predicate; a number beyond them warns.
+    """
+
+    example: ClassVar[str] = "{min: 1}"
+
+    @classmethod
+    def sides(cls) -> list[str]:
+        """Return the sides that these bounds may have, of min, max, above, below."""
+        return [side for side in cls.model_fields if side != "warn"]
+
+    @property
+    def given(self) -> dict[str, float]:
+        """The bounds that are written, by side."""
+        return {side: bound for side in self.sides() if (bound := getattr(self, side)) is not None}
+
+    def interval(self) -> tuple[float, float]:
+        """Return the least and the greatest double within the bounds; infinities where there is no bound."""
+        given = self.given
+        above = math.nextafter(given["above"], math.inf) if "above" in given else -math.inf
+        below = math.nextafter(given["below"], -math.inf) if "below" in given else math.inf
+        return given.get("min", above), given.get("max", below)
+
+    @model_validator(mode="after")
+    def _can_be_met(self) -> Bounds:
+        given, (lower, upper) = self.given, self.interval()
+        if not given:
+            *first, last = self.sides()
+            raise _problem("no bound", f"{', '.join(first)} or {last}")
+        for one, other, kind in (("min", "above", "lower"), ("max", "below", "upper")):
+            if one in given and other in given:
+                raise _problem(f"{one} and {other} are both {kind} bounds", f"one {kind} bound")
+        is_negative_count = isinstance(self, WholeBounds) and upper < 0
+        if lower > upper or is_negative_count or math.inf in (lower, -upper):
+            written = ", ".join(f"{side} {bound:.12g}" for side, bound in given.items())
+            raise _problem(f"nothing can meet {written}", "bounds that something can meet")
+        warn: Bounds | None = getattr(self, "warn", None)
+        if "warn" in self.model_fields_set and warn is None:
+            raise _problem("a map is expected, not nothing", self.example, key="warn")
+        if warn is not None and not all(lower <= bound <= upper for bound in warn.interval() if math.isfinite(bound)):
+            raise _problem("warn is not inside the bounds", "bounds as tight or tighter", key="warn")
+        return self
+
+
+class NumberBounds(Bounds):
+    """Bounds of a number."""
+
+    min: _Side = None
+    max: _Side = None
+    above: _Side = None
+    below: _Side = None
+
+
+class WholeBounds(Bounds):
+    """Bounds of a count."""
+
+    min: _WholeSide = None
+    max: _WholeSide = None
+
+
+class WarnedNumberBounds(NumberBounds):
+    """Bounds of a number, with tighter ones."""
+
+    warn: NumberBounds | None = None
+
+
+class WarnedWholeBounds(WholeBounds):
+    """Bounds of a count, with tighter ones."""
+
+    warn: WholeBounds | None = None
+
+
+def _pointer(text: str) -> str:
+    if text and not text.startswith("/"):
+        raise _problem(f"{shown(text)!r} is no JSON Pointer", "a pointer that begins with /", f"/{shown(text)}")
+    if not _POINTER.fullmatch(text) or "\x00" in text:
+        raise _problem(f"{shown(text)!r} is no JSON Pointer", "~ written as ~0 and / inside a key as ~1")
+    return text
+
+
 _POINTER = re.compile(r"(/([^~]|~[01])*)?", re.DOTALL)
+_POINTER_SCHEMA = {"type": "string", "pattern": f"^{_POINTER.pattern}$"}
+JsonType = Literal["string", "number", "integer", "boolean", "array", "object"]
+Pointer = Annotated[str, AfterValidator(_pointer), WithJsonSchema(_POINTER_SCHEMA)]
 
 
-def read_texts(raw: object, path: KeyPath, problems: ProblemList) -> tuple[str, ...]:
-    """Read the texts of `one_of`."""
-    if not isinstance(raw, list) or not raw:
-        message = "an empty list" if raw == [] else f"a list of texts is expected, not {shown(raw)}"
-        problems.add(path, message, "at least one text")
-        return ()
-    for position, text in enumerate(raw):
-        if not isinstance(text, str):
-            note_no_text(text, (*path, position), problems)
-    return tuple(text for text in raw if isinstance(text, str))
+class JsonShape(_WrittenMap):
+    """What a JSON text must have.
+
+    Attributes:
+        required: Pointers to what must be there; null counts as absent.
+        types: JSON Schema types of what is there, by pointer.
+    """
+
+    example: ClassVar[str] = "{required: [/a], types: {/a: string}}"
+    required: tuple[Pointer, ...] = ()
+    types: Annotated[
+        dict[Pointer, JsonType],
+        WithJsonSchema(
+            {
+                "type": "object",
+                "propertyNames": _POINTER_SCHEMA,
+                "additionalProperties": {"enum": list(get_args(JsonType))},
+            }
+        ),
+    ] = Field(default_factory=dict)
 
 
-def note_no_text(value: object, path: KeyPath, problems: ProblemList) -> None:
-    """Note that a value is no text; YAML reads a bare `yes`, `no`, `on`, `off` as a boolean."""
-    if isinstance(value, bool):
-        word = "yes" if value else "no"
-        problems.add(path, f"a text is expected, not the boolean {shown(value)}", "quotes around it", f'"{word}"')
-    elif isinstance(value, int | float):
-        problems.add(
-            path, f"a text is expected, not the number {shown(value)}", "quotes around it", f'"{shown(value)}"'
-        )
-    else:
-        problems.add(path, f"a text is expected, not {shown(value)}")
+class Comparison(_WrittenMap):
+    """The other side of a comparison.
+
+    Attributes:
+        operator: Between this number and the other.
+        other: The other field.
+    """
+
+    example: ClassVar[str] = '{operator: "<", other: field}'
+    operator: Literal["<", "<=", ">", ">=", "==", "!="]
+    other: FieldReference
 
 
-def read_pattern(raw: object, path: KeyPath, problems: ProblemList) -> str | None:
-    """Read a regular expression; RE2, unanchored."""
-    if not isinstance(raw, str):
-        note_no_text(raw, path, problems)
-        return None
-    problem = pattern_problem(raw)
-    if problem is not None:
-        problems.add(path, f"not RE2: {problem}")
-        return None
+def _true(raw: object, info: ValidationInfo) -> object:
+    if raw is not True:
+        opposite = {"present": "absent", "absent": "present"}
+        meant = opposite[info.field_name or ""] if raw is False else info.field_name
+        raise _problem(f"{shown(raw)} says nothing", "true", f"{meant}: true")
     return raw
 
 
-def read_json(raw: object, path: KeyPath, problems: ProblemList) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """Read `required` and `types` of the predicate `json`."""
-    if not isinstance(raw, dict):
-        problems.add(path, f"a map is expected, not {shown(raw)}", "{required: [/a], types: {/a: string}}")
-        return (), ()
-    for key in raw:
-        if key not in ("required", "types"):
-            problems.add((*path, key), "no such key", "required and types", nearest(key, ("required", "types")))
-    required, types = raw.get("required", []), raw.get("types", {})
-    if not isinstance(required, list):
-        problems.add((*path, "required"), f"a list of pointers is expected, not {shown(required)}", "[/a, /b]")
-        required = []
-    if not isinstance(types, dict):
-        problems.add((*path, "types"), f"a map is expected, not {shown(types)}", "{/a: string}")
-        types = {}
-    for position, pointer in enumerate(required):
-        _check_pointer(pointer, (*path, "required", position), problems)
-    for pointer, kind in types.items():
-        _check_pointer(pointer, (*path, "types", pointer), problems)
-        if kind not in JSON_TYPES:
-            message = f"no type named {shown(kind)}"
-            problems.add((*path, "types", pointer), message, one_of(JSON_TYPES), nearest(kind, JSON_TYPES))
-    return tuple(map(str, required)), tuple((pointer, str(kind)) for pointer, kind in types.items())
+def filled_list(of: str) -> BeforeValidator:
+    """Return what refuses everything but a list with something in it; `of` says what it should hold."""
+
+    def check(raw: object) -> object:
+        if not isinstance(raw, list) or not raw:
+            message = "an empty list" if raw == [] else f"a list is expected, not {shown(raw)}"
+            raise _problem(message, f"a list of {of}")
+        return raw
+
+    return BeforeValidator(check)
 
 
-def _check_pointer(pointer: object, path: KeyPath, problems: ProblemList) -> None:
-    if not isinstance(pointer, str):
-        note_no_text(pointer, path, problems)
-    elif not pointer.startswith("/") and pointer:
-        problems.add(
-            path, f"{shown(pointer)!r} is no JSON Pointer", "a pointer that begins with /", f"/{shown(pointer)}"
-        )
-    elif not _POINTER.fullmatch(pointer) or "\x00" in pointer:
-        problems.add(path, f"{shown(pointer)!r} is no JSON Pointer", "~ written as ~0 and / inside a key as ~1")
-
-
-def read_bounds(
-    name: str, raw: object, path: KeyPath, own: bool, problems: ProblemList
-) -> tuple[Bounds | None, Bounds | None]:
-    """Read the bounds of `range`, `length` or `count`, and their tighter `warn`.
-
-    Args:
-        name: The predicate.
-        raw: Its map.
-        path: Where it stands.
-        own: Whether it is a claim's own predicate, which alone may have `warn`.
-        problems: Where problems are noted.
-
-    Returns:
-        Bounds and warn; None where not given or not readable.
-    """
-    bounds = _bounds(name, raw, path, problems, ("warn",))
-    if not isinstance(raw, dict) or "warn" not in raw:
-        return bounds, None
-    path = (*path, "warn")
-    if not own:
-        problems.add(path, "warn belongs to a claim's own predicate, not to a part of one or a when")
-        return bounds, None
-    warn = _bounds(name, raw["warn"], path, problems, ())
-    if bounds is not None and warn is not None:
-        _check_warn(bounds, warn, path, problems)
-    return bounds, warn
-
-
-def _bounds(name: str, raw: object, path: KeyPath, problems: ProblemList, others: tuple[str, ...]) -> Bounds | None:
-    sides = _SIDES[name]
-    if not isinstance(raw, dict):
-        problems.add(path, f"a map of bounds is expected, not {shown(raw)}", f"{{{sides[0]}: 1}}")
-        return None
-    whole = name != "range"
-    for key in raw:
-        if key not in sides and key not in others:
-            problems.add((*path, key), "no such bound", one_of(sides), nearest(key, sides))
-        elif key in sides:
-            check_number((*path, key), raw[key], whole, problems)
-    given = {side: float(raw[side]) for side in sides if side in raw and _is_number(raw[side])}
-    if not any(side in raw for side in sides):
-        problems.add(path, "no bound", one_of(sides))
-        return None
-    for pair in (("min", "above"), ("max", "below")):
-        if all(side in raw for side in pair):
-            kind = "lower" if pair[0] == "min" else "upper"
-            problems.add(path, f"{pair[0]} and {pair[1]} are both {kind} bounds", f"one {kind} bound")
-            return None
-    bounds = Bounds(**given)
-    lower, upper = interval(bounds)
-    if lower > upper or (whole and upper < 0) or math.inf in (lower, -upper):
-        problems.add(path, f"nothing can meet {shown(_in_words(raw, sides))}", "bounds that something can meet")
-        return None
-    return bounds
-
-
-def _in_words(raw: dict[str, object], sides: tuple[str, ...]) -> str:
-    return ", ".join(f"{side} {shown(raw[side])}" for side in sides if side in raw)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def check_number(path: KeyPath, value: object, whole: bool, problems: ProblemList) -> None:
-    """Note where a value is no number, or no whole one where that is asked."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        problems.add(path, f"a number is expected, not {shown(value)!r}", "a whole number" if whole else "a number")
-    elif whole and value != int(value):
-        problems.add(path, f"{shown(value)} is no whole number", "a whole number")
-
-
-def _check_warn(bounds: Bounds, warn: Bounds, path: KeyPath, problems: ProblemList) -> None:
-    lower, upper = interval(bounds)
-    least, greatest = interval(warn)
-    if (least != -math.inf and not lower <= least <= upper) or (
-        greatest != math.inf and not lower <= greatest <= upper
-    ):
-        problems.add(path, "warn is not inside the bounds", "bounds as tight or tighter")
-
-
-def interval(bounds: Bounds) -> tuple[float, float]:
-    """Return the least and the greatest double that bounds let through; infinities where there is no bound."""
-    lower, upper = -math.inf, math.inf
-    if bounds.min is not None:
-        lower = bounds.min
-    elif bounds.above is not None:
-        lower = math.nextafter(bounds.above, math.inf)
-    if bounds.max is not None:
-        upper = bounds.max
-    elif bounds.below is not None:
-        upper = math.nextafter(bounds.below, -math.inf)
-    return lower, upper
+IsTrue = Annotated[Literal[True], BeforeValidator(_true)]
+Texts = Annotated[tuple[str, ...], filled_list("texts"), Field(json_schema_extra={"minItems": 1})]

@@ -7,11 +7,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from scorers.expressions import Expressions
 from scorers.field import Field, FieldKind
 from scorers.field_sql import NOT_JSON, WRONG_TYPE, FieldCompiler, FieldSql
-from scorers.predicate import Bounds, Predicate
+from scorers.predicate import (
+    Absent,
+    AllOf,
+    AnyOf,
+    CitedIn,
+    Compares,
+    Count,
+    Format,
+    Json,
+    Length,
+    Matches,
+    Not,
+    NotMatches,
+    OneOf,
+    Predicate,
+    Present,
+    Range,
+    Sibling,
+    SubstringOf,
+)
+from scorers.predicate_arguments import Bounds
 from scorers.sql_text import double, literal, literals
 
 #: RE2 of `format`, over the whole text; `json` is decided by a parser.
@@ -36,7 +57,7 @@ _JSON_TYPES = {
 }
 _WHOLE_TYPES = "('UBIGINT', 'BIGINT', 'HUGEINT', 'UHUGEINT')"
 _OPERATORS = {"<": "<", "<=": "<=", ">": ">", ">=": ">=", "==": "=", "!=": "<>"}
-_BOUND_OPERATORS = (("min", ">="), ("max", "<="), ("above", ">"), ("below", "<"))
+_BOUND_OPERATORS = {"min": ">=", "max": "<=", "above": ">", "below": "<"}
 
 
 @dataclass(frozen=True)
@@ -62,48 +83,48 @@ class PredicateCompiler:
     def __init__(self, expressions: Expressions, fields: FieldCompiler) -> None:
         self._expressions = expressions
         self._fields = fields
-        self._by_name: dict[str, Callable[[Predicate], PredicateSql]] = {
-            "present": lambda p: PredicateSql(self._fields.present(_field(p)), None),
-            "absent": lambda p: PredicateSql(f"(NOT {self._fields.present(_field(p))})", None),
-            "sibling": self._sibling,
-            "one_of": self._one_of,
-            "range": self._range,
-            "length": self._length,
-            "matches": self._matches,
-            "not_matches": self._matches,
-            "format": self._format,
-            "json": self._json,
-            "substring_of": self._substring_of,
-            "cited_in": self._cited_in,
-            "compares": self._compares,
-            "count": self._count,
-            "all_of": self._composition,
-            "any_of": self._composition,
-            "not": self._negation,
+        self._by_kind: dict[type[Predicate], Callable[[Any], PredicateSql]] = {
+            Present: lambda p: PredicateSql(self._fields.present(p.field), None),
+            Absent: lambda p: PredicateSql(f"(NOT {self._fields.present(p.field)})", None),
+            Sibling: self._sibling,
+            OneOf: self._one_of,
+            Range: self._range,
+            Length: self._length,
+            Matches: self._matches,
+            NotMatches: self._matches,
+            Format: self._format,
+            Json: self._json,
+            SubstringOf: self._substring_of,
+            CitedIn: self._cited_in,
+            Compares: self._compares,
+            Count: self._count,
+            AllOf: self._composition,
+            AnyOf: self._composition,
+            Not: self._negation,
         }
 
     def compile(self, predicate: Predicate) -> PredicateSql:
         """Return the SQL of a predicate that the loader has accepted."""
-        return self._by_name[predicate.name](predicate)
+        return self._by_kind[type(predicate)](predicate)
 
     def seen(self, predicate: Predicate) -> tuple[str, str]:
         """Return what a row shows of a predicate: the slot kind, o for a text or y for a number, and its expression.
 
         Of a list, the elements that are at fault; of an all_of, the first part that is false.
         """
-        if predicate.name in ("all_of", "any_of"):
+        if isinstance(predicate, AllOf | AnyOf):
             parts = [(self.compile(part).truth, self._seen_text(part)) for part in predicate.parts]
             if predicate.name == "any_of" or len(parts) == 1:
                 return "o", parts[0][1]
             cases = " ".join(f"WHEN NOT {truth} THEN {text}" for truth, text in parts)
             return "o", f"CASE {cases} ELSE {parts[0][1]} END"
-        if predicate.name == "not":
-            return self.seen(predicate.parts[0])
-        sql = self._fields.field(_field(predicate))
+        if isinstance(predicate, Not):
+            return self.seen(predicate.part)
+        sql = self._fields.field(predicate.field)
         special = self.compile(predicate).seen
         if special is not None:
             return "o", f"CASE WHEN NOT {self.compile(predicate).truth} THEN {special} ELSE {sql.text} END"
-        if sql.text is None or _field(predicate).kind is FieldKind.NUMBER:
+        if sql.text is None or predicate.field.kind is FieldKind.NUMBER:
             return "y", sql.readable_number
         return "o", sql.text
 
@@ -111,7 +132,7 @@ class PredicateCompiler:
         kind, expression = self.seen(predicate)
         return expression if kind == "o" else f"CAST({expression} AS VARCHAR)"
 
-    def _composition(self, predicate: Predicate) -> PredicateSql:
+    def _composition(self, predicate: AllOf | AnyOf) -> PredicateSql:
         parts = [self.compile(part) for part in predicate.parts]
         operator = " AND " if predicate.name == "all_of" else " OR "
         truth = "(" + operator.join(part.truth for part in parts) + ")"
@@ -119,48 +140,48 @@ class PredicateCompiler:
         cases = "".join(f" WHEN {part.truth} IS NULL THEN {part.reason}" for part in parts if part.reason is not None)
         return PredicateSql(truth, f"CASE{cases} END" if cases else None)
 
-    def _negation(self, predicate: Predicate) -> PredicateSql:
-        part = self.compile(predicate.parts[0])
+    def _negation(self, predicate: Not) -> PredicateSql:
+        part = self.compile(predicate.part)
         return PredicateSql(f"(NOT {part.truth})", part.reason)
 
-    def _sibling(self, predicate: Predicate) -> PredicateSql:
-        this, other = self._fields.present(_field(predicate)), self._fields.present(_other(predicate))
+    def _sibling(self, predicate: Sibling) -> PredicateSql:
+        this, other = self._fields.present(predicate.field), self._fields.present(predicate.other)
         return PredicateSql(f"(NOT {this} OR {other})", None)
 
-    def _one_of(self, predicate: Predicate) -> PredicateSql:
-        sql = self._fields.field(_field(predicate))
+    def _one_of(self, predicate: OneOf) -> PredicateSql:
+        sql = self._fields.field(predicate.field)
         return PredicateSql(f"({sql.readable_text} IN ({literals(predicate.texts)}))", sql.text_reason)
 
-    def _range(self, predicate: Predicate) -> PredicateSql:
-        sql = self._fields.field(_field(predicate))
+    def _range(self, predicate: Range) -> PredicateSql:
+        sql = self._fields.field(predicate.field)
         return _bounded(predicate, sql.readable_number, sql.number_reason)
 
-    def _length(self, predicate: Predicate) -> PredicateSql:
-        sql = self._fields.field(_field(predicate))
+    def _length(self, predicate: Length) -> PredicateSql:
+        sql = self._fields.field(predicate.field)
         length = self._expressions.column(f"length({sql.readable_text})", *sql.inputs)
         return _bounded(predicate, length, sql.text_reason)
 
-    def _matches(self, predicate: Predicate) -> PredicateSql:
-        sql = self._fields.field(_field(predicate))
-        truth = f"regexp_matches({sql.readable_text}, {literal(predicate.pattern or '')})"
+    def _matches(self, predicate: Matches | NotMatches) -> PredicateSql:
+        sql = self._fields.field(predicate.field)
+        truth = f"regexp_matches({sql.readable_text}, {literal(predicate.pattern)})"
         return PredicateSql(truth if predicate.name == "matches" else f"(NOT {truth})", sql.text_reason)
 
-    def _format(self, predicate: Predicate) -> PredicateSql:
-        sql = self._fields.field(_field(predicate))
+    def _format(self, predicate: Format) -> PredicateSql:
+        sql = self._fields.field(predicate.field)
         if predicate.format == "json":
             valid = f"({self._fields.json(sql)} IS NOT NULL)"
             return PredicateSql(f"CASE WHEN {sql.readable_text} IS NOT NULL THEN {valid} END", sql.text_reason)
-        pattern = literal(FORMATS[predicate.format or ""])
+        pattern = literal(FORMATS[predicate.format])
         return PredicateSql(f"regexp_matches({sql.readable_text}, {pattern})", sql.text_reason)
 
-    def _json(self, predicate: Predicate) -> PredicateSql:
-        sql = self._fields.field(_field(predicate))
+    def _json(self, predicate: Json) -> PredicateSql:
+        sql = self._fields.field(predicate.field)
         column = self._fields.json(sql)
         conditions = [f"{column} IS NOT NULL"]
-        for pointer in predicate.required:
+        for pointer in predicate.shape.required:
             found = self._expressions.at_pointer("json_type", column, pointer)
             conditions.append(f"coalesce({found} <> 'NULL', false)")
-        for pointer, name in predicate.types:
+        for pointer, name in predicate.shape.types.items():
             found = self._expressions.at_pointer("json_type", column, pointer)
             conditions.append(f"coalesce({found} = 'NULL' OR {self._is_type(column, pointer, found, name)}, true)")
         truth = f"CASE WHEN {sql.readable_text} IS NOT NULL THEN {' AND '.join(conditions)} END"
@@ -173,8 +194,8 @@ class PredicateCompiler:
         value = f"TRY_CAST({self._expressions.at_pointer('json_extract_string', column, pointer)} AS DOUBLE)"
         return f"({found} IN {_WHOLE_TYPES} OR ({found} = 'DOUBLE' AND {value} = trunc({value})))"
 
-    def _substring_of(self, predicate: Predicate) -> PredicateSql:
-        this, other = self._fields.field(_field(predicate)), self._fields.field(_other(predicate))
+    def _substring_of(self, predicate: SubstringOf) -> PredicateSql:
+        this, other = self._fields.field(predicate.field), self._fields.field(predicate.other)
         haystack = self._fields.lower(other)
         if not predicate.each:
             truth = f"contains({haystack}, {self._fields.lower(this)})"
@@ -186,8 +207,8 @@ class PredicateCompiler:
         reason = f"CASE WHEN {is_list} THEN {other.text_reason} ELSE {reason} END"
         return PredicateSql(truth, reason, seen=f"CAST(to_json({outside}) AS VARCHAR)")
 
-    def _count(self, predicate: Predicate) -> PredicateSql:
-        column, is_list, reason = self._list(self._fields.field(_field(predicate)))
+    def _count(self, predicate: Count) -> PredicateSql:
+        column, is_list, reason = self._list(self._fields.field(predicate.field))
         count = self._expressions.column(f"CASE WHEN {is_list} THEN json_array_length({column}) END", column)
         return _bounded(predicate, count, reason)
 
@@ -201,15 +222,15 @@ class PredicateCompiler:
         )
         return column, is_list, reason
 
-    def _compares(self, predicate: Predicate) -> PredicateSql:
-        this, other = self._fields.field(_field(predicate)), self._fields.field(_other(predicate))
-        truth = f"({this.readable_number} {_OPERATORS[predicate.operator or '']} {other.readable_number})"
+    def _compares(self, predicate: Compares) -> PredicateSql:
+        this, other = self._fields.field(predicate.field), self._fields.field(predicate.other)
+        truth = f"({this.readable_number} {_OPERATORS[predicate.comparison.operator]} {other.readable_number})"
         return PredicateSql(truth, _first_reason(this.readable_number, this.number_reason, other.number_reason))
 
-    def _cited_in(self, predicate: Predicate) -> PredicateSql:
+    def _cited_in(self, predicate: CitedIn) -> PredicateSql:
         """Every non-empty member that a model wrote has a source_span inside the other field (ADR-0033)."""
-        field = _field(predicate)
-        this, other = self._fields.field(field), self._fields.field(_other(predicate))
+        field = predicate.field
+        this, other = self._fields.field(field), self._fields.field(predicate.other)
         meta_sql = self._fields.field(
             Field("attributes.field_meta", "attributes.field_meta", "span", field.kind, "field_meta")
         )
@@ -239,30 +260,15 @@ class PredicateCompiler:
         return PredicateSql(truth, reason, seen=f"'not cited: ' || array_to_string({at_fault}, ', ')")
 
 
-def _field(predicate: Predicate) -> Field:
-    assert predicate.field is not None
-    return predicate.field
-
-
-def _other(predicate: Predicate) -> Field:
-    assert predicate.other is not None
-    return predicate.other
-
-
 def _first_reason(value: str, reason: str, other_reason: str) -> str:
     return f"CASE WHEN {value} IS NULL THEN {reason} ELSE {other_reason} END"
 
 
-def _bounded(predicate: Predicate, value: str, reason: str) -> PredicateSql:
-    assert predicate.bounds is not None
-    warn = _within(predicate.warn, value) if predicate.warn is not None else None
-    return PredicateSql(_within(predicate.bounds, value), reason, warn)
+def _bounded(predicate: Range | Length | Count, value: str, reason: str) -> PredicateSql:
+    warn = predicate.bounds.warn
+    return PredicateSql(_within(predicate.bounds, value), reason, _within(warn, value) if warn is not None else None)
 
 
 def _within(bounds: Bounds, value: str) -> str:
-    pairs = [(operator, getattr(bounds, name)) for name, operator in _BOUND_OPERATORS]
-    return (
-        "("
-        + " AND ".join(f"{value} {operator} {double(bound)}" for operator, bound in pairs if bound is not None)
-        + ")"
-    )
+    conditions = (f"{value} {_BOUND_OPERATORS[side]} {double(bound)}" for side, bound in bounds.given.items())
+    return f"({' AND '.join(conditions)})"

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from scorers.errors import PortfolioError, Problem
+from scorers.printable import shown
 
 #: Where a value stands in a file: keys of maps and positions in lists, from the top.
 KeyPath = tuple[str | int, ...]
@@ -52,17 +53,6 @@ def one_of(words: Iterable[str]) -> str:
     """List words for the `expected` of a problem: `a, b or c`."""
     *first, last = list(words)
     return f"{', '.join(first)} or {last}" if first else last
-
-
-def shown(value: object, limit: int = 60) -> str:
-    """Return a value as an error message shows it: on one line, printable, at most `limit` characters or so."""
-    if value is None:
-        return "nothing"
-    if isinstance(value, bool):
-        return str(value).lower()
-    text = value if isinstance(value, str) else repr(value)
-    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: limit + 1])
-    return text if len(text) <= limit else text[:limit] + "..."
 
 
 class ProblemList:

@@ -6,6 +6,8 @@ import threading
 
 import duckdb
 
+from scorers.problem_list import KeyPath, ProblemList
+
 #: Characters of one expression; a longer one costs more to compile than it can be worth.
 MAX_PATTERN_LENGTH = 10_000
 
@@ -34,3 +36,10 @@ def pattern_problem(pattern: str) -> str | None:
             hint = "RE2 has no backreference"
         return f"{message}; {hint}" if hint else message
     return None
+
+
+def note_pattern(pattern: str, path: KeyPath, problems: ProblemList) -> None:
+    """Note where a regular expression is not RE2."""
+    problem = pattern_problem(pattern)
+    if problem is not None:
+        problems.add(path, f"not RE2: {problem}")

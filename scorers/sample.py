@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from scorers.written_model import Rate, Text, WrittenModel, WrittenPredicate
+from scorers.predicate import WrittenPredicate
+from scorers.written_model import Rate, Text, WrittenModel
 
 
 class Keep(WrittenModel):

@@ -15,13 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import zstandard
 
+from scorers.block_result import BlockResult
 from scorers.claim import JudgedClaim, LabelClaim, MeasureClaim, PythonClaim
 from scorers.codes import FAIL, OUTCOME_COUNT, OUTCOME_NAMES
 from scorers.dead_letter import MAX_RECORD_BYTES, DeadLetter, examine
 from scorers.deferred import settle_deferred
 from scorers.engine import Inbox, arrow, connect
 from scorers.errors import UsageError
-from scorers.gap_rows import BlockResult, KeptRows, gap_rows, kept_rows
+from scorers.gap_rows import KeptRows, gap_rows, kept_rows
 from scorers.judge_requests import judge_requests
 from scorers.plan import Plan
 from scorers.policy import MetricPolicy, Policy

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from scorers.block_result import BlockResult
 from scorers.claim import LabelClaim, MeasureClaim
-from scorers.gap_rows import BlockResult
 from scorers.policy import BlockPolicy
 from scorers.slice_columns import Coded, FloatArray, IntArray, SliceColumns, bucket_starts, coded
 from scorers.tables import SESSION_TICKS

@@ -7,7 +7,6 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, Strict, StringConstraints, WithJsonSchema
 
 from scorers.field import Field as SpanField
-from scorers.predicate import Predicate
 
 
 class WrittenModel(BaseModel):
@@ -36,6 +35,3 @@ FieldReference = Annotated[
         {"type": "string", "minLength": 1, "description": "A field: output, attributes.<key>, output#/a/b."}
     ),
 ]
-#: A predicate, written as a map and read before the models see it (`scorers.predicate_reading`); its JSON Schema is
-#: put in its place by `scorers.json_schema`.
-WrittenPredicate = Annotated[Predicate, WithJsonSchema({"title": "Predicate"})]

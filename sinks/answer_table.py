@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from scorers.problem_list import shown
+from scorers.printable import shown
 
 #: Characters of a cell beyond which it is cut; a table is read by eye, `--format json` gives all.
 CELL_LIMIT = 300

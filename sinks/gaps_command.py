@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from scorers.problem_list import shown
+from scorers.printable import shown
 from sinks.answer_table import (
     OUTCOME_STYLES,
     Column,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scorers.errors import JobError
-from scorers.problem_list import shown
+from scorers.printable import shown
 from sinks.answer_table import Column, print_note, print_table
 from sinks.command_options import format_option, reading, store_option
 

@@ -18,10 +18,10 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scorers.command_line import program_version
 from scorers.portfolio import Portfolio
 from scorers.slices import ScoredSlice
 from scorers.tables import LEDGER, TICKS
+from scorers.version import program_version
 from sinks.exposition import Page, histogram_samples, label_text
 from sinks.label_sets import OTHER, LabelSets
 from sinks.ledger import imbalance

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scorers.problem_list import shown
+from scorers.printable import shown
 from scorers.tables import SERIES
 from sinks.answer_table import Column, cell_text, component_text, moment_text, print_note, print_table, share_text
 from sinks.command_options import (
@@ -84,7 +84,7 @@ def _ratios(
     values: list[Any],
 ) -> list[dict[str, Any]]:  # fmt: skip
     # Imported here: --help answers without loading the engine.
-    from scorers.portfolio import parse_portfolio
+    from scorers.load import parse_portfolio
     from sinks.answer import ask
     from sinks.ratio_sums import ratio_rows, ratios_of
 

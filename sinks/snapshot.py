@@ -24,8 +24,8 @@ from pathlib import Path
 
 import duckdb
 
-from scorers.command_line import program_version
 from scorers.errors import JobError, UsageError
+from scorers.version import program_version
 from sinks.answer import next_batch
 from sinks.api_file import is_running
 from sinks.schema import view_statements

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import duckdb
 
-from scorers.command_line import program_version
 from scorers.errors import JobError, StoreError, StoreHeldError
+from scorers.version import program_version
 from sinks.schema import PROGRAM, SCHEMA_VERSION, creation_statements
 
 #: Size of the write-ahead log at which the engine checkpoints by itself. What is not checkpointed stays in memory: with

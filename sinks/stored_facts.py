@@ -9,7 +9,8 @@ import duckdb
 
 from scorers.fact import Fact
 from scorers.facts_file import merge_facts
-from scorers.portfolio import Portfolio, parse_portfolio
+from scorers.load import parse_portfolio
+from scorers.portfolio import Portfolio
 
 _COLUMNS = ("id", "question", "component", "kind", "metric", "better", "value", "by", "at")
 

@@ -10,7 +10,7 @@ import duckdb
 import orjson
 import zstandard
 
-from scorers.problem_list import shown
+from scorers.printable import shown
 from sinks.answer import ask
 from sinks.answer_table import Column, component_text, print_note, print_table, six_digit_text
 from sinks.json_values import read_json, to_json

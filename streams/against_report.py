@@ -12,7 +12,8 @@ from rich.text import Text
 from scorers.claim import RatioClaim
 from scorers.plan import claim_fields
 from scorers.portfolio import Portfolio
-from scorers.problem_list import nearest, shown
+from scorers.printable import shown
+from scorers.problem_list import nearest
 from streams.check_against import Against, MetricAgainst, spans_of, unclaimed_components
 
 _SHOWN_OUTCOMES = ("pass", "warn", "fail", "unknown", "skip", "error", "pending", "sampled_out")

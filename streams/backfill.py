@@ -14,8 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from scorers.errors import UsageError
+from scorers.load import parse_portfolio
 from scorers.policy import Policy, recorded_factors, recorded_shedding, thinned_policy
-from scorers.portfolio import Portfolio, parse_portfolio
+from scorers.portfolio import Portfolio
 from scorers.score import score
 from scorers.scorer_host import ScorerHost
 from scorers.slices import ScoredSlice

@@ -58,7 +58,7 @@ def backfill_command(
     interrupted goes on where it was, if it has the same name.
     """
     # Imported here: --help answers without loading aiokafka and the engine.
-    from scorers.portfolio import load_portfolio
+    from scorers.load import load_portfolio
     from streams.backfill import Backfill, BackfillOptions
     from streams.run_log import logs_on_stderr
 

@@ -14,7 +14,7 @@ from rich.text import Text
 from scorers.claim_words import expected_words
 from scorers.errors import Problem
 from scorers.metric import Metric
-from scorers.problem_list import shown
+from scorers.printable import shown
 
 if TYPE_CHECKING:
     from scorers.check import CheckedPortfolio

@@ -12,7 +12,7 @@ from rich.text import Text
 from scorers.claim import RatioClaim
 from scorers.metric import Metric
 from scorers.portfolio import Portfolio
-from scorers.problem_list import shown
+from scorers.printable import shown
 from scorers.value_histogram import CELL_RATIO, SMALLEST
 
 Row = dict[str, Any]

@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from scorers.errors import UsageError
-from scorers.portfolio import Portfolio, load_portfolio
+from scorers.load import load_portfolio
+from scorers.portfolio import Portfolio
 from scorers.scorer_host import ScorerHost
 from streams.pipeline import Regime, make_regime
 

@@ -61,7 +61,7 @@ def replay_command(
     A second run on the same file and store adds nothing; an interrupted run goes on where it was.
     """
     # Imported here: --help answers without loading the engine.
-    from scorers.portfolio import load_portfolio
+    from scorers.load import load_portfolio
     from streams.progress import ReplayProgress
     from streams.replay import replay
     from streams.replay_report import print_report

@@ -17,9 +17,10 @@ from rich.table import Table
 from rich.text import Text
 
 from scorers.claim import MeasureClaim, RatioClaim
+from scorers.command_line import near_path, program_name
 from scorers.metric import Metric
 from scorers.portfolio import Portfolio
-from scorers.problem_list import shown
+from scorers.printable import shown
 from sinks.alert_query import AlertFilter
 from sinks.answer_table import moment_text
 from sinks.rate_interval import rates_sql
@@ -28,7 +29,6 @@ from sinks.store_file import open_for_reading
 from streams.alerting.alert_reading import StoredAlert, read_alerts
 from streams.alerting.alert_words import headline, size, subject
 from streams.outcome_table import OutcomeTable, interval_text, is_broken, report_table, styled_share
-from streams.program_name import near_path, program_name
 from streams.release_comparison import standing_out
 from streams.replay import ReplayResult
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from scorers.errors import GapwatchError, JobError
-from scorers.portfolio import load_portfolio
+from scorers.load import load_portfolio
 from scorers.scorer_host import ScorerHost
 from sinks.api_access import ApiOptions
 from sinks.ledger import imbalance

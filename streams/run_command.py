@@ -113,7 +113,7 @@ def run_command(
     reads the portfolios again.
     """
     # Imported here: --help answers without loading Faust and the engine.
-    from scorers.portfolio import load_portfolio
+    from scorers.load import load_portfolio
     from sinks.run_service import api_options
     from sinks.since import parse_positive_span
     from streams.alert_webhook import check_address

@@ -11,9 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from scorers.load import load_portfolio
 from scorers.plan import compile_plan
 from scorers.policy import fixed_policy
-from scorers.portfolio import Portfolio, load_portfolio
+from scorers.portfolio import Portfolio
 from scorers.score import Scorer, score
 from scorers.slices import ScoredSlice
 from sinks.api_access import ApiOptions

@@ -46,27 +46,28 @@ LONG = {
 
 #: Modules without a test file of their name, by the test that fails when they are wrong.
 TESTED_BY = {
-    "scorers/test_command_line.py": "scorers/commands scorers/errors sinks/commands streams/commands design/commands",
+    "scorers/test_command_line.py": "scorers/errors scorers/version sinks/commands streams/commands design/commands",
     "scorers/test_mutants.py": (
         "scorers/claim_sql scorers/predicate_sql scorers/field_sql scorers/parse_sql scorers/sql_text"
     ),
     "scorers/test_plan_against_reading.py": (
         "scorers/plan scorers/engine scorers/expressions scorers/score scorers/policy scorers/sample scorers/gap_rows "
-        "scorers/tick_counts scorers/block scorers/value_histogram"
+        "scorers/tick_counts scorers/block scorers/block_result scorers/value_histogram"
     ),
     "scorers/test_slicing_laws.py": "scorers/slices scorers/slice_columns scorers/slice_ticks scorers/tables",
     "scorers/test_python_claims_against_reading.py": (
         "scorers/deferred scorers/python_scorer scorers/scorer_host scorers/judge_requests"
     ),
     "scorers/test_portfolio.py": (
-        "scorers/facts_file scorers/fact scorers/model_problems scorers/problem_list scorers/component scorers/trace"
+        "scorers/load scorers/facts_file scorers/fact scorers/model_problems scorers/printable scorers/problem_list "
+        "scorers/component scorers/trace"
     ),
     "contracts/test_claim_cases.py": "scorers/codes scorers/unit_folds scorers/claim scorers/predicate",
     "contracts/test_envelope_cases.py": "scorers/dead_letter",
     "contracts/test_load_cases.py": (
         "scorers/direction scorers/direction_rules scorers/field scorers/metric scorers/metric_reading "
-        "scorers/metric_rules scorers/portfolio_draft scorers/portfolio_rules scorers/predicate_arguments "
-        "scorers/predicate_reading scorers/re2 scorers/written_by_llm scorers/written_model"
+        "scorers/portfolio_draft scorers/portfolio_rules scorers/predicate_arguments "
+        "scorers/polarity scorers/predicate_reading scorers/re2 scorers/written_by_llm scorers/written_model"
     ),
     "sinks/test_store.py": "sinks/keeping",
     "sinks/test_api_server.py": (

@@ -17,7 +17,7 @@ import click
 import pytest
 
 from scorers.command_line import discover_commands
-from scorers.portfolio import load_portfolio
+from scorers.load import load_portfolio
 from tests.deploy.demo_traces import AIRLINE, TRACES, ledger_of
 from tests.gapwatch_command import gapwatch
 from tests.kafka_broker import KafkaBroker

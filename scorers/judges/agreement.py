@@ -52,16 +52,6 @@ def cohens_kappa(pairs: Sequence[Pair]) -> float:
     return _kappa(Counter(pairs))
 
 
-def f1_of(pairs: Sequence[Pair], positive: str = "fail") -> float:
-    """Return F1 of the first of each pair against the second as truth; NaN where nothing is positive.
-
-    Args:
-        pairs: Said, true.
-        positive: The label that is to be found.
-    """
-    return _f1(Counter(pairs), positive)
-
-
 def _kappa(counts: Counts) -> float:
     n = sum(counts.values())
     if n == 0:
@@ -118,5 +108,5 @@ def kappa(pairs: Sequence[Pair]) -> Estimate:
 
 
 def f1(pairs: Sequence[Pair], positive: str = "fail") -> Estimate:
-    """Return F1 with its interval."""
+    """Return F1 of what was said against the truth, with its interval; NaN where nothing is positive."""
     return estimate(pairs, lambda counts: _f1(counts, positive))

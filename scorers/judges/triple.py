@@ -11,8 +11,6 @@ import rfc8785
 
 #: Stands for the version of a model whose provider reports none; such verdicts are flagged.
 UNREPORTED = "unreported"
-#: Prefix of a prompt hash where the prompt is the vendor's own and cannot be seen.
-VENDOR_MANAGED = "vendor-managed"
 
 #: How providers write versions at the end of a model's name: a date in one of its spellings, or a short number.
 _VERSION = re.compile(
@@ -95,10 +93,3 @@ def sampling_params_sha(params: Mapping[str, object]) -> str:
         return hashlib.sha256(rfc8785.dumps(sampling_parameters(params))).hexdigest()  # type: ignore[arg-type]
     except rfc8785.CanonicalizationError as error:
         raise ValueError(f"a sampling parameter is no JSON: {error}") from error
-
-
-def vendor_managed(vendor: str, endpoint: str) -> str:
-    """Return what stands for the hash of a prompt that is private to its vendor."""
-    if not vendor or not endpoint or ":" in vendor:
-        raise ValueError("a vendor-managed prompt needs a vendor without a colon, and an endpoint")
-    return f"{VENDOR_MANAGED}:{vendor}:{endpoint}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from scorers.problem_list import shown
+from scorers.printable import shown
 from sinks.utc_text import utc_text
 from streams.alerting.alert_facts import AlertFacts
 from streams.alerting.alert_words import headline, quantile_move, share_name, size

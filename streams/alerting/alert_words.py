@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scorers.problem_list import shown
+from scorers.printable import shown
 from sinks.answer_table import component_text, share_text
 from streams.alerting.alert_facts import AlertFacts
 from streams.alerting.alert_reading import StoredAlert

@@ -10,7 +10,7 @@ from typing import Literal, cast
 from scorers.errors import PortfolioError, UsageError
 from scorers.fact import Fact, Question
 from scorers.portfolio import Portfolio
-from scorers.problem_list import shown
+from scorers.printable import shown
 from sinks.stored_facts import answered
 
 Better = Literal["lower", "higher", "unknown"]

@@ -8,8 +8,8 @@ from typing import Any
 
 from scorers.claim import CompositeClaim, JudgedClaim, LabelClaim, MeasureClaim, PythonClaim, RatioClaim
 from scorers.direction import Threshold
-from scorers.direction_rules import is_cascade
 from scorers.metric import Metric
+from scorers.polarity import is_cascade
 from scorers.portfolio import Portfolio
 from sinks.registration import metric_direction
 from streams.detectors.contexts import TICK_SECONDS

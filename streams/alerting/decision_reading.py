@@ -7,7 +7,8 @@ from contextlib import closing
 from typing import Any, Protocol
 
 from scorers.errors import UsageError
-from scorers.portfolio import Portfolio, parse_portfolio
+from scorers.load import parse_portfolio
+from scorers.portfolio import Portfolio
 from sinks.decisions import HumanDecision
 from sinks.detector_states import lanes_with_detectors
 from sinks.registration import latest_portfolio_texts

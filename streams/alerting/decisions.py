@@ -9,7 +9,7 @@ from typing import Literal
 
 from scorers.errors import UsageError
 from scorers.portfolio import Portfolio
-from scorers.problem_list import shown
+from scorers.printable import shown
 from sinks.answer_table import moment_text
 from sinks.decisions import TEXT_LIMIT
 from sinks.keeping import Keeping

@@ -11,10 +11,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from scorers.command_line import program_name
 from scorers.errors import PortfolioError
+from scorers.load import parse_portfolio
 from scorers.metric import Metric
-from scorers.portfolio import Portfolio, parse_portfolio
-from scorers.problem_list import shown
+from scorers.portfolio import Portfolio
+from scorers.printable import shown
 from sinks.alert_query import AlertFilter, LifeStep, alert_life
 from sinks.answer_table import moment_text
 from sinks.example_rows import ValuePart, rows_sql
@@ -24,7 +26,6 @@ from streams.alerting.alert_cause import Cause, CountedShare, MeanShare
 from streams.alerting.alert_reading import StoredAlert, read_alerts
 from streams.alerting.alert_words import headline, quantile_move, share_move, share_name, size, subject
 from streams.alerting.links import runbook_link, trace_link
-from streams.program_name import program_name
 
 _WIDTH = 11
 _PLAIN_WIDTH = 110

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from scorers.portfolio import Portfolio, parse_portfolio
+from scorers.load import parse_portfolio
+from scorers.portfolio import Portfolio
 from scorers.slices import ScoredSlice
 from sinks.alert_query import written_steps
 from sinks.detector_states import last_detectors, waiting_step, write_detectors

@@ -6,8 +6,9 @@ import sys
 from collections.abc import Iterator
 
 from scorers.claim import RatioClaim
-from scorers.portfolio import Portfolio, parse_portfolio
-from scorers.problem_list import shown
+from scorers.load import parse_portfolio
+from scorers.portfolio import Portfolio
+from scorers.printable import shown
 from sinks.answer_table import Column, component_text, print_note, print_table, share_text
 from sinks.keeping import Connection
 from sinks.registration import latest_portfolio_texts

@@ -37,7 +37,7 @@ def judge_command() -> None:
 )  # fmt: skip
 def run_command(store: Path, judges: Path, patience: float) -> None:
     """Judge every request that waits in a store, by the portfolios that the store holds."""
-    from scorers.portfolio import parse_portfolio
+    from scorers.load import parse_portfolio
     from sinks.store import Store
     from streams.judges.model_maker import model_maker, price_finder
     from streams.judges.settings import load_judge_settings
@@ -116,7 +116,7 @@ def reproducibility_command(store: Path, judges: Path, sample: int) -> None:
 @judges_option
 def estimate_command(files: tuple[Path, ...], portfolio: Path, judges: Path) -> None:
     """Say what the judges of a portfolio will cost, from the prompts that the traces of FILE... make."""
-    from scorers.portfolio import load_portfolio
+    from scorers.load import load_portfolio
     from streams.judges.estimating import estimate_judges
     from streams.judges.model_maker import price_finder
     from streams.judges.settings import load_judge_settings

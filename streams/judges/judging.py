@@ -19,7 +19,7 @@ from scorers.judges.judgement import Judgement, PaidCall
 from scorers.judges.prompt import JudgePrompt, input_sha, judge_prompt, request_sha
 from scorers.judges.suspicion import suspicions
 from scorers.judges.triple import StabilityTriple, model_id, sampling_params_sha
-from scorers.judges.verdict import Answer, NoAnswer, read_verdict, repair_words
+from scorers.judges.verdict import JudgeAnswer, NoAnswer, read_verdict, repair_words
 from scorers.portfolio import Portfolio
 from streams.judges.provider import CallPrice, OverBudget, Provider
 from streams.judges.settings import JudgeSettings
@@ -191,7 +191,7 @@ class Judging:
     async def _answer(
         self, provider: Provider, question: JudgeQuestion, call: ChatCall, nonce: str, paid: list[PaidCall],
         evidence: dict[str, Any],
-    ) -> tuple[ChatReply, Answer | NoAnswer]:  # fmt: skip
+    ) -> tuple[ChatReply, JudgeAnswer | NoAnswer]:  # fmt: skip
         """Ask, and once more where the answer is none."""
         prompt = question.prompt
         schema: Mapping[str, Any] = prompt.response_format["json_schema"]["schema"]  # type: ignore[index]
@@ -256,7 +256,7 @@ def _question_sha(prompt: JudgePrompt, judge: Judge, params: Mapping[str, object
 
 
 def _judgement(
-    id_: str, question: JudgeQuestion, reply: ChatReply, answer: Answer | NoAnswer, evidence: dict[str, Any],
+    id_: str, question: JudgeQuestion, reply: ChatReply, answer: JudgeAnswer | NoAnswer, evidence: dict[str, Any],
     paid: tuple[PaidCall, ...], pinned: dict[str, Any],
 ) -> Judgement:  # fmt: skip
     named = model_id(question.judge.model, reply.model)

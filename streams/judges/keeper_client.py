@@ -9,7 +9,8 @@ import aiohttp
 import orjson
 
 from scorers.errors import JobError
-from scorers.portfolio import Portfolio, parse_portfolio
+from scorers.load import parse_portfolio
+from scorers.portfolio import Portfolio
 from sinks.judge_money import Lease
 from streams.back_off import BackOff
 from streams.judges.secret import Secret

@@ -14,7 +14,8 @@ from concurrent.futures import Executor
 
 from scorers.errors import UsageError
 from scorers.judges.judgement import Judgement
-from scorers.portfolio import Portfolio, parse_portfolio
+from scorers.load import parse_portfolio
+from scorers.portfolio import Portfolio
 from sinks.judge_desk import JudgeDesk
 from sinks.store import Store
 from streams.judges.judge_pool import JudgePool, run_all

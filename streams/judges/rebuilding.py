@@ -14,9 +14,10 @@ import zstandard
 from scorers.errors import UsageError
 from scorers.judges.chat_model import ChatCall
 from scorers.judges.prompt import JudgePrompt, input_sha, judge_prompt, request_sha, template_sha
+from scorers.load import parse_portfolio
 from scorers.plan import compile_plan
 from scorers.policy import fixed_policy
-from scorers.portfolio import Portfolio, parse_portfolio
+from scorers.portfolio import Portfolio
 from scorers.score import Scorer, score
 from scorers.slices import RecordSlice
 from sinks.row_place import find_row, place_of

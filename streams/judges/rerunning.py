@@ -14,7 +14,7 @@ from scorers.errors import UsageError
 from scorers.judges.agreement import Estimate, share
 from scorers.judges.chat_model import ChatModel, ModelFailure
 from scorers.judges.triple import model_id
-from scorers.judges.verdict import Answer, read_verdict
+from scorers.judges.verdict import JudgeAnswer, read_verdict
 from sinks.row_place import place_of
 from streams.judges.provider import CallPrice, Provider
 from streams.judges.rebuilding import Rebuilder, Rebuilt, verdict_row
@@ -92,7 +92,7 @@ async def _again(item: Rebuilt, provider: Provider) -> Rerun:
         return Rerun(place_of(row), before, ("error", failure.kind), row["judge_model_id"], None, failure.detail)
     answer = read_verdict(reply, item.prompt.scale, schema["schema"], item.nonce)
     model = model_id(item.call.model, reply.model)
-    if not isinstance(answer, Answer):
+    if not isinstance(answer, JudgeAnswer):
         return Rerun(place_of(row), before, ("error", answer.reason), row["judge_model_id"], model, answer.detail)
     after = ("pass" if answer.band.passes else "fail", answer.band.word)
     return Rerun(place_of(row), before, after, row["judge_model_id"], model)

@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from aiohttp import web
 
-from scorers.command_line import program_version
 from scorers.judges.judgement import Judgement
+from scorers.version import program_version
 from sinks.api_access import ApiOptions, check_caller
 from sinks.exposition import Page, histogram_samples, label_text
 from sinks.http_site import HttpSite, json_answer, metrics_answer

@@ -31,7 +31,7 @@ def dashboards_command(portfolios: tuple[Path, ...], out: Path) -> None:
     import warnings
 
     from scorers.errors import UsageError
-    from scorers.portfolio import load_portfolio
+    from scorers.load import load_portfolio
     from streams.monitoring.written_files import write_files
 
     loaded = [load_portfolio(path) for path in portfolios]

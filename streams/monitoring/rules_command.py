@@ -25,7 +25,7 @@ def rules_command(portfolios: tuple[Path, ...], out: Path, pages_to: str | None,
     import yaml
 
     from scorers.errors import UsageError
-    from scorers.portfolio import load_portfolio
+    from scorers.load import load_portfolio
     from streams.monitoring.alertmanager_routes import alertmanager_document
     from streams.monitoring.prometheus_rules import rules_document
     from streams.monitoring.written_files import write_files

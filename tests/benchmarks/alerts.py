@@ -21,7 +21,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from scorers.portfolio import Portfolio, load_portfolio, parse_portfolio
+from scorers.load import load_portfolio, parse_portfolio
+from scorers.portfolio import Portfolio
 from scorers.slices import ScoredSlice
 from sinks.store import Store
 from streams.alerting.shift_watch import ShiftWatch

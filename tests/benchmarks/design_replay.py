@@ -22,7 +22,7 @@ from design.export_portfolio import portfolio_data, portfolio_yaml
 from design.scan import scan_repository
 from design.spans import IntegrationPoint
 from design.stage import Design, run_design
-from scorers.portfolio import load_portfolio
+from scorers.load import load_portfolio
 from scorers.portfolio_warnings import can_fail
 from streams.replay import replay
 

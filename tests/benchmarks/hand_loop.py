@@ -18,8 +18,9 @@ from typing import IO, Any
 
 import pyarrow as pa
 
+from scorers.load import load_portfolio
 from scorers.policy import Policy, fixed_policy
-from scorers.portfolio import Portfolio, load_portfolio
+from scorers.portfolio import Portfolio
 from scorers.slices import ScoredSlice
 from scorers.tables import SCORED_TABLES
 from sinks.store import Store

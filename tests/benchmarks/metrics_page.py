@@ -6,7 +6,7 @@ import sys
 import time
 from datetime import datetime
 
-from scorers.portfolio import parse_portfolio
+from scorers.load import parse_portfolio
 from sinks.live_metrics import LiveMetrics
 from tests.builders import NOON, scored_slice
 

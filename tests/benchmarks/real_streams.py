@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from scorers.portfolio import parse_portfolio
+from scorers.load import parse_portfolio
 from sinks.store_file import open_for_reading
 from sinks.utc_text import utc_text
 from streams.alerting.alert_reading import read_alerts

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from confluent_kafka import Consumer
 
+from scorers.load import load_portfolio
 from scorers.policy import fixed_policy
-from scorers.portfolio import load_portfolio
 from scorers.slices import ScoredSlice
 from sinks.store import Store
 from tests.benchmarks.hand_loop import SLICE_RECORDS, tables_of

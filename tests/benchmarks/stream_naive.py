@@ -20,8 +20,8 @@ from typing import Any, Literal
 import faust
 from pydantic import BaseModel, Field
 
+from scorers.load import load_portfolio
 from scorers.policy import fixed_policy
-from scorers.portfolio import load_portfolio
 from scorers.slices import ScoredSlice
 from scorers.tables import SCORED_TABLES
 from sinks.store import Store

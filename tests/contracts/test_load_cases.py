@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from scorers.errors import PortfolioError
-from scorers.portfolio import parse_portfolio
+from scorers.load import parse_portfolio
 
 CASES = yaml.safe_load((Path(__file__).parent / "load_cases.yaml").read_text(encoding="utf-8"))
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from scorers.load import load_portfolio
 from scorers.plan import compile_plan
 from scorers.policy import fixed_policy
-from scorers.portfolio import load_portfolio
 from scorers.score import score
 from scorers.slices import ScoredSlice
 from tests.scorers.scoring import record_slice

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from scorers.portfolio import load_portfolio
+from scorers.load import load_portfolio
 from sinks.store_file import open_for_reading
 from streams.alerting.alert_cause import Cause, NewValue
 from streams.alerting.alert_facts import AlertFacts, ChangePoint

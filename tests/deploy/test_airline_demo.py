@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scorers.portfolio import load_portfolio
+from scorers.load import load_portfolio
 from tests.deploy.demo_traces import (
     AIRLINE,
     TRACES,

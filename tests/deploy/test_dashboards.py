@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from scorers.portfolio import load_portfolio
+from scorers.load import load_portfolio
 from sinks.decisions import Annotation
 from sinks.metric_families import FAMILIES
 from tests.deploy.alerting_servers import PrometheusServer

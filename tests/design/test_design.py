@@ -23,7 +23,7 @@ from design.stage import Design, run_design
 from design.summary import summary
 from design.verify import find_symbol, verify_pair
 from scorers.errors import UsageError
-from scorers.portfolio import load_portfolio
+from scorers.load import load_portfolio
 from tests.design.rag_run import APP
 from tests.design.source_tree import graph, write_tree
 

@@ -24,7 +24,7 @@ from design.scan import MAX_FILE_BYTES, scan_repository
 from design.solver import Solver
 from design.stage import run_design
 from design.statements import interpret_scope
-from scorers.portfolio import parse_portfolio
+from scorers.load import parse_portfolio
 from tests.design.source_tree import write_tree
 
 

@@ -12,7 +12,7 @@ import pytest
 from design.export_portfolio import portfolio_data, portfolio_yaml
 from design.scan import scan_repository
 from design.stage import Design, run_design
-from scorers.portfolio import load_portfolio
+from scorers.load import load_portfolio
 from streams.replay import replay
 from tests.design.rag_run import APP, run_traffic
 

@@ -29,12 +29,10 @@ class Mutant:
 
 MUTANTS = [
     # ---- predicates ----
-    Mutant("max-excludes-its-bound", "predicate_sql", '("max", "<=")', '("max", "<")', "range-max-inclusive"),
-    Mutant("min-excludes-its-bound", "predicate_sql", '("min", ">=")', '("min", ">")', "range-min-inclusive"),
-    Mutant("above-includes-its-bound", "predicate_sql", '("above", ">")', '("above", ">=")', "range-above-exclusive"),
-    Mutant(
-        "below-includes-its-bound", "predicate_sql", '("below", "<")', '("below", "<=")', "range-below-at-the-bound"
-    ),
+    Mutant("max-excludes-its-bound", "predicate_sql", '"max": "<="', '"max": "<"', "range-max-inclusive"),
+    Mutant("min-excludes-its-bound", "predicate_sql", '"min": ">="', '"min": ">"', "range-min-inclusive"),
+    Mutant("above-includes-its-bound", "predicate_sql", '"above": ">"', '"above": ">="', "range-above-exclusive"),
+    Mutant("below-includes-its-bound", "predicate_sql", '"below": "<"', '"below": "<="', "range-below-at-the-bound"),
     Mutant("less-includes-equal", "predicate_sql", '{"<": "<",', '{"<": "<=",', "compares-lt-2-2"),
     Mutant("unequal-is-equal", "predicate_sql", '"!=": "<>"', '"!=": "="', "compares-ne-2-2"),
     Mutant(
@@ -96,8 +94,8 @@ MUTANTS = [
     Mutant(
         "matches-the-whole-text",
         "predicate_sql",
-        "regexp_matches({sql.readable_text}, {literal(predicate.pattern or '')})",
-        "regexp_full_match({sql.readable_text}, {literal(predicate.pattern or '')})",
+        "regexp_matches({sql.readable_text}, {literal(predicate.pattern)})",
+        "regexp_full_match({sql.readable_text}, {literal(predicate.pattern)})",
         "matches-unanchored",
     ),
     Mutant(

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import yaml
 
+from scorers.load import parse_portfolio
 from scorers.plan import Plan, compile_plan
 from scorers.policy import Policy, fixed_policy
-from scorers.portfolio import parse_portfolio
 from scorers.score import Scorer, score
 from scorers.scorer_host import ScorerHost
 from scorers.slices import RecordSlice, ScoredSlice

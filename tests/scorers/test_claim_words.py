@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scorers.claim_words import expected_words
-from scorers.portfolio import parse_portfolio
+from scorers.load import parse_portfolio
 
 TOP = "gapwatch: 1\nportfolio: x\nversion: 1\npipeline: p\ncomponents: [{id: c, kind: llm}]\nmetrics:\n"
 

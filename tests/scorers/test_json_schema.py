@@ -12,7 +12,7 @@ from scorers.claim import CLAIM_FORMS
 from scorers.component import Component
 from scorers.json_schema import SCHEMAS, portfolio_schema, schema_text, write_schemas
 from scorers.portfolio_yaml import read_yaml
-from scorers.predicate_reading import PREDICATES
+from scorers.predicate import PREDICATE_KINDS
 from scorers.trace import KINDS
 from tests.contracts.test_load_cases import CASES, portfolio_of
 
@@ -146,7 +146,7 @@ def test_every_form_and_every_predicate_is_in_it():
 
     assert sorted(mapping) == sorted(CLAIM_FORMS)
     for name in ("Predicate", "Part", "CheckClaim"):
-        assert set(PREDICATES) <= set(definitions[name]["properties"])
+        assert set(PREDICATE_KINDS) <= set(definitions[name]["properties"])
 
 
 def test_every_key_is_explained():

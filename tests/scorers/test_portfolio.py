@@ -12,8 +12,11 @@ import rfc8785
 from scorers.claim import CheckClaim, CompareClaim, CompositeClaim, JudgeClaim, JudgedClaim, MeasureClaim, PythonClaim
 from scorers.errors import PortfolioError
 from scorers.field import parse_field
-from scorers.portfolio import Portfolio, load_portfolio, parse_portfolio
+from scorers.load import load_portfolio, parse_portfolio
+from scorers.portfolio import Portfolio
+from scorers.predicate import field_predicates
 from scorers.sample import Keep
+from scorers.written_by_llm import written_by_llm
 
 EXAMPLE = (Path(__file__).parent / "example_portfolio.yaml").read_text(encoding="utf-8")
 TOP = "gapwatch: 1\nportfolio: x\nversion: 1\npipeline: p\ncomponents:\n- {id: c, role: ai_core, kind: llm}\n"
@@ -57,11 +60,14 @@ def test_the_claims_hold_fields_and_predicates_taken_apart():
     rounds, seconds = named(portfolio, "rounds"), named(portfolio, "answer_seconds").claim
 
     assert isinstance(parses.claim, CheckClaim)
-    assert parses.claim.predicate.required == ("/answer", "/citations")
+    assert parses.claim.predicate.shape.required == ("/answer", "/citations")
     assert not parses.claim.optional
     assert [part.name for part in parses.when.parts] == ["one_of", "not"]
-    assert parses.when.parts[1].parts[0].field == parse_field("tier", "span")  # inherited
-    assert parses.when.parts[1].parts[0].path == "when.all_of[1].not.one_of"
+    assert parses.when.parts[1].part.field == parse_field("tier", "span")  # inherited
+    assert [(path, asserted) for _, path, asserted in field_predicates(parses.when, ("when",))] == [
+        (("when", "all_of", 0, "one_of"), True),
+        (("when", "all_of", 1, "not", "one_of"), False),
+    ]
     assert isinstance(judge, JudgeClaim) and isinstance(judge, JudgedClaim)
     assert [field.text for field in judge.rubric.inputs] == ["input", "output#/answer"]
     assert isinstance(named(portfolio, "better_answers").claim, CompareClaim)
@@ -72,7 +78,7 @@ def test_the_claims_hold_fields_and_predicates_taken_apart():
     )
     assert rounds.is_trace and rounds.component is None
     assert rounds.claim.predicate.field.counted_component == "agent"
-    assert (rounds.claim.predicate.bounds.min, rounds.claim.predicate.warn.max) == (1, 20)
+    assert (rounds.claim.predicate.bounds.min, rounds.claim.predicate.bounds.warn.max) == (1, 20)
     assert isinstance(named(portfolio, "sound_answers").claim, CompositeClaim)
     polite = named(portfolio, "polite").claim
     assert isinstance(polite, PythonClaim) and [field.base for field in polite.fields] == ["output", "attributes.tone"]
@@ -136,15 +142,20 @@ def test_outputs_of_models_are_written_by_them_unless_the_portfolio_says_otherwi
     default = parse_portfolio(head + "metrics: []\n")
     declared = parse_portfolio(head + "metrics: []\nwritten_by_llm: [t.attributes.a b, 'a.b.attributes.meta#/x']\n")
 
-    assert default.is_written_by_llm("c", "output")
-    assert default.is_written_by_llm("a.b", "output#/deep/er")
-    assert not default.is_written_by_llm("t", "output")
-    assert not default.is_written_by_llm("c", "input")
-    assert not default.is_written_by_llm(None, "trace.duration")
-    assert declared.is_written_by_llm("t", "attributes.a b")
-    assert not declared.is_written_by_llm("c", "output")
-    assert declared.is_written_by_llm("a.b", "attributes.meta#/x/y")
-    assert not declared.is_written_by_llm("a.b", "attributes.meta#/xy")
+    def written(portfolio: Portfolio, component: str | None, text: str) -> bool:
+        field = parse_field(text, "span")
+        models = written_by_llm(portfolio.written_by_llm, portfolio.components)
+        return field is not None and models.holds(component, field)
+
+    assert written(default, "c", "output")
+    assert written(default, "a.b", "output#/deep/er")
+    assert not written(default, "t", "output")
+    assert not written(default, "c", "input")
+    assert not written(default, None, "trace.duration")
+    assert written(declared, "t", "attributes.a b")
+    assert not written(declared, "c", "output")
+    assert written(declared, "a.b", "attributes.meta#/x/y")
+    assert not written(declared, "a.b", "attributes.meta#/xy")
 
 
 def test_metrics_and_components_are_frozen():

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from scorers.claim_words import expected_words
 from scorers.errors import PortfolioError
-from scorers.portfolio import parse_portfolio
+from scorers.load import parse_portfolio
 
 EXAMPLE = yaml.safe_load((Path(__file__).parent / "example_portfolio.yaml").read_text(encoding="utf-8"))
 EXAMPLE["facts"][0]["at"] = "2026-11-02"

@@ -6,6 +6,7 @@ import time
 import tracemalloc
 
 import pytest
+import yaml
 
 from scorers.errors import PortfolioError
 from scorers.portfolio_yaml import MAX_BYTES, MAX_DEPTH, MAX_VALUES, read_yaml
@@ -151,3 +152,11 @@ def test_the_bounds_leave_room_for_what_is_real():
     assert value_of(f"a: {nested}\n")
     assert len(value_of(f"a: [{'x,' * 20_000}]\n")["a"]) == 20_000
     assert MAX_VALUES >= 500 * 100
+
+
+def test_without_libyaml_the_same_is_read(monkeypatch):
+    text = "a: &x {b: [1, 1e5, ~], c: 2026-11-02}\nd: *x\ne: |\n  f\n  g\n"
+    fast, _ = read_yaml(text, "f.yaml")
+    monkeypatch.delattr(yaml, "CSafeLoader", raising=False)
+
+    assert read_yaml(text, "f.yaml")[0] == fast

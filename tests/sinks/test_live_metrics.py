@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from scorers.portfolio import Portfolio, parse_portfolio
+from scorers.load import parse_portfolio
+from scorers.portfolio import Portfolio
 from scorers.slices import ScoredSlice
 from sinks.live_metrics import LiveMetrics
 from sinks.metric_families import FAMILIES

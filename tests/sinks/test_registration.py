@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from scorers.errors import JobError
+from scorers.load import load_portfolio, parse_portfolio
 from scorers.policy import fixed_policy
-from scorers.portfolio import Portfolio, load_portfolio, parse_portfolio
+from scorers.portfolio import Portfolio
 from sinks.store import Store
 
 EXAMPLE = Path(__file__).parents[1] / "scorers" / "example_portfolio.yaml"

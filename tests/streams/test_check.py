@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from scorers.check import check_portfolio
-from scorers.portfolio import parse_portfolio
+from scorers.load import parse_portfolio
 from scorers.portfolio_warnings import portfolio_warnings
 from streams.check_command import check
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from scorers.portfolio import load_portfolio
+from scorers.load import load_portfolio
 from scorers.scorer_host import ScorerHost
 from streams.check_against import check_against
 from streams.replay import replay

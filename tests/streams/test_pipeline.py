@@ -5,7 +5,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from scorers.portfolio import parse_portfolio
+from scorers.load import parse_portfolio
 from sinks.store import Store
 from streams.pipeline import Pipeline, make_regime
 from streams.raw_slice import RawSlice

@@ -5,9 +5,9 @@ import signal
 
 import pytest
 
+from scorers.load import parse_portfolio
 from scorers.plan import compile_plan
 from scorers.policy import fixed_policy, recorded_factors, recorded_shedding, thinned_policy
-from scorers.portfolio import parse_portfolio
 from scorers.score import Scorer, score
 from streams.shedding import Shedding
 from tests.scorers.scoring import record_slice

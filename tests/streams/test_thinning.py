@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scorers.load import parse_portfolio
 from scorers.policy import EVALUATED, fixed_policy, recorded_factors, thinned_policy
-from scorers.portfolio import parse_portfolio
 from scorers.slices import ScoredSlice
 from scorers.tables import LEDGER
 from streams.raw_slice import RawSlice

@@ -7,7 +7,8 @@ from typing import Any
 import yaml
 
 from scorers.claim import JudgedClaim
-from scorers.portfolio import Portfolio, parse_portfolio
+from scorers.load import parse_portfolio
+from scorers.portfolio import Portfolio
 
 
 def judged_metric(name: str = "faithful", **rubric: Any) -> dict[str, Any]:

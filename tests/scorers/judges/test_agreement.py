@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from scorers.judges.agreement import cohens_kappa, f1, f1_of, kappa, share
+from scorers.judges.agreement import cohens_kappa, f1, kappa, share
 
 #: Two readers on 50 grants: 20 yes/yes, 5 yes/no, 10 no/yes, 15 no/no; kappa is 0.4.
 GRANTS = [("yes", "yes")] * 20 + [("yes", "no")] * 5 + [("no", "yes")] * 10 + [("no", "no")] * 15
@@ -24,8 +24,8 @@ def test_kappa_of_a_textbook() -> None:
 def test_f1_counts_what_is_to_be_found() -> None:
     pairs = [("fail", "fail")] * 6 + [("fail", "pass")] * 2 + [("pass", "fail")] * 2 + [("pass", "pass")] * 90
 
-    assert f1_of(pairs) == pytest.approx(0.75)
-    assert math.isnan(f1_of([("pass", "pass")]))
+    assert f1(pairs, "fail").value == pytest.approx(0.75)
+    assert math.isnan(f1([("pass", "pass")], "fail").value)
 
 
 def test_an_interval_holds_its_value_and_is_the_same_each_time() -> None:

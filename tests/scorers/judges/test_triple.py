@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from scorers.judges.triple import StabilityTriple, model_id, sampling_params_sha, vendor_managed
+from scorers.judges.triple import StabilityTriple, model_id, sampling_params_sha
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,3 @@ def test_a_changed_value_changes_the_hash(changed: dict[str, object]) -> None:
 
 def test_a_seed_that_is_not_set_is_left_out() -> None:
     assert sampling_params_sha({"seed": None}) == sampling_params_sha({})
-
-
-def test_a_prompt_of_the_vendor_has_a_sentinel() -> None:
-    assert vendor_managed("openai", "moderations") == "vendor-managed:openai:moderations"
-    with pytest.raises(ValueError, match="vendor"):
-        vendor_managed("", "moderations")

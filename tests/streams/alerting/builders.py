@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from scorers.portfolio import Portfolio, parse_portfolio
+from scorers.load import parse_portfolio
+from scorers.portfolio import Portfolio
 from scorers.slices import ScoredSlice
 from sinks.keeping import Keeping
 from sinks.store import Store

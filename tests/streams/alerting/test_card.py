@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scorers.portfolio import Portfolio, parse_portfolio
+from scorers.load import parse_portfolio
+from scorers.portfolio import Portfolio
 from streams.alerting.card import rules_of
 
 FAMILY = (

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scorers.portfolio import Portfolio, parse_portfolio
+from scorers.load import parse_portfolio
+from scorers.portfolio import Portfolio
 from scorers.slices import ScoredSlice
 from sinks.store import Store
 from sinks.verdict_ticks import VerdictTicks

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from scorers.portfolio import Portfolio, parse_portfolio
+from scorers.load import parse_portfolio
+from scorers.portfolio import Portfolio
 from scorers.slices import ScoredSlice
 from scorers.value_histogram import histogram_cells
 from tests.builders import scored_slice

@@ -12,7 +12,8 @@ from typing import Any
 
 import yaml
 
-from scorers.portfolio import Portfolio, parse_portfolio
+from scorers.load import parse_portfolio
+from scorers.portfolio import Portfolio
 from sinks.judge_agreement import Agreement, agreements
 from sinks.overrides import Override
 from sinks.store import Store

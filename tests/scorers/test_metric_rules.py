@@ -1,4 +1,4 @@
-"""A pattern that is one fixed text is found, in whatever dress; one that is not is left alone."""
+"""A pattern that is one literal between anchors is found; whatever else it may be is left alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scorers.fixed_text import fixed_text
+from scorers.metric_rules import fixed_text
 from scorers.re2 import pattern_problem
 
 
@@ -17,37 +17,24 @@ from scorers.re2 import pattern_problem
         "^Paris$",
         r"\AParis\z",
         "(?i)^Paris$",
-        "(?i:^Paris$)",
         "(?im-s)^Paris$",
         "^(?:Paris)$",
-        "(^Paris$)",
-        "(^Paris)$",
         "^(?P<city>Paris)$",
-        "^((Pa)(?:r(i)s))$",
-        "^P[a]ris$",
-        "^P[a-a]ri[\\x73]$",
-        r"^\x50aris$",
-        r"^\x{50}ar\151s$",
         r"^\QParis\E$",
-        r"^\QPar\Eis$",
         r"^\QParis\E\z",
-        "^P{1}aris$",
-        "^Pari(?:s){1,1}$",
         "^(Paris|Paris)$",
-        "^Paris$|^Paris$",
-        r"^\bParis\b$",
-        "^^Paris$$",
-        "^()Paris$",
+        "^(Paris)$",
+        "^(?i:Paris)$",
     ],
 )
-def test_a_dressed_text_is_found(pattern):
+def test_an_anchored_literal_is_found(pattern):
     assert pattern_problem(pattern) is None
     assert fixed_text(pattern) == "Paris"
 
 
 @pytest.mark.parametrize(
     ("pattern", "text"),
-    [("^$", ""), (r"^Paris\.$", "Paris."), (r"^a\tb\n$", "a\tb\n"), ("^a{3}$", "aaa"), ("^]}$", "]}")],
+    [("^$", ""), (r"^Paris\.$", "Paris."), (r"^a\$$", "a$"), (r"^\\$", "\\"), (r"^\Qa.b\E$", "a.b")],
 )
 def test_it_is_known_which_text(pattern, text):
     assert pattern_problem(pattern) is None
@@ -78,6 +65,16 @@ def test_it_is_known_which_text(pattern, text):
         "^(a|)$",
         "^Paris$.",
         "^Pa$ris$",
+        "^Paris|Paris$",
+        "^(Paris)|(Paris)$",
+        r"^Paris\$",
+        r"^Paris\\z",
+        # Fixed, too, and not seen through: an author has written a pattern, not an answer.
+        "(^Paris$)",
+        "^P[a]ris$",
+        r"^\x50aris$",
+        "^P{1}aris$",
+        "^Paris$|^Paris$",
         r"^\C$",
     ],
 )

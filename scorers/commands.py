@@ -1,7 +1,0 @@
-"""The subcommands of this folder, as the command line finds them; nothing heavy is imported here."""
-
-from __future__ import annotations
-
-from scorers.command_line import Command
-
-COMMANDS: dict[str, Command] = {}

@@ -1,0 +1,14 @@
+"""Makes any value safe to print: one line, printable characters only, of bounded length."""
+
+from __future__ import annotations
+
+
+def shown(value: object, limit: int = 60) -> str:
+    """Return a value as an error message shows it: on one line, printable, at most `limit` characters or so."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = value if isinstance(value, str) else repr(value)
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: limit + 1])
+    return text if len(text) <= limit else text[:limit] + "..."
