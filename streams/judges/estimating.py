@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import orjson
-
 from scorers.errors import UsageError
+from scorers.judges.request import JudgeRequest
 from scorers.plan import compile_plan
 from scorers.policy import fixed_policy
 from scorers.portfolio import Portfolio
@@ -102,10 +101,10 @@ def _prompt_sizes(
                 scored = score(scorer, policy, records)
                 traces += scored.tables["trace_ids"].num_rows
                 for value in scored.tables["judge_requests"].column("value").to_pylist():
-                    request = orjson.loads(value)
-                    question = questions[portfolio.sha, request["metric"], request["judge"]]
-                    call = question.prompt.call(question.judge.model, question.params, request["inputs"], _NONCE)
+                    request = JudgeRequest.from_json(value)
+                    question = questions[request.question]
+                    call = question.prompt.call(question.judge.model, question.params, request.inputs, _NONCE)
                     characters = sum(len(text) for _, text in call.messages)
-                    key = (request["metric"], request["judge"])
+                    key = (request.metric, request.judge)
                     sizes.setdefault(key, []).append((characters, question.price.worst(call)))
     return traces, sizes

@@ -13,7 +13,6 @@ import math
 import secrets
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
 
 import orjson
 from aiokafka import AIOKafkaProducer
@@ -21,6 +20,7 @@ from aiokafka.errors import KafkaError
 
 from scorers.errors import JobError, UsageError
 from scorers.judges.judgement import SCHEMA_NAME, Judgement, judgement_records
+from scorers.judges.request import JudgeRequest
 from scorers.portfolio import Portfolio
 from sinks.api_access import ApiOptions
 from sinks.judge_money import Caps
@@ -155,9 +155,9 @@ class JudgeProcess:
 
     # --- requests
 
-    async def _look_up(self, request: Mapping[str, Any]) -> None:
+    async def _look_up(self, request: JudgeRequest) -> None:
         """Take up the portfolio of a request, where it is this keeper's."""
-        sha = str(request["portfolio_sha"])
+        sha = request.portfolio_sha
         async with self._looking:
             if sha in self._looked_up or self._judging.knows(request):
                 return

@@ -17,6 +17,7 @@ from scorers.judges.chat_model import ChatCall, ChatModel, ChatReply, ModelFailu
 from scorers.judges.fence import NONCE_DIGITS
 from scorers.judges.judgement import Judgement, PaidCall
 from scorers.judges.prompt import JudgePrompt, input_sha, judge_prompt, request_sha
+from scorers.judges.request import JudgeRequest
 from scorers.judges.suspicion import suspicions
 from scorers.judges.triple import StabilityTriple, model_id, sampling_params_sha
 from scorers.judges.verdict import Answer, NoAnswer, read_verdict, repair_words
@@ -122,17 +123,17 @@ class Judging:
         """Return the state of the breaker of each provider that was asked, by vendor."""
         return {vendor or "-": provider.breaker.state for vendor, provider in list(self.providers.items())}
 
-    def knows(self, request: Mapping[str, Any], lane: str | None = None) -> bool:
+    def knows(self, request: JudgeRequest, lane: str | None = None) -> bool:
         """Whether this process has the portfolio that a request comes from, and its model is asked in this lane.
 
         Args:
             request: As scoring wrote it.
             lane: Of `JudgeSettings.lane`; None: any.
         """
-        question = self.questions.get((request["portfolio_sha"], request["metric"], request["judge"]))
+        question = self.questions.get(request.question)
         return question is not None and lane in (None, self._settings.lane(_vendor(question.judge.model)))
 
-    async def judge(self, id_: str, request: Mapping[str, Any]) -> Judgement:
+    async def judge(self, id_: str, request: JudgeRequest) -> Judgement:
         """Return what came of one request; it never raises for what a model or a provider did.
 
         Args:
@@ -142,11 +143,11 @@ class Judging:
         Raises:
             KeyError: `knows` says no.
         """
-        question = self.questions[request["portfolio_sha"], request["metric"], request["judge"]]
-        inputs: dict[str, str | None] = request["inputs"]
+        question = self.questions[request.question]
+        inputs = request.inputs
         found = sorted({name for text in inputs.values() if text for name in suspicions(text)})
-        self.suspicions.update((request["pipeline"], name) for name in found)
-        observed = next((text for text in reversed(inputs.values()) if text), None)
+        self.suspicions.update((request.pipeline, name) for name in found)
+        observed = next((text for text in reversed([*inputs.values()]) if text), None)
         pinned: dict[str, Any] = {
             "prompt_sha": question.prompt.sha,
             "sampling_params_sha": question.params_sha,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ import zstandard
 from scorers.errors import UsageError
 from scorers.judges.chat_model import ChatCall
 from scorers.judges.prompt import JudgePrompt, input_sha, judge_prompt, request_sha, template_sha
+from scorers.judges.request import JudgeRequest
 from scorers.plan import compile_plan
 from scorers.policy import fixed_policy
 from scorers.portfolio import Portfolio, parse_portfolio
@@ -97,7 +99,9 @@ class Rebuilder:
             raise UsageError(f"{place}: the template {sha[:12]} in the store does not have that hash; it was changed")
         return JudgePrompt(found[0][0], sha, prompt.scale, prompt.response_format)
 
-    def _inputs(self, row: dict[str, Any], portfolio: Portfolio, scorer: Scorer, place: str) -> dict[str, str | None]:
+    def _inputs(
+        self, row: dict[str, Any], portfolio: Portfolio, scorer: Scorer, place: str
+    ) -> Mapping[str, str | None]:
         found = self._con.execute(
             """SELECT record FROM samples WHERE lane = ? AND source_topic = ? AND source_partition = ?
                 AND source_offset = ? LIMIT 1""",
@@ -109,10 +113,9 @@ class Rebuilder:
             )
         record = zstandard.ZstdDecompressor().decompress(found[0][0], max_output_size=_ANY_SIZE)
         for request in _requests(portfolio, scorer, row, record):
-            same = all(request[name] == row[name] for name in ("span_index", "metric", "judge"))
-            if same and input_sha(request["inputs"]) == row["judge_input_sha"]:
-                inputs: dict[str, str | None] = request["inputs"]
-                return inputs
+            same = all(getattr(request, name) == row[name] for name in ("span_index", "metric", "judge"))
+            if same and input_sha(request.inputs) == row["judge_input_sha"]:
+                return request.inputs
         raise UsageError(
             f"{place}: the sample of the trace does not give the input that was judged; redaction changed it more "
             "in the whole record than in the field"
@@ -125,11 +128,11 @@ def _judged_only(portfolio: Portfolio) -> Portfolio:
     return portfolio.model_copy(update={"metrics": metrics})
 
 
-def _requests(portfolio: Portfolio, scorer: Scorer, row: dict[str, Any], record: bytes) -> list[dict[str, Any]]:
+def _requests(portfolio: Portfolio, scorer: Scorer, row: dict[str, Any], record: bytes) -> list[JudgeRequest]:
     offset = row["source_offset"]
     records = RecordSlice(
         row["lane"], row["source_topic"], row["source_partition"], offset, offset + 1,
         np.array([offset], dtype=np.int64), pa.array([record], pa.binary()),
     )  # fmt: skip
     scored = score(scorer, fixed_policy([scorer.plan.portfolios[0]]), records)
-    return [orjson.loads(value) for value in scored.tables["judge_requests"].column("value").to_pylist()]
+    return [JudgeRequest.from_json(value) for value in scored.tables["judge_requests"].column("value").to_pylist()]

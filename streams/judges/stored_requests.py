@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import duckdb
-import orjson
 
+from scorers.judges.request import JudgeRequest
 from streams.judges.judging import Judging
 
 #: Requests read at once; each holds its inputs.
@@ -29,7 +28,7 @@ class StoredRequests:
 
     def __init__(self, cursor: Callable[[], duckdb.DuckDBPyConnection], judging: Judging, providers: str) -> None:
         self._cursor, self._judging, self._providers = cursor, judging, providers
-        self._ready: deque[tuple[str, Mapping[str, Any]]] = deque()
+        self._ready: deque[tuple[str, JudgeRequest]] = deque()
         self._after: tuple[int, str] = (-1, "")
         self._reading = asyncio.Lock()
         self._news = asyncio.Event()
@@ -38,7 +37,7 @@ class StoredRequests:
         """There may be more; on the event loop."""
         self._news.set()
 
-    async def next(self) -> tuple[str, Mapping[str, Any]]:
+    async def next(self) -> tuple[str, JudgeRequest]:
         """Return the next request with its id, when there is one."""
         while not self._ready:
             async with self._reading:
@@ -64,8 +63,8 @@ class StoredRequests:
         finally:
             cursor.close()
         for seq, id_, value in rows:
-            request = orjson.loads(value)
-            if request["lane"] == "live" and self._judging.knows(request, self._providers):
+            request = JudgeRequest.from_json(value)
+            if request.lane == "live" and self._judging.knows(request, self._providers):
                 self._ready.append((id_, request))
             self._after = (seq, id_)
         return bool(rows)

@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeVar
 
-import orjson
-
 from scorers.errors import UsageError
 from scorers.judges.chat_model import ChatModel
 from scorers.judges.judgement import Judgement
+from scorers.judges.request import JudgeRequest
 from scorers.portfolio import Portfolio
 from sinks.judge_closing import Closed, JudgeClosing
 from sinks.judge_money import Caps, JudgeMoney
@@ -224,7 +223,7 @@ class _Feed:
         self._ready: list[tuple[str, bytes]] = []
         self._over = False
 
-    async def next(self) -> tuple[str, dict[str, object]] | None:
+    async def next(self) -> tuple[str, JudgeRequest] | None:
         """Return the next request of a portfolio that is known, or None at the end."""
         while True:
             if not self._ready and not self._over:
@@ -234,7 +233,7 @@ class _Feed:
             if not self._ready:
                 return None
             id_, value = self._ready.pop()
-            request = orjson.loads(value)
+            request = JudgeRequest.from_json(value)
             if self._judging.knows(request, self._lane):
                 return id_, request
 
