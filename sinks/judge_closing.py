@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -127,16 +127,6 @@ class JudgeClosing:
         """Whether a request still waits for its first judgement."""
         key = self._record_of.get(id_)
         return key is not None and id_ not in self._records[key].votes
-
-    def open_requests(self, batch: int = 500) -> Iterator[tuple[str, bytes]]:
-        """Yield the id and the value of every request that is open now, in the order in which they were asked."""
-        cursor = self._store.cursor()
-        try:
-            cursor.execute('SELECT id, "value" FROM judge_requests ANTI JOIN judge_closed USING (id) ORDER BY seq, id')
-            while rows := cursor.fetchmany(batch):
-                yield from rows
-        finally:
-            cursor.close()
 
     def close(
         self, judgements: Sequence[Judgement], closed_at: datetime, also: Sequence[tuple[str, Step]] = ()

@@ -142,7 +142,7 @@ TESTED_BY = {
     ),
     "streams/judges/test_command.py": (
         "streams/judges/estimating streams/judges/rebuilding streams/judges/rerunning streams/judges/model_maker "
-        "sinks/judge_agreement sinks/override_command sinks/row_place"
+        "sinks/judge_agreement sinks/override_command sinks/row_place sinks/stored_portfolios sinks/verdict_archive"
     ),
     "streams/judges/test_judge_role.py": (
         "streams/judges/judge_process streams/judges/judge_start streams/judges/keeper_client "

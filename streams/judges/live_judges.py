@@ -11,12 +11,17 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import closing
+from functools import partial
 
 from scorers.errors import UsageError
 from scorers.judges.judgement import Judgement
+from scorers.judges.request import JudgeRequest
 from scorers.portfolio import Portfolio, parse_portfolio
 from sinks.judge_desk import JudgeDesk
+from sinks.open_requests import OpenRequests
 from sinks.store import Store
+from sinks.stored_portfolios import portfolio_texts
 from streams.judges.judge_pool import JudgePool, run_all
 from streams.judges.judging import Judging, ModelMaker
 from streams.judges.settings import JudgeSettings
@@ -73,7 +78,9 @@ class LiveJudges:
     def _stored_portfolios(self) -> list[Portfolio]:
         """Return earlier portfolios whose requests may still wait, as far as their prices are known."""
         found = []
-        for (text,) in self._store.query("SELECT yaml FROM portfolios"):
+        with closing(self._store.cursor()) as cursor:
+            texts = portfolio_texts(cursor)
+        for text in texts:
             try:
                 portfolio = parse_portfolio(text)
                 self._prices |= self._known_prices([portfolio])
@@ -134,7 +141,8 @@ class LiveJudges:
             await loop.run_in_executor(self._keeper, self._desk.close, batch)
 
         for name, provider in self._settings.providers.items():
-            requests = StoredRequests(self._store.cursor, judging, name)
+            wants = partial(_is_live_and_known, judging, name)
+            requests = StoredRequests(OpenRequests(self._store.cursor), wants, follows=True)
             self._requests.append(requests)
             self._pools.append(JudgePool(judging, name, provider.concurrency, requests.next, deliver))
         self._judging, self._loop = judging, loop
@@ -155,3 +163,8 @@ class LiveJudges:
             said = states
             self._desk.samples.breakers(f"here-{os.getpid()}", states)
             await asyncio.sleep(_REPORT_SECONDS)
+
+
+def _is_live_and_known(judging: Judging, providers: str, request: JudgeRequest) -> bool:
+    """Whether these providers are asked: a run leaves the lanes of backfills to those who made them."""
+    return request.lane == "live" and judging.knows(request, providers)

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import TypeVar
 
 from scorers.errors import UsageError
 from scorers.judges.chat_model import ChatModel
 from scorers.judges.judgement import Judgement
-from scorers.judges.request import JudgeRequest
 from scorers.portfolio import Portfolio
 from sinks.judge_closing import Closed, JudgeClosing
 from sinks.judge_money import Caps, JudgeMoney
+from sinks.open_requests import OpenRequests
 from sinks.store import Store
 from streams.judges.judge_pool import JudgePool, run_all
 from streams.judges.judging import Judging
 from streams.judges.settings import JudgeSettings
+from streams.judges.stored_requests import StoredRequests
 from streams.judges.wallet import ThreadLender, Wallet
 
 T = TypeVar("T")
@@ -193,8 +195,9 @@ class _Run:
 
         pools = []
         for lane, workers in judging.lanes().items():
-            feed = _Feed(closing.open_requests(), self._in_keeper, judging, lane)
-            pools.append(JudgePool(judging, lane, workers, feed.next, deliver, self._patience))
+            wants = partial(judging.knows, lane=lane)
+            requests = StoredRequests(OpenRequests(self._store.cursor), wants, follows=False)
+            pools.append(JudgePool(judging, lane, workers, requests.next, deliver, self._patience))
         try:
             await run_all(pools)
         finally:
@@ -206,38 +209,3 @@ class _Run:
 
     async def _in_keeper(self, step: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._keeper, step)
-
-
-class _Feed:
-    """Hands out the open requests of a lane, a batch of them read at a time in the keeper's thread."""
-
-    def __init__(
-        self, requests: Iterator[tuple[str, bytes]], in_keeper: Callable[..., Awaitable[object]], judging: Judging,
-        lane: str,
-    ) -> None:  # fmt: skip
-        self._requests = requests
-        self._in_keeper = in_keeper
-        self._judging = judging
-        self._lane = lane
-        self._lock = asyncio.Lock()
-        self._ready: list[tuple[str, bytes]] = []
-        self._over = False
-
-    async def next(self) -> tuple[str, JudgeRequest] | None:
-        """Return the next request of a portfolio that is known, or None at the end."""
-        while True:
-            if not self._ready and not self._over:
-                async with self._lock:
-                    if not self._ready and not self._over:
-                        await self._in_keeper(self._read)
-            if not self._ready:
-                return None
-            id_, value = self._ready.pop()
-            request = JudgeRequest.from_json(value)
-            if self._judging.knows(request, self._lane):
-                return id_, request
-
-    def _read(self) -> None:
-        batch = [pair for _, pair in zip(range(500), self._requests, strict=False)]
-        self._over = len(batch) < 500
-        self._ready = batch[::-1]
