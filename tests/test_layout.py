@@ -130,11 +130,11 @@ TESTED_BY = {
     "streams/judges/test_closing.py": (
         "sinks/judge_closing sinks/judged_record sinks/verdict_batch sinks/verdict_ticks sinks/judge_rows "
         "scorers/judges/ensemble scorers/judges/scripted_model scorers/awaited_composites streams/judges/worker "
-        "streams/judges/judge_pool streams/judges/judging"
+        "streams/judges/judge_pool streams/judges/judging streams/judge_result"
     ),
     "streams/judges/test_getting_through.py": (
         "streams/judges/breaker streams/judges/provider streams/judges/rate_limit streams/judges/verdict_cache "
-        "streams/judges/wallet sinks/judge_money"
+        "streams/judges/wallet streams/judges/prices sinks/judge_money"
     ),
     "streams/judges/test_models.py": (
         "streams/judges/chat_completions streams/judges/http_model streams/judges/http_sender streams/judges/secret "

@@ -41,16 +41,15 @@ def run_command(store: Path, judges: Path, patience: float) -> None:
     from scorers.portfolio import parse_portfolio
     from sinks.store import Store
     from sinks.stored_portfolios import portfolio_texts
-    from streams.judges.model_maker import model_maker, price_finder
+    from streams.judges.model_maker import model_access
     from streams.judges.settings import load_judge_settings
     from streams.judges.worker import judge_store
 
-    settings = load_judge_settings(judges)
-    make, prices = model_maker(settings), price_finder(settings)
+    access = model_access(load_judge_settings(judges))
     with Store.open(store) as opened:
         with closing(opened.cursor()) as cursor:
             portfolios = [parse_portfolio(text) for text in portfolio_texts(cursor)]
-        result = judge_store(opened, portfolios, settings, make, prices, patience_seconds=patience)
+        result = judge_store(opened, portfolios, access, patience_seconds=patience)
     _write(result.as_json())
     if result.left:
         raise JobError(f"{result.left} requests still wait: a provider is down; run it again, it goes on from there")

@@ -13,7 +13,7 @@ import orjson
 
 from scorers.claim import Judge, JudgedClaim
 from scorers.judges.canonical import canonical_value
-from scorers.judges.chat_model import ChatCall, ChatModel, ChatReply, ModelFailure
+from scorers.judges.chat_model import ChatCall, ChatReply, ModelFailure
 from scorers.judges.fence import NONCE_DIGITS
 from scorers.judges.judgement import Judgement, PaidCall
 from scorers.judges.prompt import JudgePrompt, input_sha, judge_prompt, request_sha
@@ -22,6 +22,7 @@ from scorers.judges.suspicion import suspicions
 from scorers.judges.triple import StabilityTriple, model_id, sampling_params_sha
 from scorers.judges.verdict import Answer, NoAnswer, read_verdict, repair_words
 from scorers.portfolio import Portfolio
+from streams.judges.model_maker import ModelMaker, TokenPrice
 from streams.judges.provider import CallPrice, OverBudget, Provider
 from streams.judges.settings import JudgeSettings
 from streams.judges.verdict_cache import VerdictCache
@@ -30,7 +31,6 @@ from streams.judges.wallet import Wallet
 OBSERVED_CHARACTERS = 300
 #: Names under which providers take a bound of the answer's tokens.
 _OUTPUT_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-ModelMaker = Callable[[str], ChatModel]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def sent_parameters(judge: Judge, max_output_tokens: int) -> dict[str, object]:
 
 
 def judge_questions(
-    portfolios: Iterable[Portfolio], settings: JudgeSettings, price_of: Callable[[str], tuple[float, float]]
+    portfolios: Iterable[Portfolio], settings: JudgeSettings, prices: Mapping[str, TokenPrice]
 ) -> dict[tuple[str, str, str], JudgeQuestion]:
     """Return the questions of all judges by (portfolio sha, metric, judge)."""
     questions = {}
@@ -76,7 +76,7 @@ def judge_questions(
                 params = sent_parameters(judge, settings.max_output_tokens)
                 limit = next((params[n] for n in _OUTPUT_LIMITS if isinstance(params.get(n), int)), None)
                 most = limit if isinstance(limit, int) else settings.max_output_tokens
-                price = CallPrice(portfolio.portfolio, metric.name, *price_of(judge.model), most)
+                price = CallPrice(portfolio.portfolio, metric.name, *prices[judge.model], most)
                 question = JudgeQuestion(
                     judge, prompt, params, price, sampling_params_sha(params), _question_sha(prompt, judge, params)
                 )
@@ -91,7 +91,7 @@ class Judging:
         portfolios: Whose requests are judged.
         settings: How providers are reached.
         make_model: Makes the way to a vendor's models.
-        price_of: US dollars a token, in and out, by model.
+        prices: Of the models of all judges of these portfolios.
         wallet: Pays; None: nobody counts the money.
         draw_nonce: Draws the number of a call; None: by the system's source of chance.
     """
@@ -101,12 +101,11 @@ class Judging:
         portfolios: Iterable[Portfolio],
         settings: JudgeSettings,
         make_model: ModelMaker,
-        price_of: Callable[[str], tuple[float, float]] = lambda model: (0.0, 0.0),
+        prices: Mapping[str, TokenPrice],
         wallet: Wallet | None = None,
         draw_nonce: Callable[[], str] | None = None,
     ) -> None:
-        self.questions = judge_questions(portfolios, settings, price_of)
-        self._price_of = price_of
+        self.questions = judge_questions(portfolios, settings, prices)
         self.providers: dict[str, Provider] = {}
         self.suspicions: Counter[tuple[str, str]] = Counter()
         self._settings = settings
@@ -115,9 +114,9 @@ class Judging:
         self._draw_nonce = draw_nonce or _nonces().__next__
         self._cache: VerdictCache[Judgement] = VerdictCache(settings.cache_entries)
 
-    def add(self, portfolios: Iterable[Portfolio]) -> None:
-        """Judge requests of these portfolios too; from any thread."""
-        self.questions = {**self.questions, **judge_questions(portfolios, self._settings, self._price_of)}
+    def add(self, portfolios: Iterable[Portfolio], prices: Mapping[str, TokenPrice]) -> None:
+        """Judge requests of these portfolios too, at these prices of their models; from any thread."""
+        self.questions = {**self.questions, **judge_questions(portfolios, self._settings, prices)}
 
     def breaker_states(self) -> dict[str, str]:
         """Return the state of the breaker of each provider that was asked, by vendor."""

@@ -13,8 +13,10 @@ from scorers.portfolio import Portfolio
 from sinks.ledger import imbalance
 from sinks.open_requests import OpenRequests
 from sinks.store import Store
+from streams.judge_result import JudgeResult
+from streams.judges.model_maker import ModelAccess
 from streams.judges.settings import JudgeSettings
-from streams.judges.worker import JudgeResult, judge_store
+from streams.judges.worker import judge_store
 from streams.replay import replay
 
 FREE = (0.0, 0.0)
@@ -64,7 +66,7 @@ def judge(
     model = script if not callable(script) else ScriptedModel(script)
     with Store.open(path) as store:
         return judge_store(
-            store, [portfolio], settings(**changed), lambda vendor: model, lambda name: price,
+            store, [portfolio], ModelAccess(settings(**changed), lambda vendor: model, lambda name: price),
             patience_seconds=patience, on_batch=on_batch,
         )  # fmt: skip
 
