@@ -87,7 +87,7 @@ class VerdictBatch:
                 self._rows.append(ensemble_row(request, votes, self._triples_of(record, ids)))
         epoch = series_epoch(request.epoch, self._triples_of(record, ids))
         series = (request.metric, request.metric_version, judge, epoch)
-        self._settle(request, request.metric, state)
+        self._move_from_pending(request, request.metric, state)
         if state in _OUTCOMES:
             self._ticks.add_span(request, series, state, score, label, request.p_evaluated)
         self._close_unit(record, request, series)
@@ -121,7 +121,7 @@ class VerdictBatch:
             return
         state, score = record.composites[key] = record.composed(composite, span)
         series = (composite.metric, composite.metric_version, None, composite.epoch)
-        self._settle(request, composite.metric, state)
+        self._move_from_pending(request, composite.metric, state)
         if state in _OUTCOMES:
             self._ticks.add_span(request, series, state, score, None, composite.p_evaluated)
             row = composite_row(request, composite, state, score)
@@ -132,7 +132,7 @@ class VerdictBatch:
             decided = [record.composites[index, composite.metric] for index in waiting]
             self._count_unit(request, series, decided, set(composite.decided), composite.p_evaluated)
 
-    def _settle(self, request: JudgeRequest, metric: str, state: str) -> None:
+    def _move_from_pending(self, request: JudgeRequest, metric: str, state: str) -> None:
         place = (request.source_topic, request.source_partition, request.pipeline, metric)
         self._ledger[(*place, "pending")] -= 1
         self._ledger[(*place, state)] += 1

@@ -134,7 +134,7 @@ TESTED_BY = {
     ),
     "streams/judges/test_getting_through.py": (
         "streams/judges/breaker streams/judges/provider streams/judges/rate_limit streams/judges/verdict_cache "
-        "streams/judges/wallet streams/judges/prices sinks/judge_money"
+        "streams/judges/wallet sinks/judge_money"
     ),
     "streams/judges/test_models.py": (
         "streams/judges/chat_completions streams/judges/http_model streams/judges/http_sender streams/judges/secret "

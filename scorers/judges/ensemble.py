@@ -27,7 +27,7 @@ class Vote:
 
 
 @dataclass(frozen=True)
-class Decision:
+class EnsembleDecision:
     """What the ensemble says.
 
     Attributes:
@@ -43,7 +43,7 @@ class Decision:
     left_out: tuple[str, ...]
 
 
-def decide(votes: Sequence[Vote], quorum: int) -> Decision:
+def decide(votes: Sequence[Vote], quorum: int) -> EnsembleDecision:
     """Return the ensemble's decision: pass when the average is over half of the scale; a tie fails.
 
     Args:
@@ -53,12 +53,12 @@ def decide(votes: Sequence[Vote], quorum: int) -> Decision:
     said = [vote.position for vote in votes if vote.position is not None]
     left_out = tuple(vote.judge for vote in votes if vote.position is None)
     if votes and all(vote.state.startswith("shed_") for vote in votes):
-        return Decision(votes[0].state, None, None, left_out)
+        return EnsembleDecision(votes[0].state, None, None, left_out)
     if not said or len(said) < quorum:
-        return Decision(
+        return EnsembleDecision(
             "error", None, f"no_quorum: {len(said)} of {len(votes)} judges answered, {quorum} wanted", left_out
         )
     average = sum(said) / len(said)
     # Averages of thirds and tenths: what is a tie on paper is a tie here.
     passes = average > PASSING_POSITION + 1e-12
-    return Decision("pass" if passes else "fail", average, None, left_out)
+    return EnsembleDecision("pass" if passes else "fail", average, None, left_out)

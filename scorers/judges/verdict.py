@@ -23,7 +23,7 @@ _THINKING = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Answer:
+class JudgeAnswer:
     """A verdict as a judge gave it.
 
     Attributes:
@@ -56,7 +56,7 @@ class NoAnswer:
         return self.reason != "refusal"
 
 
-def read_verdict(reply: ChatReply, scale: Scale, schema: Mapping[str, Any], nonce: str) -> Answer | NoAnswer:
+def read_verdict(reply: ChatReply, scale: Scale, schema: Mapping[str, Any], nonce: str) -> JudgeAnswer | NoAnswer:
     """Read what a judge answered to the call with this nonce.
 
     Args:
@@ -88,7 +88,7 @@ def _document(text: str, nonce: str) -> dict[str, Any] | NoAnswer:
     return document
 
 
-def _checked(document: dict[str, Any], scale: Scale, schema: Mapping[str, Any], nonce: str) -> Answer | NoAnswer:
+def _checked(document: dict[str, Any], scale: Scale, schema: Mapping[str, Any], nonce: str) -> JudgeAnswer | NoAnswer:
     if document.get("call") != nonce:
         return NoAnswer("wrong_call", 'the key "call" does not hold the number of this call')
     justification, score = document.get("justification"), document.get("score")
@@ -107,7 +107,7 @@ def _checked(document: dict[str, Any], scale: Scale, schema: Mapping[str, Any], 
     if wrong is not None:
         return NoAnswer("schema", wrong)
     more = {name: value for name, value in document.items() if name not in ("call", "justification", "score")}
-    return Answer(band, justification[:JUSTIFICATION_CHARACTERS], more)
+    return JudgeAnswer(band, justification[:JUSTIFICATION_CHARACTERS], more)
 
 
 def _band(score: object, scale: Scale) -> Band | None:

@@ -36,7 +36,7 @@ def judge_command() -> None:
     "--patience", default=300.0, show_default=True, metavar="SECONDS", type=click.FloatRange(min=0),
     help="How long a provider that is down is waited for; what waits then stays pending.",
 )  # fmt: skip
-def run_command(store: Path, judges: Path, patience: float) -> None:
+def judge_store_command(store: Path, judges: Path, patience: float) -> None:
     """Judge every request that waits in a store, by the portfolios that the store holds."""
     from scorers.portfolio import parse_portfolio
     from sinks.store import Store

@@ -20,7 +20,7 @@ from scorers.judges.prompt import JudgePrompt, input_sha, judge_prompt, request_
 from scorers.judges.request import JudgeRequest
 from scorers.judges.suspicion import suspicions
 from scorers.judges.triple import StabilityTriple, model_id, sampling_params_sha
-from scorers.judges.verdict import Answer, NoAnswer, read_verdict, repair_words
+from scorers.judges.verdict import JudgeAnswer, NoAnswer, read_verdict, repair_words
 from scorers.portfolio import Portfolio
 from streams.judges.model_maker import ModelMaker, TokenPrice
 from streams.judges.provider import CallPrice, OverBudget, Provider
@@ -158,17 +158,17 @@ class Judging:
             return Judgement(id_, "error", reason=f"input_absent: {', '.join(absent)}", **pinned)
         key = question.sha + pinned["input_sha"]
 
-        async def ask() -> Judgement:
-            return await self._ask(id_, question, inputs, pinned)
+        async def judge_anew() -> Judgement:
+            return await self._judge_anew(id_, question, inputs, pinned)
 
-        judgement, was_there = await self._cache.get(key, ask, lambda j: j.state in ("pass", "fail"))
+        judgement, was_there = await self._cache.get(key, judge_anew, lambda j: j.state in ("pass", "fail"))
         evidence = {**judgement.evidence, **({"suspicions": found} if found else {})}
         if was_there:
             evidence = {**evidence, "cached": True}
             return replace(judgement, id=id_, evidence=evidence, calls=())
         return replace(judgement, evidence=evidence) if found else judgement
 
-    async def _ask(
+    async def _judge_anew(
         self, id_: str, question: JudgeQuestion, inputs: Mapping[str, str | None], pinned: dict[str, Any]
     ) -> Judgement:
         nonce = self._draw_nonce()
@@ -191,17 +191,17 @@ class Judging:
     async def _answer(
         self, provider: Provider, question: JudgeQuestion, call: ChatCall, nonce: str, paid: list[PaidCall],
         evidence: dict[str, Any],
-    ) -> tuple[ChatReply, Answer | NoAnswer]:  # fmt: skip
+    ) -> tuple[ChatReply, JudgeAnswer | NoAnswer]:  # fmt: skip
         """Ask, and once more where the answer is none."""
         prompt = question.prompt
         schema: Mapping[str, Any] = prompt.response_format["json_schema"]["schema"]  # type: ignore[index]
-        reply = await provider.ask(call, question.price, paid)
+        reply = await provider.fetch_reply(call, question.price, paid)
         answer = read_verdict(reply, prompt.scale, schema, nonce)
         if isinstance(answer, NoAnswer) and answer.can_be_repaired:
             evidence["repaired"] = answer.reason
             turns = (("assistant", reply.text[:8_000]), ("user", repair_words(answer, nonce)))
             again = replace(call, messages=(*call.messages, *turns))
-            reply = await provider.ask(again, question.price, paid)
+            reply = await provider.fetch_reply(again, question.price, paid)
             answer = read_verdict(reply, prompt.scale, schema, nonce)
         return reply, answer
 
@@ -256,7 +256,7 @@ def _question_sha(prompt: JudgePrompt, judge: Judge, params: Mapping[str, object
 
 
 def _judgement(
-    id_: str, question: JudgeQuestion, reply: ChatReply, answer: Answer | NoAnswer, evidence: dict[str, Any],
+    id_: str, question: JudgeQuestion, reply: ChatReply, answer: JudgeAnswer | NoAnswer, evidence: dict[str, Any],
     paid: tuple[PaidCall, ...], pinned: dict[str, Any],
 ) -> Judgement:  # fmt: skip
     named = model_id(question.judge.model, reply.model)

@@ -13,7 +13,7 @@ from scorers.judges.judgement import Judgement
 from scorers.judges.request import JudgeRequest, OversizeRequest, read_request
 from streams.judges.judge_pool import JudgePool
 from streams.judges.judging import Judging
-from streams.judges.request_topic import Place, RequestTopic, TopicRequest
+from streams.judges.request_topic import RequestPlace, RequestTopic, TopicRequest
 
 log = logging.getLogger("gapwatch.judges")
 
@@ -50,7 +50,7 @@ class RequestLane:
         self._judging = judging
         self._look_up, self._send = look_up, send
         self._takes_strays = takes_strays
-        self._places: dict[str, list[Place]] = {}
+        self._places: dict[str, list[RequestPlace]] = {}
 
     async def _next(self) -> tuple[str, JudgeRequest]:
         while True:

@@ -12,7 +12,7 @@ from scorers.errors import UsageError
 from scorers.judges.agreement import Estimate, share
 from scorers.judges.chat_model import ChatModel, ModelFailure
 from scorers.judges.triple import model_id
-from scorers.judges.verdict import Answer, read_verdict
+from scorers.judges.verdict import JudgeAnswer, read_verdict
 from sinks.verdict_archive import VerdictArchive
 from streams.judges.provider import CallPrice, Provider
 from streams.judges.rebuilding import Rebuilder, Rebuilt
@@ -85,12 +85,12 @@ async def _again(item: Rebuilt, provider: Provider) -> Rerun:
     schema: Any = item.prompt.response_format["json_schema"]
     call = replace(item.call, timeout_seconds=provider.settings.timeout_seconds)
     try:
-        reply = await provider.ask(call, CallPrice("", "", 0.0, 0.0, 0), [])
+        reply = await provider.fetch_reply(call, CallPrice("", "", 0.0, 0.0, 0), [])
     except ModelFailure as failure:
         return Rerun(verdict.place, before, ("error", failure.kind), verdict.judge_model_id, None, failure.detail)
     answer = read_verdict(reply, item.prompt.scale, schema["schema"], item.nonce)
     model = model_id(item.call.model, reply.model)
-    if not isinstance(answer, Answer):
+    if not isinstance(answer, JudgeAnswer):
         return Rerun(verdict.place, before, ("error", answer.reason), verdict.judge_model_id, model, answer.detail)
     after = ("pass" if answer.band.passes else "fail", answer.band.word)
     return Rerun(verdict.place, before, after, verdict.judge_model_id, model)

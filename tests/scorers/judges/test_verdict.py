@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scorers.judges.chat_model import ChatReply
 from scorers.judges.prompt import judge_prompt
-from scorers.judges.verdict import Answer, NoAnswer, read_verdict, repair_words
+from scorers.judges.verdict import JudgeAnswer, NoAnswer, read_verdict, repair_words
 from tests.scorers.judges.rubrics import claim_of
 
 NONCE = "00112233aabbccdd"
@@ -19,7 +19,7 @@ _PROMPT = judge_prompt(claim_of())
 _SCHEMA: dict[str, Any] = _PROMPT.response_format["json_schema"]["schema"]  # type: ignore[index]
 
 
-def read(text: str, finish: str | None = "stop", refusal: str | None = None) -> Answer | NoAnswer:
+def read(text: str, finish: str | None = "stop", refusal: str | None = None) -> JudgeAnswer | NoAnswer:
     return read_verdict(ChatReply(text, "m", finish_reason=finish, refusal=refusal), _PROMPT.scale, _SCHEMA, NONCE)
 
 
@@ -31,7 +31,7 @@ def verdict(**changed: Any) -> str:
 def test_a_well_formed_answer_is_a_verdict() -> None:
     answer = read(verdict())
 
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, JudgeAnswer)
     assert (answer.band.word, answer.band.score, answer.band.passes) == ("Good", 0.75, True)
     assert answer.justification == "It quotes the order."
 
@@ -43,7 +43,7 @@ def test_a_well_formed_answer_is_a_verdict() -> None:
 def test_the_middle_of_the_scale_does_not_pass(word: str, score: float, passes: bool) -> None:
     answer = read(verdict(score=word))
 
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, JudgeAnswer)
     assert (answer.band.score, answer.band.passes) == (score, passes)
 
 
@@ -51,7 +51,7 @@ def test_the_middle_of_the_scale_does_not_pass(word: str, score: float, passes: 
     "wrapped", ["```json\n{}\n```", "```\n{}\n```", "<think>let me see {{</think>\n{}", "\n {} \n"]
 )
 def test_dressing_around_the_object_is_taken_off(wrapped: str) -> None:
-    assert isinstance(read(wrapped.replace("{}", verdict())), Answer)
+    assert isinstance(read(wrapped.replace("{}", verdict())), JudgeAnswer)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_of_numbers_the_highest_is_the_best_and_they_are_read_as_numbers_or_word
     for score, passes in ((5, True), (4.0, True), ("3", False), ("1", False)):
         answer = read_verdict(ChatReply(verdict(score=score), "m"), prompt.scale, schema, NONCE)
 
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, JudgeAnswer)
         assert answer.band.passes is passes
 
 
@@ -134,11 +134,11 @@ def test_what_the_rubrics_own_schema_asks_for_is_checked_and_kept() -> None:
     prompt = judge_prompt(claim_of(output_schema=own))
     schema: dict[str, Any] = prompt.response_format["json_schema"]["schema"]  # type: ignore[index]
 
-    def read_own(**changed: Any) -> Answer | NoAnswer:
+    def read_own(**changed: Any) -> JudgeAnswer | NoAnswer:
         return read_verdict(ChatReply(verdict(**changed), "m"), prompt.scale, schema, NONCE)
 
     good, missing, wrong = read_own(issues=["a"]), read_own(), read_own(issues=[1])
-    assert isinstance(good, Answer) and good.more == {"issues": ["a"]}
+    assert isinstance(good, JudgeAnswer) and good.more == {"issues": ["a"]}
     assert isinstance(missing, NoAnswer) and missing.reason == "schema"
     assert isinstance(wrong, NoAnswer) and wrong.reason == "schema"
 
