@@ -9,6 +9,7 @@ import numpy as np
 from scorers.block_result import BlockResult
 from scorers.claim import CompositeClaim, JudgedClaim
 from scorers.codes import FAIL, OUTCOME_NAMES, PASS, PENDING, SAMPLED_OUT, SKIP, UNKNOWN, WARN
+from scorers.judges.request import AwaitedComposite
 from scorers.policy import MetricPolicy
 from scorers.slice_columns import SliceColumns
 
@@ -16,7 +17,7 @@ _WORTH = {PASS: 1.0, WARN: 0.5, FAIL: 0.0}
 _KEPT = (PASS, WARN, FAIL, UNKNOWN, SKIP)
 
 #: (judged metric, row of the block, row of the slice, columns) -> what the composite needs; None: it does not wait.
-CompositeOf = Callable[[str, int, int, SliceColumns], dict[str, object] | None]
+CompositeOf = Callable[[str, int, int, SliceColumns], AwaitedComposite | None]
 
 
 def composites_awaiting(result: BlockResult) -> list[int]:
@@ -55,26 +56,26 @@ def composite_of(result: BlockResult, policies: Sequence[MetricPolicy], number: 
         score = float(result.scores[m][row])
         return worth if np.isnan(score) else score
 
-    def needs(judged: str, row: int, at: int, columns: SliceColumns) -> dict[str, object] | None:
+    def needs(judged: str, row: int, at: int, columns: SliceColumns) -> AwaitedComposite | None:
         if judged not in claim.parts or outcomes[row, number] != PENDING:
             return None
         awaited = [name for name in claim.parts if outcomes[row, index[name]] == PENDING]
         judges = [n for n in claim.parts if isinstance(result.block.metrics[index[n]].metric.claim, JudgedClaim)]
         record = columns.ord[result.rows] == columns.ord[at]
         decided = outcomes[record, number]
-        return {
-            "metric": metric.name,
-            "metric_version": metric.version,
-            "epoch": policy.epoch,
-            "pass_at": claim.pass_at,
-            "weights": dict(claim.parts),
-            "worths": {name: worth_of(name, row) for name in claim.parts if name not in awaited},
-            "awaited": awaited,
-            "sampled_out": any(outcomes[row, index[name]] == SAMPLED_OUT for name in claim.parts),
-            "decided": sorted({OUTCOME_NAMES[int(o)] for o in decided if int(o) not in (0, PENDING, SAMPLED_OUT)}),
-            "p_evaluated": float(columns.publisher_p[columns.ord[at]]) * min(rate_of(name, row) for name in judges),
-            "rate": float(policy.rates[0]),
-            "keep": {OUTCOME_NAMES[outcome]: float(policy.keep[outcome]) for outcome in _KEPT},
-        }
+        return AwaitedComposite(
+            metric=metric.name,
+            metric_version=metric.version,
+            epoch=policy.epoch,
+            pass_at=claim.pass_at,
+            weights=dict(claim.parts),
+            worths={name: worth_of(name, row) for name in claim.parts if name not in awaited},
+            awaited=awaited,
+            sampled_out=any(outcomes[row, index[name]] == SAMPLED_OUT for name in claim.parts),
+            decided=sorted({OUTCOME_NAMES[int(o)] for o in decided if int(o) not in (0, PENDING, SAMPLED_OUT)}),
+            p_evaluated=float(columns.publisher_p[columns.ord[at]]) * min(rate_of(name, row) for name in judges),
+            rate=float(policy.rates[0]),
+            keep={OUTCOME_NAMES[outcome]: float(policy.keep[outcome]) for outcome in _KEPT},
+        )
 
     return needs

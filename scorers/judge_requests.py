@@ -1,18 +1,18 @@
-"""Requests to judges: what a span must be judged on, under an id that is the same on every reading."""
+"""Makes the requests to judges of one scored block."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
-import orjson
 import pyarrow as pa
 
 from scorers.awaited_composites import composite_of, composites_awaiting
 from scorers.block_result import BlockResult
 from scorers.claim import JudgedClaim
 from scorers.codes import PENDING
+from scorers.judges.request import JudgeRequest
 from scorers.policy import MetricPolicy
 from scorers.redaction import Redactor
 from scorers.slice_columns import NO_BUCKET, SliceColumns
@@ -62,56 +62,44 @@ def judge_requests(
             at = row + result.rows.start
             ord_ = int(columns.ord[at])
             stratum = int(result.strata[m][row]) if m in result.strata else 0
-            common = {
-                "lane": records.lane,
-                "source_topic": records.topic,
-                "source_partition": records.partition,
-                "source_offset": offsets[ord_],
-                "span_index": int(columns.span_index[at]),
-                "metric": planned.metric.name,
-                "metric_version": planned.metric.version,
-                "portfolio_sha": planned.portfolio.sha,
-                "pipeline": planned.portfolio.pipeline,
-                "component": result.block.component,
+            first = JudgeRequest(
+                lane=records.lane,
+                source_topic=records.topic,
+                source_partition=records.partition,
+                source_offset=offsets[ord_],
+                span_index=int(columns.span_index[at]),
+                metric=planned.metric.name,
+                metric_version=planned.metric.version,
+                portfolio_sha=planned.portfolio.sha,
+                pipeline=planned.portfolio.pipeline,
+                component=result.block.component,
                 **{name: columns.arrow(name)[at].as_py() for name in _IDENTITY},
-                "p_evaluated": float(columns.publisher_p[ord_] * policies[m].rates[stratum]),
-                "stratum": policies[m].strata[stratum],
-                "policy": policy_id,
-                "inputs": {name: _cut(values[i]) for name, values in inputs.items()},
-                "event_at": None if np.isnan(event_at[i]) else float(event_at[i]),
-                "bucket": None if columns.bucket[ord_] == NO_BUCKET else int(columns.bucket[ord_]),
-                "epoch": policies[m].epoch,
-                "members": members,
-                "quorum": claim.quorum or len(members) // 2 + 1,
-                "composites": [c for of in composites if (c := of(planned.metric.name, row, at, columns)) is not None],
-            }
-            for judge in claim.judges:
-                request = {**common, "judge": judge.name or judge.model}
-                place = {name: common[name] for name in ("source_offset", "span_index")}
-                value = orjson.dumps(request)
-                rows.append({"id": request_id(request), "key": common["trace_id"], "value": value, **place})
+                p_evaluated=float(columns.publisher_p[ord_] * policies[m].rates[stratum]),
+                stratum=policies[m].strata[stratum],
+                policy=policy_id,
+                inputs={name: _cut(values[i]) for name, values in inputs.items()},
+                event_at=None if np.isnan(event_at[i]) else float(event_at[i]),
+                bucket=None if columns.bucket[ord_] == NO_BUCKET else int(columns.bucket[ord_]),
+                epoch=policies[m].epoch,
+                members=members,
+                quorum=claim.quorum or len(members) // 2 + 1,
+                composites=[c for of in composites if (c := of(planned.metric.name, row, at, columns)) is not None],
+                judge=members[0],
+            )
+            rows += [_row(first), *(_row(replace(first, judge=name)) for name in members[1:])]
     return pa.Table.from_pylist(rows, schema=_ORDERED)
 
 
 #: The columns by which requests are put in order, beside their own.
 _ORDERED = pa.schema([*JUDGE_REQUESTS, ("source_offset", pa.int64()), ("span_index", pa.int32())])
 _IDENTITY = ("trace_id", "span_id", "environment", "release", "session_id", "tier", "model")
-_ROW_KEY = (
-    "lane",
-    "source_topic",
-    "source_partition",
-    "source_offset",
-    "span_index",
-    "metric",
-    "metric_version",
-    "judge",
-)
 
 
-def request_id(request: Mapping[str, object]) -> str:
-    """Return the id of a request: a digest of the identity of the row that its verdict will be."""
-    identity = orjson.dumps([request[name] for name in _ROW_KEY])
-    return hashlib.sha256(identity).hexdigest()[:32]
+def _row(request: JudgeRequest) -> dict[str, object]:
+    return {
+        "id": request.id, "key": request.trace_id, "value": request.to_json(),
+        "source_offset": request.source_offset, "span_index": request.span_index,
+    }  # fmt: skip
 
 
 def _cut(text: str | None) -> str | None:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-import orjson
-
 from scorers.judges.judgement import Judgement
+from scorers.judges.request import JudgeRequest
 from scorers.slices import ScoredSlice
 from sinks.judged_record import JudgedRecord
 from sinks.keeping import Step
@@ -43,7 +42,7 @@ class Closed:
     dropped: int = 0
     outcomes: dict[str, Counter[str]] = field(default_factory=dict)
     usd: float = 0.0
-    requests: dict[str, dict[str, Any]] = field(default_factory=dict)
+    requests: dict[str, JudgeRequest] = field(default_factory=dict)
 
 
 class JudgeClosing:
@@ -82,7 +81,7 @@ class JudgeClosing:
         finally:
             cursor.close()
         for id_, value, state, score, position, kept_at in rows:
-            record = self._take(id_, orjson.loads(value), kept_at)
+            record = self._take(id_, JudgeRequest.from_json(value), kept_at)
             if state is not None:
                 record.votes[id_] = (state, score, position)
         for record in self._records.values():
@@ -100,14 +99,13 @@ class JudgeClosing:
         finally:
             cursor.close()
         for seq, id_, value in rows:
-            self._take(id_, orjson.loads(value), time.time())
+            self._take(id_, JudgeRequest.from_json(value), time.time())
             self._seen_seq = max(self._seen_seq, seq)
 
-    def _take(self, id_: str, request: dict[str, Any], asked_at: float) -> JudgedRecord:
-        request.pop("inputs", None)
-        key = (request["lane"], request["source_topic"], request["source_partition"], request["source_offset"])
+    def _take(self, id_: str, request: JudgeRequest, asked_at: float) -> JudgedRecord:
+        key = (request.lane, request.source_topic, request.source_partition, request.source_offset)
         record = self._records.setdefault(key, JudgedRecord(asked_at))
-        record.add(id_, request)
+        record.add(id_, request.without_inputs())
         self._record_of[id_] = key
         return record
 
@@ -129,16 +127,6 @@ class JudgeClosing:
         """Whether a request still waits for its first judgement."""
         key = self._record_of.get(id_)
         return key is not None and id_ not in self._records[key].votes
-
-    def open_requests(self, batch: int = 500) -> Iterator[tuple[str, bytes]]:
-        """Yield the id and the value of every request that is open now, in the order in which they were asked."""
-        cursor = self._store.cursor()
-        try:
-            cursor.execute('SELECT id, "value" FROM judge_requests ANTI JOIN judge_closed USING (id) ORDER BY seq, id')
-            while rows := cursor.fetchmany(batch):
-                yield from rows
-        finally:
-            cursor.close()
 
     def close(
         self, judgements: Sequence[Judgement], closed_at: datetime, also: Sequence[tuple[str, Step]] = ()
@@ -192,7 +180,7 @@ class JudgeClosing:
 
     def _book_dropped(self, batch: VerdictBatch) -> None:
         for dropped in self._unbooked:
-            batch.book(dropped, {})
+            batch.book(dropped, None)
 
     def _lane_if_open(self, id_: str) -> str | None:
         return self._record_of[id_][0] if self.is_open(id_) else None

@@ -25,37 +25,27 @@ from sinks.store import Store
 log = logging.getLogger("gapwatch.judges")
 
 
-class JudgeDesk:
-    """For the keeper's thread, but for `samples`.
+class VerdictIntake:
+    """Closes what judges answer and lends them money; for the keeper's thread, but for `samples`.
 
     Args:
         store: Open for keeping.
         keep: Keeps a slice of verdicts where others want to see it too.
-        caps_of: Weekly caps of portfolios.
         portfolios: In force.
-        on_rates: Told the factors of the rates of judges, by (pipeline, metric), as the caps come near.
+        caps: Their weekly caps.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        keep: Keep,
-        caps_of: Callable[[Sequence[Portfolio]], Caps],
-        portfolios: Sequence[Portfolio],
-        on_rates: Callable[[Mapping[tuple[str, str], float]], None] = lambda rates: None,
-    ) -> None:
+    def __init__(self, store: Store, keep: Keep, portfolios: Sequence[Portfolio], caps: Caps) -> None:
         self.samples = JudgeSamples()
         self._store = store
         self._portfolios = list(portfolios)
-        self._caps_of = caps_of
-        self._on_rates = on_rates
         self._closing = JudgeClosing(store, keep)
-        self._money = JudgeMoney(store, caps_of(portfolios))
+        self._money = JudgeMoney(store, caps)
 
-    def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> None:
-        """Let the caps be those of these portfolios."""
+    def portfolios_changed(self, portfolios: Sequence[Portfolio], caps: Caps) -> None:
+        """Lend for these portfolios, up to their weekly caps."""
         self._portfolios = list(portfolios)
-        self._money.caps = self._caps_of(portfolios)
+        self._money.caps = caps
 
     def close(self, judgements: Sequence[Judgement], read: Mapping[tuple[str, int], int] | None = None) -> Closed:
         """Close what was judged.
@@ -121,8 +111,12 @@ class JudgeDesk:
         self._closing.refresh()
         return self._closing.pending
 
-    def look(self) -> None:
-        """Bring up to date what is shown of budgets and of what waits."""
+    def look(self) -> dict[tuple[str, str], float]:
+        """Bring up to date what is shown of budgets and of what waits.
+
+        Returns:
+            The factors of the rates of judges, by (pipeline, metric), as the caps come near; of the others it is 1.
+        """
         self._closing.refresh()
         left: dict[tuple[str, ...], float] = {}
         rates: dict[tuple[str, str], float] = {}
@@ -136,10 +130,10 @@ class JudgeDesk:
                 factor = _factor(self._money.share(portfolio.portfolio, metric.name, week))
                 if factor < 1.0:
                     rates[portfolio.pipeline, metric.name] = factor
-        self._on_rates(rates)
         oldest = self._closing.oldest_at
         age = 0.0 if oldest is None else max(0.0, time.time() - oldest)
         self.samples.note(self._closing.pending, age, left)
+        return rates
 
 
 #: From which share of a cap on judges see how much less. Later, and most of a week may be shed; earlier, and money is

@@ -13,6 +13,7 @@ import pyarrow as pa
 from scorers.judges.canonical import canonical_value
 from scorers.judges.ensemble import ENSEMBLE, Vote, decide
 from scorers.judges.judgement import Judgement
+from scorers.judges.request import AwaitedComposite, JudgeRequest
 from scorers.score import selection_of
 
 _EPOCH = datetime(1970, 1, 1)
@@ -25,7 +26,7 @@ _FROM_REQUEST = (
 Triples = Mapping[str, tuple[str, str, str]]
 
 
-def judge_row(request: Mapping[str, Any], judgement: Judgement) -> dict[str, Any]:
+def judge_row(request: JudgeRequest, judgement: Judgement) -> dict[str, Any]:
     """Return the row of one judge. Every verdict that was paid for is kept, so `p_kept` is 1."""
     triple = judgement.triple
     evidence = dict(judgement.evidence)
@@ -40,7 +41,7 @@ def judge_row(request: Mapping[str, Any], judgement: Judgement) -> dict[str, Any
         "reason": judgement.reason,
         "observed": judgement.observed,
         "evidence": orjson.dumps(evidence).decode(),
-        "judge": request["judge"],
+        "judge": request.judge,
         "judge_model_id": triple.model_id if triple else None,
         "judge_prompt_sha": triple.prompt_sha if triple else judgement.prompt_sha,
         "judge_sampling_params_sha": triple.sampling_params_sha if triple else judgement.sampling_params_sha,
@@ -51,7 +52,7 @@ def judge_row(request: Mapping[str, Any], judgement: Judgement) -> dict[str, Any
 
 
 def ensemble_row(
-    request: Mapping[str, Any], votes: Sequence[tuple[str, str, float | None, float | None]], triples: Triples
+    request: JudgeRequest, votes: Sequence[tuple[str, str, float | None, float | None]], triples: Triples
 ) -> dict[str, Any]:
     """Return the ensemble's own row.
 
@@ -60,14 +61,14 @@ def ensemble_row(
         votes: Name, state, score and position of each member.
         triples: What pins each member.
     """
-    decision = decide([Vote(judge, state, position) for judge, state, _, position in votes], request["quorum"])
+    decision = decide([Vote(judge, state, position) for judge, state, _, position in votes], request.quorum)
     said = [judge for judge, _, _, position in votes if position is not None]
     pinned = {judge: triples[judge] for judge in said if judge in triples}
     members = [
         {"judge": judge, "outcome": state, "score": score, "modelId": triples[judge][0] if judge in triples else None}
         for judge, state, score, _ in votes
     ]
-    evidence: dict[str, Any] = {"members": members, "quorum": request["quorum"]}
+    evidence: dict[str, Any] = {"members": members, "quorum": request.quorum}
     if decision.left_out:
         evidence["left_out"] = list(decision.left_out)
     model = " + ".join(pinned[judge][0] for judge in said) if len(pinned) == len(said) and said else None
@@ -90,23 +91,23 @@ def ensemble_row(
 
 
 def composite_row(
-    request: Mapping[str, Any], composite: Mapping[str, Any], state: str, score: float | None
+    request: JudgeRequest, composite: AwaitedComposite, state: str, score: float | None
 ) -> dict[str, Any] | None:
     """Return the row of a composite, or None where its policy does not keep it."""
-    kept = composite["keep"].get(state, 1.0)
-    u = float(selection_of(pa.array([request["trace_id"]]))[0])
-    if u >= kept * composite["rate"]:
+    kept = composite.keep.get(state, 1.0)
+    u = float(selection_of(pa.array([request.trace_id]))[0])
+    if u >= kept * composite.rate:
         return None
     return {
         **_common(request),
-        "metric": composite["metric"],
-        "metric_version": composite["metric_version"],
+        "metric": composite.metric,
+        "metric_version": composite.metric_version,
         "outcome": state,
         "score": score,
         "reason": "part_unknown" if state == "unknown" else None,
         "observed": None if score is None else repr(score),
-        "p_evaluated": composite["p_evaluated"],
-        "p_kept": kept * composite["rate"],
+        "p_evaluated": composite.p_evaluated,
+        "p_kept": kept * composite.rate,
         "stratum": None,
     }
 
@@ -126,10 +127,10 @@ def _joined(shas: list[str]) -> str | None:
     return hashlib.sha256(canonical_value(shas)).hexdigest()
 
 
-def _common(request: Mapping[str, Any]) -> dict[str, Any]:
-    at = request["event_at"]
+def _common(request: JudgeRequest) -> dict[str, Any]:
+    at = request.event_at
     return {
-        **{name: request[name] for name in _FROM_REQUEST},
-        "environment": request["environment"] or "production",
+        **{name: getattr(request, name) for name in _FROM_REQUEST},
+        "environment": request.series_environment,
         "event_at": None if at is None else _EPOCH + timedelta(microseconds=round(at * 1e6)),
     }

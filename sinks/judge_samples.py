@@ -60,7 +60,7 @@ class JudgeSamples:
                 request = closed.requests.get(judgement.id)
                 if request is None:
                     continue
-                who = (request["pipeline"], request["metric"], request["judge"])
+                who = (request.pipeline, request.metric, request.judge)
                 self._ended[(*who, judgement.state)] += 1
                 self._cached += bool(judgement.evidence.get("cached"))
                 if judgement.state == "error":

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from scorers.judges.ensemble import ENSEMBLE
 from scorers.judges.judgement import Judgement
+from scorers.judges.request import AwaitedComposite, JudgeRequest
 from scorers.slices import ScoredSlice
 from scorers.tables import GAPS, LEDGER, SCORED_TABLES
 from sinks.judge_rows import composite_row, ensemble_row, judge_row, series_epoch
@@ -57,17 +58,20 @@ class VerdictBatch:
         if not judgement.state.startswith("shed_"):
             self._rows.append(judge_row(request, judgement))
         self._note_triple(request, judgement)
-        key = (request["span_index"], request["metric"])
+        key = (request.span_index, request.metric)
         if record.is_closed(key):
             self._close_span(record, key, judgement)
 
-    def book(self, judgement: Judgement, request: dict[str, Any]) -> None:
+    def book(self, judgement: Judgement, request: JudgeRequest | None) -> None:
         """Book what a judgement cost; of one that came too late only the model is known."""
+        who: tuple[str | None, ...] = (None,) * 4
+        if request is not None:
+            who = (request.portfolio_sha, request.pipeline, request.metric, request.judge)
         for call in judgement.calls:
             self._calls.append(
                 (
-                    judgement.id, *(request.get(n) for n in ("portfolio_sha", "pipeline", "metric", "judge")),
-                    call.model, call.kind, call.input_tokens, call.output_tokens, call.usd, call.seconds,
+                    judgement.id, *who, call.model, call.kind, call.input_tokens, call.output_tokens, call.usd,
+                    call.seconds,
                 )
             )  # fmt: skip
 
@@ -75,32 +79,32 @@ class VerdictBatch:
         ids = record.spans[key]
         request = record.requests[ids[0]]
         state, score = record.decided[key] = record.decision(key)
-        judge, label = request["judge"], last.band
+        judge, label = request.judge, last.band
         if len(ids) > 1:
             judge, label = ENSEMBLE, None
             if not state.startswith("shed_"):
-                votes = [(record.requests[i]["judge"], *record.votes[i]) for i in ids]
+                votes = [(record.requests[i].judge, *record.votes[i]) for i in ids]
                 self._rows.append(ensemble_row(request, votes, self._triples_of(record, ids)))
-        epoch = series_epoch(request["epoch"], self._triples_of(record, ids))
-        series = (request["metric"], request["metric_version"], judge, epoch)
-        self._settle(request, request["metric"], state)
+        epoch = series_epoch(request.epoch, self._triples_of(record, ids))
+        series = (request.metric, request.metric_version, judge, epoch)
+        self._move_from_pending(request, request.metric, state)
         if state in _OUTCOMES:
-            self._ticks.add_span(request, series, state, score, label, request["p_evaluated"])
+            self._ticks.add_span(request, series, state, score, label, request.p_evaluated)
         self._close_unit(record, request, series)
-        for composite in request["composites"]:
+        for composite in request.composites:
             self._close_composite(record, request, composite)
 
     def _close_unit(
-        self, record: JudgedRecord, request: dict[str, Any], series: tuple[str, str, str | None, str]
+        self, record: JudgedRecord, request: JudgeRequest, series: tuple[str, str, str | None, str]
     ) -> None:
-        keys = [key for key in record.spans if key[1] == request["metric"]]
+        keys = [key for key in record.spans if key[1] == request.metric]
         if not all(key in record.decided for key in keys):
             return
-        p = max(record.requests[record.spans[key][0]]["p_evaluated"] for key in keys)
+        p = max(record.requests[record.spans[key][0]].p_evaluated for key in keys)
         self._count_unit(request, series, [record.decided[key] for key in keys], set(), p)
 
     def _count_unit(
-        self, request: dict[str, Any], series: tuple[str, str, str | None, str],
+        self, request: JudgeRequest, series: tuple[str, str, str | None, str],
         decided: list[tuple[str, float | None]], before: set[str], p: float,
     ) -> None:  # fmt: skip
         states = {state for state, _ in decided if not state.startswith(("shed_", "sampled_"))} | before
@@ -110,36 +114,36 @@ class VerdictBatch:
         scores = [score for state, score in decided if score is not None and state in ("pass", "warn", "fail")]
         self._ticks.add_unit(request, series, unit, max(scores) if scores else None, p)
 
-    def _close_composite(self, record: JudgedRecord, request: dict[str, Any], composite: dict[str, Any]) -> None:
-        span = request["span_index"]
-        key = (span, composite["metric"])
-        if key in record.composites or not all((span, name) in record.decided for name in composite["awaited"]):
+    def _close_composite(self, record: JudgedRecord, request: JudgeRequest, composite: AwaitedComposite) -> None:
+        span = request.span_index
+        key = (span, composite.metric)
+        if key in record.composites or not all((span, name) in record.decided for name in composite.awaited):
             return
         state, score = record.composites[key] = record.composed(composite, span)
-        series = (composite["metric"], composite["metric_version"], None, composite["epoch"])
-        self._settle(request, composite["metric"], state)
+        series = (composite.metric, composite.metric_version, None, composite.epoch)
+        self._move_from_pending(request, composite.metric, state)
         if state in _OUTCOMES:
-            self._ticks.add_span(request, series, state, score, None, composite["p_evaluated"])
+            self._ticks.add_span(request, series, state, score, None, composite.p_evaluated)
             row = composite_row(request, composite, state, score)
             if row is not None:
                 self._rows.append(row)
-        waiting = record.waiting_composites(composite["metric"])
-        if all((index, composite["metric"]) in record.composites for index in waiting):
-            decided = [record.composites[index, composite["metric"]] for index in waiting]
-            self._count_unit(request, series, decided, set(composite["decided"]), composite["p_evaluated"])
+        waiting = record.waiting_composites(composite.metric)
+        if all((index, composite.metric) in record.composites for index in waiting):
+            decided = [record.composites[index, composite.metric] for index in waiting]
+            self._count_unit(request, series, decided, set(composite.decided), composite.p_evaluated)
 
-    def _settle(self, request: dict[str, Any], metric: str, state: str) -> None:
-        place = (request["source_topic"], request["source_partition"], request["pipeline"], metric)
+    def _move_from_pending(self, request: JudgeRequest, metric: str, state: str) -> None:
+        place = (request.source_topic, request.source_partition, request.pipeline, metric)
         self._ledger[(*place, "pending")] -= 1
         self._ledger[(*place, state)] += 1
         self.states[metric, state] += 1
 
     def _triples_of(self, record: JudgedRecord, ids: Sequence[str]) -> dict[str, tuple[str, str, str]]:
         """Return the last known triple of each member; one that has never answered has none."""
-        known = ((record.requests[i]["judge"], self._triples.get(judge_key(record.requests[i]))) for i in ids)
+        known = ((record.requests[i].judge, self._triples.get(judge_key(record.requests[i]))) for i in ids)
         return {judge: triple for judge, triple in known if triple is not None}
 
-    def _note_triple(self, request: dict[str, Any], judgement: Judgement) -> None:
+    def _note_triple(self, request: JudgeRequest, judgement: Judgement) -> None:
         """Remember what pins this judge's verdicts; a change of it begins a new series and is an annotation."""
         if judgement.triple is None:
             return
@@ -150,8 +154,8 @@ class VerdictBatch:
         if before is not None and before != now:
             names = ("model", "template", "sampling parameters")
             what = "; ".join(f"{n}: {b} -> {a}" for n, b, a in zip(names, before, now, strict=True) if a != b)
-            text = f"The judge {request['judge']} of {request['metric']} changed ({what}); a new series begins"
-            self._annotations.append((self._at, request["pipeline"], text, "gapwatch"))
+            text = f"The judge {request.judge} of {request.metric} changed ({what}); a new series begins"
+            self._annotations.append((self._at, request.pipeline, text, "gapwatch"))
         self._triples[key] = now
 
     def scored(self, start: int, judgements: int) -> ScoredSlice:
@@ -197,8 +201,7 @@ def insert_rows(con: duckdb.DuckDBPyConnection, table: str, rows: list[tuple[Any
     con.from_arrow(pa.table(columns, names=names)).insert_into(table)
 
 
-def judge_key(request: dict[str, Any]) -> tuple[Any, ...]:
+def judge_key(request: JudgeRequest) -> tuple[Any, ...]:
     """Return what names one judge of one metric: lane, pipeline, environment, metric, version, judge."""
-    environment = request["environment"] or "production"
-    names = ("metric", "metric_version", "judge")
-    return (request["lane"], request["pipeline"], environment, *(request[name] for name in names))
+    series = (request.lane, request.pipeline, request.series_environment)
+    return (*series, request.metric, request.metric_version, request.judge)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from scorers.judges.request import JudgeRequest
 from scorers.slice_columns import BUCKET_SECONDS
 from scorers.tables import SESSION_TICKS, TICKS
 from scorers.value_histogram import histogram_cells
@@ -57,7 +57,7 @@ class VerdictTicks:
         self._sessions: dict[tuple[Any, ...], list[int]] = {}
 
     def add_span(
-        self, request: Mapping[str, Any], series: tuple[str, str, str | None, str], outcome: str, score: float | None,
+        self, request: JudgeRequest, series: tuple[str, str, str | None, str], outcome: str, score: float | None,
         label: str | None, p: float,
     ) -> None:  # fmt: skip
         """Count one span under every facet.
@@ -70,43 +70,42 @@ class VerdictTicks:
             label: Word of the scale; None where there is none.
             p: Probability of evaluation.
         """
-        facets = {"all": None, "tier": request["tier"], "release": request["release"], "model": request["model"]}
-        facets |= {"stratum": request["stratum"], "label": label}
+        facets = {"all": None, "tier": request.tier, "release": request.release, "model": request.model}
+        facets |= {"stratum": request.stratum, "label": label}
         for facet, value in facets.items():
             if facet == "all" or value is not None:
                 scored = score if facet not in ("stratum", "label") else None
                 self._add(request, series, "span", facet, value, outcome, p, scored)
 
     def add_unit(
-        self, request: Mapping[str, Any], series: tuple[str, str, str | None, str], unit: str, score: float | None,
+        self, request: JudgeRequest, series: tuple[str, str, str | None, str], unit: str, score: float | None,
         p: float,
     ) -> None:  # fmt: skip
         """Count one trace as good, bad or unknown, and its session with it."""
         self._add(request, series, "unit", "all", None, unit, p, score)
-        if request["release"] is not None:
-            self._add(request, series, "unit", "release", request["release"], unit, p, score)
-        if request["session_id"] and unit != "unknown":
-            key = (*self._series(request, series), self._time(request["bucket"]), request["session_id"], p)
+        if request.release is not None:
+            self._add(request, series, "unit", "release", request.release, unit, p, score)
+        if request.session_id and unit != "unknown":
+            key = (*self._series(request, series), self._time(request.bucket), request.session_id, p)
             units = self._sessions.setdefault(key, [0, 0])
             units[0] += 1
             units[1] += unit == "bad"
 
     def _add(
-        self, request: Mapping[str, Any], series: tuple[str, str, str | None, str], level: str, facet: str,
+        self, request: JudgeRequest, series: tuple[str, str, str | None, str], level: str, facet: str,
         value: str | None, outcome: str, p: float, score: float | None,
     ) -> None:  # fmt: skip
-        bucket = request["bucket"]
+        bucket = request.bucket
         # Files have no clock but that of their events: closing them later may not change what is counted.
-        fold = self._closed_bucket if request["lane"] == "live" and bucket is not None else bucket
+        fold = self._closed_bucket if request.lane == "live" and bucket is not None else bucket
         key = (*self._series(request, series), bucket, fold, level, facet, value, outcome, p)
         count = self._ticks.get(key)
         if count is None:
             count = self._ticks[key] = _Count()
         count.add(score)
 
-    def _series(self, request: Mapping[str, Any], series: tuple[str, str, str | None, str]) -> tuple[Any, ...]:
-        environment = request["environment"] or "production"
-        return (request["lane"], request["pipeline"], environment, request["component"], *series)
+    def _series(self, request: JudgeRequest, series: tuple[str, str, str | None, str]) -> tuple[Any, ...]:
+        return (request.lane, request.pipeline, request.series_environment, request.component, *series)
 
     def _time(self, bucket: int | None) -> datetime | None:
         return None if bucket is None else _EPOCH + timedelta(seconds=bucket * BUCKET_SECONDS)

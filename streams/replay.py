@@ -24,7 +24,7 @@ from streams.alerting.shift_watch import ShiftWatch
 from streams.file_source import FileSource
 
 if TYPE_CHECKING:
-    from streams.judges.worker import JudgeResult
+    from streams.judge_result import JudgeResult
 
 
 @dataclass

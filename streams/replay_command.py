@@ -15,7 +15,7 @@ from streams.scorers_options import scorer_host, scorer_timeout_option, scorers_
 if TYPE_CHECKING:
     from scorers.portfolio import Portfolio
     from sinks.store import Store
-    from streams.judges.worker import JudgeResult
+    from streams.judge_result import JudgeResult
 
 
 @click.command("replay")
@@ -89,12 +89,12 @@ def replay_command(
 
 def _judge(path: Path, portfolios: Sequence[Portfolio]) -> Callable[[Store, Sequence[Portfolio]], JudgeResult]:
     """Return what judges a store by the settings of a file; what is wrong with them is said before anything is read."""
-    from streams.judges.model_maker import model_maker, price_finder
+    from streams.judges.model_maker import model_access
+    from streams.judges.prices import caps_of, check_caps, known_prices
     from streams.judges.settings import load_judge_settings
-    from streams.judges.worker import caps_of, check_caps, judge_store, known_prices
+    from streams.judges.worker import judge_store
 
-    settings = load_judge_settings(path)
-    make, prices = model_maker(settings), price_finder(settings)
-    check_caps(portfolios, settings)
-    known_prices(portfolios, caps_of(portfolios, settings), prices)
-    return lambda store, portfolios: judge_store(store, portfolios, settings, make, prices)
+    access = model_access(load_judge_settings(path))
+    check_caps(portfolios, access.settings)
+    known_prices(portfolios, caps_of(portfolios, access.settings), access.price_of)
+    return lambda store, portfolios: judge_store(store, portfolios, access)

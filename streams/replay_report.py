@@ -33,7 +33,7 @@ from streams.release_comparison import standing_out
 from streams.replay import ReplayResult
 
 if TYPE_CHECKING:
-    from streams.judges.worker import JudgeResult
+    from streams.judge_result import JudgeResult
 
 #: Columns where the output is no terminal.
 FILE_WIDTH = 150

@@ -30,7 +30,7 @@ from streams.alerting.decision_reading import readers
 from streams.alerting.live_alerts import LiveAlerts
 from streams.faust_slices import SliceAppOptions
 from streams.forgetting import forget
-from streams.judges.judge_role import JudgeOptions, JudgeRole
+from streams.judges.judge_role import JudgeOptions, JudgeRole, JudgeWiring
 from streams.kafka_settings import KafkaSettings
 from streams.outbox_relay import OutboxRelay
 from streams.pipeline import LIVE, Pipeline, PipelineObserver, SourceState, make_regime
@@ -129,8 +129,11 @@ class Run:
             self._observers.append(self.service)
         self.webhook = AlertWebhook(webhook, self._store.cursor, self._mark_relayed) if webhook else None
         self.judges = JudgeRole(
-            judges or JudgeOptions(), kafka, self._store, self.pipeline.keep, self.pipeline.keeping,
-            self.service, self._loaded, self._judges_failed, self._set_judge_rates,
+            judges or JudgeOptions(), kafka, self._loaded,
+            JudgeWiring(
+                store=self._store, keep=self.pipeline.keep, keeper=self.pipeline.keeping, service=self.service,
+                fail=self._judges_failed, on_rates=self._set_judge_rates,
+            ),
         )  # fmt: skip
         self._observers.append(self.judges)
         self.relay = OutboxRelay(kafka, self._store.cursor, self._mark_relayed)

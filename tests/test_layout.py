@@ -131,7 +131,7 @@ TESTED_BY = {
     "streams/judges/test_closing.py": (
         "sinks/judge_closing sinks/judged_record sinks/verdict_batch sinks/verdict_ticks sinks/judge_rows "
         "scorers/judges/ensemble scorers/judges/scripted_model scorers/awaited_composites streams/judges/worker "
-        "streams/judges/judge_pool streams/judges/judging"
+        "streams/judges/judge_pool streams/judges/judging streams/judge_result"
     ),
     "streams/judges/test_getting_through.py": (
         "streams/judges/breaker streams/judges/provider streams/judges/rate_limit streams/judges/verdict_cache "
@@ -143,7 +143,7 @@ TESTED_BY = {
     ),
     "streams/judges/test_command.py": (
         "streams/judges/estimating streams/judges/rebuilding streams/judges/rerunning streams/judges/model_maker "
-        "sinks/judge_agreement sinks/override_command sinks/row_place"
+        "sinks/judge_agreement sinks/override_command sinks/row_place sinks/stored_portfolios sinks/verdict_archive"
     ),
     "streams/judges/test_judge_role.py": (
         "streams/judges/judge_process streams/judges/judge_start streams/judges/keeper_client "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,19 +36,20 @@ def judge_command() -> None:
     "--patience", default=300.0, show_default=True, metavar="SECONDS", type=click.FloatRange(min=0),
     help="How long a provider that is down is waited for; what waits then stays pending.",
 )  # fmt: skip
-def run_command(store: Path, judges: Path, patience: float) -> None:
+def judge_store_command(store: Path, judges: Path, patience: float) -> None:
     """Judge every request that waits in a store, by the portfolios that the store holds."""
     from scorers.load import parse_portfolio
     from sinks.store import Store
-    from streams.judges.model_maker import model_maker, price_finder
+    from sinks.stored_portfolios import portfolio_texts
+    from streams.judges.model_maker import model_access
     from streams.judges.settings import load_judge_settings
     from streams.judges.worker import judge_store
 
-    settings = load_judge_settings(judges)
-    make, prices = model_maker(settings), price_finder(settings)
+    access = model_access(load_judge_settings(judges))
     with Store.open(store) as opened:
-        portfolios = [parse_portfolio(text) for (text,) in opened.query("SELECT yaml FROM portfolios")]
-        result = judge_store(opened, portfolios, settings, make, prices, patience_seconds=patience)
+        with closing(opened.cursor()) as cursor:
+            portfolios = [parse_portfolio(text) for text in portfolio_texts(cursor)]
+        result = judge_store(opened, portfolios, access, patience_seconds=patience)
     _write(result.as_json())
     if result.left:
         raise JobError(f"{result.left} requests still wait: a provider is down; run it again, it goes on from there")
@@ -61,13 +63,15 @@ def run_command(store: Path, judges: Path, patience: float) -> None:
 def rerun_command(row: str, store: Path, judges: Path | None, show: bool) -> None:
     """Build the request of ROW (topic/partition/offset/span/metric/judge) again, and ask it again."""
     from scorers.judges.prompt import request_bytes
+    from sinks.verdict_archive import VerdictArchive
     from streams.judges.model_maker import model_maker
-    from streams.judges.rebuilding import Rebuilder, verdict_row
+    from streams.judges.rebuilding import Rebuilder
     from streams.judges.rerunning import rerun
     from streams.judges.settings import load_judge_settings
 
     with reading(store) as con:
-        rebuilt = Rebuilder(con).rebuild(verdict_row(con, row))
+        archive = VerdictArchive(con)
+        rebuilt = Rebuilder(archive).rebuild(archive.verdict(row))
     if show:
         sys.stdout.buffer.write(request_bytes(rebuilt.call) + b"\n")
         return
@@ -78,7 +82,7 @@ def rerun_command(row: str, store: Path, judges: Path | None, show: bool) -> Non
     _write(
         {
             "row": done.place,
-            "request_sha": rebuilt.row["judge_request_sha"],
+            "request_sha": rebuilt.verdict.judge_request_sha,
             "before": {"outcome": done.before[0], "band": done.before[1], "model": done.model_before},
             "after": {"outcome": done.after[0], "band": done.after[1], "model": done.model_after},
             "agrees": done.agrees,
@@ -93,13 +97,14 @@ def rerun_command(row: str, store: Path, judges: Path | None, show: bool) -> Non
 @click.option("--sample", default=100, show_default=True, type=click.IntRange(min=1), metavar="N", help="Verdicts.")
 def reproducibility_command(store: Path, judges: Path, sample: int) -> None:
     """Run a sample of verdicts again, and say which share comes out the same."""
+    from sinks.verdict_archive import VerdictArchive
     from streams.judges.model_maker import model_maker
     from streams.judges.rerunning import reproducibility
     from streams.judges.settings import load_judge_settings
 
     settings = load_judge_settings(judges)
     with reading(store) as con:
-        found = reproducibility(con, settings, model_maker(settings), sample)
+        found = reproducibility(VerdictArchive(con), settings, model_maker(settings), sample)
     _write(
         {
             "outcome_agrees": _estimate(found.outcomes),

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import orjson
-
 from scorers.errors import UsageError
+from scorers.judges.request import JudgeRequest
 from scorers.plan import compile_plan
 from scorers.policy import fixed_policy
 from scorers.portfolio import Portfolio
 from scorers.score import Scorer, score
 from streams.file_source import FileSource
 from streams.judges.judging import JudgeQuestion, judge_questions
+from streams.judges.model_maker import PriceFinder
+from streams.judges.prices import FREE, listed_prices
 from streams.judges.settings import JudgeSettings
 
 #: Characters a token of ordinary text, to turn sizes into an expectation; the cap goes by bytes, which is the worst.
@@ -53,7 +54,7 @@ def estimate_judges(
     portfolio: Portfolio,
     files: Sequence[Path],
     settings: JudgeSettings,
-    price_of: Callable[[str], tuple[float, float] | None],
+    price_of: PriceFinder,
 ) -> list[JudgeEstimate]:
     """Return an estimate for each judge, from the prompts that real traces would make.
 
@@ -61,12 +62,13 @@ def estimate_judges(
         portfolio: With the judged metrics.
         files: Traces of its pipeline; they are scored and asked of nobody.
         settings: With prices.
-        price_of: US dollars a token, in and out, by model; None where it is not known.
+        price_of: Says what a model costs.
 
     Raises:
         UsageError: The files hold no trace of the pipeline, or the portfolio has no judge.
     """
-    questions = judge_questions([portfolio], settings, lambda model: price_of(model) or (0.0, 0.0))
+    prices = listed_prices([portfolio], price_of)
+    questions = judge_questions([portfolio], settings, {model: price or FREE for model, price in prices.items()})
     if not questions:
         raise UsageError(f"the portfolio {portfolio.portfolio} has no judged metric")
     traces, sizes = _prompt_sizes(portfolio, files, questions)
@@ -76,7 +78,7 @@ def estimate_judges(
     estimates = []
     for (_, metric, judge), question in questions.items():
         mine = sizes.get((metric, judge), [])
-        known = price_of(question.judge.model)
+        known = prices[question.judge.model]
         tokens = sum(characters for characters, _ in mine) / len(mine) / CHARACTERS_A_TOKEN if mine else 0.0
         worst = max((usd for _, usd in mine), default=None) if known is not None else None
         usd = None if known is None else tokens * known[0] + EXPECTED_OUTPUT_TOKENS * known[1]
@@ -102,10 +104,10 @@ def _prompt_sizes(
                 scored = score(scorer, policy, records)
                 traces += scored.tables["trace_ids"].num_rows
                 for value in scored.tables["judge_requests"].column("value").to_pylist():
-                    request = orjson.loads(value)
-                    question = questions[portfolio.sha, request["metric"], request["judge"]]
-                    call = question.prompt.call(question.judge.model, question.params, request["inputs"], _NONCE)
+                    request = JudgeRequest.from_json(value)
+                    question = questions[request.question]
+                    call = question.prompt.call(question.judge.model, question.params, request.inputs, _NONCE)
                     characters = sum(len(text) for _, text in call.messages)
-                    key = (request["metric"], request["judge"])
+                    key = (request.metric, request.judge)
                     sizes.setdefault(key, []).append((characters, question.price.worst(call)))
     return traces, sizes

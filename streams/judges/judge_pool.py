@@ -7,10 +7,11 @@ keeps its own workers waiting, and nobody else's.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from scorers.judges.judgement import Judgement
+from scorers.judges.request import JudgeRequest
 from streams.judges.judging import Judging
 
 #: Judgements handed over at once at most, and how long the first of them waits for the others.
@@ -19,7 +20,7 @@ BATCH_JUDGEMENTS, BATCH_SECONDS = 1_000, 0.5
 _LOOK_SECONDS = 0.05
 
 #: Returns the next request with its id, when there is one; None at the end.
-NextRequest = Callable[[], Awaitable[tuple[str, Mapping[str, Any]] | None]]
+NextRequest = Callable[[], Awaitable[tuple[str, JudgeRequest] | None]]
 Deliver = Callable[[Sequence[Judgement]], Awaitable[None]]
 
 

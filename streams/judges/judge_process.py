@@ -13,7 +13,6 @@ import math
 import secrets
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
 
 import orjson
 from aiokafka import AIOKafkaProducer
@@ -21,21 +20,21 @@ from aiokafka.errors import KafkaError
 
 from scorers.errors import JobError, UsageError
 from scorers.judges.judgement import SCHEMA_NAME, Judgement, judgement_records
+from scorers.judges.request import JudgeRequest
 from scorers.portfolio import Portfolio
 from sinks.api_access import ApiOptions
 from sinks.judge_money import Caps
 from sinks.judge_samples import SILENT_SECONDS
 from streams.back_off import BackOff
 from streams.judges.judge_pool import run_all
-from streams.judges.judging import Judging, ModelMaker
+from streams.judges.judging import Judging
 from streams.judges.keeper_client import KeeperClient
-from streams.judges.live_judges import Prices
+from streams.judges.model_maker import ModelAccess
+from streams.judges.prices import known_prices
 from streams.judges.request_lane import FETCHED, RequestLane
 from streams.judges.request_topic import RequestTopic
 from streams.judges.scored_reader import BREAKERS_HEADER, SCHEMA_HEADER, SCORED_TOPIC, WORKER_HEADER
-from streams.judges.settings import JudgeSettings
 from streams.judges.wallet import Wallet
-from streams.judges.worker import known_prices
 from streams.judges.worker_page import WorkerPage
 from streams.kafka_settings import KafkaSettings
 
@@ -51,10 +50,8 @@ class JudgeProcess:
 
     Args:
         kafka: Where the topics are.
-        settings: How providers are reached.
+        access: How models are asked, and what they cost.
         keeper: Whose requests are judged.
-        make_model: Makes the way to a vendor's models.
-        price_of: US dollars a token, in and out, by model; None where it is not known.
         group: Of the workers that share the requests; each entry of `providers` adds its name.
         listen: Where /metrics and /healthz are; None: nowhere.
     """
@@ -62,16 +59,12 @@ class JudgeProcess:
     def __init__(
         self,
         kafka: KafkaSettings,
-        settings: JudgeSettings,
+        access: ModelAccess,
         keeper: KeeperClient,
-        make_model: ModelMaker,
-        price_of: Prices,
         group: str = DEFAULT_GROUP,
         listen: ApiOptions | None = None,
     ) -> None:
-        self._kafka, self._settings, self._keeper = kafka, settings, keeper
-        self._price_of, self._make_model = price_of, make_model
-        self._prices: dict[str, tuple[float, float]] = {}
+        self._kafka, self._access, self._keeper = kafka, access, keeper
         self._looked_up: set[str] = set()
         self._looking = asyncio.Lock()
         self._group = group
@@ -100,9 +93,9 @@ class JudgeProcess:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopped.set)
-        judging = Judging((), self._settings, self._make_model, lambda model: self._prices[model], Wallet(self._keeper))
+        judging = Judging((), self._access.settings, self._access.make_model, {}, Wallet(self._keeper))
         self._judging = judging
-        self._lanes = [self._lane(name, at) for at, name in enumerate(sorted(self._settings.providers))]
+        self._lanes = [self._lane(name, at) for at, name in enumerate(sorted(self._access.settings.providers))]
         if self._listen is not None:
             await self._page.start(self._listen)
         working = asyncio.create_task(self._work())
@@ -125,7 +118,7 @@ class JudgeProcess:
                 await _within(_END_SECONDS, end)
 
     def _lane(self, name: str, at: int) -> RequestLane:
-        workers = self._settings.providers[name].concurrency
+        workers = self._access.settings.providers[name].concurrency
         group = f"{self._group}-{'others' if name == '*' else name}"
         topic = RequestTopic(self._kafka, group, max(FETCHED, workers))
         return RequestLane(name, topic, self._judging, workers, self._look_up, self._deliver, takes_strays=at == 0)
@@ -155,9 +148,9 @@ class JudgeProcess:
 
     # --- requests
 
-    async def _look_up(self, request: Mapping[str, Any]) -> None:
+    async def _look_up(self, request: JudgeRequest) -> None:
         """Take up the portfolio of a request, where it is this keeper's."""
-        sha = str(request["portfolio_sha"])
+        sha = request.portfolio_sha
         async with self._looking:
             if sha in self._looked_up or self._judging.knows(request):
                 return
@@ -173,8 +166,7 @@ class JudgeProcess:
         try:
             # Whether there is a cap only the keeper knows: here every price has to be.
             capped = Caps({portfolio.portfolio: math.inf}, {})
-            self._prices |= known_prices([portfolio], capped, self._price_of)
-            self._judging.add([portfolio])
+            self._judging.add([portfolio], known_prices([portfolio], capped, self._access.price_of))
         except UsageError as error:
             raise JobError(f"requests of {portfolio.portfolio} cannot be judged here: {error}") from error
 

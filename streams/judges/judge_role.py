@@ -1,4 +1,4 @@
-"""Judges beside a run: the desk of its store, judges of its own, and what judges elsewhere send; one observer."""
+"""Judges beside a run: the intake of its store, judges of its own, and what judges elsewhere send; one observer."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from scorers.portfolio import Portfolio
 from scorers.slices import ScoredSlice
 from sinks.judge_agreement import kappas
 from sinks.judge_closing import Keep
-from sinks.judge_desk import JudgeDesk
+from sinks.judge_desk import VerdictIntake
 from sinks.judge_samples import SECONDS_BOUNDS
 from sinks.overrides import override_posts
 from sinks.run_service import RunService
 from sinks.store import Store
-from streams.judges.judging import ModelMaker
-from streams.judges.live_judges import LiveJudges, Prices
+from streams.judges.live_judges import LiveJudges
+from streams.judges.model_maker import ModelAccess
+from streams.judges.prices import caps_of
 from streams.judges.scored_reader import ScoredReader
 from streams.judges.settings import JudgeSettings
-from streams.judges.worker import caps_of
 from streams.kafka_settings import KafkaSettings
 from streams.pipeline import SourceState
 
@@ -40,12 +40,32 @@ class JudgeOptions:
 
     Attributes:
         settings: Caps, and how providers are reached; None: caps are those of the portfolios.
-        make_model, price_of: With which this process judges itself; None: it leaves that to others.
+        access: How this process asks models itself; None: it leaves that to others.
     """
 
     settings: JudgeSettings | None = None
-    make_model: ModelMaker | None = None
-    price_of: Prices | None = None
+    access: ModelAccess | None = None
+
+
+@dataclass(frozen=True)
+class JudgeWiring:
+    """What a run hands to its judges.
+
+    Attributes:
+        store: Of the run.
+        keep: Keeps a slice of verdicts, on the keeper's thread.
+        keeper: That thread.
+        service: Shows what is counted, and takes what is posted.
+        fail: Ends the run; for any thread.
+        on_rates: Told, on the keeper's thread, the factors of the rates of judges as their caps come near.
+    """
+
+    store: Store
+    keep: Keep
+    keeper: Executor
+    service: RunService
+    fail: Callable[[BaseException], None]
+    on_rates: Callable[[Mapping[tuple[str, str], float]], None]
 
 
 class JudgeRole:
@@ -54,37 +74,23 @@ class JudgeRole:
     Args:
         options: What to do.
         kafka: Where the topic `scored` is.
-        store: Of the run.
-        keep: Keeps a slice of verdicts, on the keeper's thread.
-        keeper: That thread.
-        service: Shows what it counts, and takes what is posted.
         portfolios: In force.
-        fail: Ends the run; for any thread.
-        on_rates: Told the factors of the rates of judges as their caps come near.
+        wiring: Parts of the run.
     """
 
     def __init__(
-        self,
-        options: JudgeOptions,
-        kafka: KafkaSettings,
-        store: Store,
-        keep: Keep,
-        keeper: Executor,
-        service: RunService,
-        portfolios: Sequence[Portfolio],
-        fail: Callable[[BaseException], None],
-        on_rates: Callable[[Mapping[tuple[str, str], float]], None],
+        self, options: JudgeOptions, kafka: KafkaSettings, portfolios: Sequence[Portfolio], wiring: JudgeWiring
     ) -> None:
-        self._store, self._keeper, self._service = store, keeper, service
-        self.desk = JudgeDesk(store, keep, lambda some: caps_of(some, options.settings), portfolios, on_rates)
-        self.desk.look()
+        store, keeper = wiring.store, wiring.keeper
+        self._store, self._keeper, self._service = store, keeper, wiring.service
+        self._settings, self._on_rates = options.settings, wiring.on_rates
+        self.intake = VerdictIntake(store, wiring.keep, portfolios, caps_of(portfolios, options.settings))
+        self._look()
         self._live: LiveJudges | None = None
-        if options.settings is not None and options.make_model is not None and options.price_of is not None:
-            self._live = LiveJudges(
-                store, self.desk, keeper, portfolios, options.settings, options.make_model, options.price_of, fail
-            )
-        self.reader = ScoredReader(kafka, self._read_up_to, self._take, self.desk.samples.breakers)
-        service.offer({**self.desk.posts(), **override_posts(store)})
+        if options.access is not None:
+            self._live = LiveJudges(store, self.intake, keeper, portfolios, options.access, wiring.fail)
+        self.reader = ScoredReader(kafka, self._read_up_to, self._take, self.intake.samples.breakers)
+        wiring.service.offer({**self.intake.posts(), **override_posts(store)})
 
     async def run(self) -> None:
         """Judge, and take what others judged, until it is cancelled."""
@@ -101,25 +107,28 @@ class JudgeRole:
         loop = asyncio.get_running_loop()
         agreement_at = loop.time()
         while True:
-            await loop.run_in_executor(self._keeper, self.desk.look)
+            await loop.run_in_executor(self._keeper, self._look)
             if loop.time() >= agreement_at:
                 agreement_at = loop.time() + _AGREEMENT_SECONDS
-                self.desk.samples.agreement(await asyncio.to_thread(self._kappas))
+                self.intake.samples.agreement(await asyncio.to_thread(self._kappas))
             self._show()
             await asyncio.sleep(_TELL_SECONDS)
 
+    def _look(self) -> None:
+        self._on_rates(self.intake.look())
+
     def _show(self) -> None:
         metrics = self._service.metrics
-        for name, samples in self.desk.samples.families().items():
+        for name, samples in self.intake.samples.families().items():
             metrics.show(name, samples)
-        metrics.show_histogram("gapwatch_judge_call_seconds", SECONDS_BOUNDS, self.desk.samples.histogram())
-        self._service.health.note("verdicts", self.reader.waiting_for if self.desk.samples.waits else "")
+        metrics.show_histogram("gapwatch_judge_call_seconds", SECONDS_BOUNDS, self.intake.samples.histogram())
+        self._service.health.note("verdicts", self.reader.waiting_for if self.intake.samples.waits else "")
 
     async def is_idle(self) -> bool:
         """Whether nothing waits that judges of this process could answer."""
         if self._live is None:
             return True
-        return not await asyncio.get_running_loop().run_in_executor(self._keeper, self.desk.waiting)
+        return not await asyncio.get_running_loop().run_in_executor(self._keeper, self.intake.waiting)
 
     def _kappas(self) -> dict[tuple[str, ...], float]:
         cursor = self._store.cursor()
@@ -129,10 +138,10 @@ class JudgeRole:
             cursor.close()
 
     async def _read_up_to(self) -> Mapping[tuple[str, int], int]:
-        return await asyncio.get_running_loop().run_in_executor(self._keeper, self.desk.read_up_to)
+        return await asyncio.get_running_loop().run_in_executor(self._keeper, self.intake.read_up_to)
 
     async def _take(self, judgements: Sequence[Judgement], read: Mapping[tuple[str, int], int]) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._keeper, self.desk.close, judgements, read)
+        await asyncio.get_running_loop().run_in_executor(self._keeper, self.intake.close, judgements, read)
 
     # --- as the pipeline's observer
 
@@ -146,7 +155,7 @@ class JudgeRole:
 
     def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> None:
         """Judge by these too; on the keeper's thread."""
-        self.desk.portfolios_changed(portfolios)
+        self.intake.portfolios_changed(portfolios, caps_of(portfolios, self._settings))
         refused = self._live.portfolios_changed(portfolios) if self._live is not None else ""
         if refused:
             log.warning("the judges of a new portfolio do not begin: %s", refused)

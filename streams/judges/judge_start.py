@@ -10,7 +10,7 @@ from scorers.errors import UsageError
 from sinks.api_file import read_note
 from sinks.run_service import WRITE_TOKEN, api_options
 from streams.judges.judge_role import JudgeOptions
-from streams.judges.model_maker import model_maker, price_finder
+from streams.judges.model_maker import model_access
 from streams.judges.secret import Secret, read_secret
 from streams.judges.settings import load_judge_settings
 from streams.kafka_settings import KafkaSettings
@@ -31,7 +31,7 @@ def judge_options(path: Path | None, judges_here: bool) -> JudgeOptions:
     settings = load_judge_settings(path)
     if not judges_here:
         return JudgeOptions(settings)
-    return JudgeOptions(settings, model_maker(settings), price_finder(settings))
+    return JudgeOptions(settings, model_access(settings))
 
 
 def judge_for_keeper(
@@ -53,8 +53,7 @@ def judge_for_keeper(
     """
     if path is None:
         raise UsageError("--role judge needs --judges, the settings of the judges")
-    settings = load_judge_settings(path)
-    make, prices = model_maker(settings), price_finder(settings)
+    access = model_access(load_judge_settings(path))
     url, token = _keeper(keeper, store)
     # Imported here: only this role needs a client of HTTP.
     from streams.judges.judge_process import JudgeProcess
@@ -62,7 +61,7 @@ def judge_for_keeper(
 
     async def judge() -> None:
         page = api_options(listen or "none")
-        await JudgeProcess(kafka, settings, KeeperClient(url, token), make, prices, listen=page).run()
+        await JudgeProcess(kafka, access, KeeperClient(url, token), listen=page).run()
 
     asyncio.run(judge())
 

@@ -13,14 +13,16 @@ import orjson
 
 from scorers.claim import Judge, JudgedClaim
 from scorers.judges.canonical import canonical_value
-from scorers.judges.chat_model import ChatCall, ChatModel, ChatReply, ModelFailure
+from scorers.judges.chat_model import ChatCall, ChatReply, ModelFailure
 from scorers.judges.fence import NONCE_DIGITS
 from scorers.judges.judgement import Judgement, PaidCall
 from scorers.judges.prompt import JudgePrompt, input_sha, judge_prompt, request_sha
+from scorers.judges.request import JudgeRequest
 from scorers.judges.suspicion import suspicions
 from scorers.judges.triple import StabilityTriple, model_id, sampling_params_sha
 from scorers.judges.verdict import JudgeAnswer, NoAnswer, read_verdict, repair_words
 from scorers.portfolio import Portfolio
+from streams.judges.model_maker import ModelMaker, TokenPrice
 from streams.judges.provider import CallPrice, OverBudget, Provider
 from streams.judges.settings import JudgeSettings
 from streams.judges.verdict_cache import VerdictCache
@@ -29,7 +31,6 @@ from streams.judges.wallet import Wallet
 OBSERVED_CHARACTERS = 300
 #: Names under which providers take a bound of the answer's tokens.
 _OUTPUT_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-ModelMaker = Callable[[str], ChatModel]
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def sent_parameters(judge: Judge, max_output_tokens: int) -> dict[str, object]:
 
 
 def judge_questions(
-    portfolios: Iterable[Portfolio], settings: JudgeSettings, price_of: Callable[[str], tuple[float, float]]
+    portfolios: Iterable[Portfolio], settings: JudgeSettings, prices: Mapping[str, TokenPrice]
 ) -> dict[tuple[str, str, str], JudgeQuestion]:
     """Return the questions of all judges by (portfolio sha, metric, judge)."""
     questions = {}
@@ -75,7 +76,7 @@ def judge_questions(
                 params = sent_parameters(judge, settings.max_output_tokens)
                 limit = next((params[n] for n in _OUTPUT_LIMITS if isinstance(params.get(n), int)), None)
                 most = limit if isinstance(limit, int) else settings.max_output_tokens
-                price = CallPrice(portfolio.portfolio, metric.name, *price_of(judge.model), most)
+                price = CallPrice(portfolio.portfolio, metric.name, *prices[judge.model], most)
                 question = JudgeQuestion(
                     judge, prompt, params, price, sampling_params_sha(params), _question_sha(prompt, judge, params)
                 )
@@ -90,7 +91,7 @@ class Judging:
         portfolios: Whose requests are judged.
         settings: How providers are reached.
         make_model: Makes the way to a vendor's models.
-        price_of: US dollars a token, in and out, by model.
+        prices: Of the models of all judges of these portfolios.
         wallet: Pays; None: nobody counts the money.
         draw_nonce: Draws the number of a call; None: by the system's source of chance.
     """
@@ -100,12 +101,11 @@ class Judging:
         portfolios: Iterable[Portfolio],
         settings: JudgeSettings,
         make_model: ModelMaker,
-        price_of: Callable[[str], tuple[float, float]] = lambda model: (0.0, 0.0),
+        prices: Mapping[str, TokenPrice],
         wallet: Wallet | None = None,
         draw_nonce: Callable[[], str] | None = None,
     ) -> None:
-        self.questions = judge_questions(portfolios, settings, price_of)
-        self._price_of = price_of
+        self.questions = judge_questions(portfolios, settings, prices)
         self.providers: dict[str, Provider] = {}
         self.suspicions: Counter[tuple[str, str]] = Counter()
         self._settings = settings
@@ -114,25 +114,25 @@ class Judging:
         self._draw_nonce = draw_nonce or _nonces().__next__
         self._cache: VerdictCache[Judgement] = VerdictCache(settings.cache_entries)
 
-    def add(self, portfolios: Iterable[Portfolio]) -> None:
-        """Judge requests of these portfolios too; from any thread."""
-        self.questions = {**self.questions, **judge_questions(portfolios, self._settings, self._price_of)}
+    def add(self, portfolios: Iterable[Portfolio], prices: Mapping[str, TokenPrice]) -> None:
+        """Judge requests of these portfolios too, at these prices of their models; from any thread."""
+        self.questions = {**self.questions, **judge_questions(portfolios, self._settings, prices)}
 
     def breaker_states(self) -> dict[str, str]:
         """Return the state of the breaker of each provider that was asked, by vendor."""
         return {vendor or "-": provider.breaker.state for vendor, provider in list(self.providers.items())}
 
-    def knows(self, request: Mapping[str, Any], lane: str | None = None) -> bool:
+    def knows(self, request: JudgeRequest, lane: str | None = None) -> bool:
         """Whether this process has the portfolio that a request comes from, and its model is asked in this lane.
 
         Args:
             request: As scoring wrote it.
             lane: Of `JudgeSettings.lane`; None: any.
         """
-        question = self.questions.get((request["portfolio_sha"], request["metric"], request["judge"]))
+        question = self.questions.get(request.question)
         return question is not None and lane in (None, self._settings.lane(_vendor(question.judge.model)))
 
-    async def judge(self, id_: str, request: Mapping[str, Any]) -> Judgement:
+    async def judge(self, id_: str, request: JudgeRequest) -> Judgement:
         """Return what came of one request; it never raises for what a model or a provider did.
 
         Args:
@@ -142,11 +142,11 @@ class Judging:
         Raises:
             KeyError: `knows` says no.
         """
-        question = self.questions[request["portfolio_sha"], request["metric"], request["judge"]]
-        inputs: dict[str, str | None] = request["inputs"]
+        question = self.questions[request.question]
+        inputs = request.inputs
         found = sorted({name for text in inputs.values() if text for name in suspicions(text)})
-        self.suspicions.update((request["pipeline"], name) for name in found)
-        observed = next((text for text in reversed(inputs.values()) if text), None)
+        self.suspicions.update((request.pipeline, name) for name in found)
+        observed = next((text for text in reversed([*inputs.values()]) if text), None)
         pinned: dict[str, Any] = {
             "prompt_sha": question.prompt.sha,
             "sampling_params_sha": question.params_sha,
@@ -158,17 +158,17 @@ class Judging:
             return Judgement(id_, "error", reason=f"input_absent: {', '.join(absent)}", **pinned)
         key = question.sha + pinned["input_sha"]
 
-        async def ask() -> Judgement:
-            return await self._ask(id_, question, inputs, pinned)
+        async def judge_anew() -> Judgement:
+            return await self._judge_anew(id_, question, inputs, pinned)
 
-        judgement, was_there = await self._cache.get(key, ask, lambda j: j.state in ("pass", "fail"))
+        judgement, was_there = await self._cache.get(key, judge_anew, lambda j: j.state in ("pass", "fail"))
         evidence = {**judgement.evidence, **({"suspicions": found} if found else {})}
         if was_there:
             evidence = {**evidence, "cached": True}
             return replace(judgement, id=id_, evidence=evidence, calls=())
         return replace(judgement, evidence=evidence) if found else judgement
 
-    async def _ask(
+    async def _judge_anew(
         self, id_: str, question: JudgeQuestion, inputs: Mapping[str, str | None], pinned: dict[str, Any]
     ) -> Judgement:
         nonce = self._draw_nonce()
@@ -195,13 +195,13 @@ class Judging:
         """Ask, and once more where the answer is none."""
         prompt = question.prompt
         schema: Mapping[str, Any] = prompt.response_format["json_schema"]["schema"]  # type: ignore[index]
-        reply = await provider.ask(call, question.price, paid)
+        reply = await provider.fetch_reply(call, question.price, paid)
         answer = read_verdict(reply, prompt.scale, schema, nonce)
         if isinstance(answer, NoAnswer) and answer.can_be_repaired:
             evidence["repaired"] = answer.reason
             turns = (("assistant", reply.text[:8_000]), ("user", repair_words(answer, nonce)))
             again = replace(call, messages=(*call.messages, *turns))
-            reply = await provider.ask(again, question.price, paid)
+            reply = await provider.fetch_reply(again, question.price, paid)
             answer = read_verdict(reply, prompt.scale, schema, nonce)
         return reply, answer
 

@@ -12,6 +12,7 @@ from scorers.errors import JobError
 from scorers.load import parse_portfolio
 from scorers.portfolio import Portfolio
 from sinks.judge_money import Lease
+from sinks.stored_portfolios import PORTFOLIO_BY_SHA
 from streams.back_off import BackOff
 from streams.judges.secret import Secret
 
@@ -51,8 +52,7 @@ class KeeperClient:
 
     async def portfolio(self, sha: str) -> Portfolio | None:
         """Return a portfolio that the keeper's store knows, or None."""
-        sql = "SELECT yaml FROM portfolios WHERE portfolio_sha = ?"
-        rows = await self._post("/v1/query", {"sql": sql, "parameters": [sha], "format": "json"})
+        rows = await self._post("/v1/query", {"sql": PORTFOLIO_BY_SHA, "parameters": [sha], "format": "json"})
         return parse_portfolio(rows[0]["yaml"]) if rows else None
 
     async def close(self) -> None:

@@ -1,6 +1,6 @@
 """Judges in the process that keeps a store: a thread and an event loop of their own, so that no model holds the stream.
 
-slice kept ──wake──▶ requests of the store ──▶ pool ──▶ desk, on the keeper's thread ──▶ a slice of verdicts
+slice kept ──wake──▶ requests of the store ──▶ pool ──▶ intake, on the keeper's thread ──▶ a slice of verdicts
 """
 
 from __future__ import annotations
@@ -11,25 +11,29 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import closing
+from functools import partial
 
 from scorers.errors import UsageError
 from scorers.judges.judgement import Judgement
+from scorers.judges.request import JudgeRequest
 from scorers.load import parse_portfolio
 from scorers.portfolio import Portfolio
-from sinks.judge_desk import JudgeDesk
+from sinks.judge_desk import VerdictIntake
+from sinks.open_requests import OpenRequests
 from sinks.store import Store
+from sinks.stored_portfolios import portfolio_texts
 from streams.judges.judge_pool import JudgePool, run_all
-from streams.judges.judging import Judging, ModelMaker
-from streams.judges.settings import JudgeSettings
+from streams.judges.judging import Judging
+from streams.judges.model_maker import ModelAccess, TokenPrice
+from streams.judges.prices import caps_of, known_prices
 from streams.judges.stored_requests import StoredRequests
 from streams.judges.wallet import ThreadLender, Wallet
-from streams.judges.worker import caps_of, known_prices
 
 log = logging.getLogger("gapwatch.judges")
 
 #: Seconds between two reports of the breakers.
 _REPORT_SECONDS = 1.0
-Prices = Callable[[str], tuple[float, float] | None]
 
 
 class LiveJudges:
@@ -37,29 +41,24 @@ class LiveJudges:
 
     Args:
         store: Read by cursors of its own.
-        desk: Of the same store.
+        intake: Of the same store.
         keeper: The one thread on which the store is written.
         portfolios: In force.
-        settings: How providers are reached.
-        make_model: Makes the way to a vendor's models.
-        price_of: US dollars a token, in and out, by model.
+        access: How models are asked, and what they cost.
         on_failure: Told, on this object's thread, what ended it.
     """
 
     def __init__(
         self,
         store: Store,
-        desk: JudgeDesk,
+        intake: VerdictIntake,
         keeper: Executor,
         portfolios: Sequence[Portfolio],
-        settings: JudgeSettings,
-        make_model: ModelMaker,
-        price_of: Prices,
+        access: ModelAccess,
         on_failure: Callable[[BaseException], None],
     ) -> None:
-        self._store, self._desk, self._keeper = store, desk, keeper
-        self._settings, self._make_model, self._price_of = settings, make_model, price_of
-        self._on_failure = on_failure
+        self._store, self._intake, self._keeper = store, intake, keeper
+        self._access, self._on_failure = access, on_failure
         self._prices = self._known_prices(portfolios)
         self._portfolios = {p.sha: p for p in (*self._stored_portfolios(), *portfolios)}
         self._judging: Judging | None = None
@@ -68,13 +67,15 @@ class LiveJudges:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="judges", daemon=True)
 
-    def _known_prices(self, portfolios: Sequence[Portfolio]) -> dict[str, tuple[float, float]]:
-        return known_prices(portfolios, caps_of(portfolios, self._settings), self._price_of)
+    def _known_prices(self, portfolios: Sequence[Portfolio]) -> dict[str, TokenPrice]:
+        return known_prices(portfolios, caps_of(portfolios, self._access.settings), self._access.price_of)
 
     def _stored_portfolios(self) -> list[Portfolio]:
         """Return earlier portfolios whose requests may still wait, as far as their prices are known."""
         found = []
-        for (text,) in self._store.query("SELECT yaml FROM portfolios"):
+        with closing(self._store.cursor()) as cursor:
+            texts = portfolio_texts(cursor)
+        for text in texts:
             try:
                 portfolio = parse_portfolio(text)
                 self._prices |= self._known_prices([portfolio])
@@ -103,7 +104,7 @@ class LiveJudges:
             return str(error)
         self._portfolios |= {p.sha: p for p in portfolios}
         if self._judging is not None:
-            self._judging.add(portfolios)
+            self._judging.add(portfolios, self._prices)
         return ""
 
     def stop(self, seconds: float) -> bool:
@@ -126,16 +127,16 @@ class LiveJudges:
 
     async def _main(self) -> None:
         loop = asyncio.get_running_loop()
-        wallet = Wallet(ThreadLender(self._desk.lease, self._desk.give_back, self._keeper))
-        judging = Judging(
-            self._portfolios.values(), self._settings, self._make_model, lambda model: self._prices[model], wallet
-        )
+        wallet = Wallet(ThreadLender(self._intake.lease, self._intake.give_back, self._keeper))
+        access = self._access
+        judging = Judging(self._portfolios.values(), access.settings, access.make_model, self._prices, wallet)
 
         async def deliver(batch: Sequence[Judgement]) -> None:
-            await loop.run_in_executor(self._keeper, self._desk.close, batch)
+            await loop.run_in_executor(self._keeper, self._intake.close, batch)
 
-        for name, provider in self._settings.providers.items():
-            requests = StoredRequests(self._store.cursor, judging, name)
+        for name, provider in access.settings.providers.items():
+            wants = partial(_is_live_and_known, judging, name)
+            requests = StoredRequests(OpenRequests(self._store.cursor), wants, follows=True)
             self._requests.append(requests)
             self._pools.append(JudgePool(judging, name, provider.concurrency, requests.next, deliver))
         self._judging, self._loop = judging, loop
@@ -154,5 +155,10 @@ class LiveJudges:
                 if state != said.get(provider, "closed") and "closed" in (state, said.get(provider, "closed")):
                     log.warning("provider %s: %s", provider, "back" if state == "closed" else "down, left alone")
             said = states
-            self._desk.samples.breakers(f"here-{os.getpid()}", states)
+            self._intake.samples.breakers(f"here-{os.getpid()}", states)
             await asyncio.sleep(_REPORT_SECONDS)
+
+
+def _is_live_and_known(judging: Judging, providers: str, request: JudgeRequest) -> bool:
+    """Whether these providers are asked: a run leaves the lanes of backfills to those who made them."""
+    return request.lane == "live" and judging.knows(request, providers)

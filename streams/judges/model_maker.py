@@ -1,16 +1,48 @@
-"""Makes the way to a vendor's models, and knows their prices, as the settings say."""
+"""Makes the adapters of a vendor's models and finds their prices, as the settings say."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from scorers.errors import UsageError
 from scorers.judges.chat_model import ChatModel
 from streams.judges.secret import read_secret
 from streams.judges.settings import JudgeSettings
 
+#: Makes the way to a vendor's models.
+ModelMaker = Callable[[str], ChatModel]
+#: US dollars a token, in and out.
+TokenPrice = tuple[float, float]
+#: Says what a model costs; None where nobody says.
+PriceFinder = Callable[[str], TokenPrice | None]
 
-def model_maker(settings: JudgeSettings) -> Callable[[str], ChatModel]:
+
+@dataclass(frozen=True)
+class ModelAccess:
+    """How a process asks models, and what they cost.
+
+    Attributes:
+        settings: Providers, their limits, and caps.
+        make_model: Makes the way to a vendor's models.
+        price_of: Says what a model costs.
+    """
+
+    settings: JudgeSettings
+    make_model: ModelMaker
+    price_of: PriceFinder
+
+
+def model_access(settings: JudgeSettings) -> ModelAccess:
+    """Return how models are asked by these settings.
+
+    Raises:
+        UsageError: A key that the settings name is missing.
+    """
+    return ModelAccess(settings, model_maker(settings), price_finder(settings))
+
+
+def model_maker(settings: JudgeSettings) -> ModelMaker:
     """Return the function that makes the model of a vendor; keys are read now, so that a missing one is said at once.
 
     Raises:
@@ -35,14 +67,14 @@ def model_maker(settings: JudgeSettings) -> Callable[[str], ChatModel]:
     return make
 
 
-def price_finder(settings: JudgeSettings) -> Callable[[str], tuple[float, float] | None]:
+def price_finder(settings: JudgeSettings) -> PriceFinder:
     """Return the function that says what a model costs, US dollars a token in and out; None where nobody says.
 
     The settings come first; then the list that litellm ships, where its adapter is used. A model whose provider the
     settings do not name is a UsageError.
     """
 
-    def price_of(model: str) -> tuple[float, float] | None:
+    def price_of(model: str) -> TokenPrice | None:
         provider = settings.provider(model.partition("/")[0] if "/" in model else "")  # refused where there is none
         written = settings.prices.get(model)
         if written is not None:

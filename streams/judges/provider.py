@@ -87,7 +87,7 @@ class Provider:
         self._tokens: dict[str, RateLimit] = {}
         self._time = time
 
-    async def ask(self, call: ChatCall, price: CallPrice, paid: list[PaidCall]) -> ChatReply:
+    async def fetch_reply(self, call: ChatCall, price: CallPrice, paid: list[PaidCall]) -> ChatReply:
         """Return the model's reply, after as many attempts as the settings allow.
 
         Args:
@@ -178,7 +178,7 @@ class Provider:
         finally:
             self.under_way -= 1
             if lease is not None and self._wallet is not None:
-                await asyncio.shield(self._wallet.settle(lease, worst, usd))
+                await asyncio.shield(self._wallet.put_back(lease, worst, usd))
         kind = "reply" if failure is None else failure.kind
         tokens = (reply.input_tokens or 0, reply.output_tokens or 0) if reply is not None else (0, 0)
         paid.append(PaidCall(call.model, kind, *tokens, usd, round(perf_counter() - started, 6)))

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-import duckdb
 import numpy as np
-import orjson
 import pyarrow as pa
-import zstandard
 
 from scorers.errors import UsageError
 from scorers.judges.chat_model import ChatCall
 from scorers.judges.prompt import JudgePrompt, input_sha, judge_prompt, request_sha, template_sha
+from scorers.judges.request import JudgeRequest
 from scorers.load import parse_portfolio
 from scorers.plan import compile_plan
 from scorers.policy import fixed_policy
 from scorers.portfolio import Portfolio
 from scorers.score import Scorer, score
 from scorers.slices import RecordSlice
-from sinks.row_place import find_row, place_of
-
-_COLUMNS = (
-    "portfolio_sha", "outcome", "score", "band", "judge_model_id", "judge_prompt_sha", "judge_sampling_params_sha",
-    "judge_request_sha", "judge_input_sha", "evidence",
-)  # fmt: skip
-_ANY_SIZE = 1 << 31
+from sinks.verdict_archive import ArchivedVerdict, VerdictArchive
 
 
 @dataclass(frozen=True)
@@ -34,89 +26,79 @@ class Rebuilt:
     """A request as it was sent.
 
     Attributes:
-        row: Of the verdict, by column.
+        verdict: For which it was sent.
         call: Equal in every byte to what was sent.
         prompt: To read an answer by.
         nonce: Of the call.
     """
 
-    row: dict[str, Any]
+    verdict: ArchivedVerdict
     call: ChatCall
     prompt: JudgePrompt
     nonce: str
 
 
-def verdict_row(con: duckdb.DuckDBPyConnection, place: str) -> dict[str, Any]:
-    """Return the row of one judge at a place.
-
-    Raises:
-        UsageError: There is no such row, or more than one.
-    """
-    return find_row(con, place, _COLUMNS)
-
-
 class Rebuilder:
-    """Rebuilds requests; what is compiled for one portfolio is kept for the next row."""
+    """Rebuilds requests; what is compiled for one portfolio is kept for the next verdict.
 
-    def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
-        self._con = con
+    Args:
+        archive: With the verdicts, and all that they were made from.
+    """
+
+    def __init__(self, archive: VerdictArchive) -> None:
+        self._archive = archive
         self._scorers: dict[str, tuple[Portfolio, Scorer]] = {}
 
-    def rebuild(self, row: dict[str, Any]) -> Rebuilt:
-        """Return the request of a row.
+    def rebuild(self, verdict: ArchivedVerdict) -> Rebuilt:
+        """Return the request of a verdict.
 
         Raises:
             UsageError: It cannot be rebuilt; the message says what is missing.
         """
-        place = place_of(row)
-        sent = (orjson.loads(row["evidence"] or "{}")).get("request")
-        if sent is None or row["judge_request_sha"] is None:
-            raise UsageError(f"{place}: no request was sent for this row ({row['outcome']})")
-        portfolio, scorer = self._scorer(row["portfolio_sha"], place)
-        metric = next(m for m in portfolio.metrics if m.name == row["metric"])
-        prompt = self._prompt(judge_prompt(metric.claim), row["judge_prompt_sha"], place)  # type: ignore[arg-type]
-        inputs = self._inputs(row, portfolio, scorer, place)
+        place = verdict.place
+        sent = verdict.evidence.get("request")
+        if sent is None or verdict.judge_request_sha is None or verdict.judge_prompt_sha is None:
+            raise UsageError(f"{place}: no request was sent for this row ({verdict.outcome})")
+        portfolio, scorer = self._scorer(verdict.portfolio_sha, place)
+        metric = next(m for m in portfolio.metrics if m.name == verdict.metric)
+        prompt = self._prompt(judge_prompt(metric.claim), verdict.judge_prompt_sha, place)  # type: ignore[arg-type]
+        inputs = self._inputs(verdict, portfolio, scorer)
         call = prompt.call(sent["model"], sent["params"], inputs, sent["nonce"])
-        if request_sha(call) != row["judge_request_sha"]:
+        if request_sha(call) != verdict.judge_request_sha:
             raise UsageError(f"{place}: the request can be built, but its hash is not the row's; it is not the same")
-        return Rebuilt(row, call, prompt, sent["nonce"])
+        return Rebuilt(verdict, call, prompt, sent["nonce"])
 
     def _scorer(self, sha: str, place: str) -> tuple[Portfolio, Scorer]:
         if sha not in self._scorers:
-            found = self._con.execute("SELECT yaml FROM portfolios WHERE portfolio_sha = ?", [sha]).fetchall()
-            if not found:
+            text = self._archive.portfolio_text(sha)
+            if text is None:
                 raise UsageError(f"{place}: the store has no portfolio {sha[:12]}")
-            portfolio = parse_portfolio(found[0][0])
+            portfolio = parse_portfolio(text)
             self._scorers[sha] = (portfolio, Scorer(compile_plan([_judged_only(portfolio)])))
         return self._scorers[sha]
 
     def _prompt(self, prompt: JudgePrompt, sha: str, place: str) -> JudgePrompt:
-        found = self._con.execute("SELECT text FROM templates WHERE sha = ?", [sha]).fetchall()
-        if not found:
+        text = self._archive.template(sha)
+        if text is None:
             raise UsageError(f"{place}: the store has no template {sha[:12]}")
-        if template_sha(found[0][0]) != sha:
+        if template_sha(text) != sha:
             raise UsageError(f"{place}: the template {sha[:12]} in the store does not have that hash; it was changed")
-        return JudgePrompt(found[0][0], sha, prompt.scale, prompt.response_format)
+        return JudgePrompt(text, sha, prompt.scale, prompt.response_format)
 
-    def _inputs(self, row: dict[str, Any], portfolio: Portfolio, scorer: Scorer, place: str) -> dict[str, str | None]:
-        found = self._con.execute(
-            """SELECT record FROM samples WHERE lane = ? AND source_topic = ? AND source_partition = ?
-                AND source_offset = ? LIMIT 1""",
-            [row[name] for name in ("lane", "source_topic", "source_partition", "source_offset")],
-        ).fetchall()
-        if not found:
+    def _inputs(self, verdict: ArchivedVerdict, portfolio: Portfolio, scorer: Scorer) -> Mapping[str, str | None]:
+        record = self._archive.record(verdict)
+        if record is None:
             raise UsageError(
-                f"{place}: the sample of the trace is gone (retention), so the input is not known any more"
+                f"{verdict.place}: the sample of the trace is gone (retention), so the input is not known any more"
             )
-        record = zstandard.ZstdDecompressor().decompress(found[0][0], max_output_size=_ANY_SIZE)
-        for request in _requests(portfolio, scorer, row, record):
-            same = all(request[name] == row[name] for name in ("span_index", "metric", "judge"))
-            if same and input_sha(request["inputs"]) == row["judge_input_sha"]:
-                inputs: dict[str, str | None] = request["inputs"]
-                return inputs
+        wanted = (verdict.span_index, verdict.metric, verdict.judge)
+        for request in _requests(portfolio, scorer, verdict, record):
+            is_same = (request.span_index, request.metric, request.judge) == wanted
+            if is_same and input_sha(request.inputs) == verdict.judge_input_sha:
+                return request.inputs
         raise UsageError(
-            f"{place}: the sample of the trace does not give the input that was judged; redaction changed it more "
-            "in the whole record than in the field"
+            f"{verdict.place}: the sample of the trace does not give the input that was judged; redaction changed it "
+            "more in the whole record than in the field"
         )
 
 
@@ -126,11 +108,11 @@ def _judged_only(portfolio: Portfolio) -> Portfolio:
     return portfolio.model_copy(update={"metrics": metrics})
 
 
-def _requests(portfolio: Portfolio, scorer: Scorer, row: dict[str, Any], record: bytes) -> list[dict[str, Any]]:
-    offset = row["source_offset"]
+def _requests(portfolio: Portfolio, scorer: Scorer, verdict: ArchivedVerdict, record: bytes) -> list[JudgeRequest]:
+    offset = verdict.source_offset
     records = RecordSlice(
-        row["lane"], row["source_topic"], row["source_partition"], offset, offset + 1,
+        verdict.lane, verdict.source_topic, verdict.source_partition, offset, offset + 1,
         np.array([offset], dtype=np.int64), pa.array([record], pa.binary()),
     )  # fmt: skip
     scored = score(scorer, fixed_policy([scorer.plan.portfolios[0]]), records)
-    return [orjson.loads(value) for value in scored.tables["judge_requests"].column("value").to_pylist()]
+    return [JudgeRequest.from_json(value) for value in scored.tables["judge_requests"].column("value").to_pylist()]

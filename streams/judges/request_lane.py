@@ -7,15 +7,13 @@ itself, so that the requests of a provider that is down wait in the topic and ho
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
-
-import orjson
+from collections.abc import Awaitable, Callable, Sequence
 
 from scorers.judges.judgement import Judgement
+from scorers.judges.request import JudgeRequest, OversizeRequest, read_request
 from streams.judges.judge_pool import JudgePool
 from streams.judges.judging import Judging
-from streams.judges.request_topic import Place, RequestTopic
+from streams.judges.request_topic import RequestPlace, RequestTopic, TopicRequest
 
 log = logging.getLogger("gapwatch.judges")
 
@@ -42,7 +40,7 @@ class RequestLane:
         topic: RequestTopic,
         judging: Judging,
         workers: int,
-        look_up: Callable[[Mapping[str, Any]], Awaitable[None]],
+        look_up: Callable[[JudgeRequest], Awaitable[None]],
         send: Callable[[Sequence[Judgement]], Awaitable[None]],
         takes_strays: bool,
     ) -> None:
@@ -52,30 +50,33 @@ class RequestLane:
         self._judging = judging
         self._look_up, self._send = look_up, send
         self._takes_strays = takes_strays
-        self._places: dict[str, list[Place]] = {}
+        self._places: dict[str, list[RequestPlace]] = {}
 
-    async def _next(self) -> tuple[str, Mapping[str, Any]]:
+    async def _next(self) -> tuple[str, JudgeRequest]:
         while True:
             came = await self.topic.next()
-            try:
-                request = await self._mine(orjson.loads(came.value))
-            except (orjson.JSONDecodeError, TypeError, KeyError):
-                request = None
-                if self._takes_strays:
-                    log.warning("%s/%s holds no request; left out", *came.place)
+            request = await self._mine(self._read(came))
             if request is None:
                 await self.topic.done([came.place])
                 continue
             self._places.setdefault(came.id, []).append(came.place)
-            if "too_large" in request:
-                reason = f"request_too_large: {request['too_large']} bytes are more than the topic takes"
+            if isinstance(request, OversizeRequest):
+                reason = f"request_too_large: {request.bytes} bytes are more than the topic takes"
                 await self._deliver([Judgement(came.id, "error", reason=reason)])
                 continue
             return came.id, request
 
-    async def _mine(self, request: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def _read(self, came: TopicRequest) -> JudgeRequest | OversizeRequest | None:
+        try:
+            return read_request(came.value)
+        except ValueError:
+            if self._takes_strays:
+                log.warning("%s/%s holds no request; left out", *came.place)
+            return None
+
+    async def _mine(self, request: JudgeRequest | OversizeRequest | None) -> JudgeRequest | OversizeRequest | None:
         """Return a request that this lane answers; None for those of other lanes and of other keepers."""
-        if "too_large" in request:
+        if not isinstance(request, JudgeRequest):
             return request if self._takes_strays else None
         if not self._judging.knows(request):
             await self._look_up(request)

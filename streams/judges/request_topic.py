@@ -21,7 +21,7 @@ REQUESTS_TOPIC = "judge-requests"
 _POLL_INTERVAL_MS = 7 * 24 * 3_600_000
 _REBALANCE_MS = 60_000
 _COMMIT_SECONDS = 1.0
-Place = tuple[TopicPartition, int]
+RequestPlace = tuple[TopicPartition, int]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class TopicRequest:
     """
 
     id: str
-    place: Place
+    place: RequestPlace
     value: bytes
 
 
@@ -89,7 +89,7 @@ class RequestTopic:
                         self._ready.append(TopicRequest(id_, (tp, record.offset), record.value or b""))
         return self._ready.popleft()
 
-    async def done(self, places: Iterable[Place], now: bool = False) -> None:
+    async def done(self, places: Iterable[RequestPlace], now: bool = False) -> None:
         """Note that requests are answered, and commit how far all are, about once a second.
 
         Args:

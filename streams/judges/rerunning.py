@@ -8,16 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import duckdb
-
 from scorers.errors import UsageError
 from scorers.judges.agreement import Estimate, share
 from scorers.judges.chat_model import ChatModel, ModelFailure
 from scorers.judges.triple import model_id
 from scorers.judges.verdict import JudgeAnswer, read_verdict
-from sinks.row_place import place_of
+from sinks.verdict_archive import VerdictArchive
 from streams.judges.provider import CallPrice, Provider
-from streams.judges.rebuilding import Rebuilder, Rebuilt, verdict_row
+from streams.judges.rebuilding import Rebuilder, Rebuilt
 from streams.judges.settings import JudgeSettings
 
 
@@ -82,29 +80,29 @@ def rerun(rebuilt: list[Rebuilt], settings: JudgeSettings, make_model: Callable[
 
 
 async def _again(item: Rebuilt, provider: Provider) -> Rerun:
-    row = item.row
-    before = (row["outcome"], row["band"])
+    verdict = item.verdict
+    before = (verdict.outcome, verdict.band)
     schema: Any = item.prompt.response_format["json_schema"]
     call = replace(item.call, timeout_seconds=provider.settings.timeout_seconds)
     try:
-        reply = await provider.ask(call, CallPrice("", "", 0.0, 0.0, 0), [])
+        reply = await provider.fetch_reply(call, CallPrice("", "", 0.0, 0.0, 0), [])
     except ModelFailure as failure:
-        return Rerun(place_of(row), before, ("error", failure.kind), row["judge_model_id"], None, failure.detail)
+        return Rerun(verdict.place, before, ("error", failure.kind), verdict.judge_model_id, None, failure.detail)
     answer = read_verdict(reply, item.prompt.scale, schema["schema"], item.nonce)
     model = model_id(item.call.model, reply.model)
     if not isinstance(answer, JudgeAnswer):
-        return Rerun(place_of(row), before, ("error", answer.reason), row["judge_model_id"], model, answer.detail)
+        return Rerun(verdict.place, before, ("error", answer.reason), verdict.judge_model_id, model, answer.detail)
     after = ("pass" if answer.band.passes else "fail", answer.band.word)
-    return Rerun(place_of(row), before, after, row["judge_model_id"], model)
+    return Rerun(verdict.place, before, after, verdict.judge_model_id, model)
 
 
 def reproducibility(
-    con: duckdb.DuckDBPyConnection, settings: JudgeSettings, make_model: Callable[[str], ChatModel], sample: int
+    archive: VerdictArchive, settings: JudgeSettings, make_model: Callable[[str], ChatModel], sample: int
 ) -> Reproducibility:
     """Run a sample of verdicts again.
 
     Args:
-        con: A store.
+        archive: Of a store.
         settings: How providers are reached.
         make_model: Makes the way to a vendor's models.
         sample: How many; the same ones each time, chosen by the hash of their requests.
@@ -112,18 +110,14 @@ def reproducibility(
     Raises:
         UsageError: There is no verdict.
     """
-    places = con.execute(
-        """SELECT concat_ws('/', source_topic, source_partition, source_offset, span_index, metric, judge) FROM gaps
-            WHERE judge_request_sha IS NOT NULL AND outcome IN ('pass', 'fail') ORDER BY judge_request_sha LIMIT ?""",
-        [sample],
-    ).fetchall()
+    places = archive.places(sample)
     if not places:
         raise UsageError("the store has no verdict of a judge; nothing can be run again")
-    rebuilder = Rebuilder(con)
+    rebuilder = Rebuilder(archive)
     rebuilt, missing = [], []
-    for (place,) in places:
+    for place in places:
         try:
-            rebuilt.append(rebuilder.rebuild(verdict_row(con, place)))
+            rebuilt.append(rebuilder.rebuild(archive.verdict(place)))
         except UsageError as error:
             missing.append(str(error))
     done = rerun(rebuilt, settings, make_model)

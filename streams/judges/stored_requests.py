@@ -1,36 +1,31 @@
-"""The requests of lane live that wait in a store for some providers, one after the other, as slices are kept."""
+"""Hands out the requests that wait in a store for the providers of one lane, one after the other."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
-import duckdb
-import orjson
+from scorers.judges.request import JudgeRequest
+from sinks.open_requests import OpenRequests
 
-from streams.judges.judging import Judging
-
-#: Requests read at once; each holds its inputs.
-_READ = 200
 #: Seconds between looks where nobody wakes it.
 _LOOK_SECONDS = 2.0
 
 
 class StoredRequests:
-    """Reads what waits, each request once; for one event loop.
+    """Hands out each request once; for one event loop.
 
     Args:
-        cursor: Gives a connection for reading the store.
-        judging: Says whose requests can be judged; others stay open.
-        providers: Name of their entry among the providers.
+        pages: Of the store; for this object alone.
+        wants: Whether a request is for these providers; others stay open.
+        follows: Whether to wait for requests that are stored later; otherwise it ends with what waits now.
     """
 
-    def __init__(self, cursor: Callable[[], duckdb.DuckDBPyConnection], judging: Judging, providers: str) -> None:
-        self._cursor, self._judging, self._providers = cursor, judging, providers
-        self._ready: deque[tuple[str, Mapping[str, Any]]] = deque()
-        self._after: tuple[int, str] = (-1, "")
+    def __init__(self, pages: OpenRequests, wants: Callable[[JudgeRequest], bool], *, follows: bool) -> None:
+        self._pages, self._wants, self._follows = pages, wants, follows
+        self._ready: deque[tuple[str, JudgeRequest]] = deque()
+        self._is_over = False
         self._reading = asyncio.Lock()
         self._news = asyncio.Event()
 
@@ -38,34 +33,24 @@ class StoredRequests:
         """There may be more; on the event loop."""
         self._news.set()
 
-    async def next(self) -> tuple[str, Mapping[str, Any]]:
-        """Return the next request with its id, when there is one."""
-        while not self._ready:
+    async def next(self) -> tuple[str, JudgeRequest] | None:
+        """Return the next request with its id, when there is one; None at the end."""
+        while not self._ready and not self._is_over:
             async with self._reading:
-                if self._ready:
-                    break
-                self._news.clear()
-                if not await asyncio.to_thread(self._read):
-                    try:
-                        await asyncio.wait_for(self._news.wait(), _LOOK_SECONDS)
-                    except TimeoutError:
-                        continue
-        return self._ready.popleft()
+                if not self._ready and not self._is_over:
+                    await self._read()
+        return self._ready.popleft() if self._ready else None
 
-    def _read(self) -> bool:
-        """Read on; False where nothing was left."""
-        cursor = self._cursor()
-        try:
-            rows = cursor.execute(
-                """SELECT seq, id, "value" FROM judge_requests r ANTI JOIN judge_closed c ON c.id = r.id
-                    WHERE seq >= ? AND (seq, id) > (?, ?) ORDER BY seq, id LIMIT ?""",
-                [self._after[0], *self._after, _READ],
-            ).fetchall()
-        finally:
-            cursor.close()
-        for seq, id_, value in rows:
-            request = orjson.loads(value)
-            if request["lane"] == "live" and self._judging.knows(request, self._providers):
-                self._ready.append((id_, request))
-            self._after = (seq, id_)
-        return bool(rows)
+    async def _read(self) -> None:
+        """Read one page; at the end wait for news, but not for ever."""
+        self._news.clear()
+        page = await asyncio.to_thread(self._pages.read)
+        self._ready.extend((id_, request) for id_, request in page if self._wants(request))
+        if page:
+            return
+        self._is_over = not self._follows
+        if self._follows:
+            try:
+                await asyncio.wait_for(self._news.wait(), _LOOK_SECONDS)
+            except TimeoutError:
+                return

@@ -1,4 +1,4 @@
-"""What one worker may spend: reserved before a call at its worst price, settled after it at its real one."""
+"""What one worker may spend: reserved before a call at its worst price, and what it did not cost is put back."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Wallet:
             purses.remove(purse)
             await self._lender.give_back(purse.lease, purse.left)
 
-    async def settle(self, lease: Lease, reserved: float, spent: float) -> None:
+    async def put_back(self, lease: Lease, reserved: float, spent: float) -> None:
         """Put back what a call did not cost."""
         rest = max(reserved - spent, 0.0)
         purses = self._purses.get((lease.portfolio, lease.metric), [])

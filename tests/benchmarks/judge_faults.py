@@ -30,7 +30,7 @@ from sinks.judge_money import JudgeMoney
 from sinks.keeping import Step
 from sinks.ledger import imbalance
 from sinks.store import Store
-from streams.judges.model_maker import model_maker
+from streams.judges.model_maker import ModelAccess, model_maker
 from streams.judges.settings import JudgeSettings
 from streams.judges.worker import judge_store
 from tests.scorers.judges.rubrics import judged_metric, portfolio_of
@@ -123,7 +123,8 @@ def _judge(path: str, base_url: str, cap: float, point: str, at: int) -> None:
             _die()  # with calls under way
 
     with _Mortal.open(path) as store:
-        judge_store(store, [portfolio], settings, model_maker(settings), lambda model: PRICE, on_batch=on_batch)
+        access = ModelAccess(settings, model_maker(settings), lambda model: PRICE)
+        judge_store(store, [portfolio], access, on_batch=on_batch)
 
 
 def _portfolio(cap: float) -> Any:

@@ -29,7 +29,7 @@ import orjson
 from scorers.judges.chat_model import ChatCall, ChatModel
 from sinks.store import Store
 from streams.judges.litellm_model import LitellmModel
-from streams.judges.model_maker import model_maker
+from streams.judges.model_maker import ModelAccess, model_maker
 from streams.judges.secret import Secret
 from streams.judges.settings import JudgeSettings
 from streams.judges.worker import judge_store
@@ -116,7 +116,7 @@ def judged(adapter: str, base_url: str, items: int) -> dict[str, float]:
         asyncio.run(_ask(make("openai"), MODELS[adapter], 20, 4))  # whatever is loaded with the first call
         with Store.open(path) as store:
             began, cpu = time.perf_counter(), _cpu()
-            result = judge_store(store, [portfolio], settings, make, lambda model: (1e-6, 4e-6))
+            result = judge_store(store, [portfolio], ModelAccess(settings, make, lambda model: (1e-6, 4e-6)))
             seconds, cpu = time.perf_counter() - began, _cpu() - cpu
         assert (result.closed, result.errors) == (items, {}), result
     return {"items_per_second": items / seconds, "cpu_ms_per_item": 1000 * cpu / items}

@@ -11,9 +11,12 @@ from scorers.judges.chat_model import ChatModel
 from scorers.judges.scripted_model import Script, ScriptedModel, verdict_reply
 from scorers.portfolio import Portfolio
 from sinks.ledger import imbalance
+from sinks.open_requests import OpenRequests
 from sinks.store import Store
+from streams.judge_result import JudgeResult
+from streams.judges.model_maker import ModelAccess
 from streams.judges.settings import JudgeSettings
-from streams.judges.worker import JudgeResult, judge_store
+from streams.judges.worker import judge_store
 from streams.replay import replay
 
 FREE = (0.0, 0.0)
@@ -63,7 +66,7 @@ def judge(
     model = script if not callable(script) else ScriptedModel(script)
     with Store.open(path) as store:
         return judge_store(
-            store, [portfolio], settings(**changed), lambda vendor: model, lambda name: price,
+            store, [portfolio], ModelAccess(settings(**changed), lambda vendor: model, lambda name: price),
             patience_seconds=patience, on_batch=on_batch,
         )  # fmt: skip
 
@@ -83,6 +86,12 @@ def imbalance_of(path: Path) -> int:
     """By how much the ledger of a closed store disagrees."""
     with Store.open(path) as store:
         return imbalance(store.cursor())
+
+
+def open_ids(store: Store) -> list[str]:
+    """Ids of the requests that wait in a store, in the order in which they were asked."""
+    pages = OpenRequests(store.cursor)
+    return [id_ for page in iter(pages.read, []) for id_, _ in page]
 
 
 def states(path: Path, metric: str) -> dict[str, int]:

@@ -17,9 +17,10 @@ from scorers.portfolio import Portfolio
 from sinks.judge_agreement import Agreement, agreements
 from sinks.overrides import Override
 from sinks.store import Store
-from streams.judges.model_maker import model_maker
+from streams.judge_result import JudgeResult
+from streams.judges.model_maker import ModelAccess, model_maker
 from streams.judges.settings import JudgeSettings
-from streams.judges.worker import JudgeResult, judge_store
+from streams.judges.worker import judge_store
 from streams.replay import replay
 from tests.streams.judges.model_server import HttpAnswer, nonce_in, served
 
@@ -99,7 +100,9 @@ def judge_recorded(
         provider = {"adapter": "http", "base_url": server.base_url, "first_delay_seconds": 0.001}
         settings = JudgeSettings.model_validate({"providers": {"*": provider}})
         with Store.open(path) as store:
-            result = judge_store(store, [portfolio], settings, model_maker(settings), lambda model: (2.5e-6, 1e-5))
+            result = judge_store(
+                store, [portfolio], ModelAccess(settings, model_maker(settings), lambda model: (2.5e-6, 1e-5))
+            )
             _override(store, list(items.values()))
     return path, result
 

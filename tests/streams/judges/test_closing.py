@@ -18,7 +18,7 @@ from scorers.judges.triple import StabilityTriple
 from sinks.judge_closing import JudgeClosing
 from sinks.store import Store
 from tests.scorers.judges.rubrics import judged_metric, portfolio_of
-from tests.streams.judges.judged_store import imbalance_of, judge, query, says, scored_store, states, trace
+from tests.streams.judges.judged_store import imbalance_of, judge, open_ids, query, says, scored_store, states, trace
 
 NOW = datetime(2026, 3, 22, 12, 0, tzinfo=UTC)
 
@@ -170,13 +170,13 @@ def test_the_first_verdict_counts_and_later_ones_are_dropped(tmp_path: Path) -> 
     path = scored_store(tmp_path, portfolio, [trace(0), trace(1)])
     with Store.open(path) as store:
         closing = JudgeClosing(store)
-        first, second = [id_ for id_, _ in closing.open_requests()]
+        first, second = open_ids(store)
         once = closing.close([_verdict(first), _verdict(first, 0.0)], NOW)
         again = closing.close([_verdict(first, 0.0), _verdict("unknown")], NOW)
 
         assert (once.closed, once.dropped) == (1, 1)
         assert (again.closed, again.dropped) == (0, 2)
-        assert [id_ for id_, _ in closing.open_requests()] == [second]
+        assert open_ids(store) == [second]
         assert (closing.is_open(first), closing.is_open(second), closing.pending) == (False, True, 1)
     with Store.open(path) as store:
         after_restart = JudgeClosing(store).close([_verdict(first, 0.0)], NOW)
@@ -200,7 +200,7 @@ def test_a_kill_at_any_step_of_keeping_loses_nothing_and_doubles_nothing(tmp_pat
         name = names[number]
         with Store.open(path) as store:
             closing = JudgeClosing(store)
-            ids = [id_ for id_, _ in closing.open_requests()]
+            ids = open_ids(store)
             steps = list(store.steps())
 
             def kill(keeping: object) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from scorers.judges.chat_model import ChatCall, ChatReply, ModelFailure
 from scorers.judges.scripted_model import verdict_reply
-from streams.judges.worker import JudgeResult
+from streams.judge_result import JudgeResult
 from tests.scorers.judges.rubrics import judged_metric, portfolio_of
 from tests.streams.judges.judged_store import imbalance_of, judge, query, scored_store, states, trace
 

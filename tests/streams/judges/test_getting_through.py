@@ -49,7 +49,7 @@ def test_a_failure_that_passes_is_tried_again(kind: str) -> None:
     answers = [ModelFailure(kind), ModelFailure(kind), OK]
     model = ScriptedModel(lambda call: answers.pop(0))
 
-    assert run(lambda: provider_of(model).ask(CALL, PRICE, [])) == OK
+    assert run(lambda: provider_of(model).fetch_reply(CALL, PRICE, [])) == OK
     assert len(model.calls) == 3
 
 
@@ -57,7 +57,7 @@ def test_a_failure_that_passes_is_tried_again(kind: str) -> None:
 def test_a_failure_that_stays_is_not_tried_again(kind: str) -> None:
     model = ScriptedModel(lambda call: ModelFailure(kind))
     with pytest.raises(ModelFailure):
-        run(lambda: provider_of(model).ask(CALL, PRICE, []))
+        run(lambda: provider_of(model).fetch_reply(CALL, PRICE, []))
 
     assert len(model.calls) == 1
 
@@ -65,7 +65,7 @@ def test_a_failure_that_stays_is_not_tried_again(kind: str) -> None:
 def test_attempts_are_bounded() -> None:
     model = ScriptedModel(lambda call: ModelFailure("rate_limited"))
     with pytest.raises(ModelFailure):
-        run(lambda: provider_of(model, attempts=4).ask(CALL, PRICE, []))
+        run(lambda: provider_of(model, attempts=4).fetch_reply(CALL, PRICE, []))
 
     assert len(model.calls) == 4
 
@@ -76,10 +76,10 @@ def test_a_wait_that_was_asked_for_is_kept_by_all() -> None:
         provider = provider_of(ScriptedModel(lambda call: answers.pop() if answers else OK), requests_per_minute=1e9)
         loop = asyncio.get_running_loop()
         begin = loop.time()
-        first = asyncio.create_task(provider.ask(CALL, PRICE, []))
+        first = asyncio.create_task(provider.fetch_reply(CALL, PRICE, []))
         while not provider.failures:
             await asyncio.sleep(0)
-        await provider.ask(CALL, PRICE, [])
+        await provider.fetch_reply(CALL, PRICE, [])
         second_done = loop.time() - begin
         await first
         return loop.time() - begin, second_done
@@ -104,7 +104,7 @@ def test_no_more_calls_are_under_way_than_allowed() -> None:
             async def close(self) -> None: ...
 
         provider = Provider(ProviderSettings(concurrency=3), Counting())
-        await asyncio.gather(*(provider.ask(CALL, PRICE, []) for _ in range(30)))
+        await asyncio.gather(*(provider.fetch_reply(CALL, PRICE, []) for _ in range(30)))
         return most
 
     assert run(asked) == 3
@@ -117,7 +117,7 @@ def test_an_outage_costs_no_attempt_and_is_over_when_the_provider_is_back() -> N
         nonlocal down
         model = ScriptedModel(lambda call: ModelFailure("unavailable") if down else OK)
         provider = provider_of(model, attempts=3, breaker_failures=4, concurrency=5)
-        tasks = [asyncio.create_task(provider.ask(CALL, PRICE, [])) for _ in range(10)]
+        tasks = [asyncio.create_task(provider.fetch_reply(CALL, PRICE, [])) for _ in range(10)]
         while provider.breaker.state == "closed" or len(model.calls) < 9:
             await asyncio.sleep(0.001)
         sent = len(model.calls)
@@ -191,8 +191,8 @@ def test_an_attempt_is_booked_at_its_price_and_at_the_worst_where_nobody_knows()
 
     async def asked() -> None:
         provider = provider_of(ScriptedModel(lambda call: answers.pop(0)))
-        await provider.ask(CALL, PRICE, paid)
-        await provider.ask(CALL, PRICE, paid)
+        await provider.fetch_reply(CALL, PRICE, paid)
+        await provider.fetch_reply(CALL, PRICE, paid)
 
     run(asked)
     assert [(call.kind, call.usd) for call in paid] == [
@@ -250,7 +250,7 @@ def test_a_wallet_reserves_the_worst_and_gives_back_the_rest() -> None:
         wallet = Wallet(lender)
         provider = provider_of(ScriptedModel(lambda call: OK), wallet)
         before = lender.left
-        await asyncio.gather(*(provider.ask(CALL, PRICE, []) for _ in range(20)))
+        await asyncio.gather(*(provider.fetch_reply(CALL, PRICE, []) for _ in range(20)))
         await wallet.close()
         return True, before - lender.left
 
@@ -260,7 +260,7 @@ def test_a_wallet_reserves_the_worst_and_gives_back_the_rest() -> None:
 def test_an_empty_wallet_is_over_budget_and_nothing_is_sent() -> None:
     model = ScriptedModel(lambda call: OK)
     with pytest.raises(OverBudget):
-        run(lambda: provider_of(model, Wallet(FixedLender(PRICE.worst(CALL) / 2))).ask(CALL, PRICE, []))
+        run(lambda: provider_of(model, Wallet(FixedLender(PRICE.worst(CALL) / 2))).fetch_reply(CALL, PRICE, []))
 
     assert model.calls == []
 

@@ -11,9 +11,10 @@ import pytest
 from scorers.errors import UsageError
 from scorers.portfolio import Portfolio
 from sinks.store import Store
-from streams.judges.model_maker import model_maker, price_finder
+from streams.judge_result import JudgeResult
+from streams.judges.model_maker import model_access, price_finder
 from streams.judges.settings import JudgeSettings
-from streams.judges.worker import JudgeResult, judge_store
+from streams.judges.worker import judge_store
 from tests.scorers.judges.rubrics import judged_metric, portfolio_of
 from tests.streams.judges.judged_store import imbalance_of, scored_store, states, trace
 from tests.streams.judges.model_server import HttpAnswer, free_port, served, verdict
@@ -35,9 +36,7 @@ def judged(path: Path, portfolio: Portfolio, ill: str, well: str, patience: floa
     providers = {"ill": {**provider, "base_url": ill}, "well": {**provider, "base_url": well, "timeout_seconds": 20.0}}
     settings = JudgeSettings.model_validate({"providers": providers})
     with Store.open(path) as store:
-        return judge_store(
-            store, [portfolio], settings, model_maker(settings), price_finder(settings), patience_seconds=patience
-        )
+        return judge_store(store, [portfolio], model_access(settings), patience_seconds=patience)
 
 
 def good(body: dict[str, Any], headers: dict[str, str]) -> HttpAnswer:

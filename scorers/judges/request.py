@@ -1,0 +1,169 @@
+"""One question to a judge about one span: a frozen value, its id and its JSON form."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import orjson
+
+#: The environment of a series whose traces name none.
+_DEFAULT_ENVIRONMENT = "production"
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitedComposite:
+    """A composite metric that waits for judges on one span.
+
+    Attributes:
+        metric, metric_version, epoch: Its series.
+        pass_at: Lowest weighted sum that passes; None: every sum passes.
+        weights: Weight by part.
+        worths: Worth from 0 to 1 of each part that needs no judge; None where the part has no value.
+        awaited: Parts that judges have to answer.
+        sampled_out: Whether a part was not evaluated.
+        decided: States that the composite has on other spans of the record.
+        p_evaluated: Probability that all its judged parts are evaluated.
+        rate: Share of the records on which the composite is evaluated.
+        keep: Probability by state that its row is stored.
+    """
+
+    metric: str
+    metric_version: str
+    epoch: str
+    pass_at: float | None
+    weights: Mapping[str, float]
+    worths: Mapping[str, float | None]
+    awaited: Sequence[str]
+    sampled_out: bool
+    decided: Sequence[str]
+    p_evaluated: float
+    rate: float
+    keep: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeRequest:
+    """What one judge is asked about one span, and where the verdict belongs. The JSON form has the fields in order.
+
+    Attributes:
+        lane, source_topic, source_partition, source_offset, span_index: Place of the span.
+        metric, metric_version, portfolio_sha, pipeline, component: What is judged, by which portfolio.
+        trace_id, span_id, environment, release, session_id, tier, model: What the trace says of the span.
+        p_evaluated: Probability with which the span is judged.
+        stratum: Of the sampling; None where the metric has no strata.
+        policy: Id of the sampling decision in force.
+        inputs: Redacted text by name; None where the span lacks it. Empty once the request only waits for its verdict.
+        event_at: Time of the span, epoch seconds; None where the trace gives none.
+        bucket: Number of the tick in which the span counts; None where it has no time.
+        epoch: Of the metric's series.
+        members: Names of all judges of the metric, in the order of the portfolio.
+        quorum: How many of them must answer.
+        composites: Those that wait for this metric on this span.
+        judge: Who is asked.
+    """
+
+    lane: str
+    source_topic: str
+    source_partition: int
+    source_offset: int
+    span_index: int
+    metric: str
+    metric_version: str
+    portfolio_sha: str
+    pipeline: str
+    component: str
+    trace_id: str
+    span_id: str | None
+    environment: str | None
+    release: str | None
+    session_id: str | None
+    tier: str | None
+    model: str | None
+    p_evaluated: float
+    stratum: str | None
+    policy: str
+    inputs: Mapping[str, str | None]
+    event_at: float | None
+    bucket: int | None
+    epoch: str
+    members: Sequence[str]
+    quorum: int
+    composites: Sequence[AwaitedComposite]
+    judge: str
+
+    @property
+    def id(self) -> str:
+        """A digest of the identity of the row that the verdict will be: the same on every reading of the record."""
+        identity = (
+            self.lane, self.source_topic, self.source_partition, self.source_offset, self.span_index, self.metric,
+            self.metric_version, self.judge,
+        )  # fmt: skip
+        return hashlib.sha256(orjson.dumps(identity)).hexdigest()[:32]
+
+    @property
+    def question(self) -> tuple[str, str, str]:
+        """Portfolio, metric and judge: what is asked, whatever the inputs."""
+        return self.portfolio_sha, self.metric, self.judge
+
+    @property
+    def series_environment(self) -> str:
+        """The environment under which the verdict is stored and counted."""
+        return self.environment or _DEFAULT_ENVIRONMENT
+
+    def without_inputs(self) -> JudgeRequest:
+        """Return what has to be remembered until the verdict comes: inputs can be long."""
+        return replace(self, inputs={})
+
+    def to_json(self) -> bytes:
+        """Return the JSON form, as it is stored and sent."""
+        return orjson.dumps(self)
+
+    @classmethod
+    def from_json(cls, data: bytes) -> JudgeRequest:
+        """Read what `to_json` wrote; keys that are not known are passed over.
+
+        Raises:
+            ValueError: It is no request.
+        """
+        request = read_request(data)
+        if isinstance(request, OversizeRequest):
+            raise ValueError("only the size of a request")
+        return request
+
+
+@dataclass(frozen=True, slots=True)
+class OversizeRequest:
+    """What stands in the topic for a request that the topic does not take.
+
+    Attributes:
+        bytes: Size of the request.
+    """
+
+    bytes: int
+
+
+_COMPOSITE_NAMES = tuple(field.name for field in fields(AwaitedComposite))
+_REQUEST_NAMES = tuple(field.name for field in fields(JudgeRequest) if field.name != "composites")
+
+
+def read_request(data: bytes) -> JudgeRequest | OversizeRequest:
+    """Read a record of the topic `judge-requests`.
+
+    Raises:
+        ValueError: It is neither a request nor the size of one.
+    """
+    try:
+        document = orjson.loads(data)
+        if "too_large" in document:
+            return OversizeRequest(int(document["too_large"]))
+        composites = tuple(AwaitedComposite(**_picked(one, _COMPOSITE_NAMES)) for one in document["composites"])
+        return JudgeRequest(**_picked(document, _REQUEST_NAMES), composites=composites)
+    except (orjson.JSONDecodeError, TypeError, KeyError) as error:
+        raise ValueError(f"no judge request: {error!r}") from error
+
+
+def _picked(document: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: document[name] for name in names}
