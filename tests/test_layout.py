@@ -123,7 +123,8 @@ TESTED_BY = {
     ),
     "streams/test_backfill.py": "streams/backfill_command streams/topic_range",
     "streams/test_publisher.py": (
-        "streams/function_wrapping streams/model_response streams/trace_recording streams/trace_sender"
+        "streams/function_wrapping streams/model_response streams/trace_recording streams/trace_sender "
+        "streams/publisher_errors"
     ),
     "scorers/judges/test_attacks.py": "scorers/judges/fence scorers/judges/suspicion",
     "scorers/judges/test_prompt.py": "scorers/judges/scale scorers/judges/chat_model",
