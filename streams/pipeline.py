@@ -13,18 +13,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
-from scorers.errors import UsageError
-from scorers.plan import compile_plan
-from scorers.policy import EVALUATED, Policy, fixed_policy, recorded_factors, recorded_shedding, thinned_policy
+from scorers.policy import EVALUATED, Policy, recorded_factors, recorded_shedding, thinned_policy
 from scorers.portfolio import Portfolio
-from scorers.score import Scorer, score
-from scorers.scorer_host import ScorerHost
+from scorers.score import score
 from scorers.slices import RecordSlice, ScoredSlice
 from sinks.keeping import Keeping, Step
 from sinks.outbox import DEAD_LETTERS_TOPIC, outbox_step
@@ -33,78 +31,14 @@ from sinks.registration import insert_policies
 from sinks.store import Store
 from streams.dead_letter_messages import dead_letter_messages
 from streams.keep_watch import KeepWatch, KnownEnds, OpenWatch, Steps, unread_after
+from streams.observer import PipelineObserver
 from streams.raw_slice import RawSlice
+from streams.regime import Regime
 from streams.slice_pieces import pieces, window_cuts
-from streams.thinning import PartitionThinning, written_keeps
+from streams.thinning import PartitionThinning
 from streams.thinning_options import ThinningOptions
 
 LIVE = "live"
-
-
-@dataclass(frozen=True)
-class SourceState:
-    """How the source stands.
-
-    Attributes:
-        state: `connecting`, `joining`, `running`, `stopping` or `stopped`.
-        waiting_for: While connecting, what was wrong with the last attempt; else empty.
-        positions: By partition: next offset to be durable, next to be fetched, end of what may be read.
-        lost: Offsets that retention took before they were read.
-        refused: Why a new version of a portfolio was refused; empty where none was.
-    """
-
-    state: str
-    waiting_for: str = ""
-    positions: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
-    lost: int = 0
-    refused: str = ""
-
-    @property
-    def lag(self) -> int:
-        """Records that could be read and are not durable yet."""
-        return sum(max(0, end - done) for done, _, end in self.positions.values())
-
-
-class PipelineObserver(Protocol):
-    """Who is told what goes on; what it raises ends the process, so it had better not."""
-
-    def slice_kept(self, scored: ScoredSlice, seconds_by_stage: Mapping[str, float]) -> None:
-        """A piece is committed; on the keeper's thread. Stages: `score`, `keep`."""
-
-    def source_state(self, state: SourceState) -> None:
-        """Told about once a second, on the event loop."""
-
-    def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> None:
-        """These are in force from the next slice on; on the keeper's thread."""
-
-
-@dataclass(frozen=True)
-class Regime:
-    """Portfolios ready to score by.
-
-    Attributes:
-        portfolios: Each of another pipeline.
-        scorer: Of all of them; for one thread.
-        written: With which probability rows are kept as written, for `thinning`.
-    """
-
-    portfolios: tuple[Portfolio, ...]
-    scorer: Scorer
-    written: Mapping[tuple[str, str, str], float]
-
-
-def make_regime(portfolios: Sequence[Portfolio], scorers: ScorerHost | None = None) -> Regime:
-    """Compile portfolios.
-
-    Raises:
-        UsageError: Two claim one pipeline, or a Python scorer is missing.
-    """
-    try:
-        scorer = Scorer(compile_plan(portfolios), scorers)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    pipelines = {portfolio.sha: portfolio.pipeline for portfolio in portfolios}
-    return Regime(tuple(portfolios), scorer, written_keeps(pipelines, fixed_policy(portfolios)))
 
 
 @dataclass
@@ -134,9 +68,9 @@ class _Partition:
 
 @dataclass(frozen=True)
 class _Piece:
-    """A scored piece on its way to the keeper; `data` is what would cross to another process."""
+    """A scored piece on its way to the keeper."""
 
-    data: bytes
+    scored: ScoredSlice
     also: tuple[tuple[str, Step], ...]
     score_seconds: float
 
@@ -216,8 +150,8 @@ class Pipeline:
 
     # --- on the scoring thread
 
-    def _score(self, raw: RawSlice) -> list[_Piece]:
-        regime, sheds, scored = self._regime, self._is_overloaded(), []
+    def _score(self, raw: RawSlice) -> deque[_Piece]:
+        regime, sheds, scored = self._regime, self._is_overloaded(), deque[_Piece]()
         partition = self._partition(raw, regime)
         cuts = window_cuts(raw, self._thinning.window) if self._thinning.rows else []
         for records in pieces(raw, LIVE, cuts):
@@ -229,7 +163,7 @@ class Pipeline:
             partition.next_offset = records.to_offset
             letters = dead_letter_messages(records, found)
             also = [*policy_step, *([outbox_step(DEAD_LETTERS_TOPIC, letters)] if letters else [])]
-            scored.append(_Piece(found.to_ipc(), tuple(also), time.perf_counter() - started))
+            scored.append(_Piece(found, tuple(also), time.perf_counter() - started))
         return scored
 
     def _partition(self, raw: RawSlice, regime: Regime) -> _Partition:
@@ -288,9 +222,10 @@ class Pipeline:
 
     # --- on the keeper's thread
 
-    def _keep(self, scored: Sequence[_Piece]) -> None:
-        for piece in scored:
-            self.keep(ScoredSlice.from_ipc(piece.data), datetime.now(UTC), piece.also, {"score": piece.score_seconds})
+    def _keep(self, scored: deque[_Piece]) -> None:
+        while scored:
+            piece = scored.popleft()  # each is let go of as soon as it is stored
+            self.keep(piece.scored, datetime.now(UTC), piece.also, {"score": piece.score_seconds})
 
     def keep(self, found: ScoredSlice, now: datetime, also: Steps, seconds: Mapping[str, float] = {}) -> int:
         """Keep a slice, watched and told, and return its commit; of verdicts too; on the keeper's thread."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from scorers.errors import UsageError
 from scorers.portfolio import Portfolio, load_portfolio
 from scorers.scorer_host import ScorerHost
-from streams.pipeline import Regime, make_regime
+from streams.regime import Regime, make_regime
 
 log = logging.getLogger("gapwatch.portfolios")
 

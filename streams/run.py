@@ -32,11 +32,13 @@ from streams.faust_slices import SliceAppOptions
 from streams.forgetting import forget
 from streams.judges.judge_role import JudgeOptions, JudgeRole
 from streams.kafka_settings import KafkaSettings
+from streams.observer import PipelineObserver, SourceState
 from streams.outbox_relay import OutboxRelay
-from streams.pipeline import LIVE, Pipeline, PipelineObserver, SourceState, make_regime
+from streams.pipeline import LIVE, Pipeline
 from streams.portfolio_watch import PortfolioWatch
-from streams.replay import ReplayResult
+from streams.regime import make_regime
 from streams.run_log import RunLog
+from streams.run_summary import RunSummary
 from streams.shedding import Shedding
 from streams.slice_source import SliceSource, SourceOptions, StallLimits
 from streams.thinning_options import ThinningOptions
@@ -142,11 +144,11 @@ class Run:
         self._regime = regime
 
     @property
-    def result(self) -> ReplayResult:
+    def result(self) -> RunSummary:
         """What was done so far."""
         return self._run_log.result
 
-    def run(self, report: Callable[[ReplayResult], None] = lambda result: None) -> int:
+    def run(self, report: Callable[[RunSummary], None] = lambda result: None) -> int:
         """Run to the end and return the exit status.
 
         Args:
@@ -157,7 +159,7 @@ class Run:
         """
         return asyncio.run(self._main(report))
 
-    async def _main(self, report: Callable[[ReplayResult], None]) -> int:
+    async def _main(self, report: Callable[[RunSummary], None]) -> int:
         self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._stop, number)

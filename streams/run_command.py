@@ -15,7 +15,7 @@ from streams.scorers_options import scorer_host, scorer_timeout_option, scorers_
 from streams.thinning_options import ThinningOptions
 
 if TYPE_CHECKING:
-    from streams.replay import ReplayResult
+    from streams.run_summary import RunSummary
 
 
 @click.command("run")
@@ -144,7 +144,7 @@ def run_command(
         else parse_positive_span(shed_after, "--shed-after").total_seconds(),
     )  # fmt: skip
 
-    def report(result: ReplayResult) -> None:
+    def report(result: RunSummary) -> None:
         if as_json:
             sys.stdout.buffer.write(orjson.dumps(result.as_json()) + b"\n")
             sys.stdout.flush()

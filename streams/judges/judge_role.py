@@ -24,7 +24,7 @@ from streams.judges.scored_reader import ScoredReader
 from streams.judges.settings import JudgeSettings
 from streams.judges.worker import caps_of
 from streams.kafka_settings import KafkaSettings
-from streams.pipeline import SourceState
+from streams.observer import SourceState
 
 log = logging.getLogger("gapwatch.judges")
 

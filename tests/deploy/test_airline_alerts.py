@@ -13,7 +13,7 @@ import pytest
 from scorers.portfolio import load_portfolio
 from sinks.store_file import open_for_reading
 from streams.alerting.alert_reading import Alert, parse_time, read_alerts
-from streams.replay import replay
+from streams.replay import ReplayOptions, replay
 from tests.deploy.demo_traces import AIRLINE, TRACES, run_script
 
 START = "2026-03-02T07:40:00Z"
@@ -28,7 +28,7 @@ def alerts_of(folder: Path, releases: tuple[str, ...], *more: str) -> list[Alert
     (folder / "stream.jsonl").write_text(played.stdout)
     store = folder / "demo.duckdb"
     portfolio = load_portfolio(AIRLINE / "portfolio.yaml")
-    replay([str(folder / "stream.jsonl")], [portfolio], store, alerts=True)
+    replay([str(folder / "stream.jsonl")], [portfolio], store, ReplayOptions(alerts=True))
     with open_for_reading(store) as con:
         return read_alerts(con, {}, None)
 

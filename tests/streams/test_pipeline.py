@@ -7,8 +7,9 @@ import pytest
 
 from scorers.portfolio import parse_portfolio
 from sinks.store import Store
-from streams.pipeline import Pipeline, make_regime
+from streams.pipeline import Pipeline
 from streams.raw_slice import RawSlice
+from streams.regime import make_regime
 from streams.thinning_options import ThinningOptions
 from tests.streams.run_process import portfolio, trace
 
