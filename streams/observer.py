@@ -45,3 +45,39 @@ class PipelineObserver(Protocol):
 
     def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> None:
         """These are in force from the next slice on; on the keeper's thread."""
+
+
+class ObserverGroup:
+    """Several observers as one; each is told in turn.
+
+    Args:
+        observers: In the order in which they are told.
+    """
+
+    def __init__(self, *observers: PipelineObserver) -> None:
+        self._observers = observers
+
+    def slice_kept(self, scored: ScoredSlice, seconds_by_stage: Mapping[str, float]) -> None:
+        """Tell all of a committed piece."""
+        for observer in self._observers:
+            observer.slice_kept(scored, seconds_by_stage)
+
+    def source_state(self, state: SourceState) -> None:
+        """Tell all how the source stands."""
+        for observer in self._observers:
+            observer.source_state(state)
+
+    def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> None:
+        """Tell all which portfolios are in force."""
+        for observer in self._observers:
+            observer.portfolios_changed(portfolios)
+
+
+class RequestTaker(Protocol):
+    """Judges the requests that a pipeline stores; on the store's thread."""
+
+    def requests_stored(self) -> None:
+        """There may be something to judge."""
+
+    def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> None:
+        """These are in force from the next slice on."""

@@ -1,30 +1,29 @@
-"""Judges beside a run: the desk of its store, judges of its own, and what judges elsewhere send; one observer."""
+"""Judges beside a run: the desk of its store, judges of its own, and what judges elsewhere send."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 
 from scorers.judges.judgement import Judgement
 from scorers.portfolio import Portfolio
-from scorers.slices import ScoredSlice
 from sinks.judge_agreement import kappas
-from sinks.judge_closing import Keep
 from sinks.judge_desk import JudgeDesk
 from sinks.judge_samples import SECONDS_BOUNDS
 from sinks.overrides import override_posts
 from sinks.run_service import RunService
-from sinks.store import Store
+from streams.judge_throttle import JudgeThrottle
 from streams.judges.judging import ModelMaker
 from streams.judges.live_judges import LiveJudges, Prices
 from streams.judges.scored_reader import ScoredReader
 from streams.judges.settings import JudgeSettings
 from streams.judges.worker import caps_of
 from streams.kafka_settings import KafkaSettings
-from streams.observer import SourceState
+from streams.slice_writer import SliceWriter
 
 log = logging.getLogger("gapwatch.judges")
 
@@ -49,40 +48,38 @@ class JudgeOptions:
 
 
 class JudgeRole:
-    """Observes a pipeline and closes what its judges answer.
+    """Takes the requests of a pipeline and closes what judges answer.
 
     Args:
         options: What to do.
         kafka: Where the topic `scored` is.
-        store: Of the run.
-        keep: Keeps a slice of verdicts, on the keeper's thread.
-        keeper: That thread.
+        writer: Stores slices of verdicts.
         service: Shows what it counts, and takes what is posted.
         portfolios: In force.
-        fail: Ends the run; for any thread.
-        on_rates: Told the factors of the rates of judges as their caps come near.
+        throttle: Told the factors of the rates of judges as their caps come near.
     """
 
     def __init__(
         self,
         options: JudgeOptions,
         kafka: KafkaSettings,
-        store: Store,
-        keep: Keep,
-        keeper: Executor,
+        writer: SliceWriter,
         service: RunService,
         portfolios: Sequence[Portfolio],
-        fail: Callable[[BaseException], None],
-        on_rates: Callable[[Mapping[tuple[str, str], float]], None],
+        throttle: JudgeThrottle,
     ) -> None:
+        store, keeper = writer.store, writer.thread.executor
         self._store, self._keeper, self._service = store, keeper, service
-        self.desk = JudgeDesk(store, keep, lambda some: caps_of(some, options.settings), portfolios, on_rates)
+        self._failure: Future[None] = Future()
+        caps = partial(caps_of, settings=options.settings)
+        self.desk = JudgeDesk(store, writer.keep, caps, portfolios, throttle.set_rates)
         self.desk.look()
         self._live: LiveJudges | None = None
         if options.settings is not None and options.make_model is not None and options.price_of is not None:
             self._live = LiveJudges(
-                store, self.desk, keeper, portfolios, options.settings, options.make_model, options.price_of, fail
-            )
+                store, self.desk, keeper, portfolios, options.settings, options.make_model, options.price_of,
+                self._failed,
+            )  # fmt: skip
         self.reader = ScoredReader(kafka, self._read_up_to, self._take, self.desk.samples.breakers)
         service.offer({**self.desk.posts(), **override_posts(store)})
 
@@ -91,6 +88,15 @@ class JudgeRole:
         if self._live is not None:
             self._live.start()
         await asyncio.gather(self.reader.run(), self._tell())
+
+    async def until_failed(self) -> None:
+        """Raise what ends the judges of this process: a defect, or a broken store."""
+        await asyncio.wrap_future(self._failure)
+
+    def _failed(self, error: BaseException) -> None:
+        """Note it for `until_failed`; on the judges' thread."""
+        if not self._failure.done():
+            self._failure.set_exception(error)
 
     def stop(self, seconds: float) -> bool:
         """End the judges of this process; False where that took too long."""
@@ -134,15 +140,12 @@ class JudgeRole:
     async def _take(self, judgements: Sequence[Judgement], read: Mapping[tuple[str, int], int]) -> None:
         await asyncio.get_running_loop().run_in_executor(self._keeper, self.desk.close, judgements, read)
 
-    # --- as the pipeline's observer
+    # --- as the pipeline's taker of requests
 
-    def slice_kept(self, scored: ScoredSlice, _seconds_by_stage: Mapping[str, float]) -> None:
-        """Let the judges of this process look, where there is something for them."""
-        if self._live is not None and scored.tables["judge_requests"].num_rows:
+    def requests_stored(self) -> None:
+        """Let the judges of this process look."""
+        if self._live is not None:
             self._live.wake()
-
-    def source_state(self, state: SourceState) -> None:
-        """Nothing: judges go on whatever the source does."""
 
     def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> None:
         """Judge by these too; on the keeper's thread."""

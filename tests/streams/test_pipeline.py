@@ -7,9 +7,12 @@ import pytest
 
 from scorers.portfolio import parse_portfolio
 from sinks.store import Store
+from streams.judge_throttle import JudgeThrottle
 from streams.pipeline import Pipeline
 from streams.raw_slice import RawSlice
 from streams.regime import make_regime
+from streams.slice_writer import SliceWriter
+from streams.store_thread import StoreThread
 from streams.thinning_options import ThinningOptions
 from tests.streams.run_process import portfolio, trace
 
@@ -25,13 +28,15 @@ def slices(count):
         yield RawSlice("traces", 0, begin, begin + SLICE, offsets, part, offsets + 1.8e9)
 
 
-def run(path, slices, ends=(), **changes):
-    """Keep slices, with a new start after each offset of `ends`; `changes` are made in the pipeline."""
-    slices = list(slices)
+def run(path, slices, ends=(), is_shedding=False):
+    """Keep slices, with a new start after each offset of `ends`."""
+    slices, throttle = list(slices), JudgeThrottle()
+    throttle.set_shedding(is_shedding)
     for end in (*ends, slices[-1].to_offset):
         with Store.open(path, create=not path.exists()) as store:
             regime = make_regime([parse_portfolio(portfolio(), "portfolio.yaml")])
-            pipeline = Pipeline(store, regime, THINNED, **changes)
+            thread = StoreThread(store)
+            pipeline = Pipeline(SliceWriter(thread), regime, THINNED, throttle)
             try:
                 pipeline.register(regime)
 
@@ -42,6 +47,7 @@ def run(path, slices, ends=(), **changes):
                 asyncio.run(keep())
             finally:
                 pipeline.close()
+                thread.close()
 
 
 def recorded(path):
@@ -62,7 +68,7 @@ def test_wherever_it_ended_its_policies_are_those_of_one_run(tmp_path, ends):
 
 
 def test_what_was_shed_when_it_ended_is_asked_again_for_load_and_for_no_other_cause(tmp_path):
-    run(tmp_path / "store", list(slices(100)), is_overloaded=lambda: True)
+    run(tmp_path / "store", list(slices(100)), is_shedding=True)
     run(tmp_path / "store", list(slices(200))[2:])
 
     assert {(row[0], row[-1]) for row in recorded(tmp_path / "store")} == {(0, "portfolio"), (100, "load")}
