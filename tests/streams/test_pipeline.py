@@ -1,6 +1,7 @@
 """The pipeline over a real store: where it ended and went on shows nowhere in what it recorded."""
 
 import asyncio
+import weakref
 
 import numpy as np
 import pytest
@@ -72,3 +73,33 @@ def test_what_was_shed_when_it_ended_is_asked_again_for_load_and_for_no_other_ca
     run(tmp_path / "store", list(slices(200))[2:])
 
     assert {(row[0], row[-1]) for row in recorded(tmp_path / "store")} == {(0, "portfolio"), (100, "load")}
+
+
+class _Holds:
+    """Notes, as each piece is stored, how many of the pieces before are still held by anybody."""
+
+    def __init__(self):
+        self.pieces, self.held = [], []
+
+    def slice_kept(self, scored, _seconds):
+        self.held.append(sum(piece() is not None for piece in self.pieces))
+        self.pieces.append(weakref.ref(scored))
+
+    def portfolios_changed(self, portfolios):
+        pass
+
+
+def test_a_piece_is_let_go_of_as_soon_as_it_is_stored(tmp_path):
+    holds, values, offsets = _Holds(), [trace(n) for n in range(1000)], np.arange(1000)
+    with Store.open(tmp_path / "store", create=True) as store:
+        regime = make_regime([parse_portfolio(portfolio(), "portfolio.yaml")])
+        thread = StoreThread(store)
+        pipeline = Pipeline(SliceWriter(thread, holds), regime, THINNED)
+        try:
+            pipeline.register(regime)
+            asyncio.run(pipeline.take(RawSlice("traces", 0, 0, 1000, offsets, values, offsets + 1.8e9)))
+        finally:
+            pipeline.close()
+            thread.close()
+
+    assert holds.held == [0] * 5
