@@ -1,4 +1,4 @@
-"""What goes into scoring and what comes out: a slice of records, and the scored slice that crosses to the keeper."""
+"""Values of scoring: a slice of records goes in, a scored slice comes out and goes to whoever stores it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ class RecordSlice:
 
 @dataclass(frozen=True)
 class ScoredSlice:
-    """Everything that scoring one slice found; a value that is equal on both sides of a serialised boundary.
+    """Everything that scoring one slice found.
+
+    Inside one process the tables themselves are handed over. `to_ipc` and `from_ipc` are for a border between
+    processes: the slice is equal on both sides of it, so that scoring elsewhere changes no schema.
 
     Attributes:
         lane, topic, partition, from_offset, to_offset, prefix_sha256: As in the record slice.

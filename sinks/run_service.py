@@ -148,6 +148,17 @@ class RunService:
         """Take the labels of the portfolios that are in force now."""
         self.metrics.portfolios_changed(portfolios)
 
+    def work_state(self, outbox: Mapping[str, int], waits: Mapping[str, str]) -> None:
+        """Show the work beside the slices; about once a second.
+
+        Args:
+            outbox: Messages that wait to be sent, by topic.
+            waits: What each part waits for, by the name that `/healthz` gives it; empty where it waits for nothing.
+        """
+        self.metrics.show("gapwatch_outbox_waiting", {(topic,): n for topic, n in outbox.items()})
+        for part, reason in waits.items():
+            self.health.note(part, reason)
+
     # --- decisions
 
     def _wake(self) -> None:

@@ -19,14 +19,14 @@ from scorers.policy import Policy, recorded_factors, recorded_shedding, thinned_
 from scorers.portfolio import Portfolio
 from scorers.score import score
 from scorers.scorer_host import ScorerHost
-from scorers.slices import ScoredSlice
 from sinks.ledger import imbalance
 from sinks.recorded_policies import PolicyStep, policy_steps
 from sinks.store import Store
 from streams.kafka_settings import KafkaSettings
-from streams.pipeline import LIVE, Regime, make_regime
+from streams.pipeline import LIVE
 from streams.raw_slice import RawSlice
-from streams.replay import ReplayResult
+from streams.regime import Regime, make_regime
+from streams.run_summary import RunSummary
 from streams.slice_pieces import pieces
 from streams.topic_check import wait_for_topic
 from streams.topic_range import OffsetRange, TopicRange
@@ -74,15 +74,15 @@ class Backfill:
         store: Path,
         portfolios: Sequence[Portfolio] = (),
         scorers: ScorerHost | None = None,
-        on_progress: Callable[[ReplayResult], None] = lambda result: None,
+        on_progress: Callable[[RunSummary], None] = lambda result: None,
     ) -> None:
         self._options, self._kafka, self._path = options, kafka, store
         self._portfolios, self._scorers, self._on_progress = tuple(portfolios), scorers, on_progress
         self._regimes: dict[tuple[str, ...], Regime] = {}
         self._policies: dict[tuple[str, tuple[str, ...]], Policy] = {}
-        self.result = ReplayResult()
+        self.result = RunSummary()
 
-    def run(self) -> ReplayResult:
+    def run(self) -> RunSummary:
         """Score what is not in the lane yet.
 
         Raises:
@@ -135,9 +135,8 @@ class Backfill:
             step = next(step for step in reversed(steps) if step.from_offset <= records.from_offset)
             regime = self._regime(store, step)
             scored = score(regime.scorer, self._policy(regime, step), records)
-            kept = ScoredSlice.from_ipc(scored.to_ipc())
-            store.keep(kept, datetime.now(UTC))
-            self.result.add(kept)
+            store.keep(scored, datetime.now(UTC))
+            self.result.add(scored)
             self._on_progress(self.result)
 
     def _regime(self, store: Store, step: PolicyStep) -> Regime:

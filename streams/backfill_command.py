@@ -17,7 +17,7 @@ from streams.kafka_options import kafka_options, read_kafka_options
 from streams.scorers_options import scorer_host, scorers_option
 
 if TYPE_CHECKING:
-    from streams.replay import ReplayResult
+    from streams.run_summary import RunSummary
 
 
 @click.command("backfill")
@@ -91,11 +91,11 @@ def _seconds(moment: datetime) -> float:
     return max(0.0, moment.replace(tzinfo=UTC).timestamp())
 
 
-def _say(result: ReplayResult) -> None:
+def _say(result: RunSummary) -> None:
     if sys.stderr.isatty():
         sys.stderr.write(f"\r{result.read:,} traces, {result.rows:,} rows ")
         sys.stderr.flush()
 
 
-def _say_nothing(result: ReplayResult) -> None:
+def _say_nothing(result: RunSummary) -> None:
     pass

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
 from scorers.errors import UsageError
 from streams.kafka_settings import MECHANISMS, PROTOCOLS, KafkaSettings
+from streams.publisher_errors import SettingsError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -33,17 +35,31 @@ _OPTIONS = (
 
 
 def kafka_options(command: Function) -> Function:
-    """Add the options; the command takes them as keyword arguments and hands them to `read_kafka_options`."""
+    """Add the options; the command takes them as keyword arguments and hands them to `read_kafka_options`.
+
+    A `SettingsError`, then or later, ends the command as a `UsageError`: the publisher, whose settings they are, knows
+    no errors of Gapwatch.
+    """
+
+    @functools.wraps(command)
+    def run(*arguments: Any, **given: Any) -> Any:
+        try:
+            return command(*arguments, **given)
+        except SettingsError as error:
+            raise UsageError(str(error)) from error
+
+    wrapped: Any = run
     for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+        wrapped = option(wrapped)
+    return cast(Function, wrapped)
 
 
 def read_kafka_options(password_file: Path | None = None, **given: str | None) -> KafkaSettings:
     """Return the settings that the options and the environment give.
 
     Raises:
-        UsageError: They name no brokers, contradict each other, or name files that are not there.
+        UsageError: The password's file cannot be read.
+        SettingsError: They name no brokers, contradict each other, or name files that are not there.
     """
     password = None
     if password_file is not None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from scorers.errors import UsageError
+from streams.publisher_errors import SettingsError
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -33,7 +33,7 @@ class KafkaSettings:
         cert_file, key_file: PEM of a client's certificate and key, for clusters that ask for one.
 
     Raises:
-        UsageError: The values contradict each other or name files that are not there.
+        SettingsError: The values contradict each other or name files that are not there.
     """
 
     brokers: str
@@ -49,7 +49,7 @@ class KafkaSettings:
         for address in self.addresses:
             _check_address(address)
         if not self.addresses:
-            raise UsageError(f"no brokers given; pass --brokers HOST:PORT or set {ENVIRONMENT_PREFIX}BROKERS")
+            raise SettingsError(f"no brokers given; pass --brokers HOST:PORT or set {ENVIRONMENT_PREFIX}BROKERS")
         if not self.security_protocol:
             protocol = ("SASL_" if self.username else "") + ("SSL" if self.ca_file or self.cert_file else "PLAINTEXT")
             object.__setattr__(self, "security_protocol", protocol)
@@ -57,21 +57,23 @@ class KafkaSettings:
         for name in ("ca_file", "cert_file", "key_file"):
             value = getattr(self, name)
             if value and not Path(value).is_file():
-                raise UsageError(f"{name}: no file {value!r}")
+                raise SettingsError(f"{name}: no file {value!r}")
 
     def _check_choices(self) -> None:
         if self.security_protocol not in PROTOCOLS:
-            raise UsageError(f"security_protocol is {self.security_protocol!r}; expected one of {', '.join(PROTOCOLS)}")
+            raise SettingsError(
+                f"security_protocol is {self.security_protocol!r}; expected one of {', '.join(PROTOCOLS)}"
+            )
         if self.sasl_mechanism not in MECHANISMS:
-            raise UsageError(f"sasl_mechanism is {self.sasl_mechanism!r}; expected one of {', '.join(MECHANISMS)}")
+            raise SettingsError(f"sasl_mechanism is {self.sasl_mechanism!r}; expected one of {', '.join(MECHANISMS)}")
         if self.uses_sasl and not (self.username and self.password):
-            raise UsageError(f"{self.security_protocol} needs a username and a password")
+            raise SettingsError(f"{self.security_protocol} needs a username and a password")
         if not self.uses_sasl and (self.username or self.password):
-            raise UsageError(f"a username or password is given, but {self.security_protocol} sends none")
+            raise SettingsError(f"a username or password is given, but {self.security_protocol} sends none")
         if not self.uses_tls and (self.ca_file or self.cert_file or self.key_file):
-            raise UsageError(f"a certificate file is given, but {self.security_protocol} does not encrypt")
+            raise SettingsError(f"a certificate file is given, but {self.security_protocol} does not encrypt")
         if self.key_file and not self.cert_file:
-            raise UsageError("key_file is given without cert_file")
+            raise SettingsError("key_file is given without cert_file")
 
     def __repr__(self) -> str:
         user = f", username={self.username!r}, password=***" if self.username else ""
@@ -106,7 +108,7 @@ class KafkaSettings:
         """Return what verifies the brokers and shows the client's certificate; None where nothing is encrypted.
 
         Raises:
-            UsageError: A file holds no certificate or key.
+            SettingsError: A file holds no certificate or key.
         """
         if not self.uses_tls:
             return None
@@ -116,7 +118,7 @@ class KafkaSettings:
                 context.load_cert_chain(self.cert_file, self.key_file or None)
         except (ssl.SSLError, OSError) as error:
             files = ", ".join(file for file in (self.ca_file, self.cert_file, self.key_file) if file)
-            raise UsageError(f"the certificates cannot be read ({files}): {error}") from error
+            raise SettingsError(f"the certificates cannot be read ({files}): {error}") from error
         return context
 
     def client_options(self) -> dict[str, Any]:
@@ -136,4 +138,4 @@ class KafkaSettings:
 def _check_address(address: str) -> None:
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65536 or any(character in host for character in "/@ "):
-        raise UsageError(f"brokers: {address!r} is no HOST:PORT")
+        raise SettingsError(f"brokers: {address!r} is no HOST:PORT")

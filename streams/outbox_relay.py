@@ -73,11 +73,13 @@ class OutboxRelay:
         self.waiting: dict[str, int] = {}
         self._looked_at = float("-inf")
         self._is_idle = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def wake(self) -> None:
-        """There may be something to send; on the event loop."""
+        """There may be something to send; on any thread."""
         self._is_idle = False
-        self._news.set()
+        if self._loop is not None:  # before `run` nothing sleeps, and its first round looks
+            self._loop.call_soon_threadsafe(self._note_news)
 
     @property
     def is_idle(self) -> bool:
@@ -86,6 +88,7 @@ class OutboxRelay:
 
     async def run(self) -> None:
         """Send what comes; ends by cancellation, or with what `mark` raises."""
+        self._loop = asyncio.get_running_loop()
         back_off = BackOff()
         while True:
             try:
@@ -102,6 +105,10 @@ class OutboxRelay:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), LOOK_SECONDS if self.missing else 30 * LOOK_SECONDS)
             self._news.clear()
+
+    def _note_news(self) -> None:
+        self._is_idle = False
+        self._news.set()
 
     async def close(self, seconds: float = 2.0) -> bool:
         """Let go of the connection; False where that took too long and something is left of it."""

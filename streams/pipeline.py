@@ -13,98 +13,32 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
-from scorers.errors import UsageError
-from scorers.plan import compile_plan
-from scorers.policy import EVALUATED, Policy, fixed_policy, recorded_factors, recorded_shedding, thinned_policy
+from scorers.policy import EVALUATED, Policy, recorded_factors, recorded_shedding, thinned_policy
 from scorers.portfolio import Portfolio
-from scorers.score import Scorer, score
-from scorers.scorer_host import ScorerHost
+from scorers.score import score
 from scorers.slices import RecordSlice, ScoredSlice
 from sinks.keeping import Keeping, Step
 from sinks.outbox import DEAD_LETTERS_TOPIC, outbox_step
 from sinks.recorded_policies import counted_since, policy_steps
 from sinks.registration import insert_policies
-from sinks.store import Store
 from streams.dead_letter_messages import dead_letter_messages
-from streams.keep_watch import KeepWatch, KnownEnds, OpenWatch, Steps, unread_after
+from streams.judge_throttle import JudgeThrottle
+from streams.observer import RequestTaker
 from streams.raw_slice import RawSlice
+from streams.regime import Regime
 from streams.slice_pieces import pieces, window_cuts
-from streams.thinning import PartitionThinning, written_keeps
+from streams.slice_writer import SliceWriter
+from streams.thinning import PartitionThinning
 from streams.thinning_options import ThinningOptions
 
 LIVE = "live"
-
-
-@dataclass(frozen=True)
-class SourceState:
-    """How the source stands.
-
-    Attributes:
-        state: `connecting`, `joining`, `running`, `stopping` or `stopped`.
-        waiting_for: While connecting, what was wrong with the last attempt; else empty.
-        positions: By partition: next offset to be durable, next to be fetched, end of what may be read.
-        lost: Offsets that retention took before they were read.
-        refused: Why a new version of a portfolio was refused; empty where none was.
-    """
-
-    state: str
-    waiting_for: str = ""
-    positions: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
-    lost: int = 0
-    refused: str = ""
-
-    @property
-    def lag(self) -> int:
-        """Records that could be read and are not durable yet."""
-        return sum(max(0, end - done) for done, _, end in self.positions.values())
-
-
-class PipelineObserver(Protocol):
-    """Who is told what goes on; what it raises ends the process, so it had better not."""
-
-    def slice_kept(self, scored: ScoredSlice, seconds_by_stage: Mapping[str, float]) -> None:
-        """A piece is committed; on the keeper's thread. Stages: `score`, `keep`."""
-
-    def source_state(self, state: SourceState) -> None:
-        """Told about once a second, on the event loop."""
-
-    def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> None:
-        """These are in force from the next slice on; on the keeper's thread."""
-
-
-@dataclass(frozen=True)
-class Regime:
-    """Portfolios ready to score by.
-
-    Attributes:
-        portfolios: Each of another pipeline.
-        scorer: Of all of them; for one thread.
-        written: With which probability rows are kept as written, for `thinning`.
-    """
-
-    portfolios: tuple[Portfolio, ...]
-    scorer: Scorer
-    written: Mapping[tuple[str, str, str], float]
-
-
-def make_regime(portfolios: Sequence[Portfolio], scorers: ScorerHost | None = None) -> Regime:
-    """Compile portfolios.
-
-    Raises:
-        UsageError: Two claim one pipeline, or a Python scorer is missing.
-    """
-    try:
-        scorer = Scorer(compile_plan(portfolios), scorers)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    pipelines = {portfolio.sha: portfolio.pipeline for portfolio in portfolios}
-    return Regime(tuple(portfolios), scorer, written_keeps(pipelines, fixed_policy(portfolios)))
 
 
 @dataclass
@@ -134,50 +68,38 @@ class _Partition:
 
 @dataclass(frozen=True)
 class _Piece:
-    """A scored piece on its way to the keeper; `data` is what would cross to another process."""
+    """A scored piece on its way to the keeper."""
 
-    data: bytes
+    scored: ScoredSlice
     also: tuple[tuple[str, Step], ...]
     score_seconds: float
 
 
 class Pipeline:
-    """Scores slices and keeps what was found.
+    """Scores slices and has them stored.
 
     Args:
-        store: Where to; used by the keeper's thread alone, but for reading.
+        writer: Stores what was found; its store is read for where partitions go on.
         regime: To begin with.
         thinning: Of rows.
-        observers: Told of each kept piece.
-        open_watch: Opens what watches the live lane; None: nothing does.
-        on_outbox: Called, on the keeper's thread, when there may be something to relay.
-        is_overloaded: Asked for each slice, on the scoring thread: judges are shed while it says so.
-        known_ends: Asked for each slice, on the keeper's thread: what there is to read.
-
-    Attributes:
-        judge_rates: Factors of judges' rates by (pipeline, metric), powers of 1/2; set anew, a new policy begins.
+        throttle: How much less judges are asked; looked at for each slice.
+        judges: Take up the requests that are stored; None: judges elsewhere do.
     """
 
     def __init__(
         self,
-        store: Store,
+        writer: SliceWriter,
         regime: Regime,
         thinning: ThinningOptions,
-        observers: Sequence[PipelineObserver] = (),
-        open_watch: OpenWatch | None = None,
-        on_outbox: Callable[[], None] = lambda: None,
-        is_overloaded: Callable[[], bool] = lambda: False,
-        known_ends: Callable[[], KnownEnds] = dict,
+        throttle: JudgeThrottle | None = None,
+        judges: RequestTaker | None = None,
     ) -> None:
-        self.store = store
+        self._writer, self._store = writer, writer.store
         self._regime, self._thinning = regime, thinning
-        self._observers, self._on_outbox = observers, on_outbox
-        self._open_watch, self._is_overloaded, self._known_ends = open_watch, is_overloaded, known_ends
-        self._watch: KeepWatch | None = None
+        self._throttle, self._judges = throttle or JudgeThrottle(), judges
         self._partitions: dict[tuple[str, int], _Partition] = {}
-        self.judge_rates: Mapping[tuple[str, str], float] = {}
         self._score_turn, self._keep_turn = asyncio.Lock(), asyncio.Lock()
-        self._scoring, self.keeping = ThreadPoolExecutor(1, "scorer"), ThreadPoolExecutor(1, "keeper")
+        self._scoring = ThreadPoolExecutor(1, "scorer")
 
     @property
     def portfolios(self) -> tuple[Portfolio, ...]:
@@ -194,30 +116,27 @@ class Pipeline:
         async with self._score_turn:  # first come, first served, as is the next: the order of the slices is kept
             scored = await loop.run_in_executor(self._scoring, self._score, raw)
         async with self._keep_turn:
-            await loop.run_in_executor(self.keeping, self._keep, scored)
+            await self._writer.thread.run(self._keep, scored)
 
     async def switch(self, regime: Regime) -> None:
         """Score by other portfolios from the next slice on; the offsets at which that is are recorded with it."""
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self.keeping, self.register, regime)
+        await self._writer.thread.run(self.register, regime)
         self._regime = regime
 
     def register(self, regime: Regime) -> None:
-        """Record what the portfolios say; the policies follow with the first slices. On the keeper's thread.
+        """Record what the portfolios say; the policies follow with the first slices. On the store's thread.
 
         Raises:
             UsageError: The watch refuses them, for a stored answer; nothing has changed then.
         """
-        self._watch = self._open_watch(self.store, regime.portfolios) if self._open_watch else None
-        for portfolio in regime.portfolios:
-            self.store.register(portfolio, [])
-        for observer in self._observers:
-            observer.portfolios_changed(regime.portfolios)
+        self._writer.register(regime.portfolios)
+        if self._judges is not None:
+            self._judges.portfolios_changed(regime.portfolios)
 
     # --- on the scoring thread
 
-    def _score(self, raw: RawSlice) -> list[_Piece]:
-        regime, sheds, scored = self._regime, self._is_overloaded(), []
+    def _score(self, raw: RawSlice) -> deque[_Piece]:
+        regime, sheds, scored = self._regime, self._throttle.is_shedding, deque[_Piece]()
         partition = self._partition(raw, regime)
         cuts = window_cuts(raw, self._thinning.window) if self._thinning.rows else []
         for records in pieces(raw, LIVE, cuts):
@@ -229,7 +148,7 @@ class Pipeline:
             partition.next_offset = records.to_offset
             letters = dead_letter_messages(records, found)
             also = [*policy_step, *([outbox_step(DEAD_LETTERS_TOPIC, letters)] if letters else [])]
-            scored.append(_Piece(found.to_ipc(), tuple(also), time.perf_counter() - started))
+            scored.append(_Piece(found, tuple(also), time.perf_counter() - started))
         return scored
 
     def _partition(self, raw: RawSlice, regime: Regime) -> _Partition:
@@ -242,12 +161,12 @@ class Pipeline:
     def _recall(self, raw: RawSlice, regime: Regime) -> _Partition:
         """Continue where the store says that this partition is."""
         where = (LIVE, raw.topic, raw.partition)
-        position = self.store.position(*where)
+        position = self._store.position(*where)
         if position is None:
             thinning = PartitionThinning(self._thinning, raw.from_offset // self._thinning.window)
             return _Partition(raw.from_offset, thinning, None, None, raw.from_offset, "")
         window = max(0, position.to_offset - 1) // self._thinning.window
-        cursor = self.store.cursor()
+        cursor = self._store.cursor()
         try:
             steps = policy_steps(cursor, *where)
             counts = counted_since(cursor, *where, window * self._thinning.window)
@@ -270,7 +189,7 @@ class Pipeline:
     ) -> list[tuple[str, Step]]:
         """Let the policy be the one that holds for these records; return the step that records it, if it is new."""
         since = partition.thinning.enter(records.from_offset, regime.written)
-        rates = self.judge_rates
+        rates = self._throttle.rates
         is_other, is_load = partition.regime is not regime, partition.sheds is not sheds
         is_budget = partition.judge_rates != rates
         if is_other or is_load or is_budget or (since is None and partition.policy is None):
@@ -286,34 +205,18 @@ class Pipeline:
                 return [("policies", _policies_step(partition.policy, records, since, cause))]
         return []
 
-    # --- on the keeper's thread
+    # --- on the store's thread
 
-    def _keep(self, scored: Sequence[_Piece]) -> None:
-        for piece in scored:
-            self.keep(ScoredSlice.from_ipc(piece.data), datetime.now(UTC), piece.also, {"score": piece.score_seconds})
-
-    def keep(self, found: ScoredSlice, now: datetime, also: Steps, seconds: Mapping[str, float] = {}) -> int:
-        """Keep a slice, watched and told, and return its commit; of verdicts too; on the keeper's thread."""
-        started = time.perf_counter()
-        if self._watch is not None:
-            taken = self._watch.take(found, now, unread_after(found, self.store, self._known_ends()))
-            found, also = taken.scored, (*also, *taken.steps)
-        seq = self.store.keep(found, now, also)
-        for observer in self._observers:
-            observer.slice_kept(found, {**seconds, "keep": time.perf_counter() - started})
-        if also or found.tables["judge_requests"].num_rows:
-            self._on_outbox()
-        return seq
-
-    def save(self) -> None:
-        """Write what would have to be found anew; on the keeper's thread, at the end of a run that went well."""
-        if self._watch is not None:
-            self._watch.save(self.store)
+    def _keep(self, scored: deque[_Piece]) -> None:
+        while scored:
+            piece = scored.popleft()  # each is let go of as soon as it is stored
+            self._writer.keep(piece.scored, datetime.now(UTC), piece.also, {"score": piece.score_seconds})
+            if self._judges is not None and piece.scored.tables["judge_requests"].num_rows:
+                self._judges.requests_stored()
 
     def close(self, wait: bool = True) -> None:
-        """Let go of the threads; with `wait`, after what they are at."""
-        for threads in (self._scoring, self.keeping):
-            threads.shutdown(wait=wait, cancel_futures=True)
+        """Let go of the scoring thread; with `wait`, after what it is at."""
+        self._scoring.shutdown(wait=wait, cancel_futures=True)
 
 
 def _policies_step(policy: Policy, records: RecordSlice, since: int, cause: str) -> Step:

@@ -12,7 +12,7 @@ from scorers.errors import UsageError
 from scorers.load import load_portfolio
 from scorers.portfolio import Portfolio
 from scorers.scorer_host import ScorerHost
-from streams.pipeline import Regime, make_regime
+from streams.regime import Regime, make_regime
 
 log = logging.getLogger("gapwatch.portfolios")
 

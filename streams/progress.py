@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from streams.file_source import FileSource
-from streams.replay import ReplayResult
+from streams.run_summary import RunSummary
 
 
 class ReplayProgress:
@@ -36,7 +36,7 @@ class ReplayProgress:
         if self._tasks:
             self._progress.stop()
 
-    def update(self, source: FileSource, result: ReplayResult) -> None:
+    def update(self, source: FileSource, result: RunSummary) -> None:
         """Show that one more slice is kept."""
         # Not before: what cannot be begun is told by an error alone, without a bar.
         self._progress.start()

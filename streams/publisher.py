@@ -1,7 +1,8 @@
 """What a pipeline imports to be watched: `TracePublisher` turns what runs into traces and sends them to Kafka.
 
 It never blocks the pipeline and never breaks it: the buffer is bounded, drops are counted, and the publisher's own
-failures are counted and logged once. It imports the standard library, orjson and (when a publisher is made) aiokafka.
+failures are counted and logged once. It imports the standard library, orjson and (when a publisher is made) aiokafka,
+and of Gapwatch its own files only: it is installed into pipelines without the rest.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from scorers.errors import UsageError
 from streams.function_wrapping import Function, wrap_function
 from streams.kafka_settings import KafkaSettings
 from streams.model_response import read_model_response, read_usage
+from streams.publisher_errors import SettingsError
 from streams.trace_recording import Captured, Span, Trace, capture, size_of
 from streams.trace_sender import TraceSender
 
@@ -52,7 +53,7 @@ class TracePublisher:
             (`GAPWATCH_KAFKA_BROKERS`, ...).
 
     Raises:
-        UsageError: The settings contradict each other; nothing later raises.
+        SettingsError: The settings contradict each other; nothing later raises.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class TracePublisher:
             attributes: Flat; more can be put into `trace.attributes` until the end.
             sampling_probability: Instead of the publisher's, for this trace.
         """
-        return TraceScope(self, trace_id, session_id, attributes, sampling_probability)
+        return TraceScope(self, TraceOptions(trace_id, session_id, attributes, sampling_probability))
 
     def span(
         self,
@@ -133,9 +134,10 @@ class TracePublisher:
             capture_output: Whether the decorator takes the result.
             usage: Reads tokens and cost from the decorated function's result, for clients not known here.
         """
-        return SpanScope(
-            self, component, kind, name, tier, model, input, attributes, capture_input, capture_output, usage
+        options = SpanOptions(
+            component, kind, name, tier, model, input, attributes, capture_input, capture_output, usage
         )
+        return SpanScope(self, options)
 
     def current_span(self) -> Span:
         """Return the innermost open span of this context, or one that nobody will read."""
@@ -262,6 +264,30 @@ class TracePublisher:
             log.warning("the publisher failed and goes on; further failures are only counted", exc_info=error)
 
 
+class TraceOptions(NamedTuple):
+    """What a trace is opened with; see `TracePublisher.trace`. A named tuple: it is made once a trace."""
+
+    trace_id: str | None
+    session_id: str | None
+    attributes: Mapping[str, Any] | None
+    sampling_probability: float | None
+
+
+class SpanOptions(NamedTuple):
+    """What a span is opened with; see `TracePublisher.span`. A named tuple: it is made once a span."""
+
+    component: str
+    kind: str | None
+    name: str | None
+    tier: str | None
+    model: str | None
+    input: Any
+    attributes: Mapping[str, Any] | None
+    capture_input: bool
+    capture_output: bool
+    usage: Callable[[Any], Any] | None
+
+
 Opened = TypeVar("Opened")
 
 
@@ -314,19 +340,19 @@ class _ContextScope(Generic[Opened]):
 class TraceScope(_ContextScope[Trace]):
     """An open trace; see `TracePublisher.trace`."""
 
-    __slots__ = ("_arguments", "_trace")
+    __slots__ = ("_options", "_trace")
 
-    def __init__(self, publisher: TracePublisher, *arguments: Any) -> None:
+    def __init__(self, publisher: TracePublisher, options: TraceOptions) -> None:
         super().__init__(publisher)
-        self._arguments = arguments
+        self._options = options
 
     def __call__(self, function: Function) -> Function:
         """Decorate a function: each call is a trace."""
-        return wrap_function(function, lambda _args, _kwargs: TraceScope(self._publisher, *self._arguments))
+        return wrap_function(function, lambda _args, _kwargs: TraceScope(self._publisher, self._options))
 
     def open(self) -> Trace:
         """Begin the trace."""
-        trace_id, session_id, attributes, probability = self._arguments
+        trace_id, session_id, attributes, probability = self._options
         self._trace = trace = self._publisher._new_trace(trace_id, probability)
         trace.session_id = session_id
         try:
@@ -353,31 +379,29 @@ class TraceScope(_ContextScope[Trace]):
 class SpanScope(_ContextScope[Span]):
     """An open span; see `TracePublisher.span`."""
 
-    __slots__ = ("_arguments", "_own_trace", "_span", "_taken_input")
+    __slots__ = ("_options", "_own_trace", "_span", "_taken_input")
 
-    def __init__(self, publisher: TracePublisher, *arguments: Any) -> None:
+    def __init__(self, publisher: TracePublisher, options: SpanOptions) -> None:
         super().__init__(publisher)
-        self._arguments = arguments
+        self._options = options
         self._own_trace: Trace | None = None
 
     def __call__(self, function: Function) -> Function:
         """Decorate a function: each call is a span with its arguments, its result, its error."""
-        publisher, arguments = self._publisher, self._arguments
+        publisher, options = self._publisher, self._options
         names = _parameter_names(function)
-        takes_input = arguments[7]
 
         def new_scope(args: tuple[Any, ...], kwargs: dict[str, Any]) -> SpanScope:
-            scope = SpanScope(publisher, *arguments)
-            if takes_input:
-                scope._arguments = (*arguments[:5], _named_arguments(names, args, kwargs), *arguments[6:])
-            return scope
+            if not options.capture_input:
+                return SpanScope(publisher, options)
+            return SpanScope(publisher, options._replace(input=_named_arguments(names, args, kwargs)))
 
         return wrap_function(function, new_scope)
 
     def open(self) -> Span:
         """Begin the span, in the current trace or in one of its own."""
         publisher = self._publisher
-        component, kind, name, tier, model, value, attributes, *_ = self._arguments
+        component, kind, name, tier, model, value, attributes, *_ = self._options
         self._before = before = _CURRENT.get()
         if before is not None and before[0] is publisher:
             trace, parent = before[1], before[2]
@@ -407,7 +431,7 @@ class SpanScope(_ContextScope[Span]):
         if not span.is_recording:
             return
         try:
-            read_own_usage = self._arguments[9]
+            read_own_usage = self._options.usage
             if read_own_usage is not None:
                 span.set_usage(**(read_usage(read_own_usage(result)) or {}))
             answer = read_model_response(result) if span.kind in _MODEL_KINDS else None
@@ -416,7 +440,7 @@ class SpanScope(_ContextScope[Span]):
                 if answer.usage:
                     span.usage = {**answer.usage, **(span.usage or {})}
                 result = result if answer.text is None else answer.text
-            if self._arguments[8] and span.output is None:
+            if self._options.capture_output and span.output is None:
                 span.output = result
         except Exception as own:
             self._publisher._own_error(own)
@@ -470,7 +494,7 @@ def publisher_draw(trace_id: str) -> float:
 
 def _checked_probability(value: float) -> float:
     if not 0.0 <= value <= 1.0:
-        raise UsageError(f"sampling_probability is {value}; expected a number from 0 to 1")
+        raise SettingsError(f"sampling_probability is {value}; expected a number from 0 to 1")
     return value
 
 

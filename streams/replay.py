@@ -4,174 +4,89 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scorers.errors import JobError, UsageError
+from scorers.errors import UsageError
 from scorers.plan import compile_plan
 from scorers.policy import Policy, fixed_policy
 from scorers.portfolio import Portfolio
 from scorers.score import Scorer, score
 from scorers.scorer_host import ScorerHost
-from scorers.slices import RecordSlice, ScoredSlice
+from scorers.slices import ScoredSlice
 from sinks.ledger import imbalance
 from sinks.store import Store
 from streams.alerting.shift_watch import ShiftWatch
 from streams.file_source import FileSource
+from streams.run_summary import RunSummary
 
 if TYPE_CHECKING:
     from streams.judge_result import JudgeResult
 
+#: Called after every kept slice with the source it came from and the result so far.
+OnProgress = Callable[[FileSource, RunSummary], None]
 
-@dataclass
-class ReplayResult:
-    """What one run did; a run that finds nothing new has zeros.
+
+@dataclass(frozen=True)
+class ReplayOptions:
+    """How files are replayed.
 
     Attributes:
-        read, dead_letters, foreign: Records by what became of them.
-        duplicates: Records that an earlier run had kept; in no sum.
-        spans: Spans of the records read.
-        outcomes: Metric to ledger state to number of spans.
-        rows: Gap rows stored.
-        alerts: Alerts opened, those resolved since among them; None where nobody watched.
-        ledger_imbalance: By how much the store's sums disagree; 0 is good.
-        judged: What judging did; None where nobody was asked.
-        seconds: Wall time.
+        source_name: Name of the source; for one file only, required for standard input.
+        scorers: Host of the `@scorer` functions.
+        alerts: Watch the files for shifts, each as a lane of its own, as a stream would be watched.
+        judge: Judges what waits in the store when the files are read; None: it stays pending.
+        on_progress: Told after every slice.
     """
 
-    read: int = 0
-    dead_letters: int = 0
-    foreign: int = 0
-    duplicates: int = 0
-    spans: int = 0
-    outcomes: dict[str, dict[str, int]] = field(default_factory=dict)
-    rows: int = 0
-    alerts: int | None = None
-    ledger_imbalance: int = 0
-    seconds: float = 0.0
-    judged: JudgeResult | None = None
-
-    def add_judged(self, judged: JudgeResult) -> None:
-        """Move what was judged from pending to what it became; also what waited from an earlier run."""
-        self.judged = judged
-        for metric, states in judged.outcomes.items():
-            counted = self.outcomes.setdefault(metric, {})
-            for state, n in states.items():
-                counted[state] = counted.get(state, 0) + n
-            waiting = counted.pop("pending", 0) - states.total()
-            if waiting > 0:
-                counted["pending"] = waiting
-
-    def check_balanced(self, store: Path) -> None:
-        """See that every record and span is in the sums of the store that all went into.
-
-        Raises:
-            JobError: It is not.
-        """
-        if self.ledger_imbalance:
-            raise JobError(
-                f"the ledger of {store} does not balance (by {self.ledger_imbalance}); gapwatch ledger --store {store} "
-                "shows where. This is a defect of Gapwatch: keep the store and report it"
-            )
-
-    @property
-    def records(self) -> int:
-        """Records that were new."""
-        return self.read + self.dead_letters + self.foreign
-
-    def add(self, scored: ScoredSlice) -> None:
-        """Add what one kept slice held."""
-        ledger = scored.tables["ledger"].to_pylist()
-        for entry in ledger:
-            if entry["metric"] is not None:
-                states = self.outcomes.setdefault(entry["metric"], {})
-                states[entry["state"]] = states.get(entry["state"], 0) + entry["n"]
-            elif entry["state"] == "read":
-                self.read += entry["n"]
-            elif entry["state"] == "dead_letter":
-                self.dead_letters += entry["n"]
-            elif entry["state"] == "foreign":
-                self.foreign += entry["n"]
-        self.spans += scored.spans
-        self.rows += scored.tables["gaps"].num_rows
-
-    def as_json(self) -> dict[str, object]:
-        """Return the object that `gapwatch replay --json` ends with."""
-        return {
-            "records": self.records,
-            "read": self.read,
-            "dead_letters": self.dead_letters,
-            "foreign": self.foreign,
-            "duplicates": self.duplicates,
-            "traces": self.read,
-            "spans": self.spans,
-            "outcomes": self.outcomes,
-            "rows": self.rows,
-            **({} if self.alerts is None else {"alerts": self.alerts}),
-            "ledger_imbalance": self.ledger_imbalance,
-            **({} if self.judged is None else {"judged": self.judged.as_json()}),
-            "seconds": round(self.seconds, 3),
-            "traces_per_second": round(self.read / self.seconds, 1) if self.seconds > 0 else 0.0,
-        }
-
-
-#: Called after every kept slice with the source it came from and the result so far.
-OnProgress = Callable[[FileSource, ReplayResult], None]
+    source_name: str | None = None
+    scorers: ScorerHost | None = None
+    alerts: bool = False
+    judge: Callable[[Store, Sequence[Portfolio]], JudgeResult] | None = None
+    on_progress: OnProgress | None = None
 
 
 def replay(
-    files: Sequence[str],
-    portfolios: Sequence[Portfolio],
-    store_path: Path,
-    *,
-    source_name: str | None = None,
-    scorers: ScorerHost | None = None,
-    alerts: bool = False,
-    on_progress: OnProgress | None = None,
-    judge: Callable[[Store, Sequence[Portfolio]], JudgeResult] | None = None,
-) -> ReplayResult:
+    files: Sequence[str], portfolios: Sequence[Portfolio], store_path: Path, options: ReplayOptions = ReplayOptions()
+) -> RunSummary:
     """Score the records of files that are not in the store yet, and keep what was found.
 
     Args:
         files: Paths of JSON lines, plain, .gz or .zst; `-` for standard input.
         portfolios: Each of another pipeline.
         store_path: The store; made where there is none.
-        source_name: Name of the source; for one file only, required for standard input.
-        scorers: Host of the `@scorer` functions.
-        alerts: Watch the files for shifts, each as a lane of its own, as a stream would be watched.
-        on_progress: Told after every slice.
-        judge: Judges what waits in the store when the files are read; None: it stays pending.
+        options: Name, scorers, and what is done beside storing.
 
     Raises:
         UsageError: Before anything is read: a file, the portfolios or the store are not what they should be.
         JobError: The store could not be written on.
     """
-    _check_names(files, source_name)
+    _check_names(files, options.source_name)
     started = time.perf_counter()
-    result = ReplayResult()
+    result = RunSummary()
     policy = fixed_policy(portfolios)
     try:
-        scorer = Scorer(compile_plan(portfolios), scorers)
+        scorer = Scorer(compile_plan(portfolios), options.scorers)
     except ValueError as error:
         raise UsageError(str(error)) from error
     with contextlib.ExitStack() as opened:
         # All files are opened before the store is made: one that is missing must not leave an empty store behind.
-        sources = [opened.enter_context(FileSource(path, source_name)) for path in files]
+        sources = [opened.enter_context(FileSource(path, options.source_name)) for path in files]
         store = opened.enter_context(Store.open(store_path, create=True))
         for portfolio in portfolios:
             store.register(portfolio, [row for row in policy.rows() if row["portfolio_sha"] == portfolio.sha])
         for source in sources:
-            watch = ShiftWatch.open(store, portfolios, source.lane) if alerts else None
-            _replay_source(source, scorer, policy, _Keeper(store, watch, result), on_progress)
+            watch = ShiftWatch.open(store, portfolios, source.lane) if options.alerts else None
+            _replay_source(source, scorer, policy, _Keeper(store, watch, result), options.on_progress)
             if watch is not None:
                 watch.save(store)
             source.close()
-        if judge is not None:
-            result.add_judged(judge(store, portfolios))
+        if options.judge is not None:
+            result.add_judged(options.judge(store, portfolios))
         result.ledger_imbalance = imbalance(store.cursor())
     result.seconds = time.perf_counter() - started
     return result
@@ -195,13 +110,13 @@ def _check_names(files: Sequence[str], source_name: str | None) -> None:
 class _Keeper:
     """Keeps scored slices, one after the other, and watches what they bring."""
 
-    def __init__(self, store: Store, watch: ShiftWatch | None, result: ReplayResult) -> None:
+    def __init__(self, store: Store, watch: ShiftWatch | None, result: RunSummary) -> None:
         self.store = store
         self.result = result
         self._watch = watch
 
-    def keep(self, data: bytes) -> ScoredSlice:
-        scored, now = ScoredSlice.from_ipc(data), datetime.now(UTC)
+    def keep(self, scored: ScoredSlice) -> ScoredSlice:
+        now = datetime.now(UTC)
         if self._watch is None:
             self.store.keep(scored, now)
             return scored
@@ -222,19 +137,17 @@ def _replay_source(
     # While one slice is committed, the next is read and scored; DuckDB lets go of the interpreter lock meanwhile.
     with ThreadPoolExecutor(1, "keeper") as thread:
         pending: Future[ScoredSlice] | None = None
-        for scored in _scored(source.slices(start, prefix), scorer, policy):
+        for records in source.slices(start, prefix):
+            scored = score(scorer, policy, records)
             _finish(pending, source, keeper.result, on_progress)
             pending = thread.submit(keeper.keep, scored)
+            # Held by its future alone, which the next slice replaces: two scored slices in memory at most.
+            del scored
         _finish(pending, source, keeper.result, on_progress)
 
 
-def _scored(slices: Iterator[RecordSlice], scorer: Scorer, policy: Policy) -> Iterator[bytes]:
-    for records in slices:
-        yield score(scorer, policy, records).to_ipc()
-
-
 def _finish(
-    pending: Future[ScoredSlice] | None, source: FileSource, result: ReplayResult, on_progress: OnProgress | None
+    pending: Future[ScoredSlice] | None, source: FileSource, result: RunSummary, on_progress: OnProgress | None
 ) -> None:
     if pending is None:
         return

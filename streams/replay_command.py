@@ -63,22 +63,14 @@ def replay_command(
     # Imported here: --help answers without loading the engine.
     from scorers.load import load_portfolio
     from streams.progress import ReplayProgress
-    from streams.replay import replay
+    from streams.replay import ReplayOptions, replay
     from streams.replay_report import print_report
 
     loaded = [load_portfolio(path) for path in portfolios]
     judge = _judge(judges, loaded) if judges is not None else None
     with scorer_host(scorers, scorer_timeout) as host, ReplayProgress(enabled=not quiet) as progress:
-        result = replay(
-            files,
-            loaded,
-            store,
-            source_name=source,
-            scorers=host,
-            alerts=alerts,
-            on_progress=progress.update,
-            judge=judge,
-        )
+        options = ReplayOptions(source, host, alerts, judge, progress.update)
+        result = replay(files, loaded, store, options)
     if as_json:
         sys.stdout.buffer.write(orjson.dumps(result.as_json()) + b"\n")
         sys.stdout.flush()

@@ -30,7 +30,7 @@ from streams.alerting.alert_reading import StoredAlert, read_alerts
 from streams.alerting.alert_words import headline, size, subject
 from streams.outcome_table import OutcomeTable, interval_text, is_broken, report_table, styled_share
 from streams.release_comparison import standing_out
-from streams.replay import ReplayResult
+from streams.run_summary import RunSummary
 
 if TYPE_CHECKING:
     from streams.judge_result import JudgeResult
@@ -42,7 +42,7 @@ _WORST_TRACES = 5
 Row = dict[str, Any]
 
 
-def print_report(store: Path, portfolios: Sequence[Portfolio], result: ReplayResult) -> None:
+def print_report(store: Path, portfolios: Sequence[Portfolio], result: RunSummary) -> None:
     """Print what a store holds of some portfolios, after a run has added to it."""
     terminal = Console(highlight=False)
     out = terminal if terminal.is_terminal else Console(highlight=False, width=FILE_WIDTH)
@@ -52,7 +52,7 @@ def print_report(store: Path, portfolios: Sequence[Portfolio], result: ReplayRes
             _Report(out, con, portfolio, store, result.ledger_imbalance).print()
 
 
-def _print_run(out: Console, result: ReplayResult) -> None:
+def _print_run(out: Console, result: RunSummary) -> None:
     text = Text.assemble(
         (f"{result.read:,} traces", "bold"),
         f", {result.spans:,} spans, {result.rows:,} gap rows in {result.seconds:.1f} s",

@@ -15,7 +15,7 @@ from streams.scorers_options import scorer_host, scorer_timeout_option, scorers_
 from streams.thinning_options import ThinningOptions
 
 if TYPE_CHECKING:
-    from streams.replay import ReplayResult
+    from streams.run_summary import RunSummary
 
 
 @click.command("run")
@@ -117,12 +117,12 @@ def run_command(
     from sinks.run_service import api_options
     from sinks.since import parse_positive_span
     from streams.alert_webhook import check_address
-    from streams.alerting.live_alerts import LiveAlerts
     from streams.faust_slices import SliceAppOptions
     from streams.judges.judge_start import judge_for_keeper, judge_options
     from streams.replay_report import print_report
-    from streams.run import Run, RunOptions
+    from streams.run import Run
     from streams.run_log import logs_on_stderr
+    from streams.run_parts import RunInput, RunOptions, RunOutput
 
     settings = read_kafka_options(**kafka)
     click.get_current_context().with_resource(logs_on_stderr(quiet))
@@ -137,14 +137,18 @@ def run_command(
     api = api_options(listen or ("none" if until_caught_up else DEFAULT_LISTEN))
     source = SliceAppOptions(topic, group, instance=instance)
     thinning = ThinningOptions(thin_window, thin_rows)
+    output = RunOutput(
+        store, api, check_address(webhook) if webhook else "",
+        parse_positive_span(keep, "--keep") if keep is not None else None,
+    )  # fmt: skip
     options = RunOptions(
-        source, until_caught_up, thinning,
-        keep=parse_positive_span(keep, "--keep") if keep is not None else None,
-        shed_after=None if until_caught_up or shed_after == "never"
+        until_caught_up, thinning,
+        None if until_caught_up or shed_after == "never"
         else parse_positive_span(shed_after, "--shed-after").total_seconds(),
+        alerts, judging,
     )  # fmt: skip
 
-    def report(result: ReplayResult) -> None:
+    def report(result: RunSummary) -> None:
         if as_json:
             sys.stdout.buffer.write(orjson.dumps(result.as_json()) + b"\n")
             sys.stdout.flush()
@@ -152,8 +156,7 @@ def run_command(
             print_report(store, [load_portfolio(path) for path in portfolios], result)
 
     with scorer_host(scorers, scorer_timeout) as host:
-        run = Run(options, settings, portfolios, store, host, api, LiveAlerts() if alerts else None,
-                  check_address(webhook) if webhook else "", judging)  # fmt: skip
+        run = Run(RunInput(settings, source, portfolios, host), output, options)
         status = run.run(report)
     run.result.check_balanced(store)
     if status:

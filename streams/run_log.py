@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 from scorers.portfolio import Portfolio
 from scorers.slices import ScoredSlice
-from streams.pipeline import SourceState
+from streams.observer import SourceState
 from streams.quiet_logs import quieten_logs
-from streams.replay import ReplayResult
+from streams.run_summary import RunSummary
 
 log = logging.getLogger("gapwatch.run")
 
@@ -58,7 +58,7 @@ class RunLog:
     """
 
     def __init__(self) -> None:
-        self.result = ReplayResult()
+        self.result = RunSummary()
         self._began = time.perf_counter()
         self._said: tuple[str, str, tuple[int, ...]] | None = None
         self._line_at, self._line_read = self._began, 0

@@ -19,6 +19,7 @@ from scorers.errors import GapwatchError, JobError, UsageError
 from streams.faust_slices import FetchedSlice, PartitionOffsets, SliceAppOptions, make_slice_app
 from streams.kafka_settings import KafkaSettings
 from streams.raw_slice import RawSlice
+from streams.source_progress import SourceProgress
 from streams.topic_check import wait_for_topic
 from streams.watchdog import Progress, Watchdog, end_process
 
@@ -75,6 +76,7 @@ class SliceSource:
             asked after every assignment. It wins over the group's offsets.
         store_id: The store's name. It is noted beside the group's offsets, and a group that another store has written
             to is refused: two stores in one group would each have a part.
+        progress: How far this source is, written by it for others to read; None: it makes its own.
 
     Attributes:
         state: `connecting`, `joining`, `running`, `stopping` or `stopped`.
@@ -91,8 +93,10 @@ class SliceSource:
         on_slice: Callable[[RawSlice], Awaitable[None]],
         stored_offsets: Callable[[set[int]], Mapping[int, int | None]] = lambda partitions: {},
         store_id: str = "",
+        progress: SourceProgress | None = None,
     ) -> None:
         self.options, self.kafka = options, kafka
+        self.progress = progress or SourceProgress(options.app.topic)
         self._on_slice, self._stored_offsets, self._store_id = on_slice, stored_offsets, store_id
         self._note = STORE_NOTE + store_id if store_id else ""
         self.state, self.waiting_for = "connecting", ""
@@ -101,7 +105,6 @@ class SliceSource:
         self._app: Any = None
         self._failure: BaseException | None = None
         self._in_work: dict[asyncio.Task[None], RawSlice] = {}
-        self._assigned: Mapping[int, tuple[int, int]] = {}  # by partition: where it began, and where it ended then
         self._places = asyncio.Semaphore(options.slices_in_work)
         self._idle, self._stop = asyncio.Event(), asyncio.Event()
         self._idle.set()
@@ -147,12 +150,14 @@ class SliceSource:
             self.state, self.waiting_for = "joining", ""
             self._app = make_slice_app(self._app_options(), self.kafka, self, self._hand_over)
             self._app.finalize()
+            self.progress.follow(self._app)
             try:
                 await self._unless_stopped(self._app.start())
             except KafkaConnectionError as error:  # gone again since the check
                 self._note_waiting(str(error))
                 await self._shut_down()
                 self.state, self._app = "connecting", None
+                self.progress.follow(None)
             else:
                 return True
         return False
@@ -230,7 +235,7 @@ class SliceSource:
         starts = {
             partition: self._choose_start(partition, stored.get(partition), at) for partition, at in offsets.items()
         }
-        self._assigned = {partition: (starts[partition], at.end) for partition, at in offsets.items()}
+        self.progress.assign({partition: (starts[partition], at.end) for partition, at in offsets.items()})
         return starts
 
     def _choose_start(self, partition: int, stored: int | None, at: PartitionOffsets) -> int:
@@ -294,42 +299,13 @@ class SliceSource:
 
     # --- questions
 
-    def positions(self) -> dict[int, tuple[int, int, int]]:
-        """Return per assigned partition: next offset to be durable, next to be fetched, end of what may be read.
-
-        Empty until the group has given partitions and the broker has answered.
-        """
-        answer = {}
-        for tp, state in self._partition_states():
-            end = _readable_end(state)
-            done = self._app.consumer.done.get(tp)
-            if done is not None and state._position is not None and end is not None:
-                answer[tp.partition] = (done, state._position, end)
-        return answer
-
-    def known_ends(self) -> dict[tuple[str, int], tuple[int, int]]:
-        """Return by topic and partition where reading began, and one past the last record that is known to be there.
-
-        Known from the assignment on, before anything was fetched; on any thread. What ends in transaction markers
-        ends with the last record that was fetched.
-        """
-        ends = dict(self._assigned)
-        for tp, state in self._partition_states():
-            start, end = ends.get(tp.partition, (0, 0))
-            end = max(end, _readable_end(state) or 0)
-            thread = self._app.consumer._thread
-            if state._position is not None and state._position >= end and not thread.is_taking:
-                end = thread.taken.get(tp, start)
-            ends[tp.partition] = (start, end)
-        return {(self.options.app.topic, partition): known for partition, known in ends.items()}
-
     def is_caught_up(self) -> bool:
         """Whether all that may be read was read and is durable; False while partitions come and go."""
         if self.state != "running" or self._app.rebalancing or self._in_work:
             return False
         consumer = self._app.consumer
-        positions = self.positions()
-        assigned = self._partition_states()
+        positions = self.progress.positions()
+        assigned = self.progress.partition_states()
         return (
             len(positions) == len(assigned) > 0
             and all(fetched >= end for _done, fetched, end in positions.values())
@@ -337,13 +313,6 @@ class SliceSource:
             and not consumer._thread.is_taking
             and all(consumer._thread.taken.get(tp) == consumer.issued.get(tp) for tp, _ in assigned)
         )
-
-    def _partition_states(self) -> list[tuple[Any, Any]]:
-        consumer = self._app and self._app.consumer
-        kafka = consumer and consumer._thread and consumer._thread._consumer
-        subscription = kafka and kafka._subscription.subscription
-        assignment = subscription and subscription.assignment
-        return [(tp, assignment.state_value(tp)) for tp in assignment.tps] if assignment else []
 
     def _is_connected(self) -> bool:
         client = self._app.consumer._thread._consumer._client
@@ -368,13 +337,6 @@ class SliceSource:
             for raw in in_work
         ]
         if self.state == "running" and not in_work and not self._app.rebalancing and self._is_connected():
-            for partition, (_done, fetched, end) in self.positions().items():
+            for partition, (_done, fetched, end) in self.progress.positions().items():
                 looks.append(Progress(f"fetch of partition {partition}", fetched, fetched < end, limits.fetch))
         return looks
-
-
-def _readable_end(state: Any) -> int | None:
-    """Return where a partition ends for who reads what is committed; None before the broker has said it."""
-    lso: int | None = state.lso
-    highwater: int | None = state.highwater
-    return lso if lso is not None and lso >= 0 else highwater

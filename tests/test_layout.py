@@ -28,10 +28,8 @@ LONGEST, LONGEST_TEST = 350, 600
 LONG = {
     "scorers/score.py": (460, "one slice from records to tables; its parts share the slice"),
     "streams/publisher.py": (520, "what a pipeline imports, with its docs; the parts lie beside it"),
-    "streams/slice_source.py": (400, "the life of a source: its states refer to each other"),
     "streams/faust_slices.py": (430, "all that knows Faust's inside, in one file on purpose"),
     "sinks/live_metrics.py": (360, "what a page tells, kept up in one place"),
-    "streams/run.py": (390, "the life of a run: what begins and ends with what"),
     "sinks/live_query.py": (380, "one query beside the keeper: its thread, its limits and its end share a state"),
     "design/lower.py": (765, "one short function a node of the grammar"),
     "design/expressions.py": (625, "one short function a kind of expression"),
@@ -119,12 +117,15 @@ TESTED_BY = {
     "streams/test_publish.py": "streams/publish_command streams/kafka_options",
     "streams/test_run.py": (
         "streams/dead_letter_messages streams/forgetting streams/outbox_relay streams/portfolio_watch "
+        "streams/observer streams/regime streams/run_parts streams/run_summary streams/slice_writer "
+        "streams/source_progress streams/store_thread streams/judge_throttle "
         "streams/run_command streams/run_log "
         "streams/slice_pieces streams/thinning_options sinks/outbox sinks/recorded_policies"
     ),
     "streams/test_backfill.py": "streams/backfill_command streams/topic_range",
     "streams/test_publisher.py": (
-        "streams/function_wrapping streams/model_response streams/trace_recording streams/trace_sender"
+        "streams/function_wrapping streams/model_response streams/trace_recording streams/trace_sender "
+        "streams/publisher_errors"
     ),
     "scorers/judges/test_attacks.py": "scorers/judges/fence scorers/judges/suspicion",
     "scorers/judges/test_prompt.py": "scorers/judges/scale scorers/judges/chat_model",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -102,9 +103,9 @@ def advance_phases(fleet: Fleet, bucket: int) -> list[Transition]:
     for row in np.flatnonzero((found >= Phase.TICKET) & (phase < Phase.TICKET)).tolist():
         if not _is_told(fleet, row, changes):
             found[row] = min(phase[row], Phase.SUSPECT)
-    transitions = []
+    seen, transitions = _Seen(sides, recovery, changes), []
     for row in np.flatnonzero(found != phase).tolist():
-        transitions.append(_move(fleet, row, bucket, int(phase[row]), int(found[row]), sides, recovery, changes))
+        transitions.append(_move(fleet, row, bucket, (int(phase[row]), int(found[row])), seen))
     # One that recovers in this tick starts from nothing: its evidence of being better is gone with its ring.
     improved = (sides.good >= s["ticket_threshold"]) & (found < Phase.TICKET) & (phase < Phase.TICKET)
     improved &= is_carried(sides.good, _risen_units(fleet, -1))
@@ -192,17 +193,23 @@ def ongoing_size(fleet: Fleet, row: int, bucket: int) -> tuple[Interval, float]:
     return Interval(after.value * scale, after.lower * scale, after.upper * scale), (moved - expected * units) / hours
 
 
-def _move(
-    fleet: Fleet,
-    row: int,
-    bucket: int,
-    before: int,
-    after: int,
-    sides: Sides,
-    recovery: Floats,
-    known: dict[int, Change],
-) -> Transition:
-    s = fleet.state
+@dataclass(frozen=True)
+class _Seen:
+    """What one look at a fleet has found.
+
+    Attributes:
+        sides, recovery: Evidence of a shift by side, and of its end.
+        changes: Change points that are computed already, by row.
+    """
+
+    sides: Sides
+    recovery: Floats
+    changes: Mapping[int, Change]
+
+
+def _move(fleet: Fleet, row: int, bucket: int, phases: tuple[int, int], seen: _Seen) -> Transition:
+    """Move a series from the first phase to the second."""
+    s, sides, (before, after) = fleet.state, seen.sides, phases
     s["phase"][row] = after
     event = event_of(before, after)
     assert event is not None
@@ -210,13 +217,13 @@ def _move(
     decided = sides.bad_beyond_margin[row] if event is Event.PAGED else sides.bad[row]
     if event in (Event.TICKETED, Event.PAGED) and before < Phase.TICKET:
         if fleet.config.ring_buckets:
-            change = known.get(row) or find_change(fleet, row, _side(fleet, row))
+            change = seen.changes.get(row) or find_change(fleet, row, _side(fleet, row))
             roll_back(fleet, row, change.change_bucket)
         s["cause"][row] = change.bet if change else _leading_bet(fleet, row)
         s["change_bucket"][row] = change.change_bucket if change else bucket
         s["fired_bucket"][row] = bucket
     elif event is Event.RECOVERED:
-        decided = recovery[row]
+        decided = seen.recovery[row]
         close(fleet, row)
     return Transition(row, bucket, event, _log10(decided), change)
 

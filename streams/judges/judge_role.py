@@ -1,30 +1,28 @@
-"""Judges beside a run: the intake of its store, judges of its own, and what judges elsewhere send; one observer."""
+"""Judges beside a run: the intake of its store, judges of its own, and what judges elsewhere send."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from scorers.judges.judgement import Judgement
 from scorers.portfolio import Portfolio
-from scorers.slices import ScoredSlice
 from sinks.judge_agreement import kappas
-from sinks.judge_closing import Keep
 from sinks.judge_desk import VerdictIntake
 from sinks.judge_samples import SECONDS_BOUNDS
 from sinks.overrides import override_posts
 from sinks.run_service import RunService
-from sinks.store import Store
+from streams.judge_throttle import JudgeThrottle
 from streams.judges.live_judges import LiveJudges
 from streams.judges.model_maker import ModelAccess
 from streams.judges.prices import caps_of
 from streams.judges.scored_reader import ScoredReader
 from streams.judges.settings import JudgeSettings
 from streams.kafka_settings import KafkaSettings
-from streams.pipeline import SourceState
+from streams.slice_writer import SliceWriter
 
 log = logging.getLogger("gapwatch.judges")
 
@@ -47,56 +45,53 @@ class JudgeOptions:
     access: ModelAccess | None = None
 
 
-@dataclass(frozen=True)
-class JudgeWiring:
-    """What a run hands to its judges.
-
-    Attributes:
-        store: Of the run.
-        keep: Keeps a slice of verdicts, on the keeper's thread.
-        keeper: That thread.
-        service: Shows what is counted, and takes what is posted.
-        fail: Ends the run; for any thread.
-        on_rates: Told, on the keeper's thread, the factors of the rates of judges as their caps come near.
-    """
-
-    store: Store
-    keep: Keep
-    keeper: Executor
-    service: RunService
-    fail: Callable[[BaseException], None]
-    on_rates: Callable[[Mapping[tuple[str, str], float]], None]
-
-
 class JudgeRole:
-    """Observes a pipeline and closes what its judges answer.
+    """Takes the requests of a pipeline and closes what judges answer.
 
     Args:
         options: What to do.
         kafka: Where the topic `scored` is.
+        writer: Stores slices of verdicts.
+        service: Shows what it counts, and takes what is posted.
         portfolios: In force.
-        wiring: Parts of the run.
+        throttle: Told the factors of the rates of judges as their caps come near.
     """
 
     def __init__(
-        self, options: JudgeOptions, kafka: KafkaSettings, portfolios: Sequence[Portfolio], wiring: JudgeWiring
+        self,
+        options: JudgeOptions,
+        kafka: KafkaSettings,
+        writer: SliceWriter,
+        service: RunService,
+        portfolios: Sequence[Portfolio],
+        throttle: JudgeThrottle,
     ) -> None:
-        store, keeper = wiring.store, wiring.keeper
-        self._store, self._keeper, self._service = store, keeper, wiring.service
-        self._settings, self._on_rates = options.settings, wiring.on_rates
-        self.intake = VerdictIntake(store, wiring.keep, portfolios, caps_of(portfolios, options.settings))
-        self._look()
+        store, keeper = writer.store, writer.thread.executor
+        self._store, self._keeper, self._service = store, keeper, service
+        self._failure: Future[None] = Future()
+        self._settings, self._throttle = options.settings, throttle
+        self.intake = VerdictIntake(store, writer.keep, portfolios, caps_of(portfolios, options.settings))
+        throttle.set_rates(self.intake.look())
         self._live: LiveJudges | None = None
         if options.access is not None:
-            self._live = LiveJudges(store, self.intake, keeper, portfolios, options.access, wiring.fail)
+            self._live = LiveJudges(store, self.intake, keeper, portfolios, options.access, self._failed)
         self.reader = ScoredReader(kafka, self._read_up_to, self._take, self.intake.samples.breakers)
-        wiring.service.offer({**self.intake.posts(), **override_posts(store)})
+        service.offer({**self.intake.posts(), **override_posts(store)})
 
     async def run(self) -> None:
         """Judge, and take what others judged, until it is cancelled."""
         if self._live is not None:
             self._live.start()
         await asyncio.gather(self.reader.run(), self._tell())
+
+    async def until_failed(self) -> None:
+        """Raise what ends the judges of this process: a defect, or a broken store."""
+        await asyncio.wrap_future(self._failure)
+
+    def _failed(self, error: BaseException) -> None:
+        """Note it for `until_failed`; on the judges' thread."""
+        if not self._failure.done():
+            self._failure.set_exception(error)
 
     def stop(self, seconds: float) -> bool:
         """End the judges of this process; False where that took too long."""
@@ -115,7 +110,7 @@ class JudgeRole:
             await asyncio.sleep(_TELL_SECONDS)
 
     def _look(self) -> None:
-        self._on_rates(self.intake.look())
+        self._throttle.set_rates(self.intake.look())
 
     def _show(self) -> None:
         metrics = self._service.metrics
@@ -143,15 +138,12 @@ class JudgeRole:
     async def _take(self, judgements: Sequence[Judgement], read: Mapping[tuple[str, int], int]) -> None:
         await asyncio.get_running_loop().run_in_executor(self._keeper, self.intake.close, judgements, read)
 
-    # --- as the pipeline's observer
+    # --- as the pipeline's taker of requests
 
-    def slice_kept(self, scored: ScoredSlice, _seconds_by_stage: Mapping[str, float]) -> None:
-        """Let the judges of this process look, where there is something for them."""
-        if self._live is not None and scored.tables["judge_requests"].num_rows:
+    def requests_stored(self) -> None:
+        """Let the judges of this process look."""
+        if self._live is not None:
             self._live.wake()
-
-    def source_state(self, state: SourceState) -> None:
-        """Nothing: judges go on whatever the source does."""
 
     def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> None:
         """Judge by these too; on the keeper's thread."""

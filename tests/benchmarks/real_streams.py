@@ -33,7 +33,7 @@ from sinks.store_file import open_for_reading
 from sinks.utc_text import utc_text
 from streams.alerting.alert_reading import read_alerts
 from streams.alerting.alert_words import headline, size
-from streams.replay import replay
+from streams.replay import ReplayOptions, replay
 
 #: A Monday.
 START = datetime(2026, 3, 2, tzinfo=UTC)
@@ -166,7 +166,7 @@ def raised(name: str, traces: Iterable[Trace], portfolio: str, change: datetime 
         path, store = Path(folder) / "stream.jsonl", Path(folder) / "s.duckdb"
         lines = [json.dumps(one) + "\n" for one in traces]
         path.write_text("".join(lines), encoding="utf-8")
-        replay([str(path)], [parse_portfolio(portfolio)], store, alerts=True)
+        replay([str(path)], [parse_portfolio(portfolio)], store, ReplayOptions(alerts=True))
         with open_for_reading(store) as con:
             alerts = read_alerts(con)
             watched = con.execute(

@@ -35,8 +35,6 @@ STAGES: dict[str, list[tuple[str, str, str, bool]]] = {
         ("read, digest", "streams.file_source", "FileSource.slices", True),
         ("query", "scorers.score", "Scorer.run", False),
         ("rows, ticks, samples, ledger, trace ids", "streams.replay", "score", False),
-        ("across the boundary", "scorers.slices", "ScoredSlice.to_ipc", False),
-        ("across the boundary", "scorers.slices", "ScoredSlice.from_ipc", False),
         ("keep", "sinks.store", "Store.keep", False),
         ("close", "sinks.store", "Store.close", False),
     ],

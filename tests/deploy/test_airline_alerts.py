@@ -14,7 +14,7 @@ from sinks.store_file import open_for_reading
 from streams.alerting.alert_cause import Cause, NewValue
 from streams.alerting.alert_facts import AlertFacts, ChangePoint
 from streams.alerting.alert_reading import StoredAlert, read_alerts
-from streams.replay import replay
+from streams.replay import ReplayOptions, replay
 from tests.deploy.demo_traces import AIRLINE, TRACES, run_script
 
 START = "2026-03-02T07:40:00Z"
@@ -29,7 +29,7 @@ def alerts_of(folder: Path, releases: tuple[str, ...], *more: str) -> list[Store
     (folder / "stream.jsonl").write_text(played.stdout)
     store = folder / "demo.duckdb"
     portfolio = load_portfolio(AIRLINE / "portfolio.yaml")
-    replay([str(folder / "stream.jsonl")], [portfolio], store, alerts=True)
+    replay([str(folder / "stream.jsonl")], [portfolio], store, ReplayOptions(alerts=True))
     with open_for_reading(store) as con:
         return read_alerts(con)
 

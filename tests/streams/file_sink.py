@@ -62,7 +62,7 @@ def main(folder: str, options: dict) -> int:
 
 def note_known(source: SliceSource, path: Path) -> None:
     """Write down which records are known to be there, by partition."""
-    path.write_text(json.dumps({partition: ends for (_, partition), ends in source.known_ends().items()}))
+    path.write_text(json.dumps({partition: ends for (_, partition), ends in source.progress.known_ends().items()}))
 
 
 async def run(source: SliceSource, options: dict, folder: Path) -> int:
@@ -70,7 +70,9 @@ async def run(source: SliceSource, options: dict, folder: Path) -> int:
 
     async def report() -> None:
         while True:
-            (folder / "state.tmp").write_text(json.dumps([source.state, source.waiting_for, source.positions()]))
+            (folder / "state.tmp").write_text(
+                json.dumps([source.state, source.waiting_for, source.progress.positions()])
+            )
             (folder / "state.tmp").rename(folder / "state")
             if options.get("until_caught_up") and source.is_caught_up():
                 note_known(source, folder / "known_at_last")

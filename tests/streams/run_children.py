@@ -126,7 +126,8 @@ def _mortal(point, at):
 def _blocking(run_class, at):
     def make(*arguments):
         made = run_class(*arguments)
-        take, count = made.source._on_slice, 0
+        source = made.parts.source
+        take, count = source._on_slice, 0
 
         async def block(raw):
             nonlocal count
@@ -136,7 +137,7 @@ def _blocking(run_class, at):
             await take(raw)
             await asyncio.sleep(0)
 
-        made.source._on_slice = block
+        source._on_slice = block
         return made
 
     return make

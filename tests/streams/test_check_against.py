@@ -13,7 +13,7 @@ import pytest
 from scorers.load import load_portfolio
 from scorers.scorer_host import ScorerHost
 from streams.check_against import check_against
-from streams.replay import replay
+from streams.replay import ReplayOptions, replay
 from tests.gapwatch_command import Ran, gapwatch
 from tests.terminal import on_terminal
 
@@ -104,7 +104,7 @@ def test_what_is_told_is_what_replay_counts_and_about_what_it_stores(tmp_path: P
 
     with ScorerHost(str(tmp_path / "own.py")) as host:
         found = check_against([shop], [str(traces)], host)
-        stored = replay([str(traces)], [shop], tmp_path / "s.duckdb", scorers=host)
+        stored = replay([str(traces)], [shop], tmp_path / "s.duckdb", ReplayOptions(scorers=host))
 
     assert {one.metric.name: dict(one.outcomes) for one in found.metrics} == stored.outcomes
     # As inline check: 20 fail and are all kept, of 180 that pass 0.4 * 0.5; as scorer: what was selected is kept.

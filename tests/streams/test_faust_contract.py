@@ -1,4 +1,4 @@
-"""What `faust_slices` and `slice_source` use of Faust, mode and aiokafka that is not public, as it is in the pins.
+"""What `faust_slices`, `slice_source`, `source_progress` use of Faust, mode, aiokafka that is not public, as pinned.
 
 A release that moves one of these fails here, before it fails in an outage.
 """

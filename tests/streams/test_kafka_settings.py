@@ -2,8 +2,8 @@
 
 import pytest
 
-from scorers.errors import UsageError
 from streams.kafka_settings import KafkaSettings
+from streams.publisher_errors import SettingsError
 
 
 @pytest.fixture
@@ -37,17 +37,17 @@ def test_the_protocol_follows_from_what_is_given(pem):
     ],
 )
 def test_contradictions_are_refused(fields, says):
-    with pytest.raises(UsageError, match=says.replace("(", r"\(")):
+    with pytest.raises(SettingsError, match=says.replace("(", r"\(")):
         KafkaSettings(**{"brokers": "a:1", **fields})
 
 
 def test_a_file_that_is_no_certificate_is_refused(pem):
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(SettingsError, match="cannot be read"):
         KafkaSettings("a:1", ca_file=pem).ssl_context()
 
 
 def test_a_certificate_without_encryption_is_refused(pem):
-    with pytest.raises(UsageError, match="does not encrypt"):
+    with pytest.raises(SettingsError, match="does not encrypt"):
         KafkaSettings("a:1", security_protocol="PLAINTEXT", ca_file=pem)
 
 

@@ -1,14 +1,19 @@
 """The pipeline over a real store: where it ended and went on shows nowhere in what it recorded."""
 
 import asyncio
+import weakref
 
 import numpy as np
 import pytest
 
 from scorers.load import parse_portfolio
 from sinks.store import Store
-from streams.pipeline import Pipeline, make_regime
+from streams.judge_throttle import JudgeThrottle
+from streams.pipeline import Pipeline
 from streams.raw_slice import RawSlice
+from streams.regime import make_regime
+from streams.slice_writer import SliceWriter
+from streams.store_thread import StoreThread
 from streams.thinning_options import ThinningOptions
 from tests.streams.run_process import portfolio, trace
 
@@ -24,13 +29,15 @@ def slices(count):
         yield RawSlice("traces", 0, begin, begin + SLICE, offsets, part, offsets + 1.8e9)
 
 
-def run(path, slices, ends=(), **changes):
-    """Keep slices, with a new start after each offset of `ends`; `changes` are made in the pipeline."""
-    slices = list(slices)
+def run(path, slices, ends=(), is_shedding=False):
+    """Keep slices, with a new start after each offset of `ends`."""
+    slices, throttle = list(slices), JudgeThrottle()
+    throttle.set_shedding(is_shedding)
     for end in (*ends, slices[-1].to_offset):
         with Store.open(path, create=not path.exists()) as store:
             regime = make_regime([parse_portfolio(portfolio(), "portfolio.yaml")])
-            pipeline = Pipeline(store, regime, THINNED, **changes)
+            thread = StoreThread(store)
+            pipeline = Pipeline(SliceWriter(thread), regime, THINNED, throttle)
             try:
                 pipeline.register(regime)
 
@@ -41,6 +48,7 @@ def run(path, slices, ends=(), **changes):
                 asyncio.run(keep())
             finally:
                 pipeline.close()
+                thread.close()
 
 
 def recorded(path):
@@ -61,7 +69,37 @@ def test_wherever_it_ended_its_policies_are_those_of_one_run(tmp_path, ends):
 
 
 def test_what_was_shed_when_it_ended_is_asked_again_for_load_and_for_no_other_cause(tmp_path):
-    run(tmp_path / "store", list(slices(100)), is_overloaded=lambda: True)
+    run(tmp_path / "store", list(slices(100)), is_shedding=True)
     run(tmp_path / "store", list(slices(200))[2:])
 
     assert {(row[0], row[-1]) for row in recorded(tmp_path / "store")} == {(0, "portfolio"), (100, "load")}
+
+
+class _Holds:
+    """Notes, as each piece is stored, how many of the pieces before are still held by anybody."""
+
+    def __init__(self):
+        self.pieces, self.held = [], []
+
+    def slice_kept(self, scored, _seconds):
+        self.held.append(sum(piece() is not None for piece in self.pieces))
+        self.pieces.append(weakref.ref(scored))
+
+    def portfolios_changed(self, portfolios):
+        pass
+
+
+def test_a_piece_is_let_go_of_as_soon_as_it_is_stored(tmp_path):
+    holds, values, offsets = _Holds(), [trace(n) for n in range(1000)], np.arange(1000)
+    with Store.open(tmp_path / "store", create=True) as store:
+        regime = make_regime([parse_portfolio(portfolio(), "portfolio.yaml")])
+        thread = StoreThread(store)
+        pipeline = Pipeline(SliceWriter(thread, holds), regime, THINNED)
+        try:
+            pipeline.register(regime)
+            asyncio.run(pipeline.take(RawSlice("traces", 0, 0, 1000, offsets, values, offsets + 1.8e9)))
+        finally:
+            pipeline.close()
+            thread.close()
+
+    assert holds.held == [0] * 5

@@ -132,6 +132,15 @@ class TestRefused:
         assert done.returncode == 2
         assert b"--brokers" in done.stderr
 
+    def test_a_certificate_that_cannot_be_read_is_one_line_and_status_2(self, tmp_path):
+        (tmp_path / "ca.pem").write_text("no certificate")
+        options = ("--brokers", "127.0.0.1:1", "--ca-file", tmp_path / "ca.pem")
+        done = gapwatch("publish", "-", *options, stdin=lines(0, 1))
+
+        assert done.returncode == 2
+        assert done.stderr.strip().startswith(b"gapwatch: the certificates cannot be read")
+        assert done.stderr.strip().count(b"\n") == 0
+
     @pytest.mark.parametrize("rate", ["0", "-1", "fast", "5/m"])
     def test_a_rate_that_is_none(self, rate):
         done = gapwatch("publish", "-", "--brokers", "b:1", f"--rate={rate}", stdin=b"")

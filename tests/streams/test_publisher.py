@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scorers.errors import UsageError
 from streams.publisher import TracePublisher, publisher_draw
+from streams.publisher_errors import SettingsError
 from streams.trace_recording import encode_trace
 
 
@@ -465,7 +465,7 @@ class TestSampling:
 
     @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
     def test_no_share_is_refused(self, share):
-        with pytest.raises(UsageError, match="from 0 to 1"):
+        with pytest.raises(SettingsError, match="from 0 to 1"):
             make_publisher(sampling_probability=share)
 
 
@@ -563,7 +563,7 @@ class TestNothingBreaksThePipeline:
 
 
 class TestItIsLight:
-    def test_it_imports_the_standard_library_orjson_and_itself(self):
+    def test_it_imports_the_standard_library_and_orjson(self):
         code = (
             "import sys; before = set(sys.modules); import streams.publisher;"
             "names = {name.partition('.')[0] for name in set(sys.modules) - before};"
@@ -571,7 +571,7 @@ class TestItIsLight:
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-        assert set(done.stdout.split()) == {"orjson", "scorers", "streams"}
+        assert set(done.stdout.split()) == {"orjson", "streams"}
 
     def test_a_publisher_adds_aiokafka_and_nothing_heavy(self):
         code = (
@@ -589,7 +589,7 @@ class TestItIsLight:
 class TestSettings:
     def test_no_brokers_is_refused_at_once(self, monkeypatch):
         monkeypatch.delenv("GAPWATCH_KAFKA_BROKERS", raising=False)
-        with pytest.raises(UsageError, match="GAPWATCH_KAFKA_BROKERS"):
+        with pytest.raises(SettingsError, match="GAPWATCH_KAFKA_BROKERS"):
             TracePublisher("bot")
 
     def test_the_environment_says_where(self, monkeypatch):
