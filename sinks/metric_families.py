@@ -1,4 +1,4 @@
-"""Every name on `/metrics`, once: type, unit, labels, meaning; the exposition and `deploy/metrics.md` come from it."""
+"""Every name on `/metrics`, once: type, unit, labels, meaning; `/metrics` and `deploy/metrics.md` come from it."""
 
 from __future__ import annotations
 
@@ -297,20 +297,32 @@ _PROCESS = (
         "samples_left_out", "gauge", "samples",
         "Samples of watched series that this page leaves out, to stay within its bound; `gapwatch rates` has them all.",
     ),
-    Family("process_start_time_seconds", "gauge", "seconds since 1970", (), "When the process started."),
-    Family("process_cpu_seconds_total", "counter", "seconds", (), "CPU time of the process, all threads."),
-    Family("process_resident_memory_bytes", "gauge", "bytes", (), "Resident memory of the process."),
-    Family("process_open_fds", "gauge", "files", (), "Open file descriptors of the process."),
+)  # fmt: skip
+
+#: The process, as prometheus_client collects it on Linux; the help texts are its own.
+_CLIENT = (
+    Family("process_virtual_memory_bytes", "gauge", "bytes", (), "Virtual memory size in bytes."),
+    Family("process_resident_memory_bytes", "gauge", "bytes", (), "Resident memory size in bytes."),
+    Family(
+        "process_start_time_seconds", "gauge", "seconds since 1970", (),
+        "Start time of the process since unix epoch in seconds.",
+    ),
+    Family(
+        "process_cpu_seconds_total", "counter", "seconds", (), "Total user and system CPU time spent in seconds.",
+    ),
+    Family("process_open_fds", "gauge", "files", (), "Number of open file descriptors."),
+    Family("process_max_fds", "gauge", "files", (), "Maximum number of open file descriptors."),
 )  # fmt: skip
 
 FAMILIES: dict[str, Family] = {
-    family.name: family for family in (*_WATCHED, *_ALERTS, *_SOURCE, *_JUDGES, *_JUDGE_WORKERS, *_PROCESS)
+    family.name: family for family in (*_WATCHED, *_ALERTS, *_SOURCE, *_JUDGES, *_JUDGE_WORKERS, *_PROCESS, *_CLIENT)
 }
 
 
 _SECTIONS = (
     ("What is watched", _WATCHED), ("What was found", _ALERTS), ("What comes in", _SOURCE),
-    ("Judges", _JUDGES), ("A process of role judge, on its own page", _JUDGE_WORKERS), ("The program", _PROCESS),
+    ("Judges", _JUDGES), ("A process of role judge, on its own page", _JUDGE_WORKERS),
+    ("The program", (*_PROCESS, *_CLIENT)),
 )  # fmt: skip
 
 

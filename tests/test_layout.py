@@ -76,7 +76,7 @@ TESTED_BY = {
         "sinks/live_reader sinks/run_service"
     ),
     "sinks/test_live_metrics.py": (
-        "sinks/exposition sinks/label_sets sinks/live_counts sinks/process_samples sinks/rate_window sinks/run_health "
+        "sinks/family_samples sinks/label_sets sinks/live_counts sinks/rate_window sinks/run_health "
         "sinks/watched_samples"
     ),
     "sinks/test_snapshot.py": "sinks/live_snapshots sinks/snapshot_command",
