@@ -25,10 +25,11 @@ from scorers.portfolio import Portfolio
 from scorers.slices import ScoredSlice
 from scorers.tables import LEDGER, TICKS
 from sinks.family_samples import Cells, FamilySamples, make_registry
-from sinks.label_sets import OTHER, LabelSets
+from sinks.label_sets import LabelSets
 from sinks.ledger import imbalance
 from sinks.live_counts import LiveCounts
 from sinks.metric_families import FAMILIES
+from sinks.schema import OTHER
 from sinks.store import Store
 from sinks.watched_samples import SAMPLE_LIMIT, unwatched, watched_samples
 

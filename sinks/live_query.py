@@ -17,7 +17,7 @@ import duckdb
 import pyarrow as pa
 
 from scorers.errors import GapwatchError, JobError, UsageError
-from sinks.answer import Answer, next_batch
+from sinks.answer import QueryResult, next_batch
 from sinks.answer_files import write_csv
 from sinks.history import read_only
 from sinks.json_values import json_array
@@ -270,7 +270,7 @@ def _read_error(done: asyncio.Future[Any]) -> None:
 
 def _counted(
     con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any], rows: int
-) -> tuple[Answer, list[int]]:
+) -> tuple[QueryResult, list[int]]:
     """Return an answer of one row more than may be sent, and a list that its count of rows is put into."""
     con.execute(sql, list(parameters))
     description = con.description or []
@@ -284,7 +284,7 @@ def _counted(
             if surplus:
                 return
 
-    return Answer([column[0] for column in description], [column[1] for column in description], batches()), seen
+    return QueryResult([column[0] for column in description], [column[1] for column in description], batches()), seen
 
 
 def _json(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any], rows: int, size: int) -> QueryAnswer:
@@ -316,7 +316,7 @@ def _csv(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any], ro
                 if full := raw.tell() > size:  # over by a hundred rows at most
                     return
 
-    write_csv(Answer(answer.names, answer.types, until_full()), out)
+    write_csv(QueryResult(answer.names, answer.types, until_full()), out)
     return QueryAnswer(raw.getvalue(), sent, "bytes" if full else "rows" if seen[0] > rows else "")
 
 

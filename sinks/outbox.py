@@ -9,9 +9,12 @@ from dataclasses import dataclass, field
 import duckdb
 
 from sinks.keeping import Keeping, Step
+from sinks.row_inserts import insert_rows
 
-ALERTS_TOPIC = "alerts"
-DEAD_LETTERS_TOPIC = "dead-letters"
+#: Header with the id of a message.
+ID_HEADER = "gapwatch-id"
+
+_COLUMNS = ("seq", "id", "topic", "key", "value", "headers")
 
 
 @dataclass(frozen=True)
@@ -35,10 +38,8 @@ def outbox_step(topic: str, rows: Sequence[OutboxRow]) -> tuple[str, Step]:
     """Return the step of `Store.keep` that puts messages into the outbox, with the slice or not at all."""
 
     def insert(keeping: Keeping) -> None:
-        keeping.con.executemany(
-            "INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?)",
-            [[keeping.seq, row.id, topic, row.key, row.value, json.dumps(dict(row.headers))] for row in rows],
-        )
+        written = [(keeping.seq, row.id, topic, row.key, row.value, json.dumps(dict(row.headers))) for row in rows]
+        insert_rows(keeping.con, "outbox", _COLUMNS, written)
 
     return f"outbox {topic}", insert
 

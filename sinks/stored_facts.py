@@ -10,6 +10,7 @@ import duckdb
 from scorers.fact import Fact
 from scorers.facts_file import merge_facts
 from scorers.portfolio import Portfolio, parse_portfolio
+from sinks.row_inserts import insert_row
 
 _COLUMNS = ("id", "question", "component", "kind", "metric", "better", "value", "by", "at")
 
@@ -23,8 +24,9 @@ def insert_fact(con: duckdb.DuckDBPyConnection, pipeline: str, fact: Fact, now: 
         fact: The answer.
         now: Naive, UTC.
     """
-    values = [None if (value := getattr(fact, name)) is None else str(value) for name in _COLUMNS]
-    con.execute(f"INSERT INTO facts VALUES ({', '.join('?' * (len(values) + 2))})", [pipeline, *values, now])
+    told = {name: None if (value := getattr(fact, name)) is None else str(value) for name in _COLUMNS}
+    row = {"fact_id": told.pop("id"), **told, "pipeline": pipeline, "recorded_at": now}
+    insert_row(con, "facts", row)
 
 
 def stored_facts(con: duckdb.DuckDBPyConnection, pipeline: str) -> list[Fact]:

@@ -27,10 +27,12 @@ from scorers.score import Scorer, score
 from scorers.scorer_host import ScorerHost
 from scorers.slices import RecordSlice, ScoredSlice
 from sinks.keeping import Keeping, Step
-from sinks.outbox import DEAD_LETTERS_TOPIC, outbox_step
+from sinks.outbox import outbox_step
 from sinks.recorded_policies import counted_since, policy_steps
 from sinks.registration import insert_policies
+from sinks.source_state import SourceState
 from sinks.store import Store
+from sinks.topics import DEAD_LETTERS_TOPIC
 from streams.dead_letter_messages import dead_letter_messages
 from streams.keep_watch import KeepWatch, KnownEnds, OpenWatch, Steps, unread_after
 from streams.raw_slice import RawSlice
@@ -39,30 +41,6 @@ from streams.thinning import PartitionThinning, written_keeps
 from streams.thinning_options import ThinningOptions
 
 LIVE = "live"
-
-
-@dataclass(frozen=True)
-class SourceState:
-    """How the source stands.
-
-    Attributes:
-        state: `connecting`, `joining`, `running`, `stopping` or `stopped`.
-        waiting_for: While connecting, what was wrong with the last attempt; else empty.
-        positions: By partition: next offset to be durable, next to be fetched, end of what may be read.
-        lost: Offsets that retention took before they were read.
-        refused: Why a new version of a portfolio was refused; empty where none was.
-    """
-
-    state: str
-    waiting_for: str = ""
-    positions: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
-    lost: int = 0
-    refused: str = ""
-
-    @property
-    def lag(self) -> int:
-        """Records that could be read and are not durable yet."""
-        return sum(max(0, end - done) for done, _, end in self.positions.values())
 
 
 class PipelineObserver(Protocol):

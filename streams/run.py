@@ -23,6 +23,7 @@ from scorers.scorer_host import ScorerHost
 from sinks.api_access import ApiOptions
 from sinks.ledger import imbalance
 from sinks.run_service import RunService
+from sinks.source_state import SourceState
 from sinks.store import Store
 from sinks.store_file import MEMORY, MEMORY_WITH_READERS
 from streams.alert_webhook import AlertWebhook
@@ -33,7 +34,7 @@ from streams.forgetting import forget
 from streams.judges.judge_role import JudgeOptions, JudgeRole
 from streams.kafka_settings import KafkaSettings
 from streams.outbox_relay import OutboxRelay
-from streams.pipeline import LIVE, Pipeline, PipelineObserver, SourceState, make_regime
+from streams.pipeline import LIVE, Pipeline, PipelineObserver, make_regime
 from streams.portfolio_watch import PortfolioWatch
 from streams.replay import ReplayResult
 from streams.run_log import RunLog

@@ -30,7 +30,6 @@ LONG = {
     "streams/publisher.py": (520, "what a pipeline imports, with its docs; the parts lie beside it"),
     "streams/slice_source.py": (400, "the life of a source: its states refer to each other"),
     "streams/faust_slices.py": (430, "all that knows Faust's inside, in one file on purpose"),
-    "sinks/live_metrics.py": (360, "what a page tells, kept up in one place"),
     "streams/run.py": (390, "the life of a run: what begins and ends with what"),
     "sinks/live_query.py": (380, "one query beside the keeper: its thread, its limits and its end share a state"),
     "design/lower.py": (765, "one short function a node of the grammar"),
@@ -70,15 +69,16 @@ TESTED_BY = {
         "scorers/metric_rules scorers/portfolio_draft scorers/portfolio_rules scorers/predicate_arguments "
         "scorers/predicate_reading scorers/re2 scorers/written_by_llm scorers/written_model"
     ),
-    "sinks/test_store.py": "sinks/keeping",
+    "sinks/test_store.py": "sinks/keeping sinks/topics",
     "sinks/test_api_server.py": (
         "sinks/annotate_command sinks/api_access sinks/api_file sinks/http_site sinks/decisions sinks/live_query "
-        "sinks/live_reader sinks/run_service"
+        "sinks/live_reader sinks/run_service sinks/source_state sinks/store_reader sinks/address"
     ),
     "sinks/test_live_metrics.py": (
         "sinks/family_samples sinks/label_sets sinks/live_counts sinks/rate_window sinks/run_health "
         "sinks/watched_samples"
     ),
+    "sinks/test_metric_families.py": "sinks/metrics_reference",
     "sinks/test_snapshot.py": "sinks/live_snapshots sinks/snapshot_command",
     "sinks/test_history.py": "sinks/answer sinks/answer_files sinks/history_command sinks/json_values",
     "sinks/test_ledger.py": "sinks/ledger_command",

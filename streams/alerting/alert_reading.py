@@ -10,7 +10,7 @@ from typing import Any
 
 from scorers.errors import UsageError
 from sinks.answer import ask
-from sinks.keeping import Connection
+from sinks.store_reader import StoreReader
 
 #: States in which an alert wants something of somebody.
 OPEN_STATES = ("open", "acknowledged", "silenced")
@@ -69,7 +69,7 @@ def parse_time(text: str) -> datetime:
     return datetime.fromisoformat(text.removesuffix("Z"))
 
 
-def read_alerts(con: Connection, conditions: dict[str, Any], since: datetime | None) -> list[Alert]:
+def read_alerts(con: StoreReader, conditions: dict[str, Any], since: datetime | None) -> list[Alert]:
     """Return alerts, groups together: first those that page somebody now, then the latest; in a group the first found.
 
     Args:
@@ -100,7 +100,7 @@ def _alert(row: dict[str, Any], now: datetime) -> Alert:
     return Alert(row, told)
 
 
-def read_states(con: Connection, lane: str, now: datetime) -> dict[str, str]:
+def read_states(con: StoreReader, lane: str, now: datetime) -> dict[str, str]:
     """Return the state of each alert of a lane by its id; a silence that is over is none.
 
     Args:
@@ -121,7 +121,7 @@ def _state(state: str, until: str | None, now: datetime) -> str:
     return "open" if is_over else state
 
 
-def find_alert(con: Connection, wanted: str) -> Alert:
+def find_alert(con: StoreReader, wanted: str) -> Alert:
     """Return the alert with this id, or the only one whose id begins so.
 
     Raises:
@@ -136,7 +136,7 @@ def find_alert(con: Connection, wanted: str) -> Alert:
     return alerts[0]
 
 
-def read_life(con: Connection, alert_id: str) -> list[LifeStep]:
+def read_life(con: StoreReader, alert_id: str) -> list[LifeStep]:
     """Return all steps of an alert, oldest first."""
     sql = 'SELECT "at", state, severity, "by", why FROM alerts WHERE alert_id = ? ORDER BY rowid'
     rows: Sequence[dict[str, Any]] = ask(con, sql, [alert_id]).objects()

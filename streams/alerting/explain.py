@@ -17,8 +17,8 @@ from scorers.portfolio import Portfolio, parse_portfolio
 from scorers.problem_list import shown
 from sinks.answer import ask
 from sinks.answer_table import moment_text
-from sinks.keeping import Connection
 from sinks.registration import metric_direction
+from sinks.store_reader import StoreReader
 from streams.alerting.alert_reading import Alert, parse_time, read_alerts, read_life
 from streams.alerting.alert_words import headline, quantile_move, share_move, share_name, size, subject
 from streams.alerting.links import runbook_link, trace_link
@@ -35,7 +35,7 @@ _STYLES = {"page": "bold red", "ticket": "yellow", "note": "cyan"}
 Line = tuple[str, str]
 
 
-def print_explanation(con: Connection, store: Path, alert: Alert) -> None:
+def print_explanation(con: StoreReader, store: Path, alert: Alert) -> None:
     """Print what is known of an alert, and what to do next."""
     terminal = Console(highlight=False)
     out = terminal if terminal.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
@@ -64,7 +64,7 @@ def _print_section(out: Console, title: str, lines: list[str]) -> None:
 
 
 def _sections(
-    con: Connection, store: Path, alert: Alert, portfolio: Portfolio | None
+    con: StoreReader, store: Path, alert: Alert, portfolio: Portfolio | None
 ) -> Iterator[tuple[str, list[str]]]:
     yield "What", list(_what(alert, portfolio))
     yield "Since", list(_since(alert))
@@ -190,7 +190,7 @@ def _new(alert: Alert) -> Iterator[str]:
         yield f"{moment_text(parse_time(entry['at']))} {shown(entry['text'])}"
 
 
-def _together(con: Connection, alert: Alert, portfolio: Portfolio | None) -> Iterator[str]:
+def _together(con: StoreReader, alert: Alert, portfolio: Portfolio | None) -> Iterator[str]:
     group = read_alerts(con, {"group_id": alert.row["group_id"]}, None)
     if len(group) < 2:
         return
@@ -311,7 +311,7 @@ def _metric(alert: Alert, portfolio: Portfolio | None) -> Any:
     return next((m for m in portfolio.metrics if m.name == alert.row["metric"]), None)
 
 
-def _portfolio(con: Connection, pipeline: str) -> Portfolio | None:
+def _portfolio(con: StoreReader, pipeline: str) -> Portfolio | None:
     """Return the portfolio that the store holds for a pipeline, the latest; None where it cannot be read any more."""
     sql = "SELECT yaml FROM portfolios WHERE pipeline = ? ORDER BY first_seen_at DESC LIMIT 1"
     rows = ask(con, sql, [pipeline]).objects()

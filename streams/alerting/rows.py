@@ -10,6 +10,7 @@ from typing import Any
 
 from scorers.portfolio import Portfolio
 from sinks.keeping import Connection
+from sinks.topics import ALERTS_TOPIC
 from streams.alerting.attribution import Moved, attribute, tick_start
 from streams.alerting.card import Card
 from streams.alerting.finding import Part
@@ -19,7 +20,6 @@ from streams.alerting.slice_units import SeriesKey
 from streams.alerting.value_attribution import attribute_values
 from streams.detectors.change import Change, Interval
 
-ALERTS_TOPIC = "alerts"
 _BY = "gapwatch"
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from sinks.keeping import Connection
-from sinks.label_sets import OTHER
+from sinks.schema import OTHER
 from streams.alerting.attribution import tick_start
 from streams.alerting.bank import Bank
 from streams.alerting.finding import Watched

@@ -11,10 +11,10 @@ from scorers.portfolio import Portfolio, parse_portfolio
 from scorers.problem_list import shown
 from sinks.answer import ask
 from sinks.answer_table import Column, component_text, print_note, print_table, share_text
-from sinks.keeping import Connection
+from sinks.store_reader import StoreReader
 
 
-def print_watched(con: Connection, lane: str | None) -> None:
+def print_watched(con: StoreReader, lane: str | None) -> None:
     """Say what stands behind the silence: which series are watched, and which only seem to be."""
     where, values = ("WHERE lane = ?", [lane]) if lane is not None else ("", [])
     rows = ask(
@@ -35,7 +35,7 @@ def print_watched(con: Connection, lane: str | None) -> None:
     )
 
 
-def print_unwatched(con: Connection, lane: str | None) -> None:
+def print_unwatched(con: StoreReader, lane: str | None) -> None:
     """Name what nobody sees, and why."""
     portfolios = [parse_portfolio(row["yaml"]) for row in ask(con, _PORTFOLIOS).objects()]
     where, values = ("AND lane = ?", [lane]) if lane is not None else ("", [])
@@ -83,7 +83,7 @@ def _unseen(portfolio: Portfolio, seen: list[dict[str, Any]]) -> Iterator[str]:
             yield f"component {component.id} (no span was looked at)"
 
 
-def print_rows(con: Connection, lane: str | None) -> None:
+def print_rows(con: StoreReader, lane: str | None) -> None:
     """Print each watched row: what it is held against, and what it could not have seen."""
     where, values = ("WHERE lane = ?", [lane]) if lane is not None else ("", [])
     rows = ask(

@@ -25,6 +25,7 @@ from scorers.portfolio import Portfolio
 from sinks.api_access import ApiOptions
 from sinks.judge_money import Caps
 from sinks.judge_samples import SILENT_SECONDS
+from sinks.topics import SCORED_TOPIC
 from streams.back_off import BackOff
 from streams.judges.judge_pool import run_all
 from streams.judges.judging import Judging, ModelMaker
@@ -32,7 +33,7 @@ from streams.judges.keeper_client import KeeperClient
 from streams.judges.live_judges import Prices
 from streams.judges.request_lane import FETCHED, RequestLane
 from streams.judges.request_topic import RequestTopic
-from streams.judges.scored_reader import BREAKERS_HEADER, SCHEMA_HEADER, SCORED_TOPIC, WORKER_HEADER
+from streams.judges.scored_reader import BREAKERS_HEADER, SCHEMA_HEADER, WORKER_HEADER
 from streams.judges.settings import JudgeSettings
 from streams.judges.wallet import Wallet
 from streams.judges.worker import known_prices

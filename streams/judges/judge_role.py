@@ -17,6 +17,7 @@ from sinks.judge_desk import JudgeDesk
 from sinks.judge_samples import SECONDS_BOUNDS
 from sinks.overrides import override_posts
 from sinks.run_service import RunService
+from sinks.source_state import SourceState
 from sinks.store import Store
 from streams.judges.judging import ModelMaker
 from streams.judges.live_judges import LiveJudges, Prices
@@ -24,7 +25,6 @@ from streams.judges.scored_reader import ScoredReader
 from streams.judges.settings import JudgeSettings
 from streams.judges.worker import caps_of
 from streams.kafka_settings import KafkaSettings
-from streams.pipeline import SourceState
 
 log = logging.getLogger("gapwatch.judges")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import duckdb
 import numpy as np
 import orjson
 import pyarrow as pa
@@ -20,6 +19,7 @@ from scorers.portfolio import Portfolio, parse_portfolio
 from scorers.score import Scorer, score
 from scorers.slices import RecordSlice
 from sinks.row_place import find_row, place_of
+from sinks.store_reader import StoreReader
 
 _COLUMNS = (
     "portfolio_sha", "outcome", "score", "band", "judge_model_id", "judge_prompt_sha", "judge_sampling_params_sha",
@@ -45,7 +45,7 @@ class Rebuilt:
     nonce: str
 
 
-def verdict_row(con: duckdb.DuckDBPyConnection, place: str) -> dict[str, Any]:
+def verdict_row(con: StoreReader, place: str) -> dict[str, Any]:
     """Return the row of one judge at a place.
 
     Raises:
@@ -57,7 +57,7 @@ def verdict_row(con: duckdb.DuckDBPyConnection, place: str) -> dict[str, Any]:
 class Rebuilder:
     """Rebuilds requests; what is compiled for one portfolio is kept for the next row."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, con: StoreReader) -> None:
         self._con = con
         self._scorers: dict[str, tuple[Portfolio, Scorer]] = {}
 

@@ -8,14 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import duckdb
-
 from scorers.errors import UsageError
 from scorers.judges.agreement import Estimate, share
 from scorers.judges.chat_model import ChatModel, ModelFailure
 from scorers.judges.triple import model_id
 from scorers.judges.verdict import Answer, read_verdict
 from sinks.row_place import place_of
+from sinks.store_reader import StoreReader
 from streams.judges.provider import CallPrice, Provider
 from streams.judges.rebuilding import Rebuilder, Rebuilt, verdict_row
 from streams.judges.settings import JudgeSettings
@@ -99,7 +98,7 @@ async def _again(item: Rebuilt, provider: Provider) -> Rerun:
 
 
 def reproducibility(
-    con: duckdb.DuckDBPyConnection, settings: JudgeSettings, make_model: Callable[[str], ChatModel], sample: int
+    con: StoreReader, settings: JudgeSettings, make_model: Callable[[str], ChatModel], sample: int
 ) -> Reproducibility:
     """Run a sample of verdicts again.
 
