@@ -114,14 +114,16 @@ TESTED_BY = {
     "streams/test_check.py": "streams/check_command scorers/portfolio_warnings",
     "streams/test_check_against.py": "streams/against_report",
     "streams/test_replay.py": "streams/replay_command streams/scorers_options",
-    "streams/test_replay_report.py": "streams/outcome_table streams/release_comparison streams/progress",
+    "streams/test_replay_report.py": (
+        "streams/outcome_table streams/release_comparison streams/progress sinks/pipeline_results sinks/release_rates"
+    ),
     "streams/test_publish.py": "streams/publish_command streams/kafka_options",
     "streams/test_run.py": (
         "streams/dead_letter_messages streams/forgetting streams/outbox_relay streams/portfolio_watch "
         "streams/run_command streams/run_log "
         "streams/slice_pieces streams/thinning_options sinks/outbox sinks/recorded_policies"
     ),
-    "streams/test_backfill.py": "streams/backfill_command streams/topic_range",
+    "streams/test_backfill.py": "streams/backfill_command streams/topic_range sinks/stored_portfolios",
     "streams/test_publisher.py": (
         "streams/function_wrapping streams/model_response streams/trace_recording streams/trace_sender"
     ),
