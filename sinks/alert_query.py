@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import duckdb
-
 from sinks.alert_tables import ShiftLabel
 from sinks.answer import ask
 from sinks.series_columns import SERIES_COLUMNS
+from sinks.store_reader import StoreReader
 from sinks.utc_text import parse_utc
 
 #: States in which an alert wants something of somebody.
@@ -122,7 +121,7 @@ class AlertFilter:
         return self == AlertFilter()
 
 
-def alert_entries(con: duckdb.DuckDBPyConnection, wanted: AlertFilter, now: datetime) -> list[AlertEntry]:
+def alert_entries(con: StoreReader, wanted: AlertFilter, now: datetime) -> list[AlertEntry]:
     """Return alerts, groups together: first those that page somebody now, then the latest; in a group the first found.
 
     Args:
@@ -155,7 +154,7 @@ def _entry(row: dict[str, Any], now: datetime) -> AlertEntry:
     return AlertEntry(AlertRow(**row), attribution, None if kind is None else ShiftLabel(kind, verdict, question))
 
 
-def alert_states(con: duckdb.DuckDBPyConnection, lane: str, now: datetime) -> dict[str, str]:
+def alert_states(con: StoreReader, lane: str, now: datetime) -> dict[str, str]:
     """Return the state of each alert of a lane by its id; a silence that is over is no state.
 
     Args:
@@ -176,7 +175,7 @@ def _state(state: str, until: str | None, now: datetime) -> str:
     return "open" if is_over else state
 
 
-def alert_life(con: duckdb.DuckDBPyConnection, alert_id: str) -> list[LifeStep]:
+def alert_life(con: StoreReader, alert_id: str) -> list[LifeStep]:
     """Return all steps of an alert, oldest first.
 
     Raises:
@@ -186,13 +185,13 @@ def alert_life(con: duckdb.DuckDBPyConnection, alert_id: str) -> list[LifeStep]:
     return [LifeStep(**row) for row in ask(con, sql, [alert_id]).objects()]
 
 
-def written_steps(con: duckdb.DuckDBPyConnection, lane: str) -> set[tuple[str, str, str, datetime]]:
+def written_steps(con: StoreReader, lane: str) -> set[tuple[str, str, str, datetime]]:
     """Return alert id, state, severity and time (naive UTC) of each step that the store holds of a lane."""
     sql = 'SELECT alert_id, state, severity, "at" FROM alerts WHERE lane = ?'
     return set(con.execute(sql, [lane]).fetchall())
 
 
-def alert_counts(con: duckdb.DuckDBPyConnection, lane: str) -> list[tuple[str, str, str, str, float]]:
+def alert_counts(con: StoreReader, lane: str) -> list[tuple[str, str, str, str, float]]:
     """Return pipeline, environment, kind and severity of the alerts of a lane as they were opened, and how many."""
     return con.execute(
         """SELECT pipeline, environment, kind, severity, count(*)::DOUBLE FROM (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import duckdb
 
 from scorers.errors import JobError
+from sinks.store_reader import StoreReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,7 +22,7 @@ _BATCH_ROWS = 2_000
 
 
 @dataclass(frozen=True)
-class Answer:
+class QueryResult:
     """The answer to a query; its rows can be read once.
 
     Attributes:
@@ -39,7 +40,7 @@ class Answer:
         return [dict(zip(self.names, row, strict=True)) for batch in self.rows for row in batch]
 
 
-def ask(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] = ()) -> Answer:
+def ask(con: StoreReader, sql: str, parameters: Sequence[Any] = ()) -> QueryResult:
     """Run a query of this program's own; `history` is for those of strangers.
 
     Raises:
@@ -51,14 +52,14 @@ def ask(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] = ()
         raise JobError(f"the store cannot be read: {error}") from error
 
 
-def open_answer(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] = ()) -> Answer:
+def open_answer(con: StoreReader, sql: str, parameters: Sequence[Any] = ()) -> QueryResult:
     """Run a query and return its answer; the engine's errors pass through."""
     interruptible(con, lambda: con.execute(sql, list(parameters)))
     description = con.description or []
-    return Answer([column[0] for column in description], [column[1] for column in description], _batches(con))
+    return QueryResult([column[0] for column in description], [column[1] for column in description], _batches(con))
 
 
-def _batches(con: duckdb.DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]]]:
+def _batches(con: StoreReader) -> Iterator[list[tuple[Any, ...]]]:
     while batch := interruptible(con, lambda: con.fetchmany(_BATCH_ROWS)):
         yield batch
 
@@ -81,7 +82,7 @@ def next_batch(reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
         raise kind(str(error)) from error
 
 
-def interruptible(con: duckdb.DuckDBPyConnection, call: Callable[[], Result]) -> Result:
+def interruptible(con: StoreReader, call: Callable[[], Result]) -> Result:
     """Let the engine work in a thread, so that an interrupt of this one ends its query at once.
 
     Within a call the engine looks at no signal, and a query may take hours.

@@ -10,16 +10,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
-import duckdb
-
 from scorers.errors import JobError, UsageError
-from sinks.answer import Answer, interruptible, next_batch
+from sinks.answer import QueryResult, interruptible, next_batch
+from sinks.store_reader import StoreReader
 
 #: Rows of a row group in Parquet. More cost memory while writing, fewer cost readers.
 _GROUP_ROWS = 100_000
 
 
-def write_csv(answer: Answer, out: TextIO) -> None:
+def write_csv(answer: QueryResult, out: TextIO) -> None:
     """Write a header and the rows (RFC 4180); null is empty, times are ISO 8601 with Z, JSON is its text."""
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(answer.names)
@@ -34,7 +33,7 @@ def _cell(value: Any) -> Any:
     return value.hex() if isinstance(value, bytes) else value
 
 
-def write_parquet(con: duckdb.DuckDBPyConnection, sql: str, path: Path) -> int:
+def write_parquet(con: StoreReader, sql: str, path: Path) -> int:
     """Write the answer of a query that was checked; a file is there whole or not at all.
 
     Returns:

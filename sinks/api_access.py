@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from sinks.command_options import DEFAULT_ADDRESS, DEFAULT_PORT
+from sinks.address import DEFAULT_ADDRESS, DEFAULT_PORT
 from sinks.live_query import QueryLimits
 
 #: Answered without a token wherever the API listens: they tell nothing but whether it runs.

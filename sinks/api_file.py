@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from scorers.errors import JobError
+from sinks.store_file import is_running
 
 
 @dataclass(frozen=True)
@@ -68,14 +69,3 @@ def remove_note(store: Path, note: ApiNote) -> None:
     """Take the note away, unless another process has put its own there since."""
     if read_note(store) == note:
         note_path(store).unlink(missing_ok=True)
-
-
-def is_running(pid: int) -> bool:
-    """Return whether there is such a process."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
-    return True

@@ -193,11 +193,11 @@ class ApiServer:
         body, headers = await asyncio.to_thread(read_page, request.path)
         return web.Response(body=body, headers=headers)
 
-    async def _serve_metrics(self, _request: web.Request) -> web.Response:
+    async def _serve_metrics(self, request: web.Request) -> web.Response:
         assert self._queries is not None
         self._metrics.show("gapwatch_queries_total", {(name,): n for name, n in self._queries.outcomes.items()})
         self._metrics.show("gapwatch_queries_running", {(): self._queries.running})
-        return metrics_answer(await asyncio.to_thread(self._metrics.page))
+        return await asyncio.to_thread(metrics_answer, self._metrics.registry, request)
 
     async def _serve_alive(self, _request: web.Request) -> web.Response:
         good, answer = self._health.alive()

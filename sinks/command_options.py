@@ -7,7 +7,7 @@ import getpass
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -16,18 +16,14 @@ from sinks.api_file import read_note
 from sinks.since import parse_since
 
 if TYPE_CHECKING:
-    import duckdb
-
     from sinks.live_reader import LiveReader
     from sinks.store import Store
+    from sinks.store_reader import StoreReader
 
 Result = TypeVar("Result")
 
 #: What is said of a decision that the keeper has taken, and not yet committed.
 WAITS = "it waits for the next transaction of the process that keeps the store"
-#: Where the process that keeps a store answers, unless told otherwise.
-DEFAULT_ADDRESS, DEFAULT_PORT = "127.0.0.1", 9464
-DEFAULT_LISTEN = f"{DEFAULT_ADDRESS}:{DEFAULT_PORT}"
 
 store_option = click.option(
     "--store", required=True, type=click.Path(path_type=Path), metavar="S", help="The DuckDB file of the store."
@@ -74,7 +70,7 @@ def matching(
 
 
 @contextlib.contextmanager
-def reading(store: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+def reading(store: Path) -> Iterator[StoreReader]:
     """Open a store for reading only, and close it; one that is being kept is asked over its API.
 
     Raises:
@@ -83,11 +79,11 @@ def reading(store: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     # Imported here: --help answers without loading the engine.
     from sinks.store_file import open_for_reading
 
+    con: StoreReader
     try:
         con = open_for_reading(store)
     except StoreHeldError as held:
-        # It does what the readers here ask of a connection, and no more.
-        con = cast("duckdb.DuckDBPyConnection", _live_reader(store, held))
+        con = _live_reader(store, held)
     try:
         yield con
     finally:

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from scorers.errors import JobError, UsageError
 from sinks.keeping import Keeping, Step
+from sinks.row_inserts import insert_row
 from sinks.store import Store
 
 #: Decisions that may wait. People decide now and then; more is a program gone wild.
@@ -80,7 +81,8 @@ class Annotation:
 
     def apply(self, keeping: Keeping) -> str:
         """Insert it, in the open transaction."""
-        keeping.con.execute("INSERT INTO annotations VALUES (?, ?, ?, ?)", [self.at, self.pipeline, self.text, self.by])
+        row = {"at": self.at, "pipeline": self.pipeline, "text": self.text, "by": self.by}
+        insert_row(keeping.con, "annotations", row)
         return ""
 
 

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-import duckdb
-
 from sinks.alert_query import AlertRow
 from sinks.series_columns import SeriesNames, series_condition
+from sinks.store_reader import StoreReader
 
 _VALUE_OUTCOMES = "outcome IN ('pass', 'warn', 'fail')"
 
@@ -54,7 +53,7 @@ class ExampleRow(NamedTuple):
 
 
 def outcome_examples(
-    con: duckdb.DuckDBPyConnection, lane: str, series: SeriesNames, outcome: str, begin: datetime, end: datetime,
+    con: StoreReader, lane: str, series: SeriesNames, outcome: str, begin: datetime, end: datetime,
     limit: int, *, is_last: bool = False,
 ) -> list[ExampleRow]:  # fmt: skip
     """Return the first traces of a series with an outcome.
@@ -73,7 +72,7 @@ def outcome_examples(
 
 
 def value_examples(
-    con: duckdb.DuckDBPyConnection, lane: str, series: SeriesNames, part: ValuePart, begin: datetime, end: datetime,
+    con: StoreReader, lane: str, series: SeriesNames, part: ValuePart, begin: datetime, end: datetime,
     limit: int,
 ) -> list[ExampleRow]:  # fmt: skip
     """Return the first traces of a series with a value in a part; see `outcome_examples`."""
@@ -92,7 +91,7 @@ def _bound_condition(part: ValuePart) -> tuple[str, list[Any]]:
 
 
 def _examples(
-    con: duckdb.DuckDBPyConnection, lane: str, series: SeriesNames, which: str, bounds: list[Any], begin: datetime,
+    con: StoreReader, lane: str, series: SeriesNames, which: str, bounds: list[Any], begin: datetime,
     end: datetime, limit: int, *, is_last: bool = False,
 ) -> list[ExampleRow]:  # fmt: skip
     where, values = series_condition(lane, series)

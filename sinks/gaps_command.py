@@ -32,7 +32,7 @@ from sinks.command_options import (
 )
 
 if TYPE_CHECKING:
-    import duckdb
+    from sinks.store_reader import StoreReader
 
 #: What is a divergence. Rows of passing spans are kept too, as a sample to compare with.
 DIVERGENCES = ("fail", "warn", "error")
@@ -94,7 +94,7 @@ def gaps_command(
 _NEWEST = "event_at DESC NULLS LAST, lane, source_topic, source_partition, source_offset DESC, span_index, metric"
 
 
-def _print_rows(con: duckdb.DuckDBPyConnection, where: str, values: list[Any], limit: int) -> None:
+def _print_rows(con: StoreReader, where: str, values: list[Any], limit: int) -> None:
     # Imported here: --help answers without loading the engine.
     from sinks.answer import ask
     from sinks.trace_report import print_expected

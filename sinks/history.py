@@ -12,12 +12,16 @@ from collections.abc import Iterator
 import duckdb
 
 from scorers.errors import JobError, UsageError
-from sinks.answer import Answer, open_answer
+from sinks.answer import QueryResult, open_answer
+from sinks.store_reader import StoreReader
+
+#: What a report proposes to begin with.
+EXAMPLE_QUERY = "SELECT * FROM verdicts LIMIT 10"
 
 _ALLOWED = "give one SELECT (or WITH, FROM, VALUES, DESCRIBE, SHOW TABLES)"
 
 
-def check_select(con: duckdb.DuckDBPyConnection, sql: str) -> None:
+def check_select(con: StoreReader, sql: str) -> None:
     """Refuse what is not one statement that reads.
 
     A SELECT can still hold a DELETE in its WITH; the transaction that `answering` opens refuses that.
@@ -42,7 +46,7 @@ def check_select(con: duckdb.DuckDBPyConnection, sql: str) -> None:
 
 
 @contextlib.contextmanager
-def read_only(con: duckdb.DuckDBPyConnection, sql: str) -> Iterator[None]:
+def read_only(con: StoreReader, sql: str) -> Iterator[None]:
     """Check a query, and hold a transaction open in which nothing can be written.
 
     Raises:
@@ -75,7 +79,7 @@ def _plain(message: str) -> str:
 
 
 @contextlib.contextmanager
-def answering(con: duckdb.DuckDBPyConnection, sql: str) -> Iterator[Answer]:
+def answering(con: StoreReader, sql: str) -> Iterator[QueryResult]:
     """Run a query and hand out its answer, batch by batch.
 
     Raises:

@@ -16,9 +16,8 @@ from sinks.answer_table import Column, print_note, print_table
 from sinks.command_options import reading, store_option
 
 if TYPE_CHECKING:
-    import duckdb
-
-    from sinks.answer import Answer
+    from sinks.answer import QueryResult
+    from sinks.store_reader import StoreReader
 
 #: Rows of a table; aligning more would hold them all in memory, and nobody reads them.
 TABLE_ROWS = 1_000
@@ -72,7 +71,7 @@ def history_command(sql: str, store: Path, form: str, output: Path | None) -> No
             _write(con, sql, write_json if form == "json" else _write_csv, output)
 
 
-def print_answer(answer: Answer) -> None:
+def print_answer(answer: QueryResult) -> None:
     """Print the first rows of an answer as a table, and say how many there were if more."""
     columns = [
         Column(name, right=any(word in str(kind) for word in _NUMBERS) and "[" not in str(kind))
@@ -86,9 +85,7 @@ def print_answer(answer: Answer) -> None:
         print_note("no rows")
 
 
-def _write(
-    con: duckdb.DuckDBPyConnection, sql: str, write: Callable[[Answer, BinaryIO], None], output: Path | None
-) -> None:
+def _write(con: StoreReader, sql: str, write: Callable[[QueryResult, BinaryIO], None], output: Path | None) -> None:
     # Imported here: --help answers without loading the engine.
     from sinks.answer_files import write_whole
     from sinks.history import answering
@@ -107,7 +104,7 @@ def _write(
         write_whole(output, fill)
 
 
-def _write_csv(answer: Answer, out: BinaryIO) -> None:
+def _write_csv(answer: QueryResult, out: BinaryIO) -> None:
     # Imported here: --help answers without loading the engine.
     from sinks.answer_files import write_csv
 

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from sinks.answer import Answer
+from sinks.answer import QueryResult
 
 _OPTIONS = orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS
 _INT64 = range(-(2**63), 2**64)
@@ -22,7 +22,7 @@ _C1 = re.compile(rb"\x7f|\xc2[\x80-\x9f]")
 Convert = Callable[[Any], Any]
 
 
-def json_array(answer: Answer) -> Iterator[bytes]:
+def json_array(answer: QueryResult) -> Iterator[bytes]:
     """Yield an array of objects, one a row and one a line, in pieces."""
     names = unique_names(answer.names)
     converts = [_converter(kind) for kind in answer.types]
@@ -35,7 +35,7 @@ def json_array(answer: Answer) -> Iterator[bytes]:
     yield b"[]\n" if before == b"[" else b"\n]\n"
 
 
-def write_json(answer: Answer, out: BinaryIO) -> None:
+def write_json(answer: QueryResult, out: BinaryIO) -> None:
     """Write all rows as one array of objects."""
     for piece in json_array(answer):
         out.write(piece)

@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import duckdb
-
 from scorers.judges.agreement import Estimate, Pair, cohens_kappa, f1, kappa, share
 from scorers.judges.ensemble import ENSEMBLE
+from sinks.store_reader import StoreReader
 
 #: Stands for the people who overrode a judge.
 HUMAN = "human"
@@ -47,7 +46,7 @@ class Agreement:
     f1: Estimate | None
 
 
-def pairs_of(con: duckdb.DuckDBPyConnection) -> dict[tuple[str, str, str], Counter[Pair]]:
+def pairs_of(con: StoreReader) -> dict[tuple[str, str, str], Counter[Pair]]:
     """Return what two said of the same spans, by metric and who they are; judges first, then people."""
     found: dict[tuple[str, str, str], Counter[Pair]] = {}
     for metric, first, second, a, b, n in con.execute(_PAIRS).fetchall():
@@ -55,7 +54,7 @@ def pairs_of(con: duckdb.DuckDBPyConnection) -> dict[tuple[str, str, str], Count
     return dict(sorted(found.items(), key=lambda item: (item[0][2] == HUMAN, item[0])))
 
 
-def agreements(con: duckdb.DuckDBPyConnection) -> Iterator[Agreement]:
+def agreements(con: StoreReader) -> Iterator[Agreement]:
     """Yield the agreement of each pair of judges, then of each judge with people, in the order of names."""
     for (metric, first, second), counts in pairs_of(con).items():
         pairs = sorted(counts.elements())
@@ -63,7 +62,7 @@ def agreements(con: duckdb.DuckDBPyConnection) -> Iterator[Agreement]:
         yield Agreement(metric, first, second, same, kappa(pairs), f1(pairs) if second == HUMAN else None)
 
 
-def kappas(con: duckdb.DuckDBPyConnection) -> dict[tuple[str, ...], float]:
+def kappas(con: StoreReader) -> dict[tuple[str, ...], float]:
     """Return Cohen's kappa alone, where it is defined, by metric and who is compared with whom."""
     found = {key: cohens_kappa(list(counts.elements())) for key, counts in pairs_of(con).items()}
     return {key: value for key, value in found.items() if not math.isnan(value)}

@@ -20,6 +20,7 @@ from sinks.judge_closing import Closed, JudgeClosing, Keep
 from sinks.judge_money import Caps, JudgeMoney, Lease, week_of
 from sinks.judge_samples import JudgeSamples
 from sinks.keeping import Keeping
+from sinks.row_inserts import insert_row
 from sinks.store import Store
 
 log = logging.getLogger("gapwatch.judges")
@@ -152,7 +153,8 @@ def _is_judged(metric: Any) -> bool:
 
 def _mark(keeping: Keeping, marks: Mapping[tuple[str, int], int]) -> None:
     for (topic, partition), to_offset in marks.items():
-        keeping.con.execute("INSERT INTO judge_offsets VALUES (?, ?, ?, ?)", [keeping.seq, topic, partition, to_offset])
+        row = {"seq": keeping.seq, "topic": topic, "partition": partition, "to_offset": to_offset}
+        insert_row(keeping.con, "judge_offsets", row)
 
 
 def _text(asked: Mapping[str, Any], name: str) -> str:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 import duckdb
 
+from sinks.row_inserts import insert_row
 from sinks.store import Store
 
 #: Into how many leases a cap is divided at least: what a killed worker held is lost, and the last ones are shared.
@@ -128,10 +129,11 @@ class JudgeMoney:
             )
 
     def _enter(self, con: duckdb.DuckDBPyConnection, lease: Lease, entry: str, usd: float, at: datetime) -> None:
-        con.execute(
-            "INSERT INTO judge_money VALUES (?, ?, ?, ?, ?, ?, ?)",
-            [lease.id, lease.portfolio, lease.metric, lease.week, entry, usd, at.astimezone(UTC).replace(tzinfo=None)],
-        )
+        row = {
+            "lease": lease.id, "portfolio": lease.portfolio, "metric": lease.metric, "week": lease.week, "entry": entry,
+            "usd": usd, "at": at.astimezone(UTC).replace(tzinfo=None),
+        }  # fmt: skip
+        insert_row(con, "judge_money", row)
 
     def _left(self, con: duckdb.DuckDBPyConnection, portfolio: str, metric: str, week: str) -> float | None:
         lefts = []

@@ -9,20 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import duckdb
 import pyarrow as pa
 
+from scorers.engine import Inbox
 from scorers.errors import JobError
 from scorers.slices import ScoredSlice
 from scorers.tables import JUDGE_REQUESTS, SCORED_TABLES
 from sinks.schema import KEPT_TABLES, OFFSETS
+from sinks.topics import JUDGE_REQUESTS_TOPIC
 
 #: What SQL runs on; the engine's own name stays in this folder.
 Connection = duckdb.DuckDBPyConnection
-
-JUDGE_REQUESTS_TOPIC = "judge-requests"
 
 _SEQ = pa.field("seq", pa.int64())
 _KEPT_AT = pa.field("kept_at", pa.timestamp("us"))
@@ -42,17 +41,7 @@ _INBOX: dict[str, pa.Schema] = {
 _EMPTY = {name: schema.empty_table() for name, schema in _INBOX.items()}
 
 
-class _Door:
-    """Hands DuckDB whichever table is here now, so that the registration outlives the slice."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self.table = table
-
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        return self.table.__arrow_c_stream__(requested_schema)
-
-
-class Inbox:
+class SliceInbox:
     """The tables of the slice that is being kept, where SQL sees them as `inbox_<table>`.
 
     Each is registered once, before any transaction: a registration inside one is undone by ROLLBACK, and the next
@@ -60,15 +49,15 @@ class Inbox:
     """
 
     def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
-        self._doors = {name: _Door(table) for name, table in _EMPTY.items()}
-        for name, door in self._doors.items():
-            con.register(f"inbox_{name}", door)
+        self._inboxes = {name: Inbox(table) for name, table in _EMPTY.items()}
+        for name, inbox in self._inboxes.items():
+            con.register(f"inbox_{name}", inbox)
         for name in KEPT_TABLES:
             con.execute(f"PREPARE keep_{name} AS INSERT INTO {name} SELECT * FROM inbox_{name}")
         con.execute("PREPARE keep_offsets AS INSERT INTO offsets SELECT * FROM inbox_offsets")
         con.execute("PREPARE keep_requests AS INSERT INTO judge_requests SELECT * FROM inbox_judge_requests")
         con.execute(
-            f"""PREPARE keep_judge_requests AS INSERT INTO outbox
+            f"""PREPARE keep_judge_requests AS INSERT INTO outbox (seq, id, topic, "key", "value", headers)
                 SELECT seq, id, '{JUDGE_REQUESTS_TOPIC}', "key", "value", '{{}}' FROM inbox_judge_requests"""
         )
 
@@ -90,16 +79,16 @@ class Inbox:
         columns = [pa.repeat(pa.scalar(seq, pa.int64()), table.num_rows), *table.columns]
         if len(columns) < len(schema):
             columns.append(pa.repeat(pa.scalar(kept_at, _KEPT_AT.type), table.num_rows))
-        self._doors[name].table = pa.Table.from_arrays(columns, schema=schema)
+        self._inboxes[name].table = pa.Table.from_arrays(columns, schema=schema)
 
     def rows(self, name: str) -> int:
         """Return how many rows wait for one step."""
-        return int(self._doors[name].table.num_rows)
+        return int(self._inboxes[name].table.num_rows)
 
     def empty(self) -> None:
         """Let go of the slice."""
-        for name, door in self._doors.items():
-            door.table = _EMPTY[name]
+        for name, inbox in self._inboxes.items():
+            inbox.table = _EMPTY[name]
 
 
 def _offsets_row(scored: ScoredSlice) -> pa.Table:
@@ -133,7 +122,7 @@ class Keeping:
     """
 
     con: duckdb.DuckDBPyConnection
-    inbox: Inbox
+    inbox: SliceInbox
     scored: ScoredSlice
     seq: int
     kept_at: datetime

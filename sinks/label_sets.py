@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from scorers.claim import Claim, CompositeClaim, JudgedClaim, MeasureClaim
 from scorers.metric import Metric
 from scorers.portfolio import Portfolio
+from sinks.schema import OTHER
 
-OTHER = "other"
 NO_TIER = "none"
 
 #: Environments that have a name of their own. More make every series as many; a pipeline has three or four.

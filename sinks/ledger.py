@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import duckdb
 
 from scorers.errors import JobError
+from sinks.store_reader import StoreReader
 
 SourceKey = tuple[str, str, int]
 MetricKey = tuple[str, str | None, str]
@@ -108,7 +109,7 @@ class Balance:
         return sum(part.imbalance for part in parts) + self.strays
 
 
-def imbalance(con: duckdb.DuckDBPyConnection) -> int:
+def imbalance(con: StoreReader) -> int:
     """Return by how much a store's ledger disagrees with what was consumed; 0 is good.
 
     Raises:
@@ -117,7 +118,7 @@ def imbalance(con: duckdb.DuckDBPyConnection) -> int:
     return _read(con, with_repeated=False).imbalance
 
 
-def read_balance(con: duckdb.DuckDBPyConnection) -> Balance:
+def read_balance(con: StoreReader) -> Balance:
     """Read the balance of a store.
 
     Raises:
@@ -126,7 +127,7 @@ def read_balance(con: duckdb.DuckDBPyConnection) -> Balance:
     return _read(con, with_repeated=True)
 
 
-def _read(con: duckdb.DuckDBPyConnection, *, with_repeated: bool) -> Balance:
+def _read(con: StoreReader, *, with_repeated: bool) -> Balance:
     try:
         sources, strays = _sources(con)
         return Balance(sources, _metrics(con), strays, _repeated(con) if with_repeated else {})
@@ -134,7 +135,7 @@ def _read(con: duckdb.DuckDBPyConnection, *, with_repeated: bool) -> Balance:
         raise JobError(f"the ledger cannot be read: {error}") from error
 
 
-def _sources(con: duckdb.DuckDBPyConnection) -> tuple[list[SourceBalance], int]:
+def _sources(con: StoreReader) -> tuple[list[SourceBalance], int]:
     counted: dict[SourceKey, dict[str, int]] = {}
     for lane, topic, partition, state, n in con.execute(
         """SELECT lane, source_topic, source_partition, state, sum(n)::BIGINT FROM ledger
@@ -176,7 +177,7 @@ def _sources(con: duckdb.DuckDBPyConnection) -> tuple[list[SourceBalance], int]:
     return balances, strays
 
 
-def _metrics(con: duckdb.DuckDBPyConnection) -> list[MetricBalance]:
+def _metrics(con: StoreReader) -> list[MetricBalance]:
     states = _by_metric(
         con,
         """SELECT lane, pipeline, metric, state, sum(n)::BIGINT FROM ledger
@@ -192,14 +193,14 @@ def _metrics(con: duckdb.DuckDBPyConnection) -> list[MetricBalance]:
     return [MetricBalance(*key, states.get(key, {}), ticked.get(key, {})) for key in keys]
 
 
-def _by_metric(con: duckdb.DuckDBPyConnection, sql: str) -> dict[MetricKey, dict[str, int]]:
+def _by_metric(con: StoreReader, sql: str) -> dict[MetricKey, dict[str, int]]:
     counts: dict[MetricKey, dict[str, int]] = {}
     for lane, pipeline, metric, word, n in con.execute(sql).fetchall():
         counts.setdefault((lane, pipeline, metric), {})[word] = n
     return counts
 
 
-def _repeated(con: duckdb.DuckDBPyConnection) -> dict[str, int]:
+def _repeated(con: StoreReader) -> dict[str, int]:
     rows = con.execute(
         """SELECT lane, sum(times - 1)::BIGINT FROM (
             SELECT lane, pipeline, trace_hash, count(*) AS times FROM trace_ids GROUP BY ALL)

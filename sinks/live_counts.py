@@ -13,9 +13,10 @@ import duckdb
 import numpy as np
 
 from scorers.value_histogram import CELL_OFFSET, CELL_RATIO
-from sinks.label_sets import NO_TIER, OTHER, LabelSets
+from sinks.label_sets import NO_TIER, LabelSets
 from sinks.ledger import OUTCOME_STATES
 from sinks.rate_window import SLOT_SECONDS, SLOTS, FloatArray, RateWindow
+from sinks.schema import OTHER
 
 #: Columns of the window of a series: what `rate_interval.with_interval` wants, then weighted unknown units, good and
 #: bad units, weighted spans.

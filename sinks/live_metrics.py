@@ -17,17 +17,19 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
+from prometheus_client.core import Metric, Sample
+from prometheus_client.registry import Collector
 
 from scorers.portfolio import Portfolio
 from scorers.slices import ScoredSlice
 from scorers.tables import LEDGER, TICKS
 from scorers.version import program_version
-from sinks.exposition import Page, histogram_samples, label_text
-from sinks.label_sets import OTHER, LabelSets
+from sinks.family_samples import Cells, FamilySamples, make_registry
+from sinks.label_sets import LabelSets
 from sinks.ledger import imbalance
 from sinks.live_counts import LiveCounts
 from sinks.metric_families import FAMILIES
-from sinks.process_samples import process_samples
+from sinks.schema import OTHER
 from sinks.store import Store
 from sinks.watched_samples import SAMPLE_LIMIT, unwatched_samples, watched_samples
 
@@ -78,13 +80,16 @@ class _Stage:
     seconds: float = 0.0
 
 
-class LiveMetrics:
+class LiveMetrics(Collector):
     """The state behind `/metrics`. `slice_kept` is for the keeper's thread, all else for any.
 
     Args:
         portfolios: In force.
         lane: What is counted.
         sample_limit: Most samples of watched series on a page.
+
+    Attributes:
+        registry: What a scrape is answered from: these metrics and the process.
     """
 
     def __init__(self, portfolios: Sequence[Portfolio], lane: str = "live", sample_limit: int = SAMPLE_LIMIT) -> None:
@@ -100,15 +105,16 @@ class LiveMetrics:
         self._counts = LiveCounts(self._labels, lane)
         self._waiting: list[dict[str, pa.Table]] = []
         self._waiting_rows = 0
-        self._watched: tuple[dict[str, list[str]], int] | None = None
+        self._watched: tuple[dict[str, list[Sample]], int] | None = None
         self._stored_imbalance = 0
         self._shown: dict[str, dict[tuple[str, ...], float]] = {}
-        self._shown_lines: dict[str, list[str]] = {}
+        self._shown_histograms: dict[str, tuple[Sequence[float], list[Cells]]] = {}
         self._partitions: dict[tuple[str, int], _Partition] = {}
         self._spans: dict[str, int] = {}
         self._stages: dict[str, _Stage] = {}
         self._source_state, self._lost, self._committed_at = "", 0, 0.0
         self._store_path: Path | None = None
+        self.registry = make_registry(self)
 
     # --- what it is told
 
@@ -218,9 +224,7 @@ class LiveMetrics:
         with self._brief_lock:
             self._shown = {**self._shown, name: dict(samples)}
 
-    def show_histogram(
-        self, name: str, bounds: Sequence[float], values: Iterable[tuple[tuple[str, ...], Sequence[int], float]]
-    ) -> None:
+    def show_histogram(self, name: str, bounds: Sequence[float], values: Iterable[Cells]) -> None:
         """Let a page show this histogram in place of the one shown before.
 
         Args:
@@ -228,40 +232,36 @@ class LiveMetrics:
             bounds: Upper bounds of its buckets, ascending.
             values: Of the family's labels, counts by bucket and beyond, sum.
         """
-        labels = FAMILIES[name].labels
-        lines = [
-            line for key, counts, total in values
-            for line in histogram_samples(name, label_text(labels, key), bounds, counts, total)
-        ]  # fmt: skip
+        shown = bounds, list(values)
         with self._brief_lock:
-            self._shown_lines = {**self._shown_lines, name: lines}
+            self._shown_histograms = {**self._shown_histograms, name: shown}
 
     # --- what it tells
 
-    def page(self) -> str:
-        """Return the exposition."""
-        page = Page()
+    def collect(self) -> list[Metric]:
+        """Return the families of a page, for `registry`; the process is not among them."""
+        page = FamilySamples()
         with self._lock:
             self._count_waiting()
             if self._watched is None:
                 self._watched = watched_samples(self._counts, self._con, self._sample_limit)
-            lines, left_out = self._watched
+            watched, left_out = self._watched
             for name, values in unwatched_samples(self._counts, self._portfolios).items():
                 page.add(name, values)
             self._add_counts(page)
-        for name, family_lines in lines.items():
-            page.add_lines(name, family_lines)
+        for name, samples in watched.items():
+            page.add_samples(name, samples)
         page.add_one("gapwatch_samples_left_out", left_out)
         with self._brief_lock:
             self._add_source(page)
         self._add_program(page)
         for name, values in self._shown.items():
             page.add(name, values)
-        for name, shown_lines in self._shown_lines.items():
-            page.add_lines(name, shown_lines)
-        return page.text()
+        for name, (bounds, cells) in self._shown_histograms.items():
+            page.add_histogram(name, bounds, cells)
+        return page.metrics()
 
-    def _add_counts(self, page: Page) -> None:
+    def _add_counts(self, page: FamilySamples) -> None:
         counts = self._counts
         page.add("gapwatch_unscored_spans_total", counts.left_out)
         page.add("gapwatch_judge_requests_pending", counts.pending)
@@ -274,7 +274,7 @@ class LiveMetrics:
             {key: slot * 300 for key, slot in newest.items() if slot is not None},
         )
 
-    def _add_source(self, page: Page) -> None:
+    def _add_source(self, page: FamilySamples) -> None:
         page.add("gapwatch_consumed_spans_total", {(topic,): n for topic, n in self._spans.items()})
         now = time.time()
         for (topic, number), partition in self._partitions.items():
@@ -290,24 +290,18 @@ class LiveMetrics:
                 "gapwatch_source_state", {(state,): float(state == self._source_state) for state in sorted(states)}
             )
         page.add_one("gapwatch_records_lost_total", self._lost)
-        for stage, times in self._stages.items():
-            labels = label_text(("stage",), (stage,))
-            page.add_lines(
-                "gapwatch_slice_seconds",
-                histogram_samples("gapwatch_slice_seconds", labels, STAGE_BOUNDS, times.counts, times.seconds),
-            )
+        stages = [((stage,), times.counts, times.seconds) for stage, times in self._stages.items()]
+        page.add_histogram("gapwatch_slice_seconds", STAGE_BOUNDS, stages)
         if self._committed_at:
             page.add_one("gapwatch_last_commit_timestamp_seconds", self._committed_at)
 
-    def _add_program(self, page: Page) -> None:
+    def _add_program(self, page: FamilySamples) -> None:
         versions = (program_version(), duckdb.__version__, platform.python_version())
         page.add("gapwatch_build_info", {versions: 1})
         page.add(
             "gapwatch_portfolio_info",
             {(one.pipeline, one.portfolio, str(one.version), one.sha[:12]): 1 for one in self._portfolios},
         )
-        for name, value in process_samples().items():
-            page.add_one(name, value)
         if self._store_path is not None:
             files = {"file": self._store_path, "log": self._store_path.with_name(self._store_path.name + ".wal")}
             page.add("gapwatch_store_bytes", {(part,): float(_size(path)) for part, path in files.items()})

@@ -5,21 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import duckdb
 import pyarrow as pa
 
 from scorers.errors import GapwatchError, JobError, UsageError
-from sinks.answer import Answer, next_batch
+from sinks.answer import QueryResult, next_batch
 from sinks.answer_files import write_csv
 from sinks.history import read_only
 from sinks.json_values import json_array
-from sinks.process_samples import resident_bytes
 from sinks.query_gate import QueryGate
 
 #: `duckdb_arrow` is Arrow with the engine's own types where Arrow has none, for another DuckDB to read.
@@ -196,7 +197,7 @@ class LiveQueries:
 
     async def _watch(self, con: duckdb.DuckDBPyConnection, done: asyncio.Future[Result]) -> Result:
         """Wait for the answer; end the query where it takes too much, or where nobody waits for it any more."""
-        limits, before = self.limits, resident_bytes() or 0
+        limits, before = self.limits, _resident_bytes()
         end = time.monotonic() + limits.seconds
         why: QueryLimitError | None = None
         try:
@@ -233,10 +234,18 @@ class LiveQueries:
         self._gate.close()
 
 
+def _resident_bytes() -> int:
+    """Return the resident memory of this process; 0 where the system does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
 def _limit_reached(limits: QueryLimits, before: int, end: float) -> QueryLimitError | None:
     if time.monotonic() > end:
         return QueryLimitError("time", f"the query took more than {limits.seconds:g} s and was ended; ask for less")
-    if (resident_bytes() or 0) - before > limits.memory_bytes:
+    if _resident_bytes() - before > limits.memory_bytes:
         return _too_much_memory(limits)
     return None
 
@@ -261,7 +270,7 @@ def _read_error(done: asyncio.Future[Any]) -> None:
 
 def _counted(
     con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any], rows: int
-) -> tuple[Answer, list[int]]:
+) -> tuple[QueryResult, list[int]]:
     """Return an answer of one row more than may be sent, and a list that its count of rows is put into."""
     con.execute(sql, list(parameters))
     description = con.description or []
@@ -275,7 +284,7 @@ def _counted(
             if surplus:
                 return
 
-    return Answer([column[0] for column in description], [column[1] for column in description], batches()), seen
+    return QueryResult([column[0] for column in description], [column[1] for column in description], batches()), seen
 
 
 def _json(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any], rows: int, size: int) -> QueryAnswer:
@@ -307,7 +316,7 @@ def _csv(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any], ro
                 if full := raw.tell() > size:  # over by a hundred rows at most
                     return
 
-    write_csv(Answer(answer.names, answer.types, until_full()), out)
+    write_csv(QueryResult(answer.names, answer.types, until_full()), out)
     return QueryAnswer(raw.getvalue(), sent, "bytes" if full else "rows" if seen[0] > rows else "")
 
 

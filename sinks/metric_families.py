@@ -1,4 +1,4 @@
-"""Every name on `/metrics`, once: type, unit, labels, meaning; the exposition and `deploy/metrics.md` come from it."""
+"""Every name on `/metrics`, once: type, unit, labels, meaning; `/metrics` and `deploy/metrics.md` come from it."""
 
 from __future__ import annotations
 
@@ -297,51 +297,31 @@ _PROCESS = (
         "samples_left_out", "gauge", "samples",
         "Samples of watched series that this page leaves out, to stay within its bound; `gapwatch rates` has them all.",
     ),
-    Family("process_start_time_seconds", "gauge", "seconds since 1970", (), "When the process started."),
-    Family("process_cpu_seconds_total", "counter", "seconds", (), "CPU time of the process, all threads."),
-    Family("process_resident_memory_bytes", "gauge", "bytes", (), "Resident memory of the process."),
-    Family("process_open_fds", "gauge", "files", (), "Open file descriptors of the process."),
 )  # fmt: skip
 
-FAMILIES: dict[str, Family] = {
-    family.name: family for family in (*_WATCHED, *_ALERTS, *_SOURCE, *_JUDGES, *_JUDGE_WORKERS, *_PROCESS)
+#: The process, as prometheus_client collects it on Linux; the help texts are its own.
+_CLIENT = (
+    Family("process_virtual_memory_bytes", "gauge", "bytes", (), "Virtual memory size in bytes."),
+    Family("process_resident_memory_bytes", "gauge", "bytes", (), "Resident memory size in bytes."),
+    Family(
+        "process_start_time_seconds", "gauge", "seconds since 1970", (),
+        "Start time of the process since unix epoch in seconds.",
+    ),
+    Family(
+        "process_cpu_seconds_total", "counter", "seconds", (), "Total user and system CPU time spent in seconds.",
+    ),
+    Family("process_open_fds", "gauge", "files", (), "Number of open file descriptors."),
+    Family("process_max_fds", "gauge", "files", (), "Maximum number of open file descriptors."),
+)  # fmt: skip
+
+#: The families by section of the reference.
+SECTIONS: dict[str, tuple[Family, ...]] = {
+    "What is watched": _WATCHED,
+    "What was found": _ALERTS,
+    "What comes in": _SOURCE,
+    "Judges": _JUDGES,
+    "A process of role judge, on its own page": _JUDGE_WORKERS,
+    "The program": (*_PROCESS, *_CLIENT),
 }
 
-
-_SECTIONS = (
-    ("What is watched", _WATCHED), ("What was found", _ALERTS), ("What comes in", _SOURCE),
-    ("Judges", _JUDGES), ("A process of role judge, on its own page", _JUDGE_WORKERS), ("The program", _PROCESS),
-)  # fmt: skip
-
-
-def documentation() -> str:
-    """Return `deploy/metrics.md`."""
-    parts = [_INTRODUCTION]
-    for title, families in _SECTIONS:
-        rows = [
-            f"| `{family.name}` | {family.kind}{', lasting' if family.lasting else ''} | {family.unit} | "
-            f"{', '.join(f'`{label}`' for label in family.labels)} | {family.meaning} |"
-            for family in families
-        ]
-        head = "| name | type | unit | labels | meaning |\n| --- | --- | --- | --- | --- |"
-        parts.append(f"## {title}\n\n{head}\n" + "\n".join(rows))
-    return "\n\n".join(parts) + "\n"
-
-
-_INTRODUCTION = """# What `/metrics` tells
-
-Made from the table in `sinks/metric_families.py` by `deploy/metrics > deploy/metrics.md`; a test holds it current.
-
-- Only the lane `live` is counted.
-- *Lasting* counters are rebuilt from the store when the process starts, and go on where they were; the others begin
-  at 0.
-- The rates end at the newest event time, not at the time of the scrape, and move in steps of five minutes: a pipeline
-  that stands still keeps its last rates; `gapwatch_newest_event_timestamp_seconds` says how old they are. Do not put
-  thresholds on them: the detectors do that, on every trace and with a bound on false alarms.
-- Labels come from the portfolios. At most 16 environments have a name of their own, those that came first; all others,
-  tiers that no portfolio names, and pipelines that have none are `other`.
-- An empty label is left out: `component` for a metric of the whole trace, `judge` for what no judge decides.
-- Of the detectors' gauges (`watched`), the page holds those of 2,500 rows, first those that moved; `gapwatch_series`
-  counts all. Quantiles and shares of labels are told of 500 of them, and move in steps of five minutes.
-- The page holds at most 50,000 samples of watched series. First come the rates of what moves, then the traces counted
-  of what rests, then all other detail; `gapwatch_samples_left_out` says how much did not fit."""
+FAMILIES: dict[str, Family] = {family.name: family for families in SECTIONS.values() for family in families}

@@ -9,9 +9,12 @@ from dataclasses import dataclass, field
 import duckdb
 
 from sinks.keeping import Step
+from sinks.row_inserts import insert_rows
 
-ALERTS_TOPIC = "alerts"
-DEAD_LETTERS_TOPIC = "dead-letters"
+#: Header with the id of a message.
+ID_HEADER = "gapwatch-id"
+
+_COLUMNS = ("seq", "id", "topic", "key", "value", "headers")
 
 
 @dataclass(frozen=True)
@@ -38,10 +41,8 @@ def outbox_step(topic: str, rows: Sequence[OutboxRow]) -> tuple[str, Step]:
 
 def insert_messages(con: duckdb.DuckDBPyConnection, seq: int, topic: str, rows: Sequence[OutboxRow]) -> None:
     """Put messages into the outbox, in a transaction; `seq` is the number of its commit."""
-    con.executemany(
-        "INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?)",
-        [[seq, row.id, topic, row.key, row.value, json.dumps(dict(row.headers))] for row in rows],
-    )
+    written = [(seq, row.id, topic, row.key, row.value, json.dumps(dict(row.headers))) for row in rows]
+    insert_rows(con, "outbox", _COLUMNS, written)
 
 
 def relayed_seqs(con: duckdb.DuckDBPyConnection) -> dict[str, int]:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from scorers.errors import UsageError
+from sinks.row_inserts import insert_row
 from sinks.row_place import find_row, place_of
 from sinks.store import Store
 
@@ -84,14 +85,11 @@ class Override:
         finally:
             cursor.close()
         stamp = at.astimezone(UTC).replace(tzinfo=None)
-        values = [
-            secrets.token_hex(16), *(row[name] for name in _IDENTITY), self.outcome, self.score, self.label, self.why,
-            self.by, stamp,
-        ]  # fmt: skip
-        store.change(
-            "recording an override",
-            lambda con: con.execute(f"INSERT INTO overrides VALUES ({', '.join('?' * len(values))})", values),
-        )
+        override = {
+            "override_id": secrets.token_hex(16), **{name: row[name] for name in _IDENTITY}, "outcome": self.outcome,
+            "score": self.score, "label": self.label, "why": self.why, "by": self.by, "at": stamp,
+        }  # fmt: skip
+        store.change("recording an override", lambda con: insert_row(con, "overrides", override))
         return place_of(row)
 
 

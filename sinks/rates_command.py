@@ -26,7 +26,7 @@ from sinks.command_options import (
 from sinks.rate_interval import rates_sql
 
 if TYPE_CHECKING:
-    import duckdb
+    from sinks.store_reader import StoreReader
 
 _SERIES = [name for name, _ in SERIES]
 _ALWAYS_SHOWN = ("component", "metric")
@@ -80,7 +80,7 @@ def rates_command(
 
 
 def _ratios(
-    con: duckdb.DuckDBPyConnection, component: str | None, metric: str | None, period: str | None, where: str,
+    con: StoreReader, component: str | None, metric: str | None, period: str | None, where: str,
     values: list[Any],
 ) -> list[dict[str, Any]]:  # fmt: skip
     # Imported here: --help answers without loading the engine.
@@ -133,7 +133,7 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.4g}"
 
 
-def _print_rates(con: duckdb.DuckDBPyConnection, sql: str, values: list[Any], per: str) -> None:
+def _print_rates(con: StoreReader, sql: str, values: list[Any], per: str) -> None:
     # Imported here: --help answers without loading the engine.
     from sinks.answer import ask
 

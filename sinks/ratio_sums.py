@@ -16,11 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import duckdb
-
 from scorers.claim import MeasureClaim, RatioClaim
 from scorers.portfolio import Portfolio
 from sinks.answer import ask
+from sinks.store_reader import StoreReader
 
 #: Quantile of the normal distribution for each of two limits of 97.5 %.
 _Z = 2.241402727604947
@@ -127,7 +126,7 @@ def ratio_sql(
 
 
 def ratio_rows(
-    con: duckdb.DuckDBPyConnection, ratio: Ratio, period: str | None, where: str = "true", values: Sequence[Any] = ()
+    con: StoreReader, ratio: Ratio, period: str | None, where: str = "true", values: Sequence[Any] = ()
 ) -> list[dict[str, Any]]:
     """Ask for one ratio; its rows as `ratio_sql` has them, in order.
 

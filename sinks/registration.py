@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +15,8 @@ from scorers.judges.prompt import judge_prompt
 from scorers.metric import Metric
 from scorers.portfolio import Portfolio
 from sinks.answer import ask
+from sinks.row_inserts import insert_row, insert_rows
+from sinks.store_reader import StoreReader
 
 #: A row of `policies` is the same as one before if it agrees in these; `recorded_at` and probabilities follow.
 _POLICY_IDENTITY = (
@@ -40,9 +42,17 @@ def insert_portfolio(con: duckdb.DuckDBPyConnection, portfolio: Portfolio, now: 
         now: Naive, UTC.
     """
     if not con.execute("SELECT 1 FROM portfolios WHERE portfolio_sha = ? LIMIT 1", [portfolio.sha]).fetchall():
-        con.execute(
-            "INSERT INTO portfolios VALUES (?, ?, ?, ?, ?, ?)",
-            [portfolio.sha, portfolio.portfolio, portfolio.version, portfolio.pipeline, portfolio.text, now],
+        insert_row(
+            con,
+            "portfolios",
+            {
+                "portfolio_sha": portfolio.sha,
+                "portfolio": portfolio.portfolio,
+                "version": portfolio.version,
+                "pipeline": portfolio.pipeline,
+                "yaml": portfolio.text,
+                "first_seen_at": now,
+            },
         )
     _insert_templates(con, portfolio)
     columns = ", ".join(_METRIC_COLUMNS)
@@ -54,20 +64,7 @@ def insert_portfolio(con: duckdb.DuckDBPyConnection, portfolio: Portfolio, now: 
     }
     rows = [_metric_row(portfolio, metric) for metric in portfolio.metrics]
     new = [(portfolio.sha, *row, now) for row in rows if known.get(str(row[0])) != row]
-    _insert_columns(con, "metrics", ("portfolio_sha", *_METRIC_COLUMNS, "recorded_at"), new)
-
-
-def _insert_columns(
-    con: duckdb.DuckDBPyConnection, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
-) -> None:
-    """Insert rows in one statement: one a row costs a millisecond each."""
-    if not rows:
-        return
-    unnested = ", ".join("unnest(?)" for _ in columns)
-    con.execute(
-        f"INSERT INTO {table} ({', '.join(columns)}) SELECT {unnested}",
-        [list(column) for column in zip(*rows, strict=True)],
-    )
+    insert_rows(con, "metrics", ("portfolio_sha", *_METRIC_COLUMNS, "recorded_at"), new)
 
 
 def _insert_templates(con: duckdb.DuckDBPyConnection, portfolio: Portfolio) -> None:
@@ -77,7 +74,7 @@ def _insert_templates(con: duckdb.DuckDBPyConnection, portfolio: Portfolio) -> N
             continue
         prompt = judge_prompt(metric.claim)
         if not con.execute("SELECT 1 FROM templates WHERE sha = ? LIMIT 1", [prompt.sha]).fetchall():
-            con.execute("INSERT INTO templates VALUES (?, ?)", [prompt.sha, prompt.template])
+            insert_row(con, "templates", {"sha": prompt.sha, "text": prompt.template})
 
 
 _METRIC_COLUMNS = ("metric", "metric_version", "claim", "concern", "expected", "evidence", "direction")
@@ -96,7 +93,7 @@ def _metric_row(portfolio: Portfolio, metric: Metric) -> tuple[str | None, ...]:
     )
 
 
-def latest_portfolio_texts(con: duckdb.DuckDBPyConnection) -> list[str]:
+def latest_portfolio_texts(con: StoreReader) -> list[str]:
     """Return the text of the latest portfolio of each pipeline, by the pipeline's name.
 
     Raises:
@@ -106,7 +103,7 @@ def latest_portfolio_texts(con: duckdb.DuckDBPyConnection) -> list[str]:
     return [row["yaml"] for row in ask(con, sql).objects()]
 
 
-def latest_portfolio_text(con: duckdb.DuckDBPyConnection, pipeline: str) -> str | None:
+def latest_portfolio_text(con: StoreReader, pipeline: str) -> str | None:
     """Return the text of the latest portfolio of a pipeline; None where there is none.
 
     Raises:
@@ -163,4 +160,4 @@ def insert_policies(con: duckdb.DuckDBPyConnection, rows: Iterable[Mapping[str, 
             rest = (row.get("p_evaluated"), json.dumps(row.get("p_kept")), row.get("cause"), now)
             new.setdefault(key, (*key, *rest))
     columns = (*_POLICY_IDENTITY, "p_evaluated", "p_kept", "cause", "recorded_at")
-    _insert_columns(con, "policies", columns, list(new.values()))
+    insert_rows(con, "policies", columns, list(new.values()))

@@ -16,7 +16,8 @@ from datetime import UTC, datetime, timedelta
 
 import duckdb
 
-from sinks.label_sets import OTHER
+from sinks.row_inserts import insert_row
+from sinks.schema import OTHER, ROW_TABLES
 from sinks.store import Store
 
 #: What one step takes at most, but for one commit alone. More hold up the slices for longer, fewer cost more in all.
@@ -148,7 +149,8 @@ def _forget(con: duckdb.DuckDBPyConnection, before: datetime, now: datetime) -> 
             SELECT 1 FROM relayed WHERE relayed.topic = outbox.topic AND relayed.seq >= outbox.seq)""",
         old,
     ).fetchall()[0][0]
-    con.execute("INSERT INTO retention VALUES (?, ?, ?, ?, ?, ?)", [now, before, seq, commits, records, rows])
+    line = {"at": now, "before": before, "to_seq": seq, "commits": commits, "records": records, "rows": rows}
+    insert_row(con, "retention", line)
     _join_records(con, now)
     return Forgotten(commits, records, rows)
 
@@ -162,4 +164,4 @@ def _join_records(con: duckdb.DuckDBPyConnection, now: datetime) -> None:
         [day],
     ).fetchall()[0]
     con.execute('DELETE FROM retention WHERE "at" >= ?', [day])
-    con.execute("INSERT INTO retention VALUES (?, ?, ?, ?, ?, ?)", list(line))
+    insert_row(con, "retention", dict(zip(ROW_TABLES["retention"].names, line, strict=True)))

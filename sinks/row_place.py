@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import duckdb
-
 from scorers.errors import UsageError
+from sinks.store_reader import StoreReader
 
 _NAMES = ("source_topic", "source_partition", "source_offset", "span_index", "metric", "judge")
 _IDENTITY = ("lane", *_NAMES, "metric_version")
 
 
-def find_row(con: duckdb.DuckDBPyConnection, place: str, columns: Sequence[str] = ()) -> dict[str, Any]:
+def find_row(con: StoreReader, place: str, columns: Sequence[str] = ()) -> dict[str, Any]:
     """Return the row at a place: its identity and the columns asked for.
 
     Args:

@@ -11,44 +11,21 @@ import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
-from typing import Protocol
 
 from scorers.errors import JobError, UsageError
 from scorers.portfolio import Portfolio
 from scorers.slices import ScoredSlice
+from sinks.address import DEFAULT_ADDRESS, DEFAULT_LISTEN
 from sinks.api_access import ApiOptions
 from sinks.api_server import ApiServer, DecisionReader, Post
-from sinks.command_options import DEFAULT_ADDRESS, DEFAULT_LISTEN
 from sinks.decisions import Decisions
 from sinks.live_metrics import LiveMetrics
 from sinks.run_health import RunHealth
+from sinks.source_state import SourceState
 from sinks.store import Store
 
 #: Environment variables of tokens that stay the same from start to start.
 READ_TOKEN, WRITE_TOKEN = "GAPWATCH_READ_TOKEN", "GAPWATCH_WRITE_TOKEN"
-
-
-class SourceStanding(Protocol):
-    """How a source stands.
-
-    Attributes:
-        state: connecting, joining, running, stopping or stopped.
-        waiting_for: While connecting, what was wrong with the last attempt; else empty.
-        positions: By partition: next offset to be kept, next to be fetched, end of what may be read.
-        lost: Records that retention took before they were read.
-        refused: Why a new version of a portfolio was refused; empty where none was.
-    """
-
-    @property
-    def state(self) -> str: ...  # noqa: D102
-    @property
-    def waiting_for(self) -> str: ...  # noqa: D102
-    @property
-    def positions(self) -> Mapping[int, tuple[int, int, int]]: ...  # noqa: D102
-    @property
-    def lost(self) -> int: ...  # noqa: D102
-    @property
-    def refused(self) -> str: ...  # noqa: D102
 
 
 def api_options(listen: str, environment: Mapping[str, str] = os.environ) -> ApiOptions | None:
@@ -137,7 +114,7 @@ class RunService:
         """Count a slice that is in the store; on the keeper's thread."""
         self.metrics.slice_kept(scored, seconds_by_stage)
 
-    def source_state(self, state: SourceStanding) -> None:
+    def source_state(self, state: SourceState) -> None:
         """Note how the source stands; about once a second."""
         positions = {(self._topic, number): (kept, end) for number, (kept, _, end) in state.positions.items()}
         self.metrics.source_state(state.state, positions, state.lost)

@@ -6,6 +6,8 @@ upserts), nothing updated in place. What a reader wants to see once is made uniq
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 
 from scorers.tables import (
@@ -26,6 +28,9 @@ SCHEMA_VERSION = 3
 
 #: Written into every store, to tell it from the DuckDB file of another program.
 PROGRAM = "gapwatch"
+
+#: What stands for all names of an open set that have no place of their own: environments, tiers, labels.
+OTHER = "other"
 
 _JSON_COLUMNS = {"evidence"}
 _SERIES_NAMES = [name for name, _ in SERIES]
@@ -141,6 +146,25 @@ _OWN_TABLES = [
     """CREATE TABLE retention ("at" TIMESTAMP, before TIMESTAMP, to_seq BIGINT, commits BIGINT, records BIGINT,
         "rows" BIGINT)""",
 ]
+
+_ARROW_TYPES = {
+    "VARCHAR": pa.string(), "JSON": pa.string(), "BLOB": pa.binary(), "BIGINT": pa.int64(), "INTEGER": pa.int32(),
+    "DOUBLE": pa.float64(), "BOOLEAN": pa.bool_(), "TIMESTAMP": pa.timestamp("us"),
+}  # fmt: skip
+
+
+def _row_schemas() -> dict[str, pa.Schema]:
+    schemas = {}
+    for statement in _OWN_TABLES:
+        table, declared = re.fullmatch(r"CREATE TABLE (\w+) \((.*)\)", statement, re.DOTALL).groups()  # type: ignore[union-attr]
+        columns = re.findall(r'(?:^|,)\s*"?(\w+)"? ([A-Z]+)', declared)
+        if "MAP" not in dict(columns).values():  # those are filled from other tables only
+            schemas[table] = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in columns])
+    return schemas
+
+
+#: Columns of the tables that are filled row by row (`row_inserts`), as Arrow.
+ROW_TABLES: dict[str, pa.Schema] = _row_schemas()
 
 #: A row's identity but for the judge, which may be null and is compared as such.
 _IDENTITY = [*_SOURCE_NAMES, "span_index", "metric", "metric_version"]

@@ -27,8 +27,9 @@ import duckdb
 from scorers.errors import JobError, UsageError
 from scorers.version import program_version
 from sinks.answer import next_batch
-from sinks.api_file import is_running
 from sinks.schema import view_statements
+from sinks.store_file import is_running
+from sinks.store_reader import StoreReader
 
 #: Rows of a row group. More cost memory while writing (a row of `gaps` takes some 500 bytes), fewer cost readers.
 _GROUP_ROWS = 50_000
@@ -64,7 +65,7 @@ def snapshots_folder(store: Path) -> Path:
 
 
 def take_snapshot(
-    con: duckdb.DuckDBPyConnection, store: Path, name: str | None, is_wanted: Callable[[], bool] = lambda: True
+    con: StoreReader, store: Path, name: str | None, is_wanted: Callable[[], bool] = lambda: True
 ) -> Snapshot:
     """Write all tables, as of the last commit, into a folder of their own.
 
@@ -112,7 +113,7 @@ def take_snapshot(
 
 
 @contextmanager
-def _one_commit(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
+def _one_commit(con: StoreReader) -> Iterator[None]:
     con.execute("BEGIN TRANSACTION READ ONLY")
     try:
         yield
@@ -121,7 +122,7 @@ def _one_commit(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
             con.execute("ROLLBACK")
 
 
-def _write(con: duckdb.DuckDBPyConnection, part: Path, is_wanted: Callable[[], bool]) -> tuple[int, dict[str, int]]:
+def _write(con: StoreReader, part: Path, is_wanted: Callable[[], bool]) -> tuple[int, dict[str, int]]:
     import pyarrow.parquet  # slow to import
 
     rows = {}

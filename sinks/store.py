@@ -17,8 +17,9 @@ import duckdb
 from scorers.errors import JobError, StoreHeldError
 from scorers.portfolio import Portfolio
 from scorers.slices import ScoredSlice
-from sinks.keeping import STEPS, Inbox, Keeping, Step
+from sinks.keeping import STEPS, Keeping, SliceInbox, Step
 from sinks.registration import insert_policies, insert_portfolio
+from sinks.row_inserts import insert_row
 from sinks.store_file import MEMORY, open_for_writing
 
 SourceKey = tuple[str, str, int]
@@ -60,7 +61,7 @@ class Store:
         # What is prepared are inserts without a choice of plan: the optimizer costs 0.4 ms each and finds nothing. What
         # steps of a transaction ask of the tables does need it.
         con.execute("PRAGMA disable_optimizer")
-        self._inbox = Inbox(con)
+        self._inbox = SliceInbox(con)
         con.execute("PRAGMA enable_optimizer")
         # Readers ask beside the keeper, on cursors that share its settings; nothing of theirs may change one.
         con.execute("SET lock_configuration = true")
@@ -257,7 +258,7 @@ class Store:
         def write(con: duckdb.DuckDBPyConnection, _: int) -> None:
             for topic, seq in seqs.items():
                 con.execute("DELETE FROM relayed WHERE topic = ?", [topic])
-                con.execute("INSERT INTO relayed VALUES (?, ?)", [topic, seq])
+                insert_row(con, "relayed", {"topic": topic, "seq": seq})
 
         self.record("recording what was relayed", write)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from datetime import datetime
 from pathlib import Path
@@ -10,6 +11,7 @@ import duckdb
 
 from scorers.errors import JobError, StoreError, StoreHeldError
 from scorers.version import program_version
+from sinks.row_inserts import insert_row
 from sinks.schema import PROGRAM, SCHEMA_VERSION, creation_statements
 
 #: Size of the write-ahead log at which the engine checkpoints by itself. What is not checkpointed stays in memory: with
@@ -147,7 +149,8 @@ def _create(con: duckdb.DuckDBPyConnection, now: datetime) -> None:
     con.execute("BEGIN")
     for statement in creation_statements():
         con.execute(statement)
-    con.execute("INSERT INTO store VALUES (?, ?, ?, ?)", [PROGRAM, SCHEMA_VERSION, now, program_version()])
+    told = {"program": PROGRAM, "schema_version": SCHEMA_VERSION, "created_at": now, "created_by": program_version()}
+    insert_row(con, "store", told)
     con.execute("COMMIT")
     con.execute("CHECKPOINT")  # table definitions are safer in the file than in the log
 
@@ -169,3 +172,14 @@ def _check_program(con: duckdb.DuckDBPyConnection, path: Path) -> None:
             f"the store {path} has schema version {rows[0][1]}, of a Gapwatch before its first release; this program "
             f"keeps version {SCHEMA_VERSION}: give it a new store, and keep or read the old one with what made it"
         )
+
+
+def is_running(pid: int) -> bool:
+    """Return whether there is such a process."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True

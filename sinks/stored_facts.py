@@ -11,6 +11,7 @@ from scorers.fact import Fact
 from scorers.facts_file import merge_facts
 from scorers.load import parse_portfolio
 from scorers.portfolio import Portfolio
+from sinks.row_inserts import insert_row
 
 _COLUMNS = ("id", "question", "component", "kind", "metric", "better", "value", "by", "at")
 
@@ -24,8 +25,9 @@ def insert_fact(con: duckdb.DuckDBPyConnection, pipeline: str, fact: Fact, now: 
         fact: The answer.
         now: Naive, UTC.
     """
-    values = [None if (value := getattr(fact, name)) is None else str(value) for name in _COLUMNS]
-    con.execute(f"INSERT INTO facts VALUES ({', '.join('?' * (len(values) + 2))})", [pipeline, *values, now])
+    told = {name: None if (value := getattr(fact, name)) is None else str(value) for name in _COLUMNS}
+    row = {"fact_id": told.pop("id"), **told, "pipeline": pipeline, "recorded_at": now}
+    insert_row(con, "facts", row)
 
 
 def stored_facts(con: duckdb.DuckDBPyConnection, pipeline: str) -> list[Fact]:

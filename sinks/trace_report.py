@@ -6,7 +6,6 @@ import contextlib
 import sys
 from typing import Any
 
-import duckdb
 import orjson
 import zstandard
 
@@ -14,6 +13,7 @@ from scorers.printable import shown
 from sinks.answer import ask
 from sinks.answer_table import Column, component_text, print_note, print_table, six_digit_text
 from sinks.json_values import read_json, to_json
+from sinks.store_reader import StoreReader
 
 #: A sample that unpacks to more than this, in bytes, is shown in part; records are at most 10 MB.
 _SAMPLE_LIMIT = 16_000_000
@@ -51,7 +51,7 @@ def print_expected(rows: list[dict[str, Any]]) -> None:
         print_table([Column("metric", whole=True), Column("expected")], sorted(expected.items()))
 
 
-def print_trace(con: duckdb.DuckDBPyConnection, trace_id: str) -> None:
+def print_trace(con: StoreReader, trace_id: str) -> None:
     """Print one trace for people."""
     rows, samples = _read(con, trace_id)
     if not rows and not samples:
@@ -69,7 +69,7 @@ def print_trace(con: duckdb.DuckDBPyConnection, trace_id: str) -> None:
         print_note("no sample of its text was kept")
 
 
-def print_trace_json(con: duckdb.DuckDBPyConnection, trace_id: str) -> None:
+def print_trace_json(con: StoreReader, trace_id: str) -> None:
     """Print one trace as a JSON object: `rows` of the view `verdicts`, `samples` with `record` as the JSON it holds."""
     rows, samples = _read(con, trace_id)
     for row in rows:
@@ -90,7 +90,7 @@ def unpack(record: bytes) -> bytes:
         return record
 
 
-def _read(con: duckdb.DuckDBPyConnection, trace_id: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _read(con: StoreReader, trace_id: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     rows = ask(
         con,
         """SELECT * FROM verdicts WHERE trace_id = ?

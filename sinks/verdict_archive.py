@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import duckdb
 import orjson
 import zstandard
 
 from sinks.row_place import find_row, place_of
+from sinks.store_reader import StoreReader
 from sinks.stored_portfolios import portfolio_text
 
 _ANY_SIZE = 1 << 31
@@ -66,7 +66,7 @@ class VerdictArchive:
         con: The store, for reading.
     """
 
-    def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, con: StoreReader) -> None:
         self._con = con
 
     def verdict(self, place: str) -> ArchivedVerdict:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from scorers.judges.ensemble import ENSEMBLE
@@ -18,11 +17,18 @@ from scorers.tables import GAPS, LEDGER, SCORED_TABLES
 from sinks.judge_rows import composite_row, ensemble_row, judge_row, series_epoch
 from sinks.judged_record import JudgedRecord, MetricKey
 from sinks.keeping import Keeping
+from sinks.row_inserts import insert_rows
 from sinks.verdict_ticks import VerdictTicks
 
 #: Source of the slices in which verdicts are kept: they count judgements, one after the other, in each lane.
 VERDICTS_TOPIC = "judge-verdicts"
 _OUTCOMES = ("pass", "warn", "fail", "unknown", "skip", "error")
+#: Columns of the rows that are written beside the slice, in the order in which they are noted here.
+_CLOSED_COLUMNS = ("seq", "id", "state", "score", "position")
+_CALL_COLUMNS = (
+    "seq", "request_id", "portfolio_sha", "pipeline", "metric", "judge", "model", "kind", "input_tokens",
+    "output_tokens", "usd", "seconds", "kept_at",
+)  # fmt: skip
 
 
 class VerdictBatch:
@@ -176,29 +182,9 @@ class VerdictBatch:
     def write(self, keeping: Keeping) -> None:
         """Write, in the transaction of the slice, which requests are closed, what was paid, and which judge changed."""
         con, seq = keeping.con, keeping.seq
-        insert_rows(con, "judge_closed", [(seq, *row) for row in self._closed])
-        insert_rows(con, "judge_calls", [(seq, *row, keeping.kept_at) for row in self._calls])
-        insert_rows(con, "annotations", self._annotations)
-
-
-_TEXT, _NUMBER, _WHOLE, _TIME = pa.string(), pa.float64(), pa.int64(), pa.timestamp("us")
-#: Columns of the tables that are filled beside the slice.
-_TYPES: dict[str, tuple[pa.DataType, ...]] = {
-    "judge_closed": (_WHOLE, _TEXT, _TEXT, _NUMBER, _NUMBER),
-    "judge_calls": (_WHOLE, *[_TEXT] * 7, _WHOLE, _WHOLE, _NUMBER, _NUMBER, _TIME),
-    "annotations": (_TIME, _TEXT, _TEXT, _TEXT),
-}
-
-
-def insert_rows(con: duckdb.DuckDBPyConnection, table: str, rows: list[tuple[Any, ...]]) -> None:
-    """Insert many rows with one statement; `executemany` plans each of them anew."""
-    if not rows:
-        return
-    types = _TYPES[table]
-    columns = [pa.array([row[i] for row in rows], kind) for i, kind in enumerate(types)]
-    names = [f"c{i}" for i in range(len(types))]
-    # A relation and not a registered view: that would be undone by a ROLLBACK.
-    con.from_arrow(pa.table(columns, names=names)).insert_into(table)
+        insert_rows(con, "judge_closed", _CLOSED_COLUMNS, [(seq, *row) for row in self._closed])
+        insert_rows(con, "judge_calls", _CALL_COLUMNS, [(seq, *row, keeping.kept_at) for row in self._calls])
+        insert_rows(con, "annotations", ("at", "pipeline", "text", "by"), self._annotations)
 
 
 def judge_key(request: JudgeRequest) -> tuple[Any, ...]:

@@ -8,9 +8,10 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
+from prometheus_client.core import Sample
 
 from scorers.portfolio import Portfolio
-from sinks.exposition import histogram_samples, label_text, number_text, sample
+from sinks.family_samples import Labels, histogram_samples, label_values
 from sinks.label_sets import NO_TIER
 from sinks.live_counts import UNITS, W3, W_SPANS, W_UNKNOWN, WB, WB2, WG, WG2, LiveCounts, Series
 from sinks.metric_families import FAMILIES, SERIES_LABELS
@@ -20,19 +21,19 @@ from sinks.rate_window import SLOT_SECONDS, FloatArray
 #: Samples of watched series on one page: about 7 MB and 0.3 s. More cost the scraped process, and Prometheus.
 SAMPLE_LIMIT = 50_000
 
-#: Lines of a page with the family that each belongs to.
-Lines = list[tuple[str, str]]
+#: Samples with the family that each belongs to.
+OfFamilies = list[tuple[str, Sample]]
 
 
 def watched_samples(
     counts: LiveCounts, con: duckdb.DuckDBPyConnection, limit: int = SAMPLE_LIMIT
-) -> tuple[dict[str, list[str]], int]:
-    """Return the lines of all series by family, and how many did not fit.
+) -> tuple[dict[str, list[Sample]], int]:
+    """Return the samples of all series by family, and how many did not fit.
 
     Args:
         counts: Of the lane.
         con: Any connection; nothing in it is read.
-        limit: Most lines.
+        limit: Most samples.
     """
     windows, tier_windows = counts.window.totals(), counts.tier_window.totals()
     rates = _rates(con, windows)
@@ -40,15 +41,15 @@ def watched_samples(
     resting: list[Series] = []
     for series in sorted(counts.series.values(), key=lambda one: one.order):
         (moving if windows[series.row, [UNITS, W_UNKNOWN]].any() else resting).append(series)
-    by_family: dict[str, list[str]] = {}
+    by_family: dict[str, list[Sample]] = {}
     used = left_out = 0
-    for lines in _in_order_of_use(counts, moving, resting, windows, tier_windows, rates):
-        if used + len(lines) > limit:
-            left_out += len(lines)
+    for samples in _in_order_of_use(counts, moving, resting, windows, tier_windows, rates):
+        if used + len(samples) > limit:
+            left_out += len(samples)
             continue
-        used += len(lines)
-        for family, line in lines:
-            by_family.setdefault(family, []).append(line)
+        used += len(samples)
+        for family, sample in samples:
+            by_family.setdefault(family, []).append(sample)
     return by_family, left_out
 
 
@@ -59,16 +60,16 @@ def _in_order_of_use(
     windows: FloatArray,
     tier_windows: FloatArray,
     rates: Mapping[str, FloatArray],
-) -> Iterable[Lines]:
-    labels = {id(series): label_text(SERIES_LABELS, series.key) for series in (*moving, *resting)}
+) -> Iterable[OfFamilies]:
+    labels = {id(series): label_values(SERIES_LABELS, series.key) for series in (*moving, *resting)}
     for series in moving:
-        yield _rate_lines(labels[id(series)], series, windows[series.row], rates) + _units(labels[id(series)], series)
+        yield _rates_of(labels[id(series)], series, windows[series.row], rates) + _units(labels[id(series)], series)
     for series in resting:
         yield _units(labels[id(series)], series)
     for series in (*moving, *resting):
         yield _detail(labels[id(series)], series, rates)
         if series.key in counts.tiers:
-            yield _tier_lines(counts, series, counts.tier_shares(series.key, windows, tier_windows))
+            yield _tiers(counts, series, counts.tier_shares(series.key, windows, tier_windows))
 
 
 def _rates(con: duckdb.DuckDBPyConnection, windows: FloatArray) -> dict[str, FloatArray]:
@@ -88,7 +89,7 @@ def _rates(con: duckdb.DuckDBPyConnection, windows: FloatArray) -> dict[str, Flo
     return answer
 
 
-def _rate_lines(labels: str, series: Series, window: FloatArray, rates: Mapping[str, FloatArray]) -> Lines:
+def _rates_of(labels: Labels, series: Series, window: FloatArray, rates: Mapping[str, FloatArray]) -> OfFamilies:
     known, unknown = window[WB] + window[WG], window[W_UNKNOWN]
     numbers = {"gapwatch_unknown_ratio": unknown / (known + unknown), "gapwatch_window_units": window[UNITS]}
     if window[UNITS] > 0:
@@ -97,49 +98,46 @@ def _rate_lines(labels: str, series: Series, window: FloatArray, rates: Mapping[
             "gapwatch_failure_ratio_lower": rates["lower"][series.row],
             "gapwatch_failure_ratio_upper": rates["upper"][series.row],
         }
-    return [(name, sample(name, labels, float(value))) for name, value in numbers.items()]
+    return [_one(name, labels, float(value)) for name, value in numbers.items()]
 
 
-def _units(labels: str, series: Series) -> Lines:
+def _units(labels: Labels, series: Series) -> OfFamilies:
     return _by_outcome("gapwatch_units_total", labels, series.units)
 
 
-def _by_outcome(name: str, labels: str, numbers: Mapping[str, float]) -> Lines:
-    return [
-        (name, f'{name}{{{labels},outcome="{outcome}"}} {number_text(value)}\n') for outcome, value in numbers.items()
-    ]
+def _by_outcome(name: str, labels: Labels, numbers: Mapping[str, float]) -> OfFamilies:
+    return [_one(name, {**labels, "outcome": outcome}, value) for outcome, value in numbers.items()]
 
 
-def _detail(labels: str, series: Series, rates: Mapping[str, FloatArray]) -> Lines:
-    lines = _by_outcome("gapwatch_spans_total", labels, series.spans)
-    lines += _by_outcome("gapwatch_weighted_units_total", labels, series.weighted)
+def _detail(labels: Labels, series: Series, rates: Mapping[str, FloatArray]) -> OfFamilies:
+    samples = _by_outcome("gapwatch_spans_total", labels, series.spans)
+    samples += _by_outcome("gapwatch_weighted_units_total", labels, series.weighted)
     if not np.isnan(effective := rates["effective_units"][series.row]):
-        lines.append(_line("gapwatch_effective_units", labels, float(effective)))
+        samples.append(_one("gapwatch_effective_units", labels, float(effective)))
     if series.newest is not None:
-        lines.append(_line("gapwatch_last_unit_timestamp_seconds", labels, series.newest * SLOT_SECONDS))
+        samples.append(_one("gapwatch_last_unit_timestamp_seconds", labels, series.newest * SLOT_SECONDS))
     if series.values:
         name = "gapwatch_value"
-        lines += [
-            (name, line) for line in histogram_samples(name, labels, series.bounds, series.values, series.value_sum)
-        ]
-    return lines
+        made = histogram_samples(name, labels, series.bounds, series.values, series.value_sum)
+        samples += [(name, sample) for sample in made]
+    return samples
 
 
-def _line(name: str, labels: str, value: float) -> tuple[str, str]:
-    return name, sample(name, labels, value)
+def _one(name: str, labels: Labels, value: float) -> tuple[str, Sample]:
+    return name, Sample(name, labels, value)
 
 
-def _tier_lines(counts: LiveCounts, series: Series, shares: Mapping[str, float]) -> Lines:
+def _tiers(counts: LiveCounts, series: Series, shares: Mapping[str, float]) -> OfFamilies:
     pipeline, environment, component, metric, _ = series.key
     spans = {name: tier.spans for name, tier in counts.tiers[series.key].items()}
     if untold := counts.spans_without_tier(series.key):
         spans[NO_TIER] = spans.get(NO_TIER, 0) + untold
-    lines = []
+    samples = []
     for name, numbers in (("gapwatch_tier_spans_total", spans), ("gapwatch_tier_ratio", shares)):
         for tier, value in numbers.items():
             key = (pipeline, environment, component, metric, tier)
-            lines.append(_line(name, label_text(FAMILIES[name].labels, key), value))
-    return lines
+            samples.append(_one(name, label_values(FAMILIES[name].labels, key), value))
+    return samples
 
 
 def unwatched_samples(counts: LiveCounts, portfolios: Iterable[Portfolio]) -> dict[str, dict[tuple[str, ...], float]]:

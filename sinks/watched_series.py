@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import duckdb
-
 from sinks.answer import ask
+from sinks.store_reader import StoreReader
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ class WatchedStanding:
     limit_log10: float
 
 
-def phase_counts(con: duckdb.DuckDBPyConnection, lane: str | None) -> list[PhaseCount]:
+def phase_counts(con: StoreReader, lane: str | None) -> list[PhaseCount]:
     """Return how many series are in each phase, by its name; `lane` None for all lanes.
 
     Raises:
@@ -94,7 +93,7 @@ def phase_counts(con: duckdb.DuckDBPyConnection, lane: str | None) -> list[Phase
     return [PhaseCount(**row) for row in ask(con, sql, values).objects()]
 
 
-def left_out(con: duckdb.DuckDBPyConnection, lane: str | None) -> list[LeftOut]:
+def left_out(con: StoreReader, lane: str | None) -> list[LeftOut]:
     """Return what comes and is not watched; `lane` None for all lanes.
 
     Raises:
@@ -105,7 +104,7 @@ def left_out(con: duckdb.DuckDBPyConnection, lane: str | None) -> list[LeftOut]:
     return [LeftOut(**row) for row in ask(con, sql, values).objects()]
 
 
-def seen_metrics(con: duckdb.DuckDBPyConnection, lane: str | None) -> list[SeenMetric]:
+def seen_metrics(con: StoreReader, lane: str | None) -> list[SeenMetric]:
     """Return the metrics of which there are ticks; `lane` None for all lanes.
 
     Raises:
@@ -117,7 +116,7 @@ def seen_metrics(con: duckdb.DuckDBPyConnection, lane: str | None) -> list[SeenM
     return [SeenMetric(**row) for row in ask(con, sql, values).objects()]
 
 
-def watched_standings(con: duckdb.DuckDBPyConnection, lane: str | None) -> list[WatchedStanding]:
+def watched_standings(con: StoreReader, lane: str | None) -> list[WatchedStanding]:
     """Return how each watched series stands, in the order in which they came; `lane` None for all lanes.
 
     Raises:

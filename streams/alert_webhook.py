@@ -19,7 +19,8 @@ from urllib.parse import urlsplit
 
 from scorers.errors import UsageError
 from sinks.keeping import Connection
-from sinks.outbox import ALERTS_TOPIC, OutboxRow, last_seq, outbox_rows, relayed_seqs, waiting_seqs
+from sinks.outbox import OutboxRow, last_seq, outbox_rows, relayed_seqs, waiting_seqs
+from sinks.topics import ALERTS_TOPIC
 from streams.alerting.alert_message import message_text
 from streams.back_off import BackOff
 

@@ -7,6 +7,7 @@ sends nothing.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from scorers.scorer_host import ScorerHost
 from sinks.ledger import imbalance
 from sinks.recorded_policies import PolicyStep, policy_steps
 from sinks.store import Store
+from sinks.stored_portfolios import portfolio_text
 from streams.kafka_settings import KafkaSettings
 from streams.pipeline import LIVE
 from streams.raw_slice import RawSlice
@@ -157,7 +159,8 @@ class Backfill:
 
 
 def _recorded_portfolio(store: Store, sha: str) -> Portfolio:
-    rows = store.query("SELECT yaml FROM portfolios WHERE portfolio_sha = ?", [sha])
-    if not rows:
+    with contextlib.closing(store.cursor()) as cursor:
+        text = portfolio_text(cursor, sha)
+    if text is None:
         raise UsageError(f"the store {store.path} does not know the portfolio {sha[:12]} of its own policies")
-    return parse_portfolio(rows[0][0], f"<portfolio {sha[:12]} of the store>")
+    return parse_portfolio(text, f"<portfolio {sha[:12]} of the store>")

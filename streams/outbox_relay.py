@@ -12,30 +12,20 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-import duckdb
 import orjson
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
-from sinks.keeping import JUDGE_REQUESTS_TOPIC
-from sinks.outbox import (
-    ALERTS_TOPIC,
-    DEAD_LETTERS_TOPIC,
-    OutboxRow,
-    count_waiting,
-    outbox_rows,
-    relayed_seqs,
-    waiting_seqs,
-)
+from sinks.keeping import Connection
+from sinks.outbox import ID_HEADER, OutboxRow, count_waiting, outbox_rows, relayed_seqs, waiting_seqs
+from sinks.topics import ALERTS_TOPIC, DEAD_LETTERS_TOPIC, JUDGE_REQUESTS_TOPIC
 from streams.back_off import LONGEST_SECONDS, BackOff
 from streams.kafka_settings import KafkaSettings
 
 log = logging.getLogger("gapwatch.relay")
 
 RELAYED_TOPICS = (ALERTS_TOPIC, JUDGE_REQUESTS_TOPIC, DEAD_LETTERS_TOPIC)
-#: Header with the id of a message.
-ID_HEADER = "gapwatch-id"
 COMMITS_A_ROUND = 20
 #: Seconds: without news, between looks.
 LOOK_SECONDS = 1.0
@@ -60,7 +50,7 @@ class OutboxRelay:
     def __init__(
         self,
         kafka: KafkaSettings,
-        cursor: Callable[[], duckdb.DuckDBPyConnection],
+        cursor: Callable[[], Connection],
         mark: Callable[[dict[str, int]], Awaitable[None]],
     ) -> None:
         self._kafka, self._cursor, self._mark = kafka, cursor, mark

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -14,8 +13,7 @@ from scorers.metric import Metric
 from scorers.portfolio import Portfolio
 from scorers.printable import shown
 from scorers.value_histogram import CELL_RATIO, SMALLEST
-
-Row = dict[str, Any]
+from sinks.pipeline_results import MetricRate
 
 #: Characters of a name that stand on one line; names are copied into the next command, so they are not folded before.
 _NAME_WIDTH = 32
@@ -28,7 +26,7 @@ class OutcomeTable:
 
     Args:
         portfolio: Whose metrics, in the order of the file.
-        rates: By metric: units, unknown, unknown_share, rate, lower, upper.
+        rates: By metric.
         waiting: By metric: judgements that nobody has made yet.
         values: By measure: cells of its histogram with their counts, ascending.
     """
@@ -36,7 +34,7 @@ class OutcomeTable:
     def __init__(
         self,
         portfolio: Portfolio,
-        rates: Mapping[str, Row],
+        rates: Mapping[str, MetricRate],
         waiting: Mapping[str, int],
         values: Mapping[str, Sequence[tuple[int, int]]],
     ) -> None:
@@ -88,36 +86,34 @@ class OutcomeTable:
         if traces := [metric for metric in metrics if metric.is_trace]:
             yield "the trace", traces
 
-    def _rate(self, metric: Metric) -> Row | None:
+    def _rate(self, metric: Metric) -> MetricRate | None:
         rate = self._rates.get(metric.name)
-        return rate if rate is not None and (rate["units"] or rate["unknown"]) else None
+        return rate if rate is not None and (rate.units or rate.unknown) else None
 
     def _nothing(self, metric: Metric) -> Text:
         waiting = self._waiting.get(metric.name, 0)
         return Text(f"{waiting:,} judgements wait", "dim") if waiting else Text("never applied", "yellow")
 
-    def _figures(self, metric: Metric, rate: Row) -> list[Text]:
-        unknown = rate["unknown_share"] or 0.0
+    def _figures(self, metric: Metric, rate: MetricRate) -> list[Text]:
+        unknown = rate.unknown_share or 0.0
         return [
-            Text(f"{rate['units']:,}"),
-            styled_share(rate["rate"], "bold red" if is_broken(metric, rate) else ""),
-            Text(interval_text(rate["lower"], rate["upper"]), "dim"),
+            Text(f"{rate.units:,}"),
+            styled_share(rate.rate, "bold red" if is_broken(metric, rate) else ""),
+            Text(interval_text(rate.lower, rate.upper), "dim"),
             styled_share(unknown, "yellow" if unknown > _MUCH_UNKNOWN else "dim") if unknown else Text(""),
             Text(self._value(metric)),
         ]
 
-    def promise(self, metric: Metric, rate: Row) -> Text:
+    def promise(self, metric: Metric, rate: MetricRate) -> Text:
         """Return what was promised of a rate, and whether that holds as far as anyone can say."""
         threshold = metric.threshold
-        if threshold is None or threshold.of != "failure_rate" or rate["rate"] is None:
+        if threshold is None or threshold.of != "failure_rate" or rate.lower is None or rate.upper is None:
             return Text("")
         promised = f"{threshold.operator} {styled_share(threshold.value).plain}"
         if is_broken(metric, rate):
             return Text(f"{promised}  broken", "bold red")
-        if threshold.operator in ("<", "<="):
-            holds = rate["upper"] <= threshold.value
-        else:
-            holds = rate["lower"] >= threshold.value
+        is_ceiling = threshold.operator in ("<", "<=")
+        holds = rate.upper <= threshold.value if is_ceiling else rate.lower >= threshold.value
         return Text(f"{promised}  kept", "green") if holds else Text(f"{promised}  unsure", "yellow")
 
     def _value(self, metric: Metric) -> str:
@@ -128,14 +124,14 @@ class OutcomeTable:
         return f"{_short(_quantile(cells, 0.5))} / {_short(_quantile(cells, 0.95))} {shown(unit, 20)}"
 
 
-def is_broken(metric: Metric, rate: Row) -> bool:
+def is_broken(metric: Metric, rate: MetricRate) -> bool:
     """Say whether the whole interval of a rate lies beyond the metric's threshold."""
     threshold = metric.threshold
-    if threshold is None or threshold.of != "failure_rate" or rate["rate"] is None:
+    if threshold is None or threshold.of != "failure_rate" or rate.lower is None or rate.upper is None:
         return False
     if threshold.operator in ("<", "<="):
-        return bool(rate["lower"] > threshold.value)
-    return bool(rate["upper"] < threshold.value)
+        return bool(rate.lower > threshold.value)
+    return bool(rate.upper < threshold.value)
 
 
 def report_table(*columns: str, names: Sequence[int], indent: int = 0) -> Table:

@@ -25,9 +25,10 @@ from scorers.portfolio import Portfolio
 from scorers.score import score
 from scorers.slices import RecordSlice, ScoredSlice
 from sinks.keeping import Keeping, Step
-from sinks.outbox import DEAD_LETTERS_TOPIC, outbox_step
+from sinks.outbox import outbox_step
 from sinks.recorded_policies import counted_since, policy_steps
 from sinks.registration import insert_policies
+from sinks.topics import DEAD_LETTERS_TOPIC
 from streams.dead_letter_messages import dead_letter_messages
 from streams.judge_throttle import JudgeThrottle
 from streams.observer import RequestTaker

@@ -5,11 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import duckdb
 from rich.console import Console
 from rich.measure import Measurement
 from rich.padding import Padding
@@ -23,8 +22,18 @@ from scorers.portfolio import Portfolio
 from scorers.printable import shown
 from sinks.alert_query import AlertFilter
 from sinks.answer_table import moment_text
-from sinks.rate_interval import rates_sql
+from sinks.history import EXAMPLE_QUERY
+from sinks.keeping import Connection
+from sinks.pipeline_results import (
+    judged_spans,
+    metric_rates,
+    record_states,
+    seen_components,
+    value_cells,
+    worst_traces,
+)
 from sinks.ratio_sums import ratio_rows, ratios_of
+from sinks.release_rates import ReleaseRate
 from sinks.store_file import open_for_reading
 from streams.alerting.alert_reading import StoredAlert, read_alerts
 from streams.alerting.alert_words import headline, size, subject
@@ -38,8 +47,6 @@ if TYPE_CHECKING:
 #: Columns where the output is no terminal.
 FILE_WIDTH = 150
 _WORST_TRACES = 5
-
-Row = dict[str, Any]
 
 
 def print_report(store: Path, portfolios: Sequence[Portfolio], result: RunSummary) -> None:
@@ -83,9 +90,7 @@ def _judged_text(judged: JudgeResult) -> Text:
 class _Report:
     """The report on one portfolio."""
 
-    def __init__(
-        self, out: Console, con: duckdb.DuckDBPyConnection, portfolio: Portfolio, store: Path, imbalance: int
-    ) -> None:
+    def __init__(self, out: Console, con: Connection, portfolio: Portfolio, store: Path, imbalance: int) -> None:
         self._out = out
         self._con = con
         self._portfolio = portfolio
@@ -93,12 +98,9 @@ class _Report:
         self._imbalance = imbalance
         self._worst: str | None = None
         self._alerts: list[StoredAlert] = []
-        self._rates = {row["metric"]: row for row in self._rows(rates_sql("metric", "pipeline = $p"))}
+        self._rates = metric_rates(con, portfolio.pipeline)
         self._ratios = [(ratio, row) for ratio in ratios_of(portfolio) for row in ratio_rows(con, ratio, None)]
-        self._states: dict[str, dict[str, int]] = {}
-        counted = "SELECT metric, state, sum(n)::BIGINT AS n FROM ledger"
-        for row in self._rows(f"{counted} WHERE pipeline = $p AND metric IS NOT NULL GROUP BY ALL"):
-            self._states.setdefault(row["metric"], {})[row["state"]] = row["n"]
+        self._states = judged_spans(con, portfolio.pipeline)
 
     def print(self) -> None:
         out = self._out
@@ -120,33 +122,18 @@ class _Report:
         self._print_ledger()
         self._print_next()
 
-    def _rows(self, sql: str, **parameters: Any) -> list[Row]:
-        result = self._con.execute(sql, {"p": self._portfolio.pipeline, **parameters})
-        names = [column[0] for column in result.description]
-        return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
-
     # ---- outcomes ----
 
     def _outcomes(self) -> Table:
         waiting = {name: states.get("pending", 0) for name, states in self._states.items()}
         measures = [m.name for m in self._portfolio.metrics if isinstance(m.claim, MeasureClaim)]
-        values = {name: self._histogram(name) for name in measures}
+        values = {name: value_cells(self._con, self._portfolio.pipeline, name) for name in measures}
         table = OutcomeTable(self._portfolio, self._rates, waiting, values)
         wide = table.wide()
         return wide if self._has_room(wide) else table.narrow()
 
     def _has_room(self, table: Table) -> bool:
         return Measurement.get(self._out, self._out.options.update(width=1_000), table).maximum <= self._out.width
-
-    def _histogram(self, metric: str) -> list[tuple[int, int]]:
-        cells = self._rows(
-            """SELECT cell.key AS cell, sum(cell.value)::BIGINT AS n
-            FROM (SELECT unnest(map_entries(histogram)) AS cell FROM ticks
-                WHERE pipeline = $p AND metric = $m AND level = 'unit' AND facet = 'all')
-            GROUP BY ALL ORDER BY 1""",
-            m=metric,
-        )
-        return [(row["cell"], row["n"]) for row in cells]
 
     # ---- ratios ----
 
@@ -191,40 +178,40 @@ class _Report:
         tables = (self._wide_releases(rows), self._narrow_releases(rows))
         self._out.print(tables[0] if self._has_room(tables[0]) else tables[1])
 
-    def _wide_releases(self, rows: Sequence[Row]) -> Table:
+    def _wide_releases(self, rows: Sequence[ReleaseRate]) -> Table:
         table = report_table("release", "metric", ">bad", "95 %", ">others", "95 %", "which way", names=(0, 1, 3, 5, 6))
-        for release, mine in groupby(rows, key=itemgetter("release")):
+        for release, mine in groupby(rows, key=attrgetter("release")):
             name = shown(release)
             for row in mine:
                 metric, bad, interval, others, which_way = self._release_cells(row)
-                beside = Text(interval_text(row["other_lower"], row["other_upper"]), "dim")
+                beside = Text(interval_text(row.other_lower, row.other_upper), "dim")
                 table.add_row(Text(name), metric, bad, interval, others, beside, which_way)
                 name = ""
         return table
 
-    def _narrow_releases(self, rows: Sequence[Row]) -> Table:
+    def _narrow_releases(self, rows: Sequence[ReleaseRate]) -> Table:
         table = report_table("metric", ">bad", "95 %", ">others", "which way", names=(0, 2), indent=2)
-        for release, mine in groupby(rows, key=itemgetter("release")):
+        for release, mine in groupby(rows, key=attrgetter("release")):
             table.add_row(Text(shown(release, 30), "bold"))
             for row in mine:
                 metric, *cells = self._release_cells(row)
                 table.add_row(Text("  ").append_text(metric), *cells)
         return table
 
-    def _release_cells(self, row: Row) -> list[Text]:
+    def _release_cells(self, row: ReleaseRate) -> list[Text]:
         return [
-            Text(row["metric"]),
-            styled_share(row["rate"], "bold"),
-            Text(interval_text(row["lower"], row["upper"]), "dim"),
-            styled_share(row["other_rate"]),
-            _direction(self._portfolio, row["metric"], row["rate"] > row["other_rate"]),
+            Text(row.metric),
+            styled_share(row.rate, "bold"),
+            Text(interval_text(row.lower, row.upper), "dim"),
+            styled_share(row.other_rate),
+            _direction(self._portfolio, row.metric, row.rate > row.other_rate),
         ]
 
     # ---- the rest ----
 
     def _print_unwatched(self) -> None:
         lines = []
-        seen = {r["component"] for r in self._rows("SELECT DISTINCT component FROM ticks WHERE pipeline = $p")}
+        seen = seen_components(self._con, self._portfolio.pipeline)
         measured = {m.component for m in self._portfolio.metrics}
         for component in self._portfolio.components:
             if component.id not in measured:
@@ -241,8 +228,8 @@ class _Report:
                     if ratio.metric == metric.name and row["ratio"] is None
                 ]
                 continue
-            if rate is not None and rate["units"] == 0 and rate["unknown"]:
-                lines.append(f"metric {metric.name}: unknown on each of {rate['unknown']:,} traces")
+            if rate is not None and rate.units == 0 and rate.unknown:
+                lines.append(f"metric {metric.name}: unknown on each of {rate.unknown:,} traces")
             elif not states:
                 lines.append(f"metric {metric.name}: applied to nothing (gapwatch check --against says why)")
             elif states.get("pending"):
@@ -257,32 +244,20 @@ class _Report:
         return any(self._states.get(m.name) for m in self._portfolio.metrics if m.component == component)
 
     def _print_worst(self) -> None:
-        rows = self._rows(
-            """SELECT trace_id, any_value("release") AS "release", count(*) AS failing,
-                list(DISTINCT metric ORDER BY metric) AS metrics
-            FROM gaps WHERE pipeline = $p AND outcome = 'fail' GROUP BY trace_id
-            ORDER BY len(metrics) DESC, failing DESC, trace_id LIMIT $n""",
-            n=_WORST_TRACES,
-        )
+        rows = worst_traces(self._con, self._portfolio.pipeline, _WORST_TRACES)
         if not rows:
             return
         self._head("Worst traces", "by the number of metrics that fail")
         for row in rows:
-            fails = f"{len(row['metrics'])} metrics fail, {row['failing']:,} rows"
-            name = Text(f"  {shown(row['trace_id'], 100)}", "bold")
-            self._out.print(name, Text(f" {shown(row['release'] or '')}  {fails}"), soft_wrap=True)
-            self._out.print(Padding(Text(", ".join(row["metrics"]), "dim"), (0, 0, 0, 6)))
+            fails = f"{len(row.metrics)} metrics fail, {row.failing:,} rows"
+            name = Text(f"  {shown(row.trace_id, 100)}", "bold")
+            self._out.print(name, Text(f" {shown(row.release or '')}  {fails}"), soft_wrap=True)
+            self._out.print(Padding(Text(", ".join(row.metrics), "dim"), (0, 0, 0, 6)))
         # What is not printable cannot be copied from here either.
-        self._worst = next((row["trace_id"] for row in rows if row["trace_id"].isprintable()), None)
+        self._worst = next((row.trace_id for row in rows if row.trace_id.isprintable()), None)
 
     def _print_ledger(self) -> None:
-        records = {
-            row["state"]: row["n"]
-            for row in self._rows(
-                """SELECT state, sum(n)::BIGINT AS n FROM ledger
-                WHERE metric IS NULL AND (pipeline = $p OR pipeline IS NULL) GROUP BY ALL"""
-            )
-        }
+        records = record_states(self._con, self._portfolio.pipeline)
         judged = sum(n for states in self._states.values() for n in states.values())
         text = f"{records.get('read', 0):,} records read"
         for state, words in (("dead_letter", "dead letters"), ("foreign", "of other pipelines")):
@@ -307,7 +282,7 @@ class _Report:
         if self._worst is not None:
             lines.append(f"gaps --store {store} --trace {shlex.quote(self._worst)}")
         lines.append(f"rates --store {store} --per hour")
-        lines.append(f"history --store {store} 'SELECT * FROM verdicts LIMIT 10'")
+        lines.append(f"history --store {store} '{EXAMPLE_QUERY}'")
         lines.append(f"ledger --store {store}")
         self._out.print()
         self._out.print(Text("Next", style="bold"))

@@ -14,9 +14,9 @@ from concurrent.futures import Future
 from typing import Any
 
 from scorers.errors import GapwatchError, JobError
+from sinks.source_state import SourceState
 from streams.alerting.live_alerts import LiveAlerts
 from streams.forgetting import forget
-from streams.observer import SourceState
 from streams.run_parts import OpenStore, RunInput, RunOptions, RunOutput, build_parts
 from streams.run_summary import RunSummary
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from sinks.command_options import DEFAULT_LISTEN
+from sinks.address import DEFAULT_LISTEN
 from streams.kafka_options import kafka_options, read_kafka_options
 from streams.scorers_options import scorer_host, scorer_timeout_option, scorers_option
 from streams.thinning_options import ThinningOptions

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from scorers.portfolio import Portfolio
 from scorers.slices import ScoredSlice
-from streams.observer import SourceState
+from sinks.source_state import SourceState
 from streams.quiet_logs import quieten_logs
 from streams.run_summary import RunSummary
 

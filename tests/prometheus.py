@@ -1,4 +1,4 @@
-"""A real Prometheus and its promtool, as Debian packages them."""
+"""A real Prometheus and its promtool, as Debian packages them, and the page that it would scrape."""
 
 from __future__ import annotations
 
@@ -10,8 +10,16 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from prometheus_client import generate_latest
+
+from sinks.live_metrics import LiveMetrics
 
 SCRIPT = Path(__file__).parent.parent / "deploy" / "prometheus"
+
+
+def page_of(metrics: LiveMetrics) -> str:
+    """Return what a scrape of a run would be answered, in Prometheus' text format."""
+    return generate_latest(metrics.registry).decode()
 
 
 def prometheus_folder(*what: str) -> Path:

@@ -67,15 +67,16 @@ TESTED_BY = {
         "scorers/portfolio_draft scorers/portfolio_rules scorers/predicate_arguments "
         "scorers/polarity scorers/predicate_reading scorers/re2 scorers/written_by_llm scorers/written_model"
     ),
-    "sinks/test_store.py": "sinks/keeping",
+    "sinks/test_store.py": "sinks/keeping sinks/topics",
     "sinks/test_api_server.py": (
         "sinks/annotate_command sinks/api_access sinks/api_file sinks/http_site sinks/decisions sinks/live_query "
-        "sinks/live_reader sinks/run_service"
+        "sinks/live_reader sinks/run_service sinks/source_state sinks/store_reader sinks/address"
     ),
     "sinks/test_live_metrics.py": (
-        "sinks/exposition sinks/label_sets sinks/live_counts sinks/process_samples sinks/rate_window sinks/run_health "
+        "sinks/family_samples sinks/label_sets sinks/live_counts sinks/rate_window sinks/run_health "
         "sinks/watched_samples"
     ),
+    "sinks/test_metric_families.py": "sinks/metrics_reference",
     "sinks/test_snapshot.py": "sinks/live_snapshots sinks/snapshot_command",
     "sinks/test_history.py": "sinks/answer sinks/answer_files sinks/history_command sinks/json_values",
     "sinks/test_ledger.py": "sinks/ledger_command",
@@ -113,7 +114,9 @@ TESTED_BY = {
     "streams/test_check.py": "streams/check_command scorers/portfolio_warnings",
     "streams/test_check_against.py": "streams/against_report",
     "streams/test_replay.py": "streams/replay_command streams/scorers_options",
-    "streams/test_replay_report.py": "streams/outcome_table streams/release_comparison streams/progress",
+    "streams/test_replay_report.py": (
+        "streams/outcome_table streams/release_comparison streams/progress sinks/pipeline_results sinks/release_rates"
+    ),
     "streams/test_publish.py": "streams/publish_command streams/kafka_options",
     "streams/test_run.py": (
         "streams/dead_letter_messages streams/forgetting streams/outbox_relay streams/portfolio_watch "
@@ -122,7 +125,7 @@ TESTED_BY = {
         "streams/run_command streams/run_log "
         "streams/slice_pieces streams/thinning_options sinks/outbox sinks/recorded_policies"
     ),
-    "streams/test_backfill.py": "streams/backfill_command streams/topic_range",
+    "streams/test_backfill.py": "streams/backfill_command streams/topic_range sinks/stored_portfolios",
     "streams/test_publisher.py": (
         "streams/function_wrapping streams/model_response streams/trace_recording streams/trace_sender "
         "streams/publisher_errors"

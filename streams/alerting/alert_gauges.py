@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 
 from sinks.alert_query import alert_counts, alert_states
 from sinks.keeping import Connection
-from sinks.label_sets import OTHER
 from sinks.noted_events import last_noted_seconds
 from sinks.recent_values import recent_cells, recent_labels
+from sinks.schema import OTHER
 from streams.alerting.attribution import tick_start
 from streams.alerting.finding import Watched
 from streams.alerting.lane_detectors import LaneDetectors

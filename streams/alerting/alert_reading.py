@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from scorers.errors import UsageError
 from sinks.alert_query import OPEN_STATES, AlertEntry, AlertFilter, AlertRow, alert_entries
-from sinks.keeping import Connection
+from sinks.store_reader import StoreReader
 from streams.alerting.alert_facts import AlertFacts
 
 _ANY = AlertFilter()
@@ -36,7 +36,7 @@ class StoredAlert:
         return None if self.facts.change is None else self.facts.change.at
 
 
-def read_alerts(con: Connection, wanted: AlertFilter = _ANY) -> list[StoredAlert]:
+def read_alerts(con: StoreReader, wanted: AlertFilter = _ANY) -> list[StoredAlert]:
     """Return alerts, groups together: first those that page somebody now, then the latest; in a group the first found.
 
     Args:
@@ -55,7 +55,7 @@ def _stored_alert(entry: AlertEntry) -> StoredAlert:
     return StoredAlert(entry.row, facts)
 
 
-def find_alert(con: Connection, wanted: str) -> StoredAlert:
+def find_alert(con: StoreReader, wanted: str) -> StoredAlert:
     """Return the alert with this id, or the only one whose id begins so.
 
     Raises:

@@ -20,8 +20,8 @@ from scorers.printable import shown
 from sinks.alert_query import AlertFilter, LifeStep, alert_life
 from sinks.answer_table import moment_text
 from sinks.example_rows import ValuePart, rows_sql
-from sinks.keeping import Connection
 from sinks.registration import latest_portfolio_text, metric_direction
+from sinks.store_reader import StoreReader
 from streams.alerting.alert_cause import Cause, CountedShare, MeanShare
 from streams.alerting.alert_reading import StoredAlert, read_alerts
 from streams.alerting.alert_words import headline, quantile_move, share_move, share_name, size, subject
@@ -40,7 +40,7 @@ _STYLES = {"page": "bold red", "ticket": "yellow", "note": "cyan"}
 Line = tuple[str, str]
 
 
-def print_explanation(con: Connection, store: Path, alert: StoredAlert) -> None:
+def print_explanation(con: StoreReader, store: Path, alert: StoredAlert) -> None:
     """Print what is known of an alert, and what to do next."""
     terminal = Console(highlight=False)
     out = terminal if terminal.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
@@ -69,7 +69,7 @@ def _print_section(out: Console, title: str, lines: list[str]) -> None:
 
 
 def _sections(
-    con: Connection, store: Path, alert: StoredAlert, portfolio: Portfolio | None
+    con: StoreReader, store: Path, alert: StoredAlert, portfolio: Portfolio | None
 ) -> Iterator[tuple[str, list[str]]]:
     yield "What", list(_what(alert, portfolio))
     yield "Since", list(_since(alert))
@@ -201,7 +201,7 @@ def _new(cause: Cause | None) -> Iterator[str]:
         yield f"{moment_text(note.at)} {shown(note.text)}"
 
 
-def _together(con: Connection, alert: StoredAlert, portfolio: Portfolio | None) -> Iterator[str]:
+def _together(con: StoreReader, alert: StoredAlert, portfolio: Portfolio | None) -> Iterator[str]:
     group = read_alerts(con, AlertFilter(group_id=alert.row.group_id))
     if len(group) < 2:
         return
@@ -290,7 +290,7 @@ def _metric(alert: StoredAlert, portfolio: Portfolio | None) -> Metric | None:
     return next((m for m in portfolio.metrics if m.name == alert.row.metric), None)
 
 
-def _portfolio(con: Connection, pipeline: str) -> Portfolio | None:
+def _portfolio(con: StoreReader, pipeline: str) -> Portfolio | None:
     """Return the portfolio that the store holds for a pipeline, the latest; None where it cannot be read any more."""
     text = latest_portfolio_text(con, pipeline)
     try:

@@ -12,8 +12,9 @@ from typing import Any
 from scorers.portfolio import Portfolio
 from sinks.alert_tables import AlertStepRow, ShiftRow, insert_alert_step, insert_shift
 from sinks.keeping import Connection
-from sinks.outbox import ALERTS_TOPIC, OutboxRow, insert_messages
+from sinks.outbox import OutboxRow, insert_messages
 from sinks.series_columns import series_values
+from sinks.topics import ALERTS_TOPIC
 from sinks.utc_text import utc_text
 from streams.alerting.alert_cause import Cause
 from streams.alerting.alert_facts import AlertFacts, ChangePoint, Counts, Estimate, Evidence, PromisedBound

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
-from sinks.label_sets import ENVIRONMENT_LIMIT, OTHER
+from sinks.label_sets import ENVIRONMENT_LIMIT
+from sinks.schema import OTHER
 from streams.alerting.slice_units import SeriesKey
 from streams.detectors.contexts import hour_of_week
 

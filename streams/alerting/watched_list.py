@@ -10,8 +10,8 @@ from scorers.load import parse_portfolio
 from scorers.portfolio import Portfolio
 from scorers.printable import shown
 from sinks.answer_table import Column, component_text, print_note, print_table, share_text
-from sinks.keeping import Connection
 from sinks.registration import latest_portfolio_texts
+from sinks.store_reader import StoreReader
 from sinks.watched_series import (
     SeenMetric,
     WatchedStanding,
@@ -22,7 +22,7 @@ from sinks.watched_series import (
 )
 
 
-def print_watched(con: Connection, lane: str | None) -> None:
+def print_watched(con: StoreReader, lane: str | None) -> None:
     """Say what stands behind the silence: which series are watched, and which only seem to be."""
     rows = phase_counts(con, lane)
     if not rows:
@@ -37,7 +37,7 @@ def print_watched(con: Connection, lane: str | None) -> None:
     )
 
 
-def print_unwatched(con: Connection, lane: str | None) -> None:
+def print_unwatched(con: StoreReader, lane: str | None) -> None:
     """Name what nobody sees, and why."""
     portfolios = [parse_portfolio(text) for text in latest_portfolio_texts(con)]
     seen = seen_metrics(con, lane)
@@ -74,7 +74,7 @@ def _unseen(portfolio: Portfolio, seen: list[SeenMetric]) -> Iterator[str]:
             yield f"component {component.id} (no span was looked at)"
 
 
-def print_rows(con: Connection, lane: str | None) -> None:
+def print_rows(con: StoreReader, lane: str | None) -> None:
     """Print each watched row: what it is held against, and what it could not have seen."""
     rows = watched_standings(con, lane)
     columns = [

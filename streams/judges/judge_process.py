@@ -25,6 +25,7 @@ from scorers.portfolio import Portfolio
 from sinks.api_access import ApiOptions
 from sinks.judge_money import Caps
 from sinks.judge_samples import SILENT_SECONDS
+from sinks.topics import SCORED_TOPIC
 from streams.back_off import BackOff
 from streams.judges.judge_pool import run_all
 from streams.judges.judging import Judging
@@ -33,7 +34,7 @@ from streams.judges.model_maker import ModelAccess
 from streams.judges.prices import known_prices
 from streams.judges.request_lane import FETCHED, RequestLane
 from streams.judges.request_topic import RequestTopic
-from streams.judges.scored_reader import BREAKERS_HEADER, SCHEMA_HEADER, SCORED_TOPIC, WORKER_HEADER
+from streams.judges.scored_reader import BREAKERS_HEADER, SCHEMA_HEADER, WORKER_HEADER
 from streams.judges.wallet import Wallet
 from streams.judges.worker_page import WorkerPage
 from streams.kafka_settings import KafkaSettings

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 
+from sinks.outbox import ID_HEADER
+from sinks.topics import JUDGE_REQUESTS_TOPIC
 from streams.kafka_settings import KafkaSettings
-from streams.outbox_relay import ID_HEADER
 
 log = logging.getLogger("gapwatch.judges")
 
-REQUESTS_TOPIC = "judge-requests"
 #: A provider that is down holds requests for hours, in which nothing is fetched: that is no reason to lose the group.
 _POLL_INTERVAL_MS = 7 * 24 * 3_600_000
 _REBALANCE_MS = 60_000
@@ -50,7 +50,7 @@ class RequestTopic:
 
     def __init__(self, kafka: KafkaSettings, group: str, at_once: int) -> None:
         self._consumer = AIOKafkaConsumer(
-            REQUESTS_TOPIC, **kafka.client_options(), group_id=group, enable_auto_commit=False,
+            JUDGE_REQUESTS_TOPIC, **kafka.client_options(), group_id=group, enable_auto_commit=False,
             auto_offset_reset="earliest", isolation_level="read_committed", max_poll_interval_ms=_POLL_INTERVAL_MS,
             rebalance_timeout_ms=_REBALANCE_MS,
         )  # fmt: skip

@@ -12,12 +12,12 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from scorers.judges.judgement import SCHEMA_NAME, Judgement, judgements_of
+from sinks.topics import SCORED_TOPIC
 from streams.back_off import BackOff
 from streams.kafka_settings import KafkaSettings
 
 log = logging.getLogger("gapwatch.judges")
 
-SCORED_TOPIC = "scored"
 #: Headers of a record: what it holds, which worker wrote it, and the state of that worker's breakers.
 SCHEMA_HEADER, WORKER_HEADER, BREAKERS_HEADER = "schema", "worker", "breakers"
 _RECORDS_AT_ONCE = 200

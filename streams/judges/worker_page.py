@@ -13,14 +13,15 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from aiohttp import web
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
 
 from scorers.judges.judgement import Judgement
 from scorers.version import program_version
 from sinks.api_access import ApiOptions, check_caller
-from sinks.exposition import Page, histogram_samples, label_text
+from sinks.family_samples import FamilySamples, make_registry
 from sinks.http_site import HttpSite, json_answer, metrics_answer
 from sinks.judge_samples import SECONDS_BOUNDS
-from sinks.process_samples import process_samples
 from streams.judges.provider import Provider
 
 log = logging.getLogger("gapwatch.judges")
@@ -30,13 +31,16 @@ _NAME = "gapwatch_judge_worker_"
 _STATES = ("closed", "half_open", "open")
 
 
-class WorkerPage:
+class WorkerPage(Collector):
     """For one event loop; a loop that is stuck answers nothing, which is what a supervisor has to see.
 
     Args:
         providers: Those that were asked so far, by vendor.
         waiting: Requests that were fetched and are not answered, by entry of the settings' providers.
         waits_for: What the worker waits for before it can judge; empty where it judges.
+
+    Attributes:
+        registry: What a scrape is answered from: these metrics and the process.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class WorkerPage:
         self._second_sums: dict[str, float] = {}
         self._options = ApiOptions()
         self._site: HttpSite | None = None
+        self.registry = make_registry(self)
 
     def count(self, judgements: Iterable[Judgement]) -> None:
         """Count what was judged here, whether or not another was first."""
@@ -69,18 +74,16 @@ class WorkerPage:
                 cells[bisect_left(SECONDS_BOUNDS, call.seconds)] += 1
                 self._second_sums[vendor] = self._second_sums.get(vendor, 0.0) + call.seconds
 
-    def text(self) -> str:
-        """Return the page for Prometheus."""
-        page = Page()
+    def collect(self) -> list[Metric]:
+        """Return the families of the page, for `registry`; the process is not among them."""
+        page = FamilySamples()
         providers = {vendor or "-": provider for vendor, provider in self._providers().items()}
         page.add(_NAME + "requests_total", self._ended)
         page.add(_NAME + "calls_total", self._calls)
         page.add(_NAME + "tokens_total", self._tokens)
         page.add(_NAME + "usd_total", self._usd)
-        for vendor, cells in self._seconds.items():
-            labels = label_text(("provider",), (vendor,))
-            name = _NAME + "call_seconds"
-            page.add_lines(name, histogram_samples(name, labels, SECONDS_BOUNDS, cells, self._second_sums[vendor]))
+        seconds = [((vendor,), cells, self._second_sums[vendor]) for vendor, cells in self._seconds.items()]
+        page.add_histogram(_NAME + "call_seconds", SECONDS_BOUNDS, seconds)
         states = {
             (vendor, state): int(p.breaker.state == state) for vendor, p in providers.items() for state in _STATES
         }
@@ -89,9 +92,7 @@ class WorkerPage:
         page.add(_NAME + "calls_under_way", {(vendor,): p.under_way for vendor, p in providers.items()})
         page.add(_NAME + "waiting_requests", {(lane,): n for lane, n in self._waiting().items()})
         page.add("gapwatch_build_info", {(program_version(), "", platform.python_version()): 1})
-        for family, value in process_samples().items():
-            page.add_one(family, value)
-        return page.text()
+        return page.metrics()
 
     async def start(self, options: ApiOptions) -> None:
         """Begin to answer.
@@ -125,8 +126,8 @@ class WorkerPage:
         except web.HTTPException as error:
             return json_answer({"error": error.text or error.reason}, error.status)
 
-    async def _serve_metrics(self, _request: web.Request) -> web.Response:
-        return metrics_answer(self.text())
+    async def _serve_metrics(self, request: web.Request) -> web.Response:
+        return metrics_answer(self.registry, request)  # in the loop: what it collects changes there
 
     async def _serve_alive(self, _request: web.Request) -> web.Response:
         return json_answer({"status": "ok", **self._state()}, 200)

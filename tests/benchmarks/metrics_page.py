@@ -9,6 +9,7 @@ from datetime import datetime
 from scorers.load import parse_portfolio
 from sinks.live_metrics import LiveMetrics
 from tests.builders import NOON, scored_slice
+from tests.prometheus import page_of
 
 ENVIRONMENTS = 10
 
@@ -39,7 +40,7 @@ def main(series: int) -> None:
 
     def scrape(what: str) -> str:
         started = time.perf_counter()
-        page = state.page()
+        page = page_of(state)
         seconds = time.perf_counter() - started
         print(f"{what}: {seconds:.3f} s, {len(page) / 1e6:.1f} MB, {page.count(chr(10))} lines")
         return page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 
@@ -38,6 +39,20 @@ def test_promtool_has_nothing_to_object_to(kept: Kept) -> None:
     assert page.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert page.body.count(b"\n") > 400
+
+
+def test_a_scraper_is_given_the_format_and_encoding_that_it_asks_for(kept: Kept) -> None:
+    plain = get(kept.server.url, "/metrics").body.decode()
+    asked = {"Accept": "application/openmetrics-text; version=1.0.0", "Accept-Encoding": "gzip"}
+    page = get(kept.server.url, "/metrics", asked)
+    text = gzip.decompress(page.body).decode()
+
+    assert page.headers["Content-Encoding"] == "gzip"
+    assert page.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
+    assert text.endswith("# EOF\n")
+    samples = [{line.rpartition(" ")[0] for line in one.splitlines() if line[0] != "#"} for one in (plain, text)]
+    assert samples[0] == samples[1]
+    assert not any("_created" in line for line in samples[1])
 
 
 def test_promtool_would_object() -> None:

@@ -511,7 +511,7 @@ def test_a_run_is_served_from_its_start_to_its_end(tmp_path: Path) -> None:
         assert get(service.url, "/readyz").status == 503
         service.source_state(_Standing())
         assert get(service.url, "/readyz").json() == {"status": "ready", "source": "running"}
-        assert b'gapwatch_lag_records{topic="traces",partition="0"} 20\n' in get(service.url, "/metrics").body
+        assert b'gapwatch_lag_records{partition="0",topic="traces"} 20.0\n' in get(service.url, "/metrics").body
         assert gapwatch("annotate", "deploy v12", "--store", path).status == 0
         assert store.query("SELECT count(*) FROM annotations") == [(1,)]
         service.stop()

@@ -19,6 +19,7 @@ from sinks.metric_families import FAMILIES
 from sinks.store import Store
 from tests.builders import KEPT_AT, NOON, scored_slice
 from tests.live_store import airline_portfolio, airline_slices
+from tests.prometheus import page_of
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 #: The ones whose value is of the moment, not of what was counted.
@@ -97,7 +98,7 @@ def airline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, L
 
 def test_counts_are_those_of_the_store(airline: tuple[Store, LiveMetrics]) -> None:
     store, metrics = airline
-    found = samples(metrics.page())
+    found = samples(page_of(metrics))
     by_outcome = store.query(
         """SELECT metric, level, outcome, sum(n), sum(n / p) FROM ticks WHERE facet = 'all' GROUP BY ALL"""
     )
@@ -123,7 +124,7 @@ def test_rates_of_the_last_hour_are_those_that_the_store_computes(airline: tuple
     from sinks.rate_interval import rates_sql
 
     store, metrics = airline
-    found = samples(metrics.page())
+    found = samples(page_of(metrics))
     newest = store.query("SELECT max(epoch(bucket)) FROM ticks")[0][0] // 300 - 12
     rows = store.query(
         'SELECT metric, units, unknown, rate, "lower", "upper", effective_units, unknown_share FROM ('
@@ -145,7 +146,7 @@ def test_rates_of_the_last_hour_are_those_that_the_store_computes(airline: tuple
 
 def test_a_value_histogram_holds_every_number_and_their_sum(airline: tuple[Store, LiveMetrics]) -> None:
     store, metrics = airline
-    found = samples(metrics.page())
+    found = samples(page_of(metrics))
     for metric, n, total, below in store.query(
         """SELECT metric, sum(n), sum(score_sum), sum(list_sum(map_values(map_from_entries(list_filter(
                 map_entries(histogram), lambda e: pow(1.01, e.key - 2778) <= 5)))))
@@ -164,7 +165,7 @@ def test_a_restart_changes_no_counter_and_no_rate(airline: tuple[Store, LiveMetr
     again.rebuild(store)
 
     before, after = (
-        {key: value for key, value in samples(one.page()).items() if not MOMENTARY.match(key[0])}
+        {key: value for key, value in samples(page_of(one)).items() if not MOMENTARY.match(key[0])}
         for one in (metrics, again)
     )
     assert before.keys() == after.keys()
@@ -180,14 +181,14 @@ def test_where_slices_begin_and_when_pages_are_asked_for_changes_nothing(tmp_pat
         for scored in airline_slices(folder, records):
             metrics.slice_kept(scored, {})
             if pages_between:
-                metrics.page()
-        pages.append({key: value for key, value in samples(metrics.page()).items() if not MOMENTARY.match(key[0])})
+                page_of(metrics)
+        pages.append({key: value for key, value in samples(page_of(metrics)).items() if not MOMENTARY.match(key[0])})
     assert pages[0].keys() == pages[1].keys()
     assert all(pages[1][key] == pytest.approx(value) for key, value in pages[0].items())
 
 
 def test_every_family_that_is_told_stands_in_the_table_with_its_labels(airline: tuple[Store, LiveMetrics]) -> None:
-    for name, pairs in samples(airline[1].page()):
+    for name, pairs in samples(page_of(airline[1])):
         family = FAMILIES.get(name) or FAMILIES[re.sub(r"_(bucket|sum|count)$", "", name)]
         labels = {label for label, _ in pairs} - ({"le"} if family.kind == "histogram" else set())
         assert labels <= set(family.labels), name
@@ -198,7 +199,7 @@ def test_weights_count_for_all_traces_made(store: Store) -> None:
     metrics = LiveMetrics([one])
     rows = ticks(one, {"outcome": "bad", "n": 2, "p": 0.1}, {"outcome": "good", "n": 20, "p": 1.0})
     keep(store, metrics, scored_slice(ticks=rows))
-    found = samples(metrics.page())
+    found = samples(page_of(metrics))
 
     assert only(found, "gapwatch_weighted_units_total", outcome="bad") == [20]
     assert only(found, "gapwatch_failure_ratio") == [0.5]
@@ -212,7 +213,7 @@ def test_a_rate_forgets_after_an_hour_of_event_time_and_a_counter_does_not(store
     keep(store, metrics, scored_slice(0, 1, ticks=ticks(one, {"outcome": "bad", "n": 5})))
     late = {"outcome": "good", "n": 3, "bucket": NOON + timedelta(minutes=90)}
     keep(store, metrics, scored_slice(1, 2, ticks=ticks(one, late)))
-    found = samples(metrics.page())
+    found = samples(page_of(metrics))
 
     assert only(found, "gapwatch_window_units") == [3]
     assert only(found, "gapwatch_failure_ratio") == [0]
@@ -225,12 +226,12 @@ def test_a_late_trace_lands_in_its_own_slot(store: Store) -> None:
     for offset, minutes in enumerate((0, 50, 10, -200)):
         row = {"outcome": "good", "bucket": NOON + timedelta(minutes=minutes)}
         keep(store, metrics, scored_slice(offset, offset + 1, ticks=ticks(one, row)))
-        metrics.page()
+        page_of(metrics)
 
-    assert only(samples(metrics.page()), "gapwatch_window_units") == [3]
+    assert only(samples(page_of(metrics)), "gapwatch_window_units") == [3]
     last = {"outcome": "good", "bucket": NOON + timedelta(minutes=68)}
     keep(store, metrics, scored_slice(4, 5, ticks=ticks(one, last)))
-    assert only(samples(metrics.page()), "gapwatch_window_units") == [3]  # the one at 0 is gone, the one at 10 is not
+    assert only(samples(page_of(metrics)), "gapwatch_window_units") == [3]  # the one at 0 is gone, the one at 10 is not
 
 
 def test_a_trace_from_the_future_moves_no_clock(store: Store) -> None:
@@ -239,7 +240,7 @@ def test_a_trace_from_the_future_moves_no_clock(store: Store) -> None:
     keep(store, metrics, scored_slice(0, 1, ticks=ticks(one, {"outcome": "bad", "n": 5})))
     future = {"outcome": "good", "bucket": datetime(2199, 1, 1)}
     keep(store, metrics, scored_slice(1, 2, ticks=ticks(one, future)))
-    found = samples(metrics.page())
+    found = samples(page_of(metrics))
 
     assert only(found, "gapwatch_failure_ratio") == [1]
     assert only(found, "gapwatch_units_total", outcome="good") == [1]
@@ -251,7 +252,7 @@ def test_ticks_of_another_version_of_the_metric_are_in_no_rate(store: Store) -> 
     metrics = LiveMetrics([one])
     rows = [*ticks(one, {"outcome": "good"}), {"metric_version": "0" * 12, "outcome": "bad", "n": 9}]
     keep(store, metrics, scored_slice(ticks=rows))
-    assert only(samples(metrics.page()), "gapwatch_failure_ratio") == [0]
+    assert only(samples(page_of(metrics)), "gapwatch_failure_ratio") == [0]
 
 
 def test_labels_come_from_closed_sets(store: Store) -> None:
@@ -268,7 +269,7 @@ def test_labels_come_from_closed_sets(store: Store) -> None:
     rows += [{"metric": "no such metric", "outcome": "bad"}, {"pipeline": "strange", "outcome": "bad"}]
     rows += [{"judge": "stranger", "outcome": "good"}]
     keep(store, metrics, scored_slice(ticks=ticks(one, *rows)))
-    found = samples(metrics.page())
+    found = samples(page_of(metrics))
     again = LiveMetrics([one])
     again.rebuild(store)
 
@@ -282,7 +283,7 @@ def test_labels_come_from_closed_sets(store: Store) -> None:
     assert only(found, "gapwatch_units_total", judge="other", outcome="good") == [1]
     assert not only(found, "gapwatch_units_total", pipeline="strange")
     assert not only(found, "gapwatch_units_total", metric="no such metric")
-    assert samples(again.page()).keys() >= {key for key in found if key[0] == "gapwatch_units_total"}
+    assert samples(page_of(again)).keys() >= {key for key in found if key[0] == "gapwatch_units_total"}
 
 
 def test_a_hostile_environment_stays_one_label(store: Store) -> None:
@@ -290,7 +291,7 @@ def test_a_hostile_environment_stays_one_label(store: Store) -> None:
     metrics = LiveMetrics([one])
     hostile = 'a"} 1\nevil_total 9 \\ \x1b[31m\u202e'
     keep(store, metrics, scored_slice(ticks=ticks(one, {"environment": hostile, "outcome": "bad"})))
-    page = metrics.page()
+    page = page_of(metrics)
 
     assert "\nevil_total" not in page
     assert r'environment="a\"} 1\nevil_total 9 \\ ' in page
@@ -302,8 +303,8 @@ def test_only_the_live_lane_is_counted(store: Store) -> None:
     keep(store, metrics, scored_slice(lane="backfill:x", ticks=ticks(one, {"lane": "backfill:x", "outcome": "bad"})))
     metrics_again = LiveMetrics([one])
     metrics_again.rebuild(store)
-    assert not only(samples(metrics.page()), "gapwatch_units_total")
-    assert not only(samples(metrics_again.page()), "gapwatch_units_total")
+    assert not only(samples(page_of(metrics)), "gapwatch_units_total")
+    assert not only(samples(page_of(metrics_again)), "gapwatch_units_total")
 
 
 def test_what_nobody_watches_is_told(store: Store) -> None:
@@ -312,7 +313,7 @@ def test_what_nobody_watches_is_told(store: Store) -> None:
     unknown = {"metric": "other_one", "metric_version": version_of(one, "other_one"), "outcome": "unknown"}
     rows = [{"outcome": "good"}, {"level": "span", "outcome": "pass"}, unknown, {**unknown, "level": "span"}]
     keep(store, metrics, scored_slice(ticks=ticks(one, *rows)))
-    found = samples(metrics.page())
+    found = samples(page_of(metrics))
 
     assert only(found, "gapwatch_component_unwatched", component="agent") == [0]
     assert only(found, "gapwatch_component_unwatched", component="idle") == [1]
@@ -328,12 +329,12 @@ def test_what_waits_for_a_judge_goes_up_and_down_and_what_was_left_out_is_counte
     name = {"metric": "answer_parses"}
     first = [{**name, "state": "pending", "n": 5}, {**name, "state": "shed_load", "n": 7}]
     keep(store, metrics, scored_slice(0, 1, ledger=[*first, {"state": "read"}]))
-    assert only(samples(metrics.page()), "gapwatch_judge_requests_pending") == [5]
+    assert only(samples(page_of(metrics)), "gapwatch_judge_requests_pending") == [5]
 
     verdict = [{**name, "state": "pending", "n": -2}, {**name, "state": "pass", "n": 2}]
     passed = ticks(one, {"level": "span", "outcome": "pass", "n": 2})
     keep(store, metrics, scored_slice(1, 2, ledger=[*verdict, {"state": "read"}], ticks=passed))
-    found = samples(metrics.page())
+    found = samples(page_of(metrics))
     assert only(found, "gapwatch_judge_requests_pending") == [3]
     assert only(found, "gapwatch_unscored_spans_total", state="shed_load") == [7]
     assert only(found, "gapwatch_ledger_imbalance") == [0]
@@ -347,8 +348,8 @@ def test_an_imbalance_shows_at_once_and_after_a_restart(store: Store) -> None:
     again = LiveMetrics([one])
     again.rebuild(store)
 
-    assert only(samples(metrics.page()), "gapwatch_ledger_imbalance") == [1]
-    assert only(samples(again.page()), "gapwatch_ledger_imbalance") == [1]
+    assert only(samples(page_of(metrics)), "gapwatch_ledger_imbalance") == [1]
+    assert only(samples(page_of(again)), "gapwatch_ledger_imbalance") == [1]
 
 
 def test_lag_is_in_records_and_in_seconds_since_the_end_moved(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -358,7 +359,7 @@ def test_lag_is_in_records_and_in_seconds_since_the_end_moved(monkeypatch: pytes
     def look(seconds: float, kept: int, end: int) -> tuple[list[float], list[float]]:
         monkeypatch.setattr("sinks.live_metrics.time.time", lambda: now + seconds)
         metrics.source_state("running", {("traces", 3): (kept, end)}, 0)
-        found = samples(metrics.page())
+        found = samples(page_of(metrics))
         return tuple(only(found, name, partition="3") for name in ("gapwatch_lag_records", "gapwatch_lag_seconds"))  # type: ignore[return-value]
 
     assert look(0, 10, 10) == ([0], [0])
@@ -367,13 +368,13 @@ def test_lag_is_in_records_and_in_seconds_since_the_end_moved(monkeypatch: pytes
     assert look(12, 14, 20) == ([6], [pytest.approx(3, abs=0.01)])  # what came at 9 is the oldest that waits
     assert look(13, 20, 20) == ([0], [0])
     metrics.source_state("running", {}, 0)
-    assert not only(samples(metrics.page()), "gapwatch_lag_records")  # it is another's now
+    assert not only(samples(page_of(metrics)), "gapwatch_lag_records")  # it is another's now
 
 
 def test_the_state_of_the_source_is_one_of_a_closed_set() -> None:
     metrics = LiveMetrics([portfolio()])
     metrics.source_state("joining", {}, 7)
-    found = samples(metrics.page())
+    found = samples(page_of(metrics))
     assert only(found, "gapwatch_source_state", state="joining") == [1]
     assert sum(only(found, "gapwatch_source_state")) == 1
     assert only(found, "gapwatch_records_lost_total") == [7]
@@ -385,7 +386,7 @@ def test_a_new_portfolio_has_its_own_labels_from_then_on(store: Store) -> None:
     metrics.portfolios_changed([newer])
     row = {"metric": "other_one", "metric_version": version_of(newer, "other_one"), "outcome": "bad"}
     keep(store, metrics, scored_slice(ticks=[row]))
-    assert only(samples(metrics.page()), "gapwatch_failure_ratio", metric="other_one") == [1]
+    assert only(samples(page_of(metrics)), "gapwatch_failure_ratio", metric="other_one") == [1]
 
 
 def test_a_page_stays_within_its_bound_and_says_what_it_leaves_out(store: Store) -> None:
@@ -399,7 +400,7 @@ def test_a_page_stays_within_its_bound_and_says_what_it_leaves_out(store: Store)
     old = [{"metric": name, "metric_version": version_of(one, name), "outcome": "bad"} for name in names]
     new = [{**row, "bucket": NOON + timedelta(hours=9)} for row in old[:20]]
     keep(store, metrics, scored_slice(ticks=[*old, *new]))
-    found = samples(metrics.page())
+    found = samples(page_of(metrics))
 
     watched = [key for key in found if "metric" in dict(key[1]) and "unwatched" not in key[0]]
     assert 900 < len(watched) <= 1_000
@@ -416,7 +417,7 @@ def test_many_slices_between_two_scrapes_are_counted_on_the_way(store: Store, mo
     for offset in range(10):
         keep(store, metrics, scored_slice(offset, offset + 1, ticks=ticks(one, {"outcome": "bad"})))
         assert metrics._waiting_rows <= 3
-    assert only(samples(metrics.page()), "gapwatch_units_total", outcome="bad") == [10]
+    assert only(samples(page_of(metrics)), "gapwatch_units_total", outcome="bad") == [10]
 
 
 def test_what_a_judge_left_out_is_told_as_none_before_it_is_some(store: Store) -> None:
@@ -426,10 +427,10 @@ def test_what_a_judge_left_out_is_told_as_none_before_it_is_some(store: Store) -
 """
     one = portfolio(judged)
     metrics = LiveMetrics([one])
-    none = only(samples(metrics.page()), "gapwatch_unscored_spans_total", metric="helpful", state="shed_budget")
+    none = only(samples(page_of(metrics)), "gapwatch_unscored_spans_total", metric="helpful", state="shed_budget")
     keep(store, metrics, scored_slice(0, 1, ledger=[{"metric": "helpful", "state": "shed_budget", "n": 7}]))
 
     assert none == [0]
-    found = samples(metrics.page())
+    found = samples(page_of(metrics))
     assert only(found, "gapwatch_unscored_spans_total", metric="helpful", state="shed_budget") == [7]
     assert only(found, "gapwatch_unscored_spans_total", metric="helpful", state="shed_load") == [0]

@@ -18,6 +18,7 @@ from sinks.retention import forget_step, moment_before
 from sinks.store import Store
 from tests.builders import whole_slice
 from tests.live_store import airline_portfolio, airline_slices
+from tests.prometheus import page_of
 
 NOW = datetime.now(UTC)
 KEEP = timedelta(days=30)
@@ -48,7 +49,7 @@ def counters(store: Store) -> dict[str, str]:
     """Return all that /metrics would count from the store after a restart."""
     metrics = LiveMetrics([airline_portfolio()])
     metrics.rebuild(store)
-    lines = [line.rpartition(" ") for line in metrics.page().splitlines() if not line.startswith("#")]
+    lines = [line.rpartition(" ") for line in page_of(metrics).splitlines() if not line.startswith("#")]
     lasting = re.compile(r"gapwatch_(units|weighted|spans|value|tier_spans|records|consumed|dead|ledger|kept|unscored)")
     return {name: value for name, _, value in lines if lasting.match(name)}
 

@@ -246,7 +246,7 @@ class TestWhatItServes:
         watched.wait_until(lambda: gapwatch(*asked).json() == [{"n": 1000}])
         assert page("/healthz")
         read = [line for line in page().splitlines() if line.startswith("gapwatch_records_total") and "read" in line]
-        assert any(line.endswith(" 999") for line in read), page()
+        assert any(line.endswith(" 999.0") for line in read), page()
         assert 'topic="' + topic in page()
         watched.wait_until(lambda: 'gapwatch_outbox_waiting{topic="judge-requests"} 0' in page())
         assert gapwatch("annotate", "deploy v12", "--store", watched.store).status == 0

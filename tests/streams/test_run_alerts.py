@@ -170,7 +170,7 @@ def test_while_it_runs_alerts_are_on_metrics_and_can_be_answered(
     (page,) = [line for line in lines("gapwatch_alert_state") if 'severity="page"' in line]
     for label in ('metric="parses"', 'component="agent"', 'kind="cascade"', 'state="open"', 'pipeline="shop"'):
         assert label in page
-    assert 'gapwatch_series{pipeline="shop",environment="production",phase="page"} 1' in lines("gapwatch_series")
+    assert 'gapwatch_series{environment="production",phase="page",pipeline="shop"} 1.0' in lines("gapwatch_series")
 
     told = {one["metric"]: one["alert_id"] for one in alerts(watched)}
     assert gapwatch("ack", told["parses"], "--store", watched.store, "--by", "maria").status == 0

@@ -8,9 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from sinks.source_state import SourceState
 from streams.judge_throttle import JudgeThrottle
 from streams.kafka_settings import KafkaSettings
-from streams.observer import ObserverGroup, SourceState
+from streams.observer import ObserverGroup
 from streams.outbox_relay import OutboxRelay
 from streams.source_progress import SourceProgress
 

@@ -190,7 +190,7 @@ def test_judges_elsewhere_send_verdicts_by_topic_and_are_killed_with_the_keeper(
     n = selected(600)
     one.assert_each_ended_once(n)
     assert set(one.states()) == {"pass", "fail", "sampled_out"}
-    assert 'gapwatch_judge_verdicts_total{pipeline="support",metric="helpful",judge="mini",state="pass"}' in page
+    assert 'gapwatch_judge_verdicts_total{judge="mini",metric="helpful",pipeline="support",state="pass"}' in page
     assert (alive.status, alive.json()) == (200, {"status": "ok"})
     assert strange.status == 403
     assert 'gapwatch_judge_worker_waiting_requests{providers="openai"} ' in worker

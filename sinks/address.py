@@ -1,0 +1,6 @@
+"""Where the process that keeps a store answers, unless told otherwise."""
+
+from __future__ import annotations
+
+DEFAULT_ADDRESS, DEFAULT_PORT = "127.0.0.1", 9464
+DEFAULT_LISTEN = f"{DEFAULT_ADDRESS}:{DEFAULT_PORT}"
