@@ -24,8 +24,8 @@ from sinks.run_health import RunHealth
 from sinks.store import Store
 from sinks.store_file import MEMORY_WITH_READERS
 from streams.file_source import FileSource
+from tests.paths import AIRLINE
 
-AIRLINE = Path(__file__).parent.parent / "deploy" / "airline"
 RELEASES = ("gpt-4.1", "qwen2.5-7b")
 
 

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parent.parent / "deploy" / "prometheus"
+from tests.paths import ROOT
+
+SCRIPT = ROOT / "deploy" / "prometheus"
 
 
 def prometheus_folder(*what: str) -> Path:

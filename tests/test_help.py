@@ -9,14 +9,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import import_module
-from pathlib import Path
 
 import click
 import pytest
 
 from scorers.command_line import OWN_MODULES, discover_commands
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parent.parent
 PACKAGES = ("scorers", "sinks", "streams", "design")
 #: What takes long to import, or speaks to a network while it is imported.
 HEAVY = ("duckdb", "litellm", "faust", "mode", "aiokafka", "tree_sitter")

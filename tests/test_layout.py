@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-ROOT = Path(__file__).parent.parent
+from tests.paths import ROOT
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 #: What each folder may import, itself apart.
 BELOW = {"scorers": set(), "sinks": {"scorers"}, "streams": {"scorers", "sinks"}, "design": {"scorers", "sinks"}}

@@ -14,9 +14,9 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from tests.deploy.demo_traces import AIRLINE, TRACES
+from tests.deploy.demo_traces import TRACES
+from tests.paths import AIRLINE, ROOT
 
-ROOT = Path(__file__).parent.parent
 PACKAGES = ("design", "scorers", "sinks", "streams")
 DATA = (".sql", ".yaml", ".json", ".toml", ".css", ".html", ".js", ".txt")
 

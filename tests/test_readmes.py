@@ -18,10 +18,11 @@ import pytest
 
 from scorers.command_line import discover_commands
 from scorers.portfolio import load_portfolio
-from tests.deploy.demo_traces import AIRLINE, TRACES, ledger_of
+from tests.deploy.demo_traces import TRACES, ledger_of
 from tests.gapwatch_command import gapwatch
 from tests.kafka_broker import KafkaBroker
-from tests.readme_commands import ROOT, Command, commands_of, readmes, synopses_of
+from tests.paths import AIRLINE, ROOT
+from tests.readme_commands import Command, commands_of, readmes, synopses_of
 from tests.scorers.scoring import record_slice
 
 COMMANDS = [command for readme in readmes() for command in commands_of(readme)]

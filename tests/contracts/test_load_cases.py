@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import copy
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +12,9 @@ import yaml
 
 from scorers.errors import PortfolioError
 from scorers.portfolio import parse_portfolio
+from tests.paths import ROOT
 
-CASES = yaml.safe_load((Path(__file__).parent / "load_cases.yaml").read_text(encoding="utf-8"))
+CASES = yaml.safe_load((ROOT / "tests/contracts/load_cases.yaml").read_text(encoding="utf-8"))
 
 SKELETON = """
 gapwatch: 1

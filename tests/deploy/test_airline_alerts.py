@@ -14,7 +14,8 @@ from scorers.portfolio import load_portfolio
 from sinks.store_file import open_for_reading
 from streams.alerting.alert_reading import Alert, parse_time, read_alerts
 from streams.replay import replay
-from tests.deploy.demo_traces import AIRLINE, TRACES, run_script
+from tests.deploy.demo_traces import TRACES, run_script
+from tests.paths import AIRLINE
 
 START = "2026-03-02T07:40:00Z"
 GOOD = ("gpt-4.1", "ft-gpt-4.1-sft", "claude-sonnet-4-5", "gpt-4o-2024-11-20")

@@ -26,6 +26,7 @@ from design.stage import run_design
 from design.statements import interpret_scope
 from scorers.portfolio import parse_portfolio
 from tests.design.source_tree import write_tree
+from tests.paths import ROOT
 
 
 def test_a_link_out_of_the_root_is_reported_and_not_followed(tmp_path: Path) -> None:
@@ -193,7 +194,7 @@ def test_nothing_of_the_code_is_run_or_imported(tmp_path: Path) -> None:
 
 
 def test_two_runs_with_other_hash_seeds_and_file_orders_give_equal_bytes(tmp_path: Path) -> None:
-    app = Path(__file__).with_name("rag_app")
+    app = ROOT / "tests/design/rag_app"
     files = {p.name: p.read_text() for p in sorted(app.glob("*.py"))}
     seen = []
     for seed, names in (("0", sorted(files)), ("4711", sorted(files, reverse=True))):

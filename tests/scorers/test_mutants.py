@@ -7,17 +7,16 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from tests.contracts.claim_cases import ClaimCase, SeenRow, claim_cases
+from tests.paths import FOLDERS
 from tests.reference.slice_reading import read_slice
 from tests.reference.strategies import DrawnPortfolio, DrawnSlice
 from tests.scorers.mutants import MUTANTS, READING, Mutant
 
-_SOURCES = Path(__file__).parents[2] / "scorers"
 #: Modules that hold on to parts of the compiler.
 _RELOADED = ("scorers", "tests.scorers.scoring", "tests.scorers.scored_view")
 _SLICES = 4
@@ -43,7 +42,8 @@ class _Patched(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 def broken(mutant: Mutant) -> Iterator[None]:
     """Import the product anew with one fault in it, and put everything back afterwards."""
     name = f"scorers.{mutant.module}"
-    source = (_SOURCES / f"{mutant.module}.py").read_text(encoding="utf-8")
+    (path,) = FOLDERS["scorers"].rglob(f"{mutant.module}.py")
+    source = path.read_text(encoding="utf-8")
     assert source.count(mutant.old) == 1, f"{name} no longer holds {mutant.old!r} once; write the mutant anew"
     finder = _Patched(name, source.replace(mutant.old, mutant.new))
     kept = {key: module for key, module in sys.modules.items() if key.startswith(_RELOADED)}

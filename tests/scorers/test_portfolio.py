@@ -14,8 +14,9 @@ from scorers.errors import PortfolioError
 from scorers.field import parse_field
 from scorers.portfolio import Portfolio, load_portfolio, parse_portfolio
 from scorers.sample import Keep
+from tests.paths import EXAMPLE_PORTFOLIO
 
-EXAMPLE = (Path(__file__).parent / "example_portfolio.yaml").read_text(encoding="utf-8")
+EXAMPLE = EXAMPLE_PORTFOLIO.read_text(encoding="utf-8")
 TOP = "gapwatch: 1\nportfolio: x\nversion: 1\npipeline: p\ncomponents:\n- {id: c, role: ai_core, kind: llm}\n"
 CHECK = "{form: check, field: output, present: true}"
 

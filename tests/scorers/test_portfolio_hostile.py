@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +15,9 @@ from hypothesis import strategies as st
 from scorers.claim_words import expected_words
 from scorers.errors import PortfolioError
 from scorers.portfolio import parse_portfolio
+from tests.paths import EXAMPLE_PORTFOLIO
 
-EXAMPLE = yaml.safe_load((Path(__file__).parent / "example_portfolio.yaml").read_text(encoding="utf-8"))
+EXAMPLE = yaml.safe_load(EXAMPLE_PORTFOLIO.read_text(encoding="utf-8"))
 EXAMPLE["facts"][0]["at"] = "2026-11-02"
 SQL = "'); DROP TABLE gaps; COPY (SELECT 1) TO '/tmp/x'; --"
 

@@ -19,8 +19,8 @@ from sinks.history import answering
 from sinks.store import Store
 from tests.builders import KEPT_AT, scored_slice, whole_slice
 from tests.gapwatch_command import Ran, gapwatch
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 SECRET = "the secret of another file"
 
 #: What a stranger may try; `@` stands for a folder that holds secret.txt, secret.csv and other.duckdb.

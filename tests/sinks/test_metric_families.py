@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from sinks.exposition import Page, histogram_samples, label_text, number_text, sample
 from sinks.metric_families import FAMILIES, Family
-
-ROOT = Path(__file__).parents[2]
+from tests.paths import ROOT
 
 
 def test_the_documentation_is_current() -> None:

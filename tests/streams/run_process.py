@@ -7,12 +7,12 @@ import subprocess
 import sys
 import time
 import uuid
-from pathlib import Path
 
 import duckdb
 import orjson
 
 from tests.benchmarks.store_contents import contents, differences
+from tests.paths import ROOT
 
 PORTFOLIO = """\
 gapwatch: 1
@@ -70,7 +70,7 @@ class Children:
     def __init__(self):
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.streams.run_children"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
         )  # fmt: skip
 
     def ask(self, **asked):

@@ -16,9 +16,9 @@ import pytest
 
 from sinks.keeping import STEPS
 from streams import file_source
+from tests.paths import ROOT
 from tests.streams.replayed import contents, is_balanced, mixed_lines, replay, written
 
-ROOT = Path(__file__).parents[2]
 #: Records a slice, in the tests and in the processes that they interrupt: a slice is a commit.
 SLICE_RECORDS = 100
 LINES = mixed_lines(900)

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from scorers.portfolio import load_portfolio
-from tests.deploy.demo_traces import AIRLINE, TRACES
+from tests.deploy.demo_traces import TRACES
 from tests.gapwatch_command import gapwatch
+from tests.paths import AIRLINE
 from tests.terminal import on_terminal
 
 PORTFOLIO = AIRLINE / "portfolio.yaml"

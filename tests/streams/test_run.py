@@ -7,13 +7,13 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from pathlib import Path
 
 import orjson
 import pytest
 
 from sinks.api_file import read_note
 from tests.gapwatch_command import gapwatch
+from tests.paths import ROOT
 from tests.streams.run_process import (
     Children,
     Watched,
@@ -365,7 +365,7 @@ def test_its_last_words_are_its_own(broker, watch):
 
     # A whole interpreter, to its very end: what libraries hold until then is listed after all else.
     command = [sys.executable, "-m", "scorers.command_line", *watched.arguments("run", "--until-caught-up")]
-    ended = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], timeout=120)
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
 
     assert ended.returncode == 0, ended.stderr
     assert [line for line in ended.stderr.splitlines() if "Z " not in line[:22]] == []
@@ -374,7 +374,7 @@ def test_its_last_words_are_its_own(broker, watch):
 def test_the_help_says_what_there_is():
     out = subprocess.run(
         [sys.executable, "-m", "scorers.command_line", "run", "--help"], capture_output=True, text=True, check=True,
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
     ).stdout  # fmt: skip
     for word in ("--until-caught-up", "--group", "SIGHUP", "--thin-rows", "--password-file"):
         assert word in out
