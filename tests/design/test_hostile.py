@@ -25,6 +25,7 @@ from design.solver import Solver
 from design.stage import run_design
 from design.statements import interpret_scope
 from scorers.portfolio import parse_portfolio
+from tests.depth import examples
 from tests.design.source_tree import write_tree
 from tests.paths import ROOT
 
@@ -106,7 +107,7 @@ def test_one_bad_file_costs_one_file(source: bytes, tmp_path: Path) -> None:
     assert ("good.g", "good.f") in {(e.src, e.dst) for e in graph.edges}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(
     st.one_of(
         st.binary(max_size=300),
@@ -128,7 +129,7 @@ _PIECES = [
 ]  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(pieces=st.lists(st.sampled_from(_PIECES), min_size=1, max_size=12))
 def test_any_mixture_of_statements_is_resolved_and_designed(
     pieces: list[str], tmp_path_factory: pytest.TempPathFactory

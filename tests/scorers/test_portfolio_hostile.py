@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scorers.claim_words import expected_words
 from scorers.errors import PortfolioError
 from scorers.portfolio import parse_portfolio
+from tests.depth import examples
 from tests.paths import EXAMPLE_PORTFOLIO
 
 EXAMPLE = yaml.safe_load(EXAMPLE_PORTFOLIO.read_text(encoding="utf-8"))
@@ -78,7 +79,7 @@ def test_a_text_of_a_megabyte_takes_little_time(path):
     assert time.process_time() - started < 10
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.sampled_from(PLACES),
     st.recursive(
