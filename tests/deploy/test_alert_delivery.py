@@ -15,8 +15,8 @@ from tests.live_alerts import KeptAlerts
 from tests.live_store import until
 from tests.paths import AIRLINE, ROOT
 from tests.prometheus import prometheus_folder
+from tests.streams.alerting.breaking_stream import BROKEN, slices_after_calm
 from tests.streams.alerting.builders import portfolio
-from tests.streams.alerting.test_shift_watch import BROKEN, slices
 
 MONITORING = ROOT / "deploy" / "monitoring"
 PORTFOLIO = AIRLINE / "portfolio.yaml"
@@ -37,7 +37,7 @@ def test_a_page_reaches_who_is_on_call(tmp_path: Path) -> None:
         config = yaml.safe_load((tmp_path / "alertmanager.yml").read_text())
         config["route"] |= {"group_wait": "1s", "group_interval": "2s"}  # minutes, where people are told
         (tmp_path / "alertmanager.yml").write_text(yaml.safe_dump(config))
-        kept.keep_all(slices(BROKEN))
+        kept.keep_all(slices_after_calm(BROKEN))
         (tmp_path / "p").mkdir()
         (tmp_path / "a").mkdir()
         target = kept.server.url.removeprefix("http://")

@@ -11,8 +11,8 @@ from sinks.metric_families import FAMILIES
 from tests.http_client import get
 from tests.live_alerts import KeptAlerts
 from tests.paths import FOLDERS
+from tests.streams.alerting.breaking_stream import BROKEN, slices_after_calm
 from tests.streams.alerting.builders import portfolio
-from tests.streams.alerting.test_shift_watch import BROKEN, slices
 
 (SOURCE,) = FOLDERS["sinks"].rglob("overview.js")
 SCRIPT = SOURCE.read_text()
@@ -21,7 +21,7 @@ SCRIPT = SOURCE.read_text()
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeptAlerts]:
     with KeptAlerts(tmp_path_factory.mktemp("page") / "s.duckdb", portfolio()) as opened:
-        opened.keep_all(slices(BROKEN))
+        opened.keep_all(slices_after_calm(BROKEN))
         yield opened
 
 

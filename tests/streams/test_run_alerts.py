@@ -14,7 +14,7 @@ import pytest
 from sinks.api_file import read_note
 from tests.gapwatch_command import gapwatch
 from tests.kafka_broker import KafkaBroker
-from tests.streams.alerting.test_shift_watch import BROKEN, CHANGE, STEP
+from tests.streams.alerting.breaking_stream import BROKEN, CHANGE, STEP
 from tests.streams.run_process import Children, Watched, make_relayed_topics, relayed
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

@@ -12,10 +12,9 @@ from streams.alerting.shift_watch import ShiftWatch
 from streams.alerting.slice_units import SeriesKey
 from streams.alerting.value_gauges import Samples, ValueGauges
 from streams.alerting.watched_rows import series_states
+from tests.streams.alerting.breaking_stream import HOURS
 from tests.streams.alerting.builders import kept_at
-from tests.streams.alerting.test_shift_watch import HOURS
-from tests.streams.alerting.test_value_bank import intents, numbered, seconds, together
-from tests.streams.alerting.value_builders import portfolio
+from tests.streams.alerting.value_builders import intents, numbered, portfolio, seconds, together
 
 MIX = {"billing": 0.35, "refund": 0.3, "outage": 0.35}
 
