@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
@@ -93,13 +93,22 @@ def is_noticed(mutant: Mutant) -> bool:
     return not case_holds(_CASES[mutant.killed_by])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.id)
+def first_of_each_module(mutants: Iterable[Mutant]) -> list[Mutant]:
+    return list({mutant.module: mutant for mutant in reversed(list(mutants))}.values())
+
+
+_EVERY_DAY = first_of_each_module(mutant for mutant in MUTANTS if mutant.killed_by != READING)
+_MARKED = [
+    pytest.param(mutant, id=mutant.id, marks=() if mutant in _EVERY_DAY else pytest.mark.slow) for mutant in MUTANTS
+]
+
+
+@pytest.mark.parametrize("mutant", _MARKED)
 def test_a_broken_compiler_is_noticed(mutant: Mutant) -> None:
     with broken(mutant):
         assert is_noticed(mutant)
 
 
-@pytest.mark.parametrize("case", sorted({mutant.killed_by for mutant in MUTANTS} - {READING}))
+@pytest.mark.parametrize("case", sorted({mutant.killed_by for mutant in _EVERY_DAY}))
 def test_the_sound_compiler_passes_the_same_cases(case: str) -> None:
     assert case_holds(_CASES[case])

@@ -66,11 +66,10 @@ def test_latencies_that_double_within_their_limit_page_where_larger_is_confirmed
 @pytest.mark.parametrize(
     ("said", "severity", "verdict"),
     [
-        (portfolio(OF_THE_LIMIT), "ticket", "worse"),
-        (portfolio(), "ticket", "unknown"),
-        (portfolio(facts=LOWER_IS_BETTER), "ticket", "worse"),
+        pytest.param(portfolio(OF_THE_LIMIT), "ticket", "worse", id="by the limit"),
+        pytest.param(portfolio(), "ticket", "unknown", id="nobody said", marks=pytest.mark.slow),
+        pytest.param(portfolio(facts=LOWER_IS_BETTER), "ticket", "worse", id="by a fact", marks=pytest.mark.slow),
     ],
-    ids=["by the limit", "nobody said", "by a fact"],
 )
 def test_what_says_which_way_is_bad(tmp_path: Path, said: Portfolio, severity: str, verdict: str) -> None:
     kept(tmp_path / "s.duckdb", seconds(2.0), said)
