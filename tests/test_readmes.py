@@ -182,8 +182,13 @@ def _envelope() -> dict[str, object]:
     return trace
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("readme", sorted({command.readme for command in HERE}))
+@pytest.mark.parametrize(
+    "readme",
+    [
+        pytest.param(readme, marks=() if readme == "README.md" else pytest.mark.slow)
+        for readme in sorted({command.readme for command in HERE})
+    ],
+)
 def test_the_commands_of_a_readme_run_as_they_are_shown(readme: str, stage: Path, programs: Path) -> None:
     # One test a README: a command reads what the ones before it wrote.
     for text in [text for command in HERE if command.readme == readme for text in _spelled_out(command.text)]:

@@ -9,7 +9,7 @@ from tests.streams.test_run import broker, children, watch
 
 __all__ = ["broker", "children", "watch"]
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = pytest.mark.kafka
 
 THINNED = ("--thin-window=2000", "--thin-rows=100")
 #: Columns that say where a row lies and when it was kept, but not what was found.
@@ -24,6 +24,7 @@ def found(watched, lane):
     return [watched.query(sql.format(lane=lane)) for sql in (_ROWS, _TICKS, _LEDGER)]
 
 
+@pytest.mark.slow
 def test_it_gives_what_the_live_run_gave_also_when_interrupted(broker, watch):
     """Two partitions, rows thinned by steps, and a new portfolio in the middle; killed, and started again."""
     topic = broker.make_topic(partitions=2)

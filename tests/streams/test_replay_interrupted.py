@@ -152,6 +152,7 @@ def interrupt(folder: Path, store: Path, sent: signal.Signals, commits: int, sec
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda sent: sent.name)
+@pytest.mark.slow
 def test_interrupted_at_random_points_and_run_again(
     folder: Path, tmp_path: Path, sent: signal.Signals, expected: dict[str, list[tuple[Any, ...]]]
 ) -> None:

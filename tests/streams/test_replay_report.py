@@ -37,6 +37,7 @@ def test_no_name_and_no_interval_is_broken_on_a_terminal_of_any_usual_width(colu
     assert [line for line in table if len(line.rstrip()) > columns] == []
 
 
+@pytest.mark.slow
 def test_values_stand_in_the_table_where_there_is_room(tmp_path: Path) -> None:
     assert "median / 95th" in "\n".join(replayed_on(140, tmp_path / "wide.duckdb"))
     assert "median / 95th" not in "\n".join(replayed_on(80, tmp_path / "narrow.duckdb"))

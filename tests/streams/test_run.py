@@ -25,7 +25,7 @@ from tests.streams.run_process import (
 )
 from tests.streams.test_slice_source import produce_transactions
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +133,7 @@ class TestTheOutbox:
         assert all(len(requests[id_]) == 1 and requests[id_][0].key.decode() == own[id_]["trace_id"] for id_ in own)
         assert len(own) == watched.query("SELECT sum(n) FROM ledger WHERE state = 'pending'")[0][0] > 5
 
+    @pytest.mark.slow
     def test_without_its_topics_it_waits_in_the_store_and_scoring_goes_on(self, own_kafka_broker, watch):
         topic = own_kafka_broker.make_topic()
         own_kafka_broker.produce(topic, traces(0, 600))
@@ -168,6 +169,7 @@ class TestRefused:
         assert watched.start().wait() == 2
         assert "two portfolios claim the pipeline 'support'" in watched.said()
 
+    @pytest.mark.slow
     def test_a_second_process_on_the_store_and_one_with_a_store_of_its_own(self, broker, watch):
         topic = broker.make_topic(partitions=2)
         broker.produce(topic, traces(0, 100), partition=0)
@@ -254,6 +256,7 @@ class TestWhatItServes:
         assert watched.query('SELECT "text" FROM annotations') == [("deploy v12",)]
         assert read_note(watched.store) is None
 
+    @pytest.mark.slow
     def test_while_the_broker_is_away_it_lives_and_is_not_ready(self, own_kafka_broker, watch):
         topic = own_kafka_broker.make_topic()
         own_kafka_broker.stop()
@@ -281,6 +284,7 @@ class TestWhatItServes:
 
 
 class TestForgetting:
+    @pytest.mark.slow
     def test_what_is_old_goes_while_new_slices_come_and_the_ledger_balances(self, broker, watch):
         topic = broker.make_topic(partitions=2)
         broker.produce(topic, traces(0, 3000), partition=0)
@@ -330,6 +334,7 @@ class TestStops:
         assert told["ledger_imbalance"] == 0
         assert told["records"] + sum(kept.values()) == 40_000
 
+    @pytest.mark.slow
     def test_with_the_broker_away_too_and_it_comes_back_to_a_restarted_one(self, own_kafka_broker, watch):
         broker = own_kafka_broker
         make_relayed_topics(broker)

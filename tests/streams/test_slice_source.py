@@ -19,7 +19,7 @@ import pytest
 
 from tests.streams.slice_files import read_lines
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = pytest.mark.kafka
 
 
 class Reader:
@@ -282,6 +282,7 @@ class TestRefusedToStart:
         assert second.values() == []
 
 
+@pytest.mark.slow
 class TestRetention:
     def test_what_was_deleted_before_it_was_read_is_said_and_counted(self, kafka_broker, make_reader):
         topic = kafka_broker.make_topic()
@@ -299,6 +300,7 @@ class TestRetention:
 
 
 class TestKills:
+    @pytest.mark.slow
     def test_killed_at_random_nothing_is_lost_and_nothing_comes_twice(self, kafka_broker, make_reader):
         topic = kafka_broker.make_topic(partitions=2)
         reader = make_reader(kafka_broker, topic, slow=0.02, app={"max_records": 50, "session_seconds": 6.0})
@@ -354,6 +356,7 @@ class TestKills:
         assert reader.run_to_the_end() == 0
         assert reader.values() == numbered(0, 2000)
 
+    @pytest.mark.slow
     def test_frozen_past_its_session_it_goes_on_without_loss_or_repetition(self, kafka_broker, make_reader):
         topic = kafka_broker.make_topic()
         kafka_broker.produce(topic, numbered(0, 500))
@@ -372,6 +375,7 @@ class TestKills:
         reader.assert_tiled()
 
 
+@pytest.mark.slow
 class TestStalls:
     def test_a_blocked_loop_ends_the_process_within_15_s(self, kafka_broker, make_reader):
         topic = kafka_broker.make_topic()
@@ -426,6 +430,7 @@ class TestStalls:
         assert time.monotonic() - began < 5
 
 
+@pytest.mark.slow
 class TestTheBroker:
     def test_started_before_the_broker_it_waits_and_says_so(self, own_kafka_broker, make_reader):
         topic = own_kafka_broker.make_topic()
@@ -476,6 +481,7 @@ class TestTheBroker:
         assert reader.values() == numbered(0, 10)
 
 
+@pytest.mark.slow
 class TestASecondProcess:
     def test_partitions_change_hands_without_loss_or_repetition(self, kafka_broker, make_reader):
         """Both write into one folder, as two processes over one store would if it let them."""
