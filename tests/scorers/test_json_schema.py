@@ -13,7 +13,7 @@ from scorers.json_schema import SCHEMAS, portfolio_schema, schema_text, write_sc
 from scorers.portfolio_yaml import read_yaml
 from scorers.predicate_reading import PREDICATES
 from scorers.trace import KINDS
-from tests.contracts.test_load_cases import CASES, portfolio_of
+from tests.contracts.load_cases import CASES, portfolio_of
 from tests.paths import EXAMPLE_PORTFOLIO, ROOT
 
 PORTFOLIOS = [EXAMPLE_PORTFOLIO, *sorted(ROOT.glob("deploy/**/portfolio.yaml"))]

@@ -9,6 +9,9 @@ import pytest
 
 from tests.streams.alerting.breaking_stream import BROKEN, FALLBACK_ROSE, keep_all, slices_after_calm
 from tests.streams.alerting.builders import portfolio
+from tests.streams.run_fixtures import broker, children, watch
+
+__all__ = ["broker", "children", "watch"]
 
 
 @pytest.fixture(scope="session")

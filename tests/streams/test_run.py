@@ -15,46 +15,15 @@ from sinks.api_file import read_note
 from tests.gapwatch_command import gapwatch
 from tests.paths import ROOT
 from tests.streams.run_process import (
-    Children,
-    Watched,
     make_relayed_topics,
     portfolio,
+    produce_transactions,
     relayed,
     trace,
     traces,
 )
-from tests.streams.test_slice_source import produce_transactions
 
 pytestmark = pytest.mark.kafka
-
-
-@pytest.fixture(scope="module")
-def children():
-    running = Children()
-    yield running
-    running.close()
-
-
-@pytest.fixture
-def watch(children, tmp_path):
-    """Make what watches a topic; whatever still runs at the end of the test is killed."""
-    made = []
-
-    def make(broker, topic, portfolios=(), name="watched", **options):
-        made.append(Watched(children, tmp_path / name, broker, topic, portfolios, **options))
-        return made[-1]
-
-    yield make
-    for watched in made:
-        if watched.pid is not None:
-            watched.signal(signal.SIGCONT)
-            watched.kill()
-
-
-@pytest.fixture(scope="module")
-def broker(kafka_broker):
-    make_relayed_topics(kafka_broker)
-    return kafka_broker
 
 
 class TestWhatIsKept:

@@ -17,6 +17,7 @@ import uuid
 
 import pytest
 
+from tests.streams.run_process import produce_transactions
 from tests.streams.slice_files import read_lines
 
 pytestmark = pytest.mark.kafka
@@ -521,35 +522,6 @@ class TestASecondProcess:
             assert first.values(partition) == numbered(0, 200)
             assert second.values(partition) == []
         assert first.end() == 0
-
-
-def produce_transactions(broker, topic, count, commit=lambda n: n % 3 != 0):
-    """Send `count` transactions of 25 records; return the values of the committed ones."""
-    import asyncio
-
-    from aiokafka import AIOKafkaProducer
-
-    async def send():
-        expected = []
-        producer = AIOKafkaProducer(**broker.settings.client_options(), transactional_id=f"t-{topic}")
-        await producer.start()
-        try:
-            for n in range(count):
-                values = numbered(25 * n, 25 * n + 25)
-                await producer.begin_transaction()
-                for value in values:
-                    await producer.send(topic, value, partition=0)
-                if commit(n):
-                    await producer.commit_transaction()
-                    expected += values
-                else:
-                    await producer.flush()
-                    await producer.abort_transaction()
-        finally:
-            await producer.stop()
-        return expected
-
-    return asyncio.run(send())
 
 
 def delete_before(broker, topic, offset):
