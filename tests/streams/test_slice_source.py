@@ -191,6 +191,7 @@ class TestWhatIsRead:
         times = [at for line in reader.slices() for at in line["timestamps"]]
         assert all(before - 1 < at < time.time() + 1 for at in times)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("compression", ["gzip", "lz4", "snappy", "zstd"])
     def test_compressed(self, kafka_broker, make_reader, compression):
         topic = kafka_broker.make_topic()
