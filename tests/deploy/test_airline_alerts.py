@@ -85,6 +85,7 @@ def test_drawn_to_a_longer_stream_the_bad_release_pages_at_its_begin(tmp_path: P
 @pytest.mark.parametrize(
     "releases", [("claude-sonnet-4-5", "claude-sonnet-4-5"), ("gpt-4.1", "ft-gpt-4.1-sft")], ids=" ".join
 )
+@pytest.mark.slow
 def test_drawn_releases_that_are_as_good_page_nobody(tmp_path: Path, releases: tuple[str, str]) -> None:
     found = alerts_of(tmp_path, releases, "--draw", "200")
 

@@ -63,6 +63,7 @@ def test_sql_in_any_text_is_a_text_or_a_problem_of_that_text(path):
     assert said == "loads" or all(line.startswith("<portfolio>:1: ") for line in said.splitlines())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: ".".join(map(str, path)))
 def test_a_long_text_anywhere_is_a_short_problem_or_loads(path):
     assert len(outcome_of(with_value(path, "x" * 50_000))) < 20_000

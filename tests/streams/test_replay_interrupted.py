@@ -23,6 +23,8 @@ from tests.streams.replayed import contents, is_balanced, mixed_lines, replay, w
 SLICE_RECORDS = 100
 LINES = mixed_lines(900)
 POINTS = [*(name for name, _ in STEPS), "after"]
+#: The first and the last step, and after it.
+EVERY_DAY = (POINTS[0], POINTS[-2], POINTS[-1])
 
 #: Runs `gapwatch` with small slices.
 PROGRAM = f"""
@@ -118,7 +120,9 @@ def killed(folder: Path) -> Iterator[Path]:
     yield folder
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    "point", [pytest.param(point, marks=() if point in EVERY_DAY else pytest.mark.slow) for point in POINTS]
+)
 def test_killed_at_a_named_point_of_a_commit_and_run_again(
     killed: Path, point: str, expected: dict[str, list[tuple[Any, ...]]]
 ) -> None:

@@ -26,7 +26,9 @@ def replayed_on(columns: int, store: Path) -> list[str]:
     return COLOURS.sub("", seen).splitlines()
 
 
-@pytest.mark.parametrize("columns", [80, 100, 120, 200])
+@pytest.mark.parametrize(
+    "columns", [80, pytest.param(100, marks=pytest.mark.slow), pytest.param(120, marks=pytest.mark.slow), 200]
+)
 def test_no_name_and_no_interval_is_broken_on_a_terminal_of_any_usual_width(columns: int, tmp_path: Path) -> None:
     lines = replayed_on(columns, tmp_path / "S.duckdb")
     words = {word for line in lines for word in line.replace(":", " ").split()}

@@ -134,6 +134,7 @@ def test_two_labels_of_which_one_is_bad_are_their_failure_rate() -> None:
     assert one_each(1, {"a": 1, "b": 2}) == {"b": 1}
 
 
+@pytest.mark.slow
 def test_values_refolded_give_the_same_state_and_alerts(tmp_path: Path) -> None:
     """Two slices of one five minutes, one of them late; stopped after every fourth, and once without its snapshots."""
     rng = np.random.default_rng(3)
