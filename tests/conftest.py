@@ -1,4 +1,4 @@
-"""What all tests share: a real broker; and in CI a skip is a failure, because nobody reads what was left out."""
+"""What all tests share: a real broker, and the depth; in CI a skip is a failure, for nobody reads what was left out."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
+from tests.depth import examples
 from tests.kafka_broker import kafka_broker, own_kafka_broker, secured_kafka_broker
 
 __all__ = ["kafka_broker", "own_kafka_broker", "secured_kafka_broker"]
+
+# No deadline: a machine may be busy.
+settings.register_profile("depth", max_examples=examples(100), deadline=None)
+settings.load_profile("depth")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -19,8 +19,9 @@ from typing import Any
 import pytest
 
 from streams.kafka_settings import KafkaSettings
+from tests.paths import ROOT
 
-SCRIPT = Path(__file__).parent.parent / "deploy" / "kafka" / "broker"
+SCRIPT = ROOT / "deploy" / "kafka" / "broker"
 
 
 class KafkaBroker:

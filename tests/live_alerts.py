@@ -9,8 +9,9 @@ from scorers.portfolio import Portfolio
 from scorers.slices import ScoredSlice
 from sinks.api_access import ApiOptions
 from streams.alerting.live_alerts import LiveAlerts
-from tests.deploy.demo_traces import AIRLINE, TRACES, run_script
+from tests.deploy.demo_traces import TRACES, run_script
 from tests.live_store import Kept, live_slices
+from tests.paths import AIRLINE
 from tests.streams.alerting.builders import kept_at
 
 

@@ -6,7 +6,9 @@ import dataclasses
 import gzip
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import pyarrow as pa
@@ -25,8 +27,8 @@ from sinks.run_health import RunHealth
 from sinks.store import Store
 from sinks.store_file import MEMORY_WITH_READERS
 from streams.file_source import FileSource
+from tests.paths import AIRLINE
 
-AIRLINE = Path(__file__).parent.parent / "deploy" / "airline"
 RELEASES = ("gpt-4.1", "qwen2.5-7b")
 
 
@@ -34,12 +36,18 @@ def airline_portfolio() -> Portfolio:
     return load_portfolio(AIRLINE / "portfolio.yaml")
 
 
-def airline_slices(folder: Path, records: int = 7, more: Sequence[bytes] = ()) -> Iterator[ScoredSlice]:
-    """Score the conversations of two releases, and further records, in slices of the lane `live`."""
-    path = folder / "airline.jsonl"
+def airline_slices(records: int = 7, more: Sequence[bytes] = ()) -> list[ScoredSlice]:
+    """Score the conversations of two releases, and further records, in slices of the lane `live`; each kind once."""
+    return _airline_slices(records, tuple(more))
+
+
+@cache
+def _airline_slices(records: int, more: tuple[bytes, ...]) -> list[ScoredSlice]:
     lines = [gzip.decompress((AIRLINE / "traces" / f"airline_{name}.jsonl.gz").read_bytes()) for name in RELEASES]
-    path.write_bytes(b"".join(lines) + b"".join(line + b"\n" for line in more))
-    yield from live_slices(path, airline_portfolio(), records)
+    with NamedTemporaryFile(suffix=".jsonl") as file:
+        file.write(b"".join(lines) + b"".join(line + b"\n" for line in more))
+        file.flush()
+        return list(live_slices(Path(file.name), airline_portfolio(), records))
 
 
 def live_slices(path: Path, portfolio: Portfolio, records: int) -> Iterator[ScoredSlice]:

@@ -13,8 +13,9 @@ import pytest
 from prometheus_client import generate_latest
 
 from sinks.live_metrics import LiveMetrics
+from tests.paths import ROOT
 
-SCRIPT = Path(__file__).parent.parent / "deploy" / "prometheus"
+SCRIPT = ROOT / "deploy" / "prometheus"
 
 
 def page_of(metrics: LiveMetrics) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from tests.paths import ROOT
 
 _PROGRAMS = ("gapwatch", "python", "pip", "pytest", "docker", "deploy/", "tests/", ".ci/")
 

@@ -12,7 +12,7 @@ import sys
 import termios
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from tests.paths import ROOT
 
 
 def on_terminal(columns: int, *arguments: object, folder: Path = ROOT) -> tuple[int, str]:

@@ -9,14 +9,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import import_module
-from pathlib import Path
 
 import click
 import pytest
 
 from scorers.command_line import OWN_MODULES, discover_commands
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parent.parent
 PACKAGES = ("scorers", "sinks", "streams", "design")
 #: What takes long to import, or speaks to a network while it is imported.
 HEAVY = ("duckdb", "litellm", "faust", "mode", "aiokafka", "tree_sitter")
@@ -83,27 +82,37 @@ def test_each_folder_names_its_commands_in_the_same_way() -> None:
         assert [name for name, command in commands.items() if not command.target.startswith(f"{package}.")] == []
 
 
-# In a process of its own for each: a module that is loaded stays.
+# A fork for each command, because a module that is loaded stays; the start of Python is paid once.
 _PROBE = f"""
-import json, sys
+import io, json, os, sys
+from contextlib import redirect_stdout
 from scorers.command_line import run
-status = run(sys.argv[1:])
-print(json.dumps([status, [name for name in {HEAVY} if name in sys.modules]]), file=sys.stderr)
+for line in sys.stdin.read().splitlines():
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        with redirect_stdout(io.StringIO()) as told:
+            status = run([*line.split(), "--help"])
+        print(json.dumps([status, [name for name in {HEAVY} if name in sys.modules], told.getvalue()]), flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
 """
 
 
-def _loaded_by(*arguments: str) -> tuple[int, list[str], str]:
+@pytest.fixture(scope="module")
+def answers() -> dict[str, tuple[int, list[str], str]]:
+    """Status, heavy modules that were loaded, and text of the help, by command."""
+    names = ["", *COMMANDS]
     ran = subprocess.run(
-        [sys.executable, "-c", _PROBE, *arguments], cwd=ROOT, capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        [sys.executable, "-c", _PROBE], cwd=ROOT, input="\n".join(names) + "\n", capture_output=True, text=True,
+        check=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
-    status, heavy = json.loads(ran.stderr.splitlines()[-1])
-    return status, heavy, ran.stdout
+    return dict(zip(names, map(json.loads, ran.stdout.splitlines()), strict=True))
 
 
 @pytest.mark.parametrize("name", ["", *COMMANDS])
-def test_help_answers_without_loading_what_is_heavy(name: str) -> None:
-    status, heavy, told = _loaded_by(*name.split(), "--help")
+def test_help_answers_without_loading_what_is_heavy(name: str, answers: dict[str, tuple[int, list[str], str]]) -> None:
+    status, heavy, told = answers[name]
 
     assert status == 0
     assert told.startswith("Usage: gapwatch")

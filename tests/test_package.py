@@ -14,15 +14,13 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from tests.deploy.demo_traces import AIRLINE, TRACES
+from tests.deploy.demo_traces import TRACES
+from tests.paths import AIRLINE, ROOT
 
-ROOT = Path(__file__).parent.parent
 PACKAGES = ("design", "scorers", "sinks", "streams")
 DATA = (".sql", ".yaml", ".json", ".toml", ".css", ".html", ".js", ".txt")
 
 _NO_INDEX = re.compile(r"connection broken|Failed to establish|Name or service not known|timed out", re.IGNORECASE)
-
-pytestmark = pytest.mark.slow
 
 
 def _run(*command: str | Path, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -104,6 +102,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target / "bin"
 
 
+@pytest.mark.slow
 def test_what_is_installed_works_in_another_folder(installed: Path, tmp_path: Path) -> None:
     store = tmp_path / "S.duckdb"
     bad_release = TRACES / "airline_qwen2.5-7b.jsonl.gz"
@@ -132,6 +131,7 @@ def test_what_is_installed_works_in_another_folder(installed: Path, tmp_path: Pa
     assert where.stdout.startswith(str(installed.parent))
 
 
+@pytest.mark.slow
 def test_what_is_installed_designs_a_portfolio_that_it_accepts(installed: Path, tmp_path: Path) -> None:
     app = ROOT / "tests" / "design" / "rag_app"
     design = _run(installed / "gapwatch", "design", app, "--out", tmp_path / "out", "--quiet", folder=tmp_path)
@@ -140,6 +140,7 @@ def test_what_is_installed_designs_a_portfolio_that_it_accepts(installed: Path, 
     assert (design.returncode, check.returncode) == (0, 0), design.stderr + check.stderr
 
 
+@pytest.mark.slow
 def test_a_command_without_its_extra_says_what_to_install(installed: Path, tmp_path: Path) -> None:
     publish = _run(installed / "gapwatch", "publish", "x.jsonl", "--brokers", "127.0.0.1:1", folder=tmp_path)
 

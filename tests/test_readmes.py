@@ -18,10 +18,11 @@ import pytest
 
 from scorers.command_line import discover_commands
 from scorers.load import load_portfolio
-from tests.deploy.demo_traces import AIRLINE, TRACES, ledger_of
+from tests.deploy.demo_traces import TRACES, ledger_of
 from tests.gapwatch_command import gapwatch
 from tests.kafka_broker import KafkaBroker
-from tests.readme_commands import ROOT, Command, commands_of, readmes, synopses_of
+from tests.paths import AIRLINE, ROOT
+from tests.readme_commands import commands_of, readmes, synopses_of
 from tests.scorers.scoring import record_slice
 
 COMMANDS = [command for readme in readmes() for command in commands_of(readme)]
@@ -181,10 +182,16 @@ def _envelope() -> dict[str, object]:
     return trace
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("command", HERE, ids=lambda command: f"{command.readme}:{command.line}")
-def test_a_command_of_a_readme_runs_as_it_is_shown(command: Command, stage: Path, programs: Path) -> None:
-    for text in _spelled_out(command.text):
+@pytest.mark.parametrize(
+    "readme",
+    [
+        pytest.param(readme, marks=() if readme == "README.md" else pytest.mark.slow)
+        for readme in sorted({command.readme for command in HERE})
+    ],
+)
+def test_the_commands_of_a_readme_run_as_they_are_shown(readme: str, stage: Path, programs: Path) -> None:
+    # One test a README: a command reads what the ones before it wrote.
+    for text in [text for command in HERE if command.readme == readme for text in _spelled_out(command.text)]:
         done = _shell(text, stage, programs)
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
         assert (done.stdout + done.stderr).strip() or ">" in text

@@ -28,10 +28,9 @@ from sinks.store import Store
 from streams.alerting.shift_watch import ShiftWatch
 from streams.replay import replay
 from tests.builders import scored_slice
+from tests.paths import AIRLINE
 from tests.streams.alerting.builders import MONDAY, at
 
-ROOT = Path(__file__).parents[2]
-AIRLINE = ROOT / "deploy" / "airline"
 STEP = 10  # ticks from one to the next with units: five minutes
 DAY = 2880 // STEP
 RATES = (0.005, 0.01, 0.05, 0.2)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-ROOT = Path(__file__).parents[2]
+from tests.paths import ROOT
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,9 @@ from design.libraries import default_catalog
 from design.patterns import find_patterns
 from design.scan import scan_repository
 from design.sites import Sites
+from tests.paths import ROOT as PROJECT
 
-LABELS = Path(__file__).with_name("labelled_patterns.txt")
+LABELS = PROJECT / "tests/benchmarks/labelled_patterns.txt"
 
 
 @dataclass

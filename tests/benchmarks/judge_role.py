@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from sinks.api_file import read_note
-from tests.benchmarks.child import ROOT
 from tests.benchmarks.replay import _machine, _table, _title
 from tests.benchmarks.stream import _cpu_seconds, _until_ready
+from tests.paths import ROOT
 from tests.scorers.judges.rubrics import judged_metric
 from tests.streams.judges.model_server import free_port
 from tests.streams.run_process import make_relayed_topics, trace

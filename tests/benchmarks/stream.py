@@ -24,11 +24,12 @@ from typing import Any
 from urllib.request import urlopen
 
 from sinks.api_file import read_note
-from tests.benchmarks.child import ROOT, Cost, output_of, run_module
+from tests.benchmarks.child import Cost, output_of, run_module
 from tests.benchmarks.contenders import contents_of, fresh
 from tests.benchmarks.replay import _machine, _table, _title
 from tests.benchmarks.store_contents import differences
 from tests.benchmarks.traffic import portfolio, write
+from tests.paths import ROOT
 
 
 def run(address: str, topic: str, _count: int, portfolio_path: Path, store: Path) -> Cost:

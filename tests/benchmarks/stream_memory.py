@@ -19,11 +19,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.child import ROOT
 from tests.benchmarks.long_stream import long_stream
 from tests.benchmarks.replay import _machine, _table, _title
 from tests.benchmarks.stream import _cpu_seconds
 from tests.benchmarks.traffic import portfolio
+from tests.paths import ROOT
 
 _BATCH = 20_000
 

@@ -16,8 +16,8 @@ from sinks.keeping import STEPS
 from sinks.ledger import imbalance
 from sinks.store import Store
 from tests.builders import KEPT_AT, whole_slice
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 POINTS = [name for name, _ in STEPS]
 
 #: Forks a child for each step; it keeps one slice, and is killed in the middle of the next, before that step or,

@@ -8,9 +8,6 @@ import time
 import pytest
 
 from tests.streams.run_process import assert_same, make_relayed_topics, relayed, traces
-from tests.streams.test_run import children, watch
-
-__all__ = ["children", "watch"]
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -7,10 +7,11 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
+
+from tests.paths import ROOT
 
 SKELETON: dict[str, Any] = {
     "gapwatch": 1,
@@ -30,7 +31,7 @@ SKELETON: dict[str, Any] = {
     "metrics": [],
 }
 _TRACE_DEFAULTS = {"pipeline": "p", "started_at": 1774166400.0, "ended_at": 1774166410.0}
-_FOLDER = Path(__file__).parent
+_FOLDER = ROOT / "tests" / "contracts"
 
 
 class SeenRow(NamedTuple):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import yaml
+
+from tests.paths import ROOT
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class EnvelopeCase:
 
 def envelope_cases() -> list[EnvelopeCase]:
     """All cases."""
-    text = (Path(__file__).parent / "envelope_cases.yaml").read_text(encoding="utf-8")
+    text = (ROOT / "tests/contracts/envelope_cases.yaml").read_text(encoding="utf-8")
     return [_case(written) for written in yaml.safe_load(text)]
 
 

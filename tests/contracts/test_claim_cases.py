@@ -61,7 +61,6 @@ def together() -> tuple[list[ClaimCase], Product]:
     return cases, Product([portfolio_of(cases)])
 
 
-@pytest.mark.slow
 def test_all_in_one_slice() -> None:
     cases, product = together()
 
@@ -75,7 +74,6 @@ def test_all_in_one_slice() -> None:
     assert scored.tables["gaps"].num_rows == sum(len(case.rows) for case in cases)
 
 
-@pytest.mark.slow
 def test_two_halves_give_the_same_rows() -> None:
     cases, product = together()
     records = [case.record for case in cases]

@@ -2,48 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import copy
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from scorers.errors import PortfolioError
 from scorers.load import parse_portfolio
-
-CASES = yaml.safe_load((Path(__file__).parent / "load_cases.yaml").read_text(encoding="utf-8"))
-
-SKELETON = """
-gapwatch: 1
-portfolio: cases
-version: 1
-pipeline: p
-components:
-  - {id: c, role: ai_core, kind: llm, tiers: [{id: primary, by: llm}, {id: rules, by: rule}]}
-  - {id: d, role: supporting, kind: tool}
-edges: []
-metrics: []
-"""
+from tests.contracts.load_cases import CASES, portfolio_of
 
 # Refused for more than one thing, each of which is told.
 SEVERAL_PROBLEMS = {"yaml-alias-bomb": 6}
-
-
-def portfolio_of(case: dict[str, Any]) -> bytes:
-    """Return the file that a case describes."""
-    if "base64" in case:
-        return base64.b64decode(case["base64"])
-    if "text" in case:
-        return str(case["text"]).encode()
-    whole = copy.deepcopy(yaml.safe_load(SKELETON))
-    if "text_metric" in case:
-        text = yaml.safe_dump({k: v for k, v in (whole | case.get("with", {})).items() if k != "metrics"})
-        return (text + "metrics:\n  - " + case["text_metric"] + "\n").encode()
-    whole["metrics"] = case.get("metrics") or [case["metric"]]
-    return yaml.safe_dump(whole | case.get("with", {}), allow_unicode=True, sort_keys=False).encode()
 
 
 def key_parts(key: str) -> list[str]:

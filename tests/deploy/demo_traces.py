@@ -16,12 +16,11 @@ from scorers.plan import compile_plan
 from scorers.policy import fixed_policy
 from scorers.score import score
 from scorers.slices import ScoredSlice
+from tests.paths import AIRLINE, ROOT
 from tests.scorers.scoring import record_slice
 
 Json = dict[str, Any]
 
-ROOT = Path(__file__).parents[2]
-AIRLINE = ROOT / "deploy" / "airline"
 EXAMPLES = ROOT / "deploy" / "examples"
 TRACES = AIRLINE / "traces"
 SAMPLES = ROOT / "tests" / "data"

@@ -15,7 +15,8 @@ from streams.alerting.alert_cause import Cause, NewValue
 from streams.alerting.alert_facts import AlertFacts, ChangePoint
 from streams.alerting.alert_reading import StoredAlert, read_alerts
 from streams.replay import ReplayOptions, replay
-from tests.deploy.demo_traces import AIRLINE, TRACES, run_script
+from tests.deploy.demo_traces import TRACES, run_script
+from tests.paths import AIRLINE
 
 START = "2026-03-02T07:40:00Z"
 GOOD = ("gpt-4.1", "ft-gpt-4.1-sft", "claude-sonnet-4-5", "gpt-4o-2024-11-20")
@@ -97,6 +98,7 @@ def test_drawn_to_a_longer_stream_the_bad_release_pages_at_its_begin(tmp_path: P
 @pytest.mark.parametrize(
     "releases", [("claude-sonnet-4-5", "claude-sonnet-4-5"), ("gpt-4.1", "ft-gpt-4.1-sft")], ids=" ".join
 )
+@pytest.mark.slow
 def test_drawn_releases_that_are_as_good_page_nobody(tmp_path: Path, releases: tuple[str, str]) -> None:
     found = alerts_of(tmp_path, releases, "--draw", "200")
 

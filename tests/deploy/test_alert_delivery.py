@@ -13,12 +13,13 @@ from tests.deploy.alerting_servers import AlertmanagerServer, OnCall, Prometheus
 from tests.gapwatch_command import gapwatch
 from tests.live_alerts import KeptAlerts
 from tests.live_store import until
+from tests.paths import AIRLINE, ROOT
 from tests.prometheus import prometheus_folder
+from tests.streams.alerting.breaking_stream import BROKEN, slices_after_calm
 from tests.streams.alerting.builders import portfolio
-from tests.streams.alerting.test_shift_watch import BROKEN, slices
 
-MONITORING = Path(__file__).parents[2] / "deploy" / "monitoring"
-AIRLINE = Path(__file__).parents[2] / "deploy" / "airline" / "portfolio.yaml"
+MONITORING = ROOT / "deploy" / "monitoring"
+PORTFOLIO = AIRLINE / "portfolio.yaml"
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -36,7 +37,7 @@ def test_a_page_reaches_who_is_on_call(tmp_path: Path) -> None:
         config = yaml.safe_load((tmp_path / "alertmanager.yml").read_text())
         config["route"] |= {"group_wait": "1s", "group_interval": "2s"}  # minutes, where people are told
         (tmp_path / "alertmanager.yml").write_text(yaml.safe_dump(config))
-        kept.keep_all(slices(BROKEN))
+        kept.keep_all(slices_after_calm(BROKEN))
         (tmp_path / "p").mkdir()
         (tmp_path / "a").mkdir()
         target = kept.server.url.removeprefix("http://")
@@ -58,7 +59,7 @@ def pages(on_call: OnCall) -> list[tuple[str, dict]]:  # type: ignore[type-arg]
 
 class TestWhatIsShipped:
     def test_it_is_what_the_command_makes(self, tmp_path: Path) -> None:
-        assert gapwatch("rules", AIRLINE, "--out", tmp_path).status == 0
+        assert gapwatch("rules", PORTFOLIO, "--out", tmp_path).status == 0
         for name in ("rules.yml", "alertmanager.yml"):
             assert (MONITORING / name).read_text() == (tmp_path / name).read_text()
 
@@ -94,6 +95,6 @@ def test_a_hostile_name_of_a_pipeline_is_a_text_in_the_rules(tmp_path: Path) -> 
 
 
 def test_an_address_that_is_none_is_refused(tmp_path: Path) -> None:
-    done = gapwatch("rules", AIRLINE, "--out", tmp_path, "--pages-to", "file:///etc/passwd")
+    done = gapwatch("rules", PORTFOLIO, "--out", tmp_path, "--pages-to", "file:///etc/passwd")
     assert (done.status, list(tmp_path.iterdir())) == (2, [])
     assert alertmanager_document()["receivers"] == [{"name": "pages"}, {"name": "tickets"}]

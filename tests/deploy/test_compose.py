@@ -3,12 +3,13 @@
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
 
-FOLDER = Path(__file__).parent.parent.parent / "deploy"
+from tests.paths import ROOT
+
+FOLDER = ROOT / "deploy"
 COMPOSE = yaml.safe_load((FOLDER / "compose.yaml").read_text())
 SERVICES = COMPOSE["services"]
 
@@ -44,7 +45,7 @@ def test_the_image_of_gapwatch_begins_with_a_pinned_one_and_has_the_projects_ver
     import tomllib
 
     dockerfile = (FOLDER / "compose" / "Dockerfile").read_text()
-    project = tomllib.loads((FOLDER.parent / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
     assert re.search(r"^FROM python:3\.11\.\d+-slim-bookworm$", dockerfile, re.MULTILINE)
     assert SERVICES["gapwatch"]["image"] == f"gapwatch:{project['version']}"
@@ -70,7 +71,7 @@ def test_what_the_image_copies_is_there():
     for line in (FOLDER / "compose" / "Dockerfile").read_text().splitlines():
         if line.startswith("COPY"):
             for source in line.split()[1:-1]:
-                assert (FOLDER.parent / source).exists(), line
+                assert (ROOT / source).exists(), line
 
 
 def test_prometheus_scrapes_gapwatch_in_its_own_namespace():

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.deploy.demo_traces import AIRLINE, SAMPLES, converted, envelope_faults, run_script
+from tests.deploy.demo_traces import SAMPLES, converted, envelope_faults, run_script
+from tests.paths import AIRLINE
 
 SCRIPT = AIRLINE / "convert_tau2.py"
 FILES = sorted((SAMPLES / "tau2").glob("*.json.gz"))

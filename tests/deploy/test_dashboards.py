@@ -9,7 +9,6 @@ import types
 import typing
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,14 +21,15 @@ from tests.deploy.alerting_servers import PrometheusServer
 from tests.gapwatch_command import gapwatch
 from tests.live_alerts import KeptAlerts, played_slices
 from tests.live_store import until
+from tests.paths import AIRLINE, ROOT
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from grafana_foundation_sdk.cog.encoder import JSONEncoder
     from grafana_foundation_sdk.models import dashboard as models
 
-AIRLINE = Path(__file__).parents[2] / "deploy" / "airline" / "portfolio.yaml"
-SHIPPED = Path(__file__).parents[2] / "deploy" / "monitoring" / "dashboards"
+PORTFOLIO = AIRLINE / "portfolio.yaml"
+SHIPPED = ROOT / "deploy" / "monitoring" / "dashboards"
 NAMES = ("overview", "airline-agent")
 #: The last hour of event time holds a release with prices and one with tiers.
 RELEASES = (
@@ -40,7 +40,7 @@ RELEASES = (
 @pytest.fixture(scope="module")
 def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("dashboards")
-    made = gapwatch("dashboards", AIRLINE, "--out", folder)
+    made = gapwatch("dashboards", PORTFOLIO, "--out", folder)
     assert made.status == 0, made.err
     assert yaml.safe_load((folder / "provider.yaml").read_text())["providers"][0]["type"] == "file"
     for name in NAMES:
@@ -141,7 +141,7 @@ class TestEachDashboard:
 
 def test_components_come_in_the_order_of_their_graph(documents: dict[str, Any]) -> None:
     rows = [panel["title"] for panel in documents["airline-agent"]["panels"] if panel["type"] == "row"]
-    portfolio = load_portfolio(AIRLINE)
+    portfolio = load_portfolio(PORTFOLIO)
     names = {component.id: component.name or component.id for component in portfolio.components}
     for edge in portfolio.edges:
         first, then = names[edge.from_], names[edge.to]
@@ -167,7 +167,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusS
     There are as many conversations as numbers need to be held against something: 500 with a price.
     """
     folder = tmp_path_factory.mktemp("airline")
-    portfolio = load_portfolio(AIRLINE)
+    portfolio = load_portfolio(PORTFOLIO)
     made = list(played_slices(folder, portfolio, RELEASES, records=50, every=5, draw=200))
     with (
         KeptAlerts(folder / "s.duckdb", portfolio) as kept,

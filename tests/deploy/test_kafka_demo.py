@@ -3,12 +3,11 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import duckdb
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.paths import ROOT
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

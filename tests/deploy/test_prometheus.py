@@ -26,7 +26,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
     """A store of real conversations, the second half of them still to come."""
     folder = tmp_path_factory.mktemp("prometheus")
     with Kept(folder / "s.duckdb", ApiOptions(port=0, read_token="read-me")) as opened:
-        for scored in airline_slices(folder, more=[b"{", json.dumps(RECORD).encode()]):
+        for scored in airline_slices(more=[b"{", json.dumps(RECORD).encode()]):
             opened.keep(scored)
         opened.metrics.source_state("running", {("traces", 0): (72, 80)}, 0)
         yield opened

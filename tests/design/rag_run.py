@@ -11,12 +11,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 from design.spans import IntegrationPoint
+from tests.paths import ROOT
 
-APP = Path(__file__).with_name("rag_app")
+APP = ROOT / "tests/design/rag_app"
 GOOD = json.dumps({"answer": "Within thirty days.", "citations": ["returns.md"]})
 
 

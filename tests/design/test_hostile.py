@@ -25,7 +25,9 @@ from design.solver import Solver
 from design.stage import run_design
 from design.statements import interpret_scope
 from scorers.load import parse_portfolio
+from tests.depth import examples
 from tests.design.source_tree import write_tree
+from tests.paths import ROOT
 
 
 def test_a_link_out_of_the_root_is_reported_and_not_followed(tmp_path: Path) -> None:
@@ -105,7 +107,7 @@ def test_one_bad_file_costs_one_file(source: bytes, tmp_path: Path) -> None:
     assert ("good.g", "good.f") in {(e.src, e.dst) for e in graph.edges}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(
     st.one_of(
         st.binary(max_size=300),
@@ -127,7 +129,7 @@ _PIECES = [
 ]  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(pieces=st.lists(st.sampled_from(_PIECES), min_size=1, max_size=12))
 def test_any_mixture_of_statements_is_resolved_and_designed(
     pieces: list[str], tmp_path_factory: pytest.TempPathFactory
@@ -193,7 +195,7 @@ def test_nothing_of_the_code_is_run_or_imported(tmp_path: Path) -> None:
 
 
 def test_two_runs_with_other_hash_seeds_and_file_orders_give_equal_bytes(tmp_path: Path) -> None:
-    app = Path(__file__).with_name("rag_app")
+    app = ROOT / "tests/design/rag_app"
     files = {p.name: p.read_text() for p in sorted(app.glob("*.py"))}
     seen = []
     for seed, names in (("0", sorted(files)), ("4711", sorted(files, reverse=True))):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tests.reference.json_text import Json, JsonObject, NotJsonError, TooDeepError, parse_json, write_json
 
@@ -46,7 +47,7 @@ def read_record(value: bytes | None, pipelines: Collection[str]) -> Trace | Dead
     except UnicodeDecodeError as error:
         return DeadLetter("not_utf8", f"at byte {error.start}")
     try:
-        document = parse_json(text, MAX_DEPTH)
+        document = _parsed(text)
     except TooDeepError:
         return DeadLetter("too_deep", f"more than {MAX_DEPTH} levels")
     except NotJsonError:
@@ -62,6 +63,12 @@ def read_record(value: bytes | None, pipelines: Collection[str]) -> Trace | Dead
     if pipeline not in pipelines:
         return Foreign(pipeline)
     return Trace(document, trace_id, pipeline, tuple(span for span in spans if isinstance(span, JsonObject)))
+
+
+@lru_cache(maxsize=1_000)
+def _parsed(text: str) -> Json:
+    """Parse a record once, for several tests read the same ones; what comes of it is never changed."""
+    return parse_json(text, MAX_DEPTH)
 
 
 def _missing_field(document: JsonObject) -> DeadLetter | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,9 +10,6 @@ from hypothesis import strategies as st
 
 from tests.reference.portfolio_maker import make_portfolio
 from tests.reference.trace_maker import make_record
-
-#: How many times more examples are tried than in an everyday run: a deep run sets it to 20 or more.
-DEPTH = int(os.environ.get("GAPWATCH_TEST_DEPTH", "1"))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import json
 
 import duckdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.reference.json_text import Json, JsonNumber, JsonObject, NotJsonError, TooDeepError, parse_json, write_json
@@ -94,6 +94,7 @@ def test_depth_is_counted_from_the_outermost() -> None:
         parse_json("[[[]]]", max_depth=2)
 
 
+@pytest.mark.slow
 def test_a_million_levels_are_followed() -> None:
     with pytest.raises(NotJsonError):
         parse_json("[" * 1_000_000)
@@ -102,7 +103,6 @@ def test_a_million_levels_are_followed() -> None:
 def test_numbers_are_written_as_duckdb_writes_them() -> None:
     with duckdb.connect() as connection:
 
-        @settings(deadline=None)
         @given(st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**25), 10**25))
         def compare(number: float) -> None:
             document = json.dumps(number)

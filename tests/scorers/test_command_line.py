@@ -13,8 +13,8 @@ import pytest
 from scorers.command_line import Command, CommandLine, discover_commands, run
 from scorers.errors import JobError, UsageError
 from tests.gapwatch_command import gapwatch
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 HEAVY = ("pydantic", "duckdb", "rich", "pyarrow", "numpy", "yaml", "orjson")
 
 

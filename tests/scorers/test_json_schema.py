@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import get_args
 
 import jsonschema
@@ -14,10 +13,10 @@ from scorers.json_schema import SCHEMAS, portfolio_schema, schema_text, write_sc
 from scorers.portfolio_yaml import read_yaml
 from scorers.predicate import PREDICATE_KINDS
 from scorers.trace import KINDS
-from tests.contracts.test_load_cases import CASES, portfolio_of
+from tests.contracts.load_cases import CASES, portfolio_of
+from tests.paths import EXAMPLE_PORTFOLIO, ROOT
 
-ROOT = Path(__file__).parent.parent.parent
-PORTFOLIOS = [Path(__file__).parent / "example_portfolio.yaml", *sorted(ROOT.glob("deploy/**/portfolio.yaml"))]
+PORTFOLIOS = [EXAMPLE_PORTFOLIO, *sorted(ROOT.glob("deploy/**/portfolio.yaml"))]
 VALIDATOR = jsonschema.Draft202012Validator(portfolio_schema())
 
 # Whole classes of mistakes that an editor marks while one writes.

@@ -5,19 +5,18 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from tests.contracts.claim_cases import ClaimCase, SeenRow, claim_cases
+from tests.paths import FOLDERS
 from tests.reference.slice_reading import read_slice
 from tests.reference.strategies import DrawnPortfolio, DrawnSlice
 from tests.scorers.mutants import MUTANTS, READING, Mutant
 
-_SOURCES = Path(__file__).parents[2] / "scorers"
 #: Modules that hold on to parts of the compiler.
 _RELOADED = ("scorers", "tests.scorers.scoring", "tests.scorers.scored_view")
 _SLICES = 4
@@ -43,7 +42,8 @@ class _Patched(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 def broken(mutant: Mutant) -> Iterator[None]:
     """Import the product anew with one fault in it, and put everything back afterwards."""
     name = f"scorers.{mutant.module}"
-    source = (_SOURCES / f"{mutant.module}.py").read_text(encoding="utf-8")
+    (path,) = FOLDERS["scorers"].rglob(f"{mutant.module}.py")
+    source = path.read_text(encoding="utf-8")
     assert source.count(mutant.old) == 1, f"{name} no longer holds {mutant.old!r} once; write the mutant anew"
     finder = _Patched(name, source.replace(mutant.old, mutant.new))
     kept = {key: module for key, module in sys.modules.items() if key.startswith(_RELOADED)}
@@ -93,13 +93,22 @@ def is_noticed(mutant: Mutant) -> bool:
     return not case_holds(_CASES[mutant.killed_by])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.id)
+def first_of_each_module(mutants: Iterable[Mutant]) -> list[Mutant]:
+    return list({mutant.module: mutant for mutant in reversed(list(mutants))}.values())
+
+
+_EVERY_DAY = first_of_each_module(mutant for mutant in MUTANTS if mutant.killed_by != READING)
+_MARKED = [
+    pytest.param(mutant, id=mutant.id, marks=() if mutant in _EVERY_DAY else pytest.mark.slow) for mutant in MUTANTS
+]
+
+
+@pytest.mark.parametrize("mutant", _MARKED)
 def test_a_broken_compiler_is_noticed(mutant: Mutant) -> None:
     with broken(mutant):
         assert is_noticed(mutant)
 
 
-@pytest.mark.parametrize("case", sorted({mutant.killed_by for mutant in MUTANTS} - {READING}))
+@pytest.mark.parametrize("case", sorted({mutant.killed_by for mutant in _EVERY_DAY}))
 def test_the_sound_compiler_passes_the_same_cases(case: str) -> None:
     assert case_holds(_CASES[case])

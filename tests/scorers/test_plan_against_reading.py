@@ -1,6 +1,6 @@
 """The compiled plan against the row-by-row reading, on portfolios and records that nobody wrote.
 
-An everyday run takes seconds; GAPWATCH_TEST_DEPTH=20 tries twenty times as many.
+`tests/depth.py` says how many: GAPWATCH_TEST_DEPTH=20 tries twenty times as many.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.contracts.claim_cases import SKELETON
+from tests.depth import examples
 from tests.reference.slice_reading import Reading, read_slice
-from tests.reference.strategies import DEPTH, DrawnPortfolio, DrawnSlice, slices
+from tests.reference.strategies import DrawnPortfolio, DrawnSlice, slices
 from tests.scorers.scored_view import differences, rows_of
 from tests.scorers.scoring import Product, record_slice
 
@@ -79,7 +80,7 @@ def compare(drawn: DrawnSlice) -> Reading:
 @pytest.mark.slow
 def test_plan_says_what_the_reading_says_of_every_claim_and_outcome() -> None:
     seen: Counter[tuple[str, str]] = Counter()
-    for salt in range(30 * DEPTH):
+    for salt in range(max(30, examples(30))):
         stamps: list[float | None] | None = [1_774_166_400.0 + record for record in range(40)] if salt % 2 else None
         portfolios = [DrawnPortfolio("p", list(range(24)), list(range(24, 28)))]
         drawn = DrawnSlice(salt, portfolios, list(range(28, 68)), stamps)
@@ -88,7 +89,7 @@ def test_plan_says_what_the_reading_says_of_every_claim_and_outcome() -> None:
     assert {kind: seen[kind] for kind in wanted_outcomes() if seen[kind] < _ENOUGH} == {}
 
 
-@settings(max_examples=25 * DEPTH, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.too_slow])
 @given(slices())
 def test_plan_says_what_the_reading_says(drawn: DrawnSlice) -> None:
     compare(drawn)

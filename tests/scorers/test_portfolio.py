@@ -17,8 +17,9 @@ from scorers.portfolio import Portfolio
 from scorers.predicate import field_predicates
 from scorers.sample import Keep
 from scorers.written_by_llm import written_by_llm
+from tests.paths import EXAMPLE_PORTFOLIO
 
-EXAMPLE = (Path(__file__).parent / "example_portfolio.yaml").read_text(encoding="utf-8")
+EXAMPLE = EXAMPLE_PORTFOLIO.read_text(encoding="utf-8")
 TOP = "gapwatch: 1\nportfolio: x\nversion: 1\npipeline: p\ncomponents:\n- {id: c, role: ai_core, kind: llm}\n"
 CHECK = "{form: check, field: output, present: true}"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +15,10 @@ from hypothesis import strategies as st
 from scorers.claim_words import expected_words
 from scorers.errors import PortfolioError
 from scorers.load import parse_portfolio
+from tests.depth import examples
+from tests.paths import EXAMPLE_PORTFOLIO
 
-EXAMPLE = yaml.safe_load((Path(__file__).parent / "example_portfolio.yaml").read_text(encoding="utf-8"))
+EXAMPLE = yaml.safe_load(EXAMPLE_PORTFOLIO.read_text(encoding="utf-8"))
 EXAMPLE["facts"][0]["at"] = "2026-11-02"
 SQL = "'); DROP TABLE gaps; COPY (SELECT 1) TO '/tmp/x'; --"
 
@@ -62,6 +63,7 @@ def test_sql_in_any_text_is_a_text_or_a_problem_of_that_text(path):
     assert said == "loads" or all(line.startswith("<portfolio>:1: ") for line in said.splitlines())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: ".".join(map(str, path)))
 def test_a_long_text_anywhere_is_a_short_problem_or_loads(path):
     assert len(outcome_of(with_value(path, "x" * 50_000))) < 20_000
@@ -78,7 +80,7 @@ def test_a_text_of_a_megabyte_takes_little_time(path):
     assert time.process_time() - started < 10
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.sampled_from(PLACES),
     st.recursive(

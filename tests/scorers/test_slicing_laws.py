@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from scorers.slices import ScoredSlice
 from scorers.tables import SCORED_TABLES
-from tests.reference.strategies import DEPTH, DrawnSlice, slices
+from tests.depth import examples
+from tests.reference.strategies import DrawnSlice, slices
 from tests.scorers.scored_view import rows_of
 from tests.scorers.scoring import Product, record_slice
 
 _LAW = settings(
-    max_examples=8 * DEPTH,
-    deadline=None,
+    max_examples=examples(8),
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scorers.strict_json import is_json, repair_json
+from tests.depth import examples
 
 _DEEP = 5_000
 #: Pieces that make JSON, nearly make JSON, or are what the judge of deep JSON writes for itself.
@@ -49,7 +50,7 @@ def deep(text: str) -> str:
     return "[" * _DEEP + text + "]" * _DEEP
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(st.lists(st.sampled_from(_PIECES), max_size=7).map("".join))
 def test_any_text_is_judged_in_the_depth_as_at_the_top(text: str) -> None:
     # An empty list holds no value, which at the top would be missing; and a text may not close what it did not open.
@@ -58,7 +59,7 @@ def test_any_text_is_judged_in_the_depth_as_at_the_top(text: str) -> None:
     assert is_json(deep(text)) == expected
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(_ELEMENTS, st.sampled_from(_PIECES), st.integers(0, 100))
 def test_json_and_what_a_stray_piece_makes_of_it_are_told_apart(text: str, piece: str, at: int) -> None:
     broken = text[:at] + piece + text[at:]

@@ -91,7 +91,7 @@ def airline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, L
     with Store.open(folder / "s.duckdb", create=True) as opened:
         metrics.rebuild(opened)
         broken = [b"{", b'{"trace_id": "x"}', b'{"trace_id": "x", "pipeline": "strange", "spans": []}']
-        for scored in airline_slices(folder, more=broken):
+        for scored in airline_slices(more=broken):
             keep(opened, metrics, scored)
         yield opened, metrics
 
@@ -172,13 +172,11 @@ def test_a_restart_changes_no_counter_and_no_rate(airline: tuple[Store, LiveMetr
     assert all(after[key] == pytest.approx(value) for key, value in before.items())
 
 
-def test_where_slices_begin_and_when_pages_are_asked_for_changes_nothing(tmp_path: Path) -> None:
+def test_where_slices_begin_and_when_pages_are_asked_for_changes_nothing() -> None:
     pages = []
     for records, pages_between in ((3, True), (1000, False)):
-        folder = tmp_path / str(records)
-        folder.mkdir()
         metrics = LiveMetrics([airline_portfolio()])
-        for scored in airline_slices(folder, records):
+        for scored in airline_slices(records):
             metrics.slice_kept(scored, {})
             if pages_between:
                 page_of(metrics)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -14,8 +13,7 @@ from prometheus_client.registry import Collector
 
 from sinks.family_samples import FamilySamples, make_registry
 from sinks.metric_families import FAMILIES, Family
-
-ROOT = Path(__file__).parents[2]
+from tests.paths import ROOT
 
 
 class FamilySamplesOf(Collector):

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from sinks.metric_families import FAMILIES
 from tests.http_client import get
 from tests.live_alerts import KeptAlerts
+from tests.paths import FOLDERS
+from tests.streams.alerting.breaking_stream import BROKEN, slices_after_calm
 from tests.streams.alerting.builders import portfolio
-from tests.streams.alerting.test_shift_watch import BROKEN, slices
 
-SINKS = Path(__file__).parents[2] / "sinks"
-SCRIPT = (SINKS / "overview.js").read_text()
+(SOURCE,) = FOLDERS["sinks"].rglob("overview.js")
+SCRIPT = SOURCE.read_text()
 
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeptAlerts]:
     with KeptAlerts(tmp_path_factory.mktemp("page") / "s.duckdb", portfolio()) as opened:
-        opened.keep_all(slices(BROKEN))
+        opened.keep_all(slices_after_calm(BROKEN))
         yield opened
 
 
@@ -59,5 +59,5 @@ def test_each_name_that_it_looks_for_is_exposed(kept: KeptAlerts) -> None:
 def test_nothing_is_put_in_as_markup_and_nobody_else_is_asked() -> None:
     for way in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "https://"):
         assert way not in SCRIPT
-    page = (SINKS / "overview.html").read_text()
+    page = SOURCE.with_name("overview.html").read_text()
     assert re.findall(r'(?:src|href)="([^"]+)"', page) == ["data:,", "overview.css", "metrics", "overview.js"]

@@ -12,7 +12,7 @@ from sinks.query_gate import TABLE_FUNCTIONS, QueryGate
 from tests.builders import whole_slice
 from tests.http_client import post
 from tests.live_store import Kept
-from tests.sinks.test_history import ATTACKS, SECRET
+from tests.sinks.query_attacks import ATTACKS, SECRET
 
 #: Besides those of `test_history`; `@` stands for a folder with secret.txt, secret.csv and other.duckdb.
 MORE_ATTACKS = [

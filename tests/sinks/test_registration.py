@@ -11,8 +11,7 @@ from scorers.load import load_portfolio, parse_portfolio
 from scorers.policy import fixed_policy
 from scorers.portfolio import Portfolio
 from sinks.store import Store
-
-EXAMPLE = Path(__file__).parents[1] / "scorers" / "example_portfolio.yaml"
+from tests.paths import EXAMPLE_PORTFOLIO
 
 
 @pytest.fixture
@@ -26,12 +25,12 @@ def register(store: Store, portfolio: Portfolio) -> None:
 
 
 def test_a_portfolio_its_metrics_and_its_policy_are_recorded_once(store: Store) -> None:
-    portfolio = load_portfolio(EXAMPLE)
+    portfolio = load_portfolio(EXAMPLE_PORTFOLIO)
     for _ in range(2):
         register(store, portfolio)
 
     assert store.query("SELECT portfolio_sha, portfolio, version, pipeline, yaml FROM portfolios") == [
-        (portfolio.sha, "airline-agent", 3, "airline-agent", EXAMPLE.read_text(encoding="utf-8"))
+        (portfolio.sha, "airline-agent", 3, "airline-agent", EXAMPLE_PORTFOLIO.read_text(encoding="utf-8"))
     ]
     assert store.query("SELECT metric, metric_version, claim FROM metrics ORDER BY ALL") == sorted(
         (metric.name, metric.version, metric.claim.form) for metric in portfolio.metrics
@@ -40,7 +39,7 @@ def test_a_portfolio_its_metrics_and_its_policy_are_recorded_once(store: Store) 
 
 
 def test_the_row_of_a_metric_explains_it(store: Store) -> None:
-    register(store, load_portfolio(EXAMPLE))
+    register(store, load_portfolio(EXAMPLE_PORTFOLIO))
     [(concern, expected, evidence, direction)] = store.query(
         "SELECT concern, expected, evidence, direction FROM metrics WHERE metric = 'answer_parses'"
     )
@@ -53,7 +52,7 @@ def test_the_row_of_a_metric_explains_it(store: Store) -> None:
 
 
 def test_the_fact_that_confirms_a_direction_is_named(store: Store) -> None:
-    register(store, load_portfolio(EXAMPLE))
+    register(store, load_portfolio(EXAMPLE_PORTFOLIO))
     [(evidence, direction)] = store.query("SELECT evidence, direction FROM metrics WHERE metric = 'fallback_rate'")
     [fact] = json.loads(evidence)["facts"]
     assert (fact["id"], fact["by"], fact["at"]) == ("f-agent-cascade", "maria", "2026-11-02")
@@ -104,7 +103,7 @@ def test_a_policy_that_holds_from_an_offset_is_a_row_of_its_own(store: Store) ->
 
 
 def test_a_registration_that_fails_leaves_nothing(store: Store) -> None:
-    portfolio = load_portfolio(EXAMPLE)
+    portfolio = load_portfolio(EXAMPLE_PORTFOLIO)
     with pytest.raises(JobError, match="registering a portfolio failed"):
         store.register(portfolio, [{"policy": "p", "p_evaluated": "much"}])
     assert store.query("SELECT (SELECT count(*) FROM portfolios), (SELECT count(*) FROM metrics)") == [(0, 0)]

@@ -40,7 +40,7 @@ def filled(folder: Path, is_old: Callable[[int], bool], more: int = 30) -> Store
     portfolio = airline_portfolio()
     store.register(portfolio, [])
     letters = [b"no trace"] * more + [STRANGER]
-    for n, scored in enumerate(airline_slices(folder, 7, letters)):
+    for n, scored in enumerate(airline_slices(7, letters)):
         store.keep(scored, NOW - (KEEP * 2 if is_old(n) else timedelta(hours=1)))
     return store
 

@@ -69,7 +69,8 @@ def test_beside_the_keeper_it_holds_one_commit_and_keeping_goes_on(tmp_path: Pat
         thread = threading.Thread(target=snapshots)
         thread.start()
         commits = 1
-        while not ended.is_set() and commits < 20_000:
+        # A short pause after each commit: without one, the keeper leaves the snapshots hardly any time.
+        while not ended.wait(0.005) and commits < 20_000:
             kept.keep(whole_slice(30 * commits, 30 * commits + 30))
             commits += 1
         thread.join()

@@ -13,9 +13,9 @@ from sinks.schema import SCHEMA_VERSION, creation_statements
 from sinks.store import Store
 from sinks.store_file import open_for_reading
 from tests.builders import KEPT_AT, whole_slice
+from tests.paths import ROOT
 
 Opener = Callable[[Path], Store | duckdb.DuckDBPyConnection]
-ROOT = Path(__file__).parents[2]
 OPENERS = pytest.mark.parametrize("open_store", [Store.open, open_for_reading], ids=["for writing", "for reading"])
 HOLD = """
 import sys

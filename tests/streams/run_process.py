@@ -1,5 +1,6 @@
 """`gapwatch run` in processes of its own, for tests, and what its stores hold afterwards."""
 
+import asyncio
 import json
 import os
 import signal
@@ -7,12 +8,12 @@ import subprocess
 import sys
 import time
 import uuid
-from pathlib import Path
 
 import duckdb
 import orjson
 
 from tests.benchmarks.store_contents import contents, differences
+from tests.paths import ROOT
 
 PORTFOLIO = """\
 gapwatch: 1
@@ -70,7 +71,7 @@ class Children:
     def __init__(self):
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.streams.run_children"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
         )  # fmt: skip
 
     def ask(self, **asked):
@@ -228,3 +229,42 @@ def relayed(broker, topic):
             await consumer.stop()
 
     return asyncio.run(read())
+
+
+def produce_transactions(broker, topic, count, commit=lambda n: n % 3 != 0):
+    """Send `count` transactions of 25 records, numbers from 0 on; return the values of the committed ones."""
+    from aiokafka import AIOKafkaProducer
+
+    async def send():
+        expected = []
+        producer = AIOKafkaProducer(**broker.settings.client_options(), transactional_id=f"t-{topic}")
+        await producer.start()
+        try:
+            for n in range(count):
+                values = [b"%d" % value for value in range(25 * n, 25 * n + 25)]
+                await producer.begin_transaction()
+                for value in values:
+                    await producer.send(topic, value, partition=0)
+                if commit(n):
+                    await producer.commit_transaction()
+                    expected += values
+                else:
+                    await producer.flush()
+                    await producer.abort_transaction()
+        finally:
+            await producer.stop()
+        return expected
+
+    return asyncio.run(send())
+
+
+#: Columns that say where a row lies and when it was kept, but not what was found.
+_ROWS = "SELECT * EXCLUDE (seq, lane, kept_at) FROM gaps WHERE lane {lane} ORDER BY ALL"
+_TICKS = """SELECT * EXCLUDE (seq, lane, n, score_sum, score_sum_squares, histogram), sum(n)
+    FROM ticks WHERE lane {lane} GROUP BY ALL ORDER BY ALL"""
+_LEDGER = """SELECT source_partition, pipeline, metric, state, sum(n) FROM ledger
+    WHERE lane {lane} GROUP BY ALL ORDER BY ALL"""
+
+
+def found(watched, lane):
+    return [watched.query(sql.format(lane=lane)) for sql in (_ROWS, _TICKS, _LEDGER)]

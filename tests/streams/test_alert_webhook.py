@@ -15,8 +15,8 @@ from streams import alert_webhook
 from streams.alert_webhook import AlertWebhook, check_address
 from streams.alerting.shift_watch import ShiftWatch
 from tests.deploy.alerting_servers import OnCall, free_port
+from tests.streams.alerting.breaking_stream import BROKEN, keep, slices_after_calm
 from tests.streams.alerting.builders import portfolio
-from tests.streams.alerting.test_shift_watch import BROKEN, keep, slices
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,7 @@ def post(store: Store, url: str, until: Callable[[AlertWebhook], bool]) -> Alert
 def broken(store: Store) -> None:
     """Keep a stream that breaks; its page is in the outbox."""
     watch = ShiftWatch.open(store, [portfolio()])
-    for scored in slices(BROKEN):
+    for scored in slices_after_calm(BROKEN):
         keep(store, watch, scored)
 
 

@@ -4,26 +4,14 @@ import signal
 
 import pytest
 
-from tests.streams.run_process import portfolio, traces
-from tests.streams.test_run import broker, children, watch
+from tests.streams.run_process import found, portfolio, traces
 
-__all__ = ["broker", "children", "watch"]
-
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = pytest.mark.kafka
 
 THINNED = ("--thin-window=2000", "--thin-rows=100")
-#: Columns that say where a row lies and when it was kept, but not what was found.
-_ROWS = "SELECT * EXCLUDE (seq, lane, kept_at) FROM gaps WHERE lane {lane} ORDER BY ALL"
-_TICKS = """SELECT * EXCLUDE (seq, lane, n, score_sum, score_sum_squares, histogram), sum(n)
-    FROM ticks WHERE lane {lane} GROUP BY ALL ORDER BY ALL"""
-_LEDGER = """SELECT source_partition, pipeline, metric, state, sum(n) FROM ledger
-    WHERE lane {lane} GROUP BY ALL ORDER BY ALL"""
 
 
-def found(watched, lane):
-    return [watched.query(sql.format(lane=lane)) for sql in (_ROWS, _TICKS, _LEDGER)]
-
-
+@pytest.mark.slow
 def test_it_gives_what_the_live_run_gave_also_when_interrupted(broker, watch):
     """Two partitions, rows thinned by steps, and a new portfolio in the middle; killed, and started again."""
     topic = broker.make_topic(partitions=2)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from click.testing import CliRunner
 
@@ -11,8 +9,8 @@ from scorers.check import check_portfolio
 from scorers.load import parse_portfolio
 from scorers.portfolio_warnings import portfolio_warnings
 from streams.check_command import check
+from tests.paths import EXAMPLE_PORTFOLIO
 
-EXAMPLE = Path(__file__).parents[1] / "scorers" / "example_portfolio.yaml"
 TOP = """gapwatch: 1
 portfolio: shop
 version: 1
@@ -29,7 +27,7 @@ def warnings_of(*metrics: str, more: str = "") -> list[tuple[str, str]]:
 
 
 def test_a_good_portfolio_is_told_metric_by_metric():
-    run = CliRunner().invoke(check, [str(EXAMPLE)])
+    run = CliRunner().invoke(check, [str(EXAMPLE_PORTFOLIO)])
 
     assert run.exit_code == 0
     lines = run.stdout.splitlines()
@@ -47,7 +45,7 @@ def test_every_problem_of_every_file_is_shown_with_its_line_and_the_status_is_2(
     one.write_text(TOP + "metrics:\n- {name: A, component: c, claim: {form: chek}}\n")
     two.write_text("gapwatch: 2\n")
 
-    run = CliRunner().invoke(check, [str(one), str(EXAMPLE), str(two)])
+    run = CliRunner().invoke(check, [str(one), str(EXAMPLE_PORTFOLIO), str(two)])
 
     assert run.exit_code == 2
     assert "one.yaml is refused: 2 problems" in run.stderr
@@ -71,7 +69,7 @@ def test_facts_are_read_from_their_own_file(tmp_path):
         "- {id: f-agent-cascade, kind: direction, metric: fallback_rate, better: higher, by: a, at: 2027-01-01}\n"
     )
 
-    run = CliRunner().invoke(check, [str(EXAMPLE), "--facts", str(facts)])
+    run = CliRunner().invoke(check, [str(EXAMPLE_PORTFOLIO), "--facts", str(facts)])
 
     assert run.exit_code == 2
     assert "contradicts the fact f-agent-cascade" in " ".join(run.stderr.split())
@@ -97,12 +95,14 @@ def test_no_control_character_of_a_stranger_reaches_the_terminal(tmp_path):
 
 def test_two_portfolios_of_one_pipeline_cannot_run_together(tmp_path):
     copy = tmp_path / "copy.yaml"
-    copy.write_text(EXAMPLE.read_text())
+    copy.write_text(EXAMPLE_PORTFOLIO.read_text())
 
-    first, second = check_portfolio(EXAMPLE, copy)
+    first, second = check_portfolio(EXAMPLE_PORTFOLIO, copy)
 
     assert not any("claims the pipeline" in caution.text for caution in first.warnings)
-    assert any(f"{EXAMPLE} claims the pipeline airline-agent, too" in caution.text for caution in second.warnings)
+    assert any(
+        f"{EXAMPLE_PORTFOLIO} claims the pipeline airline-agent, too" in caution.text for caution in second.warnings
+    )
 
 
 @pytest.mark.parametrize(

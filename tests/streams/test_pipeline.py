@@ -59,7 +59,17 @@ def recorded(path):
         )
 
 
-@pytest.mark.parametrize("ends", [(200,), (400, 600), (150,), (250, 350), tuple(range(50, 1000, 50))], ids=str)
+@pytest.mark.parametrize(
+    "ends",
+    [
+        (400, 600),
+        pytest.param((200,), marks=pytest.mark.slow),
+        pytest.param((150,), marks=pytest.mark.slow),
+        pytest.param((250, 350), marks=pytest.mark.slow),
+        pytest.param(tuple(range(50, 1000, 50)), marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
 def test_wherever_it_ended_its_policies_are_those_of_one_run(tmp_path, ends):
     run(tmp_path / "whole", slices(1000))
     run(tmp_path / "parts", slices(1000), ends)

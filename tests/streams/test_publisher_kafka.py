@@ -8,15 +8,15 @@ import subprocess
 import sys
 import textwrap
 import time
-from pathlib import Path
 
 import pytest
 
 from streams.publisher import TracePublisher
+from tests.paths import FOLDERS
 
 pytestmark = pytest.mark.kafka
 
-README = Path(__file__).parent.parent.parent / "streams" / "README.md"
+README = FOLDERS["streams"] / "README.md"
 
 
 def read_traces(broker, topic, count, seconds=20.0):

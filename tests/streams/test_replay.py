@@ -13,9 +13,9 @@ import zstandard
 
 from streams import file_source
 from tests.gapwatch_command import Ran, gapwatch
+from tests.paths import ROOT
 from tests.streams.replayed import JSON_KEYS, contents, is_balanced, mixed_lines, portfolio, replay, trace, written
 
-ROOT = Path(__file__).parents[2]
 LINES = mixed_lines(600)
 
 

@@ -16,13 +16,15 @@ import pytest
 
 from sinks.keeping import STEPS
 from streams import file_source
+from tests.paths import ROOT
 from tests.streams.replayed import contents, is_balanced, mixed_lines, replay, written
 
-ROOT = Path(__file__).parents[2]
 #: Records a slice, in the tests and in the processes that they interrupt: a slice is a commit.
 SLICE_RECORDS = 100
 LINES = mixed_lines(900)
 POINTS = [*(name for name, _ in STEPS), "after"]
+#: The first and the last step, and after it.
+EVERY_DAY = (POINTS[0], POINTS[-2], POINTS[-1])
 
 #: Runs `gapwatch` with small slices.
 PROGRAM = f"""
@@ -118,7 +120,9 @@ def killed(folder: Path) -> Iterator[Path]:
     yield folder
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    "point", [pytest.param(point, marks=() if point in EVERY_DAY else pytest.mark.slow) for point in POINTS]
+)
 def test_killed_at_a_named_point_of_a_commit_and_run_again(
     killed: Path, point: str, expected: dict[str, list[tuple[Any, ...]]]
 ) -> None:
@@ -152,6 +156,7 @@ def interrupt(folder: Path, store: Path, sent: signal.Signals, commits: int, sec
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda sent: sent.name)
+@pytest.mark.slow
 def test_interrupted_at_random_points_and_run_again(
     folder: Path, tmp_path: Path, sent: signal.Signals, expected: dict[str, list[tuple[Any, ...]]]
 ) -> None:

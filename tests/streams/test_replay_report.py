@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from scorers.load import load_portfolio
-from tests.deploy.demo_traces import AIRLINE, TRACES
+from tests.deploy.demo_traces import TRACES
 from tests.gapwatch_command import gapwatch
+from tests.paths import AIRLINE
 from tests.terminal import on_terminal
 
 PORTFOLIO = AIRLINE / "portfolio.yaml"
@@ -25,7 +26,9 @@ def replayed_on(columns: int, store: Path) -> list[str]:
     return COLOURS.sub("", seen).splitlines()
 
 
-@pytest.mark.parametrize("columns", [80, 100, 120, 200])
+@pytest.mark.parametrize(
+    "columns", [80, pytest.param(100, marks=pytest.mark.slow), pytest.param(120, marks=pytest.mark.slow), 200]
+)
 def test_no_name_and_no_interval_is_broken_on_a_terminal_of_any_usual_width(columns: int, tmp_path: Path) -> None:
     lines = replayed_on(columns, tmp_path / "S.duckdb")
     words = {word for line in lines for word in line.replace(":", " ").split()}
@@ -36,6 +39,7 @@ def test_no_name_and_no_interval_is_broken_on_a_terminal_of_any_usual_width(colu
     assert [line for line in table if len(line.rstrip()) > columns] == []
 
 
+@pytest.mark.slow
 def test_values_stand_in_the_table_where_there_is_room(tmp_path: Path) -> None:
     assert "median / 95th" in "\n".join(replayed_on(140, tmp_path / "wide.duckdb"))
     assert "median / 95th" not in "\n".join(replayed_on(80, tmp_path / "narrow.duckdb"))

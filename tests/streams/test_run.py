@@ -7,54 +7,23 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from pathlib import Path
 
 import orjson
 import pytest
 
 from sinks.api_file import read_note
 from tests.gapwatch_command import gapwatch
+from tests.paths import ROOT
 from tests.streams.run_process import (
-    Children,
-    Watched,
     make_relayed_topics,
     portfolio,
+    produce_transactions,
     relayed,
     trace,
     traces,
 )
-from tests.streams.test_slice_source import produce_transactions
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def children():
-    running = Children()
-    yield running
-    running.close()
-
-
-@pytest.fixture
-def watch(children, tmp_path):
-    """Make what watches a topic; whatever still runs at the end of the test is killed."""
-    made = []
-
-    def make(broker, topic, portfolios=(), name="watched", **options):
-        made.append(Watched(children, tmp_path / name, broker, topic, portfolios, **options))
-        return made[-1]
-
-    yield make
-    for watched in made:
-        if watched.pid is not None:
-            watched.signal(signal.SIGCONT)
-            watched.kill()
-
-
-@pytest.fixture(scope="module")
-def broker(kafka_broker):
-    make_relayed_topics(kafka_broker)
-    return kafka_broker
+pytestmark = pytest.mark.kafka
 
 
 class TestWhatIsKept:
@@ -133,6 +102,7 @@ class TestTheOutbox:
         assert all(len(requests[id_]) == 1 and requests[id_][0].key.decode() == own[id_]["trace_id"] for id_ in own)
         assert len(own) == watched.query("SELECT sum(n) FROM ledger WHERE state = 'pending'")[0][0] > 5
 
+    @pytest.mark.slow
     def test_without_its_topics_it_waits_in_the_store_and_scoring_goes_on(self, own_kafka_broker, watch):
         topic = own_kafka_broker.make_topic()
         own_kafka_broker.produce(topic, traces(0, 600))
@@ -168,6 +138,7 @@ class TestRefused:
         assert watched.start().wait() == 2
         assert "two portfolios claim the pipeline 'support'" in watched.said()
 
+    @pytest.mark.slow
     def test_a_second_process_on_the_store_and_one_with_a_store_of_its_own(self, broker, watch):
         topic = broker.make_topic(partitions=2)
         broker.produce(topic, traces(0, 100), partition=0)
@@ -254,6 +225,7 @@ class TestWhatItServes:
         assert watched.query('SELECT "text" FROM annotations') == [("deploy v12",)]
         assert read_note(watched.store) is None
 
+    @pytest.mark.slow
     def test_while_the_broker_is_away_it_lives_and_is_not_ready(self, own_kafka_broker, watch):
         topic = own_kafka_broker.make_topic()
         own_kafka_broker.stop()
@@ -281,6 +253,7 @@ class TestWhatItServes:
 
 
 class TestForgetting:
+    @pytest.mark.slow
     def test_what_is_old_goes_while_new_slices_come_and_the_ledger_balances(self, broker, watch):
         topic = broker.make_topic(partitions=2)
         broker.produce(topic, traces(0, 3000), partition=0)
@@ -330,6 +303,7 @@ class TestStops:
         assert told["ledger_imbalance"] == 0
         assert told["records"] + sum(kept.values()) == 40_000
 
+    @pytest.mark.slow
     def test_with_the_broker_away_too_and_it_comes_back_to_a_restarted_one(self, own_kafka_broker, watch):
         broker = own_kafka_broker
         make_relayed_topics(broker)
@@ -365,7 +339,7 @@ def test_its_last_words_are_its_own(broker, watch):
 
     # A whole interpreter, to its very end: what libraries hold until then is listed after all else.
     command = [sys.executable, "-m", "scorers.command_line", *watched.arguments("run", "--until-caught-up")]
-    ended = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], timeout=120)
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
 
     assert ended.returncode == 0, ended.stderr
     assert [line for line in ended.stderr.splitlines() if "Z " not in line[:22]] == []
@@ -374,7 +348,7 @@ def test_its_last_words_are_its_own(broker, watch):
 def test_the_help_says_what_there_is():
     out = subprocess.run(
         [sys.executable, "-m", "scorers.command_line", "run", "--help"], capture_output=True, text=True, check=True,
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
     ).stdout  # fmt: skip
     for word in ("--until-caught-up", "--group", "SIGHUP", "--thin-rows", "--password-file"):
         assert word in out

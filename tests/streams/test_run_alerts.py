@@ -14,10 +14,10 @@ import pytest
 from sinks.api_file import read_note
 from tests.gapwatch_command import gapwatch
 from tests.kafka_broker import KafkaBroker
-from tests.streams.alerting.test_shift_watch import BROKEN, CHANGE, STEP
+from tests.streams.alerting.breaking_stream import BROKEN, CHANGE, STEP
 from tests.streams.run_process import Children, Watched, make_relayed_topics, relayed
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = pytest.mark.kafka
 
 PORTFOLIO = """
 gapwatch: 1
@@ -114,6 +114,7 @@ def test_each_alert_reaches_its_topic_under_its_id(whole: Watched, kafka_broker:
     assert all(message["pipeline"] == "shop" for message in messages)
 
 
+@pytest.mark.slow
 def test_killed_again_and_again_it_finds_the_same(
     whole: Watched, children: Children, kafka_broker: KafkaBroker, topic: str, tmp_path: Path
 ) -> None:
@@ -133,6 +134,7 @@ def test_killed_again_and_again_it_finds_the_same(
 _SHARES = (45, 30, 22, 3)
 
 
+@pytest.mark.slow
 def test_caught_up_over_several_partitions_and_killed_it_dates_what_it_finds_as_if_read_in_order(
     whole: Watched, children: Children, kafka_broker: KafkaBroker, tmp_path: Path
 ) -> None:

@@ -11,11 +11,7 @@ from scorers.policy import fixed_policy, recorded_factors, recorded_shedding, th
 from scorers.score import Scorer, score
 from streams.shedding import Shedding
 from tests.scorers.scoring import record_slice
-from tests.streams.run_process import portfolio, trace, traces
-from tests.streams.test_backfill import found
-from tests.streams.test_run import broker, children, watch
-
-__all__ = ["broker", "children", "watch"]
+from tests.streams.run_process import found, portfolio, trace, traces
 
 JUDGED = """
   - name: good_answer

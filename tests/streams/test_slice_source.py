@@ -17,9 +17,10 @@ import uuid
 
 import pytest
 
+from tests.streams.run_process import produce_transactions
 from tests.streams.slice_files import read_lines
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = pytest.mark.kafka
 
 
 class Reader:
@@ -190,6 +191,7 @@ class TestWhatIsRead:
         times = [at for line in reader.slices() for at in line["timestamps"]]
         assert all(before - 1 < at < time.time() + 1 for at in times)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("compression", ["gzip", "lz4", "snappy", "zstd"])
     def test_compressed(self, kafka_broker, make_reader, compression):
         topic = kafka_broker.make_topic()
@@ -282,6 +284,7 @@ class TestRefusedToStart:
         assert second.values() == []
 
 
+@pytest.mark.slow
 class TestRetention:
     def test_what_was_deleted_before_it_was_read_is_said_and_counted(self, kafka_broker, make_reader):
         topic = kafka_broker.make_topic()
@@ -299,6 +302,7 @@ class TestRetention:
 
 
 class TestKills:
+    @pytest.mark.slow
     def test_killed_at_random_nothing_is_lost_and_nothing_comes_twice(self, kafka_broker, make_reader):
         topic = kafka_broker.make_topic(partitions=2)
         reader = make_reader(kafka_broker, topic, slow=0.02, app={"max_records": 50, "session_seconds": 6.0})
@@ -354,6 +358,7 @@ class TestKills:
         assert reader.run_to_the_end() == 0
         assert reader.values() == numbered(0, 2000)
 
+    @pytest.mark.slow
     def test_frozen_past_its_session_it_goes_on_without_loss_or_repetition(self, kafka_broker, make_reader):
         topic = kafka_broker.make_topic()
         kafka_broker.produce(topic, numbered(0, 500))
@@ -372,6 +377,7 @@ class TestKills:
         reader.assert_tiled()
 
 
+@pytest.mark.slow
 class TestStalls:
     def test_a_blocked_loop_ends_the_process_within_15_s(self, kafka_broker, make_reader):
         topic = kafka_broker.make_topic()
@@ -426,6 +432,7 @@ class TestStalls:
         assert time.monotonic() - began < 5
 
 
+@pytest.mark.slow
 class TestTheBroker:
     def test_started_before_the_broker_it_waits_and_says_so(self, own_kafka_broker, make_reader):
         topic = own_kafka_broker.make_topic()
@@ -476,6 +483,7 @@ class TestTheBroker:
         assert reader.values() == numbered(0, 10)
 
 
+@pytest.mark.slow
 class TestASecondProcess:
     def test_partitions_change_hands_without_loss_or_repetition(self, kafka_broker, make_reader):
         """Both write into one folder, as two processes over one store would if it let them."""
@@ -515,35 +523,6 @@ class TestASecondProcess:
             assert first.values(partition) == numbered(0, 200)
             assert second.values(partition) == []
         assert first.end() == 0
-
-
-def produce_transactions(broker, topic, count, commit=lambda n: n % 3 != 0):
-    """Send `count` transactions of 25 records; return the values of the committed ones."""
-    import asyncio
-
-    from aiokafka import AIOKafkaProducer
-
-    async def send():
-        expected = []
-        producer = AIOKafkaProducer(**broker.settings.client_options(), transactional_id=f"t-{topic}")
-        await producer.start()
-        try:
-            for n in range(count):
-                values = numbered(25 * n, 25 * n + 25)
-                await producer.begin_transaction()
-                for value in values:
-                    await producer.send(topic, value, partition=0)
-                if commit(n):
-                    await producer.commit_transaction()
-                    expected += values
-                else:
-                    await producer.flush()
-                    await producer.abort_transaction()
-        finally:
-            await producer.stop()
-        return expected
-
-    return asyncio.run(send())
 
 
 def delete_before(broker, topic, offset):

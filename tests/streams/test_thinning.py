@@ -16,6 +16,7 @@ from streams.raw_slice import RawSlice
 from streams.slice_pieces import PIECE_BYTES, pieces, window_cuts
 from streams.thinning import PartitionThinning, written_keeps
 from streams.thinning_options import ThinningOptions
+from tests.depth import examples
 from tests.streams.run_process import portfolio
 
 KEY = ("support", "parses", "fail")
@@ -99,7 +100,7 @@ def raw_slice(begin, sizes, gaps):
     st.lists(st.tuples(st.integers(0, 9), st.integers(0, 40)), min_size=1, max_size=60),
     st.integers(1, 50),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 def test_pieces_tile_the_slice_and_none_crosses_the_end_of_a_window(begin, records, window):
     raw = raw_slice(begin, [size for size, _ in records], [gap for _, gap in records])
     found = list(pieces(raw, "live", window_cuts(raw, window)))

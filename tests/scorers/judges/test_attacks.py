@@ -6,7 +6,6 @@ from inside it, and that an answer which follows the data instead of the schema 
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,9 +16,10 @@ from scorers.judges.prompt import JudgePrompt, judge_prompt
 from scorers.judges.scripted_model import nonce_of
 from scorers.judges.suspicion import suspicions
 from scorers.judges.verdict import NoAnswer, read_verdict
+from tests.paths import ROOT
 from tests.scorers.judges.rubrics import claim_of
 
-ATTACKS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "attacks.yaml").read_text(encoding="utf-8"))
+ATTACKS: list[dict[str, Any]] = yaml.safe_load((ROOT / "tests/scorers/judges/attacks.yaml").read_text(encoding="utf-8"))
 NONCE = "fedcba9876543210"
 
 

@@ -14,8 +14,8 @@ from streams.alerting import open_tick
 from streams.alerting.lane_clock import PATIENCE_SECONDS, LaneClock
 from streams.alerting.shift_watch import ShiftWatch
 from streams.keep_watch import Steps
+from tests.streams.alerting.breaking_stream import BROKEN, CHANGE, forget_snapshots, slices
 from tests.streams.alerting.builders import KEPT_AT, MONDAY, Units, at, keep_with_breakdowns, portfolio, units_slice
-from tests.streams.alerting.test_shift_watch import BROKEN, CHANGE, forget_snapshots, slices
 
 PARTITIONS = 4
 #: Of the units, by partition: the last is nearly empty and read last of all, but for a slice on the way.
@@ -91,7 +91,7 @@ def caught_up(path: Path, made: Backlog) -> tuple[list[Any], bytes, int]:
 IN_ORDER: Backlog = [(scored, []) for scored in slices([*BROKEN, (BROKEN[-1][0] + 40, PARTITIONS, 0, 0)])]
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_backlog_of_several_partitions_tells_what_one_in_order_would(tmp_path: Path, seed: int) -> None:
     expected, _, _ = caught_up(tmp_path / "in_order.duckdb", IN_ORDER)
     told, _, late = caught_up(tmp_path / "s.duckdb", backlog(seed))
@@ -103,6 +103,7 @@ def test_a_backlog_of_several_partitions_tells_what_one_in_order_would(tmp_path:
     assert change_from <= at(CHANGE) <= change_to
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1])
 def test_refolded_and_after_crashes_it_is_the_same_bit_for_bit(tmp_path: Path, seed: int) -> None:
     made = backlog(seed)

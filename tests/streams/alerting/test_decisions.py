@@ -14,24 +14,13 @@ from streams.alerting.alert_reading import StoredAlert, read_alerts
 from streams.alerting.links import trace_link
 from streams.alerting.shift_watch import ShiftWatch
 from tests.gapwatch_command import gapwatch
+from tests.streams.alerting.breaking_stream import FALLBACK_ROSE, HOURS, keep, slices, slices_after_calm, stream
 from tests.streams.alerting.builders import FALLBACK_IS_BAD, portfolio
-from tests.streams.alerting.test_shift_watch import BEFORE, HOURS, keep, slices, stream
-
-
-def shifted(path: Path) -> Path:
-    """Keep a stream whose fallback rate rises; nobody said which way is better."""
-    with Store.open(path, create=True) as store:
-        asking = portfolio()
-        store.register(asking, [])
-        watch = ShiftWatch.open(store, [asking])
-        for scored in slices(stream([(BEFORE, 0.1), (HOURS, 0.5)]), metric="fallback_rate"):
-            keep(store, watch, scored)
-    return path
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Path:
-    return shifted(tmp_path / "s.duckdb")
+def store(fallback_store: Path) -> Path:
+    return fallback_store
 
 
 def alerts(store: Path) -> list[StoredAlert]:
@@ -68,9 +57,9 @@ def test_the_opposite_answer_tells_the_opposite_and_never_both(store: Path) -> N
 
 def test_an_answer_holds_from_then_on(store: Path) -> None:
     gapwatch("answer", "q-fallback", "lower", "--store", store, "--by", "maria")
-    first = slices(stream([(BEFORE, 0.1), (HOURS, 0.5)]), metric="fallback_rate")
-    begin = stream([(BEFORE, 0.1), (HOURS, 0.5)])[-1][0] + 1
-    later = slices(stream([(HOURS, 0.5)], seed=3, first=begin), metric="fallback_rate", first=len(first))
+    begin = FALLBACK_ROSE[-1][0] + 1
+    first = len(slices_after_calm(FALLBACK_ROSE))
+    later = slices(stream([(HOURS, 0.5)], seed=3, first=begin), metric="fallback_rate", first=first)
     with Store.open(store) as opened:
         watch = ShiftWatch.open(opened, [portfolio()])
         for scored in later:

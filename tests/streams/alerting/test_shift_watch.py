@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -18,11 +17,23 @@ from scorers.slices import ScoredSlice
 from sinks.store import Store
 from streams.alerting.shift_watch import ShiftWatch
 from streams.keep_watch import Steps
+from tests.streams.alerting.breaking_stream import (
+    BEFORE,
+    BROKEN,
+    CHANGE,
+    DAY,
+    HOURS,
+    STEP,
+    forget_snapshots,
+    keep,
+    slices,
+    slices_after_calm,
+    stream,
+)
 from tests.streams.alerting.builders import (
     FALLBACK_IS_BAD,
     FALLBACK_IS_GOOD,
     MONDAY,
-    Units,
     at,
     keep_with_breakdowns,
     kept_at,
@@ -30,31 +41,8 @@ from tests.streams.alerting.builders import (
     units_slice,
 )
 
-#: Ticks from one to the next that has units: five minutes, so that a day is short to fold.
-STEP = 10
-HOURS = 12
-DAY = 24 * HOURS
 _ALERTS = "SELECT * EXCLUDE (seq) FROM alerts ORDER BY rowid"
 _SHIFTS = "SELECT * EXCLUDE (seq) FROM shifts ORDER BY rowid"
-
-
-def stream(rates: list[tuple[int, float]], units: int = 40, seed: int = 1, first: int = MONDAY) -> list[Units]:
-    """Units of every tenth tick: so many times each rate."""
-    rng = np.random.default_rng(seed)
-    rate = np.concatenate([np.full(count, p) for count, p in rates])
-    bad = rng.binomial(units, rate).tolist()
-    return [(first + STEP * i, units - k, k, 0) for i, k in enumerate(bad)]
-
-
-def slices(units: list[Units], size: int = 6, first: int = 0, **more: Any) -> list[ScoredSlice]:
-    starts = range(0, len(units), size)
-    return [units_slice(i, units[start : start + size], **more) for i, start in enumerate(starts, first)]
-
-
-def keep(store: Store, watch: ShiftWatch, scored: ScoredSlice, also: Any = ()) -> None:
-    moment = kept_at(scored.from_offset)
-    taken = watch.take(scored, moment)
-    store.keep(taken.scored, moment, also=[*taken.steps, *also])
 
 
 def kept(path: Path, made: list[ScoredSlice], said: Portfolio, lane: str = "live") -> dict[str, Any]:
@@ -65,17 +53,10 @@ def kept(path: Path, made: list[ScoredSlice], said: Portfolio, lane: str = "live
         return {"alerts": store.query(_ALERTS), "shifts": store.query(_SHIFTS), "state": watch.packed()}
 
 
-#: A day and an hour at 2 %, then an hour at 30 %, which is known to be at 2 %.
-BEFORE = DAY + HOURS
-BROKEN = stream([(BEFORE, 0.02), (HOURS, 0.3)])
-#: Begin of the change.
-CHANGE = MONDAY + STEP * BEFORE
-
-
 def test_a_metric_that_breaks_pages_in_the_commit_that_shows_it(tmp_path: Path) -> None:
     with Store.open(tmp_path / "s.duckdb", create=True) as store:
         watch = ShiftWatch.open(store, [portfolio()])
-        for scored in slices(BROKEN):
+        for scored in slices_after_calm(BROKEN):
             keep(store, watch, scored)
         sql = "SELECT state, severity, \"at\", seq, attribution->>'verdict' FROM alerts WHERE severity = 'page'"
         (alert,) = store.query(sql)
@@ -93,26 +74,27 @@ def test_a_metric_that_breaks_pages_in_the_commit_that_shows_it(tmp_path: Path) 
 
 
 def test_a_metric_that_gets_better_is_a_note_and_never_more(tmp_path: Path) -> None:
-    found = kept(tmp_path / "s.duckdb", slices(stream([(BEFORE, 0.3), (36, 0.05)])), portfolio())
+    found = kept(tmp_path / "s.duckdb", slices_after_calm(stream([(BEFORE, 0.3), (36, 0.05)])), portfolio())
 
     assert {(row[10], row[11]) for row in found["alerts"]} == {("noted", "note")}
 
 
+@pytest.mark.slow
 def test_a_lasting_improvement_is_noted_once(tmp_path: Path) -> None:
-    found = kept(tmp_path / "s.duckdb", slices(stream([(BEFORE, 0.3), (2 * DAY, 0.02)])), portfolio())
+    found = kept(tmp_path / "s.duckdb", slices(stream([(BEFORE, 0.3), (2 * DAY, 0.02)]), size=HOURS), portfolio())
 
     assert [(row[10], row[11]) for row in found["alerts"]] == [("noted", "note")]
 
 
 def test_a_calm_stream_is_silent(tmp_path: Path) -> None:
-    found = kept(tmp_path / "s.duckdb", slices(stream([(3 * DAY, 0.05)]), size=50), portfolio())
+    found = kept(tmp_path / "s.duckdb", slices(stream([(3 * DAY, 0.05)]), size=72), portfolio())
 
     assert found["alerts"] == []
 
 
 def test_an_unconfirmed_direction_is_a_ticket_that_names_its_question(tmp_path: Path) -> None:
     for name, rates in (("up", (0.1, 0.5)), ("down", (0.5, 0.1))):
-        made = slices(stream([(BEFORE, rates[0]), (HOURS, rates[1])]), metric="fallback_rate")
+        made = slices_after_calm(stream([(BEFORE, rates[0]), (HOURS, rates[1])]), metric="fallback_rate")
         with Store.open(tmp_path / f"{name}.duckdb", create=True) as store:
             watch = ShiftWatch.open(store, [portfolio()])
             for scored in made:
@@ -125,7 +107,7 @@ def test_an_unconfirmed_direction_is_a_ticket_that_names_its_question(tmp_path: 
 
 
 def test_the_same_shift_is_worse_or_better_by_what_a_person_confirmed(tmp_path: Path) -> None:
-    made = slices(stream([(BEFORE, 0.1), (HOURS, 0.5)]), metric="fallback_rate")
+    made = slices_after_calm(stream([(BEFORE, 0.1), (HOURS, 0.5)]), metric="fallback_rate")
     bad = kept(tmp_path / "bad.duckdb", made, portfolio(FALLBACK_IS_BAD))
     good = kept(tmp_path / "good.duckdb", made, portfolio(FALLBACK_IS_GOOD))
 
@@ -134,7 +116,7 @@ def test_the_same_shift_is_worse_or_better_by_what_a_person_confirmed(tmp_path: 
 
 
 def test_an_answer_closes_the_alert_that_belonged_to_no_answer(tmp_path: Path) -> None:
-    made = slices(stream([(BEFORE, 0.1), (HOURS, 0.5)]), metric="fallback_rate")
+    made = slices_after_calm(stream([(BEFORE, 0.1), (HOURS, 0.5)]), metric="fallback_rate")
     kept(tmp_path / "s.duckdb", made, portfolio())
     with Store.open(tmp_path / "s.duckdb") as store:
         ShiftWatch.open(store, [portfolio()]).save(store)
@@ -163,7 +145,7 @@ def test_more_that_cannot_be_decided_is_told_as_blindness(tmp_path: Path) -> Non
     blind = [(CHANGE + STEP * i, 20, 0, 20) for i in range(HOURS)]
     with Store.open(tmp_path / "s.duckdb", create=True) as store:
         watch = ShiftWatch.open(store, [portfolio()])
-        for scored in slices(known + blind):
+        for scored in slices_after_calm(known + blind):
             keep(store, watch, scored)
 
         assert store.query("SELECT kind, moved, verdict FROM shifts") == [("unknown", "up", "worse")]
@@ -173,18 +155,17 @@ def test_more_that_cannot_be_decided_is_told_as_blindness(tmp_path: Path) -> Non
 def test_failures_of_one_session_are_one_observation(tmp_path: Path) -> None:
     """Every tenth session of 20 units fails as a whole; counted as units that is a shift nearly each time."""
     rng = np.random.default_rng(5)
-    made = []
-    for i in range(300):
-        tick, is_bad = MONDAY + 12 * i, bool(rng.random() < 0.1)
-        bad = 20 if is_bad else 0
-        made.append(units_slice(i, [(tick, 20 - bad, bad, 0)], sessions=[(tick, f"s{i}", 20, bad)]))
+    bad = [20 if rng.random() < 0.1 else 0 for _ in range(300)]
+    units = [(MONDAY + 12 * i, 20 - k, k, 0) for i, k in enumerate(bad)]
+    sessions = [(MONDAY + 12 * i, f"s{i}", 20, k) for i, k in enumerate(bad)]
+    made = [units_slice(n, units[10 * n :][:10], sessions=sessions[10 * n :][:10]) for n in range(30)]
     found = kept(tmp_path / "s.duckdb", made, portfolio())
 
     assert found["alerts"] == []
 
 
 def test_metrics_without_an_alert_raise_none(tmp_path: Path) -> None:
-    made = slices(stream([(BEFORE, 0.02), (HOURS, 0.6)]), metric="watched_by_eye")
+    made = slices_after_calm(stream([(BEFORE, 0.02), (HOURS, 0.6)]), metric="watched_by_eye")
 
     assert kept(tmp_path / "s.duckdb", made, portfolio())["alerts"] == []
 
@@ -205,11 +186,7 @@ def mixed(seed: int) -> list[ScoredSlice]:
     return made
 
 
-def forget_snapshots(con: duckdb.DuckDBPyConnection, _: int) -> None:
-    con.execute("DELETE FROM detector_snapshots")
-
-
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_refolded_ticks_give_the_same_alerts_bit_for_bit(tmp_path: Path, seed: int) -> None:
     made = mixed(seed)
     whole = kept(tmp_path / "whole.duckdb", made, portfolio())
@@ -223,6 +200,7 @@ def test_refolded_ticks_give_the_same_alerts_bit_for_bit(tmp_path: Path, seed: i
     assert rows == whole["alerts"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [4])
 def test_a_commit_that_fails_and_a_restart_change_nothing(tmp_path: Path, seed: int) -> None:
     made = mixed(seed)
@@ -249,11 +227,11 @@ from pathlib import Path
 from sinks.store import Store
 from streams.alerting.shift_watch import ShiftWatch
 from tests.streams.alerting.builders import portfolio
-from tests.streams.alerting.test_shift_watch import BROKEN, keep, slices
+from tests.streams.alerting.breaking_stream import BROKEN, keep, slices_after_calm
 
 with Store.open(Path(sys.argv[1]), create=True) as store:
     watch = ShiftWatch.open(store, [portfolio()])
-    made = slices(BROKEN)
+    made = slices_after_calm(BROKEN)
     done = store.position("live", "traces", 0)
     for scored in made[done.to_offset if done else 0 :]:
         if scored.from_offset == int(sys.argv[2]):
@@ -263,7 +241,7 @@ with Store.open(Path(sys.argv[1]), create=True) as store:
 
 
 def test_a_kill_within_the_commit_that_holds_the_alert_loses_nothing(tmp_path: Path) -> None:
-    whole = kept(tmp_path / "whole.duckdb", slices(BROKEN), portfolio())
+    whole = kept(tmp_path / "whole.duckdb", slices_after_calm(BROKEN), portfolio())
     with Store.open(tmp_path / "whole.duckdb") as store:
         ((alerting,),) = store.query("SELECT from_offset FROM offsets WHERE seq = (SELECT min(seq) FROM alerts)")
     path = tmp_path / "killed.duckdb"
@@ -297,13 +275,13 @@ def test_stored_ticks_say_where_they_were_folded(tmp_path: Path) -> None:
 
 def test_an_accepted_level_is_the_new_normal(tmp_path: Path) -> None:
     path = tmp_path / "s.duckdb"
-    first = kept(path, slices(BROKEN), portfolio())
+    first = kept(path, slices_after_calm(BROKEN), portfolio())
     with Store.open(path) as store:
         watch = ShiftWatch.open(store, [portfolio()])
         alert = first["alerts"][0][0]
         store.apply([("accept", lambda keeping: watch.accept(keeping, alert, "maria", "a new parser") and None)])
         later = stream([(60, 0.3)], seed=9, first=BROKEN[-1][0] + STEP)
-        for scored in slices(later, first=len(slices(BROKEN))):
+        for scored in slices(later, first=len(slices_after_calm(BROKEN))):
             keep(store, watch, scored)
         states = store.query('SELECT state, "by" FROM alerts ORDER BY rowid')
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from scorers.portfolio import Portfolio
@@ -16,33 +14,23 @@ from sinks.store import Store
 from streams.alerting.shift_watch import ShiftWatch
 from streams.alerting.value_bank import one_each
 from streams.detectors.snapshot import snapshot_headed
+from tests.streams.alerting.breaking_stream import HOURS, STEP, forget_snapshots, keep
 from tests.streams.alerting.builders import MONDAY, at, kept_at
-from tests.streams.alerting.test_shift_watch import DAY, HOURS, STEP, forget_snapshots, keep
 from tests.streams.alerting.value_builders import (
+    CHANGE,
     LOWER_IS_BETTER,
     OF_THE_LIMIT,
     OF_THE_MEAN,
-    labels_slice,
+    intents,
+    numbered,
     numbers_slice,
     portfolio,
+    seconds,
+    together,
 )
 
-#: Bins are cut within the first hours; an hour is known from its second day on.
-BEFORE = DAY + 4 * HOURS
-CHANGE = MONDAY + STEP * BEFORE
 _TOLD = """SELECT metric, attribution->>'watched', severity, state, attribution->>'verdict', attribution->>'went_up'
     FROM alerts ORDER BY rowid"""
-
-
-def seconds(factor: float, steps: int = HOURS, seed: int = 1, **more: Any) -> list[ScoredSlice]:
-    """Log-normal latencies, 40 every five minutes for a day and four hours, then times a factor."""
-    rng = np.random.default_rng(seed)
-    scale = [1.0] * BEFORE + [factor] * steps
-    values = [(2.0 * f * rng.lognormal(0, 0.5, 40)).clip(0.1, 59).tolist() for f in scale]
-    return [
-        numbers_slice(n, {MONDAY + STEP * i: values[i] for i in range(n * 24, min(n * 24 + 24, len(values)))}, **more)
-        for n in range(-(-len(values) // 24))
-    ]
 
 
 def kept(path: Path, made: list[ScoredSlice], said: Portfolio) -> ShiftWatch:
@@ -78,11 +66,10 @@ def test_latencies_that_double_within_their_limit_page_where_larger_is_confirmed
 @pytest.mark.parametrize(
     ("said", "severity", "verdict"),
     [
-        (portfolio(OF_THE_LIMIT), "ticket", "worse"),
-        (portfolio(), "ticket", "unknown"),
-        (portfolio(facts=LOWER_IS_BETTER), "ticket", "worse"),
+        pytest.param(portfolio(OF_THE_LIMIT), "ticket", "worse", id="by the limit"),
+        pytest.param(portfolio(), "ticket", "unknown", id="nobody said", marks=pytest.mark.slow),
+        pytest.param(portfolio(facts=LOWER_IS_BETTER), "ticket", "worse", id="by a fact", marks=pytest.mark.slow),
     ],
-    ids=["by the limit", "nobody said", "by a fact"],
 )
 def test_what_says_which_way_is_bad(tmp_path: Path, said: Portfolio, severity: str, verdict: str) -> None:
     kept(tmp_path / "s.duckdb", seconds(2.0), said)
@@ -122,18 +109,6 @@ def test_numbers_of_sessions_are_left_out(tmp_path: Path) -> None:
     assert watch.detectors.rows.watched["numbers"] == []
 
 
-def intents(after: dict[str, float], each: int = 1, steps: int = 2 * HOURS) -> list[ScoredSlice]:
-    """Labels of 40 traces every five minutes, `each` of the same a trace, then of another mix."""
-    rng = np.random.default_rng(7)
-    before = {"billing": 0.6, "refund": 0.3, "outage": 0.1}
-    mixes = [before] * BEFORE + [after] * steps
-    counts = [dict(zip(mix, (each * rng.multinomial(40, list(mix.values()))).tolist(), strict=True)) for mix in mixes]
-    return [
-        labels_slice(n, {MONDAY + STEP * i: counts[i] for i in range(n * 24, min(n * 24 + 24, len(counts)))}, 40)
-        for n in range(-(-len(counts) // 24))
-    ]
-
-
 def test_a_mix_of_labels_that_moves_is_a_ticket_that_names_them(tmp_path: Path) -> None:
     path = tmp_path / "s.duckdb"
     kept(path, intents({"billing": 0.35, "refund": 0.3, "outage": 0.35}), portfolio())
@@ -159,6 +134,7 @@ def test_two_labels_of_which_one_is_bad_are_their_failure_rate() -> None:
     assert one_each(1, {"a": 1, "b": 2}) == {"b": 1}
 
 
+@pytest.mark.slow
 def test_values_refolded_give_the_same_state_and_alerts(tmp_path: Path) -> None:
     """Two slices of one five minutes, one of them late; stopped after every fourth, and once without its snapshots."""
     rng = np.random.default_rng(3)
@@ -191,12 +167,3 @@ def test_values_refolded_give_the_same_state_and_alerts(tmp_path: Path) -> None:
     assert states[1] == states[0] == refolded.packed()
     same = "SELECT * EXCLUDE (seq) FROM alerts ORDER BY rowid"
     assert told(paths[1], same) == told(paths[0], same)
-
-
-def together(one: ScoredSlice, other: ScoredSlice) -> ScoredSlice:
-    tables = {name: pa.concat_tables([table, other.tables[name]]) for name, table in one.tables.items()}
-    return dataclasses.replace(one, tables={**tables, "ledger": one.tables["ledger"]})
-
-
-def numbered(scored: ScoredSlice, number: int) -> ScoredSlice:
-    return dataclasses.replace(scored, from_offset=number, to_offset=number + 1)

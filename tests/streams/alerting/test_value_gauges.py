@@ -10,10 +10,9 @@ from sinks.metric_families import FAMILIES
 from sinks.store import Store
 from streams.alerting.alert_gauges import AlertGauges, Samples
 from streams.alerting.shift_watch import ShiftWatch
+from tests.streams.alerting.breaking_stream import HOURS
 from tests.streams.alerting.builders import kept_at
-from tests.streams.alerting.test_shift_watch import HOURS
-from tests.streams.alerting.test_value_bank import intents, numbered, seconds, together
-from tests.streams.alerting.value_builders import portfolio
+from tests.streams.alerting.value_builders import intents, numbered, portfolio, seconds, together
 
 MIX = {"billing": 0.35, "refund": 0.3, "outage": 0.35}
 

@@ -19,8 +19,8 @@ from streams.alerting.card import rules_of
 from streams.alerting.shift_watch import ShiftWatch
 from tests.builders import scored_slice
 from tests.gapwatch_command import gapwatch
+from tests.streams.alerting.breaking_stream import DAY, HOURS, STEP
 from tests.streams.alerting.builders import MONDAY, at, kept_at
-from tests.streams.alerting.test_shift_watch import DAY, HOURS, STEP
 from tests.streams.alerting.value_builders import OF_THE_MEAN, numbers_slice
 from tests.streams.alerting.value_builders import portfolio as with_a_measure
 from tests.streams.replayed import written

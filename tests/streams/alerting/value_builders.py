@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from scorers.load import parse_portfolio
 from scorers.portfolio import Portfolio
 from scorers.slices import ScoredSlice
 from scorers.value_histogram import histogram_cells
 from tests.builders import scored_slice
-from tests.streams.alerting.builders import at
+from tests.streams.alerting.breaking_stream import DAY, HOURS, STEP
+from tests.streams.alerting.builders import MONDAY, at
 
 _TEXT = """
 gapwatch: 1
@@ -45,6 +49,11 @@ LOWER_IS_BETTER = (
     "{id: f-1, kind: direction, component: agent, metric: seconds, better: lower, value: faster, by: maria,"
     " at: 2026-03-01}"
 )
+
+
+#: Bins are cut within the first hours; an hour is known from its second day on.
+BEFORE = DAY + 4 * HOURS
+CHANGE = MONDAY + STEP * BEFORE
 
 
 def portfolio(direction: str = "", facts: str = "") -> Portfolio:
@@ -84,3 +93,35 @@ def labels_slice(
             if n
         ]
     return scored_slice(number, number + 1, ticks=ticks)
+
+
+def seconds(factor: float, steps: int = HOURS, seed: int = 1, **more: Any) -> list[ScoredSlice]:
+    """Log-normal latencies, 40 every five minutes for a day and four hours, then times a factor."""
+    rng = np.random.default_rng(seed)
+    scale = [1.0] * BEFORE + [factor] * steps
+    values = [(2.0 * f * rng.lognormal(0, 0.5, 40)).clip(0.1, 59).tolist() for f in scale]
+    return [
+        numbers_slice(n, {MONDAY + STEP * i: values[i] for i in range(n * 24, min(n * 24 + 24, len(values)))}, **more)
+        for n in range(-(-len(values) // 24))
+    ]
+
+
+def intents(after: dict[str, float], each: int = 1, steps: int = 2 * HOURS) -> list[ScoredSlice]:
+    """Labels of 40 traces every five minutes, `each` of the same a trace, then of another mix."""
+    rng = np.random.default_rng(7)
+    before = {"billing": 0.6, "refund": 0.3, "outage": 0.1}
+    mixes = [before] * BEFORE + [after] * steps
+    counts = [dict(zip(mix, (each * rng.multinomial(40, list(mix.values()))).tolist(), strict=True)) for mix in mixes]
+    return [
+        labels_slice(n, {MONDAY + STEP * i: counts[i] for i in range(n * 24, min(n * 24 + 24, len(counts)))}, 40)
+        for n in range(-(-len(counts) // 24))
+    ]
+
+
+def together(one: ScoredSlice, other: ScoredSlice) -> ScoredSlice:
+    tables = {name: pa.concat_tables([table, other.tables[name]]) for name, table in one.tables.items()}
+    return dataclasses.replace(one, tables={**tables, "ledger": one.tables["ledger"]})
+
+
+def numbered(scored: ScoredSlice, number: int) -> ScoredSlice:
+    return dataclasses.replace(scored, from_offset=number, to_offset=number + 1)

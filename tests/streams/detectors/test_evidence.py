@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from streams.detectors.bets import BetTable, category_bets, number_bets, rate_bets
 from streams.detectors.evidence import fold_rise, fold_sum, increments, margin_increments, mean_evidence
 from streams.detectors.recovery import RECOVERY_DELTAS, STILL_MOVED, recovery_increments
+from tests.depth import examples
 from tests.streams.detectors.single_rate import SingleRate
 
 TABLES = [rate_bets(), category_bets(["a", "b"], [0.0, 1.0], ["b"]), category_bets(["a", "b", "c"]), number_bets()]
@@ -32,7 +33,7 @@ def one_by_one(table: BetTable, alpha: np.ndarray, units: list[int]) -> np.ndarr
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda t: f"{t.kind}-{t.count}")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(data=st.data())
 def test_bucket_form_is_the_product_over_its_units(table: BetTable, data: st.DataObject) -> None:
     alpha = np.array(data.draw(st.lists(st.floats(0.5, 5000), min_size=table.bins, max_size=table.bins)))

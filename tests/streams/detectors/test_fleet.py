@@ -14,6 +14,7 @@ from streams.detectors.fleet import Fleet, OutOfOrderError
 from streams.detectors.fleet_config import FleetConfig
 from streams.detectors.snapshot import SnapshotError, restore, snapshot
 from streams.detectors.watch import advance_phases
+from tests.depth import examples
 from tests.streams.detectors.builders import plain, rates, ticks
 
 FULL = FleetConfig(rate_bets(), ring_buckets=8, ring_hours=4, burn_in_units=50, context_units=10)
@@ -66,7 +67,7 @@ def test_some_rows_and_all_rows_with_empty_ones_are_the_same() -> None:
     assert snapshot(everyone) == snapshot(chosen)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 9)), min_size=1, max_size=6), st.randoms())
 def test_counts_of_workers_add_up_in_any_order(parts: list[tuple[int, int]], shuffle: object) -> None:
     vectors = [np.array([[n], [k]]) for n, k in parts]

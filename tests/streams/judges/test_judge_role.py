@@ -15,7 +15,7 @@ from tests.http_client import get
 from tests.streams.judges.model_server import HttpAnswer, free_port, served, verdict
 from tests.streams.run_process import Children, Watched, make_relayed_topics, trace
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = pytest.mark.kafka
 
 PORTFOLIO = """\
 gapwatch: 1
@@ -135,6 +135,7 @@ def selected(n, p=0.5):
     return sum(x < p for x in u)
 
 
+@pytest.mark.slow
 def test_a_run_judges_while_it_keeps_and_is_killed_at_every_step(judged):
     with served(answer) as server:
         one = judged(base_url=server.base_url)
@@ -157,6 +158,7 @@ def test_a_run_judges_while_it_keeps_and_is_killed_at_every_step(judged):
     assert spent <= leased + 1e-9
 
 
+@pytest.mark.slow
 def test_judges_elsewhere_send_verdicts_by_topic_and_are_killed_with_the_keeper(judged):
     def slowly(body, headers):
         said = answer(body, headers)
@@ -247,6 +249,7 @@ def test_money_and_overrides_need_the_token(judged):
     assert outcome == [{"outcome": "fail", "scored_outcome": "pass"}]
 
 
+@pytest.mark.slow
 def test_without_its_provider_scoring_goes_on_and_the_backlog_drains_when_it_is_back(judged):
     port = free_port()
     one = judged(base_url=f"http://127.0.0.1:{port}/v1", breaker_failures=3)
@@ -283,6 +286,7 @@ def test_at_the_cap_requests_are_shed_and_counted_and_nothing_more_is_spent(judg
     one.assert_each_ended_once(n)
 
 
+@pytest.mark.slow
 def test_near_the_cap_judges_see_less_by_a_recorded_step_and_the_probabilities_say_so(judged):
     with served(answer) as server:
         one = judged(base_url=server.base_url, cap=0.25)
@@ -348,6 +352,7 @@ metrics:
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["in one process", "role judge"])
+@pytest.mark.slow
 def test_judges_of_a_dead_provider_hold_up_no_others_and_go_on_when_it_is_back(judged, elsewhere):
     port = free_port()
     with served(answer) as server:

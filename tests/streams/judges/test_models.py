@@ -21,9 +21,10 @@ from scorers.judges.chat_model import ChatCall, ChatModel, ChatReply, ModelFailu
 from streams.judges.chat_completions import read_reply, retry_after
 from streams.judges.http_model import HttpModel
 from streams.judges.secret import Secret, read_secret
+from tests.paths import ROOT
 from tests.streams.judges.model_server import HttpAnswer, ModelServer, completion, serving
 
-CASSETTES = Path(__file__).parents[2] / "data" / "judges" / "cassettes.jsonl.gz"
+CASSETTES = ROOT / "tests" / "data" / "judges" / "cassettes.jsonl.gz"
 KEY = "sk-test-5up3rs3cr3tk3y0000"
 CALL = ChatCall("openai/small", (("user", "hello"),), {"temperature": 0}, None, 5.0)
 
@@ -374,7 +375,7 @@ def test_only_asking_imports_litellm_and_it_keeps_its_own_prices() -> None:
         "assert m.price_of('openai/no-such-model') is None\n"
         "assert os.environ['LITELLM_LOCAL_MODEL_COST_MAP'] == 'True'\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
 
     assert done.returncode == 0, done.stderr

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.paths import ROOT
 from tests.streams.judges.judged_store import imbalance_of, query
 from tests.streams.judges.recorded import agreements_in, judge_recorded, read_sample
 
-DATA = Path(__file__).parents[2] / "data" / "judges"
+DATA = ROOT / "tests" / "data" / "judges"
 
 
 def test_one_judge_under_four_prompts_against_what_the_program_found(tmp_path: Path) -> None:

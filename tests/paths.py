@@ -1,0 +1,13 @@
+"""Places of the project: its root, the sources of each package, the example portfolios."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+#: The folder of each package, with its README.
+FOLDERS = {name: ROOT / name for name in ("scorers", "sinks", "streams", "design")}
+#: What the bundled demo is made of.
+AIRLINE = ROOT / "deploy" / "airline"
+#: A portfolio that uses all that a portfolio may hold.
+EXAMPLE_PORTFOLIO = ROOT / "tests" / "scorers" / "example_portfolio.yaml"
