@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from scorers.slices import ScoredSlice
-from scorers.tables import SCORED_TABLES
+from gapwatch.scorers.slices.slices import ScoredSlice
+from gapwatch.scorers.slices.tables import SCORED_TABLES
 
 NOON = datetime(2026, 3, 22, 12, 0)
 KEPT_AT = datetime(2026, 3, 22, 12, 5, tzinfo=UTC)

@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from scorers.command_line import run
+from gapwatch.scorers.command_line import run
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from streams.kafka_settings import KafkaSettings
+from gapwatch.publisher.kafka_settings import KafkaSettings
 from tests.paths import ROOT
 
 SCRIPT = ROOT / "deploy" / "kafka" / "broker"

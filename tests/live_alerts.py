@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from scorers.portfolio import Portfolio
-from scorers.slices import ScoredSlice
-from sinks.api_access import ApiOptions
-from streams.alerting.live_alerts import LiveAlerts
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.scorers.slices.slices import ScoredSlice
+from gapwatch.sinks.api.access import ApiOptions
+from gapwatch.streams.alerting.evaluation.live_alerts import LiveAlerts
 from tests.deploy.demo_traces import TRACES, run_script
 from tests.live_store import Kept, live_slices
 from tests.paths import AIRLINE

@@ -13,20 +13,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from scorers.load import load_portfolio
-from scorers.plan import compile_plan
-from scorers.policy import fixed_policy
-from scorers.portfolio import Portfolio
-from scorers.score import Scorer, score
-from scorers.slices import ScoredSlice
-from sinks.api_access import ApiOptions
-from sinks.api_server import ApiServer
-from sinks.decisions import Decisions
-from sinks.live_metrics import LiveMetrics
-from sinks.run_health import RunHealth
-from sinks.store import Store
-from sinks.store_file import MEMORY_WITH_READERS
-from streams.file_source import FileSource
+from gapwatch.scorers.loading.load import load_portfolio
+from gapwatch.scorers.plan.plan import compile_plan
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.scorers.scoring.score import Scorer, score
+from gapwatch.scorers.slices.selection_policy import fixed_policy
+from gapwatch.scorers.slices.slices import ScoredSlice
+from gapwatch.sinks.api.access import ApiOptions
+from gapwatch.sinks.api.server import ApiServer
+from gapwatch.sinks.metrics.health import RunHealth
+from gapwatch.sinks.metrics.live_metrics import LiveMetrics
+from gapwatch.sinks.store.decisions import Decisions
+from gapwatch.sinks.store.opening import MEMORY_WITH_READERS
+from gapwatch.sinks.store.store import Store
+from gapwatch.streams.sources.file_source import FileSource
 from tests.paths import AIRLINE
 
 RELEASES = ("gpt-4.1", "qwen2.5-7b")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import generate_latest
 
-from sinks.live_metrics import LiveMetrics
+from gapwatch.sinks.metrics.live_metrics import LiveMetrics
 from tests.paths import ROOT
 
 SCRIPT = ROOT / "deploy" / "prometheus"

@@ -30,7 +30,7 @@ def on_terminal(columns: int, *arguments: object, folder: Path = ROOT) -> tuple[
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
     process = subprocess.Popen(
-        [sys.executable, "-m", "scorers.command_line", *map(str, arguments)],
+        [sys.executable, "-m", "gapwatch.scorers.command_line", *map(str, arguments)],
         stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.DEVNULL, cwd=folder,
         env={**environment, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT)},
     )  # fmt: skip

@@ -13,7 +13,7 @@ from importlib import import_module
 import click
 import pytest
 
-from scorers.command_line import OWN_MODULES, discover_commands
+from gapwatch.scorers.command_line import OWN_MODULES, discover_commands
 from tests.paths import ROOT
 
 PACKAGES = ("scorers", "sinks", "streams", "design")
@@ -86,7 +86,7 @@ def test_each_folder_names_its_commands_in_the_same_way() -> None:
 _PROBE = f"""
 import io, json, os, sys
 from contextlib import redirect_stdout
-from scorers.command_line import run
+from gapwatch.scorers.command_line import run
 for line in sys.stdin.read().splitlines():
     sys.stdout.flush()
     child = os.fork()

@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 #: Folders from which the names of modules begin, and the packages of each.
-SOURCE_ROOTS = {ROOT: ("scorers", "sinks", "streams", "design")}
+SOURCE_ROOTS = {ROOT / root: ("gapwatch",) for root in ("scorers", "sinks", "streams", "streams/publisher", "design")}
 
 #: Module to file; a package has the name of its `__init__.py`.
 FILES = {

@@ -1,4 +1,4 @@
-"""The wheel and the source distribution: all of the product, nothing else, and it works in an empty environment."""
+"""Both distributions hold all of the product and nothing else, and work in empty environments beside a user's code."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from tests.deploy.demo_traces import TRACES
-from tests.paths import AIRLINE, ROOT
+from tests.deploy.demo_traces import AIRLINE, TRACES
 
+ROOT = Path(__file__).parent.parent
 PACKAGES = ("design", "scorers", "sinks", "streams")
+PUBLISHER = ROOT / "streams" / "publisher"
 DATA = (".sql", ".yaml", ".json", ".toml", ".css", ".html", ".js", ".txt")
 
 _NO_INDEX = re.compile(r"connection broken|Failed to establish|Name or service not known|timed out", re.IGNORECASE)
+
+pytestmark = pytest.mark.slow
 
 
 def _run(*command: str | Path, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -31,13 +34,17 @@ def _run(*command: str | Path, folder: Path, **environment: str) -> subprocess.C
     )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with both distributions, the wheel built from the source distribution, as an index would get them."""
-    out = tmp_path_factory.mktemp("dist")
-    done = _run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, ROOT, folder=out)
+def _build(source: Path, out: Path) -> Path:
+    """Build the wheel from the source distribution, as an index would get them, and return the folder of both."""
+    done = _run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, source, folder=out)
     assert done.returncode == 0, done.stdout + done.stderr
     return out
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with wheel and source distribution of `gapwatch`."""
+    return _build(ROOT, tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="module")
@@ -46,25 +53,41 @@ def wheel(built: Path) -> Path:
     return found
 
 
-def _product_files() -> set[str]:
-    """Every file of the packages that the program needs: code, and data that it reads."""
+@pytest.fixture(scope="module")
+def publisher_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    (found,) = _build(PUBLISHER, tmp_path_factory.mktemp("publisher-dist")).glob("*.whl")
+    return found
+
+
+def _product_files(*roots: Path) -> set[str]:
+    """Every file that the program needs, code and data, as it lies in a wheel: below `gapwatch/`."""
     return {
-        str(path.relative_to(ROOT))
-        for package in PACKAGES
-        for path in (ROOT / package).rglob("*")
+        str(path.relative_to(root))
+        for root in roots
+        for path in (root / "gapwatch").rglob("*")
         if path.is_file() and (path.suffix in (".py", *DATA)) and "__pycache__" not in path.parts
     }
 
 
-def test_the_wheel_holds_the_four_packages_with_their_data_and_nothing_else(wheel: Path) -> None:
+def _packaged(wheel: Path) -> set[str]:
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if not name.endswith("/")}
-    packaged = {name for name in names if ".dist-info" not in PurePosixPath(name).parts[0]}
+    return {name for name in names if ".dist-info" not in PurePosixPath(name).parts[0]}
 
-    assert {PurePosixPath(name).parts[0] for name in packaged} == set(PACKAGES)
-    assert packaged == _product_files()
-    assert [name for name in names if "test" in PurePosixPath(name).parts[0] or name.endswith(".md")] == []
-    assert {"design/libraries.toml", "design/report.css"} <= packaged
+
+def test_the_wheel_holds_the_four_packages_with_their_data_and_nothing_else(wheel: Path) -> None:
+    packaged = _packaged(wheel)
+
+    assert packaged == _product_files(*(ROOT / package for package in PACKAGES))
+    assert {PurePosixPath(name).parts[:2] for name in packaged} == {("gapwatch", package) for package in PACKAGES}
+    assert {"gapwatch/design/patterns/libraries.toml", "gapwatch/design/reports/report.css"} <= packaged
+
+
+def test_the_publisher_wheel_holds_the_publisher_alone(publisher_wheel: Path) -> None:
+    packaged = _packaged(publisher_wheel)
+
+    assert packaged == _product_files(PUBLISHER)
+    assert {PurePosixPath(name).parts[:2] for name in packaged} == {("gapwatch", "publisher")}
 
 
 def test_the_source_distribution_holds_what_a_wheel_is_built_from(built: Path) -> None:
@@ -72,9 +95,10 @@ def test_the_source_distribution_holds_what_a_wheel_is_built_from(built: Path) -
     with tarfile.open(source) as archive:
         names = {str(PurePosixPath(*PurePosixPath(name).parts[1:])) for name in archive.getnames()}
 
-    assert _product_files() <= names
+    product = {f"{package}/{name}" for package in PACKAGES for name in _product_files(ROOT / package)}
+    assert product <= names
     assert {"LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml"} <= names
-    assert [name for name in names if name.startswith(("tests", "deploy", ".venv"))] == []
+    assert [name for name in names if name.startswith(("tests", "deploy", ".venv", "streams/publisher"))] == []
 
 
 def test_the_wheel_says_its_licence_its_commands_and_what_it_needs(wheel: Path) -> None:
@@ -83,26 +107,91 @@ def test_the_wheel_says_its_licence_its_commands_and_what_it_needs(wheel: Path) 
 
     assert "License-Expression: Apache-2.0" in told["METADATA"]
     assert "LICENSE" in told
-    assert "gapwatch = scorers.command_line:main" in told["entry_points.txt"]
-    assert [
-        extra for extra in ("stream", "publisher", "design") if f"Provides-Extra: {extra}\n" not in told["METADATA"]
-    ] == []
+    assert "gapwatch = gapwatch.scorers.command_line:main" in told["entry_points.txt"]
+    assert [extra for extra in ("stream", "design") if f"Provides-Extra: {extra}\n" not in told["METADATA"]] == []
     assert "Requires-Dist: duckdb" in told["METADATA"]
 
 
-@pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty environment into which the wheel was installed, with the extra that `gapwatch design` needs."""
-    target = tmp_path_factory.mktemp("empty") / "venv"
+def _environment(target: Path, *what: str | Path) -> Path:
+    """Make an empty environment, install there, and return its folder of programs."""
     venv.create(target, with_pip=True)
-    done = _run(target / "bin" / "python", "-m", "pip", "install", "--quiet", f"{wheel}[design]", folder=target)
+    done = _run(target / "bin" / "python", "-m", "pip", "install", "--quiet", *what, folder=target)
     if done.returncode != 0 and _NO_INDEX.search(done.stderr):
         pytest.skip(f"the wheel is installed nowhere, for no package index answers: {done.stderr.strip()[-200:]}")
     assert done.returncode == 0, done.stderr
     return target / "bin"
 
 
-@pytest.mark.slow
+@pytest.fixture(scope="module")
+def installed(wheel: Path, publisher_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty environment with both wheels, and the extra that `gapwatch design` needs."""
+    return _environment(tmp_path_factory.mktemp("empty") / "venv", f"{wheel}[design]", publisher_wheel)
+
+
+@pytest.fixture(scope="module")
+def publisher_alone(publisher_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty environment with the publisher's wheel and what it needs."""
+    return _environment(tmp_path_factory.mktemp("publisher") / "venv", publisher_wheel)
+
+
+@pytest.fixture
+def application(tmp_path: Path) -> Path:
+    """A user's application whose modules bear the names of our folders, and fail when somebody else imports them."""
+    for name in ("streams", "sinks"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(f"OWNER = 'the application, {name}'\n", encoding="utf-8")
+    for name in ("design", "scorers", "publisher"):
+        (tmp_path / f"{name}.py").write_text(f"OWNER = 'the application, {name}'\n", encoding="utf-8")
+    (tmp_path / "app.py").write_text(
+        "import design, publisher, scorers, sinks, streams\n"
+        "print([module.OWNER for module in (design, publisher, scorers, sinks, streams)])\n",
+        encoding="utf-8",
+    )
+    return tmp_path
+
+
+def test_a_pipeline_publishes_with_the_publisher_alone_beside_modules_of_our_names(
+    publisher_alone: Path, application: Path
+) -> None:
+    with (application / "app.py").open("a", encoding="utf-8") as file:
+        file.write("import sys\nfrom gapwatch.publisher import TracePublisher\nprint(TracePublisher.__module__)\n")
+        file.write("print([name for name in ('numpy', 'pyarrow', 'duckdb', 'pydantic') if name in sys.modules])\n")
+
+    done = _run(publisher_alone / "python", "app.py", folder=application)
+    listed = _run(publisher_alone / "python", "-m", "pip", "list", "--format", "json", folder=application)
+
+    assert done.returncode == 0, done.stderr
+    owners, module, heavy = done.stdout.splitlines()
+    assert owners.count("the application") == 5
+    assert (module.startswith("gapwatch.publisher"), heavy) == (True, "[]")
+    names = {package["name"] for package in json.loads(listed.stdout)} - {"pip", "setuptools"}
+    assert names == {"gapwatch-publisher", "aiokafka", "orjson", "async-timeout", "packaging", "typing_extensions"}
+
+
+def test_both_distributions_work_beside_modules_of_our_names(installed: Path, application: Path) -> None:
+    both = "import app, gapwatch.scorers as s, gapwatch.publisher as p; print(s.__file__, p.__file__)"
+    done = _run(installed / "python", "-c", both, folder=application)
+    program = _run(installed / "gapwatch", "check", AIRLINE / "portfolio.yaml", folder=application)
+
+    assert (done.returncode, program.returncode) == (0, 0), done.stderr + program.stderr
+    owners, where = done.stdout.splitlines()
+    assert owners.count("the application") == 5
+    assert where.count(str(installed.parent)) == 2
+
+
+def test_the_publisher_leaves_and_the_program_stays(
+    wheel: Path, publisher_wheel: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    programs = _environment(tmp_path_factory.mktemp("both") / "venv", wheel, publisher_wheel)
+    python = programs / "python"
+    gone = _run(python, "-m", "pip", "uninstall", "--yes", "gapwatch-publisher", folder=programs)
+    check = _run(programs / "gapwatch", "check", AIRLINE / "portfolio.yaml", folder=programs)
+    publisher = _run(python, "-c", "import gapwatch.publisher", folder=programs)
+
+    assert (gone.returncode, check.returncode) == (0, 0), check.stderr
+    assert "No module named 'gapwatch.publisher'" in publisher.stderr
+
+
 def test_what_is_installed_works_in_another_folder(installed: Path, tmp_path: Path) -> None:
     store = tmp_path / "S.duckdb"
     bad_release = TRACES / "airline_qwen2.5-7b.jsonl.gz"
@@ -127,11 +216,10 @@ def test_what_is_installed_works_in_another_folder(installed: Path, tmp_path: Pa
     assert (of["ids_known"]["units"], of["ids_known"]["bad"]) == (47, 21)
     # What it proposes to type is where the program lies, for it is not on the path.
     assert f"{installed / 'gapwatch'} rates --store S.duckdb" in report.stdout
-    where = _run(installed / "python", "-c", "import scorers, sinks; print(scorers.__file__)", folder=tmp_path)
+    where = _run(installed / "python", "-c", "import gapwatch.scorers as s; print(s.__file__)", folder=tmp_path)
     assert where.stdout.startswith(str(installed.parent))
 
 
-@pytest.mark.slow
 def test_what_is_installed_designs_a_portfolio_that_it_accepts(installed: Path, tmp_path: Path) -> None:
     app = ROOT / "tests" / "design" / "rag_app"
     design = _run(installed / "gapwatch", "design", app, "--out", tmp_path / "out", "--quiet", folder=tmp_path)
@@ -140,7 +228,6 @@ def test_what_is_installed_designs_a_portfolio_that_it_accepts(installed: Path, 
     assert (design.returncode, check.returncode) == (0, 0), design.stderr + check.stderr
 
 
-@pytest.mark.slow
 def test_a_command_without_its_extra_says_what_to_install(installed: Path, tmp_path: Path) -> None:
     publish = _run(installed / "gapwatch", "publish", "x.jsonl", "--brokers", "127.0.0.1:1", folder=tmp_path)
 

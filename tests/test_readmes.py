@@ -16,14 +16,14 @@ from pathlib import Path
 import click
 import pytest
 
-from scorers.command_line import discover_commands
-from scorers.load import load_portfolio
+from gapwatch.scorers.command_line import discover_commands
+from gapwatch.scorers.loading.load import load_portfolio
 from tests.deploy.demo_traces import TRACES, ledger_of
 from tests.gapwatch_command import gapwatch
 from tests.kafka_broker import KafkaBroker
 from tests.paths import AIRLINE, ROOT
 from tests.readme_commands import commands_of, readmes, synopses_of
-from tests.scorers.scoring import record_slice
+from tests.scorers.scored_slice import record_slice
 
 COMMANDS = [command for readme in readmes() for command in commands_of(readme)]
 
@@ -47,7 +47,7 @@ ELSEWHERE = {
         "tests/test_readmes.py::test_publish_as_it_is_shown"
     ),
     'gapwatch override traces/0/17/2/faithful/mini --store S --outcome fail --score 2 --why "invents a fare rule"': (
-        "tests/streams/judges/test_command.py::test_a_person_overrides_a_verdict_which_stays"
+        "tests/streams/commands/test_judge.py::test_a_person_overrides_a_verdict_which_stays"
     ),
     **{
         f"deploy/kafka/broker {rest}": f"tests/deploy/test_broker.py::{name}"
@@ -299,8 +299,8 @@ def test_the_example_of_the_scorers_readme_scores(tmp_path: Path, monkeypatch: p
 
 
 def test_the_table_of_the_slice_source_says_its_defaults() -> None:
-    from streams.faust_slices import FETCH_MIN_BYTES, LINGER_MS, PARTITION_FETCH_BYTES, SliceAppOptions
-    from streams.slice_source import SourceOptions
+    from gapwatch.streams.sources.faust_slices import FETCH_MIN_BYTES, LINGER_MS, PARTITION_FETCH_BYTES, SliceAppOptions
+    from gapwatch.streams.sources.slice_source import SourceOptions
 
     app = SliceAppOptions("topic", "group")
     source = SourceOptions(app)

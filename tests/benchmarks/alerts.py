@@ -21,12 +21,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from scorers.load import load_portfolio, parse_portfolio
-from scorers.portfolio import Portfolio
-from scorers.slices import ScoredSlice
-from sinks.store import Store
-from streams.alerting.shift_watch import ShiftWatch
-from streams.replay import replay
+from gapwatch.scorers.loading.load import load_portfolio, parse_portfolio
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.scorers.slices.slices import ScoredSlice
+from gapwatch.sinks.store.store import Store
+from gapwatch.streams.alerting.evaluation.shift_watch import ShiftWatch
+from gapwatch.streams.batch.replay import replay
 from tests.builders import scored_slice
 from tests.paths import AIRLINE
 from tests.streams.alerting.builders import MONDAY, at

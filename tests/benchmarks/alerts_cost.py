@@ -66,7 +66,7 @@ def main() -> None:
                         store = folder / "s.duckdb"
                         store.unlink(missing_ok=True)
                         arguments = [traces, "--portfolio", folder / "p.yaml", "--store", store, "--quiet", *more]
-                        spent.append(run_module("scorers.command_line", "replay", *arguments).cpu)
+                        spent.append(run_module("gapwatch.scorers.command_line", "replay", *arguments).cpu)
                     shares.append(spent[1] / spent[0] - 1)
                     cost.append(spent[1] - spent[0])
                 ticks = options.traces / density

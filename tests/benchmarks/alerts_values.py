@@ -11,13 +11,13 @@ from collections import Counter
 
 import numpy as np
 
-from scorers.value_histogram import histogram_cells
-from streams.alerting.value_bank import LABELS, NUMBERS
-from streams.detectors.budget import threshold
-from streams.detectors.categories import CategoryFleet
-from streams.detectors.fleet import Fleet
-from streams.detectors.numbers import NumberFleet
-from streams.detectors.watch import advance_phases
+from gapwatch.scorers.slices.value_histogram import histogram_cells
+from gapwatch.streams.alerting.evaluation.value_detectors import LABELS, NUMBERS
+from gapwatch.streams.detectors.budget import threshold
+from gapwatch.streams.detectors.categories import CategoryFleet
+from gapwatch.streams.detectors.fleet import Fleet
+from gapwatch.streams.detectors.numbers import NumberFleet
+from gapwatch.streams.detectors.watch import advance_phases
 from tests.streams.alerting.builders import MONDAY
 
 WINDOWS_A_DAY = 288

@@ -16,7 +16,9 @@ Contender = Callable[[Path, Path, Path], Cost]
 
 def replay(traces: Path, portfolio: Path, store: Path) -> Cost:
     """Run `gapwatch replay`."""
-    return run_module("scorers.command_line", "replay", traces, "--portfolio", portfolio, "--store", store, "--quiet")
+    return run_module(
+        "gapwatch.scorers.command_line", "replay", traces, "--portfolio", portfolio, "--store", store, "--quiet"
+    )
 
 
 def loop(traces: Path, portfolio: Path, store: Path) -> Cost:

@@ -13,8 +13,8 @@ import re
 import sys
 from pathlib import Path
 
-from design.analysis import build
-from design.scan import scan_repository
+from gapwatch.design.analysis import build
+from gapwatch.design.source.scan import scan_repository
 
 _LAMBDA = re.compile(r"<lambda\d*>")
 

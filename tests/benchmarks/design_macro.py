@@ -16,9 +16,9 @@ import json
 import sys
 from pathlib import Path
 
-from design.analysis import build
-from design.graph_formats import graph_pycg
-from design.scan import scan_repository
+from gapwatch.design.analysis import build
+from gapwatch.design.reports.graph_formats import graph_pycg
+from gapwatch.design.source.scan import scan_repository
 
 Pairs = set[tuple[str, str]]
 

@@ -14,11 +14,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from design.analysis import build
-from design.libraries import default_catalog
-from design.patterns import find_patterns
-from design.scan import scan_repository
-from design.sites import Sites
+from gapwatch.design.analysis import build
+from gapwatch.design.patterns.libraries import default_catalog
+from gapwatch.design.patterns.patterns import find_patterns
+from gapwatch.design.patterns.sites import Sites
+from gapwatch.design.source.scan import scan_repository
 from tests.paths import ROOT as PROJECT
 
 LABELS = PROJECT / "tests/benchmarks/labelled_patterns.txt"

@@ -12,9 +12,9 @@ import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from design.analysis import build
-from design.graph_formats import graph_pycg
-from design.scan import scan_repository
+from gapwatch.design.analysis import build
+from gapwatch.design.reports.graph_formats import graph_pycg
+from gapwatch.design.source.scan import scan_repository
 
 #: The truth spells the types of literals its own way.
 _NAMES = {"<**PyStr**>": "<builtin>.str", "<**PyDict**>": "<builtin>.dict", "<**PyList**>": "<builtin>.list"}

@@ -18,13 +18,13 @@ from typing import Any
 
 import duckdb
 
-from design.export_portfolio import portfolio_data, portfolio_yaml
-from design.scan import scan_repository
-from design.spans import IntegrationPoint
-from design.stage import Design, run_design
-from scorers.load import load_portfolio
-from scorers.portfolio_warnings import can_fail
-from streams.replay import replay
+from gapwatch.design.metrics.spans import IntegrationPoint
+from gapwatch.design.reports.export_portfolio import portfolio_data, portfolio_yaml
+from gapwatch.design.source.scan import scan_repository
+from gapwatch.design.stage import Design, run_design
+from gapwatch.scorers.checking.warnings import can_fail
+from gapwatch.scorers.loading.load import load_portfolio
+from gapwatch.streams.batch.replay import replay
 
 _HEALTHY: dict[str, Any] = {
     "attributes.swallowed_errors": 0, "attributes.retry_count": 0, "attributes.retry_outcome": "first_try",

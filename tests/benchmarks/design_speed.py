@@ -15,7 +15,7 @@ import time
 
 def _run(*arguments: str) -> tuple[float, float, int]:
     """(CPU seconds, wall seconds, peak in MB) of one run of the command."""
-    code = "import sys; sys.argv[0] = 'gapwatch'; from scorers.command_line import main; main()"
+    code = "import sys; sys.argv[0] = 'gapwatch'; from gapwatch.scorers.command_line import main; main()"
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()
     process = subprocess.Popen([sys.executable, "-c", code, "design", *arguments], stdout=subprocess.DEVNULL)

@@ -6,10 +6,10 @@ import time
 
 import numpy as np
 
-from streams.detectors.bets import number_bets, rate_bets
-from streams.detectors.fleet import Fleet
-from streams.detectors.fleet_config import FleetConfig
-from streams.detectors.watch import advance_phases
+from gapwatch.streams.detectors.bets import number_bets, rate_bets
+from gapwatch.streams.detectors.fleet import Fleet
+from gapwatch.streams.detectors.fleet_config import FleetConfig
+from gapwatch.streams.detectors.watch import advance_phases
 from tests.benchmarks.detectors_report import Report
 from tests.benchmarks.detectors_streams import Size, bare
 from tests.streams.detectors.single_rate import SingleRate

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from scorers.value_histogram import histogram_cells
-from streams.detectors.arrays import Floats
-from streams.detectors.bets import number_bets
-from streams.detectors.fleet import Fleet
-from streams.detectors.grid import count_bins, form_bins
+from gapwatch.scorers.slices.value_histogram import histogram_cells
+from gapwatch.streams.detectors.arrays import Floats
+from gapwatch.streams.detectors.bets import number_bets
+from gapwatch.streams.detectors.fleet import Fleet
+from gapwatch.streams.detectors.grid import count_bins, form_bins
 from tests.benchmarks import detectors_peers as peers
 from tests.benchmarks.detectors_peers import Draw
 from tests.benchmarks.detectors_report import Report, row_text

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from river.drift import ADWIN
 
-from streams.detectors.arrays import Floats
+from gapwatch.streams.detectors.arrays import Floats
 from tests.benchmarks.detectors_streams import HORIZON, NEVER, PATIENCE, PROMISE, Delays
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from streams.detectors.change import divergence
+from gapwatch.streams.detectors.change import divergence
 from tests.benchmarks import detectors_peers as peers
 from tests.benchmarks.detectors_report import Report, row_text
 from tests.benchmarks.detectors_streams import (

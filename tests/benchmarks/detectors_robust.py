@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from streams.detectors.bets import category_bets, rate_bets
-from streams.detectors.change import find_change
-from streams.detectors.contexts import TICKS_A_DAY, hour_of_week
-from streams.detectors.fleet import Fleet
-from streams.detectors.fleet_config import FleetConfig
-from streams.detectors.lifecycle import Event
-from streams.detectors.watch import advance_phases
+from gapwatch.streams.detectors.bets import category_bets, rate_bets
+from gapwatch.streams.detectors.change import find_change
+from gapwatch.streams.detectors.contexts import TICKS_A_DAY, hour_of_week
+from gapwatch.streams.detectors.fleet import Fleet
+from gapwatch.streams.detectors.fleet_config import FleetConfig
+from gapwatch.streams.detectors.lifecycle import Event
+from gapwatch.streams.detectors.watch import advance_phases
 from tests.benchmarks import detectors_peers as peers
 from tests.benchmarks.detectors_report import Report
 from tests.benchmarks.detectors_streams import (

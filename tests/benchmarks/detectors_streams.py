@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streams.detectors.arrays import Bools, Floats
-from streams.detectors.bets import BetTable, rate_bets
-from streams.detectors.evidence import mean_evidence
-from streams.detectors.fleet import Fleet
-from streams.detectors.fleet_config import FleetConfig
+from gapwatch.streams.detectors.arrays import Bools, Floats
+from gapwatch.streams.detectors.bets import BetTable, rate_bets
+from gapwatch.streams.detectors.evidence import mean_evidence
+from gapwatch.streams.detectors.fleet import Fleet
+from gapwatch.streams.detectors.fleet_config import FleetConfig
 
 HORIZON = 50_000
 PROMISE = 0.05

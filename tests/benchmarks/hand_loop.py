@@ -18,12 +18,12 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from scorers.load import load_portfolio
-from scorers.policy import Policy, fixed_policy
-from scorers.portfolio import Portfolio
-from scorers.slices import ScoredSlice
-from scorers.tables import SCORED_TABLES
-from sinks.store import Store
+from gapwatch.scorers.loading.load import load_portfolio
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.scorers.slices.selection_policy import Policy, fixed_policy
+from gapwatch.scorers.slices.slices import ScoredSlice
+from gapwatch.scorers.slices.tables import SCORED_TABLES
+from gapwatch.sinks.store.store import Store
 from tests.benchmarks.hand_checks import check
 from tests.benchmarks.hand_found import CHECKS, KEEP_PASS
 from tests.benchmarks.hand_rows import (

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import zstandard
 
-from scorers.portfolio import Portfolio
-from scorers.tables import DEAD_LETTERS, GAPS, SAMPLES, TRACE_IDS
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.scorers.slices.tables import DEAD_LETTERS, GAPS, SAMPLES, TRACE_IDS
 from tests.benchmarks.hand_found import (
     ABSENT,
     CHECKS,

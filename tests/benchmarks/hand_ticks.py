@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from scorers.portfolio import Portfolio
-from scorers.tables import LEDGER, TICKS
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.scorers.slices.tables import LEDGER, TICKS
 from tests.benchmarks.hand_found import (
     CHECKS,
     FAIL,

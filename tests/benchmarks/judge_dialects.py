@@ -17,9 +17,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from scorers.judges.chat_model import ChatReply, ModelFailure
-from tests.streams.judges.test_models import MAKERS, http_answer, several
-from tests.streams.judges.test_translated_way import ONE_MODEL_EACH, outcomes, told
+from gapwatch.scorers.judges.chat_model import ChatReply, ModelFailure
+from tests.streams.judges.models.test_models import MAKERS, http_answer, several
+from tests.streams.judges.models.test_translated_way import ONE_MODEL_EACH, outcomes, told
 
 
 def exchanges(path: Path) -> list[dict[str, Any]]:

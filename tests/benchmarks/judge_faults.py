@@ -25,14 +25,14 @@ from typing import Any
 
 import orjson
 
-from scorers.slices import ScoredSlice
-from sinks.judge_money import JudgeMoney
-from sinks.keeping import Step
-from sinks.ledger import imbalance
-from sinks.store import Store
-from streams.judges.model_maker import ModelAccess, model_maker
-from streams.judges.settings import JudgeSettings
-from streams.judges.worker import judge_store
+from gapwatch.scorers.slices.slices import ScoredSlice
+from gapwatch.sinks.store.ledger import imbalance
+from gapwatch.sinks.store.store import Store
+from gapwatch.sinks.store.transaction import Step
+from gapwatch.sinks.verdicts.budget_leases import JudgeMoney
+from gapwatch.streams.judges.models.model_maker import ModelAccess, model_maker
+from gapwatch.streams.judges.settings import JudgeSettings
+from gapwatch.streams.judges.workers.store_run import judge_store
 from tests.scorers.judges.rubrics import judged_metric, portfolio_of
 from tests.streams.judges.judged_store import scored_store, trace
 from tests.streams.judges.model_server import HttpAnswer, ServerThread, completion, verdict

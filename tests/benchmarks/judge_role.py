@@ -23,7 +23,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from sinks.api_file import read_note
+from gapwatch.sinks.api.endpoint_note import read_note
 from tests.benchmarks.replay import _machine, _table, _title
 from tests.benchmarks.stream import _cpu_seconds, _until_ready
 from tests.paths import ROOT
@@ -78,7 +78,7 @@ class Processes:
 
     def _run(self, *more: str) -> subprocess.Popen[bytes]:
         where = ("--brokers", self._broker.address, "--store", str(self.store), "--judges", str(self._settings))
-        return self._start("-m", "scorers.command_line", "run", *where, "--quiet", *more)
+        return self._start("-m", "gapwatch.scorers.command_line", "run", *where, "--quiet", *more)
 
     def keeper(self) -> subprocess.Popen[bytes]:
         """Start the process that scores and keeps."""

@@ -26,13 +26,13 @@ from typing import Any
 
 import orjson
 
-from scorers.judges.chat_model import ChatCall, ChatModel
-from sinks.store import Store
-from streams.judges.litellm_model import LitellmModel
-from streams.judges.model_maker import ModelAccess, model_maker
-from streams.judges.secret import Secret
-from streams.judges.settings import JudgeSettings
-from streams.judges.worker import judge_store
+from gapwatch.scorers.judges.chat_model import ChatCall, ChatModel
+from gapwatch.sinks.store.store import Store
+from gapwatch.streams.judges.models.litellm_model import LitellmModel
+from gapwatch.streams.judges.models.model_maker import ModelAccess, model_maker
+from gapwatch.streams.judges.secret import Secret
+from gapwatch.streams.judges.settings import JudgeSettings
+from gapwatch.streams.judges.workers.store_run import judge_store
 from tests.scorers.judges.rubrics import judged_metric, portfolio_of
 from tests.streams.judges.judged_store import scored_store, trace
 from tests.streams.judges.model_server import HttpAnswer, ModelServer, verdict

@@ -6,8 +6,8 @@ import sys
 import time
 from datetime import datetime
 
-from scorers.load import parse_portfolio
-from sinks.live_metrics import LiveMetrics
+from gapwatch.scorers.loading.load import parse_portfolio
+from gapwatch.sinks.metrics.live_metrics import LiveMetrics
 from tests.builders import NOON, scored_slice
 from tests.prometheus import page_of
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
-from streams.publisher import TracePublisher
+from gapwatch.publisher.trace_publisher import TracePublisher
 
 SPANS_A_TRACE, TRACES, ROUNDS = 8, 1_500, 5
 QUESTION, ANSWER = "What does the fare rule say about rebooking? " * 10, "It can be rebooked once, without a fee. " * 20

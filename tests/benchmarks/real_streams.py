@@ -28,12 +28,12 @@ from typing import Any
 
 import numpy as np
 
-from scorers.load import parse_portfolio
-from sinks.store_file import open_for_reading
-from sinks.utc_text import utc_text
-from streams.alerting.alert_reading import read_alerts
-from streams.alerting.alert_words import headline, size
-from streams.replay import ReplayOptions, replay
+from gapwatch.scorers.loading.load import parse_portfolio
+from gapwatch.sinks.store.opening import open_for_reading
+from gapwatch.sinks.store.utc_text import utc_text
+from gapwatch.streams.alerting.incidents.stored_alerts import read_alerts
+from gapwatch.streams.alerting.triage.wording import headline, size
+from gapwatch.streams.batch.replay import ReplayOptions, replay
 
 #: A Monday.
 START = datetime(2026, 3, 2, tzinfo=UTC)

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sinks.store import Store
+from gapwatch.sinks.store.store import Store
 from tests.streams.judges.recorded import Recorded, agreements_in, judge_recorded
 
 TAU2_PROMPTS = ("quick_triage", "customer_outcome", "policy_conversation", "policy_chain_of_thought")

@@ -135,7 +135,7 @@ class Benchmark:
         row = _table("what", "wall, median", "wall, least", "CPU, median")
         runs: dict[str, Callable[[], Cost]] = {
             "replay of an empty file": lambda: replay(empty, self._portfolio(), fresh(store)),
-            "gapwatch --help": lambda: run_module("scorers.command_line", "--help"),
+            "gapwatch --help": lambda: run_module("gapwatch.scorers.command_line", "--help"),
         }
         for name, once in runs.items():
             costs = [once() for _ in range(times)]
@@ -155,7 +155,8 @@ class Benchmark:
                     samples.append(resident_mb(pid))
 
         cost = run_module(
-            "scorers.command_line", "replay", "-", "--source", "long", "--portfolio", self._portfolio(), "--store",
+            "gapwatch.scorers.command_line", "replay", "-", "--source", "long", "--portfolio", self._portfolio(),
+            "--store",
             fresh(self._folder / "long.duckdb"), "--quiet", feed=feed,
         )  # fmt: skip
         tenths = [samples[len(samples) * i // 10 : len(samples) * (i + 1) // 10] for i in range(10)]

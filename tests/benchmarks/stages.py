@@ -28,15 +28,15 @@ STAGES: dict[str, list[tuple[str, str, str, bool]]] = {
         ("ticks, ledger, trace ids", "tests.benchmarks.hand_loop", "trace_ids_table", False),
         ("rows, samples", "tests.benchmarks.hand_rows", "Rows.table", False),
         ("rows, samples", "tests.benchmarks.hand_loop", "samples_table", False),
-        ("keep", "sinks.store", "Store.keep", False),
-        ("close", "sinks.store", "Store.close", False),
+        ("keep", "gapwatch.sinks.store.store", "Store.keep", False),
+        ("close", "gapwatch.sinks.store.store", "Store.close", False),
     ],
     "replay": [
-        ("read, digest", "streams.file_source", "FileSource.slices", True),
-        ("query", "scorers.score", "Scorer.run", False),
-        ("rows, ticks, samples, ledger, trace ids", "streams.replay", "score", False),
-        ("keep", "sinks.store", "Store.keep", False),
-        ("close", "sinks.store", "Store.close", False),
+        ("read, digest", "gapwatch.streams.sources.file_source", "FileSource.slices", True),
+        ("query", "gapwatch.scorers.scoring.score", "Scorer.run", False),
+        ("rows, ticks, samples, ledger, trace ids", "gapwatch.streams.batch.replay", "score", False),
+        ("keep", "gapwatch.sinks.store.store", "Store.keep", False),
+        ("close", "gapwatch.sinks.store.store", "Store.close", False),
     ],
 }
 
@@ -114,10 +114,10 @@ def run(contender: str, traces: str, portfolio: str, store: str) -> dict[str, fl
 
         hand_loop.main([traces, portfolio, store])
     else:
-        import streams.replay
-        from scorers.command_line import run as run_command
+        import gapwatch.streams.batch.replay
+        from gapwatch.scorers.command_line import run as run_command
 
-        streams.replay.ThreadPoolExecutor = InTurn  # type: ignore[assignment, attr-defined]
+        gapwatch.streams.batch.replay.ThreadPoolExecutor = InTurn  # type: ignore[assignment, attr-defined]
         if run_command(["replay", traces, "--portfolio", portfolio, "--store", store, "--quiet"]):
             raise RuntimeError("replay failed")
     rest = time.process_time() - sum(clock.seconds.values())

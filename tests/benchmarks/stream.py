@@ -23,7 +23,7 @@ from statistics import median
 from typing import Any
 from urllib.request import urlopen
 
-from sinks.api_file import read_note
+from gapwatch.sinks.api.endpoint_note import read_note
 from tests.benchmarks.child import Cost, output_of, run_module
 from tests.benchmarks.contenders import contents_of, fresh
 from tests.benchmarks.replay import _machine, _table, _title
@@ -35,7 +35,7 @@ from tests.paths import ROOT
 def run(address: str, topic: str, _count: int, portfolio_path: Path, store: Path) -> Cost:
     """Run the program itself, as a group that has read nothing yet."""
     return run_module(
-        "scorers.command_line", "run", "--brokers", address, "--topic", topic, "--portfolio", portfolio_path,
+        "gapwatch.scorers.command_line", "run", "--brokers", address, "--topic", topic, "--portfolio", portfolio_path,
         "--store", store, "--until-caught-up", "--json", "--thin-rows", "0", "--group", uuid.uuid4().hex,
     )  # fmt: skip
 
@@ -85,7 +85,7 @@ def steady(folder: Path, broker: Any, asked: argparse.Namespace) -> None:
     write(file, count, asked.failing)
     portfolio_path.write_text(portfolio(), encoding="utf-8")
     command = [
-        sys.executable, "-m", "scorers.command_line", "run", "--brokers", broker.address, "--topic", topic,
+        sys.executable, "-m", "gapwatch.scorers.command_line", "run", "--brokers", broker.address, "--topic", topic,
         "--portfolio", str(portfolio_path), "--store", str(store), "--quiet", "--listen", "127.0.0.1:0",
     ]  # fmt: skip
     with subprocess.Popen(command, cwd=ROOT) as process:
@@ -93,7 +93,7 @@ def steady(folder: Path, broker: Any, asked: argparse.Namespace) -> None:
             _until_ready(store)
             time.sleep(2.0)  # what a start leaves to do is not what steady traffic costs
             began, cpu = time.monotonic(), _cpu_seconds(process.pid)
-            output_of("scorers.command_line", "publish", file, "--brokers", broker.address, "--topic", topic,
+            output_of("gapwatch.scorers.command_line", "publish", file, "--brokers", broker.address, "--topic", topic,
                       "--rate", f"{asked.steady}/s", "--quiet")  # fmt: skip
             time.sleep(2.0)
             share = (_cpu_seconds(process.pid) - cpu) / (time.monotonic() - began)
@@ -136,7 +136,7 @@ def _measure(folder: Path, address: str, topic: str, contenders: dict, asked: ar
     file, portfolio_path = folder / "traces.jsonl", folder / "portfolio.yaml"
     write(file, asked.traces, asked.failing)
     portfolio_path.write_text(portfolio(), encoding="utf-8")
-    output_of("scorers.command_line", "publish", file, "--brokers", address, "--topic", topic, "--quiet")
+    output_of("gapwatch.scorers.command_line", "publish", file, "--brokers", address, "--topic", topic, "--quiet")
     _title(f"{asked.traces:,} traces, {asked.failing:.0%} of the checks failing: us CPU a trace (s of wall)")
     row = _table("round", *contenders, *(f"{name} : run" for name in contenders if name != "run"), "load")
     rounds = []

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from confluent_kafka import Consumer
 
-from scorers.load import load_portfolio
-from scorers.policy import fixed_policy
-from scorers.slices import ScoredSlice
-from sinks.store import Store
+from gapwatch.scorers.loading.load import load_portfolio
+from gapwatch.scorers.slices.selection_policy import fixed_policy
+from gapwatch.scorers.slices.slices import ScoredSlice
+from gapwatch.sinks.store.store import Store
 from tests.benchmarks.hand_loop import SLICE_RECORDS, tables_of
 from tests.benchmarks.hand_rows import Rows, Source
 from tests.benchmarks.hand_shape import Records, decode

@@ -57,7 +57,8 @@ def work_through(folder: Path, address: str, topic: str, traces: int) -> None:
     """Run until all is kept, looking at the process once a second; print a table."""
     (folder / "portfolio.yaml").write_text(portfolio(), encoding="utf-8")
     command = [
-        sys.executable, "-m", "scorers.command_line", "run", "--brokers", address, "--topic", topic, "--portfolio",
+        sys.executable, "-m", "gapwatch.scorers.command_line", "run", "--brokers", address, "--topic", topic,
+        "--portfolio",
         str(folder / "portfolio.yaml"), "--store", str(folder / "store.duckdb"), "--until-caught-up", "--quiet",
         "--group", uuid.uuid4().hex,
     ]  # fmt: skip

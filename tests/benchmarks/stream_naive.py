@@ -20,11 +20,11 @@ from typing import Any, Literal
 import faust
 from pydantic import BaseModel, Field
 
-from scorers.load import load_portfolio
-from scorers.policy import fixed_policy
-from scorers.slices import ScoredSlice
-from scorers.tables import SCORED_TABLES
-from sinks.store import Store
+from gapwatch.scorers.loading.load import load_portfolio
+from gapwatch.scorers.slices.selection_policy import fixed_policy
+from gapwatch.scorers.slices.slices import ScoredSlice
+from gapwatch.scorers.slices.tables import SCORED_TABLES
+from gapwatch.sinks.store.store import Store
 from tests.benchmarks import hand_fails
 from tests.benchmarks.hand_found import FAIL, MAX_LATENCY, SELECTED, Found
 from tests.benchmarks.hand_rows import Rows, Source, dead_letters_table, samples_table, trace_ids_table

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from sinks.keeping import STEPS
-from sinks.ledger import imbalance
-from sinks.store import Store
+from gapwatch.sinks.store.ledger import imbalance
+from gapwatch.sinks.store.store import Store
+from gapwatch.sinks.store.transaction import STEPS
 from tests.builders import KEPT_AT, whole_slice
 from tests.paths import ROOT
 
@@ -24,7 +24,7 @@ POINTS = [name for name, _ in STEPS]
 #: for `after`, when the last step is done.
 KILLED_AT_STEPS = """
 import os, signal, sys
-from sinks.store import Store
+from gapwatch.sinks.store.store import Store
 from tests.builders import KEPT_AT, whole_slice
 
 class Mortal(Store):
@@ -53,7 +53,7 @@ for point in points:
 
 UNDER_LOAD = """
 import sys
-from sinks.store import Store
+from gapwatch.sinks.store.store import Store
 from tests.builders import KEPT_AT, whole_slice
 
 store = Store.open(sys.argv[1], create=True)

@@ -6,11 +6,11 @@ from functools import cache
 
 import pytest
 
-from scorers.slices import ScoredSlice
+from gapwatch.scorers.slices.slices import ScoredSlice
 from tests.contracts.claim_cases import ClaimCase, SeenRow, claim_cases, claim_cases_for_one_slice, portfolio_of
 from tests.reference.slice_reading import LedgerKey
+from tests.scorers.scored_slice import Product, record_slice
 from tests.scorers.scored_view import ledger_of, rows_of
-from tests.scorers.scoring import Product, record_slice
 
 
 def seen_rows(*slices: ScoredSlice) -> dict[str, list[SeenRow]]:

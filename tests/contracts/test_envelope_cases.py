@@ -6,11 +6,11 @@ from functools import cache
 
 import pytest
 
-from scorers.slices import ScoredSlice
+from gapwatch.scorers.slices.slices import ScoredSlice
 from tests.contracts.claim_cases import SKELETON
 from tests.contracts.envelope_cases import EnvelopeCase, envelope_cases
+from tests.scorers.scored_slice import Product, record_slice
 from tests.scorers.scored_view import dead_letters_of, ledger_of, rows_of
-from tests.scorers.scoring import Product, record_slice
 
 _GOOD = b'{"trace_id": "good", "pipeline": "p", "spans": [{"span_id": "s", "component": "c", "output": "x"}]}'
 _METRIC = {

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from scorers.errors import PortfolioError
-from scorers.load import parse_portfolio
+from gapwatch.scorers.errors import PortfolioError
+from gapwatch.scorers.loading.load import parse_portfolio
 from tests.contracts.load_cases import CASES, portfolio_of
 
 # Refused for more than one thing, each of which is told.

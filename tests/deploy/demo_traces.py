@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from scorers.load import load_portfolio
-from scorers.plan import compile_plan
-from scorers.policy import fixed_policy
-from scorers.score import score
-from scorers.slices import ScoredSlice
+from gapwatch.scorers.loading.load import load_portfolio
+from gapwatch.scorers.plan.plan import compile_plan
+from gapwatch.scorers.scoring.score import score
+from gapwatch.scorers.slices.selection_policy import fixed_policy
+from gapwatch.scorers.slices.slices import ScoredSlice
 from tests.paths import AIRLINE, ROOT
-from tests.scorers.scoring import record_slice
+from tests.scorers.scored_slice import record_slice
 
 Json = dict[str, Any]
 

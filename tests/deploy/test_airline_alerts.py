@@ -9,12 +9,12 @@ from urllib.parse import quote
 
 import pytest
 
-from scorers.load import load_portfolio
-from sinks.store_file import open_for_reading
-from streams.alerting.alert_cause import Cause, NewValue
-from streams.alerting.alert_facts import AlertFacts, ChangePoint
-from streams.alerting.alert_reading import StoredAlert, read_alerts
-from streams.replay import ReplayOptions, replay
+from gapwatch.scorers.loading.load import load_portfolio
+from gapwatch.sinks.store.opening import open_for_reading
+from gapwatch.streams.alerting.incidents.alert_cause import Cause, NewValue
+from gapwatch.streams.alerting.incidents.alert_facts import AlertFacts, ChangePoint
+from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert, read_alerts
+from gapwatch.streams.batch.replay import ReplayOptions, replay
 from tests.deploy.demo_traces import TRACES, run_script
 from tests.paths import AIRLINE
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scorers.load import load_portfolio
+from gapwatch.scorers.loading.load import load_portfolio
 from tests.deploy.demo_traces import (
     AIRLINE,
     TRACES,

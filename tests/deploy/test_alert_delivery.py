@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from streams.monitoring.alertmanager_routes import alertmanager_document
+from gapwatch.streams.monitoring.alertmanager_routes import alertmanager_document
 from tests.deploy.alerting_servers import AlertmanagerServer, OnCall, PrometheusServer
 from tests.gapwatch_command import gapwatch
 from tests.live_alerts import KeptAlerts

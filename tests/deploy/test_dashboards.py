@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
-from scorers.load import load_portfolio
-from sinks.decisions import Annotation
-from sinks.metric_families import FAMILIES
+from gapwatch.scorers.loading.load import load_portfolio
+from gapwatch.sinks.metrics.families import FAMILIES
+from gapwatch.sinks.store.decisions import Annotation
 from tests.deploy.alerting_servers import PrometheusServer
 from tests.gapwatch_command import gapwatch
 from tests.live_alerts import KeptAlerts, played_slices

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scorers.load import load_portfolio
+from gapwatch.scorers.loading.load import load_portfolio
 from tests.deploy.demo_traces import (
     EXAMPLES,
     SAMPLES,

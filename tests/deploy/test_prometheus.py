@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sinks.api_access import ApiOptions
+from gapwatch.sinks.api.access import ApiOptions
 from tests.deploy.alerting_servers import PrometheusServer
 from tests.http_client import get
 from tests.live_store import Kept, airline_slices, until

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from design.spans import IntegrationPoint
+from gapwatch.design.metrics.spans import IntegrationPoint
 from tests.paths import ROOT
 
 APP = ROOT / "tests/design/rag_app"

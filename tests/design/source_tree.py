@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from design.analysis import build
-from design.callgraph import CallGraph
-from design.libraries import default_catalog
-from design.pattern_hit import PatternHit
-from design.patterns import find_patterns
-from design.scan import scan_repository
-from design.sites import Sites
+from gapwatch.design.analysis import build
+from gapwatch.design.callgraph.graph import CallGraph
+from gapwatch.design.patterns.hit import PatternHit
+from gapwatch.design.patterns.libraries import default_catalog
+from gapwatch.design.patterns.patterns import find_patterns
+from gapwatch.design.patterns.sites import Sites
+from gapwatch.design.source.scan import scan_repository
 
 
 def write_tree(root: Path, files: dict[str, str]) -> Path:

@@ -10,20 +10,20 @@ import duckdb
 import pytest
 from click.testing import CliRunner
 
-from design.architecture import ComponentDraft
-from design.command import design as design_group
-from design.edges import build_edges
-from design.export_store import write_store
-from design.libraries import LibraryCatalog, default_catalog
-from design.questions import fact_of
-from design.refine import ComponentOperation, apply_operations
-from design.scan import scan_repository
-from design.spans import MAX_FUNCTIONS
-from design.stage import Design, run_design
-from design.summary import summary
-from design.verify import find_symbol, verify_pair
-from scorers.errors import UsageError
-from scorers.load import load_portfolio
+from gapwatch.design.architecture.edges import build_edges
+from gapwatch.design.architecture.model import ComponentDraft
+from gapwatch.design.architecture.verify import find_symbol, verify_pair
+from gapwatch.design.commands.design import design as design_group
+from gapwatch.design.metrics.questions import fact_of
+from gapwatch.design.metrics.spans import MAX_FUNCTIONS
+from gapwatch.design.patterns.libraries import LibraryCatalog, default_catalog
+from gapwatch.design.refine import ComponentOperation, apply_operations
+from gapwatch.design.reports.export_store import write_store
+from gapwatch.design.reports.summary import summary
+from gapwatch.design.source.scan import scan_repository
+from gapwatch.design.stage import Design, run_design
+from gapwatch.scorers.errors import UsageError
+from gapwatch.scorers.loading.load import load_portfolio
 from tests.design.rag_run import APP
 from tests.design.source_tree import graph, write_tree
 

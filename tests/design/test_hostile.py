@@ -14,17 +14,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from design.analysis import build
-from design.export_portfolio import portfolio_data, portfolio_yaml
-from design.lower import lower_source
-from design.program import load_program
-from design.report_html import report_html
-from design.report_markdown import report_markdown
-from design.scan import MAX_FILE_BYTES, scan_repository
-from design.solver import Solver
-from design.stage import run_design
-from design.statements import interpret_scope
-from scorers.load import parse_portfolio
+from gapwatch.design.analysis import build
+from gapwatch.design.callgraph.solver import Solver
+from gapwatch.design.callgraph.statements import interpret_scope
+from gapwatch.design.reports.export_portfolio import portfolio_data, portfolio_yaml
+from gapwatch.design.reports.html import report_html
+from gapwatch.design.reports.markdown import report_markdown
+from gapwatch.design.source.lower import lower_source
+from gapwatch.design.source.program import load_program
+from gapwatch.design.source.scan import MAX_FILE_BYTES, scan_repository
+from gapwatch.design.stage import run_design
+from gapwatch.scorers.loading.load import parse_portfolio
 from tests.depth import examples
 from tests.design.source_tree import write_tree
 from tests.paths import ROOT
@@ -187,7 +187,7 @@ def test_nothing_of_the_code_is_run_or_imported(tmp_path: Path) -> None:
     )
 
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "scorers.command_line", "design", str(root), "--out", str(out), "--quiet"]
+    command = [sys.executable, "-m", "gapwatch.scorers.command_line", "design", str(root), "--out", str(out), "--quiet"]
     subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(Path.cwd())}, capture_output=True)
 
     assert not (root / "ran").exists()
@@ -204,10 +204,12 @@ def test_two_runs_with_other_hash_seeds_and_file_orders_give_equal_bytes(tmp_pat
         env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path.cwd())}
         for arguments in (["--out", str(out), "--quiet"],):
             subprocess.run(
-                [sys.executable, "-m", "scorers.command_line", "design", str(root), *arguments], check=True, env=env
+                [sys.executable, "-m", "gapwatch.scorers.command_line", "design", str(root), *arguments],
+                check=True,
+                env=env,
             )
         graph = subprocess.run(
-            [sys.executable, "-m", "scorers.command_line", "design", "graph", str(root), "--no-cache", "--quiet"],
+            [sys.executable, "-m", "gapwatch.scorers.command_line", "design", "graph", str(root), "--no-cache", "--quiet"],
             check=True, env=env, capture_output=True,
         ).stdout  # fmt: skip
         json.loads(graph)

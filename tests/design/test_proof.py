@@ -9,11 +9,11 @@ from typing import Any
 import duckdb
 import pytest
 
-from design.export_portfolio import portfolio_data, portfolio_yaml
-from design.scan import scan_repository
-from design.stage import Design, run_design
-from scorers.load import load_portfolio
-from streams.replay import replay
+from gapwatch.design.reports.export_portfolio import portfolio_data, portfolio_yaml
+from gapwatch.design.source.scan import scan_repository
+from gapwatch.design.stage import Design, run_design
+from gapwatch.scorers.loading.load import load_portfolio
+from gapwatch.streams.batch.replay import replay
 from tests.design.rag_run import APP, run_traffic
 
 #: Which metric of the portfolio shows which planted fault.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scorers.python_scorer import Scored, scorer
+from gapwatch.scorers.scoring.python_scorer import Scored, scorer
 
 FIELDS = ["output", "tier", "latency", "attributes.label"]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from scorers.slices import ScoredSlice
+from gapwatch.scorers.slices.slices import ScoredSlice
 from tests.reference.slice_reading import LedgerKey, Reading, Row, SessionKey, Tick, TickKey
 
 

@@ -10,15 +10,17 @@ from pathlib import Path
 import click
 import pytest
 
-from scorers.command_line import Command, CommandLine, discover_commands, run
-from scorers.errors import JobError, UsageError
+from gapwatch.scorers.command_line import Command, CommandLine, discover_commands, run
+from gapwatch.scorers.errors import JobError, UsageError
 from tests.gapwatch_command import gapwatch
 from tests.paths import ROOT
 
 HEAVY = ("pydantic", "duckdb", "rich", "pyarrow", "numpy", "yaml", "orjson")
 
 
-def start(*arguments: str, code: str = "from scorers.command_line import main; main()") -> subprocess.Popen[str]:
+def start(
+    *arguments: str, code: str = "from gapwatch.scorers.command_line import main; main()"
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", code, *arguments],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -42,7 +44,7 @@ def test_help_answers_in_less_than_300_ms() -> None:
     for _ in range(5):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(
-            [sys.executable, "-m", "scorers.command_line", "--help"], cwd=ROOT, check=True, capture_output=True
+            [sys.executable, "-m", "gapwatch.scorers.command_line", "--help"], cwd=ROOT, check=True, capture_output=True
         )
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
@@ -51,7 +53,7 @@ def test_help_answers_in_less_than_300_ms() -> None:
 
 def test_help_imports_nothing_heavy() -> None:
     code = (
-        "import sys; from scorers.command_line import run; run(['--help'])\n"
+        "import sys; from gapwatch.scorers.command_line import run; run(['--help'])\n"
         f"print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)"
     )
     process = start(code=code)
@@ -82,8 +84,8 @@ def command_that(body: str) -> str:
     """Return code that runs one command with this body."""
     return f"""
 import sys, click
-from scorers import command_line
-from scorers.errors import *
+from gapwatch.scorers import command_line
+from gapwatch.scorers.errors import *
 @click.command()
 def one():
     {body}
@@ -136,7 +138,7 @@ def test_a_reader_who_went_away_is_no_news(write: str) -> None:
 
 def test_it_works_where_the_packages_are_no_project_at_hand(tmp_path: Path) -> None:
     process = subprocess.run(
-        [sys.executable, "-m", "scorers.command_line", "history", "--help"],
+        [sys.executable, "-m", "gapwatch.scorers.command_line", "history", "--help"],
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert process.returncode == 0
@@ -150,7 +152,7 @@ def test_a_contribution_that_is_broken_costs_a_warning(tmp_path: Path) -> None:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
     (info / "entry_points.txt").write_text("[gapwatch.commands]\nbroken = broken:COMMANDS\n")
     process = subprocess.run(
-        [sys.executable, "-m", "scorers.command_line", "--help"],
+        [sys.executable, "-m", "gapwatch.scorers.command_line", "--help"],
         cwd=ROOT, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert process.returncode == 0
@@ -160,7 +162,7 @@ def test_a_contribution_that_is_broken_costs_a_warning(tmp_path: Path) -> None:
 
 def test_a_target_that_is_no_command_says_so() -> None:
     with pytest.raises(TypeError, match=r"scorers\.errors:JobError is no click command"):
-        Command("", "scorers.errors:JobError").load()
+        Command("", "gapwatch.scorers.errors:JobError").load()
 
 
 def test_a_group_without_commands_still_helps() -> None:

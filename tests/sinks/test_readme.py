@@ -5,7 +5,7 @@ import re
 import click
 import pytest
 
-from sinks.commands import COMMANDS
+from gapwatch.sinks.commands.index import COMMANDS
 from tests.paths import FOLDERS
 
 README = (FOLDERS["sinks"] / "README.md").read_text(encoding="utf-8")

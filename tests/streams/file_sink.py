@@ -12,11 +12,11 @@ import sys
 import time
 from pathlib import Path
 
-from scorers.errors import GapwatchError
-from streams.faust_slices import SliceAppOptions
-from streams.kafka_settings import KafkaSettings
-from streams.quiet_logs import quieten_logs
-from streams.slice_source import SliceSource, SourceOptions, StallLimits
+from gapwatch.publisher.kafka_settings import KafkaSettings
+from gapwatch.scorers.errors import GapwatchError
+from gapwatch.streams.sources.faust_slices import SliceAppOptions
+from gapwatch.streams.sources.quiet_logs import quieten_logs
+from gapwatch.streams.sources.slice_source import SliceSource, SourceOptions, StallLimits
 from tests.streams.slice_files import FileSink
 
 

@@ -18,10 +18,9 @@ import traceback
 
 
 def main():
-    import scorers.command_line  # noqa: F401
-    import streams.backfill
-    import streams.replay_report
-    import streams.run  # noqa: F401  nothing here has threads or connections yet
+    import gapwatch.scorers.command_line
+    import gapwatch.streams.batch.backfill
+    import gapwatch.streams.live.run  # noqa: F401  nothing here has threads or connections yet
 
     for line in sys.stdin:
         asked = json.loads(line)
@@ -66,9 +65,9 @@ def _be_child(options):
         os.dup2(os.open(options[name], os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     # What the command imports when it is run.
-    import streams.faust_slices as slices
-    import streams.run as program
-    from scorers.command_line import run
+    import gapwatch.streams.live.run as program
+    import gapwatch.streams.sources.faust_slices as slices
+    from gapwatch.scorers.command_line import run
 
     if "largest_file" in options:
         resource.setrlimit(resource.RLIMIT_FSIZE, (options["largest_file"], options["largest_file"]))
@@ -90,7 +89,7 @@ def _be_child(options):
 def _mortal(point, at):
     """Return what opens a store that dies before a step of its n-th commit, `after` it, or before what was relayed
     is marked (`mark`)."""
-    from sinks.store import Store
+    from gapwatch.sinks.store.store import Store
 
     def die(*_):
         os.kill(os.getpid(), signal.SIGKILL)

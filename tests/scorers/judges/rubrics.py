@@ -6,9 +6,9 @@ from typing import Any
 
 import yaml
 
-from scorers.claim import JudgedClaim
-from scorers.load import parse_portfolio
-from scorers.portfolio import Portfolio
+from gapwatch.scorers.loading.load import parse_portfolio
+from gapwatch.scorers.portfolio.claim import JudgedClaim
+from gapwatch.scorers.portfolio.portfolio import Portfolio
 
 
 def judged_metric(name: str = "faithful", **rubric: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from scorers.judges.agreement import cohens_kappa, f1, kappa, share
+from gapwatch.scorers.judges.agreement import cohens_kappa, f1, kappa, share
 
 #: Two readers on 50 grants: 20 yes/yes, 5 yes/no, 10 no/yes, 15 no/no; kappa is 0.4.
 GRANTS = [("yes", "yes")] * 20 + [("yes", "no")] * 5 + [("no", "yes")] * 10 + [("no", "no")] * 15

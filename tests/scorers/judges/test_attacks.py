@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from scorers.judges.chat_model import ChatCall, ChatReply
-from scorers.judges.prompt import JudgePrompt, judge_prompt
-from scorers.judges.scripted_model import nonce_of
-from scorers.judges.suspicion import suspicions
-from scorers.judges.verdict import NoAnswer, read_verdict
+from gapwatch.scorers.judges.chat_model import ChatCall, ChatReply
+from gapwatch.scorers.judges.prompt import JudgePrompt, judge_prompt
+from gapwatch.scorers.judges.scripted_model import nonce_of
+from gapwatch.scorers.judges.suspicion import suspicions
+from gapwatch.scorers.judges.verdict import NoAnswer, read_verdict
 from tests.paths import ROOT
 from tests.scorers.judges.rubrics import claim_of
 
@@ -145,7 +145,7 @@ def test_looking_for_words_first_finds_what_the_patterns_find(monkeypatch: pytes
     texts += [text.replace("i", "ı").replace("s", "ſ").replace("k", "\u212a").replace("I", "İ") for text in texts]
     texts += [text.upper() for text in texts]
     quick = [suspicions(text) for text in texts]
-    monkeypatch.setattr("scorers.judges.suspicion._may_match", lambda name, folded: True)
+    monkeypatch.setattr("gapwatch.scorers.judges.suspicion._may_match", lambda name, folded: True)
 
     assert quick == [suspicions(text) for text in texts]
     assert sum(map(len, quick)) > len(ATTACKS)

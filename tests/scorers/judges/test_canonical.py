@@ -10,9 +10,9 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scorers.judges.canonical import canonical_texts, canonical_value
-from scorers.judges.chat_model import ChatCall
-from scorers.judges.prompt import request_bytes
+from gapwatch.scorers.judges.canonical import canonical_texts, canonical_value
+from gapwatch.scorers.judges.chat_model import ChatCall
+from gapwatch.scorers.judges.prompt import request_bytes
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 VALUES: st.SearchStrategy[Any] = st.recursive(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scorers.judges.judgement import RECORD_BYTES, Judgement, PaidCall, judgement_records, judgements_of
-from scorers.judges.triple import StabilityTriple
+from gapwatch.scorers.judges.judgement import RECORD_BYTES, Judgement, PaidCall, judgement_records, judgements_of
+from gapwatch.scorers.judges.triple import StabilityTriple
 
 VERDICT = Judgement(
     "a", "pass", 0.75, 0.75, "Good", observed="seen \u00e9", triple=StabilityTriple("v/m@1", "p", "s"),

@@ -6,10 +6,10 @@ import hashlib
 
 import pytest
 
-from scorers.errors import PortfolioError
-from scorers.judges.fence import cut, fence, make_visible
-from scorers.judges.prompt import input_sha, judge_prompt, request_bytes, request_sha
-from scorers.judges.scale import scale_of
+from gapwatch.scorers.errors import PortfolioError
+from gapwatch.scorers.judges.fence import cut, fence, make_visible
+from gapwatch.scorers.judges.prompt import input_sha, judge_prompt, request_bytes, request_sha
+from gapwatch.scorers.judges.scale import scale_of
 from tests.scorers.judges.rubrics import claim_of, judged_metric, portfolio_of
 
 NONCE = "0123456789abcdef"

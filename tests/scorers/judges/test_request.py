@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scorers.judges.request import AwaitedComposite, JudgeRequest, OversizeRequest, read_request
+from gapwatch.scorers.judges.request import AwaitedComposite, JudgeRequest, OversizeRequest, read_request
 
 COMPOSITE = (
     b'{"metric":"overall","metric_version":"v2","epoch":"1","pass_at":0.7,"weights":{"short":0.25,"faithful":0.75},'

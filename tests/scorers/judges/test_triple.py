@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from scorers.judges.triple import StabilityTriple, model_id, sampling_params_sha
+from gapwatch.scorers.judges.triple import StabilityTriple, model_id, sampling_params_sha
 
 
 @pytest.mark.parametrize(

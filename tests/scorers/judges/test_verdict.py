@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scorers.judges.chat_model import ChatReply
-from scorers.judges.prompt import judge_prompt
-from scorers.judges.verdict import JudgeAnswer, NoAnswer, read_verdict, repair_words
+from gapwatch.scorers.judges.chat_model import ChatReply
+from gapwatch.scorers.judges.prompt import judge_prompt
+from gapwatch.scorers.judges.verdict import JudgeAnswer, NoAnswer, read_verdict, repair_words
 from tests.scorers.judges.rubrics import claim_of
 
 NONCE = "00112233aabbccdd"

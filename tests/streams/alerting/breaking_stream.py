@@ -8,10 +8,10 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from scorers.portfolio import Portfolio
-from scorers.slices import ScoredSlice
-from sinks.store import Store
-from streams.alerting.shift_watch import ShiftWatch
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.scorers.slices.slices import ScoredSlice
+from gapwatch.sinks.store.store import Store
+from gapwatch.streams.alerting.evaluation.shift_watch import ShiftWatch
 from tests.streams.alerting.builders import MONDAY, Units, kept_at, units_slice
 
 #: Ticks from one to the next that has units: five minutes, so that a day is short to fold.

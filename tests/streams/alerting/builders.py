@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from scorers.load import parse_portfolio
-from scorers.portfolio import Portfolio
-from scorers.slices import ScoredSlice
-from sinks.keeping import Keeping
-from sinks.store import Store
-from streams.alerting.shift_watch import ShiftWatch
-from streams.keep_watch import Steps
+from gapwatch.scorers.loading.load import parse_portfolio
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.scorers.slices.slices import ScoredSlice
+from gapwatch.sinks.store.store import Store
+from gapwatch.sinks.store.transaction import Keeping
+from gapwatch.streams.alerting.evaluation.shift_watch import ShiftWatch
+from gapwatch.streams.pipeline.watch_protocol import Steps
 from tests.builders import scored_slice
 
 #: Monday, 00:00 UTC, as a tick.

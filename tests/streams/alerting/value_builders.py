@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from scorers.load import parse_portfolio
-from scorers.portfolio import Portfolio
-from scorers.slices import ScoredSlice
-from scorers.value_histogram import histogram_cells
+from gapwatch.scorers.loading.load import parse_portfolio
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.scorers.slices.slices import ScoredSlice
+from gapwatch.scorers.slices.value_histogram import histogram_cells
 from tests.builders import scored_slice
 from tests.streams.alerting.breaking_stream import DAY, HOURS, STEP
 from tests.streams.alerting.builders import MONDAY, at

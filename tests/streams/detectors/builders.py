@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from streams.detectors.arrays import Floats
-from streams.detectors.bets import rate_bets
-from streams.detectors.fleet import Fleet
-from streams.detectors.fleet_config import FleetConfig
+from gapwatch.streams.detectors.arrays import Floats
+from gapwatch.streams.detectors.bets import rate_bets
+from gapwatch.streams.detectors.fleet import Fleet
+from gapwatch.streams.detectors.fleet_config import FleetConfig
 
 LIMIT = 1e6
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from streams.detectors.bets import RATE_DELTAS
+from gapwatch.streams.detectors.bets import RATE_DELTAS
 
 
 class SingleRate:

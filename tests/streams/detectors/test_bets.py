@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streams.detectors.bets import category_bets, frequent_labels, number_bets, rate_bets
+from gapwatch.streams.detectors.bets import category_bets, frequent_labels, number_bets, rate_bets
 
 
 def test_rates_have_four_bets_each_way() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.detectors.budget import Allowances, expected_false_alarms, smallest_rate_ratio, threshold
+from gapwatch.streams.detectors.budget import Allowances, expected_false_alarms, smallest_rate_ratio, threshold
 
 
 def test_the_threshold_is_arithmetic() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streams.detectors.categories import MOST_LABELS, CategoryFleet, label_bets
-from streams.detectors.fleet_config import FleetConfig
-from streams.detectors.snapshot import SnapshotError, restore_headed, snapshot_headed
-from streams.detectors.watch import Transition, advance_phases
+from gapwatch.streams.detectors.categories import MOST_LABELS, CategoryFleet, label_bets
+from gapwatch.streams.detectors.fleet_config import FleetConfig
+from gapwatch.streams.detectors.snapshot import SnapshotError, restore_headed, snapshot_headed
+from gapwatch.streams.detectors.watch import Transition, advance_phases
 
 CONFIG = FleetConfig(label_bets(), seasonal=False, page_margin=False, ring_buckets=256, ring_hours=8)
 MIX = {"billing": 0.5, "refund": 0.3, "outage": 0.15, "other": 0.05}

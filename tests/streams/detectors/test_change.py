@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.detectors.change import Interval, excess_shares, find_change, rate_interval, ratio_interval
-from streams.detectors.contexts import HOURS
-from streams.detectors.evidence import mean_evidence
-from streams.detectors.ring import Ring
+from gapwatch.streams.detectors.change import Interval, excess_shares, find_change, rate_interval, ratio_interval
+from gapwatch.streams.detectors.contexts import HOURS
+from gapwatch.streams.detectors.evidence import mean_evidence
+from gapwatch.streams.detectors.ring import Ring
 from tests.streams.detectors.builders import plain, rates, ticks
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streams.detectors.baseline import Baseline
-from streams.detectors.bets import rate_bets
-from streams.detectors.change import find_change
-from streams.detectors.change_point import look_back
-from streams.detectors.contexts import HOURS, TICKS_A_DAY, TICKS_AN_HOUR
-from streams.detectors.fleet import Fleet
-from streams.detectors.fleet_config import FleetConfig
+from gapwatch.streams.detectors.baseline import Baseline
+from gapwatch.streams.detectors.bets import rate_bets
+from gapwatch.streams.detectors.change import find_change
+from gapwatch.streams.detectors.change_point import look_back
+from gapwatch.streams.detectors.contexts import HOURS, TICKS_A_DAY, TICKS_AN_HOUR
+from gapwatch.streams.detectors.fleet import Fleet
+from gapwatch.streams.detectors.fleet_config import FleetConfig
 
 #: Monday, 00:00 UTC.
 MONDAY = 2880 * 20514

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.detectors.bets import BetTable, category_bets, number_bets, rate_bets
-from streams.detectors.evidence import fold_rise, fold_sum, increments, margin_increments, mean_evidence
-from streams.detectors.recovery import RECOVERY_DELTAS, STILL_MOVED, recovery_increments
+from gapwatch.streams.detectors.bets import BetTable, category_bets, number_bets, rate_bets
+from gapwatch.streams.detectors.evidence import fold_rise, fold_sum, increments, margin_increments, mean_evidence
+from gapwatch.streams.detectors.recovery import RECOVERY_DELTAS, STILL_MOVED, recovery_increments
 from tests.depth import examples
 from tests.streams.detectors.single_rate import SingleRate
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.detectors.bets import category_bets, rate_bets
-from streams.detectors.contexts import TICKS_TO_A_WEEK_BASELINE, day_group, hour_of_week
-from streams.detectors.evidence import mean_evidence
-from streams.detectors.fleet import Fleet, OutOfOrderError
-from streams.detectors.fleet_config import FleetConfig
-from streams.detectors.snapshot import SnapshotError, restore, snapshot
-from streams.detectors.watch import advance_phases
+from gapwatch.streams.detectors.bets import category_bets, rate_bets
+from gapwatch.streams.detectors.contexts import TICKS_TO_A_WEEK_BASELINE, day_group, hour_of_week
+from gapwatch.streams.detectors.evidence import mean_evidence
+from gapwatch.streams.detectors.fleet import Fleet, OutOfOrderError
+from gapwatch.streams.detectors.fleet_config import FleetConfig
+from gapwatch.streams.detectors.snapshot import SnapshotError, restore, snapshot
+from gapwatch.streams.detectors.watch import advance_phases
 from tests.depth import examples
 from tests.streams.detectors.builders import plain, rates, ticks
 

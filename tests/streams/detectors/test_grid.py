@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scorers.value_histogram import histogram_cells
-from streams.detectors.grid import (
+from gapwatch.scorers.slices.value_histogram import histogram_cells
+from gapwatch.streams.detectors.grid import (
     cell_end,
     cell_middle,
     count_bins,

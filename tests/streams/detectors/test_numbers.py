@@ -3,12 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scorers.value_histogram import histogram_cells
-from streams.detectors.bets import number_bets
-from streams.detectors.fleet_config import FleetConfig
-from streams.detectors.numbers import NumberFleet
-from streams.detectors.snapshot import SnapshotError, restore_headed, snapshot_headed
-from streams.detectors.watch import Transition, advance_phases
+from gapwatch.scorers.slices.value_histogram import histogram_cells
+from gapwatch.streams.detectors.bets import number_bets
+from gapwatch.streams.detectors.fleet_config import FleetConfig
+from gapwatch.streams.detectors.numbers import NumberFleet
+from gapwatch.streams.detectors.snapshot import SnapshotError, restore_headed, snapshot_headed
+from gapwatch.streams.detectors.watch import Transition, advance_phases
 
 CONFIG = FleetConfig(number_bets(), seasonal=False, page_margin=False, ring_buckets=64, ring_hours=8, burn_in_units=0)
 

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.detectors.bets import rate_bets
-from streams.detectors.evidence import mean_evidence
-from streams.detectors.fleet import Fleet
-from streams.detectors.sessions import SessionBook, session_increments, session_log_factors, shift_odds
-from streams.detectors.snapshot import restore, snapshot
-from streams.detectors.watch import advance_phases
+from gapwatch.streams.detectors.bets import rate_bets
+from gapwatch.streams.detectors.evidence import mean_evidence
+from gapwatch.streams.detectors.fleet import Fleet
+from gapwatch.streams.detectors.sessions import SessionBook, session_increments, session_log_factors, shift_odds
+from gapwatch.streams.detectors.snapshot import restore, snapshot
+from gapwatch.streams.detectors.watch import advance_phases
 from tests.streams.detectors.builders import plain
 
 CONFIG = plain(sessions=True)

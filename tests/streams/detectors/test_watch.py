@@ -3,13 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streams.detectors.bets import rate_bets
-from streams.detectors.contexts import TICKS_A_DAY, hour_of_week
-from streams.detectors.evidence import mean_evidence
-from streams.detectors.fleet import Fleet
-from streams.detectors.fleet_config import FleetConfig
-from streams.detectors.lifecycle import Event, Evidence, Phase, advance, event_of
-from streams.detectors.watch import Transition, accept, advance_phases, turn
+from gapwatch.streams.detectors.bets import rate_bets
+from gapwatch.streams.detectors.contexts import TICKS_A_DAY, hour_of_week
+from gapwatch.streams.detectors.evidence import mean_evidence
+from gapwatch.streams.detectors.fleet import Fleet
+from gapwatch.streams.detectors.fleet_config import FleetConfig
+from gapwatch.streams.detectors.lifecycle import Event, Evidence, Phase, advance, event_of
+from gapwatch.streams.detectors.watch import Transition, accept, advance_phases, turn
 from tests.streams.detectors.builders import plain, rates, ticks
 
 

@@ -7,17 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from scorers.judges.chat_model import ChatModel
-from scorers.judges.scripted_model import Script, ScriptedModel, verdict_reply
-from scorers.portfolio import Portfolio
-from sinks.ledger import imbalance
-from sinks.open_requests import OpenRequests
-from sinks.store import Store
-from streams.judge_result import JudgeResult
-from streams.judges.model_maker import ModelAccess
-from streams.judges.settings import JudgeSettings
-from streams.judges.worker import judge_store
-from streams.replay import replay
+from gapwatch.scorers.judges.chat_model import ChatModel
+from gapwatch.scorers.judges.scripted_model import Script, ScriptedModel, verdict_reply
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.sinks.store.ledger import imbalance
+from gapwatch.sinks.store.store import Store
+from gapwatch.sinks.verdicts.open_requests import OpenRequests
+from gapwatch.streams.batch.replay import replay
+from gapwatch.streams.judges.models.model_maker import ModelAccess
+from gapwatch.streams.judges.settings import JudgeSettings
+from gapwatch.streams.judges.workers.store_run import judge_store
+from gapwatch.streams.pipeline.judge_result import JudgeResult
 
 FREE = (0.0, 0.0)
 

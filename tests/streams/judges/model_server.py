@@ -12,8 +12,8 @@ from typing import Any
 
 import orjson
 
-from scorers.judges.chat_model import ChatCall
-from scorers.judges.scripted_model import nonce_of
+from gapwatch.scorers.judges.chat_model import ChatCall
+from gapwatch.scorers.judges.scripted_model import nonce_of
 
 
 @dataclass(frozen=True)

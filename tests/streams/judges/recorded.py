@@ -12,16 +12,16 @@ from typing import Any
 
 import yaml
 
-from scorers.load import parse_portfolio
-from scorers.portfolio import Portfolio
-from sinks.judge_agreement import Agreement, agreements
-from sinks.overrides import Override
-from sinks.store import Store
-from streams.judge_result import JudgeResult
-from streams.judges.model_maker import ModelAccess, model_maker
-from streams.judges.settings import JudgeSettings
-from streams.judges.worker import judge_store
-from streams.replay import replay
+from gapwatch.scorers.loading.load import parse_portfolio
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.sinks.store.overrides import Override
+from gapwatch.sinks.store.store import Store
+from gapwatch.sinks.verdicts.agreement import Agreement, agreements
+from gapwatch.streams.batch.replay import replay
+from gapwatch.streams.judges.models.model_maker import ModelAccess, model_maker
+from gapwatch.streams.judges.settings import JudgeSettings
+from gapwatch.streams.judges.workers.store_run import judge_store
+from gapwatch.streams.pipeline.judge_result import JudgeResult
 from tests.streams.judges.model_server import HttpAnswer, nonce_in, served
 
 #: Words in which judges that were given no scale said pass or fail, as far as they leave no doubt.

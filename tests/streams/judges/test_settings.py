@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scorers.errors import UsageError
-from streams.judges.settings import JudgeSettings, load_judge_settings
+from gapwatch.scorers.errors import UsageError
+from gapwatch.streams.judges.settings import JudgeSettings, load_judge_settings
 from tests.streams.judges.judged_store import settings
 
 

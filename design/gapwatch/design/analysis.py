@@ -1,0 +1,199 @@
+"""From a folder to graph and patterns, with a cache on disk: what is the same is not worked out again."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from gapwatch.design.callgraph.graph import CallEdge, CallGraph, External, Symbol, Unresolved, build_call_graph
+from gapwatch.design.patterns.hit import PatternHit
+from gapwatch.design.patterns.libraries import LibraryCatalog, default_catalog
+from gapwatch.design.patterns.patterns import find_patterns
+from gapwatch.design.patterns.sites import Sites
+from gapwatch.design.source.program import Program, import_target, load_program, statements
+from gapwatch.design.source.scan import Scan
+from gapwatch.design.source.trees import grammar_versions
+
+#: Bumped when the same files would give another graph.
+ANALYSIS_VERSION = 1
+
+Progress = Callable[[str, int, int], None]
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    del stage, done, total
+
+
+@dataclass(frozen=True)
+class FileReading:
+    """What reading one file gave besides its symbols: its size, and the lines that were not understood."""
+
+    path: str
+    module: str
+    sha: str
+    lines: int
+    errors: tuple[tuple[int, int], ...]
+
+
+def graph_of(scan: Scan, cache: Path | None, progress: Progress = _silent) -> CallGraph:
+    """Return the call graph of a scan, from the cache where it is there.
+
+    Args:
+        progress: Told how far a stage is.
+        scan: What was found under the root.
+        cache: Folder of the cache, made if missing; None for no cache.
+    """
+    key = _key(scan, "graph")
+    stored = _load(cache, key)
+    if stored is not None and (graph := _graph_from(stored)) is not None:
+        return graph
+    # The program is let go before the graph is written out: both at once would be the peak of the run.
+    graph = build(scan, progress)[1]
+    if cache is not None:
+        _save(cache, key, _graph_to(graph))
+    return graph
+
+
+def build(scan: Scan, progress: Progress = _silent) -> tuple[Program, CallGraph]:
+    """Read and resolve a scan, without the cache."""
+    total = len(scan.files)
+    program = load_program(scan, lambda done: progress("reading", min(done, total), total))
+    graph = build_call_graph(program, lambda done, of: progress("resolving", done, of))
+    return program, graph
+
+
+def patterns_of(
+    scan: Scan, cache: Path | None, progress: Progress = _silent, catalog: LibraryCatalog | None = None
+) -> tuple[PatternHit, ...]:
+    """Return the patterns of a scan, from the cache where they are there."""
+    used = catalog or default_catalog()
+    key = _key(scan, f"patterns/{used.version}" if catalog is None else "patterns/own")
+    stored = _load(cache, key) if catalog is None else None
+    if isinstance(stored, list):
+        try:
+            return tuple(PatternHit(*row) for row in stored)
+        except TypeError:
+            pass
+    program, graph = build(scan, progress)
+    hits = find_patterns(program, Sites(graph, used))
+    if catalog is None:
+        _save(cache, key, [[getattr(hit, name) for name in PatternHit.__slots__] for hit in hits])
+        _save(cache, _key(scan, "graph"), _graph_to(graph))
+    return hits
+
+
+def readings(program: Program) -> tuple[FileReading, ...]:
+    """Return what reading each file gave."""
+    out = []
+    for module, file, ir in zip(program.index.modules, program.files, program.irs, strict=True):
+        if file is not None and ir is not None:
+            out.append(FileReading(file.path, module.name, file.sha, ir.lines, tuple(ir.errors)))
+    return tuple(sorted(out, key=lambda r: r.path))
+
+
+def own_import_rate(program: Program) -> float:
+    """Share of the imports of the repository's own top names that lead to a file: below 0.95 edges are lost."""
+    tops = {module.parts[0] for module in program.index.modules} | program.index.root_aliases
+    good = bad = 0
+    for module, ir in zip(program.index.modules, program.irs, strict=True):
+        for function in ir.functions if ir is not None else ():
+            for s in statements(function.body):
+                if s[0] != "from" or (s[2] == 0 and str(s[3]).partition(".")[0] not in tops):
+                    continue
+                found = import_target(program.index, module.index, s[2], str(s[3]))
+                good, bad = good + (found is not None), bad + (found is None)
+    return good / (good + bad) if good + bad else 1.0
+
+
+def default_cache() -> Path:
+    """Return the folder of the cache: below `XDG_CACHE_HOME`, else `~/.cache`."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return Path(base) / "gapwatch" if base else Path.home() / ".cache" / "gapwatch"
+
+
+def _key(scan: Scan, what: str) -> str:
+    # The name of the root decides how absolute imports of it are read.
+    parts = (
+        scan.sha,
+        scan.root.resolve().name,
+        what,
+        str(ANALYSIS_VERSION),
+        _own_sha(),
+        str(sorted(grammar_versions().items())),
+    )
+    return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _own_sha() -> str:
+    """Digest of this package's own code and data: a changed resolver never answers from an old cache."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.rglob("*")):
+        if path.suffix in (".py", ".toml", ".txt"):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _load(cache: Path | None, key: str) -> Any:
+    if cache is None:
+        return None
+    try:
+        return orjson.loads((cache / f"{key}.json").read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return None
+
+
+#: Entries kept; the oldest go first.
+_MAX_ENTRIES = 40
+
+
+def _save(cache: Path | None, key: str, data: Any) -> None:
+    """Write an entry whole or not at all; a cache that cannot be written costs time, not the run."""
+    if cache is None:
+        return
+    try:
+        cache.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.NamedTemporaryFile(dir=cache, delete=False) as file:
+            file.write(orjson.dumps(data))
+        Path(file.name).replace(cache / f"{key}.json")
+        entries = sorted(cache.glob("*.json"), key=lambda path: path.stat().st_mtime)
+        for path in entries[:-_MAX_ENTRIES]:
+            path.unlink(missing_ok=True)
+    except (OSError, TypeError):
+        return
+
+
+def _graph_to(graph: CallGraph) -> dict[str, Any]:
+    return {
+        "symbols": [[getattr(s, name) for name in Symbol.__slots__] for s in graph.symbols],
+        "edges": [[getattr(e, name) for name in CallEdge.__slots__] for e in graph.edges],
+        "externals": [[getattr(e, name) for name in External.__slots__] for e in graph.externals],
+        "unresolved": [[getattr(u, name) for name in Unresolved.__slots__] for u in graph.unresolved],
+        "call_sites": graph.call_sites,
+        "resolved_sites": graph.resolved_sites,
+    }
+
+
+def _symbol_from(row: list[Any]) -> Symbol:
+    identifier, kind, path, line, end, is_async, parent, is_abstract, tags, decorators = row
+    return Symbol(identifier, kind, path, line, end, is_async, parent, is_abstract, tuple(tags), tuple(decorators))
+
+
+def _graph_from(data: Any) -> CallGraph | None:
+    try:
+        return CallGraph(
+            tuple(_symbol_from(row) for row in data["symbols"]),
+            tuple(CallEdge(a, b, kind, tuple((p, n) for p, n in sites)) for a, b, kind, sites in data["edges"]),
+            tuple(External(a, b, path, tuple(lines)) for a, b, path, lines in data["externals"]),
+            tuple(Unresolved(*row) for row in data["unresolved"]),
+            data["call_sites"],
+            data["resolved_sites"],
+        )
+    except (KeyError, TypeError, ValueError, IndexError):
+        return None

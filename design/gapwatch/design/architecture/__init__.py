@@ -1,0 +1,1 @@
+"""Finds components, edges, tiers and their names, and criticises them."""

@@ -1,0 +1,94 @@
+"""Edges between components: what the call graph shows, over helper functions and over shared stores, too."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from gapwatch.design.architecture.model import ComponentDraft, EdgeDraft
+from gapwatch.design.architecture.verify import CALL_KINDS, verify_pair
+from gapwatch.design.callgraph.graph import CallEdge, CallGraph
+
+
+def build_edges(components: list[ComponentDraft], graph: CallGraph) -> list[EdgeDraft]:
+    """Return the edges that the call graph gives between components, each with what it rests on."""
+    owner = {symbol: c.id for c in components for symbol in c.symbols}
+    direct: dict[tuple[str, str], list[CallEdge]] = defaultdict(list)
+    for edge in graph.edges:
+        src, dst = owner.get(edge.src), owner.get(edge.dst)
+        if src is not None and dst is not None and src != dst:
+            direct[src, dst].append(edge)
+    out = []
+    by_id = {c.id: c for c in components}
+    for (src, dst), calls in sorted(direct.items()):
+        status, because, found = verify_pair(calls)
+        out.append(EdgeDraft(src, dst, _label(by_id[dst]), status, because, found))
+    known = {(e.src, e.dst) for e in out}
+    out += _through_helpers(owner, by_id, graph, known)
+    known = {(e.src, e.dst) for e in out}
+    out += _through_stores(components, known)
+    return sorted(out, key=lambda e: (e.src, e.dst))
+
+
+def _label(dst: ComponentDraft) -> str:
+    job = dst.capabilities
+    for name, words in (
+        ("llm_chat", "asks the model"),
+        ("retrieval", "retrieves"),
+        ("rerank", "reranks"),
+        ("embedding", "embeds"),
+        ("vector_write", "indexes"),
+        ("db_write", "stores"),
+        ("cache", "looks up"),
+        ("http", "requests"),
+        ("queue", "hands over"),
+    ):
+        if name in job:
+            return words
+    return "calls"
+
+
+def _through_helpers(
+    owner: dict[str, str], by_id: dict[str, ComponentDraft], graph: CallGraph, known: set[tuple[str, str]]
+) -> list[EdgeDraft]:
+    """A path over one or two functions that belong to no component."""
+    callees: dict[str, list[CallEdge]] = defaultdict(list)
+    for edge in graph.edges:
+        if edge.kind in CALL_KINDS:
+            callees[edge.src].append(edge)
+    found: dict[tuple[str, str], tuple[CallEdge, ...]] = {}
+    for edge in graph.edges:
+        src = owner.get(edge.src)
+        if src is None or edge.kind not in CALL_KINDS or edge.dst in owner:
+            continue
+        for second in callees[edge.dst]:
+            steps = (
+                [(edge, second)] if second.dst in owner else [(edge, second, third) for third in callees[second.dst]]
+            )
+            for path in steps:
+                dst = owner.get(path[-1].dst)
+                if dst is not None and dst != src and (src, dst) not in known:
+                    found.setdefault((src, dst), path)
+    return [
+        EdgeDraft(
+            src, dst, _label(by_id[dst]), "inferred", "through " + ", ".join(step.dst for step in path[:-1]), path
+        )
+        for (src, dst), path in sorted(found.items())
+    ]
+
+
+def _through_stores(components: list[ComponentDraft], known: set[tuple[str, str]]) -> list[EdgeDraft]:
+    """One writes what the other reads: the same library's store."""
+    out = []
+    for writer in components:
+        written = {u.dotted.partition(".")[0]: u for u in writer.uses if u.capability == "vector_write"}
+        for reader in components:
+            read = {u.dotted.partition(".")[0]: u for u in reader.uses if u.capability == "retrieval"}
+            for library in sorted(written.keys() & read.keys()):
+                if writer.id != reader.id and (writer.id, reader.id) not in known:
+                    known.add((writer.id, reader.id))
+                    because = (
+                        f"shared store: {writer.id} writes {library} ({written[library].place}), "
+                        f"{reader.id} reads it ({read[library].place})"
+                    )
+                    out.append(EdgeDraft(writer.id, reader.id, "feeds the index", "inferred", because))
+    return out

@@ -1,0 +1,325 @@
+"""The prompts that models are sent and what their answers must hold: found in the code, never made up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from string import Formatter
+
+from gapwatch.design.architecture.constants import Constants
+from gapwatch.design.architecture.material import Material
+from gapwatch.design.architecture.model import ComponentDraft
+from gapwatch.design.patterns.code_walk import (
+    arguments_of,
+    children,
+    keyword,
+    names_in,
+    own_expressions,
+    target_names,
+    text_of,
+    walk,
+)
+from gapwatch.design.patterns.hit import PatternHit, Subject
+from gapwatch.design.patterns.uses import CodePlace
+from gapwatch.design.source.ir import (
+    UNKNOWN,
+    Class,
+    Expr,
+    Stmt,
+    annotation_of,
+    call_line,
+    callee_of,
+    constant_of,
+    docstring,
+    index_of,
+    is_call,
+    is_member,
+    is_text,
+    line_of,
+    name_of,
+    operands_of,
+    operators_of,
+    owner_of,
+    positional_of,
+    targets_of,
+    value_of,
+)
+from gapwatch.design.source.program import last_name
+
+#: Shorter texts are labels and keys, not prompts.
+_MIN_PROMPT = 30
+_EVIDENCE = re.compile(
+    r"context|evidence|document|docs|chunk|passage|source|retriev|snippet|quote|citation|excerpt|knowledge", re.I
+)
+_BUILDER = re.compile(r"prompt|message|template|instruction", re.I)
+
+
+@dataclass(frozen=True)
+class _Text:
+    name: str
+    text: str
+    fields: list[str]
+    place: CodePlace
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A text that a model is sent.
+
+    Attributes:
+        symbol: The function that sends it.
+        text: As far as it is constant; holes as `{name}`.
+        fields: Names that are filled in.
+        evidence_fields: Those of them that bring what the answer must rest on.
+        output_fields: Keys that the code reads from the answer.
+    """
+
+    symbol: str
+    place: CodePlace
+    name: str
+    text: str
+    fields: tuple[str, ...]
+    evidence_fields: tuple[str, ...]
+    output_fields: tuple[str, ...]
+
+
+def find_prompts(component: ComponentDraft, material: Material) -> list[Prompt]:
+    """Return the prompts of the functions of a component that call a model."""
+    numbers = material.sites.numbers(material.program)
+    constants = Constants(material.program)
+    out: list[Prompt] = []
+    senders = {h.symbol for h in component.hits if h.pattern == "calls_llm"}
+    shared_keys = tuple(_keys_of_parsers(component, material))
+    for symbol in sorted(senders):
+        number = numbers.get(symbol)
+        if number is None:
+            continue
+        subject = Subject(material.program, material.sites, material.program.functions[number])
+        keys = tuple(output_keys(subject)) or shared_keys
+        texts = [t for s in _nested(subject) for t in _texts(s, constants, gives_prompts=False)]
+        for edge in material.sites.callees[symbol]:
+            # A prompt is often put together by a neighbour: `self._messages(question)`.
+            builder = subject.other(edge.dst) if _BUILDER.search(edge.dst.rpartition(".")[2]) else None
+            if builder is not None and edge.dst not in senders:
+                texts += [
+                    t
+                    for t in _texts(builder, constants, gives_prompts=True)
+                    if t.text not in {known.text for known in texts}
+                ]
+        for found in texts:
+            evidence = tuple(f for f in found.fields if _EVIDENCE.search(f))
+            out.append(Prompt(symbol, found.place, found.name, found.text, tuple(found.fields), evidence, keys))
+    return out
+
+
+def _keys_of_parsers(component: ComponentDraft, material: Material) -> list[str]:
+    """Keys that other functions of the component read from what a model answered."""
+    numbers = material.sites.numbers(material.program)
+    out: dict[str, None] = {}
+    for hit in component.hits:
+        if hit.pattern == "parses_json" and hit.kind in ("llm", "text") and hit.symbol in numbers:
+            info = material.program.functions[numbers[hit.symbol]]
+            out.update(dict.fromkeys(output_keys(Subject(material.program, material.sites, info))))
+    return list(out)
+
+
+def _nested(subject: Subject) -> list[Subject]:
+    """A function and those around it, whose names it sees."""
+    out = [subject]
+    while (parent := out[-1].info.parent) >= 0 and subject.program.functions[parent].parent >= 0:
+        out.append(Subject(subject.program, subject.sites, subject.program.functions[parent]))
+    return out
+
+
+def _texts(subject: Subject, constants: Constants, gives_prompts: bool) -> list[_Text]:
+    """Each prompt-like text of a function, through what its names stand for.
+
+    Args:
+        subject: The function.
+        constants: What its names stand for.
+        gives_prompts: Whether what it gives back is a prompt. What those who ask give back without a call is what the
+            user is told in place of an answer.
+    """
+    out: dict[str, _Text] = {}
+    path = subject.program.path(subject.info)
+    used: set[str] = set()
+    skip = docstring(subject.ir.body)
+    for s in subject.statements:
+        if s[0] == "return" and not gives_prompts and not any(is_call(e) for e in walk(value_of(s) or UNKNOWN)):
+            continue
+        for e in _expressions(s):
+            for inner in _said_to_models(e):
+                if inner != ("k", skip):
+                    _note_text(inner, target_name(s), CodePlace(path, line_of(s)), out)
+                name = text_of(inner) if inner[0] in "nas" else ""
+                if name and name not in used:
+                    used.add(name)
+                    found = constants.find(inner, subject.info.module, subject.info.owner)
+                    # A dictionary of prompts is told apart by the keys that are asked for.
+                    for part in walk(found[0]) if found is not None and found[0][0] != "d" else ():
+                        _note_text(part, _last_part(inner), found[1], out)  # type: ignore[index]
+    return list(out.values())[:6]
+
+
+def _said_to_models(e: Expr) -> Iterator[Expr]:
+    """An expression and all inside it but what is written to a log or a screen."""
+    pending = [e]
+    while pending:
+        current = pending.pop()
+        if is_call(current) and last_name(current) in _TELLS_PEOPLE:
+            continue
+        yield current
+        pending.extend(reversed(list(children(current))))
+
+
+def _note_text(e: Expr, name: str, place: CodePlace, out: dict[str, _Text]) -> None:
+    found = _text_and_fields(e)
+    if found is not None and _is_prompt(found[0]):
+        out.setdefault(found[0], _Text(name, found[0], found[1] + _format_fields(found[0]), place))
+
+
+def _last_part(e: Expr) -> str:
+    return str(index_of(e)[1]) if e[0] == "s" else last_name(e)
+
+
+def _expressions(s: Stmt) -> list[Expr]:
+    return [] if s[0] in ("raise", "assert") else own_expressions(s)
+
+
+def target_name(s: Stmt) -> str:
+    """First name that a statement assigns to; empty for any other statement."""
+    return next(iter(target_names(targets_of(s)[0])), "") if s[0] == "assign" else ""
+
+
+def _text_and_fields(e: Expr) -> tuple[str, list[str]] | None:
+    if is_text(e):
+        return constant_of(e), []
+    if e[0] == "f":
+        parts, fields = [], []
+        for part in e[1]:
+            if isinstance(part, str):
+                parts.append(part)
+            else:
+                name = text_of(part)
+                fields.append(name.rpartition(".")[2] if "(" not in name else sorted(names_in(part) or {"value"})[0])
+                parts.append("{" + fields[-1] + "}")
+        return "".join(parts), fields
+    return None
+
+
+#: Functions and methods that write for people.
+_TELLS_PEOPLE = frozenset(
+    {"debug", "info", "warning", "warn", "error", "exception", "critical", "log", "print", "echo", "HTTPException"}
+)
+#: How messages for people and logs begin.
+_MESSAGE = re.compile(
+    r"\W*(an? )?(\w+ )?(error|exception|warning|failed|failure|unable to|could ?n.t|could not|cannot|invalid|skipping"
+    r"|unsupported|unknown|unexpected|deprecated|no such|retrying|timed? ?out)\b",
+    re.I,
+)
+
+
+def _is_prompt(text: str) -> bool:
+    return (
+        len(text) >= _MIN_PROMPT
+        and len(text.split()) >= 5
+        and not text.lstrip().lower().startswith(("http", "select ", "insert ", "create table", "<html"))
+        and not _MESSAGE.match(text)
+    )
+
+
+def _format_fields(text: str) -> list[str]:
+    try:
+        return sorted({f for _, f, _, _ in Formatter().parse(text) if f and re.fullmatch(r"[A-Za-z_]\w*", f)})
+    except ValueError:
+        return []
+
+
+def keys_read(symbol: str, hits: list[PatternHit], material: Material) -> list[str]:
+    """Keys that a function reads with certainty of the one thing that it parses."""
+    number = material.sites.numbers(material.program).get(symbol)
+    if number is None or sum(h.symbol == symbol for h in hits) > 1:
+        return []
+    return sorted(output_keys(Subject(material.program, material.sites, material.program.functions[number])))
+
+
+def timeout_of(hits: list[PatternHit], material: Material) -> tuple[float, str] | None:
+    """A constant timeout in seconds at one of the calls that hits found, with its place."""
+    numbers = material.sites.numbers(material.program)
+    for hit in hits:
+        number = numbers.get(hit.symbol)
+        if number is None:
+            continue
+        for call in Subject(material.program, material.sites, material.program.functions[number]).calls:
+            value = keyword(call, "timeout")
+            if (
+                value is not None
+                and value[0] == "k"
+                and type(constant_of(value)) in (int, float)
+                and constant_of(value) > 0
+            ):
+                return float(constant_of(value)), f"{hit.path}:{call_line(call)}"
+    return None
+
+
+def output_keys(subject: Subject) -> list[str]:
+    """Keys that a function reads with certainty from what it parsed, or the fields of the class that it asks for."""
+    parsed: set[str] = set()
+    keys: dict[str, None] = {}
+    optional: set[str] = set()
+    for s in subject.statements:
+        if s[0] == "assign" and (assigned := value_of(s)) is not None:
+            for call in walk(assigned):
+                if is_call(call) and _is_parse(subject, call):
+                    parsed.update(n for t in targets_of(s) for n in target_names(t))
+    for s in subject.statements:
+        for e in _expressions(s):
+            for inner in walk(e):
+                if inner[0] == "q" and any("in" in operator for operator in operators_of(inner)):
+                    # What is asked for first may be absent.
+                    asked = operands_of(inner)[0]
+                    optional.update([constant_of(asked)] if asked[0] == "k" else [])
+                if inner[0] == "s" and is_text(index_of(inner)):
+                    owner = owner_of(inner)
+                    direct = is_call(owner) and _is_parse(subject, owner)
+                    if direct or (owner[0] == "n" and name_of(owner) in parsed):
+                        keys[constant_of(index_of(inner))] = None
+    for call in subject.calls:
+        schema = keyword(call, "response_format") or keyword(call, "response_model") or keyword(call, "output_type")
+        candidates = [schema] if schema is not None else []
+        if last_name(call) in ("with_structured_output", "model_validate_json", "validate_json", "parse_raw"):
+            candidates += [
+                *arguments_of(call)[:1],
+                *([owner_of(callee_of(call))] if is_member(callee_of(call)) else []),
+            ]
+        for candidate in candidates:
+            name = last_name(candidate)
+            for cls in subject.program.classes:
+                if cls.ir.name == name and cls.field_names:
+                    keys.update(dict.fromkeys(_required_fields(cls.ir)))
+    return [key for key in keys if key not in optional][:12]
+
+
+def _required_fields(cls: Class) -> list[str]:
+    """Fields that an answer must hold: those without a default, an alias or leave to be null."""
+    out = []
+    for s in cls.body:
+        if s[0] != "assign" or (annotation := annotation_of(s)) is None or targets_of(s)[0][0] != "n":
+            continue
+        value = value_of(s)
+        is_given = value is None
+        if value is not None and is_call(value) and last_name(value) == "Field":
+            first = positional_of(value)[:1]
+            is_given = not (first and first[0] != UNKNOWN) and not any(
+                keyword(value, name) for name in ("default", "default_factory", "alias", "validation_alias")
+            )
+        may_be_null = not {"Optional", "ClassVar"}.isdisjoint(names_in(annotation)) or ("k", None) in walk(annotation)
+        if is_given and not may_be_null:
+            out.append(name_of(targets_of(s)[0]))
+    return out
+
+
+def _is_parse(subject: Subject, call: Expr) -> bool:
+    names = subject.sites.named_at(subject.symbol, call)
+    return any(subject.sites.catalog.capability(d) == "json" for d in names)

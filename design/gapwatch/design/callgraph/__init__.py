@@ -1,0 +1,1 @@
+"""Evaluates a program and builds its call graph."""

@@ -1,0 +1,379 @@
+"""What calls into the language and its libraries do with the functions and containers that they are given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gapwatch.design.callgraph.boxes import copy_box, read_slot
+from gapwatch.design.callgraph.frame import Frame
+from gapwatch.design.callgraph.runners import RUNNER_METHODS, RUNNERS, TRANSPARENT
+from gapwatch.design.callgraph.values import EMPTY, Kind, Values, text_with_gap
+
+_TYPES = {"str": "str", "dict": "dict", "list": "list", "set": "set", "tuple": "tuple", "int": "int", "bytes": "bytes"}
+
+
+def call_outside(frame: Frame, dotted: str, positional: list[Any], named: list[Any], line: int) -> Values:
+    """Call something that the repository does not define."""
+    frame.edge(dotted, "call", line)
+    given: list[Values] = [pair[1] if isinstance(pair, tuple) else pair for pair in positional]
+    keywords = dict(named)
+    name = dotted.rpartition(".")[2]
+    if dotted in ("functools.partial", "functools.partialmethod") and given:
+        return _partial(frame, given, named, line)
+    if dotted == "functools.wraps":
+        return EMPTY
+    _run_given(frame, dotted, name, given, keywords, line)
+    if name == "set_defaults" and dotted.startswith("argparse."):
+        for keyword, values in named:
+            frame.solver.grow(("namespace", keyword), values)
+    if dotted == "typing.cast" and len(given) > 1:
+        kinds, table = frame.table.kinds, frame.table
+        cast = frozenset(table.value(Kind.INST, table.a[v]) for v in given[0] if kinds[v] is Kind.CLASS)
+        return cast | given[1]
+    if dotted in _AS_MAPPING and given:
+        return _as_mapping(frame, given[0])
+    if dotted == "importlib.import_module" and given:
+        return _imported(frame, given[0])
+    if dotted == "asyncio.gather":
+        return _gathered(frame, given, line)
+    if dotted in TRANSPARENT and given:
+        return given[0]
+    if dotted.count(".") >= 8 or dotted.startswith(("typing.", "logging.", "warnings.", "os.path.")):
+        return EMPTY
+    return frame.table.one(Kind.OUTSIDE, dotted)
+
+
+#: Functions that give the fields of an instance as a dictionary.
+_AS_MAPPING = frozenset({"dataclasses.asdict", "attr.asdict", "attrs.asdict"})
+
+
+def _as_mapping(frame: Frame, instances: Values) -> Values:
+    """A dictionary of the fields of an instance: settings, and the functions among them, are handed on so."""
+    table, solver, out = frame.table, frame.solver, EMPTY
+    for v in sorted(instances):
+        if table.kinds[v] is not Kind.INST:
+            continue
+        box = table.value(Kind.BOX, "d", ("fields", table.a[v]))
+        for cls in solver.mro(table.a[v]):
+            for name in frame.program.classes[cls].field_names:
+                solver.put(box, name, frame.read(("a", cls, name)) | frame.read(("m", cls, name)))
+                solver.grow(("keys", box), table.one(Kind.TEXT, name))
+        out |= table.single(box)
+    return out
+
+
+def _imported(frame: Frame, names: Values) -> Values:
+    """A module that is imported by a constant name, often late because it is slow."""
+    table, index, out = frame.table, frame.program.index, EMPTY
+    for v in sorted(names):
+        name = table.a[v] if table.kinds[v] is Kind.TEXT else ""
+        plain = name.lstrip(".")
+        if not plain.replace(".", "").isidentifier():
+            continue
+        level = len(name) - len(plain)
+        module = index.relative(frame.module, level, plain)[0] if level else index.resolve(frame.module, plain)
+        if module is not None:
+            out |= table.one(Kind.MODULE, module)
+        elif not level:
+            out |= table.one(Kind.OUTSIDE, plain)
+    return out
+
+
+def _partial(frame: Frame, given: list[Values], named: list[Any], line: int) -> Values:
+    table, out = frame.table, EMPTY
+    for v in given[0]:
+        key = ("partial", frame.number, line, v)
+        box = table.value(Kind.BOX, "t", key)
+        for i, values in enumerate(given[1:]):
+            frame.solver.put(box, i, values)
+        for name, values in named:
+            if name is not None:
+                frame.solver.put(box, name, values)
+        out |= table.one(Kind.PARTIAL, v, key)
+    return out
+
+
+def _gathered(frame: Frame, given: list[Values], line: int) -> Values:
+    box = frame.table.value(Kind.BOX, "l", ("gather", frame.number, line))
+    for i, values in enumerate(given):
+        inside = EMPTY
+        for v in values:
+            # gather(*tasks): the values of the container, not the container.
+            inside |= frame.read(("all", v)) if frame.table.kinds[v] is Kind.BOX else frame.table.single(v)
+        frame.solver.put(box, i if len(given) > 1 else None, inside)
+    return frame.table.single(box)
+
+
+def _run_given(
+    frame: Frame, dotted: str, name: str, given: list[Values], keywords: dict[str | None, Values], line: int
+) -> None:
+    """Functions handed to a library are callbacks; those that a library surely runs get their arguments, too."""
+    if not given and not keywords:
+        return
+    is_function, kinds = frame.table.is_function, frame.table.kinds
+    places = RUNNERS.get(dotted) or RUNNER_METHODS.get(name, ())
+    run: Values = EMPTY
+    for place in places:
+        chosen = given[place] if isinstance(place, int) and place < len(given) else keywords.get(place, EMPTY)  # type: ignore[arg-type]
+        run |= frozenset(v for v in chosen if is_function[v] or kinds[v] is Kind.INST)
+    handed = [v for values in given for v in values if is_function[v]]
+    lower = name.lower()
+    if "tool" in lower or "agent" in lower:
+        for values in given:
+            handed += _functions_inside(frame, values)
+    for keyword, values in keywords.items():
+        handed += [v for v in values if is_function[v]]
+        if keyword in _REGISTRIES:
+            handed += _functions_inside(frame, values)
+    if not run and not handed:
+        return
+    for v in sorted(run.union(handed))[:40]:
+        for target in _targets(frame, v):
+            frame.edge(target, "callback", line)
+    if run:
+        after = [i for i, values in enumerate(given) if values & run]
+        rest = given[after[0] + 1 :] if after else []
+        frame.interpreter.call_values(frame, run, [(False, values) for values in rest], [], 0)
+
+
+#: Keywords under which a library takes a list of functions that it will call.
+_REGISTRIES = frozenset({"tools", "functions", "handlers", "callbacks", "hooks", "nodes", "steps", "dependencies"})
+
+
+def _functions_inside(frame: Frame, values: Values) -> list[int]:
+    """Functions inside containers, as in `tools=[a, b]`."""
+    table = frame.table
+    boxes = [v for v in values if table.kinds[v] is Kind.BOX]
+    return [v for box in boxes for v in frame.read(("all", box)) if table.is_function[v]]
+
+
+def _targets(frame: Frame, v: int) -> list[int]:
+    table = frame.table
+    kind = table.kinds[v]
+    if kind is Kind.PARTIAL:
+        return _targets(frame, table.a[v])
+    if kind is Kind.INST:
+        found = frame.solver.find_method(table.a[v], "__call__")
+        return [found] if found >= 0 else []
+    if kind in (Kind.FUNC, Kind.DECORATED):
+        return [table.a[v]]
+    return []
+
+
+_FIRST_IS_CALLED = frozenset({"map", "filter"})
+_KEY_IS_CALLED = frozenset({"sorted", "min", "max"})
+_KEEPS_ELEMENTS = frozenset({"sorted", "list", "tuple", "set", "frozenset", "reversed", "iter", "filter", "aiter"})
+_PROTOCOL = {
+    "str": ("__str__", "__repr__"),
+    "repr": ("__repr__",),
+    "len": ("__len__",),
+    "iter": ("__iter__",),
+    "next": ("__next__",),
+    "hash": ("__hash__",),
+    "bool": ("__bool__", "__len__"),
+    "int": ("__int__",),
+    "float": ("__float__",),
+    "abs": ("__abs__",),
+    "format": ("__format__", "__str__"),
+    "anext": ("__anext__",),
+    "aiter": ("__aiter__",),
+    "print": ("__str__", "__repr__"),
+    "reversed": ("__reversed__",),
+}
+
+
+def call_builtin(frame: Frame, name: str, positional: list[Any], named: list[Any], line: int) -> Values:
+    """Call a builtin: what it runs are edges, what it gives is kept where that matters."""
+    table = frame.table
+    frame.edge(f"<builtin>.{name}", "call", line)
+    given: list[Values] = [pair[1] if isinstance(pair, tuple) else pair for pair in positional]
+    first = given[0] if given else EMPTY
+    out = EMPTY
+    if name in _PROTOCOL:
+        for values in given if name == "print" else given[:1]:
+            out |= frame.interpreter.method_result(frame, values, _PROTOCOL[name], [], line)
+    if name in _KEY_IS_CALLED:
+        for keyword, values in named:
+            if keyword == "key":
+                frame.interpreter.call_values(
+                    frame, values, [(False, frame.interpreter.elements_of(frame, first, 0))], [], line
+                )
+        out |= frame.interpreter.elements_of(frame, first, 0) | (first if name != "sorted" else EMPTY)
+    if name in _FIRST_IS_CALLED:
+        return _mapped(frame, name, given, line)
+    if name == "next":
+        return out | frame.interpreter.elements_of(frame, first, 0) | (given[1] if len(given) > 1 else EMPTY)
+    if name in ("enumerate", "zip"):
+        return _zipped(frame, name, given, line)
+    if name == "dict":
+        return _dict(frame, first, named, line)
+    if name in _KEEPS_ELEMENTS:
+        elements = frame.interpreter.elements_of(frame, first, line)
+        if not elements:
+            plain = _TYPES.get(name)
+            return table.one(Kind.PLAIN, plain) if plain else EMPTY
+        same = all(table.kinds[v] is Kind.BOX and table.a[v] in "tl" for v in first)
+        if same and name in ("list", "tuple", "iter"):
+            return first
+        box = table.value(Kind.BOX, "t" if name == "tuple" else "l", ("of", frame.number, line, name))
+        frame.solver.put(box, None, elements)
+        return table.single(box)
+    if name in _TYPES:
+        return table.one(Kind.PLAIN, _TYPES[name])
+    if name == "open":
+        return table.one(Kind.OUTSIDE, "io.TextIOWrapper")
+    return out
+
+
+def _mapped(frame: Frame, name: str, given: list[Values], line: int) -> Values:
+    if not given:
+        return EMPTY
+    kinds = frame.table.kinds
+    callables = {Kind.FUNC, Kind.DECORATED, Kind.PARTIAL, Kind.CLASS, Kind.INST, Kind.BUILTIN, Kind.OUTSIDE}
+    function, items = given[0], given[1:]
+    if not any(kinds[v] in callables for v in function) and any(
+        kinds[v] in (Kind.FUNC, Kind.DECORATED) for values in items for v in values
+    ):
+        function, items = items[0], [given[0]]
+    elements = [frame.interpreter.elements_of(frame, values, 0) for values in items]
+    result = frame.interpreter.call_values(frame, function, [(False, values) for values in elements], [], line)
+    box = frame.table.value(Kind.BOX, "g", (name, frame.number, line))
+    frame.solver.put(box, None, result if name == "map" else (elements[0] if elements else EMPTY))
+    return frame.table.single(box)
+
+
+def _zipped(frame: Frame, name: str, given: list[Values], line: int) -> Values:
+    table = frame.table
+    pair = table.value(Kind.BOX, "t", (name, "pair", frame.number, line))
+    shift = 1 if name == "enumerate" else 0
+    for i, values in enumerate(given if name == "zip" else given[:1]):
+        frame.solver.put(pair, i + shift, frame.interpreter.elements_of(frame, values, line))
+    box = table.value(Kind.BOX, "g", (name, frame.number, line))
+    frame.solver.put(box, None, table.single(pair))
+    return table.single(box)
+
+
+def _dict(frame: Frame, first: Values, named: list[Any], line: int) -> Values:
+    table = frame.table
+    box = table.value(Kind.BOX, "d", ("dict", frame.number, line))
+    for v in first:
+        if table.kinds[v] is Kind.BOX and v != box and table.a[v] == "d":
+            copy_box(frame, v, box)
+    for name, values in named:
+        if name is not None:
+            frame.solver.put(box, name, values)
+            frame.solver.grow(("keys", box), table.one(Kind.TEXT, name))
+    return table.single(box)
+
+
+def call_method(frame: Frame, name: str, owner: int, positional: list[Any], named: list[Any], line: int) -> Values:
+    """Call a method of a builtin type, of a function or of a generator, or `__subclasses__` of a class."""
+    table = frame.table
+    kind = table.kinds[owner]
+    given: list[Values] = [pair[1] if isinstance(pair, tuple) else pair for pair in positional]
+    if kind is Kind.BUILTIN:
+        frame.edge(f"<builtin>.{table.a[owner]}.{name}", "call", line)
+        return EMPTY
+    if kind is Kind.FUNC:
+        return _call_function_attribute(frame, name, owner, positional, named, line)
+    if kind is Kind.CLASS:
+        box = table.value(Kind.BOX, "l", ("subclasses", table.a[owner]))
+        frame.solver.put(box, None, frame.read(("subclasses", table.a[owner])))
+        return table.single(box)
+    if kind is Kind.GENERATOR:
+        return frame.read(("y", table.a[owner])) if name in ("__next__", "send", "__anext__", "asend") else EMPTY
+    if kind is Kind.TASK:
+        return table.single(table.a[owner])
+    type_name = _type_name(frame, owner)
+    frame.edge(f"<builtin>.{type_name}.{name}", "call", line)
+    if kind is Kind.BOX:
+        return _box_method(frame, name, owner, given)
+    if kind is Kind.AFFIX and name in ("lower", "upper", "strip", "casefold", "replace"):
+        ends = [
+            getattr(end, name)() if name in ("lower", "upper", "casefold") else end
+            for end in (table.a[owner], table.b[owner])
+        ]
+        return text_with_gap(table, *ends)
+    if kind is Kind.TEXT and name == "format":
+        before, opened, rest = table.a[owner].partition("{")
+        return text_with_gap(table, before, rest.rpartition("}")[2] if opened else "")
+    if type_name == "str" and name in ("format", "join", "strip", "lower", "upper", "replace", "title"):
+        return table.one(Kind.PLAIN, "str")
+    if type_name == "str" and name in ("split", "splitlines", "rsplit"):
+        return table.one(Kind.PLAIN, "list")
+    return EMPTY
+
+
+def _type_name(frame: Frame, owner: int) -> str:
+    table = frame.table
+    kind = table.kinds[owner]
+    if kind in (Kind.TEXT, Kind.AFFIX):
+        return "str"
+    if kind is Kind.BOX:
+        return {"l": "list", "t": "tuple", "S": "set", "d": "dict", "g": "iterator"}[table.a[owner]]
+    return str(table.a[owner]) if kind is Kind.PLAIN else "object"
+
+
+#: Ways in which a task queue's decorated function is called through an attribute.
+_TASK_METHODS = frozenset({"delay", "apply_async", "s", "si", "send", "send_with_options", "apply", "remote", "submit"})
+
+
+def _call_function_attribute(
+    frame: Frame, name: str, owner: int, positional: list[Any], named: list[Any], line: int
+) -> Values:
+    if name in _TASK_METHODS:
+        for target in _targets(frame, owner):
+            frame.edge(target, "framework", line)
+        return frame.interpreter.call_values(frame, frame.table.single(owner), positional, named, 0)
+    if name in ("__call__", "func", "invoke", "ainvoke", "run", "arun", "coroutine"):
+        return frame.interpreter.call_values(frame, frame.table.single(owner), positional, named, line)
+    return EMPTY
+
+
+_READS = frozenset({"get", "pop", "popleft", "setdefault", "popitem", "__getitem__", "get_nowait"})
+
+
+def _box_method(frame: Frame, name: str, box: int, given: list[Values]) -> Values:
+    table, solver = frame.table, frame.solver
+    first = given[0] if given else EMPTY
+    is_dict = table.a[box] == "d"
+    if name in ("append", "add", "appendleft", "put", "put_nowait", "insert"):
+        solver.put(box, None, given[-1] if given else EMPTY)
+    elif name in ("extend", "update", "extendleft", "union"):
+        for v in first:
+            if table.kinds[v] is Kind.BOX and v != box:
+                if is_dict:
+                    copy_box(frame, v, box)
+                else:
+                    solver.put(box, None, frame.read(("all", v)))
+        return table.single(box)
+    elif name == "setdefault" and len(given) > 1:
+        solver.grow(("keys", box), first)
+        keys = [table.a[v] for v in first if table.kinds[v] in (Kind.TEXT, Kind.NUMBER)]
+        for key in keys or [None]:
+            solver.put(box, key, given[1])
+        return read_slot(frame, box, first)
+    elif name in _READS:
+        default = given[1] if is_dict and len(given) > 1 else EMPTY
+        return (read_slot(frame, box, first) if given and is_dict else frame.read(("all", box))) | default
+    elif name in ("values", "copy", "items", "keys"):
+        return _view(frame, name, box)
+    return EMPTY
+
+
+def _view(frame: Frame, name: str, box: int) -> Values:
+    table, solver = frame.table, frame.solver
+    if name == "copy":
+        return table.single(box)
+    made = table.value(Kind.BOX, "g", (name, box))
+    inside = frame.read(("all", box))
+    if name == "values":
+        solver.put(made, None, inside)
+    elif name == "keys":
+        solver.put(made, None, frame.read(("keys", box)))
+    else:
+        pair = table.value(Kind.BOX, "t", ("item", box))
+        solver.put(pair, 0, frame.read(("keys", box)))
+        solver.put(pair, 1, inside)
+        solver.put(made, None, table.single(pair))
+    return table.single(made)

@@ -1,0 +1,1 @@
+"""`gapwatch design` and its subcommands."""

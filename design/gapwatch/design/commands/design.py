@@ -1,0 +1,303 @@
+"""`gapwatch design`: from a repository to a portfolio, and the steps on the way for themselves."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+#: Options that every step takes.
+_CACHE = click.option(
+    "--cache",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    metavar="DIR",
+    help="Folder of the cache. Default: gapwatch below XDG_CACHE_HOME or ~/.cache.",
+)
+_NO_CACHE = click.option("--no-cache", is_flag=True, help="Work everything out anew, and keep nothing.")
+_QUIET = click.option("--quiet", is_flag=True, help="Show no progress.")
+
+
+class _DesignGroup(click.Group):
+    """A group whose first argument may be a repository: `gapwatch design REPO` is `gapwatch design portfolio REPO`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        wants_help = bool(args) and args[0] in ("--help", "-h")
+        if args and not wants_help and args[0] not in self.commands:
+            args = ["portfolio", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group("design", cls=_DesignGroup)
+def design() -> None:
+    """Read the source code of an LLM pipeline and write the portfolio that watches it.
+
+    `gapwatch design REPO` writes portfolio.yaml, report.md, report.html and design.duckdb. The code is read as data:
+    nothing of it is imported or run, and nothing is sent anywhere.
+    """
+
+
+@design.command("graph")
+@click.argument("repo", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["json", "pycg"]),
+    default="json",
+    show_default=True,
+    help="json: symbols, edges with kind and lines, externals, unresolved; pycg: caller to callees.",
+)
+@_CACHE
+@_NO_CACHE
+@_QUIET
+def graph_command(repo: Path, form: str, cache: Path | None, no_cache: bool, quiet: bool) -> None:
+    """Print the call graph of REPO as JSON; names are relative to REPO."""
+    from gapwatch.design.analysis import graph_of
+    from gapwatch.design.progress import DesignProgress
+    from gapwatch.design.reports.graph_formats import graph_json, graph_pycg
+    from gapwatch.design.source.scan import scan_repository
+
+    with DesignProgress(enabled=not quiet) as progress:
+        graph = graph_of(scan_repository(repo), _cache_of(cache, no_cache), progress.update)
+    _print(graph_json(graph) if form == "json" else graph_pycg(graph))
+
+
+@design.command("patterns")
+@click.argument("repo", type=click.Path(path_type=Path))
+@click.option("--format", "form", type=click.Choice(["json"]), default="json", show_default=True, help="How to print.")
+@click.option(
+    "--catalog",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    metavar="TOML",
+    help="Library catalog to use in place of the shipped one.",
+)
+@_CACHE
+@_NO_CACHE
+@_QUIET
+def patterns_command(
+    repo: Path, form: str, catalog: Path | None, cache: Path | None, no_cache: bool, quiet: bool
+) -> None:
+    """Print where the eleven code patterns stand in REPO, with lines and evidence."""
+    from gapwatch.design.analysis import patterns_of
+    from gapwatch.design.patterns.libraries import load_catalog
+    from gapwatch.design.progress import DesignProgress
+    from gapwatch.design.reports.graph_formats import patterns_json
+    from gapwatch.design.source.scan import scan_repository
+
+    del form
+    chosen = load_catalog(catalog) if catalog is not None else None
+    with DesignProgress(enabled=not quiet) as progress:
+        hits = patterns_of(scan_repository(repo), _cache_of(cache, no_cache), progress.update, chosen)
+    _print(patterns_json(hits))
+
+
+def _cache_of(cache: Path | None, no_cache: bool) -> Path | None:
+    from gapwatch.design.analysis import default_cache
+
+    return None if no_cache else cache or default_cache()
+
+
+def _print(data: Any) -> None:
+    import orjson
+
+    sys.stdout.buffer.write(orjson.dumps(data, option=orjson.OPT_INDENT_2) + b"\n")
+    sys.stdout.flush()
+
+
+@design.command("portfolio")
+@click.argument("repo", type=click.Path(path_type=Path))
+@click.option(
+    "--goal", default="", metavar="TEXT", help="What the pipeline is for, in your words; steers priority and choice."
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("gapwatch-design"),
+    show_default=True,
+    metavar="DIR",
+    help="Folder for portfolio.yaml, report.md, report.html and design.duckdb; made if missing.",
+)
+@click.option(
+    "--facts",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    metavar="YAML",
+    help="Your answers. Default: facts.yaml in the folder of --out, where there is one.",
+)
+@click.option(
+    "--pipeline",
+    default=None,
+    metavar="NAME",
+    help="Name that the pipeline's records bear. Default: the folder's name.",
+)
+@click.option(
+    "--version",
+    "number",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Version of the portfolio.",
+)
+@click.option(
+    "--judge-model",
+    default=None,
+    metavar="VENDOR/NAME",
+    help="Model that may judge; without one judges stay in the report.",
+)
+@click.option(
+    "--catalog",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    metavar="TOML",
+    help="Library catalog to use.",
+)
+@click.option("--json", "as_json", is_flag=True, help="End with one JSON object on standard output.")
+@_QUIET
+def portfolio_command(
+    repo: Path,
+    goal: str,
+    out: Path,
+    facts: Path | None,
+    pipeline: str | None,
+    number: int,
+    judge_model: str | None,
+    catalog: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Design the portfolio of REPO. This is what `gapwatch design REPO` does."""
+    from gapwatch.design.reports.export_store import write_store
+    from gapwatch.design.reports.output import write_design
+    from gapwatch.design.reports.summary import summary
+
+    chosen = facts if facts is not None else out / "facts.yaml"
+    made = _designed(repo, goal, chosen, judge_model, catalog, quiet, must_exist=facts is not None)
+    written = write_design(made, out, pipeline, number)
+    write_store(made, out / "design.duckdb")
+    if as_json:
+        _print({"version": made.version, "files": [str(p) for p in [*written, out / "design.duckdb"]], **summary(made)})
+    elif not quiet:
+        from gapwatch.design.reports.output import print_summary
+
+        print_summary(made, out)
+
+
+@design.command("questions")
+@click.argument("repo", type=click.Path(path_type=Path))
+@click.option("--goal", default="", metavar="TEXT", help="As for the design.")
+@click.option(
+    "--facts",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    metavar="YAML",
+    help="Your answers so far.",
+)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to print."
+)
+@_QUIET
+def questions_command(repo: Path, goal: str, facts: Path | None, form: str, quiet: bool) -> None:
+    """List what only you can say about REPO, and what each answer decides."""
+    made = _designed(repo, goal, facts, None, None, quiet, must_exist=False)
+    if form == "json":
+        _print([q.as_yaml() for q in made.open_questions])
+        return
+    for question in made.open_questions:
+        click.echo(f"{question.id}\n  {question.text}\n  why: {question.why}")
+        options = ", ".join(question.options) if question.options else question.answer_type
+        click.echo(f"  answer: {options}; until then: {question.default}")
+        click.echo(f"  decides: {', '.join(question.decides) or 'what is measured at all'}\n")
+    for fact in made.stale_facts:
+        click.echo(f"{fact.id} answers {fact.question}, which the code no longer asks", err=True)
+
+
+@design.command("answer")
+@click.argument("repo", type=click.Path(path_type=Path))
+@click.argument("question")
+@click.argument("value")
+@click.option(
+    "--facts",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("gapwatch-design/facts.yaml"),
+    show_default=True,
+    metavar="YAML",
+    help="File that keeps your answers; made if missing.",
+)
+@click.option("--by", required=True, metavar="NAME", help="Who says so.")
+@click.option("--at", default=None, metavar="DATE", help="When, ISO 8601. Default: today.")
+@click.option("--goal", default="", metavar="TEXT", help="As for the design.")
+@_QUIET
+def answer_command(
+    repo: Path, question: str, value: str, facts: Path, by: str, at: str | None, goal: str, quiet: bool
+) -> None:
+    """Write the answer VALUE to QUESTION about REPO into the file of facts; a later answer replaces an earlier one."""
+    import datetime
+
+    from gapwatch.design.metrics.questions import fact_of
+    from gapwatch.design.reports.output import add_fact
+    from gapwatch.scorers.errors import UsageError
+
+    made = _designed(repo, goal, facts, None, None, quiet, must_exist=False)
+    asked = next((q for q in made.questions if q.id == question), None)
+    if asked is None:
+        known = "\n  ".join(q.id for q in made.questions)
+        raise UsageError(f"no question {question!r} about {repo}; there are\n  {known or 'none'}")
+    try:
+        fact = fact_of(asked, value, by, at or datetime.datetime.now(datetime.UTC).date().isoformat())
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    add_fact(facts, fact)
+    if not quiet:
+        click.echo(f"{facts}: {fact.id} = {value}")
+
+
+@design.command("diff")
+@click.argument("old", type=click.Path(path_type=Path))
+@click.argument("new", type=click.Path(path_type=Path))
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to print."
+)
+@_QUIET
+def diff_command(old: Path, new: Path, form: str, quiet: bool) -> None:
+    """Say which metrics of OLD are stale in NEW, and what is new there and unwatched."""
+    from gapwatch.design.progress import DesignProgress
+    from gapwatch.design.reports.code_texts import CodeTexts
+    from gapwatch.design.reports.diff import compare
+    from gapwatch.design.reports.output import diff_text
+    from gapwatch.design.source.scan import scan_repository
+    from gapwatch.design.stage import run_design
+
+    with DesignProgress(enabled=not quiet) as progress:
+        scans = scan_repository(old), scan_repository(new)
+        designs = [run_design(scan, progress=progress.update) for scan in scans]
+    texts = [CodeTexts(scan, made) for scan, made in zip(scans, designs, strict=True)]
+    found = compare(designs[0], designs[1], texts[0], texts[1])
+    if form == "json":
+        _print(found.as_json())
+    else:
+        click.echo(diff_text(found), nl=False)
+
+
+def _designed(
+    repo: Path,
+    goal: str,
+    facts: Path | None,
+    judge_model: str | None,
+    catalog: Path | None,
+    quiet: bool,
+    must_exist: bool,
+) -> Any:
+    from gapwatch.design.patterns.libraries import load_catalog
+    from gapwatch.design.progress import DesignProgress
+    from gapwatch.design.reports.output import facts_from
+    from gapwatch.design.source.scan import scan_repository
+    from gapwatch.design.stage import run_design
+
+    known = facts_from(facts, must_exist) if facts is not None else ()
+    model = judge_model or next((str(f.value) for f in known if f.question == "q-pipeline-judge-model"), None)
+    with DesignProgress(enabled=not quiet) as progress:
+        return run_design(scan_repository(repo), goal, known, model, load_catalog(catalog), progress=progress.update)

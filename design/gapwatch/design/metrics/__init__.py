@@ -1,0 +1,1 @@
+"""Proposes and criticises metrics, judges, questions and spans."""

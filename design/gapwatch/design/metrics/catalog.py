@@ -1,0 +1,516 @@
+"""The deterministic catalog: which metrics a pattern or a kind of component deserves, and when they say nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from gapwatch.design.architecture.component_names import snake, unique
+from gapwatch.design.architecture.material import Material
+from gapwatch.design.architecture.model import ComponentDraft
+from gapwatch.design.architecture.prompts import Prompt, keys_read, timeout_of
+from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.metrics.spans import IntegrationPoint
+from gapwatch.design.patterns.hit import PatternHit
+from gapwatch.design.patterns.uses import CodePlace
+
+#: Alerts of the catalog by concern: who is woken is decided by the blast radius (`traceability`).
+_MIN_UNITS = 200
+#: Parsers of one component whose fields are watched, too; those of a model's answers first.
+MAX_FORMS = 3
+
+
+#: What a family of errors or of times speaks of.
+_WHAT = {
+    "model_latency": "the model calls",
+    "service_latency": "the requests to services",
+    "retrieval_latency": "the searches",
+    "error_rate": "the functions that pass errors on",
+    "service_errors": "the requests to services",
+    "write_errors": "the writes",
+    "embedding_errors": "the embedding calls",
+    "guardrail_errors": "the checks",
+}
+
+
+class Catalog:
+    """Makes the catalog's metrics of one component.
+
+    Args:
+        points: Integration points of the component.
+        prompts: Of the component.
+    """
+
+    def __init__(
+        self, component: ComponentDraft, points: list[IntegrationPoint], prompts: list[Prompt], material: Material
+    ) -> None:
+        self.component = component
+        self.points = {p.symbol: p for p in points}
+        self.prompts = prompts
+        self.material = material
+        self._symbols = {s.id: s for s in material.graph.symbols}
+
+    def metrics(self) -> list[MetricDesign]:
+        """Return them all, in the order of the catalog."""
+        out: list[MetricDesign] = []
+        for make in (
+            self._model_calls,
+            self._parsing,
+            self._cascades,
+            self._retries,
+            self._handlers,
+            self._services,
+            self._caches,
+            self._writes,
+            self._streams,
+            self._queues,
+            self._breakers,
+            self._retrieval,
+            self._embedding,
+            self._guardrail,
+        ):
+            out += make()
+        return out or list(self._entry())
+
+    # -- helpers -----------------------------------------------------------------------------------------------
+
+    def _hits(self, pattern: str, *kinds: str) -> list[PatternHit]:
+        return [
+            h
+            for h in self.component.hits
+            if h.pattern == pattern and (not kinds or h.kind in kinds) and self._point(h.symbol) is not None
+        ]
+
+    def _point(self, symbol: str) -> IntegrationPoint | None:
+        current = symbol
+        while current:
+            if current in self.points:
+                return self.points[current]
+            found = self._symbols.get(current)
+            current = found.parent if found is not None else ""
+        return None
+
+    def _make(self, family: str, hits: list[PatternHit], claim: dict[str, Any], **rest: Any) -> MetricDesign:
+        points = sorted({p.name for h in hits if (p := self._point(h.symbol)) is not None})
+        pattern = hits[0].pattern if hits else ""
+        places = [CodePlace(h.path, h.line, h.end) for h in hits]
+        evidence = [f"{place} {h.pattern}: {h.evidence}" for place, h in zip(places, hits, strict=True)]
+        when = rest.pop("when", None)
+        named = {"field": "name", "one_of": points}
+        rest.setdefault("direction_evidence", str(places[0]) if places else "")
+        return MetricDesign(
+            name=f"{self.component.id}_{family}",
+            component=self.component.id,
+            source="catalog",
+            family=family,
+            claim=claim,
+            evidence=evidence[:8],
+            symbols=sorted({h.symbol for h in hits}),
+            places=places,
+            pattern=rest.pop("pattern", pattern),
+            spans=points,
+            when={"all_of": [named, when]} if when else named,
+            **rest,
+        )
+
+    def _title(self) -> str:
+        return self.component.name.lower()
+
+    # -- patterns ----------------------------------------------------------------------------------------------
+
+    def _model_calls(self) -> Iterator[MetricDesign]:
+        yield from self._answers()
+        hits = self._hits("calls_llm", "direct")
+        if not hits:
+            return
+        yield self._make(
+            "finish_reason",
+            hits,
+            {
+                "form": "label",
+                "field": "attributes.finish_reason",
+                "bad": ["length", "content_filter", "max_tokens", "refusal"],
+            },
+            purpose="answers are not cut off or filtered",
+            concern="quality",
+            fields=["attributes.finish_reason"],
+            severity="ticket",
+            action="raise the token limit, or look at what the filter stopped",
+        )
+        yield self._latency("model_latency", hits, timeout_of(hits, self.material))
+        yield self._make(
+            "tokens_per_call",
+            hits,
+            {"form": "measure", "field": "usage.total_tokens", "unit": "tokens"},
+            purpose="the size of prompts and answers",
+            concern="drift",
+            per_trace="sum",
+            of="mean",
+            fields=["usage.input_tokens", "usage.output_tokens"],
+            better="unknown",
+            direction_verdict="unverified",
+            valid_when="the provider reports usage; streamed answers often do not",
+        )
+        yield self._make(
+            "model_cost",
+            hits,
+            {"form": "measure", "field": "usage.cost_usd", "unit": "USD"},
+            purpose="what the answers cost",
+            concern="cost_per_quality",
+            per_trace="sum",
+            of="mean",
+            fields=["usage.cost_usd"],
+            direction_evidence=str(CodePlace(hits[0].path, hits[0].line)),
+        )
+
+    def _answers(self) -> Iterator[MetricDesign]:
+        """Whether there is an answer, for each tier; of who asks through a shared client, tokens and times are its."""
+        hits = self._hits("calls_llm")
+        mine: dict[str, list[PatternHit]] = {}
+        for tier in self.component.tiers:
+            inside = [h for h in hits if h.symbol == tier.symbol or h.symbol.startswith(f"{tier.symbol}.")]
+            if inside and tier.by == "llm":
+                mine[tier.id] = [h for h in inside if h.kind == "direct"] or inside
+        own = {tier_id for tier_id, inside in mine.items() if inside[0].kind == "direct"}
+        for tier_id, inside in mine.items():
+            yield self._make(
+                "answer_present" if own == {tier_id} else f"{tier_id}_answer_present",
+                inside,
+                {"form": "check", "field": "output", "present": True},
+                purpose=f"{tier_id} gives an answer at all: {self.component.user_facing_failure}",
+                concern="quality",
+                tier=tier_id,
+                fields=["output"],
+                severity="page" if tier_id in own else "ticket",
+                action="read the failing traces' input and finish_reason; an empty answer is an answer lost",
+                valid_when="the call was made; calls refused before it have no span",
+            )
+
+    def _latency(self, family: str, hits: list[PatternHit], limit: tuple[float, str] | None) -> MetricDesign:
+        claim: dict[str, Any] = {"form": "measure", "field": "latency", "unit": "s"}
+        threshold, source = None, "none"
+        if limit is not None:
+            claim["limit"] = {"max": limit[0]}
+            threshold = {
+                "of": "failure_rate",
+                "operator": "<=",
+                "value": 0.01,
+                "window": "1h",
+                "min_units": _MIN_UNITS,
+                "justification": f"{limit[1]} gives up after {limit[0]:g} s",
+            }
+            source = "code"
+        return self._make(
+            family,
+            hits,
+            claim,
+            purpose=f"how long {_WHAT[family]} take in {self._title()}",
+            concern="latency",
+            per_trace="max",
+            of="failure_rate" if limit else "mean",
+            fields=["started_at", "ended_at"],
+            threshold=threshold,
+            threshold_source=source,
+            severity="ticket" if limit else "",
+            action="compare by model and release; look at the provider's status",
+            valid_when="the span has both its times",
+        )
+
+    def _parsing(self) -> Iterator[MetricDesign]:
+        hits = self._hits("parses_json", "llm", "text", "http", "queue")
+        if not hits:
+            return
+        keys = {h.symbol: keys_read(h.symbol, hits, self.material) for h in hits}
+        is_one_form = len(keys) == 1
+        asked = sorted({k for p in self.prompts for k in p.output_fields})
+        shared = (next(iter(keys.values())) or asked) if is_one_form else []
+        yield self._form("output_parses", hits, shared, f"what {self._title()} parses")
+        # Each parser has a form of its own: what one of them reads another need not find.
+        taken: set[str] = set()
+        of_model = {h.symbol for h in hits if h.kind == "llm"}
+        first = [] if is_one_form else sorted((s for s in keys if keys[s]), key=lambda s: (s not in of_model, s))
+        for symbol in first[:MAX_FORMS]:
+            mine = [h for h in hits if h.symbol == symbol]
+            name = unique(snake(symbol.rpartition(".")[2]) or "parser", taken)
+            yield self._form(f"{name}_output_fields", mine, keys[symbol], f"what {name} parses")
+
+    def _form(self, family: str, hits: list[PatternHit], keys: list[str], what: str) -> MetricDesign:
+        pointers = ["/" + k.replace("~", "~0").replace("/", "~1") for k in keys]
+        claim: dict[str, Any] = {"form": "check", "field": "attributes.parsed_text", "optional": True}
+        claim |= {"json": {"required": pointers}} if pointers else {"format": "json"}
+        wanted = f" and holds {', '.join(pointers)}" if pointers else ""
+        return self._make(
+            family,
+            hits,
+            claim,
+            purpose=f"{what} is JSON{wanted}",
+            concern="reliability",
+            fields=["attributes.parsed_text"],
+            severity="page" if any(h.kind == "llm" for h in hits) or self.component.tiers else "ticket",
+            action="look at the failing texts: a new model or prompt often changes the form first",
+            valid_when="the text reaches the parser; lenient parsers accept more than strict JSON",
+        )
+
+    def _cascades(self) -> Iterator[MetricDesign]:
+        hits = self._hits("has_cascade")
+        if not hits:
+            return
+        ordered = [t.id for t in self.component.tiers if t.is_ordered]
+        shared = {
+            "concern": "reliability",
+            "better": "lower",
+            "direction_verdict": "unverified",
+            "questions": [f"q-{self.component.id}-cascade"],
+            "valid_when": "every way to an answer reports its tier; answers from a cache are left out",
+        }
+        yield self._make(
+            "fallback_rate",
+            hits,
+            {"form": "measure", "field": "attributes.fallback_depth", "unit": "tiers", "limit": {"max": 0}},
+            purpose="how often the first way to an answer does not serve",
+            per_trace="max",
+            fields=["attributes.fallback_depth"],
+            severity="ticket",
+            action="see which tier fails first; ask whether falling back is a service or a loss",
+            **shared,
+        )
+        yield self._make(
+            "tier_mix",
+            hits,
+            {"form": "label", "field": "tier", **({"labels": ordered} if len(ordered) > 1 else {})},
+            purpose="which tier carries the traffic",
+            concern="drift",
+            fields=["tier"],
+            better="unknown",
+            direction_verdict="unverified",
+            valid_when=str(shared["valid_when"]),
+        )
+
+    def _retries(self) -> Iterator[MetricDesign]:
+        hits = self._hits("has_retry_loop", "loop", "decorator", "recursion", "client")
+        if not hits:
+            return
+        yield self._make(
+            "retry_count",
+            hits,
+            {"form": "measure", "field": "attributes.retry_count", "unit": "retries"},
+            purpose="how often the same is tried again",
+            concern="reliability",
+            per_trace="sum",
+            of="mean",
+            fields=["attributes.retry_count"],
+            better="lower",
+            direction_verdict="unverified",
+            questions=[f"q-{self.component.id}-retry"],
+            severity="ticket",
+            action="find the error that is retried; retries hide it and cost time",
+            valid_when="the call was made; served from a cache there is nothing to retry",
+        )
+        yield self._make(
+            "retries_exhausted",
+            hits,
+            {"form": "check", "field": "attributes.retry_outcome", "not": {"one_of": ["exhausted"]}},
+            purpose="the last attempt does not fail",
+            concern="reliability",
+            fields=["attributes.retry_outcome"],
+            severity="page",
+            action="the dependency is down or the request can never succeed",
+        )
+
+    def _handlers(self) -> Iterator[MetricDesign]:
+        # A handler of a retry loop or of a cascade has the metric of that.
+        other = [*self._hits("has_retry_loop"), *self._hits("has_cascade")]
+        swallowing = [
+            h
+            for h in self._hits("has_try_except", "swallows")
+            if not any(o.path == h.path and o.line <= h.line and h.end <= max(o.end, o.line) for o in other)
+        ]
+        if swallowing:
+            yield self._make(
+                "swallowed_errors",
+                swallowing,
+                {"form": "measure", "field": "attributes.swallowed_errors", "unit": "errors", "limit": {"max": 0}},
+                purpose="errors that a handler turns into a default or nothing",
+                concern="reliability",
+                per_trace="sum",
+                fields=["attributes.swallowed_errors"],
+                severity="page" if self.component.silent_failure == "high" else "ticket",
+                questions=[f"q-{self.component.id}-default"],
+                action="count by error_type: a handler that fires often is a feature that is off",
+            )
+        passing = self._hits("has_try_except", "translates", "reraises")
+        hits = passing or ([] if swallowing else self._hits("has_try_except"))
+        if hits:
+            yield self._errors("error_rate", hits)
+
+    def _errors(self, family: str, hits: list[PatternHit]) -> MetricDesign:
+        return self._make(
+            family,
+            hits,
+            {"form": "check", "field": "status", "not": {"one_of": ["error"]}},
+            purpose=f"{_WHAT[family]} do not fail in {self._title()}",
+            concern="reliability",
+            fields=["status", "error_type"],
+            severity="page" if self.component.role == "ai_core" else "ticket",
+            action="group the failing spans by error_type and release",
+        )
+
+    def _services(self) -> Iterator[MetricDesign]:
+        hits = [h for h in self._hits("calls_external_api") if h.kind != "wrapped"] or self._hits("calls_external_api")
+        if hits:
+            yield self._errors("service_errors", hits)
+            yield self._latency("service_latency", hits, timeout_of(hits, self.material))
+
+    def _caches(self) -> Iterator[MetricDesign]:
+        hits = self._hits("has_cache")
+        if hits:
+            yield self._make(
+                "cache_hit_rate",
+                hits,
+                {"form": "check", "field": "attributes.cache", "one_of": ["hit"]},
+                purpose="how much is served from the cache",
+                concern="drift",
+                fields=["attributes.cache"],
+                better="higher",
+                direction_verdict="unverified",
+                questions=[f"q-{self.component.id}-cache"],
+                severity="ticket",
+                action="a fall may be new traffic or a changed key; a rise may be staleness",
+                valid_when="look-ups with an empty key mean nothing; a cold start counts as misses",
+            )
+
+    def _writes(self) -> Iterator[MetricDesign]:
+        hits = self._hits("has_db_write")
+        if hits:
+            yield self._errors("write_errors", hits)
+            yield self._make(
+                "rows_written",
+                hits,
+                {"form": "measure", "field": "attributes.rows_written", "unit": "rows", "limit": {"min": 1}},
+                purpose="a write that succeeds writes something",
+                concern="reliability",
+                per_trace="sum",
+                fields=["attributes.rows_written"],
+                severity="ticket",
+                action="a write of nothing is often a filter that lost its match",
+                valid_when="the operation means to write; deletes of what is gone already write nothing",
+            )
+
+    def _streams(self) -> Iterator[MetricDesign]:
+        hits = self._hits("streams_response")
+        if hits:
+            yield self._make(
+                "first_chunk_seconds",
+                hits,
+                {"form": "measure", "field": "attributes.first_chunk_seconds", "unit": "s"},
+                purpose="how long the user waits for the first piece",
+                concern="latency",
+                per_trace="max",
+                of="mean",
+                fields=["attributes.first_chunk_seconds"],
+                action="compare with the model's latency",
+            )
+            yield self._make(
+                "stream_completed",
+                hits,
+                {"form": "check", "field": "attributes.stream_outcome", "not": {"one_of": ["aborted", "empty"]}},
+                purpose="streams reach their end",
+                concern="reliability",
+                fields=["attributes.stream_outcome"],
+                severity="ticket",
+                action="aborted streams are users who left or connections that broke",
+                valid_when="the outcome is written when the stream is closed, by either side",
+            )
+
+    def _queues(self) -> Iterator[MetricDesign]:
+        hits = self._hits("has_queue")
+        if hits:
+            yield self._make(
+                "queue_wait_seconds",
+                hits,
+                {"form": "measure", "field": "attributes.queue_wait_seconds", "unit": "s"},
+                purpose="how long work lies before it is taken up",
+                concern="latency",
+                per_trace="max",
+                of="mean",
+                fields=["attributes.queue_wait_seconds"],
+                action="more workers, or fewer requests",
+                valid_when="the time of handing over travels with the work",
+            )
+
+    def _breakers(self) -> Iterator[MetricDesign]:
+        hits = self._hits("has_circuit_breaker")
+        if hits:
+            yield self._make(
+                "breaker_open_rate",
+                hits,
+                {"form": "check", "field": "attributes.breaker", "not": {"one_of": ["open"]}},
+                purpose="how often calls are refused because earlier ones failed",
+                concern="reliability",
+                fields=["attributes.breaker"],
+                better="lower",
+                direction_verdict="unverified",
+                questions=[f"q-{self.component.id}-breaker"],
+                severity="ticket",
+                action="look at the service behind it first",
+            )
+
+    # -- kinds -------------------------------------------------------------------------------------------------
+
+    def _uses(self, *capabilities: str) -> list[PatternHit]:
+        """Uses of the catalog of libraries, in the shape of hits."""
+        return [
+            PatternHit(u.place.path, u.place.line, u.capability, u.symbol, u.place.line, "", u.dotted, 1.0)
+            for u in self.component.uses
+            if u.capability in capabilities and self._point(u.symbol) is not None
+        ]
+
+    def _retrieval(self) -> Iterator[MetricDesign]:
+        hits = self._uses("retrieval")
+        if hits:
+            yield self._make(
+                "passages_found",
+                hits,
+                {"form": "measure", "field": "attributes.retrieved_count", "unit": "passages", "limit": {"min": 1}},
+                purpose="a search comes back with something",
+                concern="groundedness",
+                per_trace="last",
+                pattern="",
+                fields=["attributes.retrieved_count"],
+                severity="page",
+                action="check the index: a release with another embedding model finds nothing",
+                valid_when="the query is not empty",
+            )
+            yield self._latency("retrieval_latency", hits, None)
+
+    def _embedding(self) -> Iterator[MetricDesign]:
+        hits = self._uses("embedding")
+        if hits:
+            metric = self._errors("embedding_errors", hits)
+            metric.pattern = ""
+            yield metric
+
+    def _guardrail(self) -> Iterator[MetricDesign]:
+        hits = self._uses("guardrail")
+        if hits:
+            metric = self._errors("guardrail_errors", hits)
+            metric.pattern, metric.concern = "", "safety"
+            yield metric
+
+    def _entry(self) -> Iterator[MetricDesign]:
+        """A component with nothing else to watch is watched at its way in."""
+        point = self.points.get(self.component.entry) or next(iter(self.points.values()), None)
+        if point is not None:
+            hit = PatternHit(
+                point.place.path, point.place.line, "entry", point.symbol, point.place.end, "", f"def {point.name}", 1.0
+            )
+            metric = self._errors("error_rate", [hit])
+            metric.pattern = ""
+            yield metric
+
+
+def metric_name(text: str) -> str:
+    """Return a name that a metric may bear: lower snake case, at most 100 characters."""
+    name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
+    return (name if name[:1].isalpha() else f"m_{name}")[:100]

@@ -1,0 +1,485 @@
+"""The critic of metrics, by rule: four axes, seventeen reasons to reject, five to flag, a verdict on every metric."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from gapwatch.design.architecture.model import Architecture, ComponentDraft
+from gapwatch.design.metrics.judge_drafts import MAX_DESIGNED
+from gapwatch.design.metrics.metric_design import MetricDesign, Verdict
+from gapwatch.design.metrics.spans import IntegrationPoint
+from gapwatch.scorers.portfolio.fact import Fact
+
+#: The rules that reject, by their axis.
+REJECT_RULES = (
+    "pipeline_fit",
+    "validity_conditions",
+    "data_assumptions",
+    "implementation_not_outcome",
+    "arbitrary_threshold",
+    "missing_judge",
+    "judge_without_rubric",
+    "five_metric_rule",
+    "too_generic",
+    "not_measurable",
+    "doesnt_match_code",
+    "orthogonal_composite",
+    "unverified_cascade_direction",
+    "vague_umbrella_judge",
+    "retrieval_by_judge",
+    "judge_on_rule_tier",
+    "incomplete_cost_triple",
+)
+
+_GENERIC = re.compile(
+    r"^(the_)?(overall_)?(response|output|answer|result|model|llm|text|semantic|general)?_?(quality|accuracy|correctness|performance|score|goodness)(_score)?$"
+)
+_UMBRELLA = re.compile(r"(semantic_correctness|output_quality|overall|grounding|quality|correctness)$")
+_RETRIEVAL = re.compile(
+    r"(context|chunk|passage|retriev\w*|document)_?(relevan\w+|precision|recall)|(recall|precision)_at|(^|_)(mrr|ndcg)(_|$)|retrieval_(quality|relevance)"
+)
+_IMPLEMENTATION = re.compile(r"function_call|call_count|lines_of|loop_count|invocation_count|method_calls")
+_CONCERN_NEEDS = {
+    "groundedness": frozenset({"llm_chat", "retrieval", "rerank"}),
+    "tool_use": frozenset({"tool", "framework", "llm_chat", "http", "saas", "web_search"}),
+    "judge_alignment": frozenset({"llm_chat"}),
+}
+_QUALITIES = {
+    "quality": "answer",
+    "groundedness": "answer",
+    "safety": "safety",
+    "latency": "time",
+    "cost_per_quality": "cost",
+}
+
+
+@dataclass(frozen=True)
+class CrossIssue:
+    """Something that no single metric shows."""
+
+    component: str
+    issue: str
+    suggestion: str
+
+
+@dataclass
+class Critique:
+    """All verdicts, with what goes across metrics."""
+
+    verdicts: list[Verdict]
+    cross_component_issues: list[CrossIssue] = field(default_factory=list)
+    overall_assessment: str = ""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What the critic may look at."""
+
+    architecture: Architecture
+    metrics: list[MetricDesign]
+    points: dict[str, list[IntegrationPoint]]
+    facts: tuple[Fact, ...]
+
+    def component(self, metric: MetricDesign) -> ComponentDraft:
+        """The component of a metric."""
+        return self.architecture.component(metric.component)
+
+    def of(self, component: str) -> list[MetricDesign]:
+        """The metrics of a component."""
+        return [m for m in self.metrics if m.component == component]
+
+
+Rule = Callable[[MetricDesign, Case], str | None]
+
+
+def criticise_metrics(case: Case) -> Critique:
+    """Give a verdict on every metric and say what is missing across them."""
+    verdicts = [_verdict(metric, case) for metric in case.metrics]
+    critique = Critique(verdicts, _cross_issues(case))
+    counts: dict[str, int] = defaultdict(int)
+    for verdict in verdicts:
+        counts[verdict.verdict] += 1
+    critique.overall_assessment = (
+        f"{counts['pass']} pass, {counts['flag']} flagged, {counts['reject']} rejected of {len(verdicts)} metrics; "
+        f"{len(critique.cross_component_issues)} issues across components"
+    )
+    return critique
+
+
+def _verdict(metric: MetricDesign, case: Case) -> Verdict:
+    rejected = [(name, why) for name, rule in _REJECT.items() if (why := rule(metric, case)) is not None]
+    flagged = [(name, why) for name, rule in _FLAG.items() if (why := rule(metric, case)) is not None]
+    found = rejected or flagged
+    direction = {
+        "claim": f"{metric.of} of {metric.name}: {metric.better} is better",
+        "evidence": metric.fact or metric.direction_evidence if metric.direction_verdict == "verified" else None,
+        "verdict": metric.direction_verdict,
+    }
+    if not found:
+        return Verdict(metric.name, metric.component, "pass", [], "holds on all four axes", None, None, direction)
+    review = {
+        "pipelineFit": next((w for n, w in found if n in ("pipeline_fit", "doesnt_match_code", "too_generic")), "fits"),
+        "validityConditions": [metric.valid_when] if metric.valid_when else [],
+        "dataAssumptions": [f"the span {s} carries {', '.join(metric.fields)}" for s in metric.spans[:3]],
+        "concerns": [why for _, why in found],
+    }
+    kind = "reject" if rejected else "flag"
+    names = [name for name, _ in found]
+    return Verdict(
+        metric.name,
+        metric.component,
+        kind,
+        names,
+        "; ".join(w for _, w in found[:3]),
+        review,
+        _FIXES.get(names[0], "drop it"),
+        direction,
+    )
+
+
+_FIXES = {
+    "pipeline_fit": "move it to the component that has the capability, or drop it",
+    "validity_conditions": "restrict it with `when` to the spans on which its value means something",
+    "data_assumptions": "emit the field at the integration point, or drop it",
+    "implementation_not_outcome": "measure what comes out, not how often a function runs",
+    "arbitrary_threshold": "take the number from a constant in the code or from a fact, or leave the threshold out",
+    "missing_judge": "design one judge for each tier by a model",
+    "judge_without_rubric": "give it a criterion, five bands and steps to reason by",
+    "five_metric_rule": "keep the five that find the worst failures",
+    "too_generic": "name the tier, the field or the prompt that it is about",
+    "not_measurable": "emit the field at the integration point, or drop it",
+    "doesnt_match_code": "drop it: the code does no such thing",
+    "orthogonal_composite": "keep its parts as metrics of their own",
+    "unverified_cascade_direction": "watch it on both sides (better: unknown) until its question is answered",
+    "vague_umbrella_judge": "keep the judges of the tiers",
+    "retrieval_by_judge": "compute it from the passages with a framework's scorer",
+    "judge_on_rule_tier": "replace it by a deterministic check of the rule",
+    "incomplete_cost_triple": "pair it with a quality metric of the same component and give the formula",
+    "contradicts_fact": "take the direction that the fact confirms",
+    "cross_component_duplicate": "keep it where the signal arises",
+    "composite_weights": "let the weights sum to 1",
+    "no_counterpart": "name the monitoring metric that moves with it",
+    "unverifiable_assumption": "confirm it at the integration point",
+    "unverified_direction": "cite a line or answer the question",
+}
+
+
+# -- reject --------------------------------------------------------------------------------------------------------
+
+
+def _pipeline_fit(metric: MetricDesign, case: Case) -> str | None:
+    component = case.component(metric)
+    needs = _CONCERN_NEEDS.get(metric.concern)
+    near = set(component.capabilities)
+    for edge in case.architecture.edges:
+        # What a neighbour retrieves or asks a model passes through here.
+        for one, other in ((edge.src, edge.dst), (edge.dst, edge.src)):
+            if one == component.id:
+                near |= set(case.architecture.component(other).capabilities) & {"retrieval", "llm_chat"}
+    if needs and not needs & near:
+        return f"{component.id} cannot influence {metric.concern}: it has none of {', '.join(sorted(needs))}"
+    return None
+
+
+def _validity(metric: MetricDesign, case: Case) -> str | None:
+    if metric.when is None and len(case.points.get(metric.component, [])) > 1 and metric.source != "cost":
+        return "it applies to every span of the component, although only some carry what it reads"
+    return None
+
+
+def _data(metric: MetricDesign, case: Case) -> str | None:
+    text = " ".join([*metric.fields, str(metric.claim.get("rubric", {}).get("inputs", ""))])
+    if re.search(r"ground_truth|gold|reference_answer|expected_output", text):
+        return "it needs reference answers, which a running pipeline does not have"
+    return None
+
+
+def _implementation(metric: MetricDesign, case: Case) -> str | None:
+    del case
+    return "it counts what the code does, not what comes of it" if _IMPLEMENTATION.search(metric.name) else None
+
+
+def _threshold(metric: MetricDesign, case: Case) -> str | None:
+    del case
+    if metric.threshold is None:
+        return None
+    if not metric.threshold.get("justification") or metric.threshold_source not in ("code", "fact"):
+        return f"nothing justifies {metric.threshold.get('operator')} {metric.threshold.get('value')}"
+    return None
+
+
+def _missing_judge(metric: MetricDesign, case: Case) -> str | None:
+    """Charged to the first metric of the component, so that it is said once."""
+    component = case.component(metric)
+    mine = case.of(component.id)
+    is_model = "llm_chat" in component.capabilities and any(t.by == "llm" for t in component.tiers)
+    if is_model and mine and mine[0] is metric and not any(m.source == "judge" for m in mine):
+        return f"{component.id} is not deterministic and has no judge"
+    return None
+
+
+def _rubric(metric: MetricDesign, case: Case) -> str | None:
+    del case
+    if metric.source != "judge":
+        return None
+    if metric.rubric is None or len(metric.rubric.scale) < 3 or len(metric.rubric.steps) < 2:
+        return "a judge without a rubric or without steps to reason by"
+    return None
+
+
+def _five(metric: MetricDesign, case: Case) -> str | None:
+    designed = [m for m in case.of(metric.component) if m.is_designed]
+    if metric.is_designed and metric in designed[MAX_DESIGNED:]:
+        return f"{metric.component} has {len(designed)} designed metrics, more than {MAX_DESIGNED}"
+    return None
+
+
+def _generic(metric: MetricDesign, case: Case) -> str | None:
+    if metric.source == "catalog":
+        return None
+    bare = metric.name.removeprefix(f"{metric.component}_")
+    component = case.component(metric)
+    named = any(t.id in metric.name for t in component.tiers) or component.id in metric.name
+    if _GENERIC.match(bare) or not named:
+        return "the name would do for any component of the kind"
+    return None
+
+
+def _measurable(metric: MetricDesign, case: Case) -> str | None:
+    points = [p for p in case.points.get(metric.component, []) if p.name in metric.spans]
+    if not points and metric.source != "cost":
+        return "no integration point gives the span that it reads"
+    known = {f for p in points for f in p.fields} | {
+        "input",
+        "output",
+        "name",
+        "kind",
+        "status",
+        "attributes.context",
+        "tier",
+    }
+    missing = [f for f in metric.fields if f not in known and f not in ("started_at", "ended_at", "latency")]
+    return f"no span carries {', '.join(missing)}" if missing and metric.source == "catalog" else None
+
+
+def _matches_code(metric: MetricDesign, case: Case) -> str | None:
+    if metric.source == "catalog":
+        return None
+    component = case.component(metric)
+    if metric.source == "judge" and not any(t.by == "llm" for t in component.tiers):
+        return f"{component.id} asks no model"
+    if not metric.evidence:
+        return "no line of the code speaks for it"
+    return None
+
+
+def _orthogonal(metric: MetricDesign, case: Case) -> str | None:
+    if metric.source != "composite":
+        return None
+    by_name = {m.name: m for m in case.metrics}
+    qualities = {_QUALITIES.get(by_name[p].concern, by_name[p].concern) for p in metric.parts if p in by_name}
+    return f"it mixes {', '.join(sorted(qualities))}" if len(qualities) > 1 else None
+
+
+def _cascade_direction(metric: MetricDesign, case: Case) -> str | None:
+    del case
+    if metric.is_cascade and metric.direction_verdict != "verified" and metric.severity and metric.better != "unknown":
+        return "only a practitioner can say which way is better; a wrong guess inverts the alert"
+    return None
+
+
+def _umbrella(metric: MetricDesign, case: Case) -> str | None:
+    if metric.source != "judge" or metric.tier:
+        return None
+    precise = [m for m in case.of(metric.component) if m.source == "judge" and m.tier]
+    if precise and _UMBRELLA.search(metric.name):
+        return f"it covers the whole module, although {precise[0].name} judges a tier"
+    return None
+
+
+def _retrieval_judge(metric: MetricDesign, case: Case) -> str | None:
+    del case
+    if metric.source == "judge" and _RETRIEVAL.search(metric.name):
+        return "retrieval is measured by computation, not by a judge"
+    return None
+
+
+def _rule_tier(metric: MetricDesign, case: Case) -> str | None:
+    if metric.source != "judge" or not metric.tier:
+        return None
+    tier = next((t for t in case.component(metric).tiers if t.id == metric.tier), None)
+    return f"the tier {metric.tier} answers by rule" if tier is not None and tier.by == "rule" else None
+
+
+def _cost_triple(metric: MetricDesign, case: Case) -> str | None:
+    if metric.source != "cost":
+        return None
+    bundle = metric.cost_bundle or {}
+    paired = (bundle.get("qualityScorer") or {}).get("pairedMetricName")
+    by_name = {m.name: m for m in case.of(metric.component)}
+    if not all(bundle.get(key) for key in ("costScorer", "qualityScorer", "derivedMetric")) or paired not in by_name:
+        return "cost scorer, quality scorer and formula must all be there, on the same component"
+    if by_name[paired].concern not in ("quality", "groundedness", "safety"):
+        return f"{paired} measures no quality"
+    return None
+
+
+def _contradicts(metric: MetricDesign, case: Case) -> str | None:
+    fact = fact_for(metric, case.facts)
+    if fact is not None and fact.better and metric.better not in (fact.better, "unknown"):
+        return f"{fact.by} said {fact.better} ({fact.id}), it says {metric.better}"
+    return None
+
+
+def fact_for(metric: MetricDesign, facts: tuple[Fact, ...]) -> Fact | None:
+    """Return the latest fact about the direction of a metric."""
+    mine = [f for f in facts if f.kind == "direction" and f.metric == metric.name]
+    return max(mine, key=lambda f: f.moment, default=None)
+
+
+_REJECT: dict[str, Rule] = {
+    "pipeline_fit": _pipeline_fit,
+    "validity_conditions": _validity,
+    "data_assumptions": _data,
+    "implementation_not_outcome": _implementation,
+    "arbitrary_threshold": _threshold,
+    "missing_judge": _missing_judge,
+    "judge_without_rubric": _rubric,
+    "five_metric_rule": _five,
+    "too_generic": _generic,
+    "not_measurable": _measurable,
+    "doesnt_match_code": _matches_code,
+    "orthogonal_composite": _orthogonal,
+    "unverified_cascade_direction": _cascade_direction,
+    "vague_umbrella_judge": _umbrella,
+    "retrieval_by_judge": _retrieval_judge,
+    "judge_on_rule_tier": _rule_tier,
+    "incomplete_cost_triple": _cost_triple,
+    "contradicts_fact": _contradicts,
+}
+
+
+# -- flag ----------------------------------------------------------------------------------------------------------
+
+
+def _duplicate(metric: MetricDesign, case: Case) -> str | None:
+    for other in case.metrics:
+        if other is metric:
+            return None
+        same = other.component != metric.component and set(other.symbols) & set(metric.symbols)
+        if same and other.family == metric.family and other.fields == metric.fields:
+            return f"{other.name} measures the same in {other.component}"
+    return None
+
+
+def _weights(metric: MetricDesign, case: Case) -> str | None:
+    del case
+    if metric.source == "composite" and abs(sum(metric.parts.values()) - 1.0) > 1e-9:
+        return f"the weights sum to {sum(metric.parts.values()):g}"
+    return None
+
+
+def _counterpart(metric: MetricDesign, case: Case) -> str | None:
+    del case
+    if metric.source in ("judge", "composite") and not metric.monitors:
+        return "no monitoring metric stands for it between judgements"
+    return None
+
+
+def _assumption(metric: MetricDesign, case: Case) -> str | None:
+    component = case.component(metric)
+    by_shape = [
+        u
+        for u in component.uses
+        if u.capability == "llm_chat"
+        and any(u.place == p or u.symbol in metric.symbols for p in metric.places)
+        and "." not in u.dotted.replace("self.", "")
+    ]
+    return "the call to the model is known by its shape only" if by_shape and metric.source == "judge" else None
+
+
+def _direction(metric: MetricDesign, case: Case) -> str | None:
+    del case
+    if not metric.is_cascade and metric.direction_verdict != "verified" and metric.better != "unknown":
+        return "nothing in the code or the facts says which way is better"
+    return None
+
+
+_FLAG: dict[str, Rule] = {
+    "cross_component_duplicate": _duplicate,
+    "composite_weights": _weights,
+    "no_counterpart": _counterpart,
+    "unverifiable_assumption": _assumption,
+    "unverified_direction": _direction,
+}
+
+
+# -- across --------------------------------------------------------------------------------------------------------
+
+
+def _cross_issues(case: Case) -> list[CrossIssue]:
+    out: list[CrossIssue] = []
+    for component in case.architecture.components:
+        mine = case.of(component.id)
+        covered = {m.pattern for m in mine}
+        for pattern in component.patterns:
+            if pattern not in covered and not _only_wrapped(component, pattern):
+                out.append(
+                    CrossIssue(
+                        component.id, f"missing_deterministic_coverage: {pattern}", "add the catalog's metric for it"
+                    )
+                )
+        targeted = {m.tier for m in mine}
+        for tier in component.tiers:
+            if tier.by == "llm" and tier.id not in targeted and _has_own_call(component, tier.symbol):
+                out.append(
+                    CrossIssue(component.id, f"missing_tier_coverage: {tier.id}", f"judge what {tier.symbol} answers")
+                )
+    return out
+
+
+def _only_wrapped(component: ComponentDraft, pattern: str) -> bool:
+    """Whether a pattern is watched elsewhere: a call through another component, or the reading of a file."""
+    kinds = {h.kind for h in component.hits if h.pattern == pattern}
+    if pattern == "calls_llm":
+        return "direct" not in kinds
+    if pattern == "parses_json":
+        return kinds <= {"file", "cache"}
+    return False
+
+
+def _has_own_call(component: ComponentDraft, symbol: str) -> bool:
+    return any(
+        h.symbol == symbol or h.symbol.startswith(f"{symbol}.")
+        for h in component.hits
+        if h.pattern == "calls_llm" and h.kind == "direct"
+    )
+
+
+# -- redesign ------------------------------------------------------------------------------------------------------
+
+
+def redesign(metric: MetricDesign, verdict: Verdict, facts: tuple[Fact, ...]) -> MetricDesign | None:
+    """Mend a rejected metric by rule, or return None to drop it."""
+    for rule in verdict.rules:
+        if rule == "unverified_cascade_direction":
+            metric.better, metric.direction_verdict = "unknown", "unverified"
+            metric.severity = "ticket" if metric.severity == "page" else metric.severity
+        elif rule == "contradicts_fact":
+            fact = fact_for(metric, facts)
+            if fact is None or fact.better is None:
+                return None
+            metric.better, metric.fact, metric.direction_verdict = fact.better, fact.id, "verified"
+        elif rule == "arbitrary_threshold":
+            metric.threshold, metric.threshold_source = None, "none"
+        elif rule == "validity_conditions" and metric.spans:
+            metric.when = {"field": "name", "one_of": metric.spans}
+        elif rule == "missing_judge":
+            # The lack is the component's, not this metric's: it stays in the issues across components.
+            continue
+        elif rule in REJECT_RULES:
+            return None
+    return metric

@@ -1,0 +1,236 @@
+"""Judge skeletons made from code: what a tier is asked, what it must return, what its answer must rest on.
+
+No model is called here, and none is named: a judge is exported once the practitioner says which model may judge.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gapwatch.design.architecture.model import ComponentDraft, TierDraft
+from gapwatch.design.architecture.prompts import Prompt
+from gapwatch.design.metrics.catalog import metric_name
+from gapwatch.design.metrics.metric_design import MetricDesign, RubricDraft
+from gapwatch.design.metrics.spans import IntegrationPoint
+from gapwatch.design.patterns.uses import CodePlace
+
+#: Designed metrics of one component at most: the five-metric rule of the paper.
+MAX_DESIGNED = 5
+
+_SCALE = {
+    "excellent: fully meets the criterion": 5,
+    "good: minor issues only": 4,
+    "acceptable: partly meets it": 3,
+    "poor: largely fails": 2,
+    "very poor: fails entirely": 1,
+}
+_STEPS = [
+    "Read what was asked and what was given before reading the answer.",
+    "Explain step by step, with the strengths and the weaknesses, quoting the words that decide.",
+    "Do not favour long answers; judge by the criterion alone, not by style or format.",
+    "Then give the score.",
+]
+
+
+def design_judges(
+    component: ComponentDraft, points: list[IntegrationPoint], prompts: list[Prompt]
+) -> list[MetricDesign]:
+    """Return the judges of one component, at most five, one failure of one tier each."""
+    out: list[MetricDesign] = []
+    by_symbol = {p.symbol: p for p in points}
+    llm_tiers = [t for t in component.tiers if t.by == "llm"]
+    for tier in llm_tiers:
+        mine = [p for p in prompts if p.symbol == tier.symbol or p.symbol.startswith(f"{tier.symbol}.")]
+        # The longest says what is asked; the others fill in a name, a date, a tone.
+        mine.sort(key=lambda p: -len(p.text))
+        out += _for_tier(component, tier, mine, by_symbol, len(llm_tiers))
+    # One for each tier comes first; what is left of the five goes to second criteria.
+    firsts = [next(m for m in out if m.tier == t.id) for t in llm_tiers if any(m.tier == t.id for m in out)]
+    rest = [m for m in out if m not in firsts]
+    return (firsts + rest)[:MAX_DESIGNED]
+
+
+def _for_tier(
+    component: ComponentDraft, tier: TierDraft, prompts: list[Prompt], points: dict[str, IntegrationPoint], tiers: int
+) -> list[MetricDesign]:
+    out: list[MetricDesign] = []
+    evidence = sorted({f for p in prompts for f in p.evidence_fields})
+    keys = sorted({k for p in prompts for k in p.output_fields})
+    place = prompts[0].place if prompts else tier.place
+    asked = _asked(prompts)
+    span = points.get(tier.symbol)
+    prefix = f"{component.id}_{tier.id}" if tiers > 1 or not component.id.endswith(tier.id) else component.id
+    if evidence:
+        criterion = (
+            f"Is every statement of the answer of `{tier.symbol}` supported by `{evidence[0]}`, the text that "
+            f"the prompt"
+            f" at {place} gives it, and by nothing else?"
+        )
+        out.append(
+            _judge(
+                component,
+                tier,
+                prefix,
+                "rests_on_" + metric_name(evidence[0]),
+                criterion,
+                ["input", "output", "attributes.context"],
+                "groundedness",
+                place,
+                span,
+                prompts,
+                f"statements without support in {evidence[0]}",
+            )
+        )
+    for key in keys[:2]:
+        criterion = (
+            f"Is the member `{key}` of the answer of `{tier.symbol}` right for what was asked, given what the prompt at"
+            f" {place} says about it?"
+        )
+        out.append(
+            _judge(
+                component,
+                tier,
+                prefix,
+                f"{metric_name(key)}_is_right",
+                criterion,
+                ["input", f"output#/{key}"],
+                "quality",
+                place,
+                span,
+                prompts,
+                f"a wrong {key}",
+            )
+        )
+    if asked or not out:
+        what = f"“{asked}”" if asked else f"the prompt built in {tier.place}"
+        criterion = (
+            f"Does the answer of `{tier.symbol}` do what it is told by {what} ({place}), all of it and nothing else?"
+        )
+        out.append(
+            _judge(
+                component,
+                tier,
+                prefix,
+                "follows_its_prompt",
+                criterion,
+                ["input", "output"],
+                "quality",
+                place,
+                span,
+                prompts,
+                f"an answer that does not do what {place} asks",
+            )
+        )
+    return out
+
+
+def _asked(prompts: list[Prompt]) -> str:
+    for prompt in prompts:
+        text = " ".join(prompt.text.split())
+        if text:
+            return text[:160] + ("…" if len(text) > 160 else "")
+    return ""
+
+
+def _judge(
+    component: ComponentDraft,
+    tier: TierDraft,
+    prefix: str,
+    family: str,
+    criterion: str,
+    inputs: list[str],
+    concern: str,
+    place: CodePlace,
+    span: IntegrationPoint | None,
+    prompts: list[Prompt],
+    failure: str,
+) -> MetricDesign:
+    schema = {
+        "type": "object",
+        "required": ["justification", "score"],
+        "properties": {"justification": {"type": "string"}, "score": {"type": "integer", "minimum": 1, "maximum": 5}},
+    }
+    rubric = RubricDraft(criterion, list(_STEPS), inputs, dict(_SCALE), 3, schema)
+    claim: dict[str, Any] = {
+        "form": "judge",
+        "rubric": {
+            "criterion": criterion,
+            "scale": dict(_SCALE),
+            "steps": list(_STEPS),
+            "inputs": inputs,
+            "pass_at": 3,
+            "output_schema": schema,
+        },
+    }
+    evidence = [f"{p.place} prompt{' ' + p.name if p.name else ''} of {p.symbol}" for p in prompts[:4]] or [
+        f"{tier.place} {tier.symbol}"
+    ]
+    name = span.name if span is not None else tier.symbol.rpartition(".")[2]
+    return MetricDesign(
+        name=metric_name(f"{prefix}_{family}"),
+        component=component.id,
+        source="judge",
+        family=f"{tier.id}_{family}",
+        purpose=f"finds {failure}",
+        concern=concern,
+        claim=claim,
+        evidence=evidence,
+        symbols=[tier.symbol],
+        places=[p.place for p in prompts[:4]] or [tier.place],
+        pattern="calls_llm",
+        tier=tier.id,
+        spans=[name],
+        fields=[*(f.partition("#")[0] for f in inputs), "tier"],
+        when={"all_of": [{"field": "name", "one_of": [name]}, {"field": "output", "present": True}]},
+        valid_when="the answer came from this tier and is not empty; answers from a cache were judged before",
+        better="lower",
+        direction_evidence=str(place),
+        severity="ticket",
+        action="read the judge's justifications; compare by model and release before changing the prompt",
+        targets=["in_process", "dashboard", "alert"],
+        rubric=rubric,
+        questions=["q-pipeline-judge-model"],
+        is_exported=False,
+    )
+
+
+def cost_per_quality(component: ComponentDraft, metrics: list[MetricDesign]) -> MetricDesign | None:
+    """Cost for each good answer: the component's cost over the passes of a quality metric of the same component."""
+    cost = next((m for m in metrics if m.family == "model_cost"), None)
+    paired = next(
+        (m for m in metrics if m.concern in ("quality", "groundedness", "safety") and m.claim["form"] == "check"), None
+    )
+    if cost is None or paired is None:
+        return None
+    return MetricDesign(
+        name=f"{component.id}_cost_per_answer",
+        component=component.id,
+        source="cost",
+        family="cost_per_answer",
+        purpose=f"what one passing {paired.name} costs",
+        concern="cost_per_quality",
+        claim={"form": "ratio", "numerator": cost.name, "denominator": paired.name, "per": "unit"},
+        evidence=[*cost.evidence[:2], *paired.evidence[:2]],
+        symbols=sorted({*cost.symbols, *paired.symbols}),
+        places=[*cost.places[:2], *paired.places[:2]],
+        pattern="calls_llm",
+        spans=cost.spans,
+        fields=[*cost.fields, *paired.fields],
+        better="lower",
+        of="mean",
+        direction_evidence=cost.direction_evidence,
+        valid_when="the price of the model is known to what writes usage.cost_usd",
+        cost_bundle={
+            "costScorer": {"name": cost.name, "source": "usage.cost_usd", "aggregation": "sum"},
+            "qualityScorer": {
+                "name": f"{paired.name}_pass",
+                "pairedMetricName": paired.name,
+                "passCondition": "outcome = pass",
+            },
+            "derivedMetric": {
+                "name": f"{component.id}_cost_per_answer",
+                "formula": f"{cost.name} / max({paired.name}_pass, 1)",
+            },
+        },
+        monitors=[paired.name],
+    )

@@ -1,0 +1,253 @@
+"""The spans that the pipeline must emit: which function, under which name, with which fields; what is blind without."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from gapwatch.design.architecture.model import Architecture, ComponentDraft
+from gapwatch.design.callgraph.graph import CallGraph, Symbol
+from gapwatch.design.patterns.uses import CodePlace
+
+#: What each pattern needs of the span of the function that shows it.
+PATTERN_FIELDS: dict[str, tuple[str, ...]] = {
+    "has_try_except": ("status", "error_type", "attributes.swallowed_errors"),
+    "has_retry_loop": ("attributes.retry_count", "attributes.retry_outcome"),
+    "has_cascade": ("tier", "attributes.fallback_depth"),
+    "parses_json": ("attributes.parsed_text",),
+    "calls_external_api": ("status", "error_type", "started_at", "ended_at"),
+    "calls_llm": (
+        "input",
+        "output",
+        "model",
+        "status",
+        "started_at",
+        "ended_at",
+        "usage.input_tokens",
+        "usage.output_tokens",
+        "usage.cost_usd",
+        "attributes.finish_reason",
+    ),
+    "has_cache": ("attributes.cache",),
+    "has_db_write": ("status", "error_type", "attributes.rows_written"),
+    "streams_response": ("attributes.first_chunk_seconds", "attributes.stream_outcome"),
+    "has_queue": ("attributes.queue_wait_seconds",),
+    "has_circuit_breaker": ("attributes.breaker",),
+}
+#: Words that an attribute's value may have, for the practitioner who writes it.
+VALUES: dict[str, str] = {
+    "attributes.swallowed_errors": "how many exceptions the handler swallowed, 0 included",
+    "attributes.retry_count": "attempts after the first, 0 included",
+    "attributes.retry_outcome": "first_try, recovered or exhausted",
+    "attributes.fallback_depth": "0 for the first way to an answer, 1 for the next, ...",
+    "attributes.parsed_text": "the text that is handed to the parser",
+    "attributes.cache": "hit or miss",
+    "attributes.rows_written": "how many rows or vectors were written",
+    "attributes.first_chunk_seconds": "from the call to the first piece",
+    "attributes.stream_outcome": "completed, aborted or empty",
+    "attributes.queue_wait_seconds": "from handing over to taking up",
+    "attributes.breaker": "closed, open or half_open",
+    "attributes.retrieved_count": "how many passages came back",
+    "attributes.finish_reason": "as the provider says it: stop, length, content_filter, ...",
+    "attributes.context": "what the answer must rest on, as it stands in the prompt",
+    "tier": "the id of the tier that answered",
+}
+_KINDS = (
+    ("llm_chat", "llm"),
+    ("guardrail", "guardrail"),
+    ("rerank", "rerank"),
+    ("retrieval", "retrieval"),
+    ("embedding", "embedding"),
+    ("http", "tool"),
+    ("web_search", "tool"),
+    ("saas", "tool"),
+    ("tool", "tool"),
+    ("db_write", "tool"),
+    ("vector_write", "tool"),
+    ("db_execute", "tool"),
+)
+
+
+@dataclass
+class IntegrationPoint:
+    """A span to emit.
+
+    Attributes:
+        name: Of the span.
+        place: The function; emit the span around its body.
+        blind: Metrics that say nothing without it.
+    """
+
+    component: str
+    name: str
+    kind: str
+    symbol: str
+    place: CodePlace
+    fields: list[str] = field(default_factory=list)
+    why: list[str] = field(default_factory=list)
+    blind: list[str] = field(default_factory=list)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether to begin with it: it asks a model, searches, or is one of the ways to an answer."""
+        return any(w.startswith(("tier ", "calls_llm ", "retrieval ", "rerank ", "the way in")) for w in self.why)
+
+
+def integration_points(architecture: Architecture, graph: CallGraph) -> list[IntegrationPoint]:
+    """Return the spans of all components, one for each function in which something to watch happens."""
+    symbols = {s.id: s for s in graph.symbols}
+    out: list[IntegrationPoint] = []
+    for component in architecture.components:
+        points: dict[str, IntegrationPoint] = {}
+
+        def point(
+            symbol: str, component: ComponentDraft = component, points: dict[str, IntegrationPoint] = points
+        ) -> IntegrationPoint | None:
+            found = _function(symbol, symbols)
+            if found is None:
+                return None
+            if found not in points:
+                s = symbols[found]
+                name = span_name(found, symbols)
+                points[found] = IntegrationPoint(
+                    component.id, name, _kind(component, found), found, CodePlace(s.path, s.line, s.end)
+                )
+            return points[found]
+
+        chosen = _chosen(component, graph)
+        for hit in component.hits:
+            if (hit.pattern == "calls_llm" and hit.kind != "direct") or hit.symbol not in chosen:
+                continue
+            made = point(hit.symbol)
+            if made is not None:
+                made.fields += [f for f in PATTERN_FIELDS[hit.pattern] if f not in made.fields]
+                made.why.append(f"{hit.pattern} at {hit.path}:{hit.line}")
+        for use in component.uses:
+            if use.capability in _WATCHED_USES and use.symbol in chosen:
+                made = point(use.symbol)
+                if made is not None:
+                    extra = ["status", "error_type", "started_at", "ended_at"]
+                    if use.capability in ("retrieval", "rerank"):
+                        extra = ["attributes.retrieved_count", "output", *extra]
+                    made.fields += [f for f in extra if f not in made.fields]
+                    made.why.append(f"{use.capability} at {use.place}")
+        for tier in component.tiers:
+            made = point(tier.symbol)
+            if made is not None:
+                extra = ["input", "output", "status", "error_type", "started_at", "ended_at", "tier"]
+                made.fields += [f for f in extra if f not in made.fields]
+                made.why.append(f"tier {tier.id}, by {tier.by}")
+        if not points and (made := point(component.entry)) is not None:
+            made.fields += ["status", "error_type", "started_at", "ended_at"]
+            made.why.append("the way into the component")
+        if any(t.by == "llm" or t.is_ordered for t in component.tiers):
+            for made in points.values():
+                if made.kind == "llm" and "tier" not in made.fields:
+                    made.fields.append("tier")
+        out += [points[key] for key in sorted(points)]
+    for made in out:
+        made.why = sorted(set(made.why))
+    return out
+
+
+#: Functions of one component that are asked for a span for one pattern. Nobody instruments hundreds; what is left out
+#: is said in the report.
+MAX_FUNCTIONS = 4
+#: Functions of one component that are asked for a span because they search, embed or guard.
+MAX_USES = 6
+#: In the order in which patterns choose their functions: what says most of an answer first. Later ones take functions
+#: that are chosen already, where they can.
+_ORDER = (
+    "has_cascade",
+    "parses_json",
+    "has_cache",
+    "has_circuit_breaker",
+    "has_retry_loop",
+    "streams_response",
+    "has_queue",
+    "calls_external_api",
+    "has_db_write",
+    "has_try_except",
+)
+_WATCHED_USES = ("retrieval", "rerank", "embedding", "guardrail")
+
+
+def _chosen(component: ComponentDraft, graph: CallGraph) -> set[str]:
+    """Functions that are asked for a span: those that ask a model or search, and the few next to them for the rest."""
+    asking = {h.symbol for h in component.hits if h.pattern == "calls_llm" and h.kind == "direct"}
+    tiers = [t.symbol for t in component.tiers]
+    core = {s for s in asking if any(s == t or s.startswith(f"{t}.") for t in tiers)} | {component.entry, *tiers}
+    near = {e.src for e in graph.edges if e.dst in core} | {e.dst for e in graph.edges if e.src in core}
+    called = Counter(e.dst for e in graph.edges)
+    kept = set(core)
+
+    def choose(ranks: dict[str, tuple[bool, str, int]], limit: int) -> None:
+        # What nothing calls is rarely what serves the user.
+        order = sorted(ranks, key=lambda s: (s not in core, s not in kept, s not in near, not called[s], ranks[s], s))
+        kept.update(order[:limit])
+
+    for capability in _WATCHED_USES:
+        uses = [u for u in component.uses if u.capability == capability]
+        choose({u.symbol: (False, u.place.path, u.place.line) for u in uses}, MAX_USES)
+    for pattern in _ORDER:
+        ranks: dict[str, tuple[bool, str, int]] = {}
+        for hit in component.hits:
+            if hit.pattern == pattern:
+                # A handler that swallows is what nobody sees otherwise; a call in a helper's helper is seen there.
+                rank = (hit.kind in ("translates", "reraises", "wrapped"), hit.path, hit.line)
+                ranks[hit.symbol] = min(rank, ranks.get(hit.symbol, rank))
+        choose(ranks, MAX_FUNCTIONS)
+    return kept
+
+
+def functions_without_span(architecture: Architecture, points: list[IntegrationPoint]) -> dict[str, dict[str, int]]:
+    """Return for each component how many functions with a pattern are asked for no span, by pattern."""
+    out: dict[str, dict[str, int]] = {}
+    for component in architecture.components:
+        asked = {p.symbol for p in points if p.component == component.id}
+        left: dict[str, set[str]] = {}
+        for hit in component.hits:
+            is_told = hit.symbol in asked or any(hit.symbol.startswith(f"{a}.") for a in asked)
+            if not is_told and (hit.pattern != "calls_llm" or hit.kind == "direct"):
+                left.setdefault(hit.pattern, set()).add(hit.symbol)
+        if left:
+            out[component.id] = {pattern: len(left[pattern]) for pattern in sorted(left)}
+    return out
+
+
+def _function(symbol: str, symbols: dict[str, Symbol]) -> str | None:
+    """The function that a symbol is; a lambda counts as the one around it."""
+    current = symbol
+    for _ in range(12):
+        found = symbols.get(current)
+        if found is None:
+            return None
+        if found.kind == "function":
+            return current
+        if found.kind in ("module", "class"):
+            return None
+        current = found.parent
+    return None
+
+
+def span_name(symbol: str, symbols: dict[str, Symbol]) -> str:
+    """Return `function` or `Class.method`."""
+    found = symbols[symbol]
+    parent = symbols.get(found.parent)
+    name = symbol.rpartition(".")[2]
+    if parent is not None and parent.kind == "class":
+        return f"{found.parent.rpartition('.')[2]}.{name}"
+    return name
+
+
+def _kind(component: ComponentDraft, symbol: str) -> str:
+    mine = {u.capability for u in component.uses if u.symbol == symbol or u.symbol.startswith(f"{symbol}.")}
+    for capability, kind in _KINDS:
+        if capability in mine:
+            return kind
+    patterns = {h.pattern for h in component.hits if h.symbol == symbol}
+    if "parses_json" in patterns and "has_cascade" not in patterns:
+        return "parse"
+    if "has_cache" in patterns and component.distance is None:
+        return "cache"
+    return "chain" if component.distance is not None else "other"

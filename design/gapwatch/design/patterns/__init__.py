@@ -1,0 +1,1 @@
+"""Finds the code patterns that a portfolio rests on."""

@@ -1,0 +1,393 @@
+"""Patterns of code that talks to something outside: models, services, stores, queues, streams, and JSON from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gapwatch.design.patterns.code_walk import (
+    arguments_of,
+    callee_text,
+    calls_of,
+    constants_in,
+    names_in,
+    target_names,
+    text_of,
+    unwrapped,
+    walk,
+)
+from gapwatch.design.patterns.hit import PatternHit, Subject
+from gapwatch.design.source.ir import (
+    Body,
+    Expr,
+    call_line,
+    callee_of,
+    constant_of,
+    index_of,
+    is_call,
+    is_member,
+    is_text,
+    items_of,
+    iterable_of,
+    keywords_of,
+    member_of,
+    owner_of,
+    positional_of,
+    target_of,
+    targets_of,
+    value_of,
+)
+from gapwatch.design.source.program import last_name, statements
+
+_WRITE_SQL = re.compile(
+    r"^\s*(/\*.*?\*/\s*)?(with\b.*?\)\s*)?(insert|update|delete|merge|replace\s+into|upsert)\b", re.I | re.S
+)
+_WRITE_BUILDERS = frozenset({"insert", "update", "delete", "merge", "pg_insert", "sqlite_insert", "upsert"})
+_HTTP = frozenset({"http", "web_search", "saas"})
+
+
+# -- JSON ----------------------------------------------------------------------------------------------------------
+
+_JSON_METHODS = frozenset({"model_validate_json", "parse_raw", "validate_json", "repair_json", "parse_json_markdown"})
+
+
+def find_json(subject: Subject) -> Iterator[PatternHit]:
+    """Texts that are read as JSON, with where they come from."""
+    for call in subject.calls:
+        names = subject.sites.named_at(subject.symbol, call)
+        is_json = any(subject.sites.catalog.capability(d) == "json" for d in names)
+        confidence = 0.95
+        if not is_json and last_name(call) in _JSON_METHODS and is_member(callee_of(call)):
+            is_json, confidence = True, 0.85
+        if not is_json:
+            is_json = _is_parser_instance(call)
+            confidence = 0.7
+        if is_json and (positional_of(call) or keywords_of(call)):
+            source = source_of(subject, positional_of(call)[0] if positional_of(call) else keywords_of(call)[0][1])
+            yield subject.hit("parses_json", call_line(call), call_line(call), source, text_of(call), confidence)
+
+
+def _is_parser_instance(call: Expr) -> bool:
+    text = callee_text(call)
+    return bool(
+        re.search(r"(json|pydantic|structured)_?(output)?_?parser\.(parse|invoke|ainvoke|parse_result)$", text, re.I)
+    )
+
+
+#: Assignments that are followed back to where a text comes from.
+_MAX_STEPS = 4
+
+
+def source_of(subject: Subject, e: Expr) -> str:
+    """Say where a text comes from, a few assignments back: llm, http, queue, file, or text where that is not seen."""
+    pending, seen = [e], set[str]()
+    for _ in range(_MAX_STEPS):
+        for candidate in pending:
+            if (found := _source(subject, candidate)) is not None:
+                return found
+        names = sorted({n.partition(".")[0] for candidate in pending for n in names_in(candidate)} - seen)
+        seen.update(names)
+        pending = [value for name in names for value in assigned_to(subject.ir.body, name)]
+    return "text"
+
+
+def _source(subject: Subject, e: Expr) -> str | None:
+    for call in calls_of(e):
+        capability = subject.reach(call).capability
+        if capability == "llm_chat" or any(
+            is_model_caller(subject, edge.dst) for edge in subject.sites.inside_of(subject.symbol, call)
+        ):
+            return "llm"
+        if capability in _HTTP:
+            return "http"
+        if capability in ("queue", "local_queue", "cache"):
+            return "queue" if capability != "cache" else "cache"
+        if last_name(call) in ("open", "read_text", "read_bytes") or capability == "ingest":
+            return "file"
+    text = text_of(e)
+    if re.search(r"(completion|choices\[|message\.content|llm|tool_call|function_call|\.arguments)", text):
+        return "llm"
+    if re.search(r"(^|\W)(resp|response|r)\.(text|content)", text):
+        return "http"
+    return None
+
+
+def assigned_to(body: Body, name: str) -> Iterator[Expr]:
+    """Yield what a name is bound to in a block."""
+    for s in statements(body):
+        if s[0] == "assign" and (assigned := value_of(s)) is not None:
+            if any(name in target_names(t) for t in targets_of(s)):
+                yield assigned
+        elif s[0] == "with":
+            for e, target in items_of(s):
+                if target is not None and name in target_names(target):
+                    yield e
+        elif s[0] == "for" and name in target_names(target_of(s)):
+            yield iterable_of(s)
+
+
+# -- models --------------------------------------------------------------------------------------------------------
+
+_WRAPPER_NAMES = re.compile(
+    r"(^|_)(call|complete|completion|acompletion|generate|agenerate|chat|achat|invoke|ainvoke|ask|aask|query_llm|call_llm|llm"
+    r"|predict|apredict|prompt|infer|inference|respond|request|create|stream|run_prompt|send|answer|message|messages|complete_json)(_|$)",
+    re.I,
+)
+_WRAPPER_OWNER = re.compile(
+    r"llm|model|chat|gpt|claude|gemini|provider|completion|client|openai|anthropic|ollama", re.I
+)
+#: How far behind a function the call to the model may lie for it still to be told as a caller.
+MAX_WRAPPED = 3
+
+
+def model_depths(subject: Subject) -> dict[str, int]:
+    """Return, for each function that calls a model, through how many wrappers; 0 is the call itself."""
+    key = id(subject.sites)
+    cached = _DEPTHS.get("depths") if _DEPTHS.get("key") == key else None
+    if cached is None:
+        cached = _find_depths(subject)
+        _DEPTHS.update(key=key, depths=cached, keep=subject.sites)
+    assert isinstance(cached, dict)
+    return cached
+
+
+_DEPTHS: dict[str, object] = {}
+_CALLS = frozenset({"call", "construct", "cha", "protocol", "decorated", "dynamic", "property", "resume"})
+
+
+def _find_depths(subject: Subject) -> dict[str, int]:
+    depths: dict[str, int] = {}
+    kinds: dict[str, bool] = {}
+    for info in subject.program.functions:
+        one = Subject(subject.program, subject.sites, info)
+        if any(_direct(one, call) for call in one.calls):
+            depths[info.symbol] = 0
+        owner = subject.program.classes[info.owner].symbol.rpartition(".")[2] if info.owner >= 0 else ""
+        is_named = bool(_WRAPPER_NAMES.search(info.ir.name)) or info.ir.name == "__call__"
+        kinds[info.symbol] = is_named or bool(_WRAPPER_OWNER.search(owner) and not info.ir.name.startswith("__"))
+    for depth in range(1, MAX_WRAPPED + 1):
+        reached = [symbol for symbol, d in depths.items() if d == depth - 1 and kinds.get(symbol, False)]
+        for symbol in reached:
+            for edge in subject.sites.callers[symbol]:
+                if edge.kind in _CALLS and edge.src not in depths:
+                    depths[edge.src] = depth
+    return depths
+
+
+def _direct(subject: Subject, call: Expr) -> bool:
+    return subject.reach(call).capability == "llm_chat"
+
+
+def is_model_caller(subject: Subject, symbol: str) -> bool:
+    """Whether a function calls a model itself or is a thin wrapper around one that does."""
+    depths = model_depths(subject)
+    if symbol not in depths:
+        return False
+    name = symbol.rpartition(".")[2]
+    # Behind wrappers `create` makes the object that will ask, as `Coder.create(...)`.
+    return depths[symbol] == 0 or (name != "create" and bool(_WRAPPER_NAMES.search(name)))
+
+
+def find_model_calls(subject: Subject) -> Iterator[PatternHit]:
+    """Calls to a language model: direct, or through wrappers of the repository."""
+    depths = model_depths(subject)
+    for call in subject.calls:
+        reach = subject.reach(call)
+        if reach.capability == "llm_chat":
+            yield subject.hit(
+                "calls_llm", call_line(call), call_line(call), "direct", reach.dotted, 0.95 * reach.confidence
+            )
+            continue
+        for edge in subject.inside(call):
+            depth = depths.get(edge.dst)
+            if (
+                depth is not None
+                and edge.kind in _CALLS
+                and edge.dst != subject.symbol
+                and is_model_caller(subject, edge.dst)
+            ):
+                evidence = f"{callee_text(call)} reaches a model through {edge.dst} ({depth + 1} calls away)"
+                yield subject.hit(
+                    "calls_llm",
+                    call_line(call),
+                    call_line(call),
+                    f"wrapped:{depth + 1}",
+                    evidence,
+                    max(0.6, 0.9 - 0.1 * depth),
+                )
+                break
+
+
+# -- services ------------------------------------------------------------------------------------------------------
+
+_CLIENT = re.compile(r"request|http|fetch|download|(^|_)(get|post|put|patch)(_|$)|api|client|url|call", re.I)
+
+
+def find_services(subject: Subject) -> Iterator[PatternHit]:
+    """Calls over the network that are no model, store or queue."""
+    for call in subject.calls:
+        reach = subject.reach(call)
+        if reach.capability in _HTTP:
+            yield subject.hit(
+                "calls_external_api",
+                call_line(call),
+                call_line(call),
+                reach.capability or "http",
+                reach.dotted,
+                0.95 * reach.confidence,
+            )
+            continue
+        for edge in subject.sites.inside_of(subject.symbol, call):
+            if edge.kind not in _CALLS or edge.dst == subject.symbol:
+                continue
+            if _is_http_wrapper(subject, edge.dst):
+                evidence = f"{callee_text(call)} sends a request through {edge.dst}"
+                yield subject.hit("calls_external_api", call_line(call), call_line(call), "wrapped", evidence, 0.75)
+                break
+
+
+def _is_http_wrapper(subject: Subject, symbol: str) -> bool:
+    name = symbol.rpartition(".")[2]
+    if not _CLIENT.search(name):
+        return False
+    key = (id(subject.sites), symbol)
+    if key not in _WRAPPERS:
+        _WRAPPERS.clear() if len(_WRAPPERS) > 50_000 else None
+        _WRAPPERS[key] = _sends_its_own_url(subject, symbol)
+    return _WRAPPERS[key]
+
+
+_WRAPPERS: dict[tuple[int, str], bool] = {}
+
+
+def _sends_its_own_url(subject: Subject, symbol: str) -> bool:
+    one = subject.other(symbol)
+    if one is None:
+        return False
+    params = {p.name for p in one.ir.params}
+    return any(
+        one.reach(call).capability == "http" and bool(params & {n for a in arguments_of(call) for n in names_in(a)})
+        for call in one.calls
+    )
+
+
+# -- stores --------------------------------------------------------------------------------------------------------
+
+_SESSION = re.compile(r"(^|[._])(db_?session|session|db|async_session|sess)$")
+#: Names of methods that run a statement, those of wrappers included.
+_EXECUTES = re.compile(
+    r"_?(a?sync_)?(a?execute\w*|exec|run|run_\w*(sql|query|statement)|fetch(val|row|one|all)?|scalars?|query|do_query)$",
+    re.I,
+)
+_SESSION_WRITES = frozenset(
+    {"add", "add_all", "commit", "merge", "bulk_save_objects", "bulk_insert_mappings", "delete"}
+)
+_NO_SESSION = re.compile(r"http|client|aio|request|cache|redis|vector|chroma|cookie|flask|dict", re.I)
+
+
+def find_writes(subject: Subject) -> Iterator[PatternHit]:
+    """Writes to a database or a vector store."""
+    for call in subject.calls:
+        reach = subject.reach(call)
+        capability = reach.capability
+        if capability == "vector_write":
+            yield subject.hit("has_db_write", call_line(call), call_line(call), "vector", reach.dotted, 0.9)
+        elif capability == "db_write":
+            yield subject.hit("has_db_write", call_line(call), call_line(call), "orm", reach.dotted, 0.9)
+        elif _EXECUTES.match(last_name(call)):
+            statement = positional_of(call)[0] if positional_of(call) else None
+            if statement is not None and (found := _writing_statement(subject, statement)):
+                sure = 0.95 if capability == "db_execute" else 0.85
+                yield subject.hit(
+                    "has_db_write", call_line(call), call_line(call), "sql", f"{callee_text(call)}: {found}", sure
+                )
+        elif capability is None and is_member(callee_of(call)) and member_of(callee_of(call)) in _SESSION_WRITES:
+            receiver = text_of(owner_of(callee_of(call)))
+            if (
+                _SESSION.search(receiver)
+                and not _NO_SESSION.search(receiver)
+                and not subject.sites.inside_of(subject.symbol, call)
+            ):
+                known = subject.sites.names_outside(subject.symbol, call)
+                if not known and (
+                    member_of(callee_of(call)) != "add" or "session" in receiver or _commits(subject, receiver)
+                ):
+                    yield subject.hit("has_db_write", call_line(call), call_line(call), "orm", callee_text(call), 0.7)
+
+
+def _commits(subject: Subject, receiver: str) -> bool:
+    return any(callee_text(call) in (f"{receiver}.commit", f"{receiver}.flush") for call in subject.calls)
+
+
+def _writing_statement(subject: Subject, e: Expr, depth: int = 0) -> str | None:
+    e = unwrapped(e) or e
+    if is_text(e):
+        return constant_of(e).strip()[:60] if _WRITE_SQL.search(constant_of(e)) else None
+    if e[0] == "f" or (e[0] == "o" and e[1] in "+%"):
+        texts = constants_in(e)
+        return texts[0].strip()[:60] if texts and _WRITE_SQL.search(texts[0]) else None
+    for call in walk(e):
+        if not is_call(call):
+            continue
+        if last_name(call) in _WRITE_BUILDERS and (callee_of(call)[0] == "n" or is_member(callee_of(call))):
+            return text_of(call)[:60]
+        if last_name(call) in ("text", "SQL", "format", "Composed", "dedent", "strip") and depth < 2:
+            for part in [*positional_of(call), *([owner_of(callee_of(call))] if is_member(callee_of(call)) else [])]:
+                if (found := _writing_statement(subject, part, depth + 1)) is not None:
+                    return found
+    if e[0] == "s" and index_of(e)[0] == "k" and depth < 2:
+        # STATEMENTS["insert"]: a table of statements in the module.
+        for value in _module_constant(subject, text_of(owner_of(e))):
+            for key, inner in value[1] if value[0] == "d" else ():
+                if key == index_of(e) and (found := _writing_statement(subject, inner, 2)) is not None:
+                    return found
+    if e[0] in "na" and depth == 0:
+        name = text_of(e)
+        values = list(assigned_to(subject.ir.body, name))
+        if not values:
+            values = _module_constant(subject, name)
+        for value in values:
+            if (found := _writing_statement(subject, value, 1)) is not None:
+                return found
+    return None
+
+
+def _module_constant(subject: Subject, name: str) -> list[Expr]:
+    body = subject.program.functions[subject.program.bodies[subject.info.module]].ir.body
+    return list(assigned_to(body, name))
+
+
+# -- queues --------------------------------------------------------------------------------------------------------
+
+
+def find_queues(subject: Subject) -> Iterator[PatternHit]:
+    """Work that is handed to something that does it later."""
+    for call in subject.calls:
+        reach = subject.reach(call)
+        if reach.capability == "queue":
+            yield subject.hit("has_queue", call_line(call), call_line(call), "broker", reach.dotted, 0.9)
+        elif reach.capability == "local_queue" and _has_both_ends(subject, reach.dotted):
+            yield subject.hit(
+                "has_queue", call_line(call), call_line(call), "local", f"{callee_text(call)} ({reach.dotted})", 0.85
+            )
+        elif (
+            last_name(call) in ("delay", "apply_async", "send_task", "kiq", "enqueue_job", "add_task")
+            and is_member(callee_of(call))
+        ) and any(
+            edge.kind in ("framework", "callback")
+            for edge in subject.sites.inside.get((subject.symbol, call_line(call)), ())
+        ):
+            yield subject.hit("has_queue", call_line(call), call_line(call), "task", callee_text(call), 0.85)
+
+
+def _has_both_ends(subject: Subject, dotted: str) -> bool:
+    """Whether what is put is also taken somewhere: a queue that only fills is a discard."""
+    base = dotted.rpartition(".")[0]
+    key = (id(subject.sites.graph), base)
+    if key not in _ENDS:
+        ends = {e.dotted.rpartition(".")[2] for e in subject.sites.graph.externals if e.dotted.startswith(f"{base}.")}
+        _ENDS[key] = bool(ends & {"put", "put_nowait"}) and bool(ends & {"get", "get_nowait"})
+    return _ENDS[key]
+
+
+_ENDS: dict[tuple[int, str], bool] = {}

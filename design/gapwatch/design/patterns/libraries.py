@@ -1,0 +1,264 @@
+"""What the libraries do that a pipeline calls: dotted name to capability, from `libraries.toml` or a file like it."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from gapwatch.scorers.errors import UsageError
+
+#: Capabilities in the order in which one entry's lists are tried; a later wildcard never hides an earlier end.
+CAPABILITIES = (
+    "llm_chat",
+    "embedding",
+    "rerank",
+    "guardrail",
+    "retrieval",
+    "vector_write",
+    "json",
+    "stream",
+    "queue",
+    "local_queue",
+    "db_execute",
+    "db_write",
+    "db_read",
+    "cache",
+    "retry",
+    "breaker",
+    "tool",
+    "http",
+    "web_search",
+    "saas",
+    "evaluation",
+    "tracing",
+    "ingest",
+    "framework",
+    "web",
+)
+
+#: Parts of a dotted name behind which an HTTP client's names mean a part of an answer or of a request.
+_INSIDE_ANSWER = frozenset(
+    [
+        "headers",
+        "cookies",
+        "json",
+        "params",
+        "text",
+        "content",
+        "data",
+        "get",
+        "post",
+        "put",
+        "patch",
+        "request",
+        "send",
+        "environ",
+        "query",
+        "url",
+        "links",
+        "history",
+    ]
+)
+
+#: What stands between a call and a method of the text that it gave.
+_TEXTS = frozenset({"strip", "lower", "upper", "split", "copy", "content", "summary", "title", "text", "url", "name"})
+#: Methods that clients and plain dictionaries share.
+_OF_MAPPINGS = frozenset({"get", "update", "pop", "items", "keys", "values", "copy", "setdefault", "clear", "add"})
+#: Attributes of clients and of answers that hold plain dictionaries.
+_HOLDS_ANSWERS = frozenset(
+    [
+        "metadata",
+        "info",
+        "json",
+        "headers",
+        "attributes",
+        "payload",
+        "body",
+        "data",
+        "result",
+        "results",
+        "hits",
+        "_source",
+    ]
+)
+#: Methods of texts, lists and mappings: at the end of a service's name they read its answer.
+_ON_ANSWERS = frozenset(
+    [
+        "get",
+        "items",
+        "keys",
+        "values",
+        "append",
+        "extend",
+        "pop",
+        "setdefault",
+        "copy",
+        "strip",
+        "lstrip",
+        "rstrip",
+        "lower",
+        "upper",
+        "split",
+        "splitlines",
+        "join",
+        "startswith",
+        "endswith",
+        "format",
+        "encode",
+        "decode",
+        "replace",
+        "sort",
+        "count",
+        "index",
+        "isoformat",
+        "total_seconds",
+        "strftime",
+        "timestamp",
+        "date",
+        "astimezone",
+        "model_dump",
+        "dict",
+    ]
+)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    ends: tuple[tuple[str, tuple[str, ...]], ...]
+    wildcards: tuple[str, ...]
+    reads: tuple[str, ...]
+
+
+class LibraryCatalog:
+    """Answers what a dotted name outside the repository does.
+
+    Args:
+        text: The catalog as TOML.
+        name: Of the file, for messages.
+
+    Raises:
+        UsageError: It is no TOML, or an entry has an unknown key.
+    """
+
+    def __init__(self, text: str, name: str) -> None:
+        try:
+            data = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise UsageError(f"{name}: no TOML: {error}") from error
+        self.version = str(data.pop("version", ""))
+        self._by_prefix: dict[str, _Entry] = {}
+        self._cache: dict[str, str | None] = {}
+        for key, entry in data.items():
+            unknown = set(entry) - {"prefixes", "reads", *CAPABILITIES}
+            if unknown or not entry.get("prefixes"):
+                what = f"unknown {sorted(unknown)}" if unknown else "no prefixes"
+                raise UsageError(f"{name}: [{key}]: {what}; expected prefixes, reads, {', '.join(CAPABILITIES)}")
+            made = _Entry(
+                tuple((c, tuple(e for e in entry[c] if e != "*")) for c in CAPABILITIES if c in entry),
+                tuple(c for c in CAPABILITIES if "*" in entry.get(c, ())),
+                tuple(entry.get("reads", ())),
+            )
+            for prefix in entry["prefixes"]:
+                self._by_prefix[prefix] = made
+
+    def capability(self, dotted: str) -> str | None:
+        """Return what calling a dotted name does, or None where the catalog does not know."""
+        if dotted not in self._cache:
+            self._cache[dotted] = self._find(dotted)
+        return self._cache[dotted]
+
+    def _find(self, dotted: str) -> str | None:
+        parts = dotted.split(".")
+        for length in range(len(parts), 0, -1):
+            entry = self._by_prefix.get(".".join(parts[:length]))
+            if entry is not None:
+                found = _match(entry, parts, length)
+                if found is not None:
+                    return found
+        return None
+
+    def knows(self, dotted: str) -> bool:
+        """Whether a library is in the catalog at all."""
+        parts = dotted.split(".")
+        return any(".".join(parts[:length]) in self._by_prefix for length in range(1, len(parts) + 1))
+
+
+def _match(entry: _Entry, parts: list[str], length: int) -> str | None:
+    rest = ".".join(parts[length:])
+    whole = ".".join(parts)
+    for end in entry.reads:
+        if rest == end or rest.endswith(f".{end}"):
+            return None
+    for capability, ends in entry.ends:
+        for end in ends:
+            if rest == end or rest.endswith(f".{end}") or whole.endswith(f".{end}"):
+                if capability == "http" and not _INSIDE_ANSWER.isdisjoint(parts[length:-1]):
+                    # `requests.get(...).headers.get`: reading an answer is no second call.
+                    return None
+                if (
+                    capability == "json"
+                    and parts[length:-1]
+                    and parts[-2] in ("dumps", "dump", "encode", "loads", "load")
+                ):
+                    return None
+                if end in _OF_MAPPINGS and _is_given(entry, parts[length:-1]):
+                    # A dictionary that a call gave has methods of the same names; reading it reaches nobody.
+                    return None
+                return capability
+    for capability in entry.wildcards:
+        last = parts[-1]
+        if capability in ("saas", "web_search") and (
+            last in _ON_ANSWERS
+            or last.startswith("from_")
+            or last.endswith("_client")
+            or not _TEXTS.isdisjoint(parts[length:-1])
+        ):
+            # Reading what a call gave, or making a client, sends nothing.
+            continue
+        # A constructor reaches nobody yet.
+        if (rest and not last[:1].isupper() and not last.startswith("__")) or capability in ("framework", "web"):
+            return capability
+        if rest and capability in ("retry", "breaker", "cache", "guardrail", "tracing", "evaluation", "ingest"):
+            return capability
+        if not rest and length == len(parts) and length > 1 and not last[:1].isupper():
+            return capability
+    return None
+
+
+def _is_given(entry: _Entry, before: list[str]) -> bool:
+    """Whether what stands before the last name is what a call gave, and no client, table or collection."""
+    if not before:
+        return False
+    last = before[-1]
+    if (
+        last in _OF_MAPPINGS
+        or last in _HOLDS_ANSWERS
+        or last.endswith(("Result", "Response", "Record", "Row", "Field"))
+    ):
+        return True
+    ends = {end.rpartition(".")[2] for _, found in entry.ends for end in found}
+    return last in ends and last[:1].islower()
+
+
+@functools.cache
+def default_catalog() -> LibraryCatalog:
+    """Return the catalog that ships with the program."""
+    path = Path(__file__).with_name("libraries.toml")
+    return LibraryCatalog(path.read_text(encoding="utf-8"), path.name)
+
+
+def load_catalog(path: Path | None) -> LibraryCatalog:
+    """Return the shipped catalog, or one from a file.
+
+    Raises:
+        UsageError: The file cannot be read or says something unknown.
+    """
+    if path is None:
+        return default_catalog()
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read: {error}") from error
+    return LibraryCatalog(text, str(path))

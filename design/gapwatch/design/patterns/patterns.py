@@ -1,0 +1,45 @@
+"""The eleven code patterns: where each stands, on which lines, of which sort, how sure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from gapwatch.design.patterns.breakers import find_breakers
+from gapwatch.design.patterns.caches import find_caches
+from gapwatch.design.patterns.failures import find_cascades, find_handlers, find_retries
+from gapwatch.design.patterns.hit import PATTERNS, PatternHit, Subject
+from gapwatch.design.patterns.io import find_json, find_model_calls, find_queues, find_services, find_writes
+from gapwatch.design.patterns.sites import Sites
+from gapwatch.design.patterns.streams import find_streams
+from gapwatch.design.source.program import Program
+
+__all__ = ["PATTERNS", "PatternHit", "find_patterns"]
+
+_DETECTORS: tuple[Callable[[Subject], Iterator[PatternHit]], ...] = (
+    find_handlers,
+    find_retries,
+    find_cascades,
+    find_json,
+    find_services,
+    find_model_calls,
+    find_caches,
+    find_writes,
+    find_streams,
+    find_queues,
+    find_breakers,
+)
+
+
+def find_patterns(program: Program, sites: Sites) -> tuple[PatternHit, ...]:
+    """Return every hit in every function, sorted by file and line; one function that cannot be read costs itself."""
+    hits: set[PatternHit] = set()
+    for info in program.functions:
+        if not info.ir.body or info.is_overload:
+            continue
+        subject = Subject(program, sites, info)
+        for detector in _DETECTORS:
+            try:
+                hits.update(detector(subject))
+            except RecursionError:
+                continue
+    return tuple(sorted(hits))

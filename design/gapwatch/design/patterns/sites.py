@@ -1,0 +1,248 @@
+"""What each call site reaches: the join of the call graph and the library catalog, asked by symbol, line and name."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from gapwatch.design.callgraph.graph import CallEdge, CallGraph
+from gapwatch.design.patterns.code_walk import arguments_of, callee_text, constants_in
+from gapwatch.design.patterns.libraries import LibraryCatalog
+from gapwatch.design.source.ir import Expr
+from gapwatch.design.source.program import Program
+
+#: Ends of a chain that mean a call to a model whatever the receiver is: the resolver may not know an untyped client.
+_MODEL_ENDS = re.compile(
+    r"(chat\.completions\.(create|parse|stream)|beta\.chat\.completions\.(parse|stream)|messages\.(create|stream)"
+    r"|responses\.(create|parse|stream)|generate_content(_async|_stream)?|invoke_model(_with_response_stream)?"
+    r"|converse(_stream)?|ChatCompletion\.a?create|chat\.complete(_async)?|acompletion|models\.generate_content(_stream)?)$"
+)
+#: Methods that mean a call to a model on a receiver that is named like one.
+_MODEL_METHODS = frozenset(
+    [
+        "invoke",
+        "ainvoke",
+        "stream",
+        "astream",
+        "batch",
+        "abatch",
+        "predict",
+        "apredict",
+        "generate",
+        "agenerate",
+        "complete",
+        "acomplete",
+        "chat",
+        "achat",
+        "call",
+        "acall",
+        "__call__",
+        "stream_chat",
+        "astream_chat",
+        "stream_complete",
+        "astream_complete",
+        "structured_predict",
+        "run_prompt",
+        "call_single",
+        "generate_text",
+    ]
+)
+_MODEL_NAMES = re.compile(
+    r"(^|_|\.)(llm|llms|chat_?model|language_?model|llm_?model|chat_?llm|llm_?client|gpt|claude|summary_llm|base_llm|chain|llm_chain"
+    r"|qa_chain|rag_chain|completion_?model)$",
+    re.IGNORECASE,
+)
+#: Methods that only the models of LangChain have; there `model` alone says enough.
+_RUNNABLE = frozenset({"invoke", "ainvoke", "astream", "abatch"})
+_ANY_NAMED_MODEL = re.compile(r"(^|_|\.)model(_with_(tools|structured_output|fallbacks|retry))?$", re.IGNORECASE)
+_EMBED_ENDS = re.compile(r"embeddings\.create$|(^|\.)a?embed_(documents|query|texts|document|batch)$|embed_content$")
+#: Calls that reach whatever model they name.
+_ANY_MODEL = ("invoke_model", "predict", "invoke_endpoint", ".run")
+_EMBEDS = re.compile(r"embed", re.IGNORECASE)
+#: Paths of HTTP interfaces of model servers.
+_MODEL_PATHS = re.compile(
+    r"/chat/completions|/v1/messages|/v1/completions|:generateContent|:streamGenerateContent"
+    r"|/v1/responses|/v1/complete\b|/generate_stream\b"
+)
+#: Paths that a pipeline's own service may have, too; what is sent there tells.
+_SHARED_PATHS = re.compile(r"(^|[/\s])api/(generate|chat)\b")
+_SENT_TO_MODELS = re.compile(r"(^|\W)(messages|model|prompt|num_predict|num_ctx)(\W|$)|ollama|:11434", re.IGNORECASE)
+_EMBEDDING_PATHS = re.compile(r"/v1/embeddings|/api/embeddings?\b|/embeddings\b|:embedContent")
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a call site reaches.
+
+    Attributes:
+        capability: Of the catalog, or None.
+        dotted: The library name that says so, or the text of the call where only its shape does.
+        confidence: 1.0 where the resolver knows the callee, less where a name does.
+    """
+
+    capability: str | None
+    dotted: str
+    confidence: float
+
+
+@dataclass
+class Sites:
+    """Look-ups over a call graph."""
+
+    graph: CallGraph
+    catalog: LibraryCatalog
+    outside: dict[tuple[str, int], list[str]] = field(default_factory=lambda: defaultdict(list))
+    inside: dict[tuple[str, int], list[CallEdge]] = field(default_factory=lambda: defaultdict(list))
+    callers: dict[str, list[CallEdge]] = field(default_factory=lambda: defaultdict(list))
+    callees: dict[str, list[CallEdge]] = field(default_factory=lambda: defaultdict(list))
+
+    #: Calls of a function by its number, for those who come after the first that asks.
+    calls_within: dict[int, list[Expr]] = field(default_factory=dict)
+    _numbers: dict[str, int] = field(default_factory=dict)
+    _reached: dict[int, Reach] = field(default_factory=dict)
+    _by_symbol: dict[str, list[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for external in self.graph.externals:
+            for line in external.lines:
+                self.outside[external.src, line].append(external.dotted)
+        for edge in self.graph.edges:
+            self.callers[edge.dst].append(edge)
+            self.callees[edge.src].append(edge)
+            for _, line in edge.sites:
+                self.inside[edge.src, line].append(edge)
+
+    def names_outside(self, symbol: str, call: Expr) -> list[str]:
+        """Dotted library names that a call may reach."""
+        last = _last(call)
+        found = self.outside.get((symbol, call[4]), ())
+        return [dotted for dotted in found if not last or dotted.rpartition(".")[2] == last or dotted == last]
+
+    def named_at(self, symbol: str, call: Expr) -> list[str]:
+        """As `names_outside`, or every library name of the line where the callee was bound under another name."""
+        return self.names_outside(symbol, call) or (
+            list(self.outside.get((symbol, call[4]), ()))
+            if call[1][0] == "n" and not self.inside_of(symbol, call)
+            else []
+        )
+
+    def instances_at(self, symbol: str, call: Expr, named_here: frozenset[str]) -> list[str]:
+        """Dotted names of `X.__call__` where an instance of X is called: `answer = Predict(...)`, `answer(q)`.
+
+        Args:
+            symbol: Of the function that calls.
+            call: The call.
+            named_here: Last names of all calls on its line; what one of them explains is not called by this one.
+        """
+        if call[1][0] == "c":
+            named_here -= {_last(call[1])}
+        found = self.outside.get((symbol, call[4]), ())
+        lasts = [(dotted, dotted.rpartition(".")[2]) for dotted in found]
+        called = [f"{dotted}.__call__" for dotted, last in lasts if last not in named_here and last[:1] != "_"]
+        return [dotted for dotted in called if self.catalog.capability(dotted) is not None]
+
+    def inside_of(self, symbol: str, call: Expr) -> list[CallEdge]:
+        """Edges that a call takes inside the repository."""
+        last = _last(call)
+        found = self.inside.get((symbol, call[4]), ())
+        return [edge for edge in found if not last or last in (edge.dst.rpartition(".")[2], _owner_name(edge.dst))]
+
+    def through_variable(self, symbol: str, call: Expr, named_here: frozenset[str]) -> list[CallEdge]:
+        """Edges of a call of a name that holds a function: `ask = config["model"]`, `ask(prompt)`.
+
+        Args:
+            symbol: Of the function that calls.
+            call: The call.
+            named_here: Last names of all calls on its line; what one of them explains is not called by this one.
+        """
+        if call[1][0] != "n" or self.inside_of(symbol, call):
+            return []
+        found = self.inside.get((symbol, call[4]), ())
+        return [e for e in found if e.dst.rpartition(".")[2] not in named_here and _owner_name(e.dst) not in named_here]
+
+    def numbers(self, program: Program) -> dict[str, int]:
+        """Number of each function by its symbol."""
+        if not self._numbers:
+            self._numbers.update((info.symbol, info.number) for info in program.functions)
+        return self._numbers
+
+    def reach(self, symbol: str, call: Expr, named_here: frozenset[str]) -> Reach:
+        """Say what a call reaches outside the repository; `named_here` are the last names of all calls on its line."""
+        # The intermediate form outlives the look-ups, so that a call is known by its identity.
+        found = self._reached.get(id(call))
+        if found is None:
+            found = self._reached[id(call)] = self._reach(symbol, call, named_here)
+        return found
+
+    def externals_of(self, symbol: str) -> list[str]:
+        """Dotted library names that a function calls."""
+        if not self._by_symbol:
+            for external in self.graph.externals:
+                self._by_symbol.setdefault(external.src, []).append(external.dotted)
+        return self._by_symbol.get(symbol, [])
+
+    def _reach(self, symbol: str, call: Expr, named_here: frozenset[str]) -> Reach:
+        best: Reach | None = None
+        for dotted in [*self.instances_at(symbol, call, named_here), *self.named_at(symbol, call)]:
+            capability = self.catalog.capability(dotted)
+            if capability == "http":
+                capability = _by_path(call) or capability
+            if capability is not None and (
+                best is None or _RANK.get(capability, 9) < _RANK.get(best.capability or "", 9)
+            ):
+                best = Reach(capability, dotted, 1.0)
+        if best is not None:
+            if best.capability == "llm_chat" and best.dotted.endswith(_ANY_MODEL) and _EMBEDS.search(symbol):
+                # One call of this vendor serves models of either kind; the code around it says which one is meant.
+                return Reach("embedding", best.dotted, 0.8)
+            return best
+        text = callee_text(call)
+        if not self.inside_of(symbol, call):
+            known = self.names_outside(symbol, call)
+            if not any(self.catalog.knows(dotted) for dotted in known):
+                shape = _by_shape(text, call) if "." in text or not known else None
+                return shape or Reach(None, known[0] if known else text, 1.0)
+        return Reach(None, text, 1.0)
+
+
+#: Which capability counts where one site may reach several.
+_RANK = {"llm_chat": 0, "embedding": 1, "rerank": 2, "retrieval": 3, "vector_write": 4, "framework": 12, "web": 13}
+
+
+def _by_path(call: Expr) -> str | None:
+    return address_capability(" ".join(text for arg in arguments_of(call) for text in constants_in(arg)))
+
+
+def address_capability(texts: str) -> str | None:
+    """Return what a server does at an address that stands in some texts: llm_chat, embedding, or None."""
+    if _MODEL_PATHS.search(texts) or (_SHARED_PATHS.search(texts) and _SENT_TO_MODELS.search(texts)):
+        return "llm_chat"
+    return "embedding" if _EMBEDDING_PATHS.search(texts) else None
+
+
+def _by_shape(text: str, call: Expr) -> Reach | None:
+    if _MODEL_ENDS.search(text) and "." in text:
+        return Reach("llm_chat", text, 0.85)
+    receiver, _, method = text.rpartition(".")
+    if receiver and method in _MODEL_METHODS and _MODEL_NAMES.search(receiver):
+        return Reach("llm_chat", text, 0.7)
+    if receiver and method in _RUNNABLE and _ANY_NAMED_MODEL.search(receiver):
+        return Reach("llm_chat", text, 0.7)
+    if not receiver and _MODEL_NAMES.search(text) and call[2] and text.islower():
+        return Reach("llm_chat", text, 0.6)
+    if receiver and _EMBED_ENDS.search(text):
+        return Reach("embedding", text, 0.75)
+    return None
+
+
+def _last(call: Expr) -> str:
+    callee = call[1]
+    if callee[0] == "n":
+        return str(callee[1])
+    return str(callee[2]) if callee[0] == "a" else ""
+
+
+def _owner_name(symbol: str) -> str:
+    head, _, last = symbol.rpartition(".")
+    return head.rpartition(".")[2] if last in ("__init__", "__new__", "__call__") else ""

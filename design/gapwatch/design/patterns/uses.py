@@ -1,0 +1,79 @@
+"""What the functions of a repository use outside it, with the searches that it has written itself."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gapwatch.design.callgraph.graph import CallGraph
+from gapwatch.design.patterns.hit import PatternHit
+from gapwatch.design.patterns.sites import Sites
+
+
+@dataclass(frozen=True, slots=True)
+class CodePlace:
+    """Some lines of a file."""
+
+    path: str
+    line: int
+    end: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}" + (f"-{self.end}" if self.end > self.line else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A call that leaves the repository: by whom, to what, where."""
+
+    capability: str
+    symbol: str
+    dotted: str
+    place: CodePlace
+
+
+_PASSAGES = (
+    r"(docs?|documents?|passages?|chunks?|contexts?|nodes?|evidence|memor(y|ies)|snippets?|facts|candidates|papers?"
+    r"|articles|entit(y|ies)|relations?|triples)"
+)
+_RETRIEVER = re.compile(
+    rf"^_?a?((retrieve|get_relevant|get_similar|search)_(\w+_)?{_PASSAGES}(_\w+)?|retrieve_(similar|relevant|from_\w+)"
+    r"|similarity_search|semantic_search|vector_search|find_passages|search_(index|corpus|knowledge\w*))$"
+)
+#: Where a plain `retrieve` takes passages, and not a password or a translation.
+_OF_RETRIEVAL = re.compile(
+    rf"retriev|(?<!re)search|(^|[._])rag([._]|$)|index|vector|knowledge|corpus|embed|{_PASSAGES}", re.I
+)
+
+
+def uses_of(graph: CallGraph, sites: Sites, hits: tuple[PatternHit, ...]) -> list[Use]:
+    """Return every call that leaves the repository for something with a capability."""
+    out: list[Use] = []
+    seen: set[tuple[str, int]] = set()
+    for hit in hits:
+        if hit.pattern == "calls_llm" and hit.kind == "direct":
+            out.append(Use("llm_chat", hit.symbol, hit.evidence, CodePlace(hit.path, hit.line)))
+            seen.add((hit.path, hit.line))
+    for external in graph.externals:
+        capability = sites.catalog.capability(external.dotted)
+        if capability is None or capability == "llm_chat":
+            continue
+        for line in external.lines:
+            if capability != "http" or (external.path, line) not in seen:
+                out.append(Use(capability, external.src, external.dotted, CodePlace(external.path, line)))
+    if any(use.capability == "llm_chat" for use in out):
+        out += _retrievers_by_name(graph, {(use.symbol, use.capability) for use in out})
+    return sorted(out, key=lambda u: (u.symbol, u.place.line, u.capability, u.dotted))
+
+
+def _retrievers_by_name(graph: CallGraph, known: set[tuple[str, str]]) -> list[Use]:
+    """A search that is written in the repository itself is known by its name, where a model is asked at all."""
+    out = []
+    for s in graph.symbols:
+        owner, _, name = s.id.rpartition(".")
+        is_one = _RETRIEVER.search(name) or (
+            name.strip("_") in ("retrieve", "aretrieve") and _OF_RETRIEVAL.search(owner)
+        )
+        if s.kind == "function" and is_one and (s.id, "retrieval") not in known:
+            out.append(Use("retrieval", s.id, f"def {name}", CodePlace(s.path, s.line)))
+    return out

@@ -1,0 +1,107 @@
+"""The narrow doors through which a model may sharpen a design, one for each stage.
+
+Every door takes the deterministic result and gives back operations on it. Each operation is checked by itself; one that
+names what is not there costs itself and is reported. Without a refiner every stage is complete.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from gapwatch.design.architecture.model import Architecture
+from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.metrics.questions import QuestionDraft
+
+
+@dataclass(frozen=True)
+class ComponentOperation:
+    """One change to the component graph.
+
+    Attributes:
+        action: rename, describe, relabel or merge.
+        component: Id of the component that it changes.
+        value: New name, description or label; for merge the id of the component that is taken in.
+        edge_to: For relabel: where the edge leads.
+    """
+
+    action: str
+    component: str
+    value: str
+    edge_to: str = ""
+
+
+class Refiner(Protocol):
+    """What a model-backed implementation offers; each method may return nothing."""
+
+    def refine_components(self, architecture: Architecture) -> list[ComponentOperation]:
+        """Propose changes to the component graph."""
+
+    def refine_questions(self, questions: list[QuestionDraft]) -> dict[str, str]:
+        """Propose other words for questions, by id; what they decide stays."""
+
+    def propose_metrics(self, architecture: Architecture, metrics: list[MetricDesign]) -> list[MetricDesign]:
+        """Propose further metrics; the rule critic judges them like all others."""
+
+
+def apply_operations(architecture: Architecture, operations: list[ComponentOperation]) -> list[str]:
+    """Apply what stands, and return a line for each operation that does not."""
+    refused: list[str] = []
+    for operation in operations:
+        problem = _apply(architecture, operation)
+        if problem is not None:
+            refused.append(f"{operation.action} {operation.component}: {problem}")
+    return refused
+
+
+def _apply(architecture: Architecture, operation: ComponentOperation) -> str | None:
+    by_id = {c.id: c for c in architecture.components}
+    component = by_id.get(operation.component)
+    if component is None:
+        return "no such component"
+    if operation.action == "rename":
+        component.name = operation.value.strip()[:80] or component.name
+    elif operation.action == "describe":
+        component.description = operation.value.strip()[:400]
+    elif operation.action == "relabel":
+        return _relabel(architecture, operation)
+    elif operation.action == "merge":
+        other = by_id.get(operation.value)
+        if other is None or other is component:
+            return f"no other component {operation.value!r}"
+        return _merge(architecture, operation.component, operation.value)
+    else:
+        return "no such operation"
+    return None
+
+
+def _relabel(architecture: Architecture, operation: ComponentOperation) -> str | None:
+    from dataclasses import replace
+
+    for position, edge in enumerate(architecture.edges):
+        if (edge.src, edge.dst) == (operation.component, operation.edge_to):
+            architecture.edges[position] = replace(edge, label=operation.value[:60])
+            return None
+    return f"no edge to {operation.edge_to!r}"
+
+
+def _merge(architecture: Architecture, into: str, taken: str) -> str | None:
+    from dataclasses import replace
+
+    left, right = architecture.component(into), architecture.component(taken)
+    for name in ("files", "symbols"):
+        setattr(left, name, sorted({*getattr(left, name), *getattr(right, name)}))
+    left.uses = sorted([*left.uses, *right.uses], key=lambda u: (u.place.path, u.place.line, u.dotted))
+    left.hits = sorted({*left.hits, *right.hits})
+    left.tiers += [t for t in right.tiers if t.id not in {mine.id for mine in left.tiers}]
+    architecture.components.remove(right)
+    moved = [
+        replace(e, src=into if e.src == taken else e.src, dst=into if e.dst == taken else e.dst)
+        for e in architecture.edges
+    ]
+    unique: dict[tuple[str, str], object] = {}
+    for edge in moved:
+        if edge.src != edge.dst:
+            unique.setdefault((edge.src, edge.dst), edge)
+    architecture.edges = list(unique.values())  # type: ignore[arg-type]
+    return None

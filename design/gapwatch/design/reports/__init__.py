@@ -1,0 +1,1 @@
+"""Writes portfolio, store, HTML, Markdown, graph and diff."""

@@ -1,0 +1,187 @@
+"""What a change of the code does to a portfolio: metrics that became stale, and what is new and unwatched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gapwatch.design.architecture.prompts import Prompt
+from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.reports.code_texts import CodeTexts
+from gapwatch.design.stage import Design
+
+
+@dataclass(frozen=True)
+class TouchedMetric:
+    """A metric of the old design and what happened to the code under it.
+
+    Attributes:
+        verdict: `gone` (nothing of what it watched is left), `changed` (cited code or a cited prompt reads otherwise),
+            `moved` (the same code on other lines or in another file).
+        successors: Metrics of the new design that watch the same under other names.
+    """
+
+    metric: str
+    component: str
+    verdict: str
+    reasons: tuple[str, ...]
+    successors: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {
+            "metric": self.metric,
+            "component": self.component,
+            "verdict": self.verdict,
+            "reasons": list(self.reasons),
+            "successors": list(self.successors),
+        }
+
+
+@dataclass(frozen=True)
+class Unwatched:
+    """Something that is new in the code: a pattern, a tier, or a component.
+
+    Attributes:
+        metrics: Those of the new design that would watch it.
+    """
+
+    what: str
+    name: str
+    component: str
+    where: str
+    metrics: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DesignDiff:
+    """The difference of two designs.
+
+    Attributes:
+        stale: Metrics that no longer fit their code; `moved` holds those that do, on other lines.
+    """
+
+    stale: tuple[TouchedMetric, ...]
+    moved: tuple[TouchedMetric, ...]
+    unwatched: tuple[Unwatched, ...]
+    unchanged: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {
+            "stale": [m.as_json() for m in self.stale],
+            "moved": [m.as_json() for m in self.moved],
+            "unwatched": [
+                {"what": u.what, "name": u.name, "component": u.component, "where": u.where, "metrics": list(u.metrics)}
+                for u in self.unwatched
+            ],
+            "unchanged": list(self.unchanged),
+        }
+
+
+def compare(old: Design, new: Design, old_texts: CodeTexts, new_texts: CodeTexts) -> DesignDiff:
+    """Compare two designs of one pipeline.
+
+    Args:
+        new: The design of the changed code.
+        new_texts: Code of the new design.
+        old: The design that the portfolio came from.
+        old_texts: Code of the old design.
+    """
+    return _Comparison(old, new, old_texts, new_texts).result()
+
+
+class _Comparison:
+    def __init__(self, old: Design, new: Design, old_texts: CodeTexts, new_texts: CodeTexts) -> None:
+        self.old, self.new = old, new
+        self.old_texts, self.new_texts = old_texts, new_texts
+        self.old_hits = {(h.pattern, h.symbol) for h in old.hits}
+        self.new_hits = {(h.pattern, h.symbol) for h in new.hits}
+        self.old_prompts, self.new_prompts = _by_symbol(old), _by_symbol(new)
+        self._now: dict[str, str | None] = {}
+
+    def result(self) -> DesignDiff:
+        touched = [self.judged(metric) for metric in self.old.metrics]
+        return DesignDiff(
+            tuple(m for m in touched if m.verdict in ("gone", "changed")),
+            tuple(m for m in touched if m.verdict == "moved"),
+            tuple(self.new_things()),
+            tuple(m.metric for m in touched if not m.verdict),
+        )
+
+    def now(self, symbol: str) -> str | None:
+        """What a symbol of the old design is called in the new one; None where it is gone."""
+        if symbol not in self._now:
+            self._now[symbol] = self.old_texts.where_now(symbol, self.new_texts)
+        return self._now[symbol]
+
+    def judged(self, metric: MetricDesign) -> TouchedMetric:
+        changes: list[str] = []
+        moves: list[str] = []
+        is_left = [self._follow(metric, symbol, changes, moves) for symbol in metric.symbols]
+        verdict = "gone" if is_left and not any(is_left) else "changed" if changes else "moved" if moves else ""
+        return TouchedMetric(metric.name, metric.component, verdict, tuple(changes or moves), self._successors(metric))
+
+    def _follow(self, metric: MetricDesign, symbol: str, changes: list[str], moves: list[str]) -> bool:
+        """Note what happened to one cited symbol; return whether what the metric watches is still there."""
+        now = self.now(symbol)
+        if now is None:
+            changes.append(f"{symbol} is gone")
+            return False
+        place = self.new_texts.place(now)
+        if self.old_texts.of(symbol) != self.new_texts.of(now):
+            changes.append(f"{symbol} changed ({place})")
+        elif self.old_texts.place(symbol) != place:
+            moves.append(f"{self.old_texts.place(symbol)} is now {place}")
+        if metric.source == "judge":
+            changes.extend(self._changed_prompts(symbol, now))
+        if (metric.pattern, symbol) in self.old_hits and (metric.pattern, now) not in self.new_hits:
+            changes.append(f"{metric.pattern} no longer in {now}")
+            return False
+        return True
+
+    def _changed_prompts(self, symbol: str, now: str) -> list[str]:
+        before = {p.text for p in self.old_prompts.get(symbol, ())}
+        after = {p.text for p in self.new_prompts.get(now, ())}
+        fresh = [p for p in self.new_prompts.get(now, ()) if p.text not in before]
+        lost = [p for p in self.old_prompts.get(symbol, ()) if p.text not in after]
+        out = [f"prompt {p.name or 'text'} reads otherwise ({p.place})" for p in fresh]
+        return out or [f"prompt {p.name or 'text'} is gone (it stood in {p.place})" for p in lost]
+
+    def _successors(self, metric: MetricDesign) -> tuple[str, ...]:
+        """Metrics of the new design that measure the same of the same code, where none has the old name."""
+        if any(m.name == metric.name for m in self.new.metrics):
+            return ()
+        mine = {self.now(symbol) for symbol in metric.symbols}
+        same = [m.name for m in self.new.metrics if m.family == metric.family and mine & set(m.symbols)]
+        return tuple(same[:3])
+
+    def new_things(self) -> list[Unwatched]:
+        """What the old design did not hold, code that only moved left aside."""
+        old = self.old.architecture.components
+        known = {self.now(symbol) for c in old for symbol in c.symbols}
+        tiers = {self.now(t.symbol) for c in old for t in c.tiers}
+        patterns = {(h.pattern, self.now(h.symbol)) for c in old for h in c.hits}
+        out: list[Unwatched] = []
+        for c in self.new.architecture.components:
+            mine = [m for m in self.new.metrics if m.component == c.id]
+            if known.isdisjoint(c.symbols):
+                out.append(Unwatched("component", c.id, c.id, c.files[0], tuple(m.name for m in mine)))
+            for tier in c.tiers:
+                if tier.symbol not in tiers:
+                    about = tuple(m.name for m in mine if m.tier == tier.id or tier.symbol in m.symbols)
+                    out.append(Unwatched("tier", tier.id, c.id, str(tier.place), about))
+            first = {(h.pattern, h.symbol): h for h in reversed(c.hits)}
+            for (pattern, symbol), hit in sorted(first.items()):
+                if (pattern, symbol) not in patterns:
+                    about = tuple(m.name for m in mine if m.pattern == pattern and symbol in m.symbols)
+                    out.append(Unwatched("pattern", pattern, c.id, f"{hit.path}:{hit.line}", about))
+        return out
+
+
+def _by_symbol(design: Design) -> dict[str, list[Prompt]]:
+    out: dict[str, list[Prompt]] = {}
+    for prompts in design.prompts.values():
+        for prompt in prompts:
+            out.setdefault(prompt.symbol, []).append(prompt)
+    return out

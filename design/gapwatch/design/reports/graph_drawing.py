@@ -1,0 +1,141 @@
+"""The component graph as a picture: layers from the way in to the models and stores, the same every time."""
+
+from __future__ import annotations
+
+from html import escape
+
+from gapwatch.design.architecture.model import Architecture, ComponentDraft
+
+_WIDTH, _HEIGHT = 178, 54
+_GAP_X, _GAP_Y = 26, 74
+_MARGIN = 24
+#: Boxes side by side at most; a wider layer is broken into rows.
+_PER_ROW = 6
+#: Sweeps that put boxes under their neighbours.
+_SWEEPS = 6
+
+
+def draw(architecture: Architecture) -> str:
+    """Return an SVG: solid lines are verified, dashed ones inferred; the fill says the role."""
+    layers = _layers(architecture)
+    place: dict[str, tuple[float, float]] = {}
+    widest = max((len(row) for row in layers), default=1)
+    width = 2 * _MARGIN + widest * _WIDTH + (widest - 1) * _GAP_X
+    for y, row in enumerate(layers):
+        left = (width - len(row) * _WIDTH - (len(row) - 1) * _GAP_X) / 2
+        for x, identifier in enumerate(row):
+            place[identifier] = (left + x * (_WIDTH + _GAP_X), _MARGIN + y * (_HEIGHT + _GAP_Y))
+    height = 2 * _MARGIN + len(layers) * _HEIGHT + max(0, len(layers) - 1) * _GAP_Y
+    out = [
+        f'<svg viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}" role="img" '
+        f'aria-label="component graph">',
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+        '<path d="M0 0 L8 4 L0 8 z" fill="context-stroke"/></marker></defs>',
+    ]
+    out += [
+        _edge(
+            place[e.src], place[e.dst], e.verification, f"{e.src} → {e.dst}: {e.label} ({e.verification}, {e.because})"
+        )
+        for e in architecture.edges
+    ]
+    out += [_box(c, *place[c.id]) for c in architecture.components]
+    return "\n".join([*out, "</svg>"])
+
+
+def _layers(architecture: Architecture) -> list[list[str]]:
+    """Longest way from an entry, without the edges that close circles; then neighbours are put near each other."""
+    ids = [c.id for c in architecture.components]
+    below: dict[str, list[str]] = {i: [] for i in ids}
+    for edge in architecture.edges:
+        below[edge.src].append(edge.dst)
+    acyclic = _without_circles(ids, below)
+    depth = dict.fromkeys(ids, 0)
+    for _ in ids:
+        for src in ids:
+            for dst in acyclic[src]:
+                depth[dst] = max(depth[dst], depth[src] + 1)
+    layers: list[list[str]] = [[] for _ in range(max(depth.values(), default=0) + 1)]
+    for i in ids:
+        layers[depth[i]].append(i)
+    layers = [layer for layer in layers if layer]
+    _untangle(layers, below)
+    return [layer[i : i + _PER_ROW] for layer in layers for i in range(0, len(layer), _PER_ROW)]
+
+
+def _without_circles(ids: list[str], below: dict[str, list[str]]) -> dict[str, list[str]]:
+    incoming = {i: sum(i in targets for targets in below.values()) for i in ids}
+    kept: dict[str, list[str]] = {i: [] for i in ids}
+    state: dict[str, int] = {}
+
+    def visit(start: str) -> None:
+        stack = [(start, iter(below[start]))]
+        state[start] = 1
+        while stack:
+            node, targets = stack[-1]
+            for target in targets:
+                if state.get(target) == 1:
+                    continue
+                kept[node].append(target)
+                if target not in state:
+                    state[target] = 1
+                    stack.append((target, iter(below[target])))
+                    break
+            else:
+                state[node] = 2
+                stack.pop()
+
+    for i in sorted(ids, key=lambda i: (incoming[i], i)):
+        if i not in state:
+            visit(i)
+    return kept
+
+
+def _untangle(layers: list[list[str]], below: dict[str, list[str]]) -> None:
+    near: dict[str, set[str]] = {i: set(targets) for i, targets in below.items()}
+    for src, targets in below.items():
+        for dst in targets:
+            near[dst].add(src)
+    for sweep in range(_SWEEPS):
+        order = range(1, len(layers)) if sweep % 2 == 0 else range(len(layers) - 2, -1, -1)
+        for y in order:
+            other = layers[y - 1] if sweep % 2 == 0 else layers[y + 1]
+            at = {name: (x + 0.5) / len(other) for x, name in enumerate(other)}
+            own = {name: (x + 0.5) / len(layers[y]) for x, name in enumerate(layers[y])}
+
+            def middle(name: str, at: dict[str, float] = at, own: dict[str, float] = own) -> float:
+                places = [at[n] for n in near[name] if n in at]
+                return sum(places) / len(places) if places else own[name]
+
+            layers[y].sort(key=lambda name: (middle(name), name))
+
+
+def _edge(src: tuple[float, float], dst: tuple[float, float], status: str, title: str) -> str:
+    x1, y1 = src[0] + _WIDTH / 2, src[1] + _HEIGHT
+    x2, y2 = dst[0] + _WIDTH / 2, dst[1]
+    if dst[1] > src[1]:
+        bend = (y2 - y1) / 2
+        path = f"M{x1:g} {y1:g} C{x1:g} {y1 + bend:g} {x2:g} {y2 - bend:g} {x2:g} {y2 - 2:g}"
+    elif dst[1] == src[1]:
+        top = src[1] - _GAP_Y * 0.45
+        path = f"M{x1:g} {src[1]:g} C{x1:g} {top:g} {x2:g} {top:g} {x2:g} {y2 - 2:g}"
+    else:
+        # Back up the page: out of the side, so that it does not run through its own box.
+        right = max(src[0], dst[0]) + _WIDTH + 34
+        x1, x2 = src[0] + _WIDTH, dst[0] + _WIDTH
+        y1, y2 = src[1] + _HEIGHT / 2, dst[1] + _HEIGHT / 2
+        path = f"M{x1:g} {y1:g} C{right:g} {y1:g} {right:g} {y2:g} {x2 + 2:g} {y2:g}"
+    return (
+        f'<path class="edge {escape(status)}" d="{path}" marker-end="url(#tip)"><title>{escape(title)}</title></path>'
+    )
+
+
+def _box(c: ComponentDraft, x: float, y: float) -> str:
+    name = c.name if len(c.name) <= 19 else c.name[:18] + "…"
+    detail = f"{c.kind} · {c.pattern}" if c.pattern != "none" else c.kind
+    return (
+        f'<a href="#c-{escape(c.id)}"><g class="node {escape(c.role)}"><title>{escape(c.id)}: '
+        f"{escape(c.description or c.role)}</title>"
+        f'<rect x="{x:g}" y="{y:g}" width="{_WIDTH}" height="{_HEIGHT}" rx="9"/>'
+        f'<text class="name" x="{x + _WIDTH / 2:g}" y="{y + 23:g}">{escape(name)}</text>'
+        f'<text class="detail" x="{x + _WIDTH / 2:g}" y="{y + 41:g}">{escape(detail)}</text></g></a>'
+    )

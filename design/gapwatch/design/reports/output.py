@@ -1,0 +1,173 @@
+"""Files and screens of the design stage: the portfolio and its reports, the facts, the summary for a person."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from gapwatch.design.reports.diff import DesignDiff, TouchedMetric, Unwatched
+from gapwatch.design.reports.export_portfolio import portfolio_data, portfolio_yaml
+from gapwatch.design.reports.html import report_html
+from gapwatch.design.reports.markdown import report_markdown
+from gapwatch.design.reports.summary import summary
+from gapwatch.design.stage import Design
+from gapwatch.scorers.errors import JobError, SourceError
+from gapwatch.scorers.loading.facts_file import merge_facts, read_facts
+from gapwatch.scorers.loading.load import parse_portfolio
+from gapwatch.scorers.portfolio.fact import Fact
+
+
+def write_design(design: Design, out: Path, pipeline: str | None, number: int) -> list[Path]:
+    """Write portfolio.yaml, report.md and report.html; return their paths.
+
+    The portfolio is loaded by the stream's own loader before anything is written.
+
+    Raises:
+        JobError: The folder cannot be written.
+        PortfolioError: The loader refuses what was designed, which is a defect of the design stage.
+    """
+    text = portfolio_yaml(portfolio_data(design, pipeline, number), design)
+    parse_portfolio(text, "portfolio.yaml")
+    files = {"portfolio.yaml": text, "report.md": report_markdown(design), "report.html": report_html(design)}
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            _write(out / name, content)
+    except OSError as error:
+        raise JobError(f"{out}: cannot be written: {error.strerror}; give another folder with --out") from error
+    return [out / name for name in files]
+
+
+def _write(path: Path, content: str) -> None:
+    """Write a file whole or not at all."""
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", errors="replace", dir=path.parent, delete=False) as file:
+        file.write(content)
+    mode = 0o666 & ~_umask()
+    made = Path(file.name)
+    made.chmod(mode)
+    made.replace(path)
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
+def facts_from(path: Path, must_exist: bool) -> tuple[Fact, ...]:
+    """Read a file of facts.
+
+    Args:
+        path: Of the file.
+        must_exist: False: a file that is not there holds no facts.
+
+    Raises:
+        SourceError: It is not there or cannot be read.
+        PortfolioError: It says something wrong.
+    """
+    if not must_exist and not path.exists():
+        return ()
+    try:
+        return read_facts(path.read_bytes(), str(path))
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def add_fact(path: Path, fact: Fact) -> None:
+    """Add a fact to a file; one with the same id is replaced, all others stay as they are.
+
+    Raises:
+        JobError: The file cannot be written.
+    """
+    facts = {f.id: f for f in facts_from(path, must_exist=False)}
+    facts[fact.id] = fact
+    data = {"facts": [f.model_dump(mode="json", exclude_none=True) for f in merge_facts(facts.values())]}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(path, yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120))
+    except OSError as error:
+        raise JobError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def print_summary(design: Design, out: Path) -> None:
+    """Print what was designed on one screen."""
+    console = Console()
+    numbers = summary(design)
+    console.print(
+        f"[bold]{numbers['components']}[/] components, [bold]{numbers['component_edges']}[/] edges"
+        f" ({numbers['edges_verified_share']:.0%} verified), [bold]{numbers['metrics_exported']}[/] metrics,"
+        f" [bold]{numbers['open_questions']}[/] open questions; {numbers['resolution_rate']:.1%} of"
+        f" {numbers['call_sites']:,} calls resolved in {numbers['files']:,} files"
+    )
+    if not design.has_model:
+        console.print("[yellow]No call to a model was found; nothing was guessed. The first question asks for it.[/]")
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for title in ("component", "role", "kind", "pattern", "silent failure", "metrics"):
+        table.add_column(title, justify="right" if title == "metrics" else "left")
+    for c in design.architecture.components:
+        count = sum(m.component == c.id and m.is_exported for m in design.metrics)
+        table.add_row(c.id, c.role, c.kind, c.pattern, c.silent_failure, str(count))
+    console.print(table)
+    console.print(f"{out}: portfolio.yaml, report.md, report.html, design.duckdb", highlight=False)
+    if design.open_questions:
+        console.print(
+            f"Next: answer the questions in the report, emit the {numbers['integration_points']} spans that it names, "
+            f"the first {numbers['spans_first']} before the others, then gapwatch replay."
+        )
+
+
+def diff_text(diff: DesignDiff) -> str:
+    """Return a difference as text for a person: what to look at first stands first, equal reasons together."""
+    if not diff.stale and not diff.moved and not diff.unwatched:
+        return f"Nothing changed under the {len(diff.unchanged)} metrics.\n"
+    total = len(diff.stale) + len(diff.moved) + len(diff.unchanged)
+    lines = [
+        f"{len(diff.stale)} of {total} metrics are stale; {len(diff.moved)} cite lines that only moved; "
+        f"{len(diff.unchanged)} rest on code that did not change."
+    ]
+    for verdict in ("gone", "changed"):
+        groups: dict[tuple[str, ...], list[TouchedMetric]] = {}
+        for stale in diff.stale:
+            if stale.verdict == verdict:
+                groups.setdefault(stale.reasons, []).append(stale)
+        if groups:
+            lines += ["", _DIFF_TITLES[verdict]]
+        for reasons, touched in groups.items():
+            lines += [f"  {reason}" for reason in reasons[:5]]
+            if len(reasons) > 5:
+                lines.append(f"  and {len(reasons) - 5} more")
+            lines += [f"    {m.metric}{_successors(m)}" for m in touched]
+    if diff.moved:
+        lines += ["", "Moved: only the cited lines are other ones"]
+        lines += [f"  {m.metric}: {m.reasons[0]}{_successors(m)}" for m in diff.moved]
+    if diff.unwatched:
+        lines += ["", "New: the old portfolio watches nothing of it"]
+    fresh: dict[tuple[str, str, str], list[Unwatched]] = {}
+    for new in diff.unwatched:
+        fresh.setdefault((new.component, new.what, new.name), []).append(new)
+    for (component, what, name), those in fresh.items():
+        places = _first(3, [new.where for new in those])
+        metrics = _first(4, list(dict.fromkeys(m for new in those for m in new.metrics)))
+        label = what if what == "component" else f"{what} {name}"
+        lines.append(f"  {component}: {label} ({places}): {metrics or 'no metric of its own'}")
+    return "\n".join(lines) + "\n"
+
+
+_DIFF_TITLES = {
+    "gone": "Gone: nothing of what these watched is left",
+    "changed": "Changed: read these again",
+}
+
+
+def _first(count: int, texts: list[str]) -> str:
+    more = f" and {len(texts) - count} more" if len(texts) > count else ""
+    return ", ".join(texts[:count]) + more
+
+
+def _successors(metric: TouchedMetric) -> str:
+    return f" (the new design has {', '.join(metric.successors)})" if metric.successors else ""

@@ -1,0 +1,69 @@
+"""The numbers of a design that every report shows, worked out once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from gapwatch.design.metrics.spans import IntegrationPoint
+from gapwatch.design.stage import Design
+
+
+def summary(design: Design) -> dict[str, Any]:
+    """Return the numbers, in the order in which reports show them."""
+    edges = design.architecture.edges
+    verified = sum(e.verification == "verified" for e in edges)
+    causes = Counter(u.cause for u in design.graph.unresolved)
+    verdicts = Counter(v.verdict for v in design.critique.verdicts)
+    broken = [r for r in design.readings if r.errors]
+    return {
+        "files": len(design.readings),
+        "lines": sum(r.lines for r in design.readings),
+        "files_skipped": len(design.skipped),
+        "files_with_errors": len(broken),
+        "symbols": len(design.graph.symbols),
+        "call_edges": len(design.graph.edges),
+        "call_sites": design.graph.call_sites,
+        "resolution_rate": round(design.graph.resolution_rate, 4),
+        "unresolved_by_cause": dict(sorted(causes.items())),
+        "own_import_rate": round(design.import_rate, 4),
+        "components": len(design.architecture.components),
+        "component_edges": len(edges),
+        "edges_verified_share": round(verified / len(edges), 4) if edges else 1.0,
+        "overall_confidence": design.architecture.overall_confidence,
+        "lowest_confidence": min((c.confidence for c in design.architecture.components), default=0.0),
+        "nodes_pruned": len(design.architecture.pruned),
+        "nodes_missing": len(design.architecture.missing),
+        "pattern_hits": len(design.hits),
+        "metrics": len(design.metrics),
+        "metrics_exported": sum(m.is_exported for m in design.metrics),
+        "judges": sum(m.source == "judge" for m in design.metrics),
+        "metrics_dropped": len(design.dropped),
+        "passed": verdicts["pass"],
+        "flagged": verdicts["flag"],
+        "open_questions": len(design.open_questions),
+        "integration_points": len(design.points),
+        "spans_first": sum(p.is_first for p in design.points),
+        "metrics_of_first": len({name for p in design.points if p.is_first for name in p.blind}),
+    }
+
+
+def spans_in_order(design: Design) -> list[tuple[str, list[IntegrationPoint]]]:
+    """Return the spans to emit in two steps, each with its title; a step without spans is left out."""
+    steps = (
+        ("First: where a model is asked, where passages come from, the ways to an answer", True),
+        ("Then: what happens around it", False),
+    )
+    found = [(title, [p for p in design.points if p.is_first is wanted]) for title, wanted in steps]
+    return [(title, points) for title, points in found if points]
+
+
+def begin_with(design: Design) -> str:
+    """Return the sentence that says how far the first step leads."""
+    numbers = summary(design)
+    if not numbers["spans_first"]:
+        return ""
+    exported = len({name for p in design.points for name in p.blind})
+    return (
+        f"Begin with the first {numbers['spans_first']}: they feed {numbers['metrics_of_first']} of {exported} metrics."
+    )

@@ -1,0 +1,1 @@
+"""Source files, syntax trees, intermediate form, program."""

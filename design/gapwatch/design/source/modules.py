@@ -1,0 +1,183 @@
+"""The import name of every file, and which file an import means.
+
+A file may be reached under several names: a package below `src`, a workspace member below `packages/x`, a folder that
+is itself the package that was given as root. Wrong here means that every edge between two files is lost, so the share
+of resolved imports of the repository's own top names is part of every report.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from gapwatch.design.source.scan import module_path
+
+_STDLIB = frozenset(sys.stdlib_module_names)
+#: From so many imports on, and only if this share of them resolves, an unknown top name is taken for the root itself.
+_ALIAS_MIN_IMPORTS = 2
+_ALIAS_MIN_SHARE = 0.6
+
+
+@dataclass(slots=True)
+class Module:
+    """A file or, without one, a folder that holds files (a namespace package).
+
+    Attributes:
+        index: Its place in `ModuleIndex.modules`.
+        name: Dotted name relative to the root, unique.
+        path: Of the file; empty for a namespace.
+        package: Parts of the folder whose members `from . import x` names.
+        children: Last name part to module index.
+    """
+
+    index: int
+    name: str
+    path: str
+    parts: tuple[str, ...]
+    package: tuple[str, ...]
+    is_package: bool
+    children: dict[str, int] = field(default_factory=dict)
+
+
+class ModuleIndex:
+    """All modules under a root, and the resolution of imports between them.
+
+    Args:
+        paths: Of the files, sorted.
+        root_name: Name of the root folder, for imports that spell it out.
+    """
+
+    def __init__(self, paths: Iterable[str], root_name: str) -> None:
+        self.modules: list[Module] = []
+        self.by_parts: dict[tuple[str, ...], int] = {}
+        self.root_aliases: set[str] = set()
+        self._by_top: dict[str, list[int]] = {}
+        #: Top folders that imports name as they lie under the root.
+        self._spelled_out: set[str] = set()
+        self._cache: dict[tuple[int, str], int | None] = {}
+        used: set[str] = set()
+        for path in paths:
+            parts = module_path(path)
+            is_package = path == "__init__.py" or path.endswith("/__init__.py")
+            name = _unique(".".join(parts), used)
+            package = parts if is_package else parts[:-1]
+            if path == "__init__.py":
+                package = ()
+            module = Module(len(self.modules), name, path, parts, package, is_package)
+            self.modules.append(module)
+            key = package if is_package else parts
+            if is_package or key not in self.by_parts:
+                self.by_parts[key] = module.index
+        self._add_namespaces(used)
+        self._link()
+        if any(module.path == "__init__.py" for module in self.modules):
+            self.root_aliases.add(root_name)
+
+    def _add_namespaces(self, used: set[str]) -> None:
+        for module in list(self.modules):
+            for length in range(len(module.parts) - 1, 0, -1):
+                folder = module.parts[:length]
+                if folder in self.by_parts:
+                    continue
+                name = _unique(".".join(folder), used)
+                made = Module(len(self.modules), name, "", folder, folder, True)
+                self.modules.append(made)
+                self.by_parts[folder] = made.index
+
+    def _link(self) -> None:
+        for parts, index in self.by_parts.items():
+            if not parts:
+                continue
+            parent = self.by_parts.get(parts[:-1])
+            if parent is not None:
+                self.modules[parent].children[parts[-1]] = index
+            module = self.modules[index]
+            # A name may be imported from a folder that is no package itself: `src`, a workspace member, a script's own.
+            above = self.by_parts.get(parts[:-1])
+            if len(parts) == 1 or above is None or not self.modules[above].path:
+                self._by_top.setdefault(parts[-1], []).append(module.index)
+
+    def learn_root_name(self, imported: Iterable[str]) -> None:
+        """Find out whether the root is known to its own code under a name that its folder does not bear.
+
+        Args:
+            imported: Dotted names of all absolute imports, with repetitions.
+        """
+        seen, fitting = Counter[str](), Counter[str]()
+        for dotted in imported:
+            top, _, rest = dotted.partition(".")
+            if rest and (top, rest.split(".")[0]) in self.by_parts:
+                self._spelled_out.add(top)
+            if top in _STDLIB or top in self._by_top or not rest:
+                continue
+            seen[top] += 1
+            fitting[top] += (rest.split(".")[0],) in self.by_parts
+        for top, count in seen.items():
+            if count >= _ALIAS_MIN_IMPORTS and fitting[top] >= _ALIAS_MIN_SHARE * count:
+                self.root_aliases.add(top)
+
+    def resolve(self, importer: int, dotted: str) -> int | None:
+        """Return the module that an absolute import means, or None where it lies outside the repository."""
+        key = (importer, dotted)
+        if key not in self._cache:
+            self._cache[key] = self._resolve(self.modules[importer], tuple(dotted.split(".")))
+        return self._cache[key]
+
+    def _resolve(self, importer: Module, parts: tuple[str, ...]) -> int | None:
+        found = self.by_parts.get(parts)
+        if found is not None and found != importer.index and (self.modules[found].path or len(parts) > 1):
+            return found
+        best, best_common = None, -1
+        for top in self._by_top.get(parts[0], ()):
+            candidate = self.by_parts.get(self.modules[top].parts + parts[1:])
+            if candidate is None or not self._may_mean(importer, self.modules[top], parts[0]):
+                continue
+            common = _common(importer.parts, self.modules[candidate].parts)
+            if common > best_common and candidate != importer.index:
+                best, best_common = candidate, common
+        if best is not None:
+            return best
+        if parts[0] in self.root_aliases:
+            stripped = self.by_parts.get(parts[1:])
+            if stripped is not None:
+                return stripped
+        return found if found is None or self._may_mean(importer, self.modules[found], parts[0]) else None
+
+    def _may_mean(self, importer: Module, top: Module, name: str) -> bool:
+        folder = top.parts[:-1]
+        if not folder:
+            # Where the code knows its root by name, a folder without a package's file is no neighbour of its files:
+            # `import httpx` beside `product/httpx/pool.py` means the library.
+            return not self.root_aliases or bool(top.path) or name in self._spelled_out
+        if importer.parts[:-1] == folder:
+            # A script sees its neighbours first, unless it is a package's file with the name of a library.
+            return name not in _STDLIB or not importer.is_package
+        return top.is_package and bool(top.path) and name not in _STDLIB
+
+    def relative(self, importer: int, level: int, dotted: str) -> tuple[int | None, tuple[str, ...]]:
+        """Resolve `from ..x import y`: the module and its parts; the module is None where there is none."""
+        package = self.modules[importer].package
+        if level - 1 > len(package):
+            return None, ()
+        base = package[: len(package) - (level - 1)]
+        parts = base + tuple(part for part in dotted.split(".") if part)
+        return self.by_parts.get(parts), parts
+
+
+def _unique(name: str, used: set[str]) -> str:
+    made, number = name, 2
+    while made in used:
+        made, number = f"{name}~{number}", number + 1
+    used.add(made)
+    return made
+
+
+def _common(left: tuple[str, ...], right: tuple[str, ...]) -> int:
+    count = 0
+    for a, b in zip(left, right, strict=False):
+        if a != b:
+            break
+        count += 1
+    return count

@@ -1,0 +1,1 @@
+"""`gapwatch check`: warnings, claims in words, JSON schemas."""

@@ -1,0 +1,163 @@
+"""What a good portfolio may still have overlooked: it loads, and does less than its author thinks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gapwatch.scorers.loading.metric_rules import asked_tiers
+from gapwatch.scorers.loading.problems import nearest
+from gapwatch.scorers.portfolio.claim import CompositeClaim, JudgedClaim, LabelClaim, MeasureClaim, RatioClaim
+from gapwatch.scorers.portfolio.component import Component
+from gapwatch.scorers.portfolio.metric import Metric
+from gapwatch.scorers.portfolio.polarity import is_cascade
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.scorers.portfolio.predicate import Predicate, field_predicates
+from gapwatch.scorers.printable import shown
+
+#: Words that no scale begins with that goes best first.
+_BAD_WORDS = frozenset(
+    ("bad", "very bad", "poor", "very poor", "worst", "terrible", "fail", "failed", "no", "never", "wrong", "incorrect",
+     "false", "none", "low", "very low", "unacceptable", "unhelpful", "disagree", "strongly disagree")
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Caution:
+    """One thing worth a look.
+
+    Attributes:
+        about: The metric or component, or "" for the portfolio.
+        text: What, and what to do about it.
+    """
+
+    about: str
+    text: str
+
+
+def portfolio_warnings(portfolio: Portfolio) -> list[Caution]:
+    """Return what is worth a look, in the order of the file."""
+    found = list(_coverage(portfolio))
+    names = [metric.name for metric in portfolio.metrics]
+    by_id = {component.id: component for component in portfolio.components}
+    for metric in portfolio.metrics:
+        texts = [*_alerts(metric), *_direction(portfolio, metric), *_tiers(metric, by_id.get(metric.component or ""))]
+        texts += _scale(metric)
+        texts += [_no_metric("monitors", name, names) for name in metric.monitors if name not in names]
+        found += [Caution(metric.name, text) for text in texts]
+    for question in portfolio.questions:
+        unknown = [name for name in question.decides if name not in names]
+        found += [Caution(question.id, _no_metric("decides", name, names)) for name in unknown]
+    return found
+
+
+def _no_metric(key: str, name: str, names: list[str]) -> str:
+    close = nearest(name, names)
+    return f"{key} names {name}, which is no metric here" + (f"; {close}?" if close else "")
+
+
+def _coverage(portfolio: Portfolio) -> Iterator[Caution]:
+    if not portfolio.metrics:
+        yield Caution("", "no metrics: nothing is watched")
+        return
+    watched = {metric.component for metric in portfolio.metrics if not isinstance(metric.claim, RatioClaim)}
+    for component in portfolio.components:
+        if component.id not in watched:
+            yield Caution(shown(component.id), "no metric: this component is unwatched")
+
+
+def can_fail(metric: Metric) -> bool:
+    """Say whether any value makes the metric fail; one that cannot has no failure rate to move."""
+    claim = metric.claim
+    if isinstance(claim, MeasureClaim):
+        return claim.limit is not None
+    if isinstance(claim, LabelClaim):
+        return bool(claim.bad)
+    if isinstance(claim, CompositeClaim):
+        return claim.pass_at is not None
+    return not isinstance(claim, RatioClaim)
+
+
+def _alerts(metric: Metric) -> Iterator[str]:
+    alert, direction = metric.alert, metric.direction
+    if alert is None:
+        if "alert" in metric.targets:
+            yield "targets names alert, but without an alert it never alerts"
+        return
+    if not can_fail(metric) and (direction is None or direction.of == "failure_rate"):
+        missing = {"measure": "a limit", "label": "a bad label"}.get(metric.claim.form, "pass_at")
+        yield f"it can never fail, so it can never alert: give the claim {missing}, or direction.of another quantity"
+    if alert.severity == "page" and direction is None:
+        yield "it asks for a page, but nobody said which way is better: at most a ticket until a direction is verified"
+
+
+def _direction(portfolio: Portfolio, metric: Metric) -> Iterator[str]:
+    direction = metric.direction
+    fact = portfolio.direction_fact(metric)
+    if fact is not None and (direction is None or direction.verdict == "unverified"):
+        yield f"the fact {shown(fact.id)} says {fact.better}: write it into direction, verdict: verified"
+        return
+    if not is_cascade(metric) or (direction is not None and direction.verdict == "verified"):
+        return
+    questions = [question for question in portfolio.questions if metric.name in question.decides]
+    if questions:
+        asked = "; ".join(f"{shown(question.id)}: {shown(question.text, 200)}" for question in questions[:3])
+        yield f"nobody verified which way is better; what would settle it is {asked}"
+    else:
+        where = f", component: {metric.component}" if metric.component is not None else ""
+        yield (
+            "nobody verified which way is better, and no question asks for it; settle it by a fact"
+            f" {{kind: direction, metric: {metric.name}{where}, better: lower or higher, ...}}"
+        )
+
+
+def _scale(metric: Metric) -> Iterator[str]:
+    """Warn of a scale that goes up: of numbers the last is the best, of words the first."""
+    if not isinstance(metric.claim, JudgedClaim) or isinstance(metric.claim.rubric.scale, dict):
+        return
+    bands = metric.claim.rubric.scale
+    numbers = [band for band in bands if not isinstance(band, str)]
+    where, listed = "claim.rubric.scale", ", ".join(f"{b:g}" if isinstance(b, float) else shown(b) for b in bands)
+    if numbers and numbers == sorted(numbers):
+        worth = ", ".join(f'"{band:g}": {score:g}' for band, score in zip(numbers, reversed(numbers), strict=True))
+        yield (
+            f"{where} [{listed}] is read as {numbers[-1]:g} being the best, for of numbers the highest is;"
+            f" should {numbers[0]:g} be the best, write what each is worth: {{{worth}}}"
+        )
+    words = [band.strip().casefold() for band in bands if isinstance(band, str)]
+    if words and (words[0] in _BAD_WORDS or _rise(words)):
+        back = ", ".join(shown(band) for band in reversed(bands))
+        best = f"{where} [{listed}] is read as {shown(bands[0])} being the best"
+        yield f"{best}, for words go best first; or is it [{back}]?"
+
+
+def _rise(words: list[str]) -> bool:
+    try:
+        numbers = [float(word) for word in words]
+    except ValueError:
+        return False
+    return numbers == sorted(numbers)
+
+
+def _tiers(metric: Metric, component: Component | None) -> Iterator[str]:
+    if component is None or not component.tiers:
+        return
+    known = [tier.id for tier in component.tiers]
+    for tier in sorted({tier for tier in _named_tiers(metric) if tier not in known}):
+        close = nearest(tier, known)
+        yield f"the tier {shown(tier)} is none of {shown(component.id)}" + (f"; {close}?" if close else "")
+    by_rule = [tier.id for tier in component.tiers if tier.by == "rule"]
+    if isinstance(metric.claim, JudgedClaim) and by_rule and not _mentions_tier(metric.when):
+        listed = ", ".join(map(shown, by_rule))
+        yield f"it also judges the tiers by rule ({listed}): leave them out with when: {{field: tier, one_of: [...]}}"
+
+
+def _named_tiers(metric: Metric) -> Iterator[str]:
+    if metric.when is not None:
+        yield from asked_tiers(metric.when)
+    if isinstance(metric.claim, LabelClaim) and metric.claim.field.text == "tier":
+        yield from metric.claim.labels or ()
+
+
+def _mentions_tier(predicate: Predicate | None) -> bool:
+    return predicate is not None and any(part.field.text == "tier" for part, _, _ in field_predicates(predicate))

@@ -1,0 +1,242 @@
+"""The one command, `gapwatch`: finds the subcommands that each folder contributes and loads only the one that is run.
+
+A folder contributes a dict `COMMANDS` of `Command`s in its `commands.py`, named by an entry point of the group
+`gapwatch.commands`. Those modules import nothing heavy, so that `gapwatch --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import shlex
+import shutil
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from gapwatch.scorers.errors import GapwatchError
+from gapwatch.scorers.version import program_version
+
+ENTRY_POINT_GROUP = "gapwatch.commands"
+
+#: The folders of the house, asked by name: a source tree has no entry points, or those of another version.
+OWN_MODULES = ("gapwatch.sinks.commands.index", "gapwatch.streams.commands.index", "gapwatch.design.commands.index")
+
+#: How the errors end that DuckDB raises in place of a KeyboardInterrupt which comes while it runs a query.
+_INTERRUPTED_QUERY = ("Query interrupted", "KeyboardInterrupt")
+
+
+@dataclass(frozen=True)
+class Command:
+    """A subcommand that is not loaded yet.
+
+    Attributes:
+        summary: One line for `gapwatch --help`.
+        target: `module:attribute` of a click command; imported when the command is run or its help is asked for.
+    """
+
+    summary: str
+    target: str
+
+    def load(self) -> click.Command:
+        """Import the click command.
+
+        Raises:
+            TypeError: The target is no click command.
+        """
+        module, _, attribute = self.target.partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{self.target} is no click command but {type(command).__name__}")
+        return command
+
+
+def discover_commands() -> dict[str, Command]:
+    """Return the commands of all folders and of installed packages that contribute some, by name.
+
+    The house's own commands cannot be replaced from outside. A foreign contribution that cannot be loaded costs a
+    warning on standard error, not the command line.
+    """
+    commands: dict[str, Command] = {}
+    for module in OWN_MODULES:
+        if _exists(module):
+            commands.update(importlib.import_module(module).COMMANDS)
+    for name, foreign in _foreign_contributions():
+        for command_name, command in foreign.items():
+            if command_name in commands:
+                click.echo(f"gapwatch: {name} offers a second `{command_name}`, which is ignored", err=True)
+            else:
+                commands[command_name] = command
+    return commands
+
+
+def _exists(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _foreign_contributions() -> Iterator[tuple[str, dict[str, Command]]]:
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group=ENTRY_POINT_GROUP):
+        if entry.dist is not None and entry.dist.name == "gapwatch":  # OWN_MODULES, or those of another version
+            continue
+        try:
+            yield entry.value, dict(entry.load())
+        except Exception as error:  # whatever a foreign module raises at import
+            click.echo(f"gapwatch: the commands of {entry.value} cannot be loaded: {error}", err=True)
+
+
+class CommandLine(click.Group):
+    """A group whose subcommands are known by summary and imported when used."""
+
+    def __init__(self, commands: dict[str, Command]) -> None:
+        super().__init__(
+            name="gapwatch",
+            help="Tells, in production, whether an LLM pipeline still does what it was built to do.",
+            epilog="Exit status: 0 done; 1 the job failed; 2 it cannot be done as asked.",
+            context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        )
+        self._offered = commands
+        self.params.append(
+            click.Option(
+                ["--version"],
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                callback=_print_version,
+                help="Show the version and exit.",
+            )
+        )
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names, sorted."""
+        return sorted(self._offered)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command, or return None where there is none of that name."""
+        offered = self._offered.get(cmd_name)
+        return None if offered is None else offered.load()
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the first argument names; a name that is off by a little gets a proposal."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches
+
+            if near := get_close_matches(args[0], self._offered, n=1):
+                error.message += f" Did you mean `{near[0]}`?"
+            raise
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the summaries, without importing a command."""
+        if rows := [(name, self._offered[name].summary) for name in self.list_commands(ctx)]:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
+
+
+def _print_version(ctx: click.Context, _param: click.Parameter, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        click.echo(f"gapwatch {program_version()}")
+        ctx.exit()
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status.
+
+    Args:
+        arguments: Without the program's name; None for those of the process.
+
+    Returns:
+        0 done, 1 the job failed or was interrupted, 2 it cannot be done as asked.
+    """
+    try:
+        status = CommandLine(discover_commands()).main(args=arguments, prog_name="gapwatch", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        status = error.exit_code
+    except GapwatchError as error:
+        click.echo(f"gapwatch: {error}", err=True)
+        status = error.exit_status
+    except (KeyboardInterrupt, click.Abort):
+        status = _say_interrupted()
+    except Exception as error:
+        if not _is_interrupt(error):
+            raise
+        status = _say_interrupted()
+    except SystemExit as stop:  # click's answer to a pipe whose reader is gone, or a command's own
+        status = stop.code
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+        return 1
+    return status if isinstance(status, int) else 0
+
+
+def _is_interrupt(error: Exception) -> bool:
+    from_engine = isinstance(error, RuntimeError) or type(error).__module__.startswith(("duckdb", "_duckdb"))
+    return from_engine and str(error).rstrip(": \n").endswith(_INTERRUPTED_QUERY)
+
+
+def _say_interrupted() -> int:
+    click.echo("gapwatch: interrupted", err=True)
+    return 1
+
+
+def _discard_output() -> None:
+    """Point standard output at nothing: its reader is gone, and the flush at exit would complain once more."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def program_name() -> str:
+    """Return what to type for this program: its name where the shell finds it, else where it lies."""
+    called = Path(sys.argv[0])
+    if called.name != "gapwatch" or shutil.which("gapwatch") == str(called.absolute()):
+        return "gapwatch"
+    return shlex.quote(near_path(called))
+
+
+def near_path(path: Path) -> str:
+    """Return a path as short as it can be said from here: what lies below the current folder is relative to it."""
+    try:
+        return str(path.absolute().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def main() -> None:
+    """Run the command line and end the process with its exit status; a request to end is an interrupt."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    status = run()
+    if "faust" in sys.modules and "duckdb" in sys.modules:
+        # All is closed. A thread of the stream's libraries that is still about to end would let the engine list its
+        # objects while the interpreter ends: one stop of a dozen on a busy machine.
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    """End as after Ctrl-C: stores are closed, scorers' processes are ended, the status is 1."""
+    if callable(signal.getsignal(signal.SIGINT)):
+        signal.raise_signal(signal.SIGINT)
+    else:  # ignored, as a shell does for what it runs in the background
+        raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    main()

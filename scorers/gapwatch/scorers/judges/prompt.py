@@ -1,0 +1,183 @@
+"""The prompt of a judge: a template that the rubric fills once, and that inputs and a nonce fill for each call.
+
+What the rubric has filled is the judge's template: its bytes are hashed, stored, and part of every verdict.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib.resources import files
+
+from gapwatch.scorers.judges.canonical import canonical_texts, canonical_value
+from gapwatch.scorers.judges.chat_model import ChatCall
+from gapwatch.scorers.judges.fence import fence
+from gapwatch.scorers.judges.scale import Scale, scale_of
+from gapwatch.scorers.portfolio.claim import JudgedClaim, Rubric
+
+_PLACE = re.compile(r"\{\{([a-z_0-9]+)\}\}")
+_PART = re.compile(r"(?m)^=== (system|user) ===\n")
+
+#: Steps for a rubric that names none.
+DEFAULT_STEPS = (
+    "Find in the data what the criterion speaks of, and quote it.",
+    "Say what speaks for and what against the criterion being met.",
+    "Weigh the two; then choose the band.",
+)
+
+
+@dataclass(frozen=True)
+class JudgePrompt:
+    """What one judged metric asks, ready for inputs.
+
+    Attributes:
+        template: The filled template; only inputs and nonce are open.
+        sha: sha256 of its bytes, in hex.
+        scale: Of the rubric.
+        response_format: Structured output that is asked for.
+    """
+
+    template: str
+    sha: str
+    scale: Scale
+    response_format: Mapping[str, object]
+
+    def call(
+        self,
+        model: str,
+        params: Mapping[str, object],
+        inputs: Mapping[str, str | None],
+        nonce: str,
+        timeout_seconds: float = 60.0,
+    ) -> ChatCall:
+        """Return the call for one set of inputs; equal arguments give equal bytes.
+
+        Args:
+            model: `vendor/name`.
+            params: Of the judge, as the portfolio writes them.
+            inputs: Redacted texts by field, in the rubric's order.
+            nonce: Drawn for this call.
+            timeout_seconds: For the reply; no part of its bytes.
+        """
+        fenced = [fence(name, text or "", nonce) for name, text in inputs.items()]
+        values = {"nonce": nonce, "inputs": "\n\n".join(fenced)}
+        values |= {f"input_{i}": text for i, text in enumerate(fenced, start=1)}
+        messages = tuple((role, _fill(text, values)) for role, text in _parts(self.template))
+        return ChatCall(model, messages, params, self.response_format, timeout_seconds)
+
+
+def judge_prompt(claim: JudgedClaim) -> JudgePrompt:
+    """Return the prompt of a judged metric."""
+    rubric, scale = claim.rubric, scale_of(claim.rubric)
+    text = _template(rubric.template)
+    # A criterion speaks about places in the template at its own risk: what looks like one is taken apart.
+    values = {
+        "criterion": _inert(rubric.criterion.strip()),
+        "steps": "\n".join(f"{i}. {_inert(step)}" for i, step in enumerate(rubric.steps or DEFAULT_STEPS, start=1)),
+        "scale": "\n".join(f"- {_inert(band.word)}" for band in scale.bands),
+    }
+    filled = _fill(text, values)
+    return JudgePrompt(filled, template_sha(filled), scale, _response_format(rubric, scale))
+
+
+def template_sha(text: str) -> str:
+    """Return the sha256 of a template's bytes, in hex."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def request_sha(call: ChatCall) -> str:
+    """Return the sha256 of a request: of the RFC 8785 form of everything that is sent but the key."""
+    return hashlib.sha256(request_bytes(call)).hexdigest()
+
+
+def request_bytes(call: ChatCall) -> bytes:
+    """Return the canonical bytes of a request (RFC 8785); made once for each call.
+
+    Raises:
+        ValueError: A parameter is no JSON.
+    """
+    made: bytes | None = call.__dict__.get("_bytes")
+    if made is None:
+        made = _made_bytes(call.body())
+        call.__dict__["_bytes"] = made
+    return made
+
+
+def _made_bytes(body: Mapping[str, object]) -> bytes:
+    members = []
+    for name in sorted(body, key=_sort_key):
+        value = body[name]
+        if name == "messages" and isinstance(value, list):
+            text = b"[" + b",".join(canonical_texts(message) for message in value) + b"]"
+        else:
+            text = canonical_value(value)
+        members.append(_member_name(name) + text)
+    return b"{" + b",".join(members) + b"}"
+
+
+@lru_cache(maxsize=1024)
+def _sort_key(name: str) -> bytes:
+    return name.encode("utf-16-be")
+
+
+@lru_cache(maxsize=1024)
+def _member_name(name: str) -> bytes:
+    return canonical_value(name) + b":"
+
+
+def input_sha(inputs: Mapping[str, str | None]) -> str:
+    """Return the sha256 of the inputs that a judge is given, redacted and before they are cut."""
+    return hashlib.sha256(canonical_texts(inputs)).hexdigest()
+
+
+@lru_cache(maxsize=1024)
+def _parts(template: str) -> tuple[tuple[str, str], ...]:
+    pieces = _PART.split(template)
+    return tuple((role, text.strip("\n")) for role, text in zip(pieces[1::2], pieces[2::2], strict=True))
+
+
+def _fill(template: str, values: Mapping[str, str]) -> str:
+    """Fill places in one pass, so that nothing that is filled in is ever taken for a place."""
+    return _PLACE.sub(lambda place: values.get(place[1], place[0]), template)
+
+
+def _inert(text: str) -> str:
+    return text.replace("{{", "{ {").replace("=== system ===", "== system ==").replace("=== user ===", "== user ==")
+
+
+@cache
+def _template(name: str) -> str:
+    return (files("gapwatch.scorers.judges") / "templates" / f"{name}.txt").read_text(encoding="utf-8")
+
+
+def _response_format(rubric: Rubric, scale: Scale) -> dict[str, object]:
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": "verdict", "strict": True, "schema": verdict_schema(rubric, scale)},
+    }
+
+
+def verdict_schema(rubric: Rubric, scale: Scale) -> dict[str, object]:
+    """Return the JSON Schema of an answer: the rubric's own, with what every verdict has."""
+    words: list[object] = [band.word for band in scale.bands]
+    own = rubric.output_schema or {}
+    extra = own.get("properties")
+    properties = dict(extra) if isinstance(extra, dict) else {}
+    required = own.get("required")
+    more = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+    fixed: dict[str, object] = {
+        "call": {"type": "string"},
+        **{name: schema for name, schema in properties.items() if name not in ("call", "justification", "score")},
+        "justification": {"type": "string"},
+        "score": {"type": "string", "enum": words},
+    }
+    wanted = ["call", *(name for name in more if name in fixed and name not in ("call", "justification", "score"))]
+    return {
+        "type": "object",
+        "properties": fixed,
+        "required": [*wanted, "justification", "score"],
+        "additionalProperties": False,
+    }

@@ -1,0 +1,87 @@
+"""The scale of a rubric: its bands, the number that each is worth, and from where on an answer passes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gapwatch.scorers.portfolio.claim import Rubric
+
+#: A position on the scale above which a judgement passes where the rubric does not say; a tie fails.
+PASSING_POSITION = 0.5
+
+
+@dataclass(frozen=True)
+class Band:
+    """One step of a scale.
+
+    Attributes:
+        word: As the judge has to write it.
+        score: What it is worth, as rows show it.
+        position: The same from 0 (worst) to 1 (best).
+        passes: Whether an answer of this band passes.
+    """
+
+    word: str
+    score: float
+    position: float
+    passes: bool
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Bands, best first.
+
+    Attributes:
+        bands: At least two.
+    """
+
+    bands: tuple[Band, ...]
+
+    def band(self, word: str) -> Band | None:
+        """Return the band that a judge named, or None: case and white space at the ends do not matter."""
+        asked = word.strip().casefold()
+        return next((band for band in self.bands if band.word.casefold() == asked), None)
+
+    def number(self, value: float) -> Band | None:
+        """Return the band of a number that is on the scale, or None."""
+        return next((band for band in self.bands if _as_number(band.word) == value), None)
+
+
+def scale_of(rubric: Rubric) -> Scale:
+    """Return the scale of a rubric.
+
+    Words are spread evenly from 1 to 0, best first; numbers are worth themselves; a map says what each word is worth.
+    Of numbers the highest is the best, in whichever order they stand.
+    """
+    written = rubric.scale
+    if isinstance(written, dict):
+        words = sorted(written, key=lambda word: -written[word])
+        scores = [written[word] for word in words]
+    elif all(isinstance(band, str) for band in written):
+        words = [str(band) for band in written]
+        scores = [1 - i / (len(words) - 1) for i in range(len(words))]
+    else:
+        scores = sorted((float(band) for band in written), reverse=True)
+        words = [f"{score:g}" for score in scores]
+    best, worst = scores[0], scores[-1]
+    span = best - worst
+    positions = [(score - worst) / span if span else 0.0 for score in scores]
+    passes = _passes(rubric, words, scores, positions)
+    return Scale(tuple(map(Band, words, scores, positions, passes)))
+
+
+def _passes(rubric: Rubric, words: list[str], scores: list[float], positions: list[float]) -> list[bool]:
+    pass_at = rubric.pass_at
+    if pass_at is None:
+        return [position > PASSING_POSITION for position in positions]
+    if isinstance(pass_at, str):
+        last = words.index(pass_at)
+        return [i <= last for i in range(len(words))]
+    return [score >= pass_at for score in scores]
+
+
+def _as_number(word: str) -> float | None:
+    try:
+        return float(word)
+    except ValueError:
+        return None

@@ -1,0 +1,174 @@
+"""Reads a judge's answer: a verdict where it is one, else why not. It never takes a verdict from inside the fence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from gapwatch.scorers.judges.chat_model import ChatReply
+from gapwatch.scorers.judges.fence import outside_fences
+from gapwatch.scorers.judges.scale import Band, Scale
+
+#: Characters of a justification that a row keeps.
+JUSTIFICATION_CHARACTERS = 4_000
+#: Longer answers are no verdicts; a model that repeats itself is stopped by its limit of tokens, or here.
+_ANSWER_CHARACTERS = 200_000
+_CODE_BLOCK = re.compile(r"\A\s*```(?:json|JSON)?\s*\n(.*?)\n?\s*```\s*\Z", re.DOTALL)
+#: What reasoning models put before their answer, where the provider does not take it out.
+_THINKING = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class JudgeAnswer:
+    """A verdict as a judge gave it.
+
+    Attributes:
+        band: Of the scale.
+        justification: In the judge's words.
+        more: What the rubric's own schema asked for besides.
+    """
+
+    band: Band
+    justification: str
+    more: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class NoAnswer:
+    """Why an answer is no verdict.
+
+    Attributes:
+        reason: One of a closed set: `refusal`, `cut_short`, `not_json`, `not_object`, `wrong_call`, `no_justification`,
+            `no_score`, `off_scale`, `score_before_justification`, `schema`, `several`.
+        detail: For the repair and for people.
+    """
+
+    reason: str
+    detail: str = ""
+
+    @property
+    def can_be_repaired(self) -> bool:
+        """Whether asking once more may help; a refusal is respected."""
+        return self.reason != "refusal"
+
+
+def read_verdict(reply: ChatReply, scale: Scale, schema: Mapping[str, Any], nonce: str) -> JudgeAnswer | NoAnswer:
+    """Read what a judge answered to the call with this nonce.
+
+    Args:
+        reply: Of the model.
+        scale: Of the rubric.
+        schema: That the answer was asked to follow.
+        nonce: Of the call; an answer that does not repeat it is none to this call.
+    """
+    if reply.refusal or reply.finish_reason in ("content_filter", "safety", "refusal"):
+        return NoAnswer("refusal", (reply.refusal or "stopped by the provider's filter")[:300])
+    if reply.finish_reason in ("length", "max_tokens"):
+        return NoAnswer("cut_short", "the answer reached the limit of tokens")
+    document = _document(reply.text[:_ANSWER_CHARACTERS], nonce)
+    if isinstance(document, NoAnswer):
+        return document
+    return _checked(document, scale, schema, nonce)
+
+
+def _document(text: str, nonce: str) -> dict[str, Any] | NoAnswer:
+    own = _THINKING.sub("", outside_fences(text, nonce))
+    if block := _CODE_BLOCK.match(own):
+        own = block[1]
+    try:
+        document = orjson.loads(own)
+    except orjson.JSONDecodeError as error:
+        return NoAnswer("not_json", f"the answer is not one JSON object and nothing else ({error})")
+    if not isinstance(document, dict):
+        return NoAnswer("not_object", "the answer is JSON, but no object")
+    return document
+
+
+def _checked(document: dict[str, Any], scale: Scale, schema: Mapping[str, Any], nonce: str) -> JudgeAnswer | NoAnswer:
+    if document.get("call") != nonce:
+        return NoAnswer("wrong_call", 'the key "call" does not hold the number of this call')
+    justification, score = document.get("justification"), document.get("score")
+    if not isinstance(justification, str) or not justification.strip():
+        return NoAnswer("no_justification", 'the key "justification" holds no text')
+    if score is None:
+        return NoAnswer("no_score", 'the key "score" is missing')
+    keys = list(document)
+    if keys.index("justification") > keys.index("score"):
+        return NoAnswer("score_before_justification", "the justification has to stand before the score")
+    band = _band(score, scale)
+    if band is None:
+        words = ", ".join(band.word for band in scale.bands)
+        return NoAnswer("off_scale", f'the key "score" holds none of: {words}')
+    wrong = _against_schema({**document, "score": band.word}, schema)
+    if wrong is not None:
+        return NoAnswer("schema", wrong)
+    more = {name: value for name, value in document.items() if name not in ("call", "justification", "score")}
+    return JudgeAnswer(band, justification[:JUSTIFICATION_CHARACTERS], more)
+
+
+def _band(score: object, scale: Scale) -> Band | None:
+    if isinstance(score, str):
+        return scale.band(score)
+    if isinstance(score, int | float) and not isinstance(score, bool):
+        return scale.number(float(score))
+    return None
+
+
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "string": str,
+    "number": (int, float),
+    "integer": int,
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+    "null": type(None),
+}
+
+
+def _against_schema(document: dict[str, Any], schema: Mapping[str, Any]) -> str | None:
+    """Hold an answer against the parts of JSON Schema that structured output knows: keys, types, enumerations."""
+    properties = schema["properties"]
+    for name in schema["required"]:
+        if name not in document:
+            return f'the key "{name}" is missing'
+    for name, value in document.items():
+        if name not in properties:
+            return f'the key "{name[:60]}" was not asked for'
+        if problem := _against_property(value, properties[name]):
+            return f'the key "{name[:60]}" {problem}'
+    return None
+
+
+def _against_property(value: object, schema: object) -> str | None:
+    if not isinstance(schema, dict):
+        return None
+    kinds = schema.get("type")
+    names = kinds if isinstance(kinds, list) else [kinds] if isinstance(kinds, str) else []
+    if names and not any(_is_of_type(value, name) for name in names):
+        return f"is no {' or '.join(names)}"
+    if "enum" in schema and value not in schema["enum"]:
+        return "holds none of the values that were asked for"
+    if isinstance(value, list) and "items" in schema:
+        return next((f"has an element that {p}" for v in value if (p := _against_property(v, schema["items"]))), None)
+    return None
+
+
+def _is_of_type(value: object, name: str) -> bool:
+    if isinstance(value, bool):
+        return name == "boolean"
+    if name == "integer" and isinstance(value, float):
+        return value.is_integer()
+    expected = _TYPES.get(name)
+    return expected is None or isinstance(value, expected)
+
+
+def repair_words(problem: NoAnswer, nonce: str) -> str:
+    """Return what a judge is told whose answer was no verdict; it never repeats anything out of the data."""
+    return (
+        f"Your answer could not be read: {problem.detail}. Answer once more, with one JSON object and nothing else: "
+        f'"call" (exactly "{nonce}"), "justification", "score", in this order.'
+    )

@@ -1,0 +1,45 @@
+"""Says whether a regular expression is RE2, by asking the engine that will run it."""
+
+from __future__ import annotations
+
+import threading
+
+import duckdb
+
+from gapwatch.scorers.loading.problems import KeyPath, ProblemList
+
+#: Characters of one expression; a longer one costs more to compile than it can be worth.
+MAX_PATTERN_LENGTH = 10_000
+
+_engine = threading.local()
+_HINTS = (
+    ("(?=", "RE2 has no lookahead"),
+    ("(?!", "RE2 has no lookahead"),
+    ("(?<", "RE2 has no lookbehind"),
+    ("\\Z", "write $ or \\z for the very end"),
+    ("invalid repetition size", "RE2 repeats at most 1000 times in all"),
+)
+
+
+def pattern_problem(pattern: str) -> str | None:
+    """Return what is wrong with a regular expression, or None where DuckDB's RE2 compiles it."""
+    if len(pattern) > MAX_PATTERN_LENGTH:
+        return f"{len(pattern):,} characters, of at most {MAX_PATTERN_LENGTH:,}"
+    if not hasattr(_engine, "connection"):
+        _engine.connection = duckdb.connect(":memory:", config={"threads": "1"})
+    try:
+        _engine.connection.execute("SELECT regexp_matches('', ?)", [pattern]).fetchall()
+    except duckdb.Error as error:
+        message = str(error).removeprefix("Invalid Input Error: ")[:200]
+        hint = next((hint for part, hint in _HINTS if part in message), None)
+        if hint is None and message.startswith("invalid escape sequence: \\") and message[-1:].isdigit():
+            hint = "RE2 has no backreference"
+        return f"{message}; {hint}" if hint else message
+    return None
+
+
+def note_pattern(pattern: str, path: KeyPath, problems: ProblemList) -> None:
+    """Note where a regular expression is not RE2."""
+    problem = pattern_problem(pattern)
+    if problem is not None:
+        problems.add(path, f"not RE2: {problem}")

@@ -1,0 +1,1 @@
+"""Compiles the claims of a portfolio to one DuckDB query."""

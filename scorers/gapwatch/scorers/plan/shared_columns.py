@@ -1,0 +1,67 @@
+"""Shared subexpressions of one block of the query: each is computed once, in a layer above what it reads.
+
+A lower-cased text, a checked JSON text or a list of pointer values may serve many metrics. `Expressions` gives each a
+column name and nests as many SELECTs as the longest chain needs.
+"""
+
+from __future__ import annotations
+
+from gapwatch.scorers.plan.sql_text import literals
+
+
+class Expressions:
+    """The derived columns of one block."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._names: dict[str, str] = {}
+        self._layers: dict[str, int] = {}
+        self._pointers: dict[tuple[str, str], list[str]] = {}
+
+    def column(self, expression: str, *inputs: str) -> str:
+        """Return the name of the column that holds the expression.
+
+        Args:
+            expression: SQL over base columns and the columns named in `inputs`.
+            inputs: Derived columns that the expression reads; base columns need not be named.
+        """
+        name = self._names.get(expression)
+        if name is None:
+            name = f"{self._prefix}{len(self._names)}"
+            self._names[expression] = name
+            self._layers[name] = 1 + max((self._layers.get(i, 0) for i in inputs), default=0)
+        return name
+
+    def at_pointer(self, function: str, json_column: str, pointer: str) -> str:
+        """Return an expression for `function(json_column, pointer)`; all pointers of one text are followed at once.
+
+        Args:
+            function: json_extract_string, json_extract or json_type.
+            json_column: Name of a column with strictly checked JSON text.
+            pointer: RFC 6901.
+
+        Returns:
+            An element of the list that `pointer_column` computes.
+        """
+        pointers = self._pointers.setdefault((function, json_column), [])
+        if pointer not in pointers:
+            pointers.append(pointer)
+        return f"{self.pointer_column(function, json_column)}[{pointers.index(pointer) + 1}]"
+
+    def pointer_column(self, function: str, json_column: str) -> str:
+        """Return the name of the list column behind `at_pointer`; an input for whoever reads such an element."""
+        return self.column(f"{function}({json_column}, ?)", json_column)
+
+    def select(self, source: str) -> str:
+        """Return SQL that adds all derived columns to those of `source`."""
+        sql = source
+        for layer in range(1, 1 + max(self._layers.values(), default=0)):
+            columns = [f"{self._filled(e)} AS {n}" for e, n in self._names.items() if self._layers[n] == layer]
+            sql = f"SELECT *, {', '.join(columns)} FROM ({sql})"
+        return sql
+
+    def _filled(self, expression: str) -> str:
+        for (function, column), pointers in self._pointers.items():
+            if expression == f"{function}({column}, ?)":
+                return f"{function}({column}, [{literals(pointers)}])"
+        return expression

@@ -1,0 +1,108 @@
+"""What practitioners said, and what they have still to say."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from gapwatch.scorers.portfolio.schema_types import MetricName, Prose, Text, WrittenModel
+
+
+def parse_moment(text: str) -> datetime | None:
+    """Return an ISO 8601 date or time as a time in UTC (a date is its first moment), or None where it is neither."""
+    try:
+        if len(text) <= 10:
+            day = date.fromisoformat(text)
+            return datetime(day.year, day.month, day.day, tzinfo=UTC)
+        moment = datetime.fromisoformat(text)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+class Fact(WrittenModel):
+    """A practitioner's answer to a question of the design stage.
+
+    Attributes:
+        id: Unique in a file; where two files hold it, the later `at` wins.
+        question: Id of the question that it answers.
+        component: Id of the component it speaks of.
+        kind: What it decides.
+        metric: For a direction: the metric whose direction it is.
+        better: For a direction: which way is better.
+        value: The answer, in words or a number.
+        by: Who said it.
+        at: When, ISO 8601.
+    """
+
+    id: Text
+    question: Text | None = None
+    component: Text | None = None
+    kind: Literal["direction", "scope", "threshold", "availability", "semantics"]
+    metric: MetricName | None = None
+    better: Literal["lower", "higher", "unknown"] | None = None
+    value: Prose | int | float | bool | None = Field(default=None, union_mode="left_to_right")
+    by: Text
+    at: Text
+
+    @field_validator("at")
+    @classmethod
+    def _at_is_a_date(cls, at: str) -> str:
+        if parse_moment(at) is None:
+            raise PydanticCustomError(
+                "date", "{at} is no date", {"at": at[:40], "expected": "ISO 8601, like 2026-11-02"}
+            )
+        return at
+
+    @model_validator(mode="after")
+    def _direction_is_whole(self) -> Fact:
+        if self.kind == "direction" and (self.metric is None or self.better is None):
+            lacking = "metric" if self.metric is None else "better"
+            raise PydanticCustomError(
+                "direction_fact", "a fact of kind direction lacks {lacking}", {"lacking": lacking, "key": lacking}
+            )
+        return self
+
+    @property
+    def moment(self) -> datetime:
+        """When it was said, UTC."""
+        moment = parse_moment(self.at)
+        assert moment is not None  # the validator saw to it
+        return moment
+
+
+class Answer(WrittenModel):
+    """What an answer may be.
+
+    Attributes:
+        type: Kind of the answer: text, number, choice, yes_no, direction, or another word.
+        options: What may be chosen.
+    """
+
+    type: Text
+    options: tuple[Prose | int | float | bool, ...] = ()
+
+
+class Question(WrittenModel):
+    """An open question of the design stage to the practitioner.
+
+    Attributes:
+        id: Unique.
+        component: Id of the component it is about.
+        text: The question.
+        why: What was seen that makes it worth asking.
+        decides: Metrics that its answer decides.
+        answer: What an answer may be.
+        default: What holds until it is answered.
+    """
+
+    id: Text
+    component: Text | None = None
+    text: Prose
+    why: Prose | None = None
+    decides: tuple[MetricName, ...] = ()
+    answer: Answer | None = None
+    default: Prose | int | float | bool | None = Field(default=None, union_mode="left_to_right")

@@ -1,0 +1,1 @@
+"""Scores a slice: rows, deferred composites, judge requests, Python scorers."""

@@ -1,0 +1,81 @@
+"""The exact look at a record that the plan could not read: is it a dead letter, and why, or only spelt oddly?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gapwatch.scorers.plan.strict_json import NumberText, parse_strictly, replace_lone_surrogates
+
+MAX_RECORD_BYTES = 10_000_000
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """Why a record could not be read.
+
+    Attributes:
+        cause: The first that holds of too_large, not_utf8, too_deep, not_json, not_object, missing_field or bad_spans.
+        detail: Where and what, without a word of the record's content.
+    """
+
+    cause: str
+    detail: str
+
+
+def examine(record: bytes | None) -> DeadLetter | str:
+    """Decide on one raw record.
+
+    Returns:
+        The dead letter, or the record's text with lone surrogates replaced, which the engine can read.
+    """
+    if record is None:
+        return DeadLetter("not_json", "no value")
+    if len(record) > MAX_RECORD_BYTES:
+        return DeadLetter("too_large", f"{len(record)} bytes, at most {MAX_RECORD_BYTES} are read")
+    try:
+        text = record.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return DeadLetter("not_utf8", f"byte {error.start}: {error.reason}")
+    try:
+        value = parse_strictly(text)
+    except RecursionError:
+        return DeadLetter("too_deep", "nested too deeply")
+    except ValueError as error:
+        return DeadLetter("not_json", _position(error))
+    return _structure(value) or replace_lone_surrogates(text)
+
+
+def _position(error: ValueError) -> str:
+    position = getattr(error, "pos", None)
+    message = getattr(error, "msg", None)
+    return f"{message} at character {position}" if message else str(error)
+
+
+def _structure(value: object) -> DeadLetter | None:
+    """Return what is wrong with the structure of a parsed record, if anything is."""
+    if not isinstance(value, dict):
+        return DeadLetter("not_object", f"a JSON {_type_name(value)} instead of an object")
+    for key in ("trace_id", "pipeline", "spans"):
+        if value.get(key) is None:
+            return DeadLetter("missing_field", _missing(key, key in value))
+    spans = value["spans"]
+    if not isinstance(spans, list):
+        return DeadLetter("bad_spans", f"spans is a JSON {_type_name(spans)} instead of a list")
+    for index, span in enumerate(spans):
+        if isinstance(span, dict):
+            for key in ("span_id", "component"):
+                if span.get(key) is None:
+                    return DeadLetter("missing_field", _missing(f"spans[{index}].{key}", key in span))
+    for index, span in enumerate(spans):
+        if not isinstance(span, dict):
+            return DeadLetter("bad_spans", f"spans[{index}] is a JSON {_type_name(span)} instead of an object")
+    return None
+
+
+def _missing(key: str, is_null: bool) -> str:
+    return f"{key} is {'null' if is_null else 'missing'}"
+
+
+def _type_name(value: object) -> str:
+    names = {dict: "object", list: "list", bool: "boolean", type(None): "null", str: "text", NumberText: "number"}
+    return names[type(value)]

@@ -1,0 +1,247 @@
+"""The gap rows of a slice: what was expected of a span, what was seen, and how likely the row was to be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gapwatch.scorers.plan.codes import OUTCOME_NAMES, OUTCOME_OF_CODE, REASON_OF_CODE, REASONS
+from gapwatch.scorers.scoring.redaction import Redactor
+from gapwatch.scorers.slices.block_result import BlockResult
+from gapwatch.scorers.slices.columns import FloatArray, IntArray, SliceColumns, timestamps
+from gapwatch.scorers.slices.selection_policy import BlockPolicy
+from gapwatch.scorers.slices.tables import GAPS
+
+OBSERVED_CHARACTERS = 300
+
+
+@dataclass(frozen=True)
+class KeptRows:
+    """What of one block leaves a row.
+
+    Attributes:
+        result: The block's outcomes.
+        policies: One a metric of the block.
+        row: k rows of the block, in order.
+        metric: The metric of each.
+    """
+
+    result: BlockResult
+    policies: BlockPolicy
+    row: IntArray
+    metric: IntArray
+
+    @property
+    def rows(self) -> IntArray:
+        """Rows of the slice's columns."""
+        rows: IntArray = self.row + self.result.rows.start
+        return rows
+
+    @property
+    def codes(self) -> npt.NDArray[np.uint8]:
+        """Code of each."""
+        return self.result.codes[self.row, self.metric]
+
+    def probabilities(self, p: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return p_evaluated and p_kept of each, from the publisher's probability."""
+        rates = self.policies.rates[self.metric]
+        for m, strata in self.result.strata.items():
+            mine = self.metric == m
+            rates[mine] = self.policies[m].rates[strata[self.row[mine]]]
+        kept = self.policies.keep[self.metric, self.result.outcomes[self.row, self.metric]]
+        selected = self.policies.selects[self.metric]
+        return np.where(selected, p * rates, p), np.where(selected, kept, kept * rates)
+
+
+def kept_rows(result: BlockResult, policies: BlockPolicy, u: FloatArray) -> KeptRows:
+    """Find each outcome that leaves a row, by row and then by metric.
+
+    Args:
+        result: n rows by m metrics.
+        policies: One a metric.
+        u: Selection number of each row's trace, in [0, 1).
+    """
+    outcomes = result.outcomes
+    keep = np.empty(outcomes.shape, bool, order="F")
+    for m, policy in enumerate(policies):
+        probability = policy.keep.take(outcomes[:, m])
+        rates = policy.rates[result.strata[m]] if m in result.strata else policy.rates[0]
+        np.less(u, probability * rates, out=keep[:, m])
+    rows = np.flatnonzero(keep.any(axis=1))
+    row, metric = np.nonzero(keep[rows])
+    return KeptRows(result, policies, rows[row], metric)
+
+
+def gap_rows(
+    columns: SliceColumns,
+    kept: Sequence[KeptRows],
+    policy_id: str,
+    redactors: Mapping[str, Redactor],
+) -> pa.Table:
+    """Return the kept rows of some blocks, without lane and source.
+
+    Args:
+        columns: The slice.
+        kept: Of each block, at least one.
+        policy_id: Written into the rows.
+        redactors: By the sha of a portfolio.
+
+    Returns:
+        Columns of `GAPS`, `source_offset` holding the `ord` of the record.
+    """
+    rows = np.concatenate([of.rows for of in kept])
+    codes = np.concatenate([of.codes for of in kept])
+    first = np.cumsum([0, *(len(of.policies) for of in kept)])
+    metric = np.concatenate([of.metric + start for of, start in zip(kept, first, strict=False)])
+    p = columns.publisher_p[columns.ord[rows]]
+    places = np.split(p, np.cumsum([len(of.row) for of in kept])[:-1])
+    probabilities = [of.probabilities(mine) for of, mine in zip(kept, places, strict=True)]
+    take = pa.array(rows)
+
+    def column(name: str) -> pa.Array:
+        return columns.arrow(name).take(take)
+
+    def by_metric(texts: Iterable[Sequence[str]]) -> pa.Array:
+        return pa.array([text for of_block in texts for text in of_block], pa.string()).take(pa.array(metric))
+
+    n = len(rows)
+    nothing = pa.nulls(n, pa.string())
+    blocks = [of.result.block for of in kept]
+    values = {
+        "pipeline": column("pipeline"),
+        "environment": pc.fill_null(column("environment"), "production"),
+        "release": column("release"),
+        "session_id": column("session_id"),
+        "trace_id": column("trace_id"),
+        "span_id": column("span_id"),
+        "component": by_metric([block.component] * len(block.names) for block in blocks),
+        "tier": column("tier"),
+        "model": column("model"),
+        "metric": by_metric(block.names for block in blocks),
+        "metric_version": by_metric(block.versions for block in blocks),
+        "portfolio_sha": by_metric([block.sha] * len(block.names) for block in blocks),
+        "outcome": pa.array(OUTCOME_NAMES, pa.string()).take(pa.array(OUTCOME_OF_CODE[codes])),
+        "score": _scores(kept),
+        "label": pa.concat_arrays([_labels(of) for of in kept]),
+        "band": nothing,
+        "reason": pa.concat_arrays([_reasons(of) for of in kept]),
+        "observed": _redacted(columns, kept, redactors),
+        "evidence": nothing,
+        "judge": nothing,
+        "judge_model_id": nothing,
+        "judge_prompt_sha": nothing,
+        "judge_sampling_params_sha": nothing,
+        "judge_request_sha": nothing,
+        "judge_input_sha": nothing,
+        "p_evaluated": pa.array(np.concatenate([evaluated for evaluated, _ in probabilities])),
+        "p_kept": pa.array(np.concatenate([p_kept for _, p_kept in probabilities])),
+        "stratum": pa.concat_arrays([_strata(of) for of in kept]),
+        "policy": pa.repeat(pa.scalar(policy_id, pa.string()), n),
+        "lane": nothing,
+        "source_topic": nothing,
+        "source_partition": pa.nulls(n, pa.int32()),
+        "source_offset": pa.array(columns.ord[rows]),
+        "span_index": pa.array(columns.span_index[rows].astype(np.int32)),
+        "event_at": timestamps(columns.event_times(rows)),
+    }
+    return pa.table(values, schema=GAPS)
+
+
+def _pick(parts: list[tuple[npt.NDArray[np.bool_], pa.Array]], n: int, kind: pa.DataType) -> pa.Array:
+    """Put values of several metrics into one column; null where no part speaks."""
+    if not parts:
+        return pa.nulls(n, kind)
+    pool = pa.concat_arrays([values if values.type == kind else values.cast(kind) for _, values in parts])
+    index = np.full(n, -1, dtype=np.int64)
+    start = 0
+    for mine, values in parts:
+        index[mine] = np.arange(start, start + len(values))
+        start += len(values)
+    return pool.take(pa.array(index, mask=index < 0))
+
+
+def _scores(kept: Sequence[KeptRows]) -> pa.Array:
+    parts = []
+    for of in kept:
+        scores = np.full(len(of.row), np.nan)
+        for m, values in of.result.scores.items():
+            mine = of.metric == m
+            scores[mine] = values[of.row[mine]]
+        parts.append(scores)
+    whole = np.concatenate(parts)
+    return pa.array(whole, mask=np.isnan(whole))
+
+
+def _labels(of: KeptRows) -> pa.Array:
+    parts = []
+    for m, labels in of.result.labels.items():
+        mine = of.metric == m
+        parts.append((mine, labels.take(pa.array(of.row[mine]))))
+    return _pick(parts, len(of.row), pa.string())
+
+
+def _strata(of: KeptRows) -> pa.Array:
+    parts = []
+    for m, strata in of.result.strata.items():
+        mine = of.metric == m
+        names = pa.array(of.policies[m].strata, pa.string())
+        parts.append((mine, names.take(pa.array(strata[of.row[mine]]))))
+    return _pick(parts, len(of.row), pa.string())
+
+
+def _reasons(of: KeptRows) -> pa.Array:
+    reason = REASON_OF_CODE[of.codes].astype(np.int64)
+    named = pa.array(REASONS, pa.string()).take(pa.array(reason, mask=reason < 0))
+    if not of.result.reasons:
+        return named
+    words = named.to_pylist()
+    for i, key in enumerate(zip(of.metric.tolist(), of.row.tolist(), strict=True)):
+        words[i] = of.result.reasons.get(key, words[i])
+    return pa.array(words, pa.string())
+
+
+def _redacted(columns: SliceColumns, kept: Sequence[KeptRows], redactors: Mapping[str, Redactor]) -> pa.Array:
+    """Return what was seen, redacted by the rules of each block's portfolio; those of one portfolio lie together."""
+    parts = []
+    for sha, of_portfolio in groupby(kept, key=lambda of: of.result.block.sha):
+        seen = pa.concat_arrays([_observed(columns, of) for of in of_portfolio])
+        parts.append(redactors[sha].shorten(seen, OBSERVED_CHARACTERS))
+    return pa.concat_arrays(parts)
+
+
+def _observed(columns: SliceColumns, of: KeptRows) -> pa.Array:
+    """Return what was seen, as text: the claim's field, else the score, else the label.
+
+    Many metrics look at the same field; what they saw of it is taken at once.
+    """
+    planned = of.result.block.metrics
+    shown = {m: planned[m].observed or m for m in np.unique(of.metric).tolist()}
+    sources = {source: number for number, source in enumerate(dict.fromkeys(shown.values()))}
+    number_of = np.full(len(planned), -1)
+    number_of[list(shown)] = [sources[source] for source in shown.values()]
+    which = number_of[of.metric]
+    parts = []
+    for source, number in sources.items():
+        mine = which == number
+        if isinstance(source, str):
+            seen = columns.arrow(source).take(pa.array(of.rows[mine]))
+        else:
+            seen = _claimed(of.result, source, of.row[mine])
+        parts.append((mine, seen))
+    return _pick(parts, len(of.row), pa.string())
+
+
+def _claimed(result: BlockResult, m: int, row: IntArray) -> pa.Array:
+    """Return the label or the score that a metric claims of some rows of the block."""
+    if m in result.labels:
+        return result.labels[m].take(pa.array(row))
+    if m in result.scores:
+        scores = result.scores[m][row]
+        return pa.array(scores, mask=np.isnan(scores))
+    return pa.nulls(len(row), pa.string())

@@ -1,0 +1,106 @@
+"""Makes the requests to judges of one scored block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from gapwatch.scorers.judges.request import JudgeRequest
+from gapwatch.scorers.plan.codes import PENDING
+from gapwatch.scorers.portfolio.claim import JudgedClaim
+from gapwatch.scorers.scoring.awaited_composites import composite_of, composites_awaiting
+from gapwatch.scorers.scoring.redaction import Redactor
+from gapwatch.scorers.slices.block_result import BlockResult
+from gapwatch.scorers.slices.columns import NO_BUCKET, SliceColumns
+from gapwatch.scorers.slices.selection_policy import MetricPolicy
+from gapwatch.scorers.slices.slices import RecordSlice
+from gapwatch.scorers.slices.tables import JUDGE_REQUESTS
+
+#: Characters of one input field that a judge is shown; a judge that needs more is asked about a pointer into it.
+INPUT_CHARACTERS = 100_000
+
+
+def judge_requests(
+    columns: SliceColumns,
+    records: RecordSlice,
+    result: BlockResult,
+    policies: Sequence[MetricPolicy],
+    policy_id: str,
+    redactor: Redactor,
+    offsets: Mapping[int, int],
+) -> pa.Table:
+    """Return one request for each pending (span, metric, judge) of a block, with the columns that order them.
+
+    Args:
+        columns: The slice's columns.
+        records: Where the records came from.
+        result: Outcomes of the block.
+        policies: One a metric of the block.
+        policy_id: In force.
+        redactor: Of the block's portfolio.
+        offsets: `ord` to source offset.
+    """
+    rows: list[dict[str, object]] = []
+    outcomes = result.outcomes
+    composites = [composite_of(result, policies, m) for m in composites_awaiting(result)]
+    for m, planned in enumerate(result.block.metrics):
+        claim = planned.metric.claim
+        if not isinstance(claim, JudgedClaim):
+            continue
+        pending = np.flatnonzero(outcomes[:, m] == PENDING)
+        event_at = columns.event_times(pending + result.rows.start)
+        members = [judge.name or judge.model for judge in claim.judges]
+        take = pa.array(pending + result.rows.start)
+        inputs = {
+            name: redactor.redact(columns.arrow(column).take(take).cast(pa.string())).to_pylist()
+            for name, column in planned.inputs.items()
+        }
+        for i, row in enumerate(pending.tolist()):
+            at = row + result.rows.start
+            ord_ = int(columns.ord[at])
+            stratum = int(result.strata[m][row]) if m in result.strata else 0
+            first = JudgeRequest(
+                lane=records.lane,
+                source_topic=records.topic,
+                source_partition=records.partition,
+                source_offset=offsets[ord_],
+                span_index=int(columns.span_index[at]),
+                metric=planned.metric.name,
+                metric_version=planned.metric.version,
+                portfolio_sha=planned.portfolio.sha,
+                pipeline=planned.portfolio.pipeline,
+                component=result.block.component,
+                **{name: columns.arrow(name)[at].as_py() for name in _IDENTITY},
+                p_evaluated=float(columns.publisher_p[ord_] * policies[m].rates[stratum]),
+                stratum=policies[m].strata[stratum],
+                policy=policy_id,
+                inputs={name: _cut(values[i]) for name, values in inputs.items()},
+                event_at=None if np.isnan(event_at[i]) else float(event_at[i]),
+                bucket=None if columns.bucket[ord_] == NO_BUCKET else int(columns.bucket[ord_]),
+                epoch=policies[m].epoch,
+                members=members,
+                quorum=claim.quorum or len(members) // 2 + 1,
+                composites=[c for of in composites if (c := of(planned.metric.name, row, at, columns)) is not None],
+                judge=members[0],
+            )
+            rows += [_row(first), *(_row(replace(first, judge=name)) for name in members[1:])]
+    return pa.Table.from_pylist(rows, schema=_ORDERED)
+
+
+#: The columns by which requests are put in order, beside their own.
+_ORDERED = pa.schema([*JUDGE_REQUESTS, ("source_offset", pa.int64()), ("span_index", pa.int32())])
+_IDENTITY = ("trace_id", "span_id", "environment", "release", "session_id", "tier", "model")
+
+
+def _row(request: JudgeRequest) -> dict[str, object]:
+    return {
+        "id": request.id, "key": request.trace_id, "value": request.to_json(),
+        "source_offset": request.source_offset, "span_index": request.span_index,
+    }  # fmt: skip
+
+
+def _cut(text: str | None) -> str | None:
+    return text if text is None else text[:INPUT_CHARACTERS]

@@ -1,0 +1,424 @@
+"""`score(plan, policy, slice) -> ScoredSlice`: the pure function at the heart of Gapwatch.
+
+No clock, no randomness, nothing that depends on where a slice begins or ends: over adjacent slices the rows
+concatenated and the counts added are equal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import zstandard
+
+from gapwatch.scorers.errors import UsageError
+from gapwatch.scorers.plan.codes import FAIL, OUTCOME_COUNT, OUTCOME_NAMES
+from gapwatch.scorers.plan.engine import Inbox, arrow, connect
+from gapwatch.scorers.plan.plan import Plan
+from gapwatch.scorers.portfolio.claim import JudgedClaim, LabelClaim, MeasureClaim, PythonClaim
+from gapwatch.scorers.scoring.dead_letter import MAX_RECORD_BYTES, DeadLetter, examine
+from gapwatch.scorers.scoring.deferred import settle_deferred
+from gapwatch.scorers.scoring.gap_rows import KeptRows, gap_rows, kept_rows
+from gapwatch.scorers.scoring.judge_requests import judge_requests
+from gapwatch.scorers.scoring.redaction import Redactor
+from gapwatch.scorers.scoring.scorer_host import ScorerHost
+from gapwatch.scorers.slices.block_result import BlockResult
+from gapwatch.scorers.slices.columns import Coded, FloatArray, IntArray, SliceColumns, coded, timestamps
+from gapwatch.scorers.slices.selection_policy import MetricPolicy, Policy
+from gapwatch.scorers.slices.slices import RecordSlice, ScoredSlice
+from gapwatch.scorers.slices.tables import DEAD_LETTERS, GAPS, LEDGER, SAMPLES, SCORED_TABLES, TRACE_IDS
+from gapwatch.scorers.ticks.slice_ticks import SliceTicks
+
+INBOX_SCHEMA = pa.schema([("ord", pa.int32()), ("v", pa.string()), ("trusted", pa.bool_())])
+
+
+class Scorer:
+    """A plan ready to run: its prepared query, its redactors, its Python scorers.
+
+    One at a time may use it; a process that scores in several threads has one a thread.
+
+    Args:
+        plan: What is run.
+        scorers: Host of the `@scorer` functions that the plan's claims name.
+
+    Raises:
+        UsageError: A claim names a Python scorer that there is none of.
+    """
+
+    def __init__(self, plan: Plan, scorers: ScorerHost | None = None) -> None:
+        self.plan = plan
+        self.scorers = scorers
+        _require_scorers(plan, scorers)
+        self._connection = connect()
+        self._inbox = Inbox(INBOX_SCHEMA.empty_table())
+        self._connection.register("inbox", self._inbox)
+        self._connection.execute(f"PREPARE score AS {plan.sql}")
+        self.redactors = {portfolio.sha: Redactor(portfolio.redact) for portfolio in plan.portfolios}
+
+    def run(self, values: pa.Array, trusted: bool) -> pa.Table:
+        """Run the query.
+
+        Args:
+            values: Texts of n records, null where there is nothing to read.
+            trusted: Whether an exact look has found all of them to be JSON by its grammar.
+        """
+        n = len(values)
+        columns = [pa.array(np.arange(n, dtype=np.int32)), values, pa.repeat(pa.scalar(trusted), n)]
+        self._inbox.table = pa.table(columns, schema=INBOX_SCHEMA)
+        return arrow(self._connection, "EXECUTE score")
+
+
+def _require_scorers(plan: Plan, scorers: ScorerHost | None) -> None:
+    for block in plan.blocks:
+        for planned in block.metrics:
+            claim = planned.metric.claim
+            if not isinstance(claim, PythonClaim):
+                continue
+            known = scorers.scorers if scorers is not None else {}
+            where = f"metric {planned.metric.name} of portfolio {planned.portfolio.portfolio}"
+            if claim.scorer not in known:
+                names = ", ".join(sorted(known)) or "none is"
+                raise UsageError(
+                    f"{where}: no scorer named {claim.scorer!r} ({names} registered); name its module with --scorers"
+                )
+            missing = [f.text for f in claim.fields if f.text not in known[claim.scorer]]
+            if missing:
+                raise UsageError(f"{where}: the scorer {claim.scorer!r} does not read {', '.join(missing)}")
+
+
+def score(plan: Plan | Scorer, policy: Policy, records: RecordSlice) -> ScoredSlice:
+    """Score one slice of records.
+
+    Args:
+        plan: A plan, or a `Scorer` that keeps its prepared query from slice to slice.
+        policy: The probabilities in force over the slice.
+        records: What was read from one source partition.
+
+    Returns:
+        Rows, ticks, ledger deltas, dead letters, samples and judge requests; rows sorted by offset, span and metric.
+    """
+    scorer = plan if isinstance(plan, Scorer) else Scorer(plan)
+    return _Scoring(scorer, policy, records).run()
+
+
+@dataclass
+class _Scoring:
+    """The scoring of one slice."""
+
+    scorer: Scorer
+    policy: Policy
+    records: RecordSlice
+    spans: int = 0
+    pieces: dict[str, list[pa.Table]] = field(default_factory=lambda: {name: [] for name in SCORED_TABLES})
+    ledger: dict[tuple[str | None, str | None, str], int] = field(default_factory=dict)
+
+    def run(self) -> ScoredSlice:
+        records = self.records
+        if len(records.offsets):
+            texts = texts_of(records.values)
+            unread = self._score_part(np.arange(len(records.offsets)), texts, trusted=False)
+            repaired = self._look_exactly(unread)
+            if repaired:
+                ords = np.array(sorted(repaired))
+                again = self._score_part(ords, pa.array([repaired[i] for i in ords], pa.string()), trusted=True)
+                for ord_ in again:
+                    self._bury(ord_, DeadLetter("not_json", "valid, but the engine cannot read it"))
+        return ScoredSlice(
+            records.lane,
+            records.topic,
+            records.partition,
+            records.from_offset,
+            records.to_offset,
+            records=len(records.offsets),
+            spans=self.spans,
+            prefix_sha256=records.prefix_sha256,
+            tables=self._tables(),
+        )
+
+    def _score_part(self, ords: IntArray, texts: pa.Array, trusted: bool) -> list[int]:
+        """Score some records of the slice; return the `ord`s of those that the query could not read."""
+        table = self.scorer.run(texts, trusted)
+        stamps = self.records.timestamps
+        columns = SliceColumns(table, len(ords), None if stamps is None else stamps[ords])
+        unread = np.unique(columns.ord[~columns.flags("readable")])
+        if len(unread):
+            columns = SliceColumns(
+                table.filter(pa.array(~np.isin(columns.ord, unread))),
+                len(ords),
+                None if stamps is None else stamps[ords],
+            )
+        _Part(self, columns, ords, np.setdiff1d(np.arange(len(ords)), unread)).run()
+        return [int(ord_) for ord_ in ords[unread]]
+
+    def _look_exactly(self, unread: list[int]) -> dict[int, str]:
+        """Decide on the records that the query could not read; return the texts of those that are only spelt oddly."""
+        repaired = {}
+        for ord_ in unread:
+            verdict = examine(self.records.values[ord_].as_py())
+            if isinstance(verdict, DeadLetter):
+                self._bury(ord_, verdict)
+            else:
+                repaired[ord_] = verdict
+        return repaired
+
+    def _bury(self, ord_: int, letter: DeadLetter) -> None:
+        raw = self.records.values[ord_].as_py() or b""
+        row = {
+            **self.source(),
+            "source_offset": int(self.records.offsets[ord_]),
+            "cause": letter.cause,
+            "detail": letter.detail,
+            "size": len(raw),
+            "sha256": hashlib.sha256(raw).hexdigest(),
+        }
+        self.pieces["dead_letters"].append(pa.Table.from_pylist([row], schema=DEAD_LETTERS))
+        self.count(None, None, "dead_letter", 1)
+
+    def source(self) -> dict[str, object]:
+        """Return the columns that say where the slice came from, without the offset."""
+        records = self.records
+        return {"lane": records.lane, "source_topic": records.topic, "source_partition": records.partition}
+
+    def count(self, pipeline: str | None, metric: str | None, state: str, n: int) -> None:
+        """Add to the ledger."""
+        if n:
+            key = (pipeline, metric, state)
+            self.ledger[key] = self.ledger.get(key, 0) + n
+
+    def _tables(self) -> dict[str, pa.Table]:
+        entries = sorted(self.ledger.items(), key=lambda item: tuple(part or "" for part in item[0]))
+        columns = zip(*((*key, n) for key, n in entries), strict=True) if entries else ((),) * 4
+        source = [[value] * len(entries) for value in self.source().values()]
+        self.pieces["ledger"].append(pa.table(dict(zip(LEDGER.names, (*source, *columns), strict=True)), schema=LEDGER))
+        tables = {}
+        for name, schema in SCORED_TABLES.items():
+            pieces = [piece for piece in self.pieces[name] if piece.num_rows]
+            whole = _sorted(_concatenated(pieces, schema))
+            tables[name] = whole if whole.schema.equals(schema) else whole.select(schema.names)
+        return tables
+
+
+@dataclass
+class _Part:
+    """Those records of a slice that one run of the query has read.
+
+    Attributes:
+        scoring: The whole.
+        columns: The query's answer; its `ord` counts within the part.
+        ords: Place in the slice of each record of the part.
+        read: Places in the part of the records that were read.
+    """
+
+    scoring: _Scoring
+    columns: SliceColumns
+    ords: IntArray
+    read: IntArray
+
+    def run(self) -> None:
+        if len(self.read) == 0:
+            return
+        scoring, columns, plan = self.scoring, self.columns, self.scorer.plan
+        pipelines = columns.of_records("pipeline").take(pa.array(self.read))
+        own = self.read[np.asarray(pc.is_in(pipelines, pa.array([p.pipeline for p in plan.portfolios], pa.string())))]
+        scoring.count(None, None, "foreign", len(self.read) - len(own))
+        self._count_read(own)
+        selection = selection_of(columns.of_records("trace_id"))
+        ticks = SliceTicks(columns, scoring.records.lane)
+        failing = np.zeros(columns.records, bool)
+        judged = np.zeros(columns.records, bool)
+        kept: list[KeptRows] = []
+        for number, block in enumerate(plan.blocks):
+            result = self._block_result(number)
+            if len(result.codes) == 0:
+                continue
+            policies = scoring.policy.of_block(block.sha, block.names)
+            settle_deferred(columns, result, policies, selection, self.scorer.scorers)
+            self._count_outcomes(result)
+            ticks.add_block(result, policies)
+            kept.append(kept_rows(result, policies, selection[columns.ord[result.rows]]))
+            failing[columns.ord[result.rows][(result.outcomes == FAIL).any(axis=1)]] = True
+            judged |= self._request_judges(result, policies)
+        self._add_gaps([of for of in kept if len(of.row)])
+        scoring.pieces["ticks"].append(ticks.table())
+        scoring.pieces["session_ticks"].append(ticks.session_table())
+        self._sample(failing, judged, selection)
+
+    @property
+    def scorer(self) -> Scorer:
+        return self.scoring.scorer
+
+    def _count_read(self, own: IntArray) -> None:
+        scoring, columns = self.scoring, self.columns
+        pipelines = columns.of_records("pipeline").take(pa.array(own))
+        for entry in pc.value_counts(pipelines).to_pylist():
+            scoring.count(entry["values"], None, "read", entry["counts"])
+        is_own = np.zeros(columns.records, bool)
+        is_own[own] = True
+        real = columns.flags("is_span") & (columns.span_index >= 0)
+        scoring.spans += int((real & is_own[columns.ord]).sum())
+        hashes = trace_hashes(columns.of_records("trace_id").take(pa.array(own)))
+        lanes = pa.repeat(pa.scalar(scoring.records.lane, pa.string()), len(own))
+        table = pa.table([lanes, pipelines, pa.array(hashes)], schema=TRACE_IDS)
+        scoring.pieces["trace_ids"].append(table.append_column("source_offset", pa.array(self._offsets(own))))
+
+    def _block_result(self, number: int) -> BlockResult:
+        columns, block = self.columns, self.scorer.plan.blocks[number]
+        rows = columns.block_rows(number)
+        codes = np.empty((rows.stop - rows.start, len(block.metrics)), np.uint8, order="F")
+        result = BlockResult(block, rows, codes)
+        for m, planned in enumerate(block.metrics):
+            codes[:, m] = columns.bytes_(f"c{planned.slot}")[rows]
+            if planned.score is not None:
+                result.scores[m] = columns.floats(f"x{planned.score}")[rows]
+            if planned.label is not None:
+                result.labels[m] = columns.arrow(f"l{planned.label}").slice(rows.start, rows.stop - rows.start)
+            if planned.stratum is not None:
+                result.strata[m] = columns.bytes_(f"t{planned.stratum}")[rows]
+            if isinstance(planned.metric.claim, MeasureClaim | LabelClaim) and planned.metric.when is not None:
+                _blank_where_not_applicable(result, m)
+        return result
+
+    def _count_outcomes(self, result: BlockResult) -> None:
+        outcomes = result.outcomes
+        width = outcomes.shape[1]
+        key = np.arange(width) * OUTCOME_COUNT + outcomes
+        counts = np.bincount(key.ravel(order="K"), minlength=width * OUTCOME_COUNT).reshape(width, OUTCOME_COUNT)
+        pipeline, names = result.block.portfolio.pipeline, result.block.names
+        counts[:, 0] = 0
+        which, found = np.nonzero(counts)
+        for m, outcome, n in zip(which.tolist(), found.tolist(), counts[which, found].tolist(), strict=True):
+            self.scoring.count(pipeline, names[m], OUTCOME_NAMES[outcome], n)
+
+    def _add_gaps(self, kept: list[KeptRows]) -> None:
+        if not kept:
+            return
+        scoring = self.scoring
+        gaps = gap_rows(self.columns, kept, scoring.policy.id, self.scorer.redactors)
+        n, source = gaps.num_rows, scoring.source()
+        replaced = {
+            "lane": pa.repeat(pa.scalar(source["lane"], pa.string()), n),
+            "source_topic": pa.repeat(pa.scalar(source["source_topic"], pa.string()), n),
+            "source_partition": pa.repeat(pa.scalar(source["source_partition"], pa.int32()), n),
+            "source_offset": pa.array(self._offsets(np.asarray(gaps.column("source_offset")))),
+        }
+        columns = [replaced.get(name, gaps.column(name)) for name in GAPS.names]
+        scoring.pieces["gaps"].append(pa.table(columns, schema=GAPS))
+
+    def _offsets(self, ords: IntArray) -> IntArray:
+        return self.scoring.records.offsets[self.ords[ords]]
+
+    def _request_judges(
+        self, result: BlockResult, policies: Sequence[MetricPolicy]
+    ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        judged = np.zeros(self.columns.records, bool)
+        if not any(isinstance(planned.metric.claim, JudgedClaim) for planned in result.block.metrics):
+            return judged
+        redactor = self.scorer.redactors[result.block.sha]
+        rows = self.columns.ord[result.rows]
+        offsets = dict(zip(rows.tolist(), self._offsets(rows).tolist(), strict=True))
+        requests = judge_requests(
+            self.columns, self.scoring.records, result, policies, self.scoring.policy.id, redactor, offsets
+        )
+        self.scoring.pieces["judge_requests"].append(requests)
+        for m, planned in enumerate(result.block.metrics):
+            if isinstance(planned.metric.claim, JudgedClaim):
+                judged[rows[result.codes[:, m] == 100]] = True
+        return judged
+
+    def _sample(self, failing: np.ndarray, judged: np.ndarray, selection: FloatArray) -> None:
+        """Keep the redacted text of traces with a failing row, at the policy's rate, and of all that are judged."""
+        columns, scoring = self.columns, self.scoring
+        pipelines = coded(columns.of_records("pipeline"))
+        for portfolio in self.scorer.plan.portfolios:
+            mine = _is_value(pipelines, portfolio.pipeline)
+            rate = scoring.policy.sample_rates[portfolio.sha]
+            chosen = np.flatnonzero(mine & (judged | (failing & (selection < rate))))
+            if len(chosen) == 0:
+                continue
+            raw = [scoring.records.values[int(self.ords[i])].as_py() for i in chosen]
+            texts = self.scorer.redactors[portfolio.sha].redact(pa.array([r.decode("utf-8") for r in raw], pa.string()))
+            compress = zstandard.ZstdCompressor(level=3).compress
+            n = len(chosen)
+            source = scoring.source()
+            table = {
+                "lane": pa.repeat(pa.scalar(source["lane"], pa.string()), n),
+                "source_topic": pa.repeat(pa.scalar(source["source_topic"], pa.string()), n),
+                "source_partition": pa.repeat(pa.scalar(source["source_partition"], pa.int32()), n),
+                "source_offset": pa.array(self._offsets(chosen)),
+                "trace_id": columns.of_records("trace_id").take(pa.array(chosen)),
+                "cause": pa.array(np.where(judged[chosen], "judge", "fail")),
+                "p_kept": pa.array(np.where(judged[chosen], 1.0, rate)),
+                "record_sha256": pa.array([hashlib.sha256(r).hexdigest() for r in raw]),
+                "record": pa.array([compress(t.encode()) for t in texts.to_pylist()], pa.binary()),
+                "event_at": timestamps(columns.record_time[chosen]),
+            }
+            scoring.pieces["samples"].append(pa.table(table, schema=SAMPLES))
+
+
+def selection_of(trace_ids: pa.Array) -> FloatArray:
+    """Return u(trace_id), from 0 to below 1: the first 52 bits of sha256("gapwatch/1/" + trace_id)."""
+    digest = hashlib.sha256
+    first = [digest(b"gapwatch/1/" + t).digest()[:7] for t in trace_ids.cast(pa.binary()).to_pylist()]
+    words = np.frombuffer(b"".join(b"\0" + f for f in first), dtype=">u8")
+    return (words >> np.uint64(4)).astype(np.float64) / float(1 << 52)
+
+
+def trace_hashes(trace_ids: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    """Return 64 bits of a digest of each trace id, for counting how many came again."""
+    digest = hashlib.blake2b
+    joined = b"".join(digest(t, digest_size=8).digest() for t in trace_ids.cast(pa.binary()).to_pylist())
+    return np.frombuffer(joined, dtype="<u8")
+
+
+def texts_of(values: pa.BinaryArray) -> pa.Array:
+    """Return the records as texts; null where one is too large, or not UTF-8: an exact look says which."""
+    lengths = pc.binary_length(values)
+    largest = pc.max(lengths).as_py()
+    if largest is not None and largest > MAX_RECORD_BYTES:
+        values = pc.if_else(pc.greater(lengths, MAX_RECORD_BYTES), pa.scalar(None, values.type), values)
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([_decoded(value) for value in values.to_pylist()], pa.string())
+
+
+def _decoded(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _blank_where_not_applicable(result: BlockResult, m: int) -> None:
+    absent = result.codes[:, m] == 0
+    if m in result.scores:
+        result.scores[m] = np.where(absent, np.nan, result.scores[m])
+
+
+def _is_value(column: Coded, text: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    index = column.values.index(pa.scalar(text, column.values.type)).as_py()
+    return column.codes == index + 1 if index >= 0 else np.zeros(len(column.codes), bool)
+
+
+def _concatenated(pieces: list[pa.Table], schema: pa.Schema) -> pa.Table:
+    if len(pieces) == 1:
+        return pieces[0]
+    return pa.concat_tables(pieces).combine_chunks() if pieces else schema.empty_table()
+
+
+def _sorted(table: pa.Table) -> pa.Table:
+    """Sort rows by offset and span; the order of the metrics in their portfolio is kept. Counts stay as they are."""
+    if "source_offset" not in table.column_names:
+        return table
+    offsets = np.asarray(table.column("source_offset"))
+    spans = (
+        np.asarray(table.column("span_index"))
+        if "span_index" in table.column_names
+        else np.zeros(len(offsets), np.int32)
+    )
+    order = np.lexsort((spans, offsets))
+    return table if (order == np.arange(len(order))).all() else table.take(pa.array(order))

@@ -1,0 +1,109 @@
+"""Values of scoring: a slice of records goes in, a scored slice comes out and goes to whoever stores it."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.ipc
+
+from gapwatch.scorers.slices.tables import SCORED_TABLES
+
+SCORED_SLICE_VERSION = 1
+
+
+@dataclass(frozen=True)
+class RecordSlice:
+    """The records `[from_offset, to_offset)` of one source partition.
+
+    Attributes:
+        lane: `live`, `file:<source>` or `backfill:<id>`.
+        topic: Kafka topic, or the name of the file source.
+        partition: Kafka partition; 0 for a file.
+        from_offset: First offset covered.
+        to_offset: One past the last offset covered; there may be offsets without a record (blank lines, compaction).
+        offsets: int64, ascending, one per record.
+        values: Arrow binary array of the raw records, as long as `offsets`; null where a record has no value.
+        timestamps: float64 seconds since the epoch per record, NaN where unknown; None where the source has none.
+        prefix_sha256: Digest of the source's bytes up to `to_offset`, for files; None for Kafka.
+    """
+
+    lane: str
+    topic: str
+    partition: int
+    from_offset: int
+    to_offset: int
+    offsets: npt.NDArray[np.int64]
+    values: pa.BinaryArray
+    timestamps: npt.NDArray[np.float64] | None = None
+    prefix_sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class ScoredSlice:
+    """Everything that scoring one slice found.
+
+    Inside one process the tables themselves are handed over. `to_ipc` and `from_ipc` are for a border between
+    processes: the slice is equal on both sides of it, so that scoring elsewhere changes no schema.
+
+    Attributes:
+        lane, topic, partition, from_offset, to_offset, prefix_sha256: As in the record slice.
+        records: How many records the slice held: read + dead letters + foreign.
+        spans: How many spans the read records held.
+        tables: One Arrow table for each name in `gapwatch.scorers.slices.tables.SCORED_TABLES`.
+    """
+
+    lane: str
+    topic: str
+    partition: int
+    from_offset: int
+    to_offset: int
+    records: int
+    spans: int
+    prefix_sha256: str | None = None
+    tables: dict[str, pa.Table] = field(default_factory=dict)
+
+    def to_ipc(self) -> bytes:
+        """Serialise: one JSON header line, then for each table its name's Arrow IPC stream, length-prefixed."""
+        out = io.BytesIO()
+        header = {
+            "version": SCORED_SLICE_VERSION,
+            **{name: getattr(self, name) for name in _HEADER_FIELDS},
+        }
+        out.write(json.dumps(header).encode() + b"\n")
+        for name in SCORED_TABLES:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, SCORED_TABLES[name]) as writer:
+                writer.write_table(self.tables[name])
+            buffer = sink.getvalue()
+            out.write(len(buffer).to_bytes(8, "little"))
+            out.write(buffer)
+        return out.getvalue()
+
+    @classmethod
+    def from_ipc(cls, data: bytes) -> ScoredSlice:
+        """Read what `to_ipc` wrote.
+
+        Raises:
+            ValueError: Written by a version that this program does not read.
+        """
+        end = data.index(b"\n")
+        header = json.loads(data[:end])
+        version = header.pop("version")
+        if version != SCORED_SLICE_VERSION:
+            raise ValueError(f"scored slice of version {version}; this program reads version {SCORED_SLICE_VERSION}")
+        view = pa.py_buffer(data)
+        position = end + 1
+        tables = {}
+        for name in SCORED_TABLES:
+            size = int.from_bytes(data[position : position + 8], "little")
+            tables[name] = pa.ipc.open_stream(view.slice(position + 8, size)).read_all()
+            position += 8 + size
+        return cls(**header, tables=tables)
+
+
+_HEADER_FIELDS = ("lane", "topic", "partition", "from_offset", "to_offset", "records", "spans", "prefix_sha256")

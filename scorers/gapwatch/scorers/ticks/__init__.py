@@ -1,0 +1,1 @@
+"""Counts of a slice by tick and unit."""

@@ -1,0 +1,1 @@
+"""HTTP: service, query gate, snapshots, page, client."""

@@ -1,0 +1,203 @@
+"""Reads a store that another process keeps, over its API, with the methods of a connection that readers use.
+
+What comes back is Arrow with the engine's types in it; an engine of the reader's own, which holds nothing else, makes
+the same Python values of it that the store's would.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+from collections.abc import Sequence
+from datetime import date, datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+import duckdb
+import orjson
+import pyarrow as pa
+import pyarrow.ipc
+
+from gapwatch.scorers.errors import JobError, StoreHeldError, UsageError
+from gapwatch.sinks.api.endpoint_note import ApiNote
+from gapwatch.sinks.reading.snapshot import Snapshot
+from gapwatch.sinks.store.ledger import Balance, MetricBalance, SourceBalance
+
+#: Seconds without a sign of life. Longer than any query may take.
+_PATIENCE_SECONDS = 120.0
+#: The same of a snapshot: some 500,000 rows are written in a second.
+_SNAPSHOT_SECONDS = 3600.0
+
+#: What opens and ends a transaction: each query has one of its own, over there.
+_NO_QUERIES = ("BEGIN TRANSACTION READ ONLY", "ROLLBACK")
+
+
+class LiveReader:
+    """One reader of a store that is being kept; each query sees the latest commit.
+
+    Attributes:
+        rows: Rows that are wanted of an answer; None for all, and an answer that is too long is an error.
+    """
+
+    def __init__(self, note: ApiNote) -> None:
+        self.rows: int | None = None
+        self._note = note
+        parts = urlsplit(note.url)
+        self._http = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=_PATIENCE_SECONDS)
+        self._con = duckdb.connect(
+            ":memory:", config={"threads": 1, "enable_external_access": False, "python_enable_replacements": False}
+        )
+        self._con.execute("SET TimeZone = 'UTC'")
+        self._answer = pa.table({})
+
+    # --- as a connection
+
+    @property
+    def description(self) -> list[Any]:
+        """Names and types of the columns of the last answer."""
+        return list(self._con.description or [])
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> LiveReader:
+        """Ask.
+
+        Raises:
+            UsageError: The query is refused.
+            JobError: It takes too much, or the process does not answer.
+        """
+        if sql not in _NO_QUERIES:
+            self._answer = self._ask(sql, parameters)
+            self._con.register("answer", self._answer)
+            self._con.execute("SELECT * FROM answer")
+        return self
+
+    def sql(self, sql: str) -> LiveReader:
+        """Ask, for `to_arrow_reader`."""
+        self._answer = self._ask(sql, ())
+        return self
+
+    def to_arrow_reader(self, rows: int) -> pa.RecordBatchReader:
+        """Return the last answer in batches of at most so many rows."""
+        return pa.RecordBatchReader.from_batches(self._answer.schema, self._answer.to_batches(max_chunksize=rows))
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """Return the rows of the last answer that were not fetched yet."""
+        return list(self._con.fetchall())
+
+    def fetchmany(self, size: int) -> list[tuple[Any, ...]]:
+        """Return the next rows of the last answer."""
+        return list(self._con.fetchmany(size))
+
+    def extract_statements(self, sql: str) -> list[Any]:
+        """Parse, here."""
+        return list(self._con.extract_statements(sql))
+
+    def interrupt(self) -> None:
+        """Hang up; the query over there ends by that."""
+        if self._http.sock is not None:
+            with contextlib.suppress(OSError):
+                self._http.sock.shutdown(2)
+        self._con.interrupt()
+
+    def abort(self) -> None:
+        """Forget the last answer."""
+
+    def close(self) -> None:
+        """Hang up for good."""
+        self._http.close()
+        self._con.close()
+
+    # --- as the API has it
+
+    def balance(self) -> Balance:
+        """Return the balance of the ledger, of one commit.
+
+        Raises:
+            JobError: The process does not answer.
+        """
+        told = orjson.loads(self._request("GET", "/v1/ledger", None)[0])
+        return Balance(
+            [SourceBalance(**one) for one in told["sources"]],
+            [MetricBalance(**one) for one in told["metrics"]],
+            told["strays"],
+            told["repeated"],
+        )
+
+    def decide(self, path: str, asked: dict[str, Any]) -> str | None:
+        """Hand over a decision; what it says of itself, or None where it waits still for the keeper.
+
+        Args:
+            path: Of the API, such as `/v1/annotations`.
+            asked: What that path takes.
+
+        Raises:
+            UsageError: It is refused.
+            JobError: The process does not answer.
+        """
+        answer = orjson.loads(self._request("POST", path, asked)[0])
+        return str(answer.get("said", "")) if answer["applied"] else None
+
+    def snapshot(self, name: str | None) -> Snapshot:
+        """Have a snapshot taken, over there.
+
+        Raises:
+            UsageError: It is refused.
+            JobError: It could not be written, or the process does not answer.
+        """
+        self._http.timeout = _SNAPSHOT_SECONDS
+        return Snapshot(**orjson.loads(self._request("POST", "/v1/snapshots", {"name": name})[0]))
+
+    def post(self, path: str, asked: dict[str, Any]) -> dict[str, Any]:
+        """Hand over something else that the keeper takes, and return its answer.
+
+        Raises:
+            UsageError: It is refused.
+            JobError: The process does not answer.
+        """
+        answer: dict[str, Any] = orjson.loads(self._request("POST", path, asked)[0])
+        return answer
+
+    def _ask(self, sql: str, parameters: Sequence[Any]) -> pa.Table:
+        asked: dict[str, Any] = {
+            "sql": sql,
+            "format": "duckdb_arrow",
+            "parameters": [_sendable(one) for one in parameters],
+        }
+        if self.rows is not None:
+            asked["rows"] = self.rows
+        body, truncated = self._request("POST", "/v1/query", asked)
+        if truncated and self.rows is None:
+            raise JobError(
+                "the answer is too long for a store that is being kept; ask for less, or take it from a snapshot "
+                "(`gapwatch snapshot`)"
+            )
+        return pa.ipc.open_stream(body).read_all()
+
+    def _request(self, method: str, path: str, asked: dict[str, Any] | None) -> tuple[bytes, str]:
+        headers = {"Authorization": f"Bearer {self._note.write_token}", "Content-Type": "application/json"}
+        try:
+            self._http.request(method, path, None if asked is None else orjson.dumps(asked), headers)
+            response = self._http.getresponse()
+            body = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            self._http.close()
+            raise StoreHeldError(
+                f"the store is held by the process {self._note.pid}, and its API at {self._note.url} does not answer "
+                f"({error or type(error).__name__})"
+            ) from error
+        if response.status < 300:
+            return body, response.headers.get("Gapwatch-Truncated", "")
+        message = _told(body)
+        raise UsageError(message) if response.status == 400 else JobError(f"the store cannot be read: {message}")
+
+
+def _sendable(value: Any) -> Any:
+    if isinstance(value, date | datetime):
+        return value.isoformat()
+    return [_sendable(member) for member in value] if isinstance(value, list | tuple) else value
+
+
+def _told(body: bytes) -> str:
+    try:
+        return str(orjson.loads(body)["error"])
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return body[:200].decode("utf-8", "replace")

@@ -1,0 +1,294 @@
+"""The process that keeps a store answers for it over HTTP: /metrics, /healthz, /readyz, queries, decisions.
+
+A thread and an event loop of its own, so that whoever asks slowly never holds the stream.
+
+    GET  /metrics                  Prometheus          GET  /healthz, /readyz       supervisors
+    GET  /v1/query?sql=&format=    one SELECT          POST /v1/query               the same, as JSON
+    GET  /v1/ledger                the balance         POST /v1/annotations         a note; needs the write token
+    GET  /                         a page for people   POST /v1/snapshots           Parquet files; the same
+                                                       POST what else may be decided, such as /v1/alerts/ack
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import os
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor
+from typing import Any
+
+import duckdb
+from aiohttp import web
+
+from gapwatch.scorers.errors import GapwatchError, JobError, UsageError
+from gapwatch.sinks.api.access import ApiOptions, check_caller
+from gapwatch.sinks.api.endpoint_note import ApiNote, remove_note, write_note
+from gapwatch.sinks.api.overview_page import PATHS, read_page
+from gapwatch.sinks.api.query import CONTENT_TYPES, FORMS, BusyError, Form, LiveQueries, QueryLimitError
+from gapwatch.sinks.api.site import HttpSite, json_answer, metrics_answer
+from gapwatch.sinks.api.snapshots import LiveSnapshots
+from gapwatch.sinks.metrics.health import RunHealth
+from gapwatch.sinks.metrics.live_metrics import LiveMetrics
+from gapwatch.sinks.store.decisions import Annotation, Decisions, HumanDecision
+from gapwatch.sinks.store.ledger import Balance, read_balance
+from gapwatch.sinks.store.store import Store
+
+log = logging.getLogger("gapwatch.api")
+
+
+_REQUEST_LIMIT = 2**20  # bytes
+#: Seconds that one who decides waits for the keeper; then it is told that the decision waits still.
+_DECISION_SECONDS = 10.0
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+#: Makes a decision of the object that was sent; raises UsageError where it says none.
+DecisionReader = Callable[[Mapping[str, Any]], HumanDecision]
+Post = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+class ApiServer:
+    """Serves one store that this process keeps, from `start` to `stop`.
+
+    Args:
+        store: Open for keeping. `stop` has to come before its `close`.
+        metrics: Told of every slice.
+        health: Told of the run.
+        decisions: Drained by the keeper.
+        options: Where and how.
+        readers: What else may be decided, by the path that it is sent to.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        metrics: LiveMetrics,
+        health: RunHealth,
+        decisions: Decisions,
+        options: ApiOptions | None = None,
+        readers: Mapping[str, DecisionReader] | None = None,
+    ) -> None:
+        self.options = options or ApiOptions()
+        self._readers = {"/v1/annotations": _read_annotation, **(readers or {})}
+        self._store_path, self._root = store.path, store.cursor()
+        self._metrics, self._health, self._decisions = metrics, health, decisions
+        self._queries: LiveQueries | None = None
+        self._snapshots = LiveSnapshots(self._root.cursor, store.path)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+        self._thread: threading.Thread | None = None
+        self._posts: dict[str, tuple[Executor, Post]] = {}
+        self._started = threading.Event()
+        self._failure: BaseException | None = None
+        self._site = HttpSite("the API", self.options)
+        self._note: ApiNote | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+        return self._site.url
+
+    def offer(self, posts: Mapping[str, Post], keeper: Executor) -> None:
+        """Answer what is posted to these paths, on the keeper's thread; before `start`."""
+        self._posts |= {path: (keeper, post) for path, post in posts.items()}
+
+    def start(self) -> None:
+        """Begin to answer, and note the address beside the store.
+
+        Raises:
+            UsageError: The address cannot be listened on.
+            JobError: The note cannot be written.
+        """
+        self._thread = threading.Thread(target=self._run, name="api", daemon=True)
+        self._thread.start()
+        self._started.wait()
+        if self._failure is not None:
+            self._root.close()
+            raise self._failure
+        note = ApiNote(self.url, os.getpid(), self.options.read_token, self.options.write_token)
+        try:
+            write_note(self._store_path, note)
+        except JobError:
+            self.stop()
+            raise
+        self._note = note
+        log.info("metrics and history at %s", self.url)
+
+    def stop(self) -> None:
+        """End queries, answer nobody any more, let go of the store, take the note away; at most some 5 s."""
+        if self._note is not None:
+            remove_note(self._store_path, self._note)
+            self._note = None
+        self._decisions.close()
+        if self._loop is not None and self._stopping is not None and self._thread is not None:
+            self._loop.call_soon_threadsafe(self._stopping.set)
+            self._thread.join(timeout=5.0)
+            self._loop = None
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:
+            if self._started.is_set():
+                log.exception("the API has ended; the stream goes on without it")
+            self._failure = error
+        finally:
+            self._started.set()
+
+    async def _serve(self) -> None:
+        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        self._queries = LiveQueries(self._root, self.options.limits)
+        application = web.Application(middlewares=[self._guard], client_max_size=_REQUEST_LIMIT)
+        application.add_routes(
+            [
+                *(web.get(path, self._serve_page) for path in PATHS),
+                web.get("/metrics", self._serve_metrics),
+                web.get("/healthz", self._serve_alive),
+                web.get("/readyz", self._serve_ready),
+                web.get("/v1/query", self._serve_query),
+                web.post("/v1/query", self._serve_query),
+                web.get("/v1/ledger", self._serve_ledger),
+                *(web.post(path, self._take_decision) for path in self._readers),
+                web.post("/v1/snapshots", self._take_snapshot),
+                *(web.post(path, self._take_post) for path in self._posts),
+            ]
+        )
+        try:
+            # A query ends when the one who asked has gone.
+            await self._site.start(application, handler_cancellation=True)
+            self._started.set()
+            await self._stopping.wait()
+        finally:
+            await self._snapshots.close()
+            await self._queries.close()
+            await self._site.stop()
+
+    # --- who may
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Let in who may come in, and answer every error as JSON."""
+        try:
+            check_caller(request, self.options, self.url)
+            return await handler(request)
+        except web.HTTPException as error:
+            return _error(error.status, error.text or error.reason)
+        except QueryLimitError as error:
+            return _error(422, str(error), limit=error.limit)
+        except BusyError as error:
+            return _error(503, str(error))
+        except UsageError as error:
+            return _error(400, str(error))
+        except GapwatchError as error:
+            return _error(500, str(error))
+        except Exception:
+            log.exception("a request for %s failed", request.path)
+            return _error(500, "this is a defect of Gapwatch; its log says more")
+
+    # --- what is told
+
+    async def _serve_page(self, request: web.Request) -> web.Response:
+        body, headers = await asyncio.to_thread(read_page, request.path)
+        return web.Response(body=body, headers=headers)
+
+    async def _serve_metrics(self, request: web.Request) -> web.Response:
+        assert self._queries is not None
+        self._metrics.show("gapwatch_queries_total", {(name,): n for name, n in self._queries.outcomes.items()})
+        self._metrics.show("gapwatch_queries_running", {(): self._queries.running})
+        return await asyncio.to_thread(metrics_answer, self._metrics.registry, request)
+
+    async def _serve_alive(self, _request: web.Request) -> web.Response:
+        good, answer = self._health.alive()
+        return json_answer(answer, 200 if good else 503)
+
+    async def _serve_ready(self, _request: web.Request) -> web.Response:
+        good, answer = self._health.ready()
+        return json_answer(answer, 200 if good else 503)
+
+    async def _serve_query(self, request: web.Request) -> web.Response:
+        asked = await _body(request) if request.method == "POST" else dict(request.query)
+        sql, form = asked.get("sql"), asked.get("format", "json")
+        parameters: Any = asked.get("parameters", [])
+        rows = asked.get("rows")
+        if not isinstance(sql, str):
+            raise UsageError("give the query as `sql`, a text")
+        if form not in FORMS:
+            raise UsageError(f"format is one of {', '.join(FORMS)}")
+        if not isinstance(parameters, list):
+            raise UsageError("parameters are a list, one for each ? of the query")
+        assert self._queries is not None
+        answer = await self._queries.answer(sql, parameters, _form(form), _whole(rows))
+        headers = {"Content-Type": CONTENT_TYPES[_form(form)], "Gapwatch-Rows": str(answer.rows)}
+        if answer.truncated:
+            headers["Gapwatch-Truncated"] = answer.truncated
+        return web.Response(body=answer.body, headers=headers)
+
+    async def _serve_ledger(self, _request: web.Request) -> web.Response:
+        def read(con: duckdb.DuckDBPyConnection) -> Balance:
+            con.execute("BEGIN TRANSACTION READ ONLY")  # its queries see one commit
+            try:
+                return read_balance(con)
+            finally:
+                con.execute("ROLLBACK")
+
+        assert self._queries is not None
+        return json_answer(dataclasses.asdict(await self._queries.run(read)))
+
+    async def _take_post(self, request: web.Request) -> web.Response:
+        keeper, post = self._posts[request.path]
+        asked = await _body(request)  # shielded: what is begun on the keeper's thread ends there
+        return json_answer(await asyncio.shield(asyncio.get_running_loop().run_in_executor(keeper, post, asked)))
+
+    async def _take_decision(self, request: web.Request) -> web.Response:
+        decision = self._readers[request.path](await _body(request))
+        applied = asyncio.wrap_future(self._decisions.submit(decision))
+        try:
+            said = await asyncio.wait_for(asyncio.shield(applied), _DECISION_SECONDS)
+        except TimeoutError:
+            applied.add_done_callback(lambda done: done.cancelled() or done.exception())
+            return json_answer({"applied": False, "waiting": "for the next transaction of the keeper"}, 202)
+        return json_answer({"applied": True, **({"said": said} if said else {})})
+
+    async def _take_snapshot(self, request: web.Request) -> web.Response:
+        name = (await _body(request)).get("name")
+        if not isinstance(name, str | None):
+            raise UsageError("give the `name` of the snapshot as a text, or none")
+        return json_answer(dataclasses.asdict(await self._snapshots.take(name)))
+
+
+def _read_annotation(asked: Mapping[str, Any]) -> Annotation:
+    texts = {name: asked.get(name) for name in ("text", "pipeline", "by", "at")}
+    if any(not isinstance(value, str | None) for value in texts.values()) or texts["text"] is None:
+        raise UsageError("give the annotation as `text`; `pipeline`, `by` and `at` may be given, all are texts")
+    return Annotation.read(texts["text"], texts["pipeline"], texts["by"], texts["at"])
+
+
+def _error(status: int, message: str, **more: str) -> web.Response:
+    return json_answer({"error": message, **more}, status)
+
+
+async def _body(request: web.Request) -> dict[str, Any]:
+    if request.content_type != "application/json":
+        raise UsageError("send JSON, with Content-Type: application/json")
+    try:
+        asked = await request.json()
+    except (ValueError, RecursionError):
+        asked = None
+    if not isinstance(asked, dict):
+        raise UsageError("send one JSON object")
+    return asked
+
+
+def _form(form: Any) -> Form:
+    return next(known for known in FORMS if known == form)
+
+
+def _whole(rows: Any) -> int | None:
+    if rows is None:
+        return None
+    try:
+        return int(rows)
+    except (TypeError, ValueError):
+        raise UsageError("rows is a whole number") from None

@@ -1,0 +1,1 @@
+"""Commands that read or note: gaps, rates, history, ledger, dead-letters, annotate, override, snapshot."""

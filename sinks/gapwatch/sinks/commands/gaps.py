@@ -1,0 +1,153 @@
+"""`gapwatch gaps`: where the pipeline diverged from what it was built to do."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from gapwatch.scorers.printable import shown
+from gapwatch.sinks.commands.options import (
+    component_option,
+    format_option,
+    lane_option,
+    matching,
+    metric_option,
+    reading,
+    since_option,
+    store_option,
+)
+from gapwatch.sinks.reading.terminal_table import (
+    OUTCOME_STYLES,
+    Column,
+    cell_text,
+    component_text,
+    moment_text,
+    print_note,
+    print_table,
+)
+
+if TYPE_CHECKING:
+    from gapwatch.sinks.store.store_reader import StoreReader
+
+#: What is a divergence. Rows of passing spans are kept too, as a sample to compare with.
+DIVERGENCES = ("fail", "warn", "error")
+OUTCOMES = ("pass", "warn", "fail", "skip", "unknown", "error")
+
+#: Characters of what was seen in a list; --trace shows all that is kept.
+SEEN_LIMIT = 120
+
+
+@click.command("gaps")
+@store_option
+@component_option
+@metric_option
+@click.option(
+    "--outcome", "outcomes", multiple=True, type=click.Choice([*OUTCOMES, "all"]),
+    help="Only rows of this outcome; may be repeated. Default: fail, warn and error.",
+)  # fmt: skip
+@since_option
+@lane_option
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Rows at most, newest first.")
+@click.option("--trace", metavar="ID", help="Everything about one trace, with its text where a sample was kept.")
+@format_option
+def gaps_command(
+    store: Path,
+    component: str | None,
+    metric: str | None,
+    outcomes: tuple[str, ...],
+    since: str | None,
+    lane: str | None,
+    limit: int,
+    trace: str | None,
+    form: str,
+) -> None:
+    """Show the rows that say where the pipeline diverged, newest first.
+
+    What a person has overruled counts as they said. Rows may be a sample (p_kept below 1);
+    `gapwatch rates` counts every trace.
+    """
+    # Imported here: --help answers without loading the engine.
+    from gapwatch.sinks.reading.json_values import write_json
+    from gapwatch.sinks.reading.query_answer import ask
+    from gapwatch.sinks.reading.trace_report import print_trace, print_trace_json
+
+    where, values = matching("event_at", component, metric, since, lane)
+    with reading(store) as con:
+        if trace is not None:
+            (print_trace_json if form == "json" else print_trace)(con, trace)
+            return
+        wanted = OUTCOMES if "all" in outcomes else outcomes or DIVERGENCES
+        where, values = f"outcome IN (SELECT unnest(?)) AND {where}", [list(wanted), *values]
+        if form == "json":
+            sql = f"SELECT * FROM verdicts WHERE {where} ORDER BY {_NEWEST} LIMIT {limit}"
+            sys.stdout.flush()
+            write_json(ask(con, sql, values), sys.stdout.buffer)
+        else:
+            _print_rows(con, where, values, limit)
+
+
+_NEWEST = "event_at DESC NULLS LAST, lane, source_topic, source_partition, source_offset DESC, span_index, metric"
+
+
+def _print_rows(con: StoreReader, where: str, values: list[Any], limit: int) -> None:
+    # Imported here: --help answers without loading the engine.
+    from gapwatch.sinks.reading.query_answer import ask
+    from gapwatch.sinks.reading.trace_report import print_expected
+
+    rows = ask(
+        con,
+        f"""SELECT event_at, component, metric, outcome, observed, label, score, reason, trace_id, release, expected,
+                p_kept
+            FROM verdicts WHERE {where} ORDER BY {_NEWEST} LIMIT {limit}""",
+        values,
+    ).objects()
+    if not rows:
+        print_note("no such rows")
+        return
+    if sys.stdout.isatty():
+        _print_by_trace(rows)
+    else:
+        print_table(
+            [Column(name) for name in ("event time", "trace", "component", "metric", "outcome", "seen")],
+            [[row["event_at"], row["trace_id"], *_cells(row)] for row in rows],
+        )
+    print_expected(rows)
+    total = ask(con, f"SELECT count(*) AS n FROM verdicts WHERE {where}", values).objects()[0]["n"]
+    if total > len(rows):
+        print_note(f"the newest {len(rows)} of {total} rows; --limit gives more, --trace ID tells one in full")
+    if any(row["p_kept"] < 1 for row in rows):
+        print_note("some of these are a sample of their kind (p_kept below 1); `gapwatch rates` counts every trace")
+
+
+def _print_by_trace(rows: list[dict[str, Any]]) -> None:
+    """Give each trace a line of its own: its id and the time beside every row would leave no room for what was seen."""
+    cells = [_cells(row) for row in rows]
+    widths = [max(len(row[i]) for row in cells) for i in range(3)]
+    console = Console(highlight=False)
+    told: tuple[Any, ...] | None = None
+    for row, texts in zip(rows, cells, strict=True):
+        moment = "no time" if row["event_at"] is None else moment_text(row["event_at"], "seconds")
+        if (head := (row["trace_id"], row["release"], moment[:16])) != told:
+            release = f"  {shown(row['release'])}" if row["release"] else ""
+            console.print(Text(f"{moment}  {shown(row['trace_id'], 200)}{release}", "bold"), overflow="fold")
+            told = head
+        line = Text("  ").append("  ".join(text.ljust(width) for text, width in zip(texts, widths[:2], strict=False)))
+        line.append(f"  {texts[2].ljust(widths[2])}", OUTCOME_STYLES.get(texts[2], "")).append(f"  {texts[3]}")
+        console.print(line, overflow="ellipsis", no_wrap=True)
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    # Imported here: --help answers without loading the engine.
+    from gapwatch.sinks.reading.trace_report import seen_text
+
+    return [
+        cell_text(component_text(row["component"])),
+        cell_text(row["metric"]),
+        cell_text(row["outcome"]),
+        cell_text(seen_text(row), SEEN_LIMIT),
+    ]

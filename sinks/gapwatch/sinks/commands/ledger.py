@@ -1,0 +1,113 @@
+"""`gapwatch ledger`: whether everything that was consumed is accounted for."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gapwatch.scorers.errors import JobError
+from gapwatch.scorers.printable import shown
+from gapwatch.sinks.commands.options import format_option, reading, store_option
+from gapwatch.sinks.reading.terminal_table import Column, print_note, print_table
+
+if TYPE_CHECKING:
+    from gapwatch.sinks.store.ledger import Balance, MetricBalance, SourceBalance
+
+_STATES = ("pass", "warn", "fail", "skip", "unknown", "error", "sampled_out", "shed_budget", "shed_load", "pending")
+
+
+@click.command("ledger")
+@store_option
+@format_option
+def ledger_command(store: Path, form: str) -> None:
+    """Print the balance: what was consumed, what became of it, and whether the offsets tile.
+
+    Every record is read, a dead letter or foreign; every span to which a metric applies is in one state.
+    Exit status 1 where the sums disagree.
+    """
+    # Imported here: --help answers without loading the engine.
+    from gapwatch.sinks.api.client import LiveReader
+    from gapwatch.sinks.reading.json_values import to_json
+    from gapwatch.sinks.store.ledger import read_balance
+
+    with reading(store) as con:
+        balance = con.balance() if isinstance(con, LiveReader) else read_balance(con)
+    if form == "json":
+        sys.stdout.flush()
+        sys.stdout.buffer.write(to_json(_as_object(balance)) + b"\n")
+    else:
+        _print_balance(balance)
+    if balance.imbalance:
+        raise JobError(
+            f"the ledger of {store} does not balance, by {balance.imbalance}: records or spans were lost or counted "
+            "twice. This is a defect of Gapwatch: keep the store and report it"
+        )
+
+
+def _as_object(balance: Balance) -> dict[str, Any]:
+    return {
+        "imbalance": balance.imbalance,
+        "sources": [{**dataclasses.asdict(one), "imbalance": one.imbalance} for one in balance.sources],
+        "metrics": [{**dataclasses.asdict(one), "imbalance": one.imbalance} for one in balance.metrics],
+        "strays": balance.strays,
+        "repeated": balance.repeated,
+    }
+
+
+def _print_balance(balance: Balance) -> None:
+    if not balance.sources:
+        print_note("nothing was consumed yet")
+    _print_sources(balance.sources)
+    sys.stdout.write("\n")
+    _print_metrics(balance.metrics)
+    sys.stdout.write("\n")
+    for lane, times in balance.repeated.items():
+        if times:
+            sys.stdout.write(f"{times} records of lane {shown(lane)} repeat a trace id; each was scored again\n")
+    if not balance.imbalance:
+        sys.stdout.write("balanced: consumed = read + dead letters + foreign; offsets without hole or overlap\n")
+
+
+def _print_sources(sources: Sequence[SourceBalance]) -> None:
+    broken = any(one.holes or one.overlaps for one in sources)
+    titles = ["slices", "consumed", "read", "dead letters", "foreign"]
+    titles += ["holes", "overlaps", "imbalance"] if broken else ["imbalance"]
+    rows = []
+    for one in sources:
+        counts = [one.slices, one.consumed, one.read, one.dead_letters, one.foreign]
+        counts += [one.holes, one.overlaps, one.imbalance] if broken else [one.imbalance]
+        rows.append([f"{one.lane}  {_source(one)}", f"{one.from_offset}-{one.to_offset}", *counts])
+    columns = [Column("lane and source"), Column("offsets", right=True), *(Column(name, right=True) for name in titles)]
+    print_table(columns, rows, title="Records")
+
+
+def _source(one: SourceBalance) -> str:
+    """Name a partition; a file has but one, and its lane names it."""
+    return "" if one.lane == f"file:{one.topic}" else f"{one.topic} [{one.partition}]"
+
+
+def _print_metrics(metrics: Sequence[MetricBalance]) -> None:
+    used = [state for state in _STATES if any(one.states.get(state) for one in metrics)]
+    several = len({(one.lane, one.pipeline) for one in metrics}) > 1
+    names = ["lane", "pipeline", "metric"] if several else ["metric"]
+    print_table(
+        [
+            *(Column(name, whole=True) for name in names),
+            *(Column(state.replace("_", " "), right=True) for state in [*used, "sum", "imbalance"]),
+        ],
+        [
+            [
+                *(getattr(one, name) for name in names),
+                *(one.states.get(state, 0) for state in used),
+                sum(one.states.values()),
+                one.imbalance,
+            ]
+            for one in metrics
+        ],
+        title="Spans by state",
+    )

@@ -1,0 +1,227 @@
+"""`gapwatch rates`: how often each metric fails, of all traces, and how sure that is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gapwatch.scorers.printable import shown
+from gapwatch.scorers.slices.tables import SERIES
+from gapwatch.sinks.commands.options import (
+    component_option,
+    format_option,
+    lane_option,
+    matching,
+    metric_option,
+    reading,
+    since_option,
+    store_option,
+)
+from gapwatch.sinks.reading.terminal_table import (
+    Column,
+    cell_text,
+    component_text,
+    moment_text,
+    print_note,
+    print_table,
+    share_text,
+)
+from gapwatch.sinks.store.rate_interval import rates_sql
+
+if TYPE_CHECKING:
+    from gapwatch.sinks.store.store_reader import StoreReader
+
+_SERIES = [name for name, _ in SERIES]
+_ALWAYS_SHOWN = ("component", "metric")
+_PERIODS = {"hour": "date_trunc('hour', bucket)", "day": "date_trunc('day', bucket)", "all": None}
+
+
+@click.command("rates")
+@store_option
+@component_option
+@metric_option
+@since_option
+@click.option(
+    "--per", type=click.Choice(list(_PERIODS)), default="hour", show_default=True,
+    help="One rate for each hour or day of event time (UTC), or one for all of it.",
+)  # fmt: skip
+@click.option("--ratios", is_flag=True, help="Show the ratios of the portfolios instead: one sum by another.")
+@lane_option
+@format_option
+def rates_command(
+    store: Path, component: str | None, metric: str | None, since: str | None, per: str, ratios: bool,
+    lane: str | None, form: str,
+) -> None:  # fmt: skip
+    """Show the share of traces in which a metric fails, with a 95 % interval.
+
+    Rates are of all the traces that the pipeline made, whatever share of them was looked at. `effective` is how many
+    traces of a plain sample would say as much. `unknown` is the share of traces that could not be decided; they are
+    in no rate.
+    """
+    # Imported here: --help answers without loading the engine.
+    from gapwatch.sinks.reading.json_values import write_json
+    from gapwatch.sinks.reading.query_answer import ask
+
+    if ratios:
+        where, values = matching("bucket", None, None, since, lane)
+        with reading(store) as con:
+            _show_ratios(_ratios(con, component, metric, _PERIODS[per], where, values), per, form)
+        return
+    groups = ", ".join(_SERIES)
+    order = ["component NULLS FIRST", "metric", *(name for name in _SERIES if name not in _ALWAYS_SHOWN)]
+    if period := _PERIODS[per]:
+        groups += f", {period} AS {per}"
+        order.append(f"{per} NULLS FIRST")
+    where, values = matching("bucket", component, metric, since, lane)
+    sql = f"SELECT * FROM ({rates_sql(groups, where)}) ORDER BY {', '.join(order)}"
+    with reading(store) as con:
+        if form == "json":
+            sys.stdout.flush()
+            write_json(ask(con, sql, values), sys.stdout.buffer)
+        else:
+            _print_rates(con, sql, values, per)
+
+
+def _ratios(
+    con: StoreReader, component: str | None, metric: str | None, period: str | None, where: str,
+    values: list[Any],
+) -> list[dict[str, Any]]:  # fmt: skip
+    # Imported here: --help answers without loading the engine.
+    from gapwatch.scorers.loading.load import parse_portfolio
+    from gapwatch.sinks.reading.query_answer import ask
+    from gapwatch.sinks.reading.ratio_sums import ratio_rows, ratios_of
+
+    last = "QUALIFY row_number() OVER (PARTITION BY pipeline ORDER BY first_seen_at DESC, version DESC) = 1"
+    rows: list[dict[str, Any]] = []
+    for known in ask(con, f"SELECT yaml, portfolio FROM portfolios {last} ORDER BY pipeline").objects():
+        for ratio in ratios_of(parse_portfolio(known["yaml"], f"<portfolio {known['portfolio']} of the store>")):
+            if component in (None, ratio.component) and metric in (None, ratio.metric):
+                rows += ratio_rows(con, ratio, period, where, values)
+    return rows
+
+
+def _show_ratios(rows: list[dict[str, Any]], per: str, form: str) -> None:
+    # Imported here: --help answers without loading the engine.
+    from gapwatch.sinks.reading.json_values import to_json
+
+    if form == "json":
+        sys.stdout.buffer.write(to_json(rows) + b"\n")
+        return
+    if not rows:
+        print_note("no ratios: the portfolios in force have none, or nothing was scored that fits")
+        return
+    table: list[tuple[Column, list[str]]] = [
+        (Column(name), [_name_text(name, row[name]) for row in rows]) for name in _ALWAYS_SHOWN
+    ]
+    for name in ("lane", "pipeline", "environment"):
+        if len({row[name] for row in rows}) > 1:
+            table.append((Column(name), [cell_text(row[name]) for row in rows]))
+    if _PERIODS[per]:
+        period = _Period([row["period"] for row in rows])
+        table.append((Column(per, whole=True), [period.text(row["period"]) for row in rows]))
+    table += [
+        (Column("ratio", right=True), [_number(row["ratio"]) for row in rows]),
+        (
+            Column("at least 95 %", right=True),
+            ["-" if row["lower"] is None else f"{_number(row['lower'])} - {_number(row['upper'])}" for row in rows],
+        ),
+        (Column("numerator", right=True), [_number(row["numerator"]) for row in rows]),
+        (Column("denominator", right=True), [_number(row["denominator"]) for row in rows]),
+        (Column("unknown", right=True), [share_text(row["unknown_share"]) for row in rows]),
+    ]
+    print_table([column for column, _ in table], list(zip(*(cells for _, cells in table), strict=True)))
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.4g}"
+
+
+def _print_rates(con: StoreReader, sql: str, values: list[Any], per: str) -> None:
+    # Imported here: --help answers without loading the engine.
+    from gapwatch.sinks.reading.query_answer import ask
+
+    rows = ask(con, sql, values).objects()
+    if not rows:
+        print_note("no units: nothing was scored that fits")
+        return
+    varying = _varying(rows)
+    shown_names = [*_ALWAYS_SHOWN, *varying]
+    same = [
+        f"{name} {shown(rows[0][name])}"
+        for name in _SERIES
+        if name not in shown_names and len({row[name] for row in rows}) == 1 and rows[0][name] is not None
+    ]
+    period = _Period([row[per] for row in rows]) if _PERIODS[per] else None
+    if period is not None and period.common:
+        same.append(period.common)
+    table: list[tuple[Column, list[str]]] = [
+        (Column(name), [_name_text(name, row[name]) for row in rows]) for name in shown_names
+    ]
+    if period is not None:
+        table.append((Column(per, whole=True), [period.text(row[per]) for row in rows]))
+    table += [(Column(title, right=True), [tell(row) for row in rows]) for title, tell in _NUMBERS.items()]
+    # What says nothing in this store leaves its room to what does.
+    if all(row["effective_units"] is None or round(row["effective_units"]) == row["units"] for row in rows):
+        table = [entry for entry in table if entry[0].title != "effective"]
+    if not any(row["unknown"] for row in rows):
+        table = [entry for entry in table if entry[0].title != "unknown"]
+    print_table(
+        [column for column, _ in table],
+        list(zip(*(cells for _, cells in table), strict=True)),
+        title=", ".join(same) or None,
+    )
+
+
+def _interval(row: dict[str, Any]) -> str:
+    return "-" if row["rate"] is None else f"{share_text(row['lower'])} - {share_text(row['upper'])}"
+
+
+def _effective(row: dict[str, Any]) -> str:
+    return "-" if row["effective_units"] is None else f"{row['effective_units']:.0f}"
+
+
+_NUMBERS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "rate": lambda row: share_text(row["rate"]),
+    "95 % interval": _interval,
+    "bad": lambda row: str(row["bad"]),
+    "traces": lambda row: str(row["units"]),
+    "effective": _effective,
+    "unknown": lambda row: share_text(row["unknown_share"]),
+}
+
+
+def _name_text(name: str, value: str | None) -> str:
+    return cell_text(component_text(value) if name == "component" else value)
+
+
+class _Period:
+    """How hours and days are shown: without the day, or the year, that all have in common."""
+
+    def __init__(self, moments: list[datetime | None]) -> None:
+        texts = {moment_text(moment) for moment in moments if moment is not None}
+        self.common = ""
+        for length in (10, 4):
+            if len(texts) > 1 and len(common := {text[:length] for text in texts}) == 1:
+                self.common = common.pop()
+                break
+
+    def text(self, moment: datetime | None) -> str:
+        if moment is None:
+            return "no time"
+        text = moment_text(moment)[:16].removesuffix(" 00:00") if not self.common else moment_text(moment)[:16]
+        return text[len(self.common) + 1 :] if self.common else text
+
+
+def _varying(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the names that tell rows of one component and metric apart, so that they must be shown."""
+    told: dict[tuple[Any, ...], set[Any]] = {}
+    for row in rows:
+        for name in _SERIES:
+            told.setdefault((name, *(row[key] for key in _ALWAYS_SHOWN)), set()).add(row[name])
+    several = {key[0] for key, values in told.items() if len(values) > 1}
+    return [name for name in _SERIES if name in several]

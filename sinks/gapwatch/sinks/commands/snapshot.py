@@ -1,0 +1,33 @@
+"""`gapwatch snapshot`: the store as Parquet files, also while a run keeps it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from gapwatch.sinks.commands.options import reading, store_option
+from gapwatch.sinks.reading.terminal_table import print_note
+
+
+@click.command("snapshot")
+@store_option
+@click.option("--name", metavar="NAME", help="Of the snapshot's folder. Default: the time, in UTC.")
+def snapshot_command(store: Path, name: str | None) -> None:
+    """Write all tables of a store into Parquet files, as of its last commit; the store may be in use.
+
+    The files go into a folder of STORE.snapshots, beside the store; its path is printed.
+
+    \b
+    Example:
+      gapwatch snapshot --store airline.duckdb
+    """  # noqa: D301 (click reads the escapes)
+    # Imported here: --help answers without loading the engine.
+    from gapwatch.sinks.api.client import LiveReader
+    from gapwatch.sinks.reading.snapshot import take_snapshot
+
+    with reading(store) as con:
+        taken = con.snapshot(name) if isinstance(con, LiveReader) else take_snapshot(con, store, name)
+    print_note(f"{sum(taken.tables.values())} rows of {len(taken.tables)} tables, {taken.bytes} bytes")
+    sys.stdout.write(taken.path + "\n")

@@ -1,0 +1,1 @@
+"""`/metrics`: families, labels, live values."""

@@ -1,0 +1,313 @@
+"""What `/metrics` counts of the watched series: kept up from the ticks of each slice, rebuilt from those of the store.
+
+One set of queries reads both, so that a restart finds the counters where they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from gapwatch.scorers.slices.value_histogram import CELL_OFFSET, CELL_RATIO
+from gapwatch.sinks.metrics.labels import NO_TIER, LabelSets
+from gapwatch.sinks.metrics.rate_window import SLOT_SECONDS, SLOTS, FloatArray, RateWindow
+from gapwatch.sinks.store.ledger import OUTCOME_STATES
+from gapwatch.sinks.store.schema import OTHER
+
+#: Columns of the window of a series: what `rate_interval.with_interval` wants, then weighted unknown units, good and
+#: bad units, weighted spans.
+WB, WB2, WG, WG2, W3, W_UNKNOWN, UNITS, W_SPANS = range(8)
+
+_SLOT = f"(epoch(bucket) // {SLOT_SECONDS})::BIGINT"
+_ENVIRONMENT = f"CASE WHEN list_contains($environments, environment) THEN environment ELSE '{OTHER}' END AS environment"
+_TIER = f"""CASE WHEN facet = 'all' OR "value" IS NULL OR list_contains($tiers, "value") THEN "value"
+    ELSE '{OTHER}' END AS tier"""
+_NAMES = f"pipeline, {_ENVIRONMENT}, metric, judge"
+_COUNTED = "lane = $lane AND (facet = 'all' OR (facet = 'tier' AND level = 'span'))"
+
+_TOTALS = f"""SELECT {_NAMES}, level, facet, {_TIER}, outcome,
+        sum(n)::BIGINT, sum(n / p)::DOUBLE, sum(score_sum)::DOUBLE, max({_SLOT}) FILTER ({_SLOT} <= $latest)
+    FROM ticks WHERE {_COUNTED} GROUP BY ALL"""
+_NEWEST = f"""SELECT pipeline, max({_SLOT}) FROM ticks
+    WHERE lane = $lane AND {_SLOT} <= $latest GROUP BY ALL"""
+_WINDOWS = f"""SELECT {_NAMES}, metric_version, level, facet, {_TIER}, outcome, {_SLOT},
+        sum(n)::BIGINT, sum(n / p)::DOUBLE, sum(n / (p * p))::DOUBLE, sum(n / (p * p * p))::DOUBLE
+    FROM ticks WHERE {_COUNTED} AND (bucket IS NULL OR {_SLOT} > $oldest) GROUP BY ALL"""
+_VALUES = f"""SELECT * EXCLUDE (entry), entry.key, sum(entry.value)::BIGINT FROM (
+        SELECT {_NAMES}, unnest(map_entries(histogram)) AS entry
+        FROM ticks WHERE lane = $lane AND facet = 'all' AND level = 'span' AND histogram IS NOT NULL)
+    GROUP BY ALL"""
+_LEDGER = """SELECT pipeline, metric, source_topic, state, sum(n)::BIGINT FROM ledger
+    WHERE lane = $lane GROUP BY ALL"""
+_DEAD_LETTERS = "SELECT source_topic, cause, count(*) FROM dead_letters WHERE lane = $lane GROUP BY ALL"
+#: What a store that forgets still counts (`gapwatch.sinks.store.retention`).
+_EVER = "FROM (FROM ticks UNION ALL BY NAME FROM past_ticks)"
+_PAST_DEAD_LETTERS = "SELECT source_topic, cause, n FROM past_dead_letters WHERE lane = $lane"
+
+SeriesKey = tuple[str, str, str, str, str]
+
+
+@dataclass
+class Series:
+    """One watched line.
+
+    Attributes:
+        key: Values of `SERIES_LABELS`.
+        row: In the window.
+        bounds: Of the buckets of its values.
+        order: Where it stands on the page; the same after a restart.
+        spans: By outcome.
+        units: By outcome.
+        weighted: By outcome, units of the process that makes the traces.
+        values: Counts by bucket; empty where nothing was measured.
+        value_sum: Sum of what was measured.
+        newest: Number of the newest slot that held a unit or span of it.
+    """
+
+    key: SeriesKey
+    row: int
+    bounds: tuple[float, ...]
+    order: tuple[int, str, str]
+    spans: dict[str, int] = field(default_factory=lambda: {"pass": 0, "fail": 0})
+    units: dict[str, int] = field(default_factory=lambda: {"good": 0, "bad": 0})
+    weighted: dict[str, float] = field(default_factory=lambda: {"good": 0.0, "bad": 0.0})
+    values: list[int] = field(default_factory=list)
+    value_sum: float = 0.0
+    newest: int | None = None
+
+
+@dataclass
+class Tier:
+    """Spans of one tier: as many as were counted, and the row in the window of tiers."""
+
+    row: int
+    spans: int = 0
+
+
+class LiveCounts:
+    """The counts of one lane.
+
+    Not for several threads at once.
+
+    Attributes:
+        series: By key.
+        tiers: By the key of the series that counts them, and tier.
+        records: By topic, pipeline and state.
+        unscored: By pipeline, metric and state.
+        pending: By pipeline and metric.
+        dead_letters: By topic and cause.
+        window: Sums of the last hour of each series.
+        tier_window: Weighted spans of the last hour of each tier.
+    """
+
+    def __init__(self, labels: LabelSets, lane: str = "live") -> None:
+        self.labels, self.lane = labels, lane
+        self.series: dict[SeriesKey, Series] = {}
+        self.tiers: dict[SeriesKey, dict[str, Tier]] = {}
+        self.records: dict[tuple[str, str, str], int] = {}
+        self.unscored: dict[tuple[str, str, str], int] = {}
+        self.pending: dict[tuple[str, str], int] = {}
+        self.dead_letters: dict[tuple[str, str], int] = {}
+        self.window, self.tier_window = RateWindow(8), RateWindow(1)
+        self._clocks: dict[str, int] = {}
+        self._disagreement: dict[tuple[str | None, str, str], int] = {}
+
+    # --- what was counted
+
+    @property
+    def left_out(self) -> dict[tuple[str, str, str], int]:
+        """The same as `unscored`, with a 0 for each judged metric from which nothing was shed yet.
+
+        A counter that begins with 7 has not risen, for Prometheus: the first spans that are shed would tell nobody.
+        """
+        judged = [key for key, metric in self.labels.metrics.items() if metric.judges]
+        return {**{(*key, state): 0 for key in judged for state in ("shed_budget", "shed_load")}, **self.unscored}
+
+    def newest_slot(self, pipeline: str) -> int | None:
+        """Return the newest slot of a pipeline, or None where nothing of it has a time."""
+        return self.window.newest(self._clocks[pipeline]) if pipeline in self._clocks else None
+
+    def spans_without_tier(self, key: SeriesKey) -> int:
+        """Return how many spans, of those that a series counts, named no tier."""
+        tiers = self.tiers.get(key, {})
+        return sum(self.series[key].spans.values()) - sum(tier.spans for tier in tiers.values())
+
+    @property
+    def disagreement(self) -> int:
+        """By how many spans the ledger and the ticks taken in differ; 0 is good."""
+        return sum(abs(n) for n in self._disagreement.values())
+
+    # --- taking in
+
+    def take(self, con: duckdb.DuckDBPyConnection, now: float, *, from_store: bool) -> None:
+        """Add what the tables `ticks`, `ledger` and `dead_letters` of a connection hold of the lane.
+
+        Args:
+            con: A reader's of the store, or one where the tables of new slices stand under these names.
+            now: Seconds since 1970. What lies more than a slot in the future moves no clock.
+            from_store: Whether it is all of a store, at the start.
+        """
+        names = {
+            "lane": self.lane,
+            "environments": self.labels.environments,
+            "tiers": sorted({tier for tiers in self.labels.tiers.values() for tier in tiers}),
+        }
+        latest = int(now // SLOT_SECONDS) + 1
+        self._advance(con, latest)
+        totals, values = (_ever(sql) if from_store else sql for sql in (_TOTALS, _VALUES))
+        for row in _rows(con, totals, {**names, "latest": latest}):
+            self._take_total(row)
+        oldest = min((slot for name in self._clocks if (slot := self.newest_slot(name)) is not None), default=0) - SLOTS
+        for row in _rows(con, _WINDOWS, {**names, "oldest": oldest}):
+            if not (from_store and row[9] is None):  # the newest slot is not the one in which it came
+                self._take_window(row)
+        for pipeline, environment, metric, judge, cell, n in _rows(con, values, _without(names, "tiers")):
+            if series := self._series(pipeline, environment, metric, judge):
+                _add_value(series, cell, n)
+        for row in _rows(con, _LEDGER, {"lane": self.lane}):
+            self._take_ledger(row)
+        for topic, cause, n in _rows(con, _DEAD_LETTERS, {"lane": self.lane}):
+            _add(self.dead_letters, (topic, cause), n)
+        if from_store:
+            for topic, cause, n in _rows(con, _PAST_DEAD_LETTERS, {"lane": self.lane}):
+                _add(self.dead_letters, (topic, cause), n)
+            self._disagreement.clear()  # `gapwatch.sinks.store.ledger` has counted the store's own
+
+    def _advance(self, con: duckdb.DuckDBPyConnection, latest: int) -> None:
+        for pipeline, slot in _rows(con, _NEWEST, {"lane": self.lane, "latest": latest}):
+            clock = self._clock(pipeline)
+            self.window.advance(clock, slot)
+            self.tier_window.advance(clock, slot)
+
+    def _clock(self, pipeline: str) -> int:
+        return self._clocks.setdefault(pipeline, len(self._clocks))
+
+    def _series(self, pipeline: str, environment: str, metric: str, judge: str | None) -> Series | None:
+        """Find or make the series of a tick; None where no portfolio in force has its metric."""
+        named = self.labels.metrics.get((pipeline, metric))
+        if named is None:
+            return None
+        judge = "" if judge is None else judge if judge in named.judges else OTHER
+        key = (pipeline, environment, named.component, metric, judge)
+        if key not in self.series:
+            self.series[key] = Series(
+                key, self.window.add_row(self._clock(pipeline)), named.bounds, (named.position, environment, judge)
+            )
+        return self.series[key]
+
+    def _tier(self, series: Series, tier: str) -> Tier | None:
+        pipeline, _, component, metric, _ = series.key
+        if self.labels.tier_metrics.get((pipeline, component)) != metric:
+            return None
+        tiers = self.tiers.setdefault(series.key, {})
+        name = tier if tier in self.labels.tiers[pipeline, component] else OTHER
+        if name not in tiers:
+            tiers[name] = Tier(self.tier_window.add_row(self._clock(pipeline)))
+        return tiers[name]
+
+    def _take_total(self, row: tuple[Any, ...]) -> None:
+        pipeline, environment, metric, judge, level, facet, tier, outcome, n, weight, score_sum, slot = row
+        series = self._series(pipeline, environment, metric, judge)
+        if facet == "all" and level == "span":
+            _add(self._disagreement, (pipeline, metric, outcome), n)
+        if series is None:
+            return
+        if facet == "tier":
+            if tier is not None and (counted := self._tier(series, tier)):
+                counted.spans += n
+            return
+        if slot is not None:
+            series.newest = max(slot, series.newest or slot)
+        if level == "span":
+            _add(series.spans, outcome, n)
+            series.value_sum += score_sum or 0.0
+        else:
+            _add(series.units, outcome, n)
+            series.weighted[outcome] = series.weighted.get(outcome, 0.0) + weight
+
+    def _take_window(self, row: tuple[Any, ...]) -> None:
+        pipeline, environment, metric, judge, version, level, facet, tier, outcome, slot, n, w, w2, w3 = row
+        series = self._series(pipeline, environment, metric, judge)
+        if series is None or version != self.labels.metrics[pipeline, metric].version:
+            return
+        if facet == "tier":
+            if tier is not None and (counted := self._tier(series, tier)):
+                self.tier_window.add(counted.row, slot, np.array([w]))
+            return
+        sums = np.zeros(8)
+        if level == "span":
+            sums[W_SPANS] = w
+        elif outcome == "unknown":
+            sums[W_UNKNOWN] = w
+        else:
+            sums[[WB, WB2] if outcome == "bad" else [WG, WG2]] = w, w2
+            sums[[W3, UNITS]] = w3, n
+        self.window.add(series.row, slot, sums)
+
+    def _take_ledger(self, row: tuple[Any, ...]) -> None:
+        pipeline, metric, topic, state, n = row
+        if metric is None:
+            _add(self.records, (topic, self.labels.pipeline(pipeline), state), n)
+            return
+        if state in OUTCOME_STATES:
+            _add(self._disagreement, (pipeline, metric, state), -n)
+        elif (pipeline, metric) not in self.labels.metrics:
+            return
+        elif state == "pending":
+            _add(self.pending, (pipeline, metric), n)
+        else:
+            _add(self.unscored, (pipeline, metric, state), n)
+
+    # --- shares of tiers
+
+    def tier_shares(self, key: SeriesKey, windows: FloatArray, tier_windows: FloatArray) -> dict[str, float]:
+        """Return the share of each tier in the spans of the last hour; empty where there was none."""
+        tiers = self.tiers[key]
+        spans = windows[self.series[key].row, W_SPANS]
+        if spans <= 0:
+            return {}
+        shares = {name: float(tier_windows[tier.row, 0] / spans) for name, tier in tiers.items()}
+        if (rest := 1.0 - sum(shares.values())) > 1e-9:
+            shares[NO_TIER] = shares.get(NO_TIER, 0.0) + rest
+        return shares
+
+
+def _rows(con: duckdb.DuckDBPyConnection, sql: str, parameters: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
+    con.execute(sql, parameters)
+    while batch := con.fetchmany(5_000):
+        yield from batch
+
+
+def _ever(sql: str) -> str:
+    return sql.replace("FROM ticks", _EVER)
+
+
+def _without(names: dict[str, Any], *left_out: str) -> dict[str, Any]:
+    return {name: value for name, value in names.items() if name not in left_out}
+
+
+def _add(counts: dict[Any, int], key: Any, n: int) -> None:
+    counts[key] = counts.get(key, 0) + n
+
+
+def _add_value(series: Series, cell: int, n: int) -> None:
+    if not series.values:
+        series.values = [0] * (len(series.bounds) + 1)
+    value = cell_value(cell)
+    bucket = int(np.searchsorted(np.asarray(series.bounds), value, side="left"))
+    series.values[bucket] += n
+
+
+def cell_value(cell: int) -> float:
+    """Return a number of the cell of a value histogram, the one next to zero: at most 1 % from all others in it.
+
+    A bound such as 0.1 belongs to the cell that it is the lower edge of, within rounding; so it falls below itself.
+    """
+    if cell == 0:
+        return 0.0
+    magnitude = CELL_RATIO ** (abs(cell) - CELL_OFFSET)
+    return float(np.copysign(magnitude * (1 - 1e-9), cell))

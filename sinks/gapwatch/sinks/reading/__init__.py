@@ -1,0 +1,1 @@
+"""Questions to a store and their answers as tables, files and JSON."""

@@ -1,0 +1,148 @@
+"""Questions to the store about the cause of an alert: counts before and since a change, by release, model or label."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+import duckdb
+
+from gapwatch.sinks.store.series_columns import SeriesNames, series_condition
+
+
+@dataclass(frozen=True)
+class ChangeSpan:
+    """The ticks of a series before and since a change. Times are naive UTC, ends are exclusive.
+
+    Attributes:
+        lane: Of the series.
+        series: Its names.
+        begin: Ticks count from here on.
+        change: Where `before` ends and `since` begins.
+        end: Ticks count up to here.
+    """
+
+    lane: str
+    series: SeriesNames
+    begin: datetime
+    change: datetime
+    end: datetime
+
+
+class PartCounts(NamedTuple):
+    """Units of one release, model, tier or stratum, and how many of them, or what sum of theirs, is looked at."""
+
+    value: str
+    before: float
+    wanted_before: float
+    since: float
+    wanted_since: float
+
+
+class LabelCounts(NamedTuple):
+    """Spans with one label before and since a change."""
+
+    label: str
+    before: float
+    since: float
+
+
+class FirstSeen(NamedTuple):
+    """When a release or model was seen for the first time, naive UTC."""
+
+    facet: str
+    value: str
+    at: datetime
+
+
+def outcome_counts(
+    con: duckdb.DuckDBPyConnection, span: ChangeSpan, facet: str, *, is_unknown: bool
+) -> list[PartCounts]:
+    """Return the units of each part and how many failed, or could not be decided, by the part's name.
+
+    Args:
+        con: In the transaction that holds the ticks.
+        span: Which ticks.
+        facet: release, model, tier or stratum.
+        is_unknown: Count those that could not be decided, among all; else those that failed, among the decided.
+    """
+    wanted = "outcome = 'unknown'" if is_unknown else "outcome IN ('bad', 'fail')"
+    known = "true" if is_unknown else "outcome NOT IN ('unknown', 'skip', 'error')"
+    return _part_counts(con, span, facet, f"sum(n) FILTER (fold_bucket {{}} ? AND {wanted})", known)
+
+
+def score_sums(con: duckdb.DuckDBPyConnection, span: ChangeSpan, facet: str) -> list[PartCounts]:
+    """Return the units with a number of each part and the sum of their numbers, by the part's name."""
+    return _part_counts(con, span, facet, "sum(score_sum) FILTER (fold_bucket {} ?)", "score_sum IS NOT NULL")
+
+
+def _part_counts(
+    con: duckdb.DuckDBPyConnection, span: ChangeSpan, facet: str, wanted: str, known: str
+) -> list[PartCounts]:
+    where, values = series_condition(span.lane, span.series)
+    # Releases are counted in units; a trace may hold several models and tiers, which are counted in spans.
+    level = "unit" if facet == "release" else "span"
+    rows = con.execute(
+        f"""SELECT coalesce(value, ''),
+            coalesce(sum(n) FILTER (fold_bucket < ?), 0)::DOUBLE,
+            coalesce({wanted.format("<")}, 0)::DOUBLE,
+            coalesce(sum(n) FILTER (fold_bucket >= ?), 0)::DOUBLE,
+            coalesce({wanted.format(">=")}, 0)::DOUBLE
+        FROM ticks WHERE {where} AND epoch = ? AND level = ? AND facet = ? AND {known}
+            AND fold_bucket >= ? AND fold_bucket < ?
+        GROUP BY ALL ORDER BY 1""",
+        [*[span.change] * 4, *values, span.series.epoch, level, facet, span.begin, span.end],
+    ).fetchall()
+    return [PartCounts(*row) for row in rows]
+
+
+def label_counts(con: duckdb.DuckDBPyConnection, span: ChangeSpan) -> list[LabelCounts]:
+    """Return the spans of each label, by the label."""
+    where, values = series_condition(span.lane, span.series)
+    rows = con.execute(
+        f"""SELECT value, coalesce(sum(n) FILTER (fold_bucket < ?), 0)::DOUBLE,
+            coalesce(sum(n) FILTER (fold_bucket >= ?), 0)::DOUBLE
+        FROM ticks WHERE {where} AND epoch = ? AND level = 'span' AND facet = 'label' AND value IS NOT NULL
+            AND fold_bucket >= ? AND fold_bucket < ?
+        GROUP BY ALL ORDER BY 1""",
+        [*[span.change] * 2, *values, span.series.epoch, span.begin, span.end],
+    ).fetchall()
+    return [LabelCounts(*row) for row in rows]
+
+
+def histogram_cells(con: duckdb.DuckDBPyConnection, span: ChangeSpan) -> tuple[dict[int, int], dict[int, int]]:
+    """Return how many numbers lie in each cell of the histogram, before and since the change, by the cell."""
+    where, values = series_condition(span.lane, span.series)
+    rows = con.execute(
+        f"""SELECT fold_bucket >= ? AS since, e.key AS cell, sum(e.value)::BIGINT FROM (
+            SELECT fold_bucket, unnest(map_entries(histogram)) AS e FROM ticks
+            WHERE {where} AND epoch = ? AND level = 'unit' AND facet = 'all' AND histogram IS NOT NULL
+                AND fold_bucket >= ? AND fold_bucket < ?)
+        GROUP BY ALL ORDER BY 2""",
+        [span.change, *values, span.series.epoch, span.begin, span.end],
+    ).fetchall()
+    before = {cell: n for is_since, cell, n in rows if not is_since}
+    return before, {cell: n for is_since, cell, n in rows if is_since}
+
+
+def first_seen(
+    con: duckdb.DuckDBPyConnection, lane: str, series: SeriesNames, change: datetime, end: datetime
+) -> list[FirstSeen]:
+    """Return when each release and model of a pipeline was seen first, before `end`; those nearest to `change` first.
+
+    Args:
+        con: In the transaction that holds the ticks.
+        lane: Of the ticks.
+        series: Of the pipeline and environment.
+        change: Naive UTC.
+        end: Naive UTC.
+    """
+    rows = con.execute(
+        """SELECT facet, value, min(fold_bucket) AS first_seen FROM ticks
+        WHERE lane = ? AND pipeline = ? AND environment = ? AND facet IN ('release', 'model') AND value IS NOT NULL
+            AND fold_bucket < ?
+        GROUP BY ALL ORDER BY abs(epoch(min(fold_bucket)) - epoch(?::TIMESTAMP)), 1 DESC, 2""",
+        [lane, series.pipeline, series.environment, end, change],
+    ).fetchall()
+    return [FirstSeen(*row) for row in rows]

@@ -1,0 +1,96 @@
+"""What a query yields: names, types and batches of rows, read once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import duckdb
+
+from gapwatch.scorers.errors import JobError
+from gapwatch.sinks.store.store_reader import StoreReader
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Result = TypeVar("Result")
+
+#: Rows fetched from the engine at once. More cost memory, fewer cost calls.
+_BATCH_ROWS = 2_000
+
+
+@dataclass(frozen=True)
+class QueryResult:
+    """The answer to a query; its rows can be read once.
+
+    Attributes:
+        names: Names of the columns; two may be equal.
+        types: DuckDB's types of the columns.
+        rows: Batches of rows, as Python values.
+    """
+
+    names: list[str]
+    types: list[Any]
+    rows: Iterator[list[tuple[Any, ...]]]
+
+    def objects(self) -> list[dict[str, Any]]:
+        """Read all rows, each as a dict by name."""
+        return [dict(zip(self.names, row, strict=True)) for batch in self.rows for row in batch]
+
+
+def ask(con: StoreReader, sql: str, parameters: Sequence[Any] = ()) -> QueryResult:
+    """Run a query of this program's own; `history` is for those of strangers.
+
+    Raises:
+        JobError: The store cannot be read.
+    """
+    try:
+        return open_answer(con, sql, parameters)
+    except duckdb.Error as error:
+        raise JobError(f"the store cannot be read: {error}") from error
+
+
+def open_answer(con: StoreReader, sql: str, parameters: Sequence[Any] = ()) -> QueryResult:
+    """Run a query and return its answer; the engine's errors pass through."""
+    interruptible(con, lambda: con.execute(sql, list(parameters)))
+    description = con.description or []
+    return QueryResult([column[0] for column in description], [column[1] for column in description], _batches(con))
+
+
+def _batches(con: StoreReader) -> Iterator[list[tuple[Any, ...]]]:
+    while batch := interruptible(con, lambda: con.fetchmany(_BATCH_ROWS)):
+        yield batch
+
+
+def next_batch(reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
+    """Return the next batch of an answer as Arrow, or None at its end.
+
+    Raises:
+        duckdb.Error: What the engine says. Through Arrow it comes as the error of a file, without its kind; only an
+            interrupt gets that back.
+    """
+    import pyarrow as pa  # loaded already where there is a reader; those without one start faster
+
+    try:
+        return reader.read_next_batch()
+    except StopIteration:
+        return None
+    except (OSError, pa.ArrowException) as error:
+        kind = duckdb.InterruptException if str(error).startswith("INTERRUPT Error") else duckdb.Error
+        raise kind(str(error)) from error
+
+
+def interruptible(con: StoreReader, call: Callable[[], Result]) -> Result:
+    """Let the engine work in a thread, so that an interrupt of this one ends its query at once.
+
+    Within a call the engine looks at no signal, and a query may take hours.
+    """
+    with ThreadPoolExecutor(1, "query") as worker:
+        future = worker.submit(call)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            con.interrupt()
+            raise

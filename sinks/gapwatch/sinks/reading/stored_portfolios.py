@@ -1,0 +1,40 @@
+"""Reads the portfolios that a store has recorded, as their YAML."""
+
+from __future__ import annotations
+
+from gapwatch.sinks.reading.query_answer import ask
+from gapwatch.sinks.store.store_reader import StoreReader
+
+#: The YAML of one portfolio, by its sha.
+PORTFOLIO_BY_SHA = "SELECT yaml FROM portfolios WHERE portfolio_sha = ?"
+
+
+def portfolio_texts(con: StoreReader) -> list[str]:
+    """Return every portfolio by which the store was ever filled."""
+    return [text for (text,) in con.execute("SELECT yaml FROM portfolios").fetchall()]
+
+
+def portfolio_text(con: StoreReader, sha: str) -> str | None:
+    """Return one portfolio, or None where the store does not know it."""
+    found: list[tuple[str]] = con.execute(PORTFOLIO_BY_SHA, [sha]).fetchall()
+    return found[0][0] if found else None
+
+
+def latest_portfolio_texts(con: StoreReader) -> list[str]:
+    """Return the text of the latest portfolio of each pipeline, by the pipeline's name.
+
+    Raises:
+        JobError: The store cannot be read.
+    """
+    sql = "SELECT arg_max(yaml, first_seen_at) AS yaml FROM portfolios GROUP BY pipeline ORDER BY pipeline"
+    return [row["yaml"] for row in ask(con, sql).objects()]
+
+
+def latest_portfolio_text(con: StoreReader, pipeline: str) -> str | None:
+    """Return the text of the latest portfolio of a pipeline; None where there is none.
+
+    Raises:
+        JobError: The store cannot be read.
+    """
+    sql = "SELECT yaml FROM portfolios WHERE pipeline = ? ORDER BY first_seen_at DESC LIMIT 1"
+    return next((row["yaml"] for row in ask(con, sql, [pipeline]).objects()), None)

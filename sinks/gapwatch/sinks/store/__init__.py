@@ -1,0 +1,1 @@
+"""One DuckDB file: schema, transaction, ledger, retention, outbox, topics."""

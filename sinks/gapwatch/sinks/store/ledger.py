@@ -1,0 +1,209 @@
+"""The balance of the ledger: everything that was consumed ended in one state, and the offsets tile.
+
+Three laws, each of which holds after every commit:
+
+- records consumed (`offsets`) = read + dead letters + foreign (`ledger`), for each lane and partition;
+- each metric's spans are in one state each: as many as the ticks count by outcome, those that were forgotten
+  (`gapwatch.sinks.store.retention`) included, and no state below zero;
+- the slices of a partition follow one another, without hole or overlap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import duckdb
+
+from gapwatch.scorers.errors import JobError
+from gapwatch.sinks.store.store_reader import StoreReader
+
+SourceKey = tuple[str, str, int]
+MetricKey = tuple[str, str | None, str]
+
+#: What a record can become. `duplicate` records are counted beside, for they were consumed before.
+RECORD_STATES = ("read", "dead_letter", "foreign")
+#: States of a span that are outcomes, which ticks count too; the others (pending, sampled_out, shed_*) have no tick.
+OUTCOME_STATES = ("pass", "warn", "fail", "skip", "unknown", "error")
+
+
+@dataclass(frozen=True)
+class SourceBalance:
+    """The records of one partition in one lane.
+
+    Attributes:
+        lane, topic, partition: Where from.
+        from_offset, to_offset: What is kept, the end exclusive.
+        slices: Number of commits.
+        consumed: Records that the offsets speak of.
+        read, dead_letters, foreign, duplicates: What became of them.
+        holes: Offsets between two slices that no slice covers.
+        overlaps: Offsets that two slices cover.
+    """
+
+    lane: str
+    topic: str
+    partition: int
+    from_offset: int
+    to_offset: int
+    slices: int
+    consumed: int
+    read: int
+    dead_letters: int
+    foreign: int
+    duplicates: int
+    holes: int
+    overlaps: int
+
+    @property
+    def imbalance(self) -> int:
+        """By how many records and offsets the sums disagree; 0 is good."""
+        accounted = self.read + self.dead_letters + self.foreign
+        return abs(self.consumed - accounted) + self.holes + self.overlaps
+
+
+@dataclass(frozen=True)
+class MetricBalance:
+    """The spans of one metric in one lane, by state.
+
+    Attributes:
+        lane, pipeline, metric: Which.
+        states: State to number of spans; a state that is left (pending) can come back to 0, never below.
+        ticked: Outcome to number of spans, as the ticks count them.
+    """
+
+    lane: str
+    pipeline: str | None
+    metric: str
+    states: dict[str, int]
+    ticked: dict[str, int]
+
+    @property
+    def imbalance(self) -> int:
+        """By how many spans states are below zero, or differ from the ticks."""
+        below_zero = sum(-n for n in self.states.values() if n < 0)
+        return below_zero + sum(
+            abs(max(self.states.get(state, 0), 0) - self.ticked.get(state, 0)) for state in OUTCOME_STATES
+        )
+
+
+@dataclass(frozen=True)
+class Balance:
+    """All of a store's ledger.
+
+    Attributes:
+        sources: One for each partition and lane.
+        metrics: One for each metric, pipeline and lane.
+        strays: Records in the ledger of partitions that have no offsets.
+        repeated: Lane to the number of traces whose id had come before at another offset.
+    """
+
+    sources: list[SourceBalance]
+    metrics: list[MetricBalance]
+    strays: int
+    repeated: dict[str, int]
+
+    @property
+    def imbalance(self) -> int:
+        """By how much the ledger disagrees in all; 0 is good."""
+        parts: list[SourceBalance | MetricBalance] = [*self.sources, *self.metrics]
+        return sum(part.imbalance for part in parts) + self.strays
+
+
+def imbalance(con: StoreReader) -> int:
+    """Return by how much a store's ledger disagrees with what was consumed; 0 is good.
+
+    Raises:
+        JobError: The store cannot be read.
+    """
+    return _read(con, with_repeated=False).imbalance
+
+
+def read_balance(con: StoreReader) -> Balance:
+    """Read the balance of a store.
+
+    Raises:
+        JobError: The store cannot be read.
+    """
+    return _read(con, with_repeated=True)
+
+
+def _read(con: StoreReader, *, with_repeated: bool) -> Balance:
+    try:
+        sources, strays = _sources(con)
+        return Balance(sources, _metrics(con), strays, _repeated(con) if with_repeated else {})
+    except duckdb.Error as error:
+        raise JobError(f"the ledger cannot be read: {error}") from error
+
+
+def _sources(con: StoreReader) -> tuple[list[SourceBalance], int]:
+    counted: dict[SourceKey, dict[str, int]] = {}
+    for lane, topic, partition, state, n in con.execute(
+        """SELECT lane, source_topic, source_partition, state, sum(n)::BIGINT FROM ledger
+            WHERE metric IS NULL GROUP BY ALL"""
+    ).fetchall():
+        counted.setdefault((lane, topic, partition), {})[state] = n
+    balances = []
+    for lane, topic, partition, *sums in con.execute(
+        """SELECT lane, source_topic, source_partition, min(from_offset), max(to_offset), count(*),
+            sum(records)::BIGINT,
+            coalesce(sum(greatest(from_offset - before, 0)), 0)::BIGINT,
+            coalesce(sum(greatest(before - from_offset, 0)), 0)::BIGINT
+        FROM (SELECT *, max(to_offset) OVER (
+                PARTITION BY lane, source_topic, source_partition ORDER BY seq
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM offsets)
+        GROUP BY ALL ORDER BY ALL"""
+    ).fetchall():
+        states = counted.pop((lane, topic, partition), {})
+        first, last, slices, consumed, holes, overlaps = sums
+        read, dead_letters, foreign, duplicates = (states.get(state, 0) for state in (*RECORD_STATES, "duplicate"))
+        balances.append(
+            SourceBalance(
+                lane,
+                topic,
+                partition,
+                first,
+                last,
+                slices,
+                consumed,
+                read,
+                dead_letters,
+                foreign,
+                duplicates,
+                holes,
+                overlaps,
+            )
+        )
+    strays = sum(abs(states.get(state, 0)) for states in counted.values() for state in RECORD_STATES)
+    return balances, strays
+
+
+def _metrics(con: StoreReader) -> list[MetricBalance]:
+    states = _by_metric(
+        con,
+        """SELECT lane, pipeline, metric, state, sum(n)::BIGINT FROM ledger
+            WHERE metric IS NOT NULL GROUP BY ALL""",
+    )
+    ticked = _by_metric(
+        con,
+        """SELECT lane, pipeline, metric, outcome, sum(n)::BIGINT
+            FROM (FROM ticks UNION ALL BY NAME FROM past_ticks)
+            WHERE level = 'span' AND facet = 'all' AND n > 0 GROUP BY ALL""",
+    )
+    keys = sorted(states.keys() | ticked.keys(), key=lambda key: (key[0], key[1] or "", key[2]))
+    return [MetricBalance(*key, states.get(key, {}), ticked.get(key, {})) for key in keys]
+
+
+def _by_metric(con: StoreReader, sql: str) -> dict[MetricKey, dict[str, int]]:
+    counts: dict[MetricKey, dict[str, int]] = {}
+    for lane, pipeline, metric, word, n in con.execute(sql).fetchall():
+        counts.setdefault((lane, pipeline, metric), {})[word] = n
+    return counts
+
+
+def _repeated(con: StoreReader) -> dict[str, int]:
+    rows = con.execute(
+        """SELECT lane, sum(times - 1)::BIGINT FROM (
+            SELECT lane, pipeline, trace_hash, count(*) AS times FROM trace_ids GROUP BY ALL)
+        GROUP BY lane"""
+    ).fetchall()
+    return dict(rows)

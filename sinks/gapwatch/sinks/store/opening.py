@@ -1,0 +1,185 @@
+"""Opens the file of a store, or says why it cannot be opened: missing, foreign, newer, broken, or held elsewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import datetime
+from pathlib import Path
+
+import duckdb
+
+from gapwatch.scorers.errors import JobError, StoreError, StoreHeldError
+from gapwatch.scorers.version import program_version
+from gapwatch.sinks.store.row_inserts import insert_row
+from gapwatch.sinks.store.schema import PROGRAM, SCHEMA_VERSION, creation_statements
+
+#: Size of the write-ahead log at which the engine checkpoints by itself. What is not checkpointed stays in memory: with
+#: 2 GB a replay of 2,000,000 traces held 2.4 GB of it. A checkpoint of this much takes a tenth of a second or two.
+WAL_SIZE = "64MB"
+#: Memory of the engine that writes; beyond it, it spills into a folder beside the store: slices of 300,000 rows were
+#: kept with 100 MB. Without a limit, all blocks of the file that it has read or written stay in memory.
+MEMORY = "128MB"
+#: The same where strangers' queries share the engine: what they may take (512 MB, see `live_query`) comes on top, so
+#: that a query ends before the writer lacks memory.
+MEMORY_WITH_READERS = "768MB"
+
+Config = dict[str, str | bool | int | float | list[str]]
+
+#: A store holds what users and models wrote; nothing in it may reach a file, a socket or a Python variable.
+_CONFINED: Config = {
+    "enable_external_access": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "python_enable_replacements": False,
+}
+
+#: What readers beside the keeper are given: columns of Arrow that say their type (JSON, UUID, HUGEINT).
+_FOR_READERS: Config = {"arrow_lossless_conversion": True}
+
+_HOLDER = re.compile(r"Conflicting lock is held in (.*?) ?\(PID (\d+)\)")
+
+
+def open_for_writing(path: Path, *, create: bool, now: datetime, memory: str = MEMORY) -> duckdb.DuckDBPyConnection:
+    """Open a store, alone; make it first where `create` says so and there is none.
+
+    Args:
+        path: The file. Its directory must exist.
+        create: Make the store if the file is missing or empty.
+        now: Recorded as the time of creation; naive, UTC.
+        memory: That the engine may take.
+
+    Raises:
+        StoreError: There is none, it is not one, it is newer, or another process holds it.
+        JobError: The disk is full.
+    """
+    _check_path(path, may_be_missing=create)
+    if create and path.is_file() and path.stat().st_size == 0:
+        path.unlink()  # what a full disk leaves of a creation; the engine takes no empty file
+    # Whoever asks works on its own thread: a reader takes none from the keeper, and small commits wake no other, which
+    # cost 1.5 % of a core at 200 traces a second on two cores, and more on more.
+    written: Config = {
+        **_CONFINED, **_FOR_READERS, "checkpoint_threshold": WAL_SIZE, "memory_limit": memory, "threads": 1,
+    }  # fmt: skip
+    con = _connect(path, read_only=False, config=written)
+    try:
+        con.execute("SET GLOBAL TimeZone = 'UTC'")
+        if create and not _has_tables(con):
+            _create(con, now)
+        _check_program(con, path)
+    except duckdb.Error as error:
+        con.close()
+        raise JobError(f"the store {path} could not be made: {error}. If the disk is full, make room") from error
+    except BaseException:
+        con.close()
+        raise
+    return con
+
+
+def open_for_reading(path: Path) -> duckdb.DuckDBPyConnection:
+    """Open a store that no process writes, for queries that cannot change it, leave it, or lift these limits.
+
+    Raises:
+        StoreError: As `open_for_writing`.
+    """
+    _check_path(path, may_be_missing=False)
+    con = _connect(path, read_only=True, config=_CONFINED)
+    try:
+        _check_program(con, path)
+        con.execute("SET TimeZone = 'UTC'")
+        con.execute("SET lock_configuration = true")
+    except BaseException:
+        con.close()
+        raise
+    return con
+
+
+def _check_path(path: Path, *, may_be_missing: bool) -> None:
+    if "?" in str(path.absolute()):
+        raise StoreError(f"{path}: the engine reads what follows a ? as options; give the store a name without one")
+    if path.is_dir():
+        raise StoreError(f"{path} is a directory; give the file of the store, such as {path / 'gapwatch.duckdb'}")
+    if not path.parent.is_dir():
+        raise StoreError(f"the directory {path.parent} of the store {path.name} does not exist; make it first")
+    if may_be_missing:
+        return
+    if not path.exists():
+        raise StoreError(f"there is no store {path}; `gapwatch replay` makes one")
+    if path.stat().st_size == 0:
+        raise StoreError(f"{path} is empty and no store of Gapwatch")
+
+
+def _connect(path: Path, *, read_only: bool, config: Config) -> duckdb.DuckDBPyConnection:
+    try:
+        # Absolute: a name such as `md:x` or `:memory:` would mean something else to the engine.
+        return duckdb.connect(str(path.absolute()), read_only=read_only, config=config)
+    except duckdb.Error as error:
+        if "No space left" in str(error):
+            raise JobError(f"the store {path} cannot be opened: {error}. The disk is full, make room") from error
+        kind = StoreHeldError if _is_held(str(error)) else StoreError
+        raise kind(_why_not_opened(path, str(error))) from error
+
+
+def _is_held(message: str) -> bool:
+    return any(word in message for word in ("Could not set lock", "different configuration", "already attached"))
+
+
+def _why_not_opened(path: Path, message: str) -> str:
+    if holder := _HOLDER.search(message):
+        return (
+            f"the store {path} is held by another process, pid {holder[2]} ({holder[1]}); "
+            "stop it, or ask it over its API"
+        )
+    if "Could not set lock" in message:
+        return f"the store {path} is held by another process; stop it, or ask it over its API"
+    if "different configuration" in message or "already attached" in message:
+        return f"the store {path} is already open in this process"
+    if "not a valid DuckDB database" in message:
+        return f"{path} is no store of Gapwatch: it is no DuckDB file"
+    if "version number" in message:
+        return f"{path} was written by a DuckDB that this program does not read; upgrade Gapwatch ({message})"
+    return f"the store {path} cannot be opened: {message}"
+
+
+def _has_tables(con: duckdb.DuckDBPyConnection) -> bool:
+    return bool(con.execute("SELECT 1 FROM duckdb_tables() WHERE NOT internal LIMIT 1").fetchall())
+
+
+def _create(con: duckdb.DuckDBPyConnection, now: datetime) -> None:
+    con.execute("BEGIN")
+    for statement in creation_statements():
+        con.execute(statement)
+    told = {"program": PROGRAM, "schema_version": SCHEMA_VERSION, "created_at": now, "created_by": program_version()}
+    insert_row(con, "store", told)
+    con.execute("COMMIT")
+    con.execute("CHECKPOINT")  # table definitions are safer in the file than in the log
+
+
+def _check_program(con: duckdb.DuckDBPyConnection, path: Path) -> None:
+    try:
+        rows = con.execute("SELECT program, schema_version FROM store").fetchall()
+    except duckdb.Error:
+        rows = []
+    if len(rows) != 1 or rows[0][0] != PROGRAM:
+        raise StoreError(f"{path} is no store of Gapwatch: it is the DuckDB file of another program")
+    if rows[0][1] > SCHEMA_VERSION:
+        raise StoreError(
+            f"the store {path} has schema version {rows[0][1]}; this program knows up to {SCHEMA_VERSION}: "
+            "upgrade Gapwatch"
+        )
+    if rows[0][1] < SCHEMA_VERSION:
+        raise StoreError(
+            f"the store {path} has schema version {rows[0][1]}, of a Gapwatch before its first release; this program "
+            f"keeps version {SCHEMA_VERSION}: give it a new store, and keep or read the old one with what made it"
+        )
+
+
+def is_running(pid: int) -> bool:
+    """Return whether there is such a process."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True

@@ -1,0 +1,67 @@
+"""Which policy held where: what the live run recorded, read again by itself after a restart and by a backfill."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+
+@dataclass(frozen=True)
+class PolicyStep:
+    """From one offset of a partition on, one policy held.
+
+    Attributes:
+        from_offset: The first offset.
+        policy: Its id.
+        rows: As `gapwatch.scorers.slices.selection_policy.Policy.rows` gives them.
+    """
+
+    from_offset: int
+    policy: str
+    rows: tuple[dict[str, Any], ...]
+
+    @property
+    def portfolio_shas(self) -> tuple[str, ...]:
+        """The portfolios that were in force, in the order in which they were recorded."""
+        return tuple(dict.fromkeys(row["portfolio_sha"] for row in self.rows))
+
+
+_STEPS = """
+    SELECT from_offset, policy, portfolio_sha, metric, stratum, p_evaluated, p_kept, recorded_at
+    FROM policies WHERE lane = ? AND source_topic = ? AND source_partition = ?
+    ORDER BY from_offset, recorded_at, rowid"""
+
+
+def policy_steps(con: duckdb.DuckDBPyConnection, lane: str, topic: str, partition: int) -> list[PolicyStep]:
+    """Return the steps of one partition, by offset; of two at one offset, the one that was recorded last."""
+    found: dict[int, tuple[str, list[dict[str, Any]]]] = {}
+    for from_offset, policy, sha, metric, stratum, p_evaluated, p_kept, _ in con.execute(
+        _STEPS, [lane, topic, partition]
+    ).fetchall():
+        row = {
+            "policy": policy, "portfolio_sha": sha, "metric": metric, "stratum": stratum,
+            "p_evaluated": p_evaluated, "p_kept": json.loads(p_kept),
+        }  # fmt: skip
+        last = found.get(from_offset)
+        if last is None or last[0] != policy:
+            found[from_offset] = (policy, [row])
+        else:
+            last[1].append(row)
+    return [PolicyStep(offset, policy, tuple(rows)) for offset, (policy, rows) in found.items()]
+
+
+def counted_since(
+    con: duckdb.DuckDBPyConnection, lane: str, topic: str, partition: int, offset: int
+) -> dict[tuple[str, str, str], int]:
+    """Return how many spans of each (pipeline, metric, state) the slices from an offset on have counted."""
+    rows = con.execute(
+        """SELECT l.pipeline, l.metric, l.state, sum(l.n)::BIGINT FROM ledger l JOIN offsets o ON o.seq = l.seq
+            WHERE o.lane = ? AND o.source_topic = ? AND o.source_partition = ? AND o.from_offset >= ?
+                AND l.metric IS NOT NULL
+            GROUP BY ALL""",
+        [lane, topic, partition, offset],
+    ).fetchall()
+    return {(pipeline, metric, state): n for pipeline, metric, state, n in rows}

@@ -1,0 +1,167 @@
+"""Forgets what was kept long ago, a bounded piece at a time, and keeps the accounts.
+
+    commits, oldest first   ▓▓▓▓▓▓▓▓▒▒▒░░░░░░░░░░░░░░░░░░   ▓ forgotten before   ▒ this step   ░ kept
+                                    └┴┴─▶ rows, samples, trace ids, dead letters, what was sent: deleted
+                                          ledger, offsets:                       summed up in place
+                                          ticks, causes of dead letters:         summed up in `past_*`
+
+So the ledger still speaks of all that was ever consumed and balances, a restart goes on at the same offset, and no
+counter on /metrics falls. A step is one transaction; between two of them slices are kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import duckdb
+
+from gapwatch.sinks.store.row_inserts import insert_row
+from gapwatch.sinks.store.schema import OTHER, ROW_TABLES
+from gapwatch.sinks.store.store import Store
+
+#: What one step takes at most, but for one commit alone. More hold up the slices for longer, fewer cost more in all.
+STEP_COMMITS, STEP_RECORDS = 500, 20_000
+#: Names from records (environments, tiers) that stay apart in what is summed up; the rest are summed as `other`.
+_NAMES_KEPT = 200
+
+#: Tables whose rows of a commit are deleted and leave nothing.
+_FORGOTTEN = ("gaps", "samples", "session_ticks", "trace_ids", "waited_for")
+
+_PLACE = "lane, source_topic, source_partition"
+_COUNTED = "facet = 'all' OR (facet = 'tier' AND level = 'span')"
+_NAMED = 'lane, pipeline, environment, component, metric, judge, level, facet, "value", outcome'
+
+#: The sums of all that is forgotten, this step's included; a row of a histogram counts nothing.
+_PAST_TICKS = f"""CREATE OR REPLACE TEMP TABLE merged_ticks AS
+    WITH old AS (
+        SELECT * EXCLUDE (seq) FROM ticks WHERE seq <= $seq AND ({_COUNTED})
+        UNION ALL BY NAME SELECT * FROM past_ticks
+    ), environments AS (
+        SELECT environment AS name FROM old GROUP BY ALL ORDER BY sum(n) DESC, name LIMIT {_NAMES_KEPT}
+    ), tiers AS (
+        SELECT "value" AS name FROM old WHERE facet = 'tier' GROUP BY ALL ORDER BY sum(n) DESC, name LIMIT {_NAMES_KEPT}
+    ), bounded AS (
+        SELECT * REPLACE (
+            CASE WHEN environment IN (FROM environments) THEN environment ELSE '{OTHER}' END AS environment,
+            CASE WHEN facet = 'all' OR "value" IN (FROM tiers) THEN "value" ELSE '{OTHER}' END AS "value")
+        FROM old
+    ), cells AS (
+        SELECT {_NAMED}, entry.key AS cell, sum(entry.value)::BIGINT AS n
+        FROM (SELECT {_NAMED}, unnest(map_entries(histogram)) AS entry FROM bounded WHERE histogram IS NOT NULL)
+        GROUP BY ALL
+    )
+    SELECT {_NAMED}, sum(n) / sum(n / p) AS p, sum(n)::BIGINT AS n, sum(score_sum) AS score_sum, NULL AS histogram
+        FROM bounded GROUP BY ALL HAVING sum(n) > 0
+    UNION ALL BY NAME
+    SELECT {_NAMED}, 1.0 AS p, 0 AS n, 0.0 AS score_sum, map_from_entries(list((cell, n) ORDER BY cell)) AS histogram
+        FROM cells GROUP BY ALL"""
+
+#: Statements of a step, in order; each with the number of the last commit that is forgotten.
+_STEP = (
+    _PAST_TICKS,
+    "DELETE FROM past_ticks",
+    "INSERT INTO past_ticks BY NAME SELECT * FROM merged_ticks",
+    "DROP TABLE merged_ticks",
+    """CREATE OR REPLACE TEMP TABLE merged_letters AS SELECT lane, source_topic, cause, sum(n)::BIGINT AS n FROM (
+            SELECT lane, source_topic, cause, count(*) AS n FROM dead_letters WHERE seq <= $seq GROUP BY ALL
+            UNION ALL SELECT * FROM past_dead_letters)
+        GROUP BY ALL""",
+    "DELETE FROM past_dead_letters",
+    "INSERT INTO past_dead_letters SELECT * FROM merged_letters",
+    "DROP TABLE merged_letters",
+    f"""CREATE OR REPLACE TEMP TABLE merged_ledger AS
+        SELECT max(seq) AS seq, {_PLACE}, pipeline, metric, state, sum(n)::BIGINT AS n FROM ledger
+        WHERE seq <= $seq GROUP BY ALL""",
+    "DELETE FROM ledger WHERE seq <= $seq",
+    "INSERT INTO ledger BY NAME SELECT * FROM merged_ledger",
+    "DROP TABLE merged_ledger",
+    f"""CREATE OR REPLACE TEMP TABLE merged_offsets AS
+        SELECT max(seq) AS seq, {_PLACE}, min(from_offset) AS from_offset, max(to_offset) AS to_offset,
+            sum(records)::BIGINT AS records, sum(spans)::BIGINT AS spans,
+            arg_max_null(prefix_sha256, seq) AS prefix_sha256, max(kept_at) AS kept_at
+        FROM offsets WHERE seq <= $seq GROUP BY lane, source_topic, source_partition""",
+    "DELETE FROM offsets WHERE seq <= $seq",
+    "INSERT INTO offsets BY NAME SELECT * FROM merged_offsets",
+    "DROP TABLE merged_offsets",
+)
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """What one step forgot.
+
+    Attributes:
+        commits: Commits of which nothing but sums is left.
+        records: That they were made of.
+        rows: Deleted, of all tables.
+    """
+
+    commits: int
+    records: int
+    rows: int
+
+
+def moment_before(keep: timedelta) -> datetime:
+    """Return the moment that lies so long ago; naive, UTC."""
+    try:
+        return datetime.now(UTC).replace(tzinfo=None) - keep
+    except OverflowError:
+        return datetime.min
+
+
+def forget_step(store: Store, before: datetime) -> Forgotten | None:
+    """Forget the oldest of what was kept before a moment; on the keeper's thread, between slices.
+
+    Args:
+        store: Open for keeping.
+        before: Naive, UTC; the same for all steps of a pass.
+
+    Returns:
+        What was forgotten; None where nothing is old enough.
+
+    Raises:
+        JobError: The store could not be written; nothing of this step is forgotten.
+    """
+    now = datetime.now(UTC).replace(tzinfo=None)
+    return store.change("forgetting", lambda con: _forget(con, before, now))
+
+
+def _forget(con: duckdb.DuckDBPyConnection, before: datetime, now: datetime) -> Forgotten | None:
+    commits, records, seq = 0, 0, 0
+    for number, kept_at, count in con.execute(
+        f"""SELECT seq, kept_at, records FROM offsets WHERE seq > (SELECT coalesce(max(to_seq), 0) FROM retention)
+            ORDER BY seq LIMIT {STEP_COMMITS}"""
+    ).fetchall():
+        if kept_at >= before or (commits and records + count > STEP_RECORDS):
+            break
+        commits, records, seq = commits + 1, records + count, number
+    if not commits:
+        return None
+    old = {"seq": seq}
+    rows = sum(con.execute(f"DELETE FROM {name} WHERE seq <= $seq", old).fetchall()[0][0] for name in _FORGOTTEN)
+    for statement in _STEP:
+        con.execute(statement, old if "$seq" in statement else None)
+    rows += con.execute("DELETE FROM ticks WHERE seq <= $seq", old).fetchall()[0][0]
+    rows += con.execute("DELETE FROM dead_letters WHERE seq <= $seq", old).fetchall()[0][0]
+    rows += con.execute(
+        """DELETE FROM outbox WHERE seq <= $seq AND EXISTS (
+            SELECT 1 FROM relayed WHERE relayed.topic = outbox.topic AND relayed.seq >= outbox.seq)""",
+        old,
+    ).fetchall()[0][0]
+    line = {"at": now, "before": before, "to_seq": seq, "commits": commits, "records": records, "rows": rows}
+    insert_row(con, "retention", line)
+    _join_records(con, now)
+    return Forgotten(commits, records, rows)
+
+
+def _join_records(con: duckdb.DuckDBPyConnection, now: datetime) -> None:
+    """Let a day have one line that says what was forgotten."""
+    day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    line = con.execute(
+        """SELECT max("at"), max(before), max(to_seq), sum(commits)::BIGINT, sum(records)::BIGINT, sum("rows")::BIGINT
+            FROM retention WHERE "at" >= ?""",
+        [day],
+    ).fetchall()[0]
+    con.execute('DELETE FROM retention WHERE "at" >= ?', [day])
+    insert_row(con, "retention", dict(zip(ROW_TABLES["retention"].names, line, strict=True)))

@@ -1,0 +1,211 @@
+"""The tables and views of the store, as DDL; what scoring fills is derived from `gapwatch.scorers.slices.tables`.
+
+Append-only: no primary key, no unique constraint, no secondary index (the engine's indexes have lost data under
+upserts), nothing updated in place. What a reader wants to see once is made unique in a view.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+
+from gapwatch.scorers.slices.tables import (
+    DEAD_LETTERS,
+    GAPS,
+    LEDGER,
+    SAMPLES,
+    SERIES,
+    SESSION_TICKS,
+    SOURCE,
+    TICKS,
+    TRACE_IDS,
+)
+from gapwatch.sinks.store.rate_interval import rates_view
+
+#: Written into every store; a store of another version is refused, for none was released yet.
+SCHEMA_VERSION = 3
+
+#: Written into every store, to tell it from the DuckDB file of another program.
+PROGRAM = "gapwatch"
+
+#: What stands for all names of an open set that have no place of their own: environments, tiers, labels.
+OTHER = "other"
+
+_JSON_COLUMNS = {"evidence"}
+_SERIES_NAMES = [name for name, _ in SERIES]
+_SOURCE_NAMES = [name for name, _ in SOURCE]
+
+#: Tables that a scored slice fills: name, Arrow schema, and whether the time of keeping is added at the end.
+KEPT_TABLES: dict[str, tuple[pa.Schema, bool]] = {
+    "gaps": (GAPS, True),
+    "ticks": (TICKS, False),
+    "session_ticks": (SESSION_TICKS, False),
+    "ledger": (LEDGER, False),
+    "dead_letters": (DEAD_LETTERS, True),
+    "samples": (SAMPLES, True),
+    "trace_ids": (TRACE_IDS, False),
+}
+
+#: Which records each commit took from which partition; `to_offset` is exclusive.
+OFFSETS = pa.schema(
+    [
+        ("lane", pa.string()),
+        ("source_topic", pa.string()),
+        ("source_partition", pa.int32()),
+        ("from_offset", pa.int64()),
+        ("to_offset", pa.int64()),
+        ("records", pa.int64()),
+        ("spans", pa.int64()),
+        ("prefix_sha256", pa.string()),  # of the source's bytes up to `to_offset`; null for Kafka
+    ]
+)
+
+
+def sql_type(kind: pa.DataType) -> str:
+    """Return the DuckDB type that holds an Arrow type of `gapwatch.scorers.slices.tables`.
+
+    Raises:
+        TypeError: No table of the store has such a column.
+    """
+    if pa.types.is_map(kind):
+        return f"MAP({sql_type(kind.key_type)}, {sql_type(kind.item_type)})"
+    for is_kind, name in (
+        (pa.types.is_string, "VARCHAR"),
+        (pa.types.is_float64, "DOUBLE"),
+        (pa.types.is_int32, "INTEGER"),
+        (pa.types.is_int64, "BIGINT"),
+        (pa.types.is_uint64, "UBIGINT"),
+        (pa.types.is_timestamp, "TIMESTAMP"),
+        (pa.types.is_binary, "BLOB"),
+    ):
+        if is_kind(kind):
+            return name
+    raise TypeError(f"no column type for {kind}")
+
+
+def _columns(schema: pa.Schema | list[tuple[str, pa.DataType]]) -> str:
+    fields = [(field.name, field.type) for field in schema] if isinstance(schema, pa.Schema) else schema
+    return ", ".join(f'"{name}" {"JSON" if name in _JSON_COLUMNS else sql_type(kind)}' for name, kind in fields)
+
+
+def _kept_table(name: str, schema: pa.Schema, stamped: bool) -> str:
+    return f"CREATE TABLE {name} (seq BIGINT, {_columns(schema)}{', kept_at TIMESTAMP' if stamped else ''})"
+
+
+_SERIES = _columns(SERIES)
+_SOURCE = _columns(SOURCE)
+
+#: Tables that the keeper, the detectors, people and the relay fill.
+_OWN_TABLES = [
+    "CREATE TABLE store (program VARCHAR, schema_version INTEGER, created_at TIMESTAMP, created_by VARCHAR)",
+    _kept_table("offsets", OFFSETS, True),
+    """CREATE TABLE policies (policy VARCHAR, lane VARCHAR, source_topic VARCHAR, source_partition INTEGER,
+        from_offset BIGINT, portfolio_sha VARCHAR, metric VARCHAR, stratum VARCHAR, p_evaluated DOUBLE, p_kept JSON,
+        cause VARCHAR, recorded_at TIMESTAMP)""",
+    """CREATE TABLE portfolios (portfolio_sha VARCHAR, portfolio VARCHAR, version BIGINT, pipeline VARCHAR,
+        yaml VARCHAR, first_seen_at TIMESTAMP)""",
+    """CREATE TABLE metrics (portfolio_sha VARCHAR, metric VARCHAR, metric_version VARCHAR, claim VARCHAR,
+        concern VARCHAR, expected VARCHAR, evidence JSON, direction JSON, recorded_at TIMESTAMP)""",
+    "CREATE TABLE templates (sha VARCHAR, text VARCHAR)",
+    f"""CREATE TABLE shifts (seq BIGINT, shift_id VARCHAR, {_SERIES}, kind VARCHAR, found_at TIMESTAMP,
+        change_at TIMESTAMP, change_from TIMESTAMP, change_to TIMESTAMP, moved VARCHAR, verdict VARCHAR,
+        question VARCHAR,
+        evidence_log10 DOUBLE, rate_before DOUBLE, rate_after DOUBLE, "lower" DOUBLE, "upper" DOUBLE, units BIGINT)""",
+    f"""CREATE TABLE alerts (seq BIGINT, alert_id VARCHAR, shift_id VARCHAR, {_SERIES}, state VARCHAR,
+        severity VARCHAR, "at" TIMESTAMP, "by" VARCHAR, why VARCHAR, group_id VARCHAR, attribution JSON)""",
+    # Small and rewritten: the detectors as they stand, to go on from, and to be read.
+    """CREATE TABLE detector_snapshots (seq BIGINT, lane VARCHAR, folded_until TIMESTAMP, "data" BLOB,
+        kept_at TIMESTAMP)""",
+    # Partitions whose unread records event time waited for, at a commit: `<topic>/<partition>`.
+    'CREATE TABLE waited_for (seq BIGINT, lane VARCHAR, "partition" VARCHAR)',
+    f"""CREATE TABLE watched (seq BIGINT, {_SERIES}, kind VARCHAR, phase VARCHAR, direction VARCHAR, units BIGINT,
+        rate DOUBLE, evidence_log10 DOUBLE, ticket_log10 DOUBLE, page_log10 DOUBLE, smallest_ratio DOUBLE,
+        is_blind BOOLEAN, last_unit_at TIMESTAMP, expected_false_alarms DOUBLE)""",
+    # What people answered to the questions of a portfolio, besides what it says itself.
+    """CREATE TABLE facts (pipeline VARCHAR, fact_id VARCHAR, question VARCHAR, component VARCHAR, kind VARCHAR,
+        metric VARCHAR, better VARCHAR, "value" VARCHAR, "by" VARCHAR, "at" VARCHAR, recorded_at TIMESTAMP)""",
+    'CREATE TABLE annotations ("at" TIMESTAMP, pipeline VARCHAR, "text" VARCHAR, "by" VARCHAR)',
+    f"""CREATE TABLE overrides (override_id VARCHAR, {_SOURCE}, span_index INTEGER, metric VARCHAR,
+        metric_version VARCHAR, judge VARCHAR, outcome VARCHAR, score DOUBLE, label VARCHAR, why VARCHAR,
+        "by" VARCHAR, "at" TIMESTAMP)""",
+    # What judges were asked, in every lane; how each request ended; what was paid, and what was set aside for paying.
+    'CREATE TABLE judge_requests (seq BIGINT, id VARCHAR, "key" VARCHAR, "value" BLOB)',
+    "CREATE TABLE judge_closed (seq BIGINT, id VARCHAR, state VARCHAR, score DOUBLE, position DOUBLE)",
+    "CREATE TABLE judge_offsets (seq BIGINT, topic VARCHAR, partition INTEGER, to_offset BIGINT)",
+    """CREATE TABLE judge_calls (seq BIGINT, request_id VARCHAR, portfolio_sha VARCHAR, pipeline VARCHAR,
+        metric VARCHAR, judge VARCHAR, model VARCHAR, kind VARCHAR, input_tokens BIGINT, output_tokens BIGINT,
+        usd DOUBLE, seconds DOUBLE, kept_at TIMESTAMP)""",
+    """CREATE TABLE judge_money (lease VARCHAR, portfolio VARCHAR, metric VARCHAR, week VARCHAR, entry VARCHAR,
+        usd DOUBLE, "at" TIMESTAMP)""",
+    """CREATE TABLE outbox (seq BIGINT, id VARCHAR, topic VARCHAR, "key" VARCHAR, "value" BLOB, headers JSON)""",
+    "CREATE TABLE relayed (topic VARCHAR, seq BIGINT)",
+    # What is left of commits that were forgotten: sums, and a line a day that says so.
+    f"CREATE TABLE past_ticks ({_columns(TICKS)})",
+    "CREATE TABLE past_dead_letters (lane VARCHAR, source_topic VARCHAR, cause VARCHAR, n BIGINT)",
+    """CREATE TABLE retention ("at" TIMESTAMP, before TIMESTAMP, to_seq BIGINT, commits BIGINT, records BIGINT,
+        "rows" BIGINT)""",
+]
+
+_ARROW_TYPES = {
+    "VARCHAR": pa.string(), "JSON": pa.string(), "BLOB": pa.binary(), "BIGINT": pa.int64(), "INTEGER": pa.int32(),
+    "DOUBLE": pa.float64(), "BOOLEAN": pa.bool_(), "TIMESTAMP": pa.timestamp("us"),
+}  # fmt: skip
+
+
+def _row_schemas() -> dict[str, pa.Schema]:
+    schemas = {}
+    for statement in _OWN_TABLES:
+        table, declared = re.fullmatch(r"CREATE TABLE (\w+) \((.*)\)", statement, re.DOTALL).groups()  # type: ignore[union-attr]
+        columns = re.findall(r'(?:^|,)\s*"?(\w+)"? ([A-Z]+)', declared)
+        if "MAP" not in dict(columns).values():  # those are filled from other tables only
+            schemas[table] = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in columns])
+    return schemas
+
+
+#: Columns of the tables that are filled row by row (`row_inserts`), as Arrow.
+ROW_TABLES: dict[str, pa.Schema] = _row_schemas()
+
+#: A row's identity but for the judge, which may be null and is compared as such.
+_IDENTITY = [*_SOURCE_NAMES, "span_index", "metric", "metric_version"]
+
+
+def _verdicts_view() -> str:
+    """The last word on each row: a person's over the judge's, the later of two persons' words."""
+    replaced = ("outcome", "score", "label", "evidence")
+    kept = ", ".join(f"g.{name}" for name in GAPS.names if name not in replaced)
+    same = " AND ".join(f"o.{name} = g.{name}" for name in _IDENTITY)
+    last = ", ".join([*_IDENTITY, "judge"])
+    return f"""CREATE VIEW verdicts AS
+    WITH last_words AS (
+        SELECT * FROM overrides
+        QUALIFY row_number() OVER (PARTITION BY {last} ORDER BY "at" DESC, override_id DESC) = 1
+    ), said AS (
+        SELECT * FROM metrics
+        QUALIFY row_number() OVER (PARTITION BY portfolio_sha, metric, metric_version ORDER BY recorded_at DESC) = 1
+    )
+    SELECT g.seq, {kept},
+        CASE WHEN o.override_id IS NULL THEN g.outcome ELSE o.outcome END AS outcome,
+        CASE WHEN o.override_id IS NULL THEN g.score ELSE o.score END AS score,
+        CASE WHEN o.override_id IS NULL THEN g.label ELSE o.label END AS label,
+        s.claim, s.concern, s.expected, s.evidence, s.direction, g.evidence AS row_evidence,
+        o.override_id IS NOT NULL AS overridden, g.outcome AS scored_outcome,
+        o.why AS override_why, o."by" AS override_by, o."at" AS override_at, g.kept_at
+    FROM gaps g
+    LEFT JOIN last_words o ON {same} AND o.judge IS NOT DISTINCT FROM g.judge
+    LEFT JOIN said s ON s.portfolio_sha = g.portfolio_sha AND s.metric = g.metric
+        AND s.metric_version = g.metric_version"""
+
+
+def creation_statements() -> list[str]:
+    """Return every statement that makes an empty store, in order; to be run in one transaction."""
+    return [
+        *(_kept_table(name, schema, stamped) for name, (schema, stamped) in KEPT_TABLES.items()),
+        *_OWN_TABLES,
+        *view_statements(),
+    ]
+
+
+def view_statements() -> list[str]:
+    """Return the statements that make the views over the tables."""
+    return [rates_view(", ".join(_SERIES_NAMES)), _verdicts_view()]

@@ -1,0 +1,64 @@
+"""The columns that name one watched series in a table, and the condition that finds its rows."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from gapwatch.scorers.slices.tables import SERIES
+
+#: In the order of the tables; the first is the lane.
+SERIES_COLUMNS = tuple(name for name, _ in SERIES)
+# A shift is traced over all epochs of its series.
+_WHATEVER_EPOCH = tuple(name for name in SERIES_COLUMNS if name not in ("lane", "epoch"))
+
+
+class SeriesNames(Protocol):
+    """The names of a series within its lane; component and judge are empty where the tables have null."""
+
+    @property
+    def pipeline(self) -> str:
+        """Name of the pipeline."""
+
+    @property
+    def environment(self) -> str:
+        """Name of the environment."""
+
+    @property
+    def component(self) -> str:
+        """Id of the component; empty for the trace."""
+
+    @property
+    def metric(self) -> str:
+        """Name of the metric."""
+
+    @property
+    def metric_version(self) -> str:
+        """Version of the metric."""
+
+    @property
+    def judge(self) -> str:
+        """Name of the judge; empty without one."""
+
+    @property
+    def epoch(self) -> str:
+        """Epoch of the series."""
+
+
+def series_values(lane: str, series: SeriesNames) -> list[str | None]:
+    """Return the values of a series in the order of `SERIES_COLUMNS`, null where it has no component or judge."""
+    return [
+        lane,
+        series.pipeline,
+        series.environment,
+        series.component or None,
+        series.metric,
+        series.metric_version,
+        series.judge or None,
+        series.epoch,
+    ]
+
+
+def series_condition(lane: str, series: SeriesNames) -> tuple[str, list[Any]]:
+    """Return the condition that holds for the rows of a series whatever its epoch, and its parameters."""
+    conditions = [f"coalesce({name}, '') = ?" for name in _WHATEVER_EPOCH]
+    return " AND ".join(["lane = ?", *conditions]), [lane, *(getattr(series, name) for name in _WHATEVER_EPOCH)]

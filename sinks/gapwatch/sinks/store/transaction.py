@@ -1,0 +1,167 @@
+"""One scored slice becomes part of the store: the named steps of one transaction.
+
+The statements are prepared and take no parameter: the engine plans one with parameters anew each time, which is half
+of its cost. What varies, the number and the time of the commit included, comes in as columns of the inbox.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+import duckdb
+import pyarrow as pa
+
+from gapwatch.scorers.errors import JobError
+from gapwatch.scorers.plan.engine import Inbox
+from gapwatch.scorers.slices.slices import ScoredSlice
+from gapwatch.scorers.slices.tables import JUDGE_REQUESTS, SCORED_TABLES
+from gapwatch.sinks.store.schema import KEPT_TABLES, OFFSETS
+from gapwatch.sinks.store.topics import JUDGE_REQUESTS_TOPIC
+
+#: What SQL runs on; the engine's own name stays in this folder.
+Connection = duckdb.DuckDBPyConnection
+
+_SEQ = pa.field("seq", pa.int64())
+_KEPT_AT = pa.field("kept_at", pa.timestamp("us"))
+
+
+def _inbox_schema(schema: pa.Schema, stamped: bool) -> pa.Schema:
+    return pa.schema([_SEQ, *schema, *([_KEPT_AT] if stamped else [])])
+
+
+#: What waits in the inbox for each step: its columns, in the order of the store's table.
+_INBOX: dict[str, pa.Schema] = {
+    **{name: _inbox_schema(schema, stamped) for name, (schema, stamped) in KEPT_TABLES.items()},
+    "judge_requests": _inbox_schema(JUDGE_REQUESTS, False),
+    "offsets": _inbox_schema(OFFSETS, True),
+}
+#: Made once: an empty table costs as much to make as a small one to insert.
+_EMPTY = {name: schema.empty_table() for name, schema in _INBOX.items()}
+
+
+class SliceInbox:
+    """The tables of the slice that is being kept, where SQL sees them as `inbox_<table>`.
+
+    Each is registered once, before any transaction: a registration inside one is undone by ROLLBACK, and the next
+    INSERT would silently read the slice before.
+    """
+
+    def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
+        self._inboxes = {name: Inbox(table) for name, table in _EMPTY.items()}
+        for name, inbox in self._inboxes.items():
+            con.register(f"inbox_{name}", inbox)
+        for name in KEPT_TABLES:
+            con.execute(f"PREPARE keep_{name} AS INSERT INTO {name} SELECT * FROM inbox_{name}")
+        con.execute("PREPARE keep_offsets AS INSERT INTO offsets SELECT * FROM inbox_offsets")
+        con.execute("PREPARE keep_requests AS INSERT INTO judge_requests SELECT * FROM inbox_judge_requests")
+        con.execute(
+            f"""PREPARE keep_judge_requests AS INSERT INTO outbox (seq, id, topic, "key", "value", headers)
+                SELECT seq, id, '{JUDGE_REQUESTS_TOPIC}', "key", "value", '{{}}' FROM inbox_judge_requests"""
+        )
+
+    def take(self, scored: ScoredSlice, seq: int, kept_at: datetime) -> None:
+        """Show the rows of this slice from now on.
+
+        Raises:
+            ValueError: A table is missing or has other columns than `scorers.slices.tables` says; by position.
+        """
+        for name, schema in SCORED_TABLES.items():
+            table = scored.tables.get(name)
+            if table is None or not table.schema.equals(schema):
+                raise ValueError(f"table {name} of the scored slice does not have the columns of scorers.tables")
+            self._show(name, table, seq, kept_at)
+        self._show("offsets", _offsets_row(scored), seq, kept_at)
+
+    def _show(self, name: str, table: pa.Table, seq: int, kept_at: datetime) -> None:
+        schema = _INBOX[name]
+        columns = [pa.repeat(pa.scalar(seq, pa.int64()), table.num_rows), *table.columns]
+        if len(columns) < len(schema):
+            columns.append(pa.repeat(pa.scalar(kept_at, _KEPT_AT.type), table.num_rows))
+        self._inboxes[name].table = pa.Table.from_arrays(columns, schema=schema)
+
+    def rows(self, name: str) -> int:
+        """Return how many rows wait for one step."""
+        return int(self._inboxes[name].table.num_rows)
+
+    def empty(self) -> None:
+        """Let go of the slice."""
+        for name, inbox in self._inboxes.items():
+            inbox.table = _EMPTY[name]
+
+
+def _offsets_row(scored: ScoredSlice) -> pa.Table:
+    return pa.Table.from_pylist(
+        [
+            {
+                "lane": scored.lane,
+                "source_topic": scored.topic,
+                "source_partition": scored.partition,
+                "from_offset": scored.from_offset,
+                "to_offset": scored.to_offset,
+                "records": scored.records,
+                "spans": scored.spans,
+                "prefix_sha256": scored.prefix_sha256,
+            }
+        ],
+        schema=OFFSETS,
+    )
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """What a step works on.
+
+    Attributes:
+        con: In the transaction, but for the steps `begin` and `commit`.
+        inbox: Holds the rows of the slice.
+        scored: The slice.
+        seq: The number of this commit.
+        kept_at: Naive, UTC.
+    """
+
+    con: duckdb.DuckDBPyConnection
+    inbox: SliceInbox
+    scored: ScoredSlice
+    seq: int
+    kept_at: datetime
+
+
+Step = Callable[[Keeping], None]
+
+
+def _insert(name: str) -> Step:
+    def insert(keeping: Keeping) -> None:
+        waiting = keeping.inbox.rows(name)
+        if not waiting:
+            return
+        inserted = keeping.con.execute(f"EXECUTE keep_{name}").fetchall()[0][0]
+        if inserted != waiting:
+            raise JobError(f"{inserted} of {waiting} rows of {name} reached the store; nothing of the slice is kept")
+
+    return insert
+
+
+def _insert_judge_requests(keeping: Keeping) -> None:
+    if keeping.inbox.rows("judge_requests"):
+        keeping.con.execute("EXECUTE keep_requests")
+    if keeping.scored.lane == "live":
+        _insert("judge_requests")(keeping)
+
+
+def _run(sql: str) -> Step:
+    def run(keeping: Keeping) -> None:
+        keeping.con.execute(sql)
+
+    return run
+
+
+#: The steps of keeping a slice, in order. Between any two of them the process may die.
+STEPS: tuple[tuple[str, Step], ...] = (
+    ("begin", _run("BEGIN")),
+    *((name, _insert(name)) for name in KEPT_TABLES),
+    ("judge_requests", _insert_judge_requests),
+    ("offsets", _insert("offsets")),
+    ("commit", _run("COMMIT")),
+)

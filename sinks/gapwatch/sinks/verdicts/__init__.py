@@ -1,0 +1,1 @@
+"""Stores what judges answer, and leases their budget."""

@@ -1,0 +1,68 @@
+"""Who agrees with whom in a store: judges with each other, and judges with people, by metric."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gapwatch.scorers.judges.agreement import Estimate, Pair, cohens_kappa, f1, kappa, share
+from gapwatch.scorers.judges.ensemble import ENSEMBLE
+from gapwatch.sinks.store.store_reader import StoreReader
+
+#: Stands for the people who overrode a judge.
+HUMAN = "human"
+_PLACE = "lane, source_topic, source_partition, source_offset, span_index, metric, metric_version"
+_PAIRS = f"""WITH said AS (
+        SELECT {_PLACE}, judge, scored_outcome AS said, CASE WHEN overridden THEN outcome END AS human FROM verdicts
+        WHERE judge IS NOT NULL AND scored_outcome IN ('pass', 'warn', 'fail')
+    )
+    SELECT a.metric, a.judge, b.judge, a.said, b.said, count(*) FROM said a JOIN said b USING ({_PLACE})
+    WHERE a.judge < b.judge AND a.judge <> '{ENSEMBLE}' AND b.judge <> '{ENSEMBLE}' GROUP BY ALL
+    UNION ALL
+    SELECT metric, judge, NULL, said, human, count(*) FROM said
+    WHERE human IN ('pass', 'warn', 'fail') GROUP BY ALL"""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Two who spoke on the same spans.
+
+    Attributes:
+        metric: Of which.
+        first: A judge.
+        second: Another judge, or `human`.
+        same: Share of spans with the same outcome.
+        kappa: Beyond chance.
+        f1: Of the judge's fails against the person's; None between judges.
+    """
+
+    metric: str
+    first: str
+    second: str
+    same: Estimate
+    kappa: Estimate
+    f1: Estimate | None
+
+
+def pairs_of(con: StoreReader) -> dict[tuple[str, str, str], Counter[Pair]]:
+    """Return what two said of the same spans, by metric and who they are; judges first, then people."""
+    found: dict[tuple[str, str, str], Counter[Pair]] = {}
+    for metric, first, second, a, b, n in con.execute(_PAIRS).fetchall():
+        found.setdefault((metric, first, second or HUMAN), Counter())[a, b] += n
+    return dict(sorted(found.items(), key=lambda item: (item[0][2] == HUMAN, item[0])))
+
+
+def agreements(con: StoreReader) -> Iterator[Agreement]:
+    """Yield the agreement of each pair of judges, then of each judge with people, in the order of names."""
+    for (metric, first, second), counts in pairs_of(con).items():
+        pairs = sorted(counts.elements())
+        same = share(sum(a == b for a, b in pairs), len(pairs))
+        yield Agreement(metric, first, second, same, kappa(pairs), f1(pairs) if second == HUMAN else None)
+
+
+def kappas(con: StoreReader) -> dict[tuple[str, ...], float]:
+    """Return Cohen's kappa alone, where it is defined, by metric and who is compared with whom."""
+    found = {key: cohens_kappa(list(counts.elements())) for key, counts in pairs_of(con).items()}
+    return {key: value for key, value in found.items() if not math.isnan(value)}

@@ -1,0 +1,131 @@
+"""What `/metrics` shows of judges: counted as verdicts are closed, by this process since it began."""
+
+from __future__ import annotations
+
+import threading
+import time
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from gapwatch.scorers.judges.chat_model import FAILURE_KINDS
+from gapwatch.scorers.judges.judgement import Judgement
+from gapwatch.scorers.judges.suspicion import suspicion_names
+from gapwatch.sinks.verdicts.closing import Closed
+
+#: Upper bounds of a call's time, seconds.
+SECONDS_BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 60.0, 120.0)
+#: First words of reasons that stand for themselves; any other is `other`.
+REASONS = frozenset(
+    (
+        *FAILURE_KINDS, "refusal", "cut_short", "not_json", "not_object", "wrong_call", "no_justification", "no_score",
+        "off_scale", "score_before_justification", "schema", "no_model_id", "input_absent", "request_too_large",
+    )
+)  # fmt: skip
+#: Seconds after which a worker that has said nothing is no longer counted.
+SILENT_SECONDS = 120.0
+_STATES = ("closed", "half_open", "open")
+Samples = dict[str, dict[tuple[str, ...], float]]
+
+
+class JudgeSamples:
+    """Counters and gauges by family; any thread may count and read."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ended: Counter[tuple[str, ...]] = Counter()
+        self._errors: Counter[tuple[str, ...]] = Counter()
+        self._calls: Counter[tuple[str, ...]] = Counter()
+        self._tokens: Counter[tuple[str, ...]] = Counter()
+        self._usd: dict[tuple[str, ...], float] = {}
+        self._seconds: Counter[tuple[str, ...]] = Counter()
+        self._second_sums: dict[tuple[str, ...], float] = {}
+        self._suspicions: Counter[tuple[str, ...]] = Counter()
+        self._dropped = self._cached = 0
+        self._breakers: dict[str, tuple[float, dict[str, str]]] = {}
+        self._agreement: dict[tuple[str, ...], float] = {}
+        self._waiting, self._age = 0, 0.0
+        self._left: dict[tuple[str, ...], float] = {}
+
+    def count(self, closed: Closed, judgements: Sequence[Judgement]) -> None:
+        """Count one batch.
+
+        Args:
+            closed: What became of it.
+            judgements: The same ones, closed or dropped.
+        """
+        with self._lock:
+            self._dropped += closed.dropped
+            for judgement in judgements:
+                request = closed.requests.get(judgement.id)
+                if request is None:
+                    continue
+                who = (request.pipeline, request.metric, request.judge)
+                self._ended[(*who, judgement.state)] += 1
+                self._cached += bool(judgement.evidence.get("cached"))
+                if judgement.state == "error":
+                    word = (judgement.reason or "").partition(":")[0]
+                    self._errors[(*who, word if word in REASONS else "other")] += 1
+                known = set(suspicion_names())
+                for kind in judgement.evidence.get("suspicions", ()):
+                    self._suspicions[who[0], kind if kind in known else "other"] += 1
+                for call in judgement.calls:
+                    self._calls[(*who, call.kind if call.kind == "reply" or call.kind in REASONS else "other")] += 1
+                    self._tokens[(*who, "in")] += call.input_tokens
+                    self._tokens[(*who, "out")] += call.output_tokens
+                    self._usd[who] = self._usd.get(who, 0.0) + call.usd
+                    self._seconds[(*who, str(bisect_left(SECONDS_BOUNDS, call.seconds)))] += 1
+                    self._second_sums[who] = self._second_sums.get(who, 0.0) + call.seconds
+
+    def note(self, waiting: int, age: float, left: Mapping[tuple[str, ...], float]) -> None:
+        """Note how many requests wait, for how long the first has, and what is left of the caps."""
+        with self._lock:
+            self._waiting, self._age = waiting, age
+            self._left = dict(left)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a request waits, as of the last note."""
+        return self._waiting > 0
+
+    def breakers(self, worker: str, states: Mapping[str, str]) -> None:
+        """Note the breakers of one worker by provider; none: it has ended."""
+        with self._lock:
+            self._breakers[worker] = (time.monotonic(), dict(states))
+
+    def agreement(self, kappas: Mapping[tuple[str, ...], float]) -> None:
+        """Note Cohen's kappa by metric and who is compared with whom."""
+        with self._lock:
+            self._agreement = dict(kappas)
+
+    def families(self) -> Samples:
+        """Return the samples of every family of judges but the histogram."""
+        with self._lock:
+            breakers: Counter[tuple[str, ...]] = Counter()
+            alive = time.monotonic() - SILENT_SECONDS
+            for _, states in (said for said in self._breakers.values() if said[0] >= alive):
+                breakers.update((provider, state) for provider, state in states.items())
+            providers = {provider for provider, _ in breakers}
+            return {
+                "gapwatch_judge_verdicts_total": dict(self._ended),
+                "gapwatch_judge_errors_total": dict(self._errors),
+                "gapwatch_judge_calls_total": dict(self._calls),
+                "gapwatch_judge_tokens_total": dict(self._tokens),
+                "gapwatch_judge_usd_total": dict(self._usd),
+                "gapwatch_judge_suspicions_total": dict(self._suspicions),
+                "gapwatch_judge_dropped_total": {(): self._dropped},
+                "gapwatch_judge_cached_total": {(): self._cached},
+                "gapwatch_judge_breaker_workers": {(p, s): breakers[p, s] for p in sorted(providers) for s in _STATES},
+                "gapwatch_judge_kappa": dict(self._agreement),
+                "gapwatch_judge_queue_requests": {(): self._waiting},
+                "gapwatch_judge_queue_age_seconds": {(): self._age},
+                "gapwatch_judge_budget_left_usd": dict(self._left),
+            }
+
+    def histogram(self) -> Iterable[tuple[tuple[str, ...], list[int], float]]:
+        """Return the times of calls: labels, counts by bucket of `SECONDS_BOUNDS` and beyond, sum."""
+        with self._lock:
+            return [
+                (who, [self._seconds[(*who, str(i))] for i in range(len(SECONDS_BOUNDS) + 1)], total)
+                for who, total in self._second_sums.items()
+            ]

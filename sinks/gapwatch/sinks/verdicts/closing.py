@@ -1,0 +1,220 @@
+"""Closes what waits for judges: verdicts become rows, ticks and ledger entries, and composites get their missing part.
+
+The first judgement of a request closes it; a later one is dropped and counted. A span of an ensemble closes with its
+last member, a unit with its last span. What is open is read from the store, so that a restart goes on where it was.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from gapwatch.scorers.judges.judgement import Judgement
+from gapwatch.scorers.judges.request import JudgeRequest
+from gapwatch.scorers.slices.slices import ScoredSlice
+from gapwatch.sinks.store.store import Store
+from gapwatch.sinks.store.transaction import Step
+from gapwatch.sinks.verdicts.judged_record import JudgedRecord
+from gapwatch.sinks.verdicts.verdict_batch import VERDICTS_TOPIC, VerdictBatch
+
+RecordKey = tuple[str, str, int, int]
+#: As `Store.keep`: a slice, when, and what belongs to the same transaction.
+Keep = Callable[[ScoredSlice, datetime, Sequence[tuple[str, Step]]], int]
+
+
+@dataclass
+class Closed:
+    """What one batch of judgements did.
+
+    Attributes:
+        closed: Requests that it closed.
+        dropped: Judgements of requests that were closed before, or are not known here.
+        outcomes: Metric to state to number of spans.
+        usd: What was paid.
+        requests: Those that it closed, by id.
+    """
+
+    closed: int = 0
+    dropped: int = 0
+    outcomes: dict[str, Counter[str]] = field(default_factory=dict)
+    usd: float = 0.0
+    requests: dict[str, JudgeRequest] = field(default_factory=dict)
+
+
+class JudgeClosing:
+    """Holds what is open, and closes it; for the keeper's thread.
+
+    Args:
+        store: Open for keeping.
+        keep: Keeps a slice of verdicts where others want to see it too; None: the store does.
+    """
+
+    def __init__(self, store: Store, keep: Keep | None = None) -> None:
+        self._store = store
+        self._keep: Keep = keep or store.keep
+        self._records: dict[RecordKey, JudgedRecord] = {}
+        self._record_of: dict[str, RecordKey] = {}
+        self._triples: dict[tuple[Any, ...], tuple[str, str, str]] = {}
+        self._seen_seq = 0
+        self._unbooked: list[Judgement] = []
+        self._load()
+
+    def _load(self) -> None:
+        """Read every record that has an open request, with all its requests and the answers there are."""
+        cursor = self._store.cursor()
+        try:
+            open_ = "SELECT id FROM judge_requests ANTI JOIN judge_closed USING (id)"
+            rows = cursor.execute(
+                f"""WITH open AS ({open_}), places AS (
+                    SELECT DISTINCT r."key" AS trace, r.seq FROM judge_requests r SEMI JOIN open USING (id))
+                SELECT r.id, r."value", c.state, c.score, c.position, epoch(o.kept_at)
+                FROM judge_requests r LEFT JOIN judge_closed c USING (id) LEFT JOIN offsets o ON o.seq = r.seq
+                SEMI JOIN places ON places.trace = r."key" AND places.seq = r.seq ORDER BY r.seq"""
+            ).fetchall()
+            self._seen_seq = cursor.execute("SELECT coalesce(max(seq), 0) FROM judge_requests").fetchall()[0][0]
+            for row in cursor.execute(_LAST_TRIPLES).fetchall():
+                self._triples[row[:6]] = row[6:]
+        finally:
+            cursor.close()
+        for id_, value, state, score, position, kept_at in rows:
+            record = self._take(id_, JudgeRequest.from_json(value), kept_at)
+            if state is not None:
+                record.votes[id_] = (state, score, position)
+        for record in self._records.values():
+            record.restore()
+        for key in [key for key, record in self._records.items() if record.is_done]:
+            self._forget(key)
+
+    def refresh(self) -> None:
+        """Take up the requests of slices that were kept since."""
+        cursor = self._store.cursor()
+        try:
+            rows = cursor.execute(
+                'SELECT seq, id, "value" FROM judge_requests WHERE seq > ? ORDER BY seq', [self._seen_seq]
+            ).fetchall()
+        finally:
+            cursor.close()
+        for seq, id_, value in rows:
+            self._take(id_, JudgeRequest.from_json(value), time.time())
+            self._seen_seq = max(self._seen_seq, seq)
+
+    def _take(self, id_: str, request: JudgeRequest, asked_at: float) -> JudgedRecord:
+        key = (request.lane, request.source_topic, request.source_partition, request.source_offset)
+        record = self._records.setdefault(key, JudgedRecord(asked_at))
+        record.add(id_, request.without_inputs())
+        self._record_of[id_] = key
+        return record
+
+    def _forget(self, key: RecordKey) -> None:
+        for id_ in self._records.pop(key).requests:
+            del self._record_of[id_]
+
+    @property
+    def pending(self) -> int:
+        """Requests that are open."""
+        return sum(len(record.requests) - len(record.votes) for record in self._records.values())
+
+    @property
+    def oldest_at(self) -> float | None:
+        """When the request that waits longest was kept, epoch seconds; None where none waits."""
+        return next((record.asked_at for record in self._records.values()), None)
+
+    def is_open(self, id_: str) -> bool:
+        """Whether a request still waits for its first judgement."""
+        key = self._record_of.get(id_)
+        return key is not None and id_ not in self._records[key].votes
+
+    def close(
+        self, judgements: Sequence[Judgement], closed_at: datetime, also: Sequence[tuple[str, Step]] = ()
+    ) -> Closed:
+        """Put judgements into the store, all of them in one transaction a lane.
+
+        Args:
+            judgements: Of any worker, in any order, also twice.
+            closed_at: Now, with a time zone.
+            also: Named steps of the last of these transactions, such as how far the judgements' topic is read.
+
+        Returns:
+            What became of them.
+
+        Raises:
+            JobError: The store could not be written; nothing is closed, and the same judgements may be given again.
+        """
+        self.refresh()
+        closed = Closed()
+        by_lane: dict[str, dict[str, Judgement]] = {}
+        late: list[Judgement] = []
+        for judgement in judgements:
+            lane = self._lane_if_open(judgement.id)
+            if lane is None or judgement.id in by_lane.get(lane, ()):
+                late.append(judgement)
+            else:
+                by_lane.setdefault(lane, {})[judgement.id] = judgement
+        closed.dropped = len(late)
+        # What this store asked was paid for all the same: booked with the next batch.
+        mine_too = self._asked_here({judgement.id for judgement in late})
+        self._unbooked += [judgement for judgement in late if judgement.id in mine_too]
+        paid = [*(j for mine in by_lane.values() for j in mine.values()), *self._unbooked]
+        closed.usd = sum(call.usd for judgement in paid for call in judgement.calls)
+        left = len(by_lane)
+        for lane, mine in by_lane.items():
+            left -= 1
+            self._close_lane(lane, list(mine.values()), closed_at, closed, () if left else also)
+        if not by_lane and also:
+            batch = VerdictBatch("", closed_at.astimezone(UTC).replace(tzinfo=None), self._triples)
+            self._book_dropped(batch)
+            self._store.apply([*also, ("judge_calls", batch.write)])
+            self._unbooked.clear()
+        return closed
+
+    def _asked_here(self, ids: set[str]) -> set[str]:
+        """Return which of these requests are this store's; a topic may carry the verdicts of others."""
+        if not ids:
+            return ids
+        sql = "SELECT DISTINCT id FROM judge_requests WHERE id IN (SELECT unnest(?))"
+        return {id_ for (id_,) in self._store.query(sql, [sorted(ids)])}
+
+    def _book_dropped(self, batch: VerdictBatch) -> None:
+        for dropped in self._unbooked:
+            batch.book(dropped, None)
+
+    def _lane_if_open(self, id_: str) -> str | None:
+        return self._record_of[id_][0] if self.is_open(id_) else None
+
+    def _close_lane(
+        self, lane: str, judgements: list[Judgement], closed_at: datetime, closed: Closed,
+        also: Sequence[tuple[str, Step]],
+    ) -> None:  # fmt: skip
+        at = closed_at.astimezone(UTC).replace(tzinfo=None)
+        batch = VerdictBatch(lane, at, self._triples)
+        try:
+            self._book_dropped(batch)
+            for judgement in judgements:
+                batch.add(self._records[self._record_of[judgement.id]], judgement)
+            position = self._store.position(lane, VERDICTS_TOPIC, 0)
+            start = 0 if position is None else position.to_offset
+            scored = batch.scored(start, len(judgements))
+            self._keep(scored, closed_at, [*also, ("judge_closed", batch.write)])
+        except BaseException:
+            # What was worked out is forgotten; the store says what is true.
+            self._records, self._record_of = {}, {}
+            self._load()
+            raise
+        self._unbooked.clear()
+        closed.closed += len(judgements)
+        for judgement in judgements:
+            closed.requests[judgement.id] = self._records[self._record_of[judgement.id]].requests[judgement.id]
+        for (metric, state), n in batch.states.items():
+            closed.outcomes.setdefault(metric, Counter())[state] += n
+        for key in {self._record_of[judgement.id] for judgement in judgements}:
+            if self._records[key].is_done:
+                self._forget(key)
+
+
+_LAST_TRIPLES = """SELECT lane, pipeline, environment, metric, metric_version, judge,
+    arg_max(judge_model_id, seq), arg_max(judge_prompt_sha, seq), arg_max(judge_sampling_params_sha, seq)
+    FROM gaps WHERE judge IS NOT NULL AND judge_model_id IS NOT NULL GROUP BY ALL"""

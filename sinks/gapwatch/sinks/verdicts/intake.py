@@ -1,0 +1,171 @@
+"""What the process that keeps a store does for judges: closes what they answer, and lends them money.
+
+judge in this process ──────────────────────▶ close ─┐
+judges elsewhere ──topic scored──▶ read ────▶ close ─┼──▶ the keeper's thread ──▶ store
+judges elsewhere ──POST──▶ lease, give back ─────────┘
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from gapwatch.scorers.errors import UsageError
+from gapwatch.scorers.judges.judgement import Judgement
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.sinks.store.row_inserts import insert_row
+from gapwatch.sinks.store.store import Store
+from gapwatch.sinks.store.transaction import Keeping
+from gapwatch.sinks.verdicts.budget_leases import Caps, JudgeMoney, Lease, week_of
+from gapwatch.sinks.verdicts.call_counts import JudgeSamples
+from gapwatch.sinks.verdicts.closing import Closed, JudgeClosing, Keep
+
+log = logging.getLogger("gapwatch.judges")
+
+
+class VerdictIntake:
+    """Closes what judges answer and lends them money; for the keeper's thread, but for `samples`.
+
+    Args:
+        store: Open for keeping.
+        keep: Keeps a slice of verdicts where others want to see it too.
+        portfolios: In force.
+        caps: Their weekly caps.
+    """
+
+    def __init__(self, store: Store, keep: Keep, portfolios: Sequence[Portfolio], caps: Caps) -> None:
+        self.samples = JudgeSamples()
+        self._store = store
+        self._portfolios = list(portfolios)
+        self._closing = JudgeClosing(store, keep)
+        self._money = JudgeMoney(store, caps)
+
+    def portfolios_changed(self, portfolios: Sequence[Portfolio], caps: Caps) -> None:
+        """Lend for these portfolios, up to their weekly caps."""
+        self._portfolios = list(portfolios)
+        self._money.caps = caps
+
+    def close(self, judgements: Sequence[Judgement], read: Mapping[tuple[str, int], int] | None = None) -> Closed:
+        """Close what was judged.
+
+        Args:
+            judgements: Of any judge; what is closed already is dropped and counted.
+            read: How far the topic of judgements is read with these, by topic and partition.
+
+        Raises:
+            JobError: The store could not be written.
+        """
+        marks = dict(read or {})
+        also = [("judge_offsets", lambda keeping: _mark(keeping, marks))] if marks else []
+        closed = self._closing.close(judgements, datetime.now(UTC), also)
+        self.samples.count(closed, judgements)
+        return closed
+
+    def read_up_to(self) -> dict[tuple[str, int], int]:
+        """Return how far the topic of judgements is read, by topic and partition."""
+        rows = self._store.query("SELECT topic, partition, max(to_offset) FROM judge_offsets GROUP BY ALL")
+        return {(topic, partition): to_offset for topic, partition, to_offset in rows}
+
+    def lease(self, portfolio: str, metric: str, least: float, wanted: float) -> Lease | None:
+        """Set money aside; None where the cap does not allow it."""
+        return self._money.lease(portfolio, metric, least, wanted, datetime.now(UTC))
+
+    def give_back(self, lease: Lease, usd: float) -> None:
+        """Take back what was not spent."""
+        self._money.give_back(lease, usd, datetime.now(UTC))
+
+    def posts(self) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
+        """Return what judges elsewhere may ask, by path."""
+        return {"/v1/judges/lease": self._post_lease, "/v1/judges/return": self._post_return}
+
+    def _post_lease(self, asked: dict[str, Any]) -> dict[str, Any]:
+        portfolio, metric = _text(asked, "portfolio"), _text(asked, "metric")
+        if not any(p.portfolio == portfolio and any(m.name == metric for m in p.metrics) for p in self._portfolios):
+            # Of an earlier version: its requests may still wait, and its caps are no longer known.
+            known = self._store.query("SELECT count(*) FROM portfolios WHERE portfolio = ?", [portfolio])[0][0]
+            if not known:
+                raise UsageError(f"there is no portfolio {portfolio!r} here")
+        lease = self.lease(portfolio, metric, _usd(asked, "least"), _usd(asked, "wanted"))
+        return {"lease": None if lease is None else vars(lease)}
+
+    def _post_return(self, asked: dict[str, Any]) -> dict[str, Any]:
+        named = asked.get("lease")
+        if not isinstance(named, dict):
+            raise UsageError("give the lease as it was granted")
+        id_ = _text(named, "id")
+        rows = self._store.query(
+            """SELECT portfolio, metric, week, sum(usd) FROM judge_money WHERE lease = ?
+                GROUP BY ALL HAVING bool_or(entry = 'lease')""",
+            [id_],
+        )
+        if not rows:
+            raise UsageError(f"there is no lease {id_!r}")
+        portfolio, metric, week, left = rows[0]
+        self.give_back(Lease(id_, portfolio, metric, week, left), _usd(asked, "usd"))
+        return {"returned": True}
+
+    def waiting(self) -> int:
+        """Return how many requests wait, those of the last slice included."""
+        self._closing.refresh()
+        return self._closing.pending
+
+    def look(self) -> dict[tuple[str, str], float]:
+        """Bring up to date what is shown of budgets and of what waits.
+
+        Returns:
+            The factors of the rates of judges, by (pipeline, metric), as the caps come near; of the others it is 1.
+        """
+        self._closing.refresh()
+        left: dict[tuple[str, ...], float] = {}
+        rates: dict[tuple[str, str], float] = {}
+        week = week_of(datetime.now(UTC))
+        for portfolio in self._portfolios:
+            for metric in portfolio.metrics:
+                usd = self._money.left(portfolio.portfolio, metric.name, week) if _is_judged(metric) else None
+                if usd is None:
+                    continue
+                left[portfolio.portfolio, metric.name] = usd
+                factor = _factor(self._money.share(portfolio.portfolio, metric.name, week))
+                if factor < 1.0:
+                    rates[portfolio.pipeline, metric.name] = factor
+        oldest = self._closing.oldest_at
+        age = 0.0 if oldest is None else max(0.0, time.time() - oldest)
+        self.samples.note(self._closing.pending, age, left)
+        return rates
+
+
+#: From which share of a cap on judges see how much less. Later, and most of a week may be shed; earlier, and money is
+#: left that was meant to be spent.
+_STEPS = ((0.95, 0.125), (0.9, 0.25), (0.8, 0.5))
+
+
+def _factor(share: float) -> float:
+    """Return the factor of a judge's rate when this share of its cap is set aside."""
+    return next((factor for least, factor in _STEPS if share >= least), 1.0)
+
+
+def _is_judged(metric: Any) -> bool:
+    return bool(getattr(metric.claim, "judges", ()))
+
+
+def _mark(keeping: Keeping, marks: Mapping[tuple[str, int], int]) -> None:
+    for (topic, partition), to_offset in marks.items():
+        row = {"seq": keeping.seq, "topic": topic, "partition": partition, "to_offset": to_offset}
+        insert_row(keeping.con, "judge_offsets", row)
+
+
+def _text(asked: Mapping[str, Any], name: str) -> str:
+    value = asked.get(name)
+    if not isinstance(value, str) or not value or len(value) > 1_000:
+        raise UsageError(f"give `{name}`, a text")
+    return value
+
+
+def _usd(asked: Mapping[str, Any], name: str) -> float:
+    value = asked.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
+        raise UsageError(f"give `{name}`, an amount of US dollars")
+    return float(value)

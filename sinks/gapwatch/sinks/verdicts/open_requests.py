@@ -1,0 +1,52 @@
+"""Pages through the requests of a store that wait for a judge, in the order in which they were asked."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import duckdb
+
+from gapwatch.scorers.judges.request import JudgeRequest
+
+#: Requests of one page, which are in memory with their inputs.
+PAGE_REQUESTS = 200
+#: Ids read at once. They are small; without them each page would be looked for in all that waits.
+_IDS = 10_000
+
+_OPEN_IDS = """SELECT seq, id FROM judge_requests ANTI JOIN judge_closed USING (id)
+    WHERE seq >= ? AND (seq, id) > (?, ?) ORDER BY seq, id LIMIT ?"""
+_OPEN_REQUESTS = """SELECT id, "value" FROM judge_requests ANTI JOIN judge_closed USING (id)
+    WHERE seq BETWEEN ? AND ? AND id IN (SELECT unnest(?)) ORDER BY seq, id"""
+
+
+class OpenRequests:
+    """Reads each open request once; what is asked later comes with a later page.
+
+    Args:
+        cursor: Gives a connection for reading the store.
+    """
+
+    def __init__(self, cursor: Callable[[], duckdb.DuckDBPyConnection]) -> None:
+        self._cursor = cursor
+        self._ids: deque[tuple[int, str]] = deque()
+        self._after: tuple[int, str] = (-1, "")
+
+    def read(self) -> list[tuple[str, JudgeRequest]]:
+        """Return the next page, by id; empty where nothing more waits now. One thread at a time may read."""
+        cursor = self._cursor()
+        try:
+            while page := self._next_ids(cursor):
+                # What was closed since its id was read is left out, so that nothing is paid twice.
+                rows = cursor.execute(_OPEN_REQUESTS, [page[0][0], page[-1][0], [id_ for _, id_ in page]]).fetchall()
+                if rows:
+                    return [(id_, JudgeRequest.from_json(value)) for id_, value in rows]
+            return []
+        finally:
+            cursor.close()
+
+    def _next_ids(self, cursor: duckdb.DuckDBPyConnection) -> list[tuple[int, str]]:
+        if not self._ids:
+            self._ids.extend(cursor.execute(_OPEN_IDS, [self._after[0], *self._after, _IDS]).fetchall())
+            self._after = self._ids[-1] if self._ids else self._after
+        return [self._ids.popleft() for _ in range(min(PAGE_REQUESTS, len(self._ids)))]

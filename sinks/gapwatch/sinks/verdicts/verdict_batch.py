@@ -1,0 +1,193 @@
+"""What a batch of judgements becomes: rows, ticks, ledger entries, closed requests, bookings, annotations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from gapwatch.scorers.judges.ensemble import ENSEMBLE
+from gapwatch.scorers.judges.judgement import Judgement
+from gapwatch.scorers.judges.request import AwaitedComposite, JudgeRequest
+from gapwatch.scorers.slices.slices import ScoredSlice
+from gapwatch.scorers.slices.tables import GAPS, LEDGER, SCORED_TABLES
+from gapwatch.sinks.store.row_inserts import insert_rows
+from gapwatch.sinks.store.transaction import Keeping
+from gapwatch.sinks.verdicts.judge_rows import composite_row, ensemble_row, judge_row, series_epoch
+from gapwatch.sinks.verdicts.judged_record import JudgedRecord, MetricKey
+from gapwatch.sinks.verdicts.verdict_ticks import VerdictTicks
+
+#: Source of the slices in which verdicts are kept: they count judgements, one after the other, in each lane.
+VERDICTS_TOPIC = "judge-verdicts"
+_OUTCOMES = ("pass", "warn", "fail", "unknown", "skip", "error")
+#: Columns of the rows that are written beside the slice, in the order in which they are noted here.
+_CLOSED_COLUMNS = ("seq", "id", "state", "score", "position")
+_CALL_COLUMNS = (
+    "seq", "request_id", "portfolio_sha", "pipeline", "metric", "judge", "model", "kind", "input_tokens",
+    "output_tokens", "usd", "seconds", "kept_at",
+)  # fmt: skip
+
+
+class VerdictBatch:
+    """The judgements of one lane that are kept in one transaction.
+
+    Args:
+        lane: Of all of them.
+        at: Time of closing, naive, UTC.
+        triples: What pinned each judge last; changed as verdicts are added.
+
+    Attributes:
+        states: How many spans of a metric ended in a state.
+    """
+
+    def __init__(self, lane: str, at: datetime, triples: dict[tuple[Any, ...], tuple[str, str, str]]) -> None:
+        self._triples = triples
+        self._lane = lane
+        self._at = at
+        self._ticks = VerdictTicks(at)
+        self._rows: list[dict[str, Any]] = []
+        self._closed: list[tuple[Any, ...]] = []
+        self._calls: list[tuple[Any, ...]] = []
+        self._annotations: list[tuple[Any, ...]] = []
+        self._ledger: Counter[tuple[str, int, str, str, str]] = Counter()
+        self.states: Counter[tuple[str, str]] = Counter()
+
+    def add(self, record: JudgedRecord, judgement: Judgement) -> None:
+        """Close one request of a record and all that hangs on it."""
+        request = record.requests[judgement.id]
+        record.votes[judgement.id] = (judgement.state, judgement.score, judgement.position)
+        self._closed.append((judgement.id, judgement.state, judgement.score, judgement.position))
+        self.book(judgement, request)
+        if not judgement.state.startswith("shed_"):
+            self._rows.append(judge_row(request, judgement))
+        self._note_triple(request, judgement)
+        key = (request.span_index, request.metric)
+        if record.is_closed(key):
+            self._close_span(record, key, judgement)
+
+    def book(self, judgement: Judgement, request: JudgeRequest | None) -> None:
+        """Book what a judgement cost; of one that came too late only the model is known."""
+        who: tuple[str | None, ...] = (None,) * 4
+        if request is not None:
+            who = (request.portfolio_sha, request.pipeline, request.metric, request.judge)
+        for call in judgement.calls:
+            self._calls.append(
+                (
+                    judgement.id, *who, call.model, call.kind, call.input_tokens, call.output_tokens, call.usd,
+                    call.seconds,
+                )
+            )  # fmt: skip
+
+    def _close_span(self, record: JudgedRecord, key: MetricKey, last: Judgement) -> None:
+        ids = record.spans[key]
+        request = record.requests[ids[0]]
+        state, score = record.decided[key] = record.decision(key)
+        judge, label = request.judge, last.band
+        if len(ids) > 1:
+            judge, label = ENSEMBLE, None
+            if not state.startswith("shed_"):
+                votes = [(record.requests[i].judge, *record.votes[i]) for i in ids]
+                self._rows.append(ensemble_row(request, votes, self._triples_of(record, ids)))
+        epoch = series_epoch(request.epoch, self._triples_of(record, ids))
+        series = (request.metric, request.metric_version, judge, epoch)
+        self._move_from_pending(request, request.metric, state)
+        if state in _OUTCOMES:
+            self._ticks.add_span(request, series, state, score, label, request.p_evaluated)
+        self._close_unit(record, request, series)
+        for composite in request.composites:
+            self._close_composite(record, request, composite)
+
+    def _close_unit(
+        self, record: JudgedRecord, request: JudgeRequest, series: tuple[str, str, str | None, str]
+    ) -> None:
+        keys = [key for key in record.spans if key[1] == request.metric]
+        if not all(key in record.decided for key in keys):
+            return
+        p = max(record.requests[record.spans[key][0]].p_evaluated for key in keys)
+        self._count_unit(request, series, [record.decided[key] for key in keys], set(), p)
+
+    def _count_unit(
+        self, request: JudgeRequest, series: tuple[str, str, str | None, str],
+        decided: list[tuple[str, float | None]], before: set[str], p: float,
+    ) -> None:  # fmt: skip
+        states = {state for state, _ in decided if not state.startswith(("shed_", "sampled_"))} | before
+        if not states:
+            return
+        unit = "bad" if "fail" in states else "good" if states & {"pass", "warn"} else "unknown"
+        scores = [score for state, score in decided if score is not None and state in ("pass", "warn", "fail")]
+        self._ticks.add_unit(request, series, unit, max(scores) if scores else None, p)
+
+    def _close_composite(self, record: JudgedRecord, request: JudgeRequest, composite: AwaitedComposite) -> None:
+        span = request.span_index
+        key = (span, composite.metric)
+        if key in record.composites or not all((span, name) in record.decided for name in composite.awaited):
+            return
+        state, score = record.composites[key] = record.composed(composite, span)
+        series = (composite.metric, composite.metric_version, None, composite.epoch)
+        self._move_from_pending(request, composite.metric, state)
+        if state in _OUTCOMES:
+            self._ticks.add_span(request, series, state, score, None, composite.p_evaluated)
+            row = composite_row(request, composite, state, score)
+            if row is not None:
+                self._rows.append(row)
+        waiting = record.waiting_composites(composite.metric)
+        if all((index, composite.metric) in record.composites for index in waiting):
+            decided = [record.composites[index, composite.metric] for index in waiting]
+            self._count_unit(request, series, decided, set(composite.decided), composite.p_evaluated)
+
+    def _move_from_pending(self, request: JudgeRequest, metric: str, state: str) -> None:
+        place = (request.source_topic, request.source_partition, request.pipeline, metric)
+        self._ledger[(*place, "pending")] -= 1
+        self._ledger[(*place, state)] += 1
+        self.states[metric, state] += 1
+
+    def _triples_of(self, record: JudgedRecord, ids: Sequence[str]) -> dict[str, tuple[str, str, str]]:
+        """Return the last known triple of each member; one that has never answered has none."""
+        known = ((record.requests[i].judge, self._triples.get(judge_key(record.requests[i]))) for i in ids)
+        return {judge: triple for judge, triple in known if triple is not None}
+
+    def _note_triple(self, request: JudgeRequest, judgement: Judgement) -> None:
+        """Remember what pins this judge's verdicts; a change of it begins a new series and is an annotation."""
+        if judgement.triple is None:
+            return
+        triple = judgement.triple
+        now = (triple.model_id, triple.prompt_sha, triple.sampling_params_sha)
+        key = judge_key(request)
+        before = self._triples.get(key)
+        if before is not None and before != now:
+            names = ("model", "template", "sampling parameters")
+            what = "; ".join(f"{n}: {b} -> {a}" for n, b, a in zip(names, before, now, strict=True) if a != b)
+            text = f"The judge {request.judge} of {request.metric} changed ({what}); a new series begins"
+            self._annotations.append((self._at, request.pipeline, text, "gapwatch"))
+        self._triples[key] = now
+
+    def scored(self, start: int, judgements: int) -> ScoredSlice:
+        """Return the slice that is kept."""
+        ledger = [
+            dict(zip(LEDGER.names, (self._lane, *place, n), strict=True))
+            for place, n in sorted(self._ledger.items())
+            if n
+        ]
+        tables = {name: schema.empty_table() for name, schema in SCORED_TABLES.items()}
+        tables["gaps"] = pa.Table.from_pylist(self._rows, schema=GAPS)
+        tables["ticks"] = self._ticks.table()
+        tables["session_ticks"] = self._ticks.session_table()
+        tables["ledger"] = pa.Table.from_pylist(ledger, schema=LEDGER)
+        end = start + judgements
+        return ScoredSlice(self._lane, VERDICTS_TOPIC, 0, start, end, records=0, spans=0, tables=tables)
+
+    def write(self, keeping: Keeping) -> None:
+        """Write, in the transaction of the slice, which requests are closed, what was paid, and which judge changed."""
+        con, seq = keeping.con, keeping.seq
+        insert_rows(con, "judge_closed", _CLOSED_COLUMNS, [(seq, *row) for row in self._closed])
+        insert_rows(con, "judge_calls", _CALL_COLUMNS, [(seq, *row, keeping.kept_at) for row in self._calls])
+        insert_rows(con, "annotations", ("at", "pipeline", "text", "by"), self._annotations)
+
+
+def judge_key(request: JudgeRequest) -> tuple[Any, ...]:
+    """Return what names one judge of one metric: lane, pipeline, environment, metric, version, judge."""
+    series = (request.lane, request.pipeline, request.series_environment)
+    return (*series, request.metric, request.metric_version, request.judge)

@@ -1,0 +1,31 @@
+"""An alert of the topic `alerts` as one line for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gapwatch.scorers.printable import shown
+from gapwatch.sinks.store.utc_text import utc_text
+from gapwatch.streams.alerting.incidents.alert_facts import AlertFacts
+from gapwatch.streams.alerting.triage.wording import headline, quantile_move, share_name, size
+
+
+def message_text(message: Mapping[str, Any]) -> str:
+    """Return one line: how loud, what, where, how much, since when.
+
+    Args:
+        message: As it is sent to the topic.
+    """
+    facts = AlertFacts.from_json(message)
+    where = f"{shown(message['metric'])} of {shown(message.get('component') or 'the trace')}"
+    place = f"{shown(message['pipeline'])} in {shown(message['environment'])}"
+    if not facts.kind:  # what somebody said to it
+        by = f" by {shown(message['by'])}" if message.get("by") else ""
+        return f"{message['state'].upper()}{by}: {where}, {place} ({message['alert_id']})"
+    if message["state"] == "resolved":
+        return f"RESOLVED: {where}, {place} ({message['alert_id']})"
+    since = "" if facts.change is None else f", since {utc_text(facts.change.at)}"
+    moved = quantile_move(facts) or f"{share_name(facts)} {size(facts)}"
+    text = f"{message['severity'].upper()}: {headline(facts)}: {where}: {moved}{since}, {place}"
+    return f"{text} ({message['alert_id']})"

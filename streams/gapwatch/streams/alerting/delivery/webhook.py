@@ -1,0 +1,137 @@
+"""Posts alerts to one address, without Alertmanager: each message of the topic `alerts`, at least once, in order.
+
+What was posted is marked in the store, so an address that is away for a night is told in the morning. Posts hold up
+nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import urllib.error
+import urllib.request
+from collections.abc import Awaitable, Callable
+from http.client import HTTPException
+from typing import Any
+from urllib.parse import urlsplit
+
+from gapwatch.publisher.back_off import BackOff
+from gapwatch.scorers.errors import UsageError
+from gapwatch.sinks.store.outbox import OutboxRow, last_seq, outbox_rows, relayed_seqs, waiting_seqs
+from gapwatch.sinks.store.topics import ALERTS_TOPIC
+from gapwatch.sinks.store.transaction import Connection
+from gapwatch.streams.alerting.delivery.message import message_text
+
+log = logging.getLogger("gapwatch.webhook")
+
+#: Under which name the store remembers what was posted.
+MARK = "webhook"
+TIMEOUT_SECONDS = 5.0
+#: Between looks for news, and between attempts while the address does not answer.
+LOOK_SECONDS, FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 1.0, 1.0, 60.0
+_COMMITS_A_ROUND = 20
+#: Answers that will not change by asking again: the message is left out, and the next one is posted.
+_REFUSED = (400, 401, 403, 404, 405, 410, 413, 415, 422)
+
+
+def check_address(url: str) -> str:
+    """Return the address.
+
+    Raises:
+        UsageError: It is none.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError("the webhook is no address; write https://host/path")
+    return url
+
+
+class AlertWebhook:
+    """Posts until it is cancelled.
+
+    Args:
+        url: Where to; may hold a secret, and is never logged.
+        cursor: Gives a connection for reading the store.
+        mark: Records in the store up to which commit all was posted.
+
+    Attributes:
+        waiting_for: What keeps it from posting; empty where nothing does.
+        refused: Messages that the address refused, so far.
+    """
+
+    def __init__(
+        self, url: str, cursor: Callable[[], Connection], mark: Callable[[dict[str, int]], Awaitable[None]]
+    ) -> None:
+        self._url, self._cursor, self._mark = check_address(url), cursor, mark
+        self._done: int | None = None
+        self.waiting_for = ""
+        self.refused = 0
+
+    async def run(self) -> None:
+        """Post what comes; ends by cancellation, or with what `mark` raises."""
+        back_off = BackOff(FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)
+        while True:
+            try:
+                while await self._round():
+                    back_off.begin_anew()
+                self.waiting_for = ""
+            except (OSError, HTTPException) as error:
+                if not self.waiting_for:
+                    log.warning("the webhook does not take alerts (%s); they wait and are posted later", error)
+                self.waiting_for = f"the webhook does not answer: {error}"
+                await back_off.wait()
+                continue
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _round(self) -> bool:
+        loop = asyncio.get_running_loop()
+        if self._done is None:
+            known, last = await loop.run_in_executor(None, self._begin)
+            if known is None:  # who gives an address today does not want to hear of last year
+                await self._mark({MARK: last})
+            self._done = last if known is None else known
+        waiting = await loop.run_in_executor(None, self._waiting)
+        for seq, rows in waiting:
+            for row in rows:
+                await loop.run_in_executor(None, self._post, row)
+            await self._mark({MARK: seq})
+            self._done = seq
+        return bool(waiting)
+
+    def _begin(self) -> tuple[int | None, int]:
+        with self._reading() as cursor:
+            return relayed_seqs(cursor).get(MARK), last_seq(cursor, ALERTS_TOPIC)
+
+    def _waiting(self) -> list[tuple[int, list[OutboxRow]]]:
+        assert self._done is not None
+        with self._reading() as cursor:
+            seqs = waiting_seqs(cursor, ALERTS_TOPIC, self._done, _COMMITS_A_ROUND)
+            return [(seq, outbox_rows(cursor, ALERTS_TOPIC, seq)) for seq in seqs]
+
+    def _reading(self) -> contextlib.closing[Any]:
+        return contextlib.closing(self._cursor())
+
+    def _post(self, row: OutboxRow) -> None:
+        message = json.loads(row.value)
+        body = json.dumps({"id": row.id, "text": message_text(message), **message}).encode()
+        headers = {"Content-Type": "application/json", "User-Agent": "gapwatch", "Gapwatch-Id": row.id}
+        request = urllib.request.Request(self._url, body, headers, method="POST")  # noqa: S310  http or https only
+        opener = urllib.request.build_opener(_NoRedirect)
+        try:
+            with opener.open(request, timeout=TIMEOUT_SECONDS) as answer:
+                answer.read(1_000)
+        except urllib.error.HTTPError as refusal:
+            with refusal:
+                if refusal.code not in _REFUSED:
+                    raise
+            self.refused += 1
+            log.error("the webhook refuses alert %s with status %d; it is left out", row.id, refusal.code)
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """An alert goes where it was sent, and nowhere else."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Follow none."""

@@ -1,0 +1,1 @@
+"""Runs the detectors of a lane: catching up, state, gauges."""

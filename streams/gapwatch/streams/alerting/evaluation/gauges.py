@@ -1,0 +1,221 @@
+"""What `/metrics` says of alerts and of the series behind them; names and meanings are in `sinks.metrics.families`."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from gapwatch.sinks.reading.alert_query import alert_counts, alert_states
+from gapwatch.sinks.reading.noted_events import last_noted_seconds
+from gapwatch.sinks.reading.recent_values import recent_cells, recent_labels
+from gapwatch.sinks.store.schema import OTHER
+from gapwatch.sinks.store.transaction import Connection
+from gapwatch.streams.alerting.evaluation.lane_detectors import LaneDetectors
+from gapwatch.streams.alerting.evaluation.series_status import PHASES, SeriesState, series_states
+from gapwatch.streams.alerting.evaluation.shift_watch import ShiftWatch
+from gapwatch.streams.alerting.incidents.alert_rows import kind_of
+from gapwatch.streams.alerting.incidents.attribution import tick_start
+from gapwatch.streams.alerting.rules.finding import Watched
+from gapwatch.streams.alerting.series.open_tick import WINDOW_TICKS
+from gapwatch.streams.alerting.series.slice_units import SeriesKey
+from gapwatch.streams.alerting.series.slice_values import LABEL_LIMIT
+from gapwatch.streams.detectors.categories import MOST_LABELS
+from gapwatch.streams.detectors.grid import quantiles_of_bins, quantiles_of_cells
+
+#: Rows with gauges of their own. More make a page that Prometheus is slow to take; fewer hide rows that rest.
+DETAIL_LIMIT = 2_500
+
+_DETAIL = (
+    "gapwatch_evidence_log10",
+    "gapwatch_evidence_threshold_log10",
+    "gapwatch_baseline_ratio",
+    "gapwatch_smallest_change_ratio",
+)
+
+_PHASE = "gapwatch_series_phase"
+
+#: Of each number of the last hour, and of what it is held against.
+QUANTILES = (0.05, 0.5, 0.95)
+#: Rows of numbers and labels with gauges of their own.
+VALUE_LIMIT = 500
+#: Stands for labels that were rare when the eight were chosen, and for those that came later.
+OTHERS = OTHER
+
+_HOUR = timedelta(hours=1)
+# Fewer units say nothing of shares.
+_LEAST_LEARNED = 100
+# An empty label of Prometheus is none.
+_NO_TEXT = "(empty)"
+_NAMES = ("value_quantile", "baseline_quantile", "label_ratio", "baseline_label_ratio")
+
+#: Family to label values to number.
+Samples = dict[str, dict[tuple[str, ...], float]]
+
+
+class AlertGauges:
+    """The samples of one lane, between two of its slices; on the keeper's thread.
+
+    How the values of the last hour lie is looked up once for each five minutes of event time.
+    """
+
+    def __init__(self) -> None:
+        self._window = -1
+        self._numbers: dict[SeriesKey, Counter[int]] = {}
+        self._labels: dict[SeriesKey, Counter[str]] = {}
+
+    def samples(self, watch: ShiftWatch, con: Connection, environment: Callable[[str], str]) -> Samples:
+        """Return all samples, by name and label values.
+
+        Args:
+            watch: Of the lane.
+            con: Reading; sees what was committed.
+            environment: Gives the label of an environment's name.
+        """
+        states = list(series_states(watch.detectors))
+        shown = sorted(states, key=_interest)[:DETAIL_LIMIT]
+        samples: Samples = {name: {} for name in (*_DETAIL, _PHASE)}
+        for state in shown:
+            _add_series(samples, state, environment)
+        samples |= self._value_samples(watch, con, shown, environment)
+        samples |= _totals(states, environment)
+        samples["gapwatch_late_units_total"] = {(): float(watch.detectors.rates.late_units)}
+        _add_alerts(samples, watch, con, environment)
+        _add_annotations(samples, watch, con)
+        return samples
+
+    def _value_samples(
+        self, watch: ShiftWatch, con: Connection, states: Sequence[SeriesState], environment: Callable[[str], str]
+    ) -> Samples:
+        """Return the samples of series whose bins are formed, or whose labels are chosen; those shown first."""
+        samples: Samples = {f"gapwatch_{name}": {} for name in _NAMES}
+        detectors, closed = watch.detectors, watch.clock.closed
+        kinds = detectors.values.fleets
+        chosen = [one.watched for one in states if one.watched.kind in kinds and one.phase != "unwatched"]
+        if chosen and closed // WINDOW_TICKS != self._window:
+            self._look(detectors, con, watch.lane, tick_start(closed + 1))
+            self._window = closed // WINDOW_TICKS
+        # Of several epochs of a metric the one that came last stays.
+        for watched in sorted(chosen[:VALUE_LIMIT], key=lambda one: _last_bucket(detectors, one)):
+            add = self._add_numbers if watched.kind == "numbers" else self._add_labels
+            add(samples, detectors, watched, _labels(watched.series, environment))
+        return samples
+
+    def _look(self, detectors: LaneDetectors, con: Connection, lane: str, until: datetime) -> None:
+        self._numbers, self._labels = defaultdict(Counter), defaultdict(Counter)
+        known = set(detectors.rows.series)
+        for names, cell, n in recent_cells(con, lane, until - _HOUR, until):
+            self._numbers[_known(SeriesKey(*names), known)][cell] += n
+        levels = {place: rule.labels for place, rule in detectors.rows.rules.items() if rule.labels}
+        for names, level, label, n in recent_labels(con, lane, until - _HOUR, until):
+            key = _known(SeriesKey(*names), known)
+            if levels.get((key.pipeline, key.metric)) == level:
+                self._labels[key][label[:LABEL_LIMIT]] += n
+
+    def _add_numbers(self, samples: Samples, detectors: LaneDetectors, watched: Watched, key: tuple[str, ...]) -> None:
+        fleet, row = detectors.find(watched)
+        numbers = detectors.values.numbers
+        if not numbers.formed[row]:
+            return
+        unit = detectors.rows.rule(watched.series).number_unit
+        now = quantiles_of_cells(self._numbers.get(watched.series, {}), QUANTILES)
+        before = quantiles_of_bins(numbers.edges[row], fleet.learned(row), QUANTILES)
+        for name, values in (("value_quantile", now), ("baseline_quantile", before)):
+            for q, value in zip(QUANTILES, values, strict=True):
+                if value is not None:
+                    samples[f"gapwatch_{name}"][*key, unit, f"{q:g}"] = value
+
+    def _add_labels(self, samples: Samples, detectors: LaneDetectors, watched: Watched, key: tuple[str, ...]) -> None:
+        fleet, row = detectors.find(watched)
+        names = detectors.values.labels.names[row]
+        learned = fleet.learned(row)
+        if names is None or learned.sum() < _LEAST_LEARNED:
+            return
+        now = Counter(dict.fromkeys((*names, OTHERS), 0))
+        for label, n in self._labels.get(watched.series, Counter[str]()).items():
+            now[label if label in names else OTHERS] += n
+        before = {name: float(learned[bin_]) for bin_, name in enumerate(names)}
+        before[OTHERS] = before.get(OTHERS, 0.0) + float(learned[MOST_LABELS])
+        told: tuple[tuple[str, Mapping[str, float]], ...] = (("label_ratio", now), ("baseline_label_ratio", before))
+        for name, counts in told:
+            whole = sum(counts.values())
+            for label, count in counts.items() if whole else ():
+                samples[f"gapwatch_{name}"][*key, label or _NO_TEXT] = count / whole
+
+
+def _totals(states: Sequence[SeriesState], environment: Callable[[str], str]) -> Samples:
+    """Return how many rows are in each phase, and the false alarms to expect so far."""
+    phases: Counter[tuple[str, ...]] = Counter()
+    expected: dict[tuple[str, ...], float] = {}
+    for state in states:
+        place = (state.watched.series.pipeline, environment(state.watched.series.environment))
+        phases[*place, state.phase] += 1
+        expected[place] = expected.get(place, 0.0) + state.expected_false_alarms
+    for pipeline, label in expected:
+        for phase in PHASES:  # a phase that nobody is in is a 0 and no gap
+            phases[pipeline, label, phase] += 0
+    return {
+        "gapwatch_series": {key: float(n) for key, n in phases.items()},
+        "gapwatch_expected_false_alarms_total": expected,
+    }
+
+
+def _interest(state: SeriesState) -> tuple[int, float]:
+    return -PHASES.index(state.phase), -state.evidence_log10
+
+
+def _labels(series: SeriesKey, environment: Callable[[str], str]) -> tuple[str, ...]:
+    return series.pipeline, environment(series.environment), series.component, series.metric, series.judge
+
+
+def _add_series(samples: Samples, state: SeriesState, environment: Callable[[str], str]) -> None:
+    key = (*_labels(state.watched.series, environment), state.watched.kind)
+    samples[_PHASE][*key, state.phase] = 1.0
+    if state.phase == "unwatched":
+        return
+    values = (
+        max(state.evidence_log10, 0.0), min(state.ticket_log10, state.page_log10), state.rate, state.smallest_ratio,
+    )  # fmt: skip
+    for name, value in zip(_DETAIL, values, strict=True):
+        if not math.isnan(value):
+            samples[name][key] = value
+
+
+def _known(key: SeriesKey, known: set[SeriesKey]) -> SeriesKey:
+    """Return the series that a tick belongs to: environments beyond the limit share one."""
+    return key if key in known else replace(key, environment=OTHER)
+
+
+def _last_bucket(detectors: LaneDetectors, watched: Watched) -> int:
+    fleet, row = detectors.find(watched)
+    return int(fleet.state["last_bucket"][row])
+
+
+def _add_alerts(samples: Samples, watch: ShiftWatch, con: Connection, environment: Callable[[str], str]) -> None:
+    states = alert_states(con, watch.lane, datetime.now(UTC).replace(tzinfo=None))
+    state_of: dict[tuple[str, ...], float] = {}
+    began: dict[tuple[str, ...], float] = {}
+    for incident in watch.incidents.open.values():
+        rule = watch.detectors.rows.rule(incident.watched.series)
+        kind = kind_of(incident.watched.kind, "worse" if rule.bad_side else "unknown")
+        key = (*_labels(incident.watched.series, environment), kind, incident.severity)
+        state_of[*key, states.get(incident.alert_id, "open")] = 1.0
+        began[key] = tick_start(incident.began).replace(tzinfo=UTC).timestamp()
+    samples["gapwatch_alert_state"] = state_of
+    samples["gapwatch_alert_began_timestamp_seconds"] = began
+    total: dict[tuple[str, ...], float] = {}
+    for pipeline, where, kind, severity, n in alert_counts(con, watch.lane):
+        key = (pipeline, environment(where), kind, severity)
+        total[key] = total.get(key, 0.0) + n
+    samples["gapwatch_alerts_total"] = total
+
+
+def _add_annotations(samples: Samples, watch: ShiftWatch, con: Connection) -> None:
+    known = {portfolio.pipeline for portfolio in watch.portfolios}
+    samples["gapwatch_last_annotation_timestamp_seconds"] = {
+        (pipeline or "",): at
+        for pipeline, at in last_noted_seconds(con).items()
+        if pipeline is None or pipeline in known
+    }

@@ -1,0 +1,162 @@
+"""All detectors of one lane: both families fold the closed ticks, in order, and say what moved."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gapwatch.streams.alerting.evaluation.rate_detectors import RateDetectors
+from gapwatch.streams.alerting.evaluation.series_detectors import SeriesDetectors
+from gapwatch.streams.alerting.evaluation.series_rows import SeriesRows
+from gapwatch.streams.alerting.evaluation.value_detectors import ValueDetectors
+from gapwatch.streams.alerting.rules.alert_rule import AlarmBudget, AlertRule
+from gapwatch.streams.alerting.rules.finding import Finding, Watched
+from gapwatch.streams.alerting.series.open_tick import full_until
+from gapwatch.streams.alerting.series.slice_units import OpenTicks, SliceTicks, read_units
+from gapwatch.streams.alerting.series.slice_values import read_values
+from gapwatch.streams.detectors.fleet import Fleet
+from gapwatch.streams.detectors.snapshot import SnapshotError
+from gapwatch.streams.detectors.watch import turn
+
+# The order in which the state file holds them: equal states are equal bytes, those of earlier programs too.
+_FIELDS = (
+    "series", "rows", "pending", "values", "book", "bounds", "allotments", "cards", "budgets", "left_out", "folded",
+    "late_units",
+)  # fmt: skip
+
+
+class LaneDetectors:
+    """Detectors and bounds of one lane, and the ticks that are still open.
+
+    Its state is a function of the calls, in order: the same slices give the same findings, bit for bit.
+
+    Args:
+        rules: Of the metrics that may alert; their series are fed.
+        budgets: By pipeline.
+
+    Attributes:
+        rows: Of all fleets, with the rules.
+        rates, values: The two families.
+        folded: Last tick that was folded.
+    """
+
+    def __init__(self, rules: Sequence[AlertRule], budgets: dict[str, AlarmBudget]) -> None:
+        self.rows = SeriesRows(rules, budgets)
+        self.rates, self.values = RateDetectors(self.rows), ValueDetectors(self.rows)
+        self.folded = 0
+        self.feed(rules)
+
+    @property
+    def families(self) -> tuple[SeriesDetectors[Any], ...]:
+        """The families, in the order in which they fold a tick."""
+        return self.rates, self.values
+
+    @property
+    def fleets(self) -> dict[str, Fleet]:
+        """The fleets of both families, by name."""
+        return {name: fleet for family in self.families for name, fleet in family.fleets.items()}
+
+    # ---- ticks ----
+
+    def feed(self, rules: Sequence[AlertRule]) -> None:
+        """Feed the series of these metrics from now on; those of others rest."""
+        self._watched = {(rule.pipeline, rule.metric) for rule in rules}
+        self._measures = {(rule.pipeline, rule.metric) for rule in rules if rule.numbers}
+        self._levels = {(rule.pipeline, rule.metric): rule.labels for rule in rules if rule.labels}
+
+    def add(self, content: SliceTicks, there: OpenTicks) -> int | None:
+        """Put what is watched of a slice into the open ticks.
+
+        Args:
+            content: Of the slice.
+            there: The ticks that are open.
+
+        Returns:
+            The latest tick of its watched units by event time; None without any.
+        """
+        units = read_units(content, self._watched)
+        self.rates.add(units, there)
+        self.values.add(read_values(content, self._measures, self._levels), there)
+        return units.newest
+
+    def full_until(self) -> int:
+        """Return the last tick that must be closed for the open ones to fit into memory; 0 where they do."""
+        sizes: Counter[int] = Counter()
+        for family in self.families:
+            sizes.update({tick: entries.size for tick, entries in family.pending.items()})
+        return full_until(sizes)
+
+    def close(self, closed: int) -> list[Finding]:
+        """Fold every open tick up to `closed`, in order, and return what they brought."""
+        findings: list[Finding] = []
+        for tick in sorted({tick for family in self.families for tick in family.ready(closed)}):
+            for pipeline in self.rows.start_period(tick):
+                self.rows.set_limits(self.fleets, pipeline)
+            for family in self.families:
+                findings += family.fold(tick)
+            self.folded = tick
+        return findings
+
+    # ---- what people decide ----
+
+    def use_rules(self, rules: Sequence[AlertRule], budgets: dict[str, AlarmBudget]) -> list[Watched]:
+        """Go on with other rules; return the rows whose direction turned. Open alerts of those are closed.
+
+        Series of a metric that has no rule any more are kept. Which are fed is for `feed` to say.
+        """
+        dealt = self.rows.use_rules(rules, budgets)
+        self.rates.use_bounds()
+        turned = [
+            watched for name, fleet in self.fleets.items() for watched in self._turn(fleet, self.rows.watched[name])
+        ]
+        for pipeline in dealt:
+            self.rows.set_limits(self.fleets, pipeline)
+        return turned
+
+    def _turn(self, fleet: Fleet, rows: Sequence[Watched]) -> list[Watched]:
+        turned = []
+        for row, watched in enumerate(rows):
+            side = self.rows.rule(watched.series).side_of(watched.kind)
+            if fleet.state["bad_side"][row] != side:
+                turn(fleet, np.array([row], np.int64), side)
+                turned.append(watched)
+        return turned
+
+    def find(self, watched: Watched) -> tuple[Fleet, int]:
+        """Return the fleet and the row of what is watched; KeyError where there is none."""
+        name = watched.kind if watched.kind in self.rows.watched else "units"
+        return self.fleets[name], self.rows.row(self.rows.number_of(watched.series), watched.kind)
+
+    # ---- the state ----
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all but the fleets as JSON values."""
+        whole = {**self.rows.as_json(), "folded": self.folded}
+        for family in self.families:
+            whole |= family.as_json()
+        return {name: whole[name] for name in _FIELDS}
+
+    def snapshots(self) -> dict[str, bytes]:
+        """Return each fleet as bytes, by name."""
+        return {name: blob for family in self.families for name, blob in family.snapshots().items()}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any], snapshots: Mapping[str, bytes]) -> LaneDetectors:
+        """Return the detectors of which `as_json` and `snapshots` were given.
+
+        Raises:
+            SnapshotError: The fleets cannot be read, or belong to detectors of another make.
+        """
+        rules = [AlertRule.from_json(rule) for rule in value["cards"]]
+        lane = cls(rules, {pipeline: AlarmBudget(*numbers) for pipeline, numbers in value["budgets"].items()})
+        if set(snapshots) != set(lane.fleets):
+            raise SnapshotError("the state is of other fleets; refold the ticks from the start")
+        lane.rows.take_json(value)
+        for family in lane.families:
+            family.restore(snapshots)
+            family.take_json(value)
+        lane.folded = value["folded"]
+        return lane

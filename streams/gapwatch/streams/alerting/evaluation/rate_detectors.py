@@ -1,0 +1,167 @@
+"""The detectors of failure rates: of traces, of sessions, of the undecided, and the bounds that a portfolio sets."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from gapwatch.streams.alerting.evaluation.series_detectors import Learned
+from gapwatch.streams.alerting.evaluation.series_rows import SeriesRows
+from gapwatch.streams.alerting.rules.bounds import BoundWatch, hold_to_bounds
+from gapwatch.streams.alerting.rules.finding import Finding, Watched
+from gapwatch.streams.alerting.series.open_tick import OpenTick, gather
+from gapwatch.streams.alerting.series.slice_units import OpenTicks, SliceUnits
+from gapwatch.streams.detectors.arrays import Ints
+from gapwatch.streams.detectors.bets import rate_bets
+from gapwatch.streams.detectors.fleet import Fleet
+from gapwatch.streams.detectors.fleet_config import FleetConfig
+from gapwatch.streams.detectors.sessions import SessionBook
+from gapwatch.streams.detectors.snapshot import restore, snapshot
+
+_UNITS, _SESSIONS = FleetConfig(rate_bets()), FleetConfig(rate_bets(), sessions=True)
+
+
+class RateDetectors:
+    """Detectors and bounds of the rates of one lane; see `SeriesDetectors`.
+
+    A tick is folded as it closes; one with few units of each series waits for the end of its window.
+
+    Args:
+        rows: Of the lane.
+
+    Attributes:
+        pending: Open tick to its units.
+        late_units: Units that came after their tick was closed.
+    """
+
+    def __init__(self, rows: SeriesRows) -> None:
+        self.pending: dict[int, OpenTick] = defaultdict(OpenTick)
+        self.late_units = 0
+        self._rows = rows
+        self._units, self._sessions = Fleet(_UNITS), Fleet(_SESSIONS)
+        self._open_sessions = SessionBook()
+        self._bounds: dict[int, BoundWatch] = {}
+        rows.watched |= {name: [] for name in self.fleets}
+
+    @property
+    def fleets(self) -> dict[str, Fleet]:
+        """The fleets of units (kinds `rate` and `unknown`) and of sessions."""
+        return {"units": self._units, "sessions": self._sessions}
+
+    def add(self, content: SliceUnits, there: OpenTicks) -> None:
+        """Put the units of a slice into the open ticks; late ones join the current tick, with the hour of their own."""
+        numbers = np.array([self._rows.number_of(key) for key in content.series], np.int64)
+        self.late_units += int(content.counts[:, content.ticks < there.first].sum())
+        folded = there.places(content.ticks).tolist()
+        columns = zip(
+            numbers[content.which].tolist(), content.ticks.tolist(), folded, *content.counts.tolist(), strict=True
+        )
+        for number, tick, target, good, bad, unknown in columns:
+            cell = self.pending[target].counts[number, self._rows.hour(number, tick)]
+            cell[0] += good
+            cell[1] += bad
+            cell[2] += unknown
+        for session in content.sessions:
+            entry = (self._rows.number_of(session.series), session.session, session.units, session.bad)
+            self.pending[there.place(session.tick)].sessions.append(entry)
+
+    def ready(self, closed: int) -> Iterable[int]:
+        """Return the closed ticks, with the sparse ones put together by window."""
+        gather(self.pending, closed)
+        return [tick for tick in self.pending if tick <= closed]
+
+    def fold(self, tick: int) -> list[Finding]:
+        """Fold a tick: its units, the bounds of their series, and the sessions that have ended."""
+        pending = self.pending.pop(tick, None)
+        if pending is None:
+            return []
+        return [
+            *self._fold_units(tick, pending),
+            *self._hold_to_bounds(tick, pending),
+            *self._fold_sessions(tick, pending),
+        ]
+
+    def _fold_units(self, tick: int, pending: OpenTick) -> list[Finding]:
+        by_hour: dict[int, dict[tuple[int, str], tuple[int, int]]] = defaultdict(dict)
+        for (number, hour), (good, bad, unknown) in sorted(pending.counts.items()):
+            if good + bad:
+                by_hour[hour][number, "rate"] = (good, bad)
+            by_hour[hour][number, "unknown"] = (good + bad, unknown)
+        if not by_hour:
+            return []
+        self._rows.make(self, "units", [place for _, cells in sorted(by_hour.items()) for place in cells])
+        for hour, cells in sorted(by_hour.items()):
+            rows = np.array([self._rows.row(*place) for place in cells], np.int64)
+            self._units.fold(tick, np.array(list(cells.values()), np.float64).T, rows, hour)
+        return self._rows.take_findings(self, "units", tick, tick)
+
+    def _hold_to_bounds(self, tick: int, pending: OpenTick) -> list[Finding]:
+        whole = pending.whole_units()
+        bounds = {number: self._rows.rule_of(number).limit for number in whole}
+        broken = hold_to_bounds(self._bounds, bounds, tick, whole)
+        return [Finding(Watched(self._rows.series[number], "bound"), tick, breach=breach) for number, breach in broken]
+
+    def _fold_sessions(self, tick: int, pending: OpenTick) -> list[Finding]:
+        for number, session, units, bad in sorted(pending.sessions):
+            self._open_sessions.add(tick, number, session, units, bad)
+        if not self._open_sessions.open:
+            return []
+        numbers, means, _ = self._open_sessions.close(tick)
+        if not len(numbers):
+            return []
+        self._rows.make(self, "sessions", [(number, "sessions") for number in numbers.tolist()])
+        by_hour: dict[int, list[tuple[int, float]]] = defaultdict(list)
+        for number, mean in zip(numbers.tolist(), means.tolist(), strict=True):
+            by_hour[self._rows.hour(number, tick)].append((self._rows.row(number, "sessions"), mean))
+        for hour, ended in sorted(by_hour.items()):
+            which = np.array([row for row, _ in ended], np.int64)
+            self._sessions.fold_sessions(tick, which, np.array([mean for _, mean in ended]), hour)
+        return self._rows.take_findings(self, "sessions", tick, tick)
+
+    def use_bounds(self) -> None:
+        """Hold series to the bounds of their rules from now on; where a rule has none any more, to the last one."""
+        for number, watch in self._bounds.items():
+            watch.bound = self._rows.rule_of(number).limit or watch.bound
+
+    def grow(self, name: str, count: int) -> Ints:
+        """Add series that have seen nothing to a fleet, and return their rows."""
+        return self.fleets[name].add_series(count)
+
+    def learned(self, name: str) -> Learned:
+        """Return the baselines of a fleet."""
+        counts = self.fleets[name].state["pooled"].sum(axis=0)
+        units = counts.sum(axis=0)
+        return Learned(units, (counts[1] + 0.5) / (units + 1.0))
+
+    # ---- the state ----
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all but the fleets as JSON values."""
+        return {
+            "pending": [[tick, open_tick.as_json()] for tick, open_tick in sorted(self.pending.items())],
+            "book": [[*key, *entry] for key, entry in self._open_sessions.open.items()],
+            "bounds": [[number, watch.as_json()] for number, watch in sorted(self._bounds.items())],
+            "late_units": self.late_units,
+        }
+
+    def take_json(self, value: Mapping[str, Any]) -> None:
+        """Go on from what `as_json` gave; the rows must be those of then."""
+        self.pending.update((tick, OpenTick.from_json(one)) for tick, one in value["pending"])
+        for number, session, last, units, bad in value["book"]:
+            self._open_sessions.open[number, session] = [last, units, bad]
+        for number, watch in value["bounds"]:
+            bound = self._rows.rule_of(number).limit
+            if bound is not None:
+                self._bounds[number] = BoundWatch.from_json(bound, watch)
+        self.late_units = value["late_units"]
+
+    def snapshots(self) -> dict[str, bytes]:
+        """Return each fleet as bytes, by name."""
+        return {name: snapshot(fleet) for name, fleet in self.fleets.items()}
+
+    def restore(self, snapshots: Mapping[str, bytes]) -> None:
+        """Go on from the fleets that `snapshots` gave; SnapshotError where they cannot be read."""
+        self._units, self._sessions = restore(_UNITS, snapshots["units"]), restore(_SESSIONS, snapshots["sessions"])

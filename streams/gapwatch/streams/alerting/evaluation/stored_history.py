@@ -1,0 +1,45 @@
+"""What a store keeps of a lane, commit by commit, as the watch folds it again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC
+
+from gapwatch.sinks.reading.lane_commits import lane_commits
+from gapwatch.sinks.store.store import Store
+from gapwatch.streams.alerting.series.slice_units import SliceTicks
+
+
+@dataclass(frozen=True)
+class KeptCommit:
+    """One slice, as far as it matters to the watch.
+
+    Attributes:
+        place: Topic and partition that it came from.
+        second: When it was kept, since the epoch.
+        waits_for: Places whose unread records event time waited for.
+        content: Its ticks of units and of labels, and all of its sessions.
+    """
+
+    place: str
+    second: float
+    waits_for: Sequence[str]
+    content: SliceTicks
+
+
+def partition_name(topic: str, partition: int) -> str:
+    """Return the name of a partition."""
+    return f"{topic}/{partition}"
+
+
+def kept_commits(store: Store, lane: str, after: int) -> Iterator[KeptCommit]:
+    """Yield the slices of a lane that were kept after a commit, in order."""
+    cursor = store.cursor()
+    try:
+        for commit in lane_commits(cursor, lane, after):
+            place = partition_name(commit.topic, commit.partition)
+            second = commit.kept_at.replace(tzinfo=UTC).timestamp()
+            yield KeptCommit(place, second, commit.waited_for, SliceTicks(commit.ticks, commit.session_ticks))
+    finally:
+        cursor.close()

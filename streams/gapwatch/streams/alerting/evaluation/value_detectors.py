@@ -1,0 +1,222 @@
+"""The detectors of values: numbers of measures, and mixes of labels."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from gapwatch.streams.alerting.evaluation.series_detectors import Learned
+from gapwatch.streams.alerting.evaluation.series_rows import SeriesRows
+from gapwatch.streams.alerting.rules.finding import Finding, Part, Watched
+from gapwatch.streams.alerting.series.open_tick import WINDOW_TICKS, OpenWindow, window_end
+from gapwatch.streams.alerting.series.slice_units import OpenTicks
+from gapwatch.streams.alerting.series.slice_values import Labels, Numbers, SliceValues
+from gapwatch.streams.detectors.arrays import Ints
+from gapwatch.streams.detectors.bets import LEVELS, number_bets
+from gapwatch.streams.detectors.categories import CategoryFleet, label_bets
+from gapwatch.streams.detectors.fleet import Fleet
+from gapwatch.streams.detectors.fleet_config import FleetConfig
+from gapwatch.streams.detectors.grid import cell_end
+from gapwatch.streams.detectors.numbers import NumberFleet
+from gapwatch.streams.detectors.snapshot import restore_headed, snapshot_headed
+from gapwatch.streams.detectors.watch import Transition
+
+NUMBERS = FleetConfig(number_bets())
+LABELS = FleetConfig(label_bets(), page_margin=False)
+# Enough for the first and the 99th percentile; the bins of 2,000 would also tell the last of 500, days later.
+_NUMBERS_BURN_IN = 500
+_QUANTILES = {
+    "location": 0.5,
+    "spread": 0.95,
+    **{f"share above the old p{100 * q:g}": q for q in (0.95, 0.99, 0.998)},
+    **{f"share below the old p{100 * q:g}": q for q in (0.05, 0.01)},
+    "share below the old p0.2": 0.002,
+}
+
+
+class ValueDetectors:
+    """Detectors of the values of one lane; see `SeriesDetectors`.
+
+    All that comes in five minutes is folded as one bucket, however much it is; it bears the number of its first tick.
+
+    Args:
+        rows: Of the lane.
+
+    Attributes:
+        numbers: Of measures, and of verdicts with scores.
+        labels: Of label claims.
+        pending: Last tick of each window that is open, to its values.
+    """
+
+    def __init__(self, rows: SeriesRows) -> None:
+        self.numbers = NumberFleet(NUMBERS, burn_in_units=_NUMBERS_BURN_IN)
+        self.labels = CategoryFleet(LABELS)
+        self.pending: dict[int, OpenWindow] = defaultdict(OpenWindow)
+        self._rows = rows
+        self._left_out: set[tuple[int, str]] = set()
+        rows.watched |= {name: [] for name in self.fleets}
+
+    @property
+    def fleets(self) -> dict[str, Fleet]:
+        """The fleets of numbers and of labels, which are also the kinds of their rows."""
+        return {"numbers": self.numbers.fleet, "labels": self.labels.fleet}
+
+    def add(self, content: SliceValues, there: OpenTicks) -> None:
+        """Put the values of a slice into the open windows; late ones join the current one, with their own hour."""
+        self._add_numbers(content.numbers, there)
+        self._add_labels(content.labels, there)
+        for kind, left_out in (("numbers", content.numbers.left_out), ("labels", content.labels.left_out)):
+            self._left_out |= {(self._rows.number_of(key), kind) for key in left_out}
+
+    def _add_numbers(self, content: Numbers, there: OpenTicks) -> None:
+        if not len(content.which):
+            return
+        which = np.array([self._rows.number_of(key) for key in content.series], np.int64)[content.which]
+        hours = np.zeros(len(which), np.int64)
+        for number in np.unique(which).tolist():
+            mine = which == number
+            distinct, at = np.unique(content.ticks[mine], return_inverse=True)
+            hours[mine] = np.array([self._rows.hour(number, tick) for tick in distinct.tolist()], np.int64)[at]
+        entries = np.stack([which, hours, content.cells, content.n])
+        ends = window_end(there.places(content.ticks))
+        for end in np.unique(ends).tolist():
+            self.pending[end].cells.append(entries[:, ends == end])
+
+    def _add_labels(self, content: Labels, there: OpenTicks) -> None:
+        for entry in content.found:
+            number = self._rows.number_of(entry.series)
+            window = self.pending[window_end(there.place(entry.tick))]
+            window.add_labels(number, self._rows.hour(number, entry.tick), entry.units, entry.counts)
+
+    def ready(self, closed: int) -> Iterable[int]:
+        """Return the ends of the windows that are closed."""
+        return [end for end in self.pending if end <= closed]
+
+    def fold(self, tick: int) -> list[Finding]:
+        """Fold the window that ends with a tick, if one does."""
+        window = self.pending.pop(tick, None)
+        if window is None:
+            return []
+        bucket = tick - WINDOW_TICKS + 1
+        touched = [*self._fold_numbers(bucket, window), *self._fold_labels(bucket, window)]
+        return [
+            finding
+            for name in touched
+            for finding in self._rows.take_findings(self, name, tick, bucket, partial(self._part, name))
+        ]
+
+    def _fold_numbers(self, bucket: int, window: OpenWindow) -> list[str]:
+        cells = window.summed()
+        if not cells.shape[1]:
+            return []
+        rows = self._rows_of("numbers", np.unique(cells[0]).tolist())
+        which = np.array([rows[number] for number in cells[0].tolist()], np.int64)
+        for hour in np.unique(cells[1]).tolist():
+            some = cells[1] == hour
+            self.numbers.fold(bucket, which[some], cells[2, some], cells[3, some], hour)
+        return ["numbers"]
+
+    def _fold_labels(self, bucket: int, window: OpenWindow) -> list[str]:
+        if not window.labels:
+            return []
+        rows = self._rows_of("labels", sorted({number for number, _ in window.labels}))
+        for hour in sorted({hour for _, hour in window.labels}):
+            units = {
+                rows[number]: one_each(whole[0], counts)
+                for (number, at), (whole, counts) in sorted(window.labels.items())
+                if at == hour
+            }
+            self.labels.fold(bucket, units, hour)
+        return ["labels"]
+
+    def _rows_of(self, name: str, numbers: list[int]) -> dict[int, int]:
+        self._rows.make(self, name, [(number, name) for number in numbers])
+        return {number: self._rows.row(number, name) for number in numbers}
+
+    def _part(self, kind: str, transition: Transition) -> Part | None:
+        """Return which part of the values moved; None where the transition names no change."""
+        change = transition.change
+        if change is None:
+            return None
+        if kind == "labels":
+            labels = self.labels.labels_of(transition.row, change)
+            return Part(" or ".join(labels) or "labels that are rare or new", labels=labels)
+        table = self.numbers.fleet.config.table
+        name = table.shapes[table.shape_of[change.bet]].name
+        edges = self.numbers.edges[transition.row].tolist()
+        words = {"location": "above the old median", "spread": "outside the old p5 to p95"}
+        words_of_part = words.get(name, name.removeprefix("share "))
+        if name == "spread":
+            above, below = (cell_end(edges[LEVELS.index(q)]) for q in (0.95, 0.05))
+            return Part(words_of_part, _QUANTILES[name], above, below, outside=True)
+        first, last = min(change.bins), max(change.bins)
+        above = cell_end(edges[first - 1]) if first else None
+        below = cell_end(edges[last]) if last < len(edges) else None
+        return Part(words_of_part, _QUANTILES[name], above, below)
+
+    def left_out(self) -> list[Watched]:
+        """Return what has come, and was left out each time: numbers and labels of traces in sessions."""
+        series = self._rows.series
+        return [Watched(series[number], kind) for number, kind in sorted(self._rows.without_row(self._left_out))]
+
+    def grow(self, name: str, count: int) -> Ints:
+        """Add series that have seen nothing to a fleet, and return their rows."""
+        return self.numbers.add_series(count) if name == "numbers" else self.labels.add_series(count)
+
+    def learned(self, name: str) -> Learned:
+        """Return the baselines of a fleet; of labels the units since they were chosen count."""
+        state = self.fleets[name].state
+        units = state["pooled"].sum(axis=(0, 1))
+        if name == "numbers":
+            waiting = np.array([sum(cells.values()) for cells in self.numbers.waiting], np.float64)
+            units = units + np.where(self.numbers.formed, state["prior"].sum(axis=0), waiting)
+        return Learned(units, None)
+
+    # ---- the state ----
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all but the fleets as JSON values."""
+        return {
+            "values": [[end, *window.as_json()] for end, window in sorted(self.pending.items())],
+            "left_out": sorted(self._left_out),
+        }
+
+    def take_json(self, value: Mapping[str, Any]) -> None:
+        """Go on from what `as_json` gave."""
+        self.pending.update((end, OpenWindow.from_json(window)) for end, *window in value["values"])
+        self._left_out = {(number, kind) for number, kind in value["left_out"]}
+
+    def snapshots(self) -> dict[str, bytes]:
+        """Return each fleet as bytes, by name."""
+        return {"numbers": snapshot_headed(self.numbers), "labels": snapshot_headed(self.labels)}
+
+    def restore(self, snapshots: Mapping[str, bytes]) -> None:
+        """Go on from the fleets that `snapshots` gave; SnapshotError where they cannot be read."""
+        self.numbers = restore_headed(NumberFleet(NUMBERS), snapshots["numbers"])
+        self.labels = restore_headed(CategoryFleet(LABELS), snapshots["labels"])
+
+
+def one_each(units: int, counts: Mapping[str, int]) -> dict[str, int]:
+    """Return counts that add up to at most the number of traces: each trace is one observation, however many labels.
+
+    Args:
+        units: Traces.
+        counts: How often each label occurs in them.
+
+    Labels of one trace depend on each other. Where there are more labels than traces their shares are kept and the
+    sum is that of the traces (whole numbers by largest remainder, ties by name). For traces of about as many labels
+    each the evidence is at most that of one label drawn from each: a geometric mean is below the arithmetic one.
+    """
+    spans = sum(counts.values())
+    if spans <= units:
+        return dict(counts)
+    shares = {label: n * units / spans for label, n in counts.items()}
+    result = {label: int(share) for label, share in shares.items()}
+    missing = units - sum(result.values())
+    for label in sorted(shares, key=lambda label: (result[label] - shares[label], label))[:missing]:
+        result[label] += 1
+    return {label: n for label, n in result.items() if n}

@@ -1,0 +1,1 @@
+"""One incident: its facts, its rows, its attribution."""

@@ -1,0 +1,70 @@
+"""Alerts as they stand in a store: the last step of each, and its facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from gapwatch.scorers.errors import UsageError
+from gapwatch.sinks.reading.alert_query import OPEN_STATES, AlertEntry, AlertFilter, AlertRow, alert_entries
+from gapwatch.sinks.store.store_reader import StoreReader
+from gapwatch.streams.alerting.incidents.alert_facts import AlertFacts
+
+_ANY = AlertFilter()
+
+
+@dataclass(frozen=True)
+class StoredAlert:
+    """One alert, as it stands.
+
+    Attributes:
+        row: Its names, with the last state and severity.
+        facts: Those of the step that opened it, under the last answer to its question.
+    """
+
+    row: AlertRow
+    facts: AlertFacts
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it wants something of somebody."""
+        return self.row.state in OPEN_STATES
+
+    @property
+    def began_at(self) -> datetime | None:
+        """The likeliest begin of the change; None for a bound, whose window says nothing of it."""
+        return None if self.facts.change is None else self.facts.change.at
+
+
+def read_alerts(con: StoreReader, wanted: AlertFilter = _ANY) -> list[StoredAlert]:
+    """Return alerts, groups together: first those that page somebody now, then the latest; in a group the first found.
+
+    Args:
+        con: Reading.
+        wanted: Which alerts; all of them by default.
+    """
+    now = datetime.now(UTC).replace(tzinfo=None)
+    return [_stored_alert(entry) for entry in alert_entries(con, wanted, now)]
+
+
+def _stored_alert(entry: AlertEntry) -> StoredAlert:
+    facts, label = AlertFacts.from_json(entry.attribution), entry.label
+    if facts.kind in ("cascade", "shift") and label is not None:
+        question = label.question if label.verdict == "unknown" else None
+        facts = replace(facts, kind=label.kind, polarity=label.verdict, question=question)
+    return StoredAlert(entry.row, facts)
+
+
+def find_alert(con: StoreReader, wanted: str) -> StoredAlert:
+    """Return the alert with this id, or the only one whose id begins so.
+
+    Raises:
+        UsageError: None, or several.
+    """
+    alerts = [a for a in read_alerts(con) if a.row.alert_id.startswith(wanted)] if wanted else []
+    if not alerts:
+        raise UsageError(f"no alert {wanted!r} in this store; gapwatch alerts --all lists them")
+    if len(alerts) > 1:
+        ids = ", ".join(a.row.alert_id for a in alerts[:5])
+        raise UsageError(f"several alerts begin with {wanted!r}: {ids}; give more of the id")
+    return alerts[0]

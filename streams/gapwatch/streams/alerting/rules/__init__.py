@@ -1,0 +1,1 @@
+"""Which way is bad, bounds, and shares of the false-alarm budget."""

@@ -1,0 +1,94 @@
+"""The budget of a pipeline, split over its series: how much evidence each needs before it may speak."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from gapwatch.streams.alerting.rules.alert_rule import AlarmBudget, AlertRule
+from gapwatch.streams.detectors.budget import Allowances
+from gapwatch.streams.detectors.contexts import TICKS_A_DAY
+
+_TICKS_A_PERIOD = 30 * TICKS_A_DAY
+
+
+def share_key(rule: AlertRule, kind: str, environment: str | None) -> str:
+    """Return under which name a series draws on the budget; an environment that nobody planned has its own."""
+    return "\x1f".join([rule.metric, kind, *([] if environment is None else [environment])])
+
+
+class BudgetShares:
+    """Alarms a month of one pipeline, dealt to the series that its portfolio lets alert.
+
+    The first environment that is seen has the planned shares; another, or a new epoch of a series, is a newcomer and
+    draws on the reserve, so the sum stays within the budget. Each 30 days it is dealt anew.
+
+    Args:
+        budget: Of the portfolio.
+        rules: Of its metrics.
+    """
+
+    def __init__(self, budget: AlarmBudget, rules: Sequence[AlertRule]) -> None:
+        self._budget = budget
+        self._rules = {rule.metric: rule for rule in rules}
+        self._tickets = Allowances(budget.tickets)
+        self._pages = Allowances(budget.pages)
+        self._owner: dict[str, str] = {}
+        self.period = 0
+
+    def is_over(self, tick: int) -> bool:
+        """Say whether the month that was dealt is over, or none was dealt yet."""
+        return tick // _TICKS_A_PERIOD + 1 != self.period
+
+    def start_period(self, tick: int, extra: Iterable[tuple[str, str]]) -> bool:
+        """Deal the budget anew where a new month began; say whether it did.
+
+        Args:
+            tick: Now.
+            extra: (share key, metric) of newcomers that are still there, who get planned shares from now on.
+        """
+        if not self.is_over(tick):
+            return False
+        self.period = tick // _TICKS_A_PERIOD + 1
+        planned = [(share_key(rule, kind, None), name) for name, rule in self._rules.items() for kind in rule.kinds]
+        newcomers = sorted(set(extra) - set(planned))
+        keys = [*planned, *(entry for entry in newcomers if entry[1] in self._rules)]
+        self._tickets.open_period([key for key, _ in keys])
+        self._pages.open_period([key for key, metric in keys if self._rules[metric].pages_on(_kind(key))])
+        return True
+
+    def key_for(self, rule: AlertRule, kind: str, series: str, environment: str) -> str:
+        """Return the share of a series: the planned one for whoever comes first, else one of its own."""
+        planned = share_key(rule, kind, None)
+        if self._owner.setdefault(planned, series) == series:
+            return planned
+        return share_key(rule, kind, f"{environment}\x1f{series}")
+
+    def limits(self, rule: AlertRule, kind: str, key: str) -> tuple[float, float]:
+        """Return A for tickets and for pages; infinite where none is asked for, or the budget is nothing."""
+        units = rule.units_per_month
+        ticket = self._tickets.limit(key, units) if self._budget.tickets > 0 else math.inf
+        page = math.inf
+        if rule.pages_on(kind) and self._budget.pages > 0:
+            page = self._pages.limit(key, units)
+        return ticket, page
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what was dealt as JSON values."""
+        return {
+            "period": self.period,
+            "owner": self._owner,
+            "tickets": [self._tickets.shares, self._tickets.newcomers],
+            "pages": [self._pages.shares, self._pages.newcomers],
+        }
+
+    def take_json(self, value: dict[str, Any]) -> None:
+        """Go on from what `as_json` gave."""
+        self.period, self._owner = value["period"], dict(value["owner"])
+        for allowances, name in ((self._tickets, "tickets"), (self._pages, "pages")):
+            allowances.shares, allowances.newcomers = dict(value[name][0]), value[name][1]
+
+
+def _kind(key: str) -> str:
+    return key.split("\x1f")[1]

@@ -1,0 +1,1 @@
+"""Units and values by series and tick."""

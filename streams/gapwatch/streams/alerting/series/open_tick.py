@@ -1,0 +1,161 @@
+"""What waits in ticks that are still open: units, and values; where few come, five minutes are folded as one.
+
+A fold of a fleet costs half a millisecond, for one unit as for a thousand. A change in so few units cannot be told
+within five minutes anyway.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gapwatch.streams.detectors.arrays import Ints
+
+WINDOW_TICKS = 10
+"""Five minutes of event time."""
+MOST_OPEN = 300_000
+"""Entries of open ticks, about 300 bytes each: where one partition is days ahead of another they add up."""
+# Fewer units of each series than this, and a tick waits for the end of its window.
+_SPARSE = 20
+
+
+def window_end(ticks: Any) -> Any:
+    """Return the last tick of the window that each tick lies in."""
+    return ticks // WINDOW_TICKS * WINDOW_TICKS + WINDOW_TICKS - 1
+
+
+@dataclass
+class OpenTick:
+    """Units of one open tick.
+
+    Attributes:
+        counts: Number of the series and hour of the week of the event to units good, bad, unknown.
+        sessions: Number of the series, session, units, bad ones.
+    """
+
+    counts: dict[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0]))
+    sessions: list[tuple[int, str, int, int]] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """How many entries it has."""
+        return len(self.counts) + len(self.sessions)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether no series has enough units to be folded on its own."""
+        most = max((sum(cell) for cell in self.counts.values()), default=0)
+        return max(most, sum(units for _, _, units, _ in self.sessions)) < _SPARSE
+
+    def whole_units(self) -> dict[int, list[int]]:
+        """Return the good and bad units of each series, those of sessions among them."""
+        whole: dict[int, list[int]] = defaultdict(lambda: [0, 0])
+        for (number, _), (good, bad, _) in self.counts.items():
+            whole[number][0] += good
+            whole[number][1] += bad
+        for number, _, units, bad in self.sessions:
+            whole[number][0] += units - bad
+            whole[number][1] += bad
+        return whole
+
+    def join(self, other: OpenTick) -> None:
+        """Add the units of another tick."""
+        for place, cell in other.counts.items():
+            mine = self.counts[place]
+            for i, n in enumerate(cell):
+                mine[i] += n
+        self.sessions += other.sessions
+
+    def as_json(self) -> list[Any]:
+        """Return it as JSON values."""
+        return [[[*at, *cell] for at, cell in sorted(self.counts.items())], self.sessions]
+
+    @classmethod
+    def from_json(cls, value: list[Any]) -> OpenTick:
+        """Return what `as_json` gave."""
+        counts, sessions = value
+        tick = cls()
+        for number, hour, *cell in counts:
+            tick.counts[number, hour] = cell
+        tick.sessions = [(number, session, units, bad) for number, session, units, bad in sessions]
+        return tick
+
+
+@dataclass
+class OpenWindow:
+    """Values of one open window: numbers by cell of the grid, and labels.
+
+    Attributes:
+        cells: Arrays of number of the series, hour of the week of the event, cell, units; shape (4, entries).
+        labels: Number of the series and hour to [units, counts by label].
+    """
+
+    cells: list[Ints] = field(default_factory=list)
+    labels: dict[tuple[int, int], tuple[list[int], dict[str, int]]] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """How many entries it has."""
+        return sum(len(some[0]) for some in self.cells) + sum(len(counts) for _, counts in self.labels.values())
+
+    def add_labels(self, number: int, hour: int, units: int, counts: Mapping[str, int]) -> None:
+        """Add the labels of some traces of a series; `units` is the number of these traces."""
+        whole, sums = self.labels.setdefault((number, hour), ([0], {}))
+        whole[0] += units
+        for label, n in counts.items():
+            sums[label] = sums.get(label, 0) + n
+
+    def summed(self) -> Ints:
+        """Return the cells, sorted and each once: the order in which slices came changes nothing."""
+        if not self.cells:
+            return np.zeros((4, 0), np.int64)
+        whole = np.concatenate(self.cells, axis=1)
+        whole = whole[:, np.lexsort(whole[2::-1])]
+        first = np.flatnonzero(np.append(True, np.any(whole[:3, 1:] != whole[:3, :-1], axis=0)))
+        return np.concatenate([whole[:3, first], np.add.reduceat(whole[3], first)[None]])
+
+    def as_json(self) -> list[Any]:
+        """Return it as JSON values."""
+        labels = [[*at, whole[0], sorted(counts.items())] for at, (whole, counts) in sorted(self.labels.items())]
+        return [self.summed().tolist(), labels]
+
+    @classmethod
+    def from_json(cls, value: list[Any]) -> OpenWindow:
+        """Return what `as_json` gave."""
+        cells, labels = value
+        return cls(
+            [np.array(cells, np.int64).reshape(4, -1)],
+            {(number, hour): ([units], dict(counts)) for number, hour, units, counts in labels},
+        )
+
+
+def full_until(sizes: Mapping[int, int]) -> int:
+    """Return the last tick that must be closed for the rest to fit into memory; 0 where all of them do.
+
+    Args:
+        sizes: Open tick to its entries.
+    """
+    too_many = sum(sizes.values()) - MOST_OPEN
+    for tick in sorted(sizes) if too_many > 0 else ():
+        too_many -= sizes[tick]
+        if too_many <= 0:
+            return tick
+    return 0
+
+
+def gather(pending: dict[int, OpenTick], closed: int) -> None:
+    """Put the units of closed ticks that are sparse into the last tick of their window.
+
+    Args:
+        pending: By tick; gives an empty one for a tick that is missing.
+        closed: Last tick that nothing can join any more, so that it is known how many units it has.
+    """
+    for tick in sorted(tick for tick in pending if tick <= closed):
+        end = window_end(tick)
+        if tick != end and pending[tick].is_sparse:
+            sparse = pending.pop(tick)
+            pending[end].join(sparse)

@@ -1,0 +1,66 @@
+"""The series of one lane by number, and the hour of the week that a tick lies in."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+
+from gapwatch.sinks.metrics.labels import ENVIRONMENT_LIMIT
+from gapwatch.sinks.store.schema import OTHER
+from gapwatch.streams.alerting.series.slice_units import SeriesKey
+from gapwatch.streams.detectors.contexts import hour_of_week
+
+# Time zones differ from UTC by whole quarters of an hour: within one, the hour of the week is the same.
+_TICKS_A_QUARTER = 30
+# Environments come from traces: whoever names a new one in each would have a series for each, ten kilobytes of it.
+_NAME_LIMIT = 100
+_MOST_HOURS = 10_000
+
+
+class SeriesBook:
+    """Gives each series a number, which it keeps; environments beyond the limit share one, `other`.
+
+    Attributes:
+        series: By number.
+    """
+
+    def __init__(self) -> None:
+        self.series: list[SeriesKey] = []
+        self._number: dict[SeriesKey, int] = {}
+        self._environments: dict[str, set[str]] = defaultdict(set)
+
+    def number_of(self, key: SeriesKey) -> int:
+        """Return the number of a series, a new one where it has none yet."""
+        if key not in self._number:
+            known = self._environments[key.pipeline]
+            is_named = len(key.environment) <= _NAME_LIMIT and len(known) < ENVIRONMENT_LIMIT
+            if key.environment not in known and not is_named:
+                key = replace(key, environment=OTHER)
+        if key not in self._number:
+            self.learn([key])
+        return self._number[key]
+
+    def learn(self, keys: Iterable[SeriesKey]) -> None:
+        """Number further series, in this order."""
+        for key in keys:
+            self._number[key] = len(self.series)
+            self.series.append(key)
+            if key.environment != OTHER:
+                self._environments[key.pipeline].add(key.environment)
+
+
+class HourBook:
+    """Hours of the week, looked up once for each quarter of an hour: time zones are slow."""
+
+    def __init__(self) -> None:
+        self._hours: dict[tuple[int, str], int] = {}
+
+    def hour(self, tick: int, time_zone: str) -> int:
+        """Return the hour of the week of a tick in a zone, as `hour_of_week`."""
+        quarter = tick // _TICKS_A_QUARTER * _TICKS_A_QUARTER
+        if (quarter, time_zone) not in self._hours:
+            if len(self._hours) > _MOST_HOURS:
+                self._hours.clear()
+            self._hours[quarter, time_zone] = hour_of_week(quarter, time_zone)
+        return self._hours[quarter, time_zone]

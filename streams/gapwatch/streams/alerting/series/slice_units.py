@@ -1,0 +1,199 @@
+"""The units of one slice as the detectors want them: by series and tick, with those of sessions set apart."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gapwatch.streams.detectors.arrays import Ints
+from gapwatch.streams.detectors.contexts import TICK_SECONDS
+
+_TICK_MICROSECONDS = TICK_SECONDS * 1_000_000
+_KEY = ("pipeline", "environment", "component", "metric", "metric_version", "judge", "epoch")
+#: Beyond any event: its microseconds still fit into 64 bits.
+LAST_TICK = 2**37
+_OUTCOMES = ("good", "bad", "unknown")
+
+
+@dataclass(frozen=True)
+class SliceTicks:
+    """What scoring counted in one slice, as both families of detectors read it.
+
+    Attributes:
+        ticks: With the columns of `scorers.slices.tables.TICKS`: those of whole units, and of labels; no others.
+        sessions: With the columns of `SESSION_TICKS`.
+    """
+
+    ticks: pa.Table
+    sessions: pa.Table
+
+    @cached_property
+    def units(self) -> pa.Table:
+        """The ticks that count whole units, at a time that is known."""
+        is_unit = pc.and_(pc.equal(self.ticks["level"], "unit"), pc.equal(self.ticks["facet"], "all"))
+        return self.ticks.filter(pc.and_(is_unit, self.ticks["bucket"].is_valid()))
+
+
+@dataclass(frozen=True, order=True)
+class SeriesKey:
+    """What one watched line is, within its lane; texts are empty where the tables have null."""
+
+    pipeline: str
+    environment: str
+    component: str
+    metric: str
+    metric_version: str
+    judge: str
+    epoch: str
+
+
+@dataclass(frozen=True)
+class SessionUnits:
+    """Units of one session in one tick."""
+
+    series: SeriesKey
+    tick: int
+    session: str
+    units: int
+    bad: int
+
+
+@dataclass(frozen=True)
+class SliceUnits:
+    """What one slice adds.
+
+    Attributes:
+        series: Distinct keys, sorted.
+        which: For each entry its series, as a position in `series`.
+        ticks: For each entry its tick of event time: seconds since the epoch over 30.
+        counts: Shape (3, entries): units good, bad and unknown that belong to no session; unknown counts all.
+        sessions: Units of sessions, sorted.
+    """
+
+    series: list[SeriesKey]
+    which: Ints
+    ticks: Ints
+    counts: Ints
+    sessions: list[SessionUnits]
+
+    @property
+    def newest(self) -> int | None:
+        """The latest tick in it; None without units."""
+        return int(self.ticks.max()) if len(self.ticks) else None
+
+
+def read_units(content: SliceTicks, watched: Collection[tuple[str, str]]) -> SliceUnits:
+    """Read the units of watched metrics; those without a time are left out, for no tick is theirs.
+
+    Args:
+        content: Of the slice.
+        watched: (pipeline, metric) that have a rule.
+
+    Units are counted as they came, whatever their weight: uniform weights cancel. Where weights differ inside a series
+    (strata of a judge), a change of the mix of strata looks like a change of the rate.
+    """
+    units = content.units
+    keys, of_row = series_of(units, watched)
+    inside = of_row >= 0
+    tick = tick_numbers(units["bucket"])[inside]
+    outcome = pc.index_in(units["outcome"], pa.array(_OUTCOMES)).fill_null(0).to_numpy()[inside]
+    n = units["n"].to_numpy()[inside]
+    which = of_row[inside]
+    sessions = _sessions(content.sessions, watched)
+    if not len(which):
+        return SliceUnits([], which, tick, np.zeros((3, 0), np.int64), sessions)
+    first = int(tick.min())
+    width = int(tick.max()) - first + 1
+    distinct, entry = np.unique(which * width + (tick - first), return_inverse=True)
+    counts = np.zeros((3, len(distinct)), np.int64)
+    np.add.at(counts, (outcome, entry), n)
+    place = {(int(cell) // width, int(cell) % width + first): i for i, cell in enumerate(distinct.tolist())}
+    position = {key: i for i, key in enumerate(keys)}
+    for session in sessions:
+        cell = place[position[session.series], session.tick]
+        counts[0, cell] -= session.units - session.bad
+        counts[1, cell] -= session.bad
+    return SliceUnits(keys, distinct // width, distinct % width + first, counts, sessions)
+
+
+def series_of(table: pa.Table, watched: Collection[tuple[str, str]]) -> tuple[list[SeriesKey], Ints]:
+    """Return the distinct watched series, sorted, and for each row its position; -1 where it is not watched."""
+    # Names come from strangers, so none is joined with another: columns are encoded one by one.
+    which = np.zeros(table.num_rows, np.int64)
+    found: list[tuple[str, ...]] = [()]
+    for name in _KEY:
+        encoded = table[name].combine_chunks().fill_null("").dictionary_encode()
+        values = encoded.dictionary.to_pylist()
+        distinct, which = np.unique(
+            which * max(len(values), 1) + encoded.indices.to_numpy(zero_copy_only=False), return_inverse=True
+        )
+        found = [(*found[code // len(values)], values[code % len(values)]) for code in distinct.tolist()]
+    every = [SeriesKey(*texts) for texts in found] if table.num_rows else []
+    keys = sorted(key for key in every if (key.pipeline, key.metric) in watched)
+    position = {key: i for i, key in enumerate(keys)}
+    of_code = np.array([position.get(key, -1) for key in every], np.int64)
+    return keys, of_code[which] if len(of_code) else np.zeros(0, np.int64)
+
+
+def tick_numbers(bucket: pa.ChunkedArray) -> Ints:
+    """Return the number of the tick that begins at each time."""
+    result: Ints = bucket.cast(pa.int64()).to_numpy() // _TICK_MICROSECONDS
+    return result
+
+
+def _sessions(table: pa.Table, watched: Collection[tuple[str, str]]) -> list[SessionUnits]:
+    table = table.filter(table["bucket"].is_valid())
+    if not table.num_rows:
+        return []
+    keys, which = series_of(table, watched)
+    columns = zip(
+        which.tolist(),
+        tick_numbers(table["bucket"]).tolist(),
+        table["session_id"].to_pylist(),
+        table["units"].to_pylist(),
+        table["bad"].to_pylist(),
+        strict=True,
+    )
+    found = [SessionUnits(keys[i], tick, session, units, bad) for i, tick, session, units, bad in columns if i >= 0]
+    return sorted(found, key=lambda s: (s.tick, s.series, s.session, s.units, s.bad))
+
+
+@dataclass(frozen=True)
+class OpenTicks:
+    """The ticks that something may still join; what comes from beyond joins the nearest.
+
+    Attributes:
+        first: One after the last that is closed: what comes late joins it.
+        last: Of the clock: an event after it is of a wrong clock. At least `first`.
+    """
+
+    first: int
+    last: int
+
+    @classmethod
+    def between(cls, closed: int, now: int | None) -> OpenTicks:
+        """Return those after the last closed one, up to now; up to any time without a now."""
+        return cls(closed + 1, LAST_TICK if now is None else max(now, closed + 1))
+
+    def place(self, tick: int) -> int:
+        """Return where a unit of a tick is folded."""
+        return min(max(tick, self.first), self.last)
+
+    def places(self, ticks: Ints) -> Ints:
+        """Return where units of some ticks are folded."""
+        return np.clip(ticks, self.first, self.last)
+
+    def stamp(self, ticks: pa.Table) -> pa.Table:
+        """Return the ticks of a slice with the bucket that each is folded in."""
+        bucket = ticks["bucket"].combine_chunks()
+        first, last = self.first * _TICK_MICROSECONDS, self.last * _TICK_MICROSECONDS
+        folded = pc.max_element_wise(bucket.cast(pa.int64()), first, skip_nulls=True)
+        folded = pc.min_element_wise(folded, last, skip_nulls=True)
+        folded = pc.if_else(bucket.is_valid(), folded, None).cast(bucket.type)
+        place = ticks.schema.get_field_index("fold_bucket")
+        return ticks.set_column(place, ticks.schema.field(place), folded)

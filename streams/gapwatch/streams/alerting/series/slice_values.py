@@ -1,0 +1,182 @@
+"""What the units of one slice were, and not only whether they failed: numbers of measures, labels of label claims."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gapwatch.streams.alerting.series.slice_units import SeriesKey, SliceTicks, series_of, tick_numbers
+from gapwatch.streams.detectors.arrays import Ints
+
+#: Names come from traces; what differs only beyond this is one label.
+LABEL_LIMIT = 100
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Units of measures by cell of the grid.
+
+    Attributes:
+        series: Distinct keys, sorted.
+        which: For each entry its series, as a position in `series`.
+        ticks: For each entry its tick of event time.
+        cells: For each entry its cell.
+        n: For each entry its units.
+        left_out: Series of which a tick was left out for its sessions, sorted.
+    """
+
+    series: list[SeriesKey]
+    which: Ints
+    ticks: Ints
+    cells: Ints
+    n: Ints
+    left_out: list[SeriesKey]
+
+
+@dataclass(frozen=True)
+class TickLabels:
+    """Labels of one series in one tick.
+
+    Attributes:
+        series: Its key.
+        tick: Of event time.
+        units: Traces that they are of; a trace may hold several labels.
+        counts: How often each label occurs.
+    """
+
+    series: SeriesKey
+    tick: int
+    units: int
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels of a slice.
+
+    Attributes:
+        found: By series and tick, sorted.
+        left_out: Series of which a tick was left out for its sessions, sorted.
+    """
+
+    found: list[TickLabels]
+    left_out: list[SeriesKey]
+
+
+@dataclass(frozen=True)
+class SliceValues:
+    """What one slice adds.
+
+    Attributes:
+        numbers: Of measures, and of verdicts with scores.
+        labels: Of label claims.
+    """
+
+    numbers: Numbers
+    labels: Labels
+
+
+def read_values(
+    content: SliceTicks, measures: Collection[tuple[str, str]], levels: Mapping[tuple[str, str], str]
+) -> SliceValues:
+    """Read numbers and labels; see `read_numbers` and `read_labels`."""
+    return SliceValues(read_numbers(content, measures), read_labels(content, levels))
+
+
+def read_numbers(content: SliceTicks, measures: Collection[tuple[str, str]]) -> Numbers:
+    """Read the numbers of some metrics.
+
+    Args:
+        content: Of the slice.
+        measures: (pipeline, metric) whose numbers are watched.
+
+    The histogram of a tick does not say which units are of one session. Units of one session are one observation, so
+    the numbers of a series are left out of a tick in which any unit of it has a session.
+    """
+    chosen = content.units.filter(content.units["histogram"].is_valid())
+    keys, which = series_of(chosen, measures)
+    inside = which >= 0
+    if not inside.any():
+        nothing = np.zeros(0, np.int64)
+        return Numbers([], nothing, nothing, nothing, nothing, [])
+    tick = tick_numbers(chosen["bucket"])
+    left_out = set()
+    for key, with_sessions in _in_sessions(content.sessions, measures):
+        if key in keys and (skipped := inside & (which == keys.index(key)) & (tick == with_sessions)).any():
+            inside &= ~skipped
+            left_out.add(key)
+    # A null or empty map is as long as nothing; `take` makes the offsets those of the chosen rows.
+    maps = chosen["histogram"].combine_chunks().take(pa.array(np.flatnonzero(inside)))
+    offsets = maps.offsets.to_numpy()
+    lengths = np.diff(offsets)
+    start, stop = int(offsets[0]), int(offsets[-1])
+    return Numbers(
+        keys,
+        np.repeat(which[inside], lengths),
+        np.repeat(tick[inside], lengths),
+        maps.keys.slice(start, stop - start).to_numpy(zero_copy_only=False).astype(np.int64),
+        maps.items.slice(start, stop - start).to_numpy(zero_copy_only=False).astype(np.int64),
+        sorted(left_out),
+    )
+
+
+def read_labels(content: SliceTicks, levels: Mapping[tuple[str, str], str]) -> Labels:
+    """Read the labels of some label claims.
+
+    Args:
+        content: Of the slice.
+        levels: (pipeline, metric) whose labels are watched, and whether those of units or of spans are.
+
+    As with numbers, ticks with sessions are left out.
+    """
+    if not levels:
+        return Labels([], [])
+    ticks = content.ticks
+    is_label = pc.and_(pc.equal(ticks["facet"], "label"), ticks["value"].is_valid())
+    counted = ticks.filter(pc.and_(is_label, ticks["bucket"].is_valid()))
+    keys, which = series_of(counted, levels)
+    skipped, left_out = set(_in_sessions(content.sessions, levels)), set()
+    whole = _whole(content.units, levels)
+    found: dict[tuple[SeriesKey, int], TickLabels] = {}
+    columns = zip(
+        which.tolist(),
+        tick_numbers(counted["bucket"]).tolist(),
+        counted["level"].to_pylist(),
+        counted["value"].to_pylist(),
+        counted["n"].to_pylist(),
+        strict=True,
+    )
+    for i, tick, level, value, n in columns:
+        if i < 0 or level != levels[keys[i].pipeline, keys[i].metric]:
+            continue
+        place = (keys[i], tick)
+        if place in skipped:
+            left_out.add(keys[i])
+            continue
+        entry = found.setdefault(place, TickLabels(*place, whole.get(place, 0)))
+        label = value[:LABEL_LIMIT]
+        entry.counts[label] = entry.counts.get(label, 0) + n
+    return Labels([found[place] for place in sorted(found)], sorted(left_out))
+
+
+def _whole(units: pa.Table, metrics: Collection[tuple[str, str]]) -> dict[tuple[SeriesKey, int], int]:
+    """Return how many units each series has in each tick."""
+    keys, which = series_of(units, metrics)
+    found: dict[tuple[SeriesKey, int], int] = {}
+    for i, tick, n in zip(which.tolist(), tick_numbers(units["bucket"]).tolist(), units["n"].to_pylist(), strict=True):
+        if i >= 0:
+            found[keys[i], tick] = found.get((keys[i], tick), 0) + n
+    return found
+
+
+def _in_sessions(session_ticks: pa.Table, metrics: Collection[tuple[str, str]]) -> list[tuple[SeriesKey, int]]:
+    session_ticks = session_ticks.filter(session_ticks["bucket"].is_valid())
+    if not session_ticks.num_rows:
+        return []
+    keys, which = series_of(session_ticks, metrics)
+    ticks = tick_numbers(session_ticks["bucket"])
+    return sorted({(keys[i], tick) for i, tick in zip(which.tolist(), ticks.tolist(), strict=True) if i >= 0})

@@ -1,0 +1,1 @@
+"""Lists, explains, acknowledges, silences and accepts alerts, and answers questions."""

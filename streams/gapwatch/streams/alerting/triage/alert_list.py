@@ -1,0 +1,71 @@
+"""The list of alerts for people, and as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from gapwatch.sinks.reading.terminal_table import Column, component_text, moment_text, print_note, print_table
+from gapwatch.sinks.store.utc_text import utc_text
+from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert
+from gapwatch.streams.alerting.triage.explain import alert_rows_sql
+from gapwatch.streams.alerting.triage.wording import headline, size
+
+
+def print_json(alerts: list[StoredAlert]) -> None:
+    """Print alerts as an array of objects."""
+    sys.stdout.write(json.dumps([_as_json(alert) for alert in alerts], indent=1) + "\n")
+
+
+def _as_json(alert: StoredAlert) -> dict[str, Any]:
+    row = {name: utc_text(value) if isinstance(value, datetime) else value for name, value in asdict(alert.row).items()}
+    return {**row, **alert.facts.to_json(), "rows_sql": alert_rows_sql(alert)}
+
+
+def print_alerts(alerts: list[StoredAlert], closed: int, is_part: bool) -> None:
+    """Print alerts as a table, those that began together one below the other.
+
+    Args:
+        alerts: To be shown.
+        closed: How many there are that are not.
+        is_part: Only some were asked for.
+    """
+    others = f"; {closed} closed or noted, --all shows them" if closed else ""
+    if not alerts:
+        print_note(f"{'none of the alerts asked for is open' if is_part else 'no alert is open'}{others}")
+        return
+    columns = [
+        Column("alert", whole=True),
+        Column("severity", whole=True),
+        Column("state", whole=True),
+        Column("component"),
+        Column("metric", whole=True),
+        Column("what"),
+        Column("failing, or how it moved"),
+        Column("since", whole=True),
+        Column("found", whole=True),
+    ]
+    print_table(columns, [_cells(alert) for alert in alerts], upright=True)
+    groups = len({alert.row.group_id for alert in alerts})
+    sys.stdout.write(
+        f"\n{len(alerts)} {'alert' if len(alerts) == 1 else 'alerts'} in {groups} "
+        f"{'group' if groups == 1 else 'groups'} (what began together){others}\n"
+    )
+
+
+def _cells(alert: StoredAlert) -> list[str]:
+    row, began = alert.row, alert.began_at
+    return [
+        row.alert_id,
+        row.severity,
+        row.state,
+        component_text(row.component),
+        row.metric,
+        headline(alert.facts),
+        size(alert.facts),
+        "-" if began is None else moment_text(began, "seconds"),
+        moment_text(row.found_at, "seconds"),
+    ]

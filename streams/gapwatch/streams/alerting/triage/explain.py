@@ -1,0 +1,300 @@
+"""`gapwatch explain`: one page of plain words for the engineer on call."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from gapwatch.scorers.command_line import program_name
+from gapwatch.scorers.errors import PortfolioError
+from gapwatch.scorers.loading.load import parse_portfolio
+from gapwatch.scorers.portfolio.metric import Metric
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.scorers.printable import shown
+from gapwatch.sinks.reading.alert_query import AlertFilter, LifeStep, alert_life
+from gapwatch.sinks.reading.example_rows import ValuePart, rows_sql
+from gapwatch.sinks.reading.stored_portfolios import latest_portfolio_text
+from gapwatch.sinks.reading.terminal_table import moment_text
+from gapwatch.sinks.store.registration import metric_direction
+from gapwatch.sinks.store.store_reader import StoreReader
+from gapwatch.streams.alerting.incidents.alert_cause import Cause, CountedShare, MeanShare
+from gapwatch.streams.alerting.incidents.links import runbook_link, trace_link
+from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert, read_alerts
+from gapwatch.streams.alerting.triage.wording import headline, quantile_move, share_move, share_name, size, subject
+
+_WIDTH = 11
+_PLAIN_WIDTH = 110
+_SPANS = (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1))
+_LOUDNESS = ("page", "ticket", "note")
+# One page is what is read: all others of a large incident are in the list.
+_MOST_TOGETHER = 6
+# The rows of this long before it was found are shown where an alert names no time of a change.
+_USUAL_WINDOW_SECONDS = 3600
+_STYLES = {"page": "bold red", "ticket": "yellow", "note": "cyan"}
+
+Line = tuple[str, str]
+
+
+def print_explanation(con: StoreReader, store: Path, alert: StoredAlert) -> None:
+    """Print what is known of an alert, and what to do next."""
+    terminal = Console(highlight=False)
+    out = terminal if terminal.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
+    row = alert.row
+    portfolio = _portfolio(con, row.pipeline)
+    out.print(
+        Text(row.severity.upper(), _STYLES.get(row.severity, "")),
+        Text(f"{row.state}  {headline(alert.facts)}", "bold"),
+        Text(f" {row.alert_id}", "dim"),
+    )
+    out.print(Text(f"{shown(subject(alert))}, {shown(row.pipeline)} in {shown(row.environment)}"))
+    for title, lines in _sections(con, store, alert, portfolio):
+        _print_section(out, title, lines)
+
+
+def _print_section(out: Console, title: str, lines: list[str]) -> None:
+    """Print lines beside a title; what is to be copied is one line, whatever the width."""
+    for i, line in enumerate(lines):
+        head = title if i == 0 else ""
+        if line.startswith("$ "):
+            out.print(Text(f"{head:<{_WIDTH}} {line[2:]}"), soft_wrap=True)
+            continue
+        text = Text(line)
+        for j, part in enumerate(text.wrap(out, max(out.width - _WIDTH - 1, 20))):
+            out.print(Text.assemble((f"{head if j == 0 else '':<{_WIDTH}} ", "dim"), part))
+
+
+def _sections(
+    con: StoreReader, store: Path, alert: StoredAlert, portfolio: Portfolio | None
+) -> Iterator[tuple[str, list[str]]]:
+    yield "What", list(_what(alert, portfolio))
+    yield "Since", list(_since(alert))
+    yield "How sure", list(_how_sure(alert))
+    yield "Which way", list(_which_way(alert, portfolio))
+    if where := [*_where(alert.facts.cause), *_labels(alert.facts.cause)]:
+        yield "Where", where
+    if new := list(_new(alert.facts.cause)):
+        yield "New then", new
+    if together := list(_together(con, alert, portfolio)):
+        yield "Together", together
+    if rows := list(_examples(alert.facts.cause, portfolio)):
+        yield "Rows", rows
+    yield "See them", [f"$ {program_name()} history --store {shlex.quote(str(store))} {_quoted(alert_rows_sql(alert))}"]
+    yield "Life", [_life_text(step) for step in alert_life(con, alert.row.alert_id)]
+    yield "Do", list(_do(store, alert, portfolio))
+
+
+def _what(alert: StoredAlert, portfolio: Portfolio | None) -> Iterator[str]:
+    facts = alert.facts
+    if (moved := quantile_move(facts)) is not None:
+        yield moved
+    text = f"{share_name(facts)}: {share_move(facts)}"
+    if facts.counts is not None and facts.counts.units:
+        text += f"; {facts.counts.moved:,} of {facts.counts.units:,} {facts.unit}s"
+    yield text
+    least = None if facts.ratio is None else facts.ratio.lower
+    if facts.went_up and least is not None and least > 1:
+        yield f"at least {least:.3g} times as often as before"
+    if facts.kind != "bound":
+        yield "the new rate is biased away from the old one at the time of the alarm; brackets: 95 %, approximate"
+    metric = _metric(alert, portfolio)
+    if metric is not None and metric.purpose:
+        yield f"promised: {shown(metric.purpose, 300)}"
+
+
+def _since(alert: StoredAlert) -> Iterator[str]:
+    change, bound, found = alert.facts.change, alert.facts.bound, alert.row.found_at
+    if change is None:
+        window = _span(0 if bound is None else bound.window_seconds)
+        yield f"a window of {window} that ended {moment_text(found)}; a bound does not say when it began"
+        return
+    first, last = moment_text(change.earliest), moment_text(change.latest)
+    earlier = " or earlier" if change.is_truncated else ""
+    yield f"{moment_text(change.at)} (95 %: {first}{earlier} to {last}); found {moment_text(found)}"
+
+
+def _span(seconds: int) -> str:
+    name, unit = next(one for one in _SPANS if seconds % one[1] == 0)
+    return f"{seconds // unit} {name}{'' if seconds == unit else 's'}"
+
+
+def _how_sure(alert: StoredAlert) -> Iterator[str]:
+    facts = alert.facts
+    if facts.kind == "bound":
+        yield "the whole 95 % interval of the window lies beyond the promised value"
+        return
+    evidence = facts.evidence
+    if evidence is None or evidence.limit_log10 is None:
+        return
+    limit = evidence.limit_log10
+    there = "" if evidence.log10 is None else f", 10^{evidence.log10:.1f} was there"
+    months = math.pow(10.0, limit) / facts.units_per_month
+    yield (
+        f"evidence 10^{limit:.1f} was needed{there}: at its declared volume this series raises a false one at most "
+        f"every {_months(months)}, on average"
+    )
+    if facts.change is not None and facts.change.learned:
+        yield f"learned from {facts.change.learned:,} {facts.unit}s before"
+
+
+def _months(months: float) -> str:
+    return f"{months / 12:.3g} years" if months >= 24 else f"{months:.2g} months"
+
+
+def _which_way(alert: StoredAlert, portfolio: Portfolio | None) -> Iterator[str]:
+    facts = alert.facts
+    way = "rose" if facts.went_up else "fell"
+    if facts.kind == "unknown":
+        yield f"the share that cannot be decided {way}: more is always worse, it hides what the metric is for"
+        return
+    if facts.watched == "labels":
+        yield f"their share {way}; a mix of labels has no better way: the labels that fail are in the failure rate"
+        return
+    what = "the numbers" if facts.watched == "numbers" else "the failure rate"
+    metric = _metric(alert, portfolio)
+    direction = metric_direction(portfolio, metric) if portfolio is not None and metric is not None else None
+    if facts.polarity == "unknown":
+        yield f"{what} {way}; nobody has confirmed which way is better, so it pages nobody"
+        question = next((q for q in portfolio.questions if q.id == facts.question), None) if portfolio else None
+        if question is not None:
+            yield f"this question settles it: {shown(question.text, 300)} ({question.id})"
+        return
+    better = (direction or {}).get("better")
+    source = (direction or {}).get("fact") or (direction or {}).get("evidence")
+    quantity = "failure rate" if (direction or {}).get("of", "failure_rate") == "failure_rate" else "number"
+    known = f"a {better} {quantity} is better" if better in ("lower", "higher") else ""
+    verified = f": {known}, verified by {shown(source, 300)}" if known and source else ""
+    yield f"{what} {way}, which is {facts.polarity or 'what it was'}{verified}"
+
+
+def _where(cause: Cause | None) -> Iterator[str]:
+    for facet, parts in cause.shares.items() if cause is not None else ():
+        for part in parts[:3]:
+            if part.share < 0.05:
+                continue
+            yield f"{facet} {shown(part.value)}: {min(part.share, 1.0):.0%} of the excess ({_share_counts(part)})"
+
+
+def _share_counts(part: CountedShare | MeanShare) -> str:
+    if isinstance(part, MeanShare):
+        before = f", before {part.before_mean:.3g} of {part.before_units:,}" if part.before_units else ""
+        return f"mean {part.mean:.3g} of {part.units:,}{before}"
+    before = f", before {part.before_moved:,} of {part.before_units:,}" if part.before_units else ""
+    return f"{part.moved:,} of {part.units:,}{before}"
+
+
+def _labels(cause: Cause | None) -> Iterator[str]:
+    for part in cause.labels[:3] if cause is not None else ():
+        yield f"label {shown(part.value)}: {part.before:.1%} of the spans before, {part.after:.1%} since"
+
+
+def _new(cause: Cause | None) -> Iterator[str]:
+    if cause is None:
+        return
+    for entry in cause.new:
+        yield f"{entry.facet} {shown(entry.value)}, first seen {moment_text(entry.at)}"
+    for note in cause.notes:
+        yield f"{moment_text(note.at)} {shown(note.text)}"
+
+
+def _together(con: StoreReader, alert: StoredAlert, portfolio: Portfolio | None) -> Iterator[str]:
+    group = read_alerts(con, AlertFilter(group_id=alert.row.group_id))
+    if len(group) < 2:
+        return
+    first = earliest_component(group, portfolio)
+    if first is not None:
+        yield f"earliest along the graph: {shown(first)}"
+    others = [other for other in group if other.row.alert_id != alert.row.alert_id]
+    others.sort(key=lambda other: _LOUDNESS.index(other.row.severity))
+    for other in others[:_MOST_TOGETHER]:
+        yield f"{other.row.alert_id} {other.row.severity}: {shown(subject(other))}, {size(other.facts)}"
+    if len(others) > _MOST_TOGETHER:
+        yield f"and {len(others) - _MOST_TOGETHER} more of group {alert.row.group_id}: {program_name()} alerts"
+
+
+def earliest_component(alerts: list[StoredAlert], portfolio: Portfolio | None) -> str | None:
+    """Return the component that moved and that no other one that moved leads to; None where that names no single one.
+
+    A component that is reached from another that moved as well is a likely victim, not the cause.
+    """
+    moved = {a.row.component for a in alerts if a.row.component and a.facts.polarity != "better"}
+    if portfolio is None or len(moved) < 2:
+        return None
+    reached = {component: _downstream(portfolio, component) for component in moved}
+    sources = [c for c in moved if not any(c in reached[other] for other in moved if other != c)]
+    return sources[0] if len(sources) == 1 else None
+
+
+def _downstream(portfolio: Portfolio, component: str) -> set[str]:
+    seen: set[str] = set()
+    waiting = [component]
+    while waiting:
+        here = waiting.pop()
+        following = {edge.to for edge in portfolio.edges if edge.from_ == here} - seen
+        seen |= following
+        waiting += sorted(following)
+    return seen
+
+
+def _examples(cause: Cause | None, portfolio: Portfolio | None) -> Iterator[str]:
+    for example in cause.examples if cause is not None else ():
+        release = f" {shown(example.release)}" if example.release else ""
+        yield f"{moment_text(example.at, 'seconds')}{release}  {shown(example.observed or '', 70)}"
+        yield f"$   {shown(trace_link(portfolio, example.trace_id) or example.trace_id, 2000)}"
+
+
+def alert_rows_sql(alert: StoredAlert) -> str:
+    """Return the SQL that shows the rows behind an alert, with every value escaped."""
+    facts = alert.facts
+    if facts.part is not None:
+        which: str | ValuePart = facts.part.as_value_part(inside=facts.part_grew)
+    else:
+        which = "unknown" if facts.kind == "unknown" else "fail" if facts.went_up else "pass"
+    window = _USUAL_WINDOW_SECONDS if facts.bound is None else facts.bound.window_seconds
+    return rows_sql(alert.row, which, alert.began_at or alert.row.found_at - timedelta(seconds=window))
+
+
+def _quoted(sql: str) -> str:
+    """Quote for a shell: by double quotes where nothing in them means anything, for the SQL is full of single ones."""
+    return f'"{sql}"' if not set(sql) & set('"$`\\!') else shlex.quote(sql)
+
+
+def _life_text(step: LifeStep) -> str:
+    return f"{moment_text(step.at, 'seconds')} {step.state} ({step.severity}) by {shown(step.by)}: {shown(step.why)}"
+
+
+def _do(store: Path, alert: StoredAlert, portfolio: Portfolio | None) -> Iterator[str]:
+    if (runbook := runbook_link(portfolio, alert.row.metric)) is not None:
+        yield f"$ {shown(runbook, 2000)}"
+    if not alert.is_open:
+        yield "nothing: it is closed"
+        return
+    place, name = shlex.quote(str(store)), alert.row.alert_id
+    if alert.facts.polarity == "unknown" and alert.facts.question:
+        question = shlex.quote(alert.facts.question)
+        yield f"$ {program_name()} answer {question} lower --store {place} --by YOU   # or higher: which is better?"
+    yield f"$ {program_name()} ack {name} --store {place} --by YOU      # somebody looks at it"
+    meaning = "it is right as it is now: the new normal"
+    if alert.facts.kind == "bound":
+        meaning = "quiet until it was kept again; the bound itself is the portfolio's"
+    yield f"$ {program_name()} accept {name} --store {place} --by YOU   # {meaning}"
+
+
+def _metric(alert: StoredAlert, portfolio: Portfolio | None) -> Metric | None:
+    if portfolio is None:
+        return None
+    return next((m for m in portfolio.metrics if m.name == alert.row.metric), None)
+
+
+def _portfolio(con: StoreReader, pipeline: str) -> Portfolio | None:
+    """Return the portfolio that the store holds for a pipeline, the latest; None where it cannot be read any more."""
+    text = latest_portfolio_text(con, pipeline)
+    try:
+        return None if text is None else parse_portfolio(text)
+    except PortfolioError:
+        return None

@@ -1,0 +1,77 @@
+"""An alert in words: what moved, which way, how much, since when."""
+
+from __future__ import annotations
+
+from gapwatch.scorers.printable import shown
+from gapwatch.sinks.reading.terminal_table import component_text, share_text
+from gapwatch.streams.alerting.incidents.alert_facts import AlertFacts
+from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert
+from gapwatch.streams.alerting.rules.finding import Part
+
+_KINDS = {"cascade": "CASCADE", "shift": "SHIFT", "unknown": "BLIND", "bound": "BOUND"}
+_POLARITIES = {"worse": "worse", "better": "better", "unknown": "polarity unknown"}
+
+
+def headline(facts: AlertFacts) -> str:
+    """Return what is wrong in a few words, such as `CASCADE worse`."""
+    polarity = _POLARITIES.get(facts.polarity or "", "")
+    return f"{_KINDS.get(facts.kind, '')} {'broken' if facts.kind == 'bound' else polarity}".strip()
+
+
+def subject(alert: StoredAlert) -> str:
+    """Return whose failures they are: `ids_known of tools`."""
+    return f"{alert.row.metric} of {component_text(alert.row.component)}"
+
+
+def share_name(facts: AlertFacts) -> str:
+    """Return what the share is of: `failing traces`, `undecided traces`, `traces above 2.5 seconds`."""
+    if facts.part is not None:
+        return _part_name(facts.part, facts.number_unit)
+    unit = "sessions" if facts.unit == "session" else "traces"
+    return f"{'undecided' if facts.kind == 'unknown' else 'failing'} {unit}"
+
+
+def _part_name(part: Part, unit: str) -> str:
+    if part.statistic is None:
+        return f"traces labelled {shown(part.name)}"
+    ends = [
+        *([f"above {_number(part.above)}"] if part.above is not None else []),
+        *([f"up to {_number(part.below)}"] if part.below is not None else []),
+    ]
+    return f"traces {' or '.join(ends)} {shown(unit)}".strip() if ends else f"traces {part.name}"
+
+
+def quantile_move(facts: AlertFacts) -> str | None:
+    """Return how a quantile of the numbers moved: `median 2.1 -> 4.3 seconds`; None where it is not known."""
+    move = None if facts.cause is None else facts.cause.quantile
+    if move is None or move.before is None or move.after is None:
+        return None
+    q = move.q if move.q is not None else None if facts.part is None else facts.part.statistic
+    if q is None:
+        return None
+    name = "median" if 100 * q == 50 else f"p{100 * q:g}"
+    return f"{name} {_number(move.before)} -> {_number(move.after)} {shown(facts.number_unit)}".strip()
+
+
+def _number(value: float) -> str:
+    """Return a number that is known to half a percent; what is as near to a whole one is that."""
+    nearest = round(value)
+    if nearest and abs(value - nearest) <= 0.006 * abs(nearest) and abs(nearest) < 100:
+        return str(nearest)
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def size(facts: AlertFacts) -> str:
+    """Return how much it moved: a quantile, `0.99% -> 47% [14%, 82%]`, or for a bound the rate against it."""
+    return quantile_move(facts) or share_move(facts)
+
+
+def share_move(facts: AlertFacts) -> str:
+    """Return how the share moved: `0.99% -> 47% [14%, 82%]`, or for a bound the rate against it."""
+    before, after, bound = facts.before, facts.after, facts.bound
+    if after is None:
+        return "-"
+    now = f"{share_text(after.value)} [{share_text(after.lower)}, {share_text(after.upper)}]"
+    if bound is not None:
+        return f"{now}, promised {bound.operator} {share_text(bound.value)}"
+    return now if before is None else f"{share_text(before.value)} -> {now}"

@@ -1,0 +1,1 @@
+"""Replay, backfill, check against a store, publish files."""

@@ -1,0 +1,166 @@
+"""Scores again what a topic still holds, in a lane of its own, by the policies that the live run recorded.
+
+The same function over the same records under the same policies: the same rows and ticks. A backfill never alerts and
+sends nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gapwatch.publisher.kafka_settings import KafkaSettings
+from gapwatch.scorers.errors import UsageError
+from gapwatch.scorers.loading.load import parse_portfolio
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.scorers.scoring.score import score
+from gapwatch.scorers.scoring.scorer_host import ScorerHost
+from gapwatch.scorers.slices.selection_policy import Policy, recorded_factors, recorded_shedding, thinned_policy
+from gapwatch.sinks.reading.stored_portfolios import portfolio_text
+from gapwatch.sinks.store.ledger import imbalance
+from gapwatch.sinks.store.recorded_policies import PolicyStep, policy_steps
+from gapwatch.sinks.store.store import Store
+from gapwatch.streams.pipeline.pipeline import LIVE
+from gapwatch.streams.pipeline.regime import Regime, make_regime
+from gapwatch.streams.pipeline.run_summary import RunSummary
+from gapwatch.streams.pipeline.slice_pieces import pieces
+from gapwatch.streams.sources.raw_slice import RawSlice
+from gapwatch.streams.sources.topic_check import wait_for_topic
+from gapwatch.streams.sources.topic_range import OffsetRange, TopicRange
+
+log = logging.getLogger("gapwatch.backfill")
+
+
+@dataclass(frozen=True)
+class BackfillOptions:
+    """What is scored again.
+
+    Attributes:
+        topic: Of Kafka.
+        from_time, to_time: Seconds since the epoch, by the records' timestamps; the end is exclusive.
+        name: Names the lane, `backfill:<name>`; the same name goes on with what was interrupted.
+    """
+
+    topic: str
+    from_time: float
+    to_time: float
+    name: str
+
+    @property
+    def lane(self) -> str:
+        """The lane of what it finds."""
+        return f"backfill:{self.name}"
+
+
+class Backfill:
+    """One backfill, into the store whose live run it repeats.
+
+    Args:
+        options: What.
+        kafka: Where from.
+        store: Held alone while it runs.
+        portfolios: To score by instead of those that were recorded, without thinning; none: as recorded.
+        scorers: Host of Python scorers.
+        on_progress: Called after each kept piece.
+    """
+
+    def __init__(
+        self,
+        options: BackfillOptions,
+        kafka: KafkaSettings,
+        store: Path,
+        portfolios: Sequence[Portfolio] = (),
+        scorers: ScorerHost | None = None,
+        on_progress: Callable[[RunSummary], None] = lambda result: None,
+    ) -> None:
+        self._options, self._kafka, self._path = options, kafka, store
+        self._portfolios, self._scorers, self._on_progress = tuple(portfolios), scorers, on_progress
+        self._regimes: dict[tuple[str, ...], Regime] = {}
+        self._policies: dict[tuple[str, tuple[str, ...]], Policy] = {}
+        self.result = RunSummary()
+
+    def run(self) -> RunSummary:
+        """Score what is not in the lane yet.
+
+        Raises:
+            UsageError: No such topic or store, or a part of the range was never scored live.
+            JobError: The store could not be written, or Kafka gives no more.
+        """
+        with Store.open(self._path) as store:
+            asyncio.run(self._run(store))
+            self.result.ledger_imbalance = imbalance(store.cursor())
+        return self.result
+
+    async def _run(self, store: Store) -> None:
+        options = self._options
+        partitions = await wait_for_topic(self._kafka, options.topic)
+        async with TopicRange(self._kafka, options.topic) as topic:
+            ranges = await topic.between(options.from_time, options.to_time, partitions)
+            wanted = {number: self._wanted(store, number, found) for number, found in ranges.items()}
+            steps = {number: self._steps(store, number, *wanted[number]) for number in wanted}
+            for portfolio in self._portfolios:
+                store.register(portfolio, [])
+            async for raw in topic.slices(wanted):
+                await asyncio.to_thread(self._score, store, raw, steps[raw.partition])
+
+    def _wanted(self, store: Store, number: int, found: OffsetRange) -> tuple[int, int]:
+        position = store.position(self._options.lane, self._options.topic, number)
+        begin = position.to_offset if position is not None else found.begin
+        if begin < found.first:
+            log.warning("partition %d: offsets %d to %d are retained no more", number, begin, found.first)
+        return begin, max(begin, found.end)
+
+    def _steps(self, store: Store, number: int, begin: int, end: int) -> list[PolicyStep]:
+        """Return the policies over a range, the first of them in force at its beginning."""
+        if self._portfolios:
+            fixed = thinned_policy(self._portfolios, {})
+            return [PolicyStep(0, fixed.id, tuple(fixed.rows()))]
+        where = (LIVE, self._options.topic, number)
+        steps = policy_steps(store.cursor(), *where)
+        live = store.position(*where)
+        known_to = live.to_offset if live is not None else 0
+        first = steps[0].from_offset if steps else 0
+        if begin < end and (not steps or begin < first or end > known_to):
+            raise UsageError(
+                f"topic {self._options.topic!r}, partition {number}: offsets {begin} to {end} are asked for, the live "
+                f"run has scored {first} to {known_to}; choose other times, or say with --portfolio what to score by"
+            )
+        return steps
+
+    def _score(self, store: Store, raw: RawSlice, steps: Sequence[PolicyStep]) -> None:
+        for records in pieces(raw, self._options.lane, [step.from_offset for step in steps]):
+            step = next(step for step in reversed(steps) if step.from_offset <= records.from_offset)
+            regime = self._regime(store, step)
+            scored = score(regime.scorer, self._policy(regime, step), records)
+            store.keep(scored, datetime.now(UTC))
+            self.result.add(scored)
+            self._on_progress(self.result)
+
+    def _regime(self, store: Store, step: PolicyStep) -> Regime:
+        shas = step.portfolio_shas
+        if shas not in self._regimes:
+            portfolios = self._portfolios or tuple(_recorded_portfolio(store, sha) for sha in shas)
+            self._regimes[shas] = make_regime(portfolios, self._scorers)
+        return self._regimes[shas]
+
+    def _policy(self, regime: Regime, step: PolicyStep) -> Policy:
+        key = (step.policy, step.portfolio_shas)
+        if key not in self._policies:
+            factors = recorded_factors(regime.portfolios, step.rows)
+            # The id as recorded: it is a column of the rows.
+            policy = thinned_policy(regime.portfolios, factors, recorded_shedding(regime.portfolios, step.rows))
+            self._policies[key] = replace(policy, id=step.policy)
+        return self._policies[key]
+
+
+def _recorded_portfolio(store: Store, sha: str) -> Portfolio:
+    with contextlib.closing(store.cursor()) as cursor:
+        text = portfolio_text(cursor, sha)
+    if text is None:
+        raise UsageError(f"the store {store.path} does not know the portfolio {sha[:12]} of its own policies")
+    return parse_portfolio(text, f"<portfolio {sha[:12]} of the store>")

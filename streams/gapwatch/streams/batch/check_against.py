@@ -1,0 +1,196 @@
+"""Holds a portfolio against real traces without storing anything: does each metric find what it speaks of?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gapwatch.scorers.plan.codes import ERROR, OUTCOME_COUNT, SKIP, UNKNOWN
+from gapwatch.scorers.plan.engine import Inbox, arrow, connect
+from gapwatch.scorers.plan.plan import compile_plan
+from gapwatch.scorers.plan.record_sql import parsed_columns, spans_sql
+from gapwatch.scorers.portfolio.claim import RatioClaim
+from gapwatch.scorers.portfolio.metric import Metric
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.scorers.scoring.score import INBOX_SCHEMA, Scorer, score, texts_of
+from gapwatch.scorers.scoring.scorer_host import ScorerHost
+from gapwatch.scorers.slices.selection_policy import Policy, fixed_policy
+from gapwatch.scorers.slices.slices import RecordSlice, ScoredSlice
+from gapwatch.streams.sources.file_source import FileSource
+
+
+@dataclass
+class MetricAgainst:
+    """What one metric found in the traces.
+
+    Attributes:
+        portfolio: Whose it is.
+        metric: The metric.
+        outcomes: Ledger state to number of spans (of traces, for a trace metric).
+        of_strata: (stratum, outcome) to number, of the spans for which a stratum of the metric holds.
+        reasons: (outcome, reason) to number, for unknown, skip and error.
+        rows_per_day: Rows that would be stored a day at the declared volume; None where none is declared.
+        rows_per_thousand: The same for 1,000 traces.
+    """
+
+    portfolio: Portfolio
+    metric: Metric
+    outcomes: Counter[str] = field(default_factory=Counter)
+    of_strata: Counter[tuple[str, str]] = field(default_factory=Counter)
+    reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
+    rows_per_day: float | None = None
+    rows_per_thousand: float = 0.0
+
+    @property
+    def applies(self) -> int:
+        """To how many spans (or traces) the metric applied."""
+        return sum(self.outcomes.values())
+
+
+@dataclass
+class Against:
+    """What some files held, seen by some portfolios.
+
+    Attributes:
+        records: State of the ledger to number of records.
+        dead_letters: Cause to number of records.
+        first_dead_letter: Where the first one stands, and what is wrong with it; empty where there is none.
+        traces: Pipeline to number of traces that were read, of the portfolios' pipelines.
+        strangers: Pipeline that no portfolio names to number of traces.
+        components: (pipeline, component) to number of spans in the traces.
+        metrics: In the order of the portfolios.
+    """
+
+    records: Counter[str] = field(default_factory=Counter)
+    dead_letters: Counter[str] = field(default_factory=Counter)
+    first_dead_letter: str = ""
+    traces: Counter[str] = field(default_factory=Counter)
+    strangers: Counter[str] = field(default_factory=Counter)
+    components: Counter[tuple[str, str]] = field(default_factory=Counter)
+    metrics: list[MetricAgainst] = field(default_factory=list)
+
+
+def check_against(portfolios: Sequence[Portfolio], files: Sequence[str], scorers: ScorerHost | None = None) -> Against:
+    """Score the traces of files and say what each metric finds; nothing is stored, no judge is asked.
+
+    Args:
+        portfolios: Each of another pipeline.
+        files: JSON lines, plain, .gz, .zst, or `-`.
+        scorers: Host of the `@scorer` functions that the portfolios name.
+
+    Raises:
+        UsageError: A file or a scorer is missing.
+    """
+    policy = fixed_policy(portfolios)
+    told = _keep_only_the_unscored(policy)
+    scorer = Scorer(compile_plan(portfolios), scorers)
+    found = Against(metrics=[MetricAgainst(p, m) for p in portfolios for m in p.metrics])
+    by_name = {(m.portfolio.pipeline, m.metric.name): m for m in found.metrics}
+    spans = _SpanCounter()
+    for path in files:
+        with FileSource(path, "-" if path == "-" else None) as source:
+            for records in source.slices():
+                _add(found, by_name, score(scorer, told, records))
+                spans.count(records, found)
+    _add_rows(found, policy)
+    return found
+
+
+def _keep_only_the_unscored(policy: Policy) -> Policy:
+    """Return a policy under which every row without a verdict is kept, and no other: they carry the reasons."""
+    keep = np.zeros(OUTCOME_COUNT)
+    keep[[UNKNOWN, SKIP, ERROR]] = 1.0
+    metrics = {
+        key: replace(metric, keep=keep, rates=metric.rates if metric.selects else np.ones(len(metric.rates)))
+        for key, metric in policy.metrics.items()
+    }
+    return replace(policy, metrics=metrics, sample_rates=dict.fromkeys(policy.sample_rates, 0.0))
+
+
+def _add(found: Against, by_name: dict[tuple[str, str], MetricAgainst], scored: ScoredSlice) -> None:
+    for entry in scored.tables["ledger"].to_pylist():
+        if entry["metric"] is None:
+            found.records[entry["state"]] += entry["n"]
+            if entry["state"] == "read":
+                found.traces[entry["pipeline"]] += entry["n"]
+        else:
+            by_name[entry["pipeline"], entry["metric"]].outcomes[entry["state"]] += entry["n"]
+    for letter in scored.tables["dead_letters"].to_pylist():
+        found.dead_letters[letter["cause"]] += 1
+        found.first_dead_letter = found.first_dead_letter or (
+            f"{scored.topic}, line {letter['source_offset'] + 1}: {letter['detail']}"
+        )
+    for tick in _ticks_of_strata(scored.tables["ticks"]).to_pylist():
+        by_name[tick["pipeline"], tick["metric"]].of_strata[tick["value"], tick["outcome"]] += tick["n"]
+    rows = scored.tables["gaps"].select(["pipeline", "metric", "outcome", "reason"])
+    for row in rows.group_by(rows.column_names).aggregate([([], "count_all")]).to_pylist():
+        by_name[row["pipeline"], row["metric"]].reasons[row["outcome"], row["reason"] or ""] += row["count_all"]
+
+
+def _ticks_of_strata(ticks: pa.Table) -> pa.Table:
+    of_strata = pc.and_(pc.equal(ticks["facet"], "stratum"), pc.equal(ticks["level"], "span"))
+    return ticks.filter(of_strata).select(["pipeline", "metric", "value", "outcome", "n"])
+
+
+def _add_rows(found: Against, policy: Policy) -> None:
+    for one in found.metrics:
+        traces = found.traces[one.portfolio.pipeline]
+        if isinstance(one.metric.claim, RatioClaim) or not traces:
+            continue
+        mine = policy.of(one.portfolio, one.metric)
+        # Where selection thins what is evaluated, the spans were thinned before they were counted.
+        rates = np.ones(len(mine.rates)) if mine.selects else mine.rates
+        beside = {name: rate - rates[0] for name, rate in zip(mine.strata, rates, strict=True)}
+        keep = one.metric.sample.keep.of
+        kept = sum(n * keep(outcome) * rates[0] for outcome, n in one.outcomes.items() if outcome in _ROWS)
+        kept += sum(n * keep(outcome) * beside[name] for (name, outcome), n in one.of_strata.items())
+        one.rows_per_thousand = kept / traces * 1000
+        volume = one.portfolio.volume.traces_per_day if one.portfolio.volume else None
+        one.rows_per_day = kept / traces * volume if volume else None
+
+
+_ROWS = ("pass", "warn", "fail", "unknown", "skip", "error")
+
+
+class _SpanCounter:
+    """Counts traces by pipeline and spans by component, those included that no portfolio names."""
+
+    def __init__(self) -> None:
+        self._connection = connect()
+        self._inbox = Inbox(INBOX_SCHEMA.empty_table())
+        self._connection.register("inbox", self._inbox)
+        self._connection.execute(
+            f"PREPARE spans AS SELECT pipeline, component, count_if(is_span) AS spans, "
+            f"count_if(span_index = 0) AS traces FROM ({spans_sql(parsed_columns([]))}) WHERE readable GROUP BY ALL"
+        )
+
+    def count(self, records: RecordSlice, into: Against) -> None:
+        n = len(records.offsets)
+        columns = [pa.array(np.arange(n, dtype=np.int32)), texts_of(records.values), pa.repeat(pa.scalar(False), n)]
+        self._inbox.table = pa.table(columns, schema=INBOX_SCHEMA)
+        own = {one.portfolio.pipeline for one in into.metrics}
+        for row in arrow(self._connection, "EXECUTE spans").to_pylist():
+            if row["pipeline"] not in own:
+                into.strangers[row["pipeline"]] += row["traces"]
+            elif row["spans"]:
+                into.components[row["pipeline"], row["component"]] += row["spans"]
+
+
+def unclaimed_components(found: Against, portfolio: Portfolio) -> dict[str, int]:
+    """Return the components that the traces of a portfolio's pipeline name and the portfolio does not."""
+    known = {component.id for component in portfolio.components}
+    return {
+        component: n
+        for (pipeline, component), n in found.components.most_common()
+        if pipeline == portfolio.pipeline and component not in known
+    }
+
+
+def spans_of(found: Against, portfolio: Portfolio, component: str) -> int:
+    """Return how many spans the traces have of a component."""
+    return found.components[portfolio.pipeline, component]

@@ -1,0 +1,51 @@
+"""The progress bar of long work, on standard error."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from gapwatch.streams.pipeline.run_summary import RunSummary
+from gapwatch.streams.sources.file_source import FileSource
+
+
+class ReplayProgress:
+    """Shows how far each file is read, how fast, and how much of it failed."""
+
+    def __init__(self, enabled: bool = True) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[traces]} traces"),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            disable=not enabled,
+        )
+        self._tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> ReplayProgress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._tasks:
+            self._progress.stop()
+
+    def update(self, source: FileSource, result: RunSummary) -> None:
+        """Show that one more slice is kept."""
+        # Not before: what cannot be begun is told by an error alone, without a bar.
+        self._progress.start()
+        at = source.progress()
+        task = self._tasks.get(source.path)
+        if task is None:
+            total = at.total or None
+            task = self._progress.add_task(source.name, total=total, traces="0", rate="")
+            self._tasks[source.path] = task
+        elapsed = self._progress.tasks[task].elapsed or 0.0
+        rate = f"{result.read / elapsed:,.0f}/s" if elapsed > 0.5 else ""
+        self._progress.update(task, completed=at.done, traces=f"{result.read:,}", rate=rate)

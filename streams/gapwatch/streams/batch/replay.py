@@ -1,0 +1,156 @@
+"""Scores files of traces without a broker: the same function, the same rows as the stream."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gapwatch.scorers.errors import UsageError
+from gapwatch.scorers.plan.plan import compile_plan
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.scorers.scoring.score import Scorer, score
+from gapwatch.scorers.scoring.scorer_host import ScorerHost
+from gapwatch.scorers.slices.selection_policy import Policy, fixed_policy
+from gapwatch.scorers.slices.slices import ScoredSlice
+from gapwatch.sinks.store.ledger import imbalance
+from gapwatch.sinks.store.store import Store
+from gapwatch.streams.alerting.evaluation.shift_watch import ShiftWatch
+from gapwatch.streams.pipeline.run_summary import RunSummary
+from gapwatch.streams.sources.file_source import FileSource
+
+if TYPE_CHECKING:
+    from gapwatch.streams.pipeline.judge_result import JudgeResult
+
+#: Called after every kept slice with the source it came from and the result so far.
+OnProgress = Callable[[FileSource, RunSummary], None]
+
+
+@dataclass(frozen=True)
+class ReplayOptions:
+    """How files are replayed.
+
+    Attributes:
+        source_name: Name of the source; for one file only, required for standard input.
+        scorers: Host of the `@scorer` functions.
+        alerts: Watch the files for shifts, each as a lane of its own, as a stream would be watched.
+        judge: Judges what waits in the store when the files are read; None: it stays pending.
+        on_progress: Told after every slice.
+    """
+
+    source_name: str | None = None
+    scorers: ScorerHost | None = None
+    alerts: bool = False
+    judge: Callable[[Store, Sequence[Portfolio]], JudgeResult] | None = None
+    on_progress: OnProgress | None = None
+
+
+def replay(
+    files: Sequence[str], portfolios: Sequence[Portfolio], store_path: Path, options: ReplayOptions = ReplayOptions()
+) -> RunSummary:
+    """Score the records of files that are not in the store yet, and keep what was found.
+
+    Args:
+        files: Paths of JSON lines, plain, .gz or .zst; `-` for standard input.
+        portfolios: Each of another pipeline.
+        store_path: The store; made where there is none.
+        options: Name, scorers, and what is done beside storing.
+
+    Raises:
+        UsageError: Before anything is read: a file, the portfolios or the store are not what they should be.
+        JobError: The store could not be written on.
+    """
+    _check_names(files, options.source_name)
+    started = time.perf_counter()
+    result = RunSummary()
+    policy = fixed_policy(portfolios)
+    try:
+        scorer = Scorer(compile_plan(portfolios), options.scorers)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    with contextlib.ExitStack() as opened:
+        # All files are opened before the store is made: one that is missing must not leave an empty store behind.
+        sources = [opened.enter_context(FileSource(path, options.source_name)) for path in files]
+        store = opened.enter_context(Store.open(store_path, create=True))
+        for portfolio in portfolios:
+            store.register(portfolio, [row for row in policy.rows() if row["portfolio_sha"] == portfolio.sha])
+        for source in sources:
+            watch = ShiftWatch.open(store, portfolios, source.lane) if options.alerts else None
+            _replay_source(source, scorer, policy, _Keeper(store, watch, result), options.on_progress)
+            if watch is not None:
+                watch.save(store)
+            source.close()
+        if options.judge is not None:
+            result.add_judged(options.judge(store, portfolios))
+        result.ledger_imbalance = imbalance(store.cursor())
+    result.seconds = time.perf_counter() - started
+    return result
+
+
+def _check_names(files: Sequence[str], source_name: str | None) -> None:
+    if source_name is not None and len(files) > 1:
+        raise UsageError("--source names one file; replay the others by themselves")
+    if "-" in files and source_name is None:
+        raise UsageError("standard input has no name; give it one with --source")
+    by_name: dict[str, str] = {}
+    for path in files:
+        first = by_name.setdefault(Path(path).name, path)
+        if Path(first).resolve() != Path(path).resolve():
+            raise UsageError(
+                f"{first} and {path} are both source {Path(path).name!r}; "
+                "replay them one by one, and give one another name with --source"
+            )
+
+
+class _Keeper:
+    """Keeps scored slices, one after the other, and watches what they bring."""
+
+    def __init__(self, store: Store, watch: ShiftWatch | None, result: RunSummary) -> None:
+        self.store = store
+        self.result = result
+        self._watch = watch
+
+    def keep(self, scored: ScoredSlice) -> ScoredSlice:
+        now = datetime.now(UTC)
+        if self._watch is None:
+            self.store.keep(scored, now)
+            return scored
+        taken = self._watch.take(scored, now)
+        self.store.keep(taken.scored, now, also=taken.steps)
+        self.result.alerts = (self.result.alerts or 0) + taken.opened
+        return taken.scored
+
+
+def _replay_source(
+    source: FileSource, scorer: Scorer, policy: Policy, keeper: _Keeper, on_progress: OnProgress | None
+) -> None:
+    position = keeper.store.position(source.lane, source.name, 0)
+    start, prefix = (position.to_offset, position.prefix_sha256) if position else (0, None)
+    if position:
+        keeper.result.duplicates += position.records
+
+    # While one slice is committed, the next is read and scored; DuckDB lets go of the interpreter lock meanwhile.
+    with ThreadPoolExecutor(1, "keeper") as thread:
+        pending: Future[ScoredSlice] | None = None
+        for records in source.slices(start, prefix):
+            scored = score(scorer, policy, records)
+            _finish(pending, source, keeper.result, on_progress)
+            pending = thread.submit(keeper.keep, scored)
+            # Held by its future alone, which the next slice replaces: two scored slices in memory at most.
+            del scored
+        _finish(pending, source, keeper.result, on_progress)
+
+
+def _finish(
+    pending: Future[ScoredSlice] | None, source: FileSource, result: RunSummary, on_progress: OnProgress | None
+) -> None:
+    if pending is None:
+        return
+    result.add(pending.result())
+    if on_progress is not None:
+        on_progress(source, result)

@@ -1,0 +1,1 @@
+"""Commands of the program that watches, one file each."""

@@ -1,0 +1,79 @@
+"""`gapwatch alerts`: what moved, which way, how much, since when; `gapwatch explain`: one page on a single alert."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from gapwatch.sinks.commands.options import format_option, lane_option, metric_option, reading, store_option
+from gapwatch.sinks.reading.since import parse_since
+
+
+@click.command("alerts")
+@store_option
+@click.option("--all", "show_all", is_flag=True, help="Closed ones and notes, too. Default: what is open.")
+@click.option(
+    "--watched", "show_watched", is_flag=True,
+    help="Every watched series as well: its phase, what it is held against, the smallest change it would show.",
+)  # fmt: skip
+@metric_option
+@lane_option
+@click.option(
+    "--since", metavar="WHEN",
+    help="Only what changed since: 15m, 2h, 7d before now, or ISO 8601 (UTC). By event time. Default: all.",
+)  # fmt: skip
+@format_option
+def alerts_command(
+    store: Path,
+    show_all: bool,
+    show_watched: bool,
+    metric: str | None,
+    lane: str | None,
+    since: str | None,
+    form: str,
+) -> None:
+    """Show the alerts of a store: what moved, which way, how much and since when.
+
+    Alerts that began together stand together. A share in brackets is a 95 % interval. `gapwatch replay --alerts`
+    raises them on files, `gapwatch run` on a stream.
+    """
+    # Not above: --help must not wait for the engine.
+    from gapwatch.sinks.reading.alert_query import AlertFilter
+    from gapwatch.streams.alerting.incidents.stored_alerts import read_alerts
+    from gapwatch.streams.alerting.triage.alert_list import print_alerts, print_json
+    from gapwatch.streams.alerting.triage.series_list import print_rows, print_unwatched, print_watched
+
+    begin = parse_since(since, datetime.now(UTC)) if since is not None else None
+    with reading(store) as con:
+        wanted = AlertFilter(lane=lane, metric=metric, since=begin)
+        alerts = read_alerts(con, wanted)
+        chosen = [alert for alert in alerts if show_all or alert.is_open]
+        if form == "json":
+            print_json(chosen)
+            return
+        print_alerts(chosen, closed=len(alerts) - len(chosen), is_part=not wanted.is_any)
+        if show_watched:
+            print_rows(con, lane)
+        print_watched(con, lane)
+        print_unwatched(con, lane)
+
+
+@click.command("explain")
+@click.argument("alert", metavar="ALERT")
+@store_option
+@format_option
+def explain_command(alert: str, store: Path, form: str) -> None:
+    """Show one page on ALERT, its id or how that begins: what moved, since when, how sure, where, what to do."""
+    # Not above: --help must not wait for the engine.
+    from gapwatch.streams.alerting.incidents.stored_alerts import find_alert
+    from gapwatch.streams.alerting.triage.alert_list import print_json
+    from gapwatch.streams.alerting.triage.explain import print_explanation
+
+    with reading(store) as con:
+        found = find_alert(con, alert)
+        if form == "json":
+            print_json([found])
+        else:
+            print_explanation(con, store, found)

@@ -1,0 +1,101 @@
+"""`gapwatch backfill`: score again what a topic still holds."""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import orjson
+
+from gapwatch.scorers.errors import UsageError
+from gapwatch.sinks.reading.since import parse_since
+from gapwatch.streams.commands.kafka_options import kafka_options, read_kafka_options
+from gapwatch.streams.commands.scorers_options import scorer_host, scorers_option
+
+if TYPE_CHECKING:
+    from gapwatch.streams.pipeline.run_summary import RunSummary
+
+
+@click.command("backfill")
+@kafka_options
+@click.option("--topic", default="traces", show_default=True, help="To read; it must exist.")
+@click.option(
+    "--from", "from_text", required=True, metavar="T",
+    help="Records from this time on, by their timestamps: 2026-11-21T10:00Z, or 2h for so long ago.",
+)  # fmt: skip
+@click.option("--to", "to_text", default=None, metavar="T", help="Up to this time, without it. Default: now.")
+@click.option(
+    "--store", required=True, type=click.Path(path_type=Path), metavar="S",
+    help="The store of the live run, which must not run meanwhile; its recorded policies are used.",
+)  # fmt: skip
+@click.option("--name", default=None, help="Of the lane, backfill:NAME; the same name goes on. Default: the times.")
+@click.option(
+    "--portfolio", "portfolios", multiple=True, type=click.Path(path_type=Path), metavar="P",
+    help="Score by this instead of what was in force then; repeat it for several pipelines.",
+)  # fmt: skip
+@scorers_option
+@click.option("--json", "as_json", is_flag=True, help="End with one JSON object on standard output.")
+@click.option("--quiet", is_flag=True, help="Say only what is wrong.")
+def backfill_command(
+    topic: str,
+    from_text: str,
+    to_text: str | None,
+    store: Path,
+    name: str | None,
+    portfolios: tuple[Path, ...],
+    scorers: str | None,
+    as_json: bool,
+    quiet: bool,
+    **kafka: Any,
+) -> None:
+    """Score again what a topic still holds, into a lane of its own of the live run's store.
+
+    By the portfolios and probabilities that the live run recorded the rows and ticks come out the same. What was
+    interrupted goes on where it was, if it has the same name.
+    """
+    # Imported here: --help answers without loading aiokafka and the engine.
+    from gapwatch.scorers.loading.load import load_portfolio
+    from gapwatch.streams.batch.backfill import Backfill, BackfillOptions
+    from gapwatch.streams.live.run_log import logs_on_stderr
+
+    settings = read_kafka_options(**kafka)
+    click.get_current_context().with_resource(logs_on_stderr(quiet))
+    now = datetime.now(UTC)
+    begin = parse_since(from_text, now, "--from")
+    end = now.replace(tzinfo=None) if to_text is None else parse_since(to_text, now, "--to")
+    if begin >= end:
+        raise UsageError(f"--from {begin.isoformat()} is not before --to {end.isoformat()}")
+    times = f"{begin:%Y%m%dT%H%M%SZ}-{end:%Y%m%dT%H%M%SZ}"
+    options = BackfillOptions(topic, _seconds(begin), _seconds(end), name or times)
+    loaded = [load_portfolio(path) for path in portfolios]
+    with scorer_host(scorers) as host:
+        started = time.perf_counter()
+        result = Backfill(options, settings, store, loaded, host, _say if not quiet else _say_nothing).run()
+        result.seconds = time.perf_counter() - started
+    if as_json:
+        sys.stdout.buffer.write(orjson.dumps({"lane": options.lane, **result.as_json()}) + b"\n")
+        sys.stdout.flush()
+    elif not quiet:
+        click.echo(
+            f"{result.read:,} traces, {result.rows:,} rows in lane {options.lane}, {result.seconds:.1f} s"
+            + (f"; {result.dead_letters:,} dead letters" if result.dead_letters else "")
+        )
+    result.check_balanced(store)
+
+
+def _seconds(moment: datetime) -> float:
+    return max(0.0, moment.replace(tzinfo=UTC).timestamp())
+
+
+def _say(result: RunSummary) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{result.read:,} traces, {result.rows:,} rows ")
+        sys.stderr.flush()
+
+
+def _say_nothing(result: RunSummary) -> None:
+    pass

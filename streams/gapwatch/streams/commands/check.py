@@ -1,0 +1,181 @@
+"""`gapwatch check`: is a portfolio good, what does it watch, and what did its author overlook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gapwatch.scorers.checking.claim_words import expected_words
+from gapwatch.scorers.errors import Problem
+from gapwatch.scorers.portfolio.metric import Metric
+from gapwatch.scorers.printable import shown
+
+if TYPE_CHECKING:
+    from gapwatch.scorers.checking.check import CheckedPortfolio
+    from gapwatch.scorers.portfolio.portfolio import Portfolio
+
+#: Columns where the output is no terminal; narrower, the claims would take a column of single words.
+FILE_WIDTH = 140
+BAD_PORTFOLIO = 2
+
+
+@click.command("check")
+@click.argument("portfolios", nargs=-1, required=True, metavar="PORTFOLIO...", type=click.Path(path_type=Path))
+@click.option(
+    "--facts", type=click.Path(path_type=Path), help="File of further facts; the later of two with one id wins."
+)
+@click.option(
+    "--against", multiple=True, metavar="FILE",
+    help="Hold them against the traces of a file (JSON lines; plain, .gz, .zst); repeatable. Nothing is stored.",
+)  # fmt: skip
+@click.option("--explain", is_flag=True, help="Print what is parsed of a record, and the query.")
+@click.option(
+    "--scorers", default=None, metavar="MODULE",
+    help="Python module, or .py file, with the @scorer functions that the portfolios name; for --against.",
+)  # fmt: skip
+@click.pass_context
+def check(
+    context: click.Context,
+    portfolios: tuple[Path, ...],
+    facts: Path | None,
+    against: tuple[str, ...],
+    explain: bool,
+    scorers: str | None,
+) -> None:
+    """Say whether portfolios are good, what they watch, and what they leave out.
+
+    Every problem of every file is shown at once, with its line and what to write instead.
+    Exit status 0: all are good. 2: at least one is refused.
+    """
+    # Imported here: --help answers without loading the engine.
+    from gapwatch.scorers.checking.check import check_portfolio
+
+    checked = check_portfolio(*portfolios, facts=facts)
+    print_checked(checked)
+    if any(one.portfolio is None for one in checked):
+        context.exit(BAD_PORTFOLIO)
+    good = [one.portfolio for one in checked if one.portfolio is not None]
+    if explain:
+        _print_plan(good)
+    if against:
+        _print_against(good, against, scorers)
+
+
+def _print_plan(portfolios: Sequence[Portfolio]) -> None:
+    from gapwatch.scorers.plan.plan import compile_plan
+    from gapwatch.scorers.plan.record_sql import SPAN_KEYS, TRACE_KEYS, USAGE_KEYS
+
+    plan = compile_plan(portfolios)
+    columns = plan.columns
+    out = console()
+    out.print(Text("Parsed of a record", style="bold"), Text("nothing else is looked at", style="dim"))
+    table = Table.grid(padding=(0, 2, 0, 2))
+    table.add_row("trace", ", ".join([*TRACE_KEYS, *(f"attributes.{key}" for key in columns.trace_attributes)]))
+    span = [*SPAN_KEYS, *columns.texts, *(USAGE_KEYS if columns.usage else [])]
+    table.add_row("span", ", ".join([*span, *(f"attributes.{key}" for key in columns.attributes)]))
+    out.print(table)
+    out.print(Text("Query", style="bold"), Text("over inbox(ord, v, trusted)", style="dim"))
+    click.echo(plan.sql)
+
+
+def _print_against(portfolios: Sequence[Portfolio], files: Sequence[str], scorers: str | None) -> None:
+    # Imported here: without --against no file is read and no scorer is started.
+    from gapwatch.streams.batch.check_against import check_against
+    from gapwatch.streams.commands.scorers_options import scorer_host
+    from gapwatch.streams.reports.against_report import print_against
+
+    with scorer_host(scorers) as host:
+        print_against(console(), check_against(portfolios, files, host), portfolios)
+
+
+def print_checked(checked: Iterable[CheckedPortfolio]) -> None:
+    """Print good portfolios to standard output, and problems to standard error."""
+    for one in checked:
+        if one.portfolio is None:
+            _print_problems(console(stderr=True), one.file, one.problems)
+        else:
+            _print_portfolio(console(), one.file, one.portfolio)
+            _print_warnings(console(), one)
+
+
+def console(stderr: bool = False) -> Console:
+    """Return where to print: as wide as the terminal, or `FILE_WIDTH` where there is none."""
+    terminal = Console(stderr=stderr, highlight=False)
+    return terminal if terminal.is_terminal else Console(stderr=stderr, highlight=False, width=FILE_WIDTH)
+
+
+def _print_problems(out: Console, file: str, problems: Sequence[Problem]) -> None:
+    count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
+    out.print(Text(f"{shown(file, 200)} is refused: {count}", style="bold red"))
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold", max_width=45)
+    table.add_column(overflow="fold")
+    for problem in problems:
+        where = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
+        text = Text(shown(problem.message, 400))
+        if problem.expected:
+            text.append(f"; expected {shown(problem.expected, 400)}")
+        if problem.suggestion:
+            text.append("; write ").append(shown(problem.suggestion, 200), style="green")
+        table.add_row(Text(f"  {shown(where, 200)}", style="dim"), Text(shown(problem.key, 200), style="bold"), text)
+    out.print(table)
+
+
+def _print_portfolio(out: Console, file: str, portfolio: Portfolio) -> None:
+    title = f"{shown(portfolio.portfolio)} {portfolio.version}, pipeline {shown(portfolio.pipeline)}"
+    out.print(Text.assemble((title, "bold"), (f"  {shown(file, 200)}  sha {portfolio.sha[:12]}", "dim")))
+    if not portfolio.metrics:
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("component", overflow="fold")
+    table.add_column("metric", no_wrap=True)
+    table.add_column("claim", overflow="fold", ratio=1)
+    table.add_column("better", no_wrap=True)
+    table.add_column("alert", no_wrap=True)
+    owner = ""
+    for metric in sorted(portfolio.metrics, key=lambda metric: _order(portfolio, metric)):
+        mine = "the trace" if metric.is_trace else metric.component or ""
+        table.add_row(
+            Text(shown(mine, 30) if mine != owner else ""),
+            Text(metric.name),
+            Text(expected_words(metric)),
+            Text(_direction_words(metric)),
+            Text("-" if metric.alert is None else metric.alert.severity),
+        )
+        owner = mine
+    out.print(table)
+    if any(metric.direction is not None and metric.direction.verdict == "unverified" for metric in portfolio.metrics):
+        out.print(Text("?: nobody verified which way is better", style="dim"))
+
+
+def _order(portfolio: Portfolio, metric: Metric) -> int:
+    ids = [component.id for component in portfolio.components]
+    return len(ids) if metric.component is None else ids.index(metric.component)
+
+
+def _direction_words(metric: Metric) -> str:
+    direction = metric.direction
+    if direction is None:
+        return "-"
+    return direction.better if direction.verdict == "verified" else f"{direction.better}?"
+
+
+def _print_warnings(out: Console, one: CheckedPortfolio) -> None:
+    if not one.warnings:
+        out.print()
+        return
+    out.print(Text("worth a look", style="yellow"))
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for caution in one.warnings:
+        table.add_row(Text(f"  {caution.about or 'the portfolio'}"), Text(shown(caution.text, 600)))
+    out.print(table)
+    out.print()

@@ -1,0 +1,168 @@
+"""`gapwatch judge`: judge what waits in a store, run verdicts again, say what judging costs and who agrees."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import orjson
+
+from gapwatch.scorers.errors import JobError
+from gapwatch.sinks.commands.options import reading, store_option
+
+if TYPE_CHECKING:
+    from gapwatch.scorers.judges.agreement import Estimate
+
+# What does the work is imported where it is used: --help answers without loading the engine.
+
+judges_option = click.option(
+    "--judges", required=True, type=click.Path(path_type=Path), metavar="J",
+    help="YAML settings of the judges: providers, limits, prices; no key is in it.",
+)  # fmt: skip
+
+
+@click.group("judge")
+def judge_command() -> None:
+    """Judges: LLM verdicts that can be audited, run again and paid for."""
+
+
+@judge_command.command("run")
+@store_option
+@judges_option
+@click.option(
+    "--patience", default=300.0, show_default=True, metavar="SECONDS", type=click.FloatRange(min=0),
+    help="How long a provider that is down is waited for; what waits then stays pending.",
+)  # fmt: skip
+def judge_store_command(store: Path, judges: Path, patience: float) -> None:
+    """Judge every request that waits in a store, by the portfolios that the store holds."""
+    from gapwatch.scorers.loading.load import parse_portfolio
+    from gapwatch.sinks.reading.stored_portfolios import portfolio_texts
+    from gapwatch.sinks.store.store import Store
+    from gapwatch.streams.judges.models.model_maker import model_access
+    from gapwatch.streams.judges.settings import load_judge_settings
+    from gapwatch.streams.judges.workers.store_run import judge_store
+
+    access = model_access(load_judge_settings(judges))
+    with Store.open(store) as opened:
+        with closing(opened.cursor()) as cursor:
+            portfolios = [parse_portfolio(text) for text in portfolio_texts(cursor)]
+        result = judge_store(opened, portfolios, access, patience_seconds=patience)
+    _write(result.as_json())
+    if result.left:
+        raise JobError(f"{result.left} requests still wait: a provider is down; run it again, it goes on from there")
+
+
+@judge_command.command("rerun")
+@click.argument("row", metavar="ROW")
+@store_option
+@click.option("--judges", type=click.Path(path_type=Path), metavar="J", help="Settings; not needed with --show.")
+@click.option("--show", is_flag=True, help="Only show the request, byte for byte as it was sent.")
+def rerun_command(row: str, store: Path, judges: Path | None, show: bool) -> None:
+    """Build the request of ROW (topic/partition/offset/span/metric/judge) again, and ask it again."""
+    from gapwatch.scorers.judges.prompt import request_bytes
+    from gapwatch.sinks.reading.verdict_archive import VerdictArchive
+    from gapwatch.streams.judges.audit.rebuilding import Rebuilder
+    from gapwatch.streams.judges.audit.rerunning import rerun
+    from gapwatch.streams.judges.models.model_maker import model_maker
+    from gapwatch.streams.judges.settings import load_judge_settings
+
+    with reading(store) as con:
+        archive = VerdictArchive(con)
+        rebuilt = Rebuilder(archive).rebuild(archive.verdict(row))
+    if show:
+        sys.stdout.buffer.write(request_bytes(rebuilt.call) + b"\n")
+        return
+    if judges is None:
+        raise click.UsageError("--judges says how the model is reached; --show needs none")
+    settings = load_judge_settings(judges)
+    (done,) = rerun([rebuilt], settings, model_maker(settings))
+    _write(
+        {
+            "row": done.place,
+            "request_sha": rebuilt.verdict.judge_request_sha,
+            "before": {"outcome": done.before[0], "band": done.before[1], "model": done.model_before},
+            "after": {"outcome": done.after[0], "band": done.after[1], "model": done.model_after},
+            "agrees": done.agrees,
+            **({"why": done.why} if done.why else {}),
+        }
+    )
+
+
+@judge_command.command("reproducibility")
+@store_option
+@judges_option
+@click.option("--sample", default=100, show_default=True, type=click.IntRange(min=1), metavar="N", help="Verdicts.")
+def reproducibility_command(store: Path, judges: Path, sample: int) -> None:
+    """Run a sample of verdicts again, and say which share comes out the same."""
+    from gapwatch.sinks.reading.verdict_archive import VerdictArchive
+    from gapwatch.streams.judges.audit.rerunning import reproducibility
+    from gapwatch.streams.judges.models.model_maker import model_maker
+    from gapwatch.streams.judges.settings import load_judge_settings
+
+    settings = load_judge_settings(judges)
+    with reading(store) as con:
+        found = reproducibility(VerdictArchive(con), settings, model_maker(settings), sample)
+    _write(
+        {
+            "outcome_agrees": _estimate(found.outcomes),
+            "band_agrees": _estimate(found.bands),
+            "errors": dict(found.errors),
+            "not_rebuilt": found.not_rebuilt,
+        }
+    )
+
+
+@judge_command.command("estimate")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.option("--portfolio", required=True, type=click.Path(path_type=Path), metavar="P", help="With judged metrics.")
+@judges_option
+def estimate_command(files: tuple[Path, ...], portfolio: Path, judges: Path) -> None:
+    """Say what the judges of a portfolio will cost, from the prompts that the traces of FILE... make."""
+    from gapwatch.scorers.loading.load import load_portfolio
+    from gapwatch.streams.judges.audit.estimating import estimate_judges
+    from gapwatch.streams.judges.models.model_maker import price_finder
+    from gapwatch.streams.judges.settings import load_judge_settings
+
+    settings = load_judge_settings(judges)
+    loaded = load_portfolio(portfolio)
+    estimates = estimate_judges(loaded, files, settings, price_finder(settings))
+    costs = [estimate.usd_per_week for estimate in estimates]
+    total = None if any(cost is None for cost in costs) else sum(cost for cost in costs if cost is not None)
+    cap = loaded.budget.judge_usd_per_week if loaded.budget is not None else None
+    _write({"judges": [vars(estimate) for estimate in estimates], "usd_per_week": total, "cap_usd_per_week": cap})
+
+
+@judge_command.command("agreement")
+@store_option
+def agreement_command(store: Path) -> None:
+    """Say how far judges agree with each other, and with the people who overrode them."""
+    from gapwatch.sinks.verdicts.agreement import agreements
+
+    with reading(store) as con:
+        found = list(agreements(con))
+    _write(
+        [
+            {
+                "metric": item.metric,
+                "first": item.first,
+                "second": item.second,
+                "same": _estimate(item.same),
+                "kappa": _estimate(item.kappa),
+                "f1": None if item.f1 is None else _estimate(item.f1),
+            }
+            for item in found
+        ]
+    )
+
+
+def _estimate(estimate: Estimate) -> dict[str, Any]:
+    return vars(estimate)
+
+
+def _write(document: object) -> None:
+    """Write JSON; what is no number is null there."""
+    sys.stdout.buffer.write(orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
+    sys.stdout.flush()

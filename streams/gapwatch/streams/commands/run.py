@@ -1,0 +1,163 @@
+"""`gapwatch run`: watch a Kafka topic."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import orjson
+
+from gapwatch.sinks.api.address import DEFAULT_LISTEN
+from gapwatch.streams.commands.kafka_options import kafka_options, read_kafka_options
+from gapwatch.streams.commands.scorers_options import scorer_host, scorer_timeout_option, scorers_option
+from gapwatch.streams.pipeline.thinning_options import ThinningOptions
+
+if TYPE_CHECKING:
+    from gapwatch.streams.pipeline.run_summary import RunSummary
+
+
+@click.command("run")
+@kafka_options
+@click.option("--topic", default="traces", show_default=True, help="To read; it must exist.")
+@click.option(
+    "--portfolio", "portfolios", multiple=True, type=click.Path(path_type=Path), metavar="P",
+    help="Portfolio to score by; repeat it for several pipelines. A new version is taken up while it runs.",
+)  # fmt: skip
+@click.option(
+    "--store", default=None, type=click.Path(path_type=Path), metavar="S",
+    help="DuckDB file in which results rest; made where there is none.",
+)  # fmt: skip
+@click.option(
+    "--group", default="gapwatch", show_default=True, help="Kafka consumer group; each store has one of its own."
+)
+@click.option(
+    "--instance", default="", metavar="NAME",
+    help="Name of this process in the group: a restart takes its place at once.",
+)  # fmt: skip
+@click.option(
+    "--listen", default=None, metavar="ADDRESS:PORT",
+    help=f"Where /metrics, /healthz and the history are; none: nowhere. Default: {DEFAULT_LISTEN}, and none with "
+    "--until-caught-up or --role judge.",
+)  # fmt: skip
+@click.option("--until-caught-up", is_flag=True, help="End when all that is in the topic is kept, with a report.")
+@scorers_option
+@scorer_timeout_option
+@click.option(
+    "--alerts/--no-alerts", default=True, show_default=True, help="Watch for shifts and broken bounds.",
+)  # fmt: skip
+@click.option(
+    "--webhook", envvar="GAPWATCH_WEBHOOK", default="", metavar="URL",
+    help="Post each page and ticket there, as JSON with a `text`. Better as GAPWATCH_WEBHOOK, for it may be a secret.",
+)  # fmt: skip
+@click.option(
+    "--thin-rows", default=ThinningOptions.rows, show_default=True, type=click.IntRange(min=0), metavar="N",
+    help="Most rows of one metric and outcome in a window, for failures and the like; 0: keep all.",
+)  # fmt: skip
+@click.option(
+    "--thin-window", default=ThinningOptions.window, show_default=True, type=click.IntRange(min=1), metavar="N",
+    help="Offsets of a partition in a window.",
+)  # fmt: skip
+@click.option(
+    "--keep", default=None, metavar="SPAN",
+    help="Forget rows, samples and rates that were kept longer ago, such as 30d; their sums stay. Default: keep all.",
+)  # fmt: skip
+@click.option(
+    "--role",
+    default="all",
+    show_default=True,
+    type=click.Choice(["all", "score,keep", "judge"]),
+    help="What this process does. judge: only asks models, for a process that keeps; any number of them.",
+)
+@click.option(
+    "--judges", default=None, type=click.Path(path_type=Path), metavar="J",
+    help="YAML settings of the judges. With role all this process judges; without them requests wait for role judge.",
+)  # fmt: skip
+@click.option(
+    "--keeper", default=None, metavar="URL",
+    help="Role judge: API of the keeping process; its write token is in GAPWATCH_WRITE_TOKEN. Default: from --store.",
+)  # fmt: skip
+@click.option(
+    "--shed-after", default="10m", show_default=True, metavar="SPAN",
+    help="Ask no judges while records wait for longer to be kept; never: always ask, as with --until-caught-up.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="With --until-caught-up: end with one JSON object.")
+@click.option("--quiet", is_flag=True, help="Say only what is wrong.")
+def run_command(
+    topic: str,
+    portfolios: tuple[Path, ...],
+    store: Path | None,
+    group: str,
+    instance: str,
+    listen: str | None,
+    until_caught_up: bool,
+    scorers: str | None,
+    scorer_timeout: float,
+    alerts: bool,
+    webhook: str,
+    thin_rows: int,
+    thin_window: int,
+    keep: str | None,
+    role: str,
+    judges: Path | None,
+    keeper: str | None,
+    shed_after: str,
+    as_json: bool,
+    quiet: bool,
+    **kafka: Any,
+) -> None:
+    """Watch a Kafka topic: score its traces as they come and keep what diverged.
+
+    SIGTERM or Ctrl-C finishes what is in work and ends within 10 seconds; the next start goes on from there. SIGHUP
+    reads the portfolios again.
+    """
+    # Imported here: --help answers without loading Faust and the engine.
+    from gapwatch.scorers.loading.load import load_portfolio
+    from gapwatch.sinks.api.service import api_options
+    from gapwatch.sinks.reading.since import parse_positive_span
+    from gapwatch.streams.alerting.delivery.webhook import check_address
+    from gapwatch.streams.judges.workers.judge_start import judge_for_keeper, judge_options
+    from gapwatch.streams.live.run import Run
+    from gapwatch.streams.live.run_log import logs_on_stderr
+    from gapwatch.streams.live.run_parts import RunInput, RunOptions, RunOutput
+    from gapwatch.streams.reports.replay_report import print_report
+    from gapwatch.streams.sources.faust_slices import SliceAppOptions
+
+    settings = read_kafka_options(**kafka)
+    click.get_current_context().with_resource(logs_on_stderr(quiet))
+    if role == "judge":
+        judge_for_keeper(settings, judges, keeper, store, listen)
+        return
+    if store is None or not portfolios:
+        raise click.UsageError("--store and --portfolio are needed by a process that keeps")
+    if keeper is not None:
+        raise click.UsageError("--keeper is for --role judge")
+    judging = judge_options(judges, role == "all")
+    api = api_options(listen or ("none" if until_caught_up else DEFAULT_LISTEN))
+    source = SliceAppOptions(topic, group, instance=instance)
+    thinning = ThinningOptions(thin_window, thin_rows)
+    output = RunOutput(
+        store, api, check_address(webhook) if webhook else "",
+        parse_positive_span(keep, "--keep") if keep is not None else None,
+    )  # fmt: skip
+    options = RunOptions(
+        until_caught_up, thinning,
+        None if until_caught_up or shed_after == "never"
+        else parse_positive_span(shed_after, "--shed-after").total_seconds(),
+        alerts, judging,
+    )  # fmt: skip
+
+    def report(result: RunSummary) -> None:
+        if as_json:
+            sys.stdout.buffer.write(orjson.dumps(result.as_json()) + b"\n")
+            sys.stdout.flush()
+        elif until_caught_up and not quiet:
+            print_report(store, [load_portfolio(path) for path in portfolios], result)
+
+    with scorer_host(scorers, scorer_timeout) as host:
+        run = Run(RunInput(settings, source, portfolios, host), output, options)
+        status = run.run(report)
+    run.result.check_balanced(store)
+    if status:
+        raise SystemExit(status)

@@ -1,0 +1,29 @@
+"""The user's Python scorers as options of a command, and the process that they make run while it works."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+import click
+
+from gapwatch.scorers.scoring.scorer_host import DEFAULT_TIMEOUT_SECONDS, ScorerHost
+
+scorers_option = click.option(
+    "--scorers", default=None, metavar="MODULE",
+    help="Python module, or .py file, with the @scorer functions that the portfolios name.",
+)  # fmt: skip
+scorer_timeout_option = click.option(
+    "--scorer-timeout", default=DEFAULT_TIMEOUT_SECONDS, show_default=True, metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True), help="For one batch of a @scorer function.",
+)  # fmt: skip
+
+
+def scorer_host(
+    module: str | None, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+) -> AbstractContextManager[ScorerHost | None]:
+    """Return the scorers' process, which the end of a `with` ends; None in it where there is no module.
+
+    Raises:
+        UsageError: The module cannot be loaded.
+    """
+    return nullcontext() if module is None else ScorerHost(module, timeout_seconds)

@@ -1,0 +1,120 @@
+"""What a series used to look like: counts by bin, for each stratum and hour of the week, shrunk towards the pool."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gapwatch.streams.detectors.arrays import Array, Bools, Floats, Rows, add_up
+from gapwatch.streams.detectors.contexts import HOURS, day_group
+
+# Weight of what is shared, in units: less, and a quiet hour has no baseline; more, and a real season is flattened (with
+# 50 a strong season gave ten times the promised alarms on the second day, and x2 was seen no sooner).
+PSEUDO_UNITS = 20.0
+# Halve an hour's counts before 32 bits overflow; a Dirichlet law with half of 2e9 units is no less sure.
+_FULL = 2**31
+
+
+def shrink(counts: Floats, shares: Floats) -> Floats:
+    """Return Dirichlet parameters: own counts plus `PSEUDO_UNITS` spread by the shares of the wider group."""
+    result: Floats = counts + PSEUDO_UNITS * shares
+    return result
+
+
+def alpha_of(prior: Floats, pooled: Floats, group: Floats | None, hour: Floats | None, old: Bools | None) -> Floats:
+    """Return the Dirichlet parameters of one context, shape (bins, series).
+
+    Args:
+        prior: Parameters before any unit: 1/2 a bin for rates and categories, spacings for numbers.
+        pooled: Units so far, all hours.
+        group: Units so far in the same hour of the day, by weekday or weekend; None for a series without seasons.
+        hour: Units so far in the same hour of the week.
+        old: Series that are old enough (four weeks) to tell the days of the week apart.
+
+    Source:
+        Two-level shrinkage by pseudo-counts (a Dirichlet whose mean is the wider group's estimate). Promise: none of
+        its own; with seasons finer than an hour, or that the calendar does not know, the baseline is wrong.
+    """
+    whole = prior + pooled
+    if group is None or hour is None or old is None:
+        return whole
+    wide = shrink(group, whole / add_up(whole))
+    if not old.any():
+        return wide
+    fine = shrink(hour, wide / add_up(wide))
+    return np.where(old, fine, wide)
+
+
+class Baseline:
+    """Counts by bin of many series, laid out so that the hour that a tick needs lies in one piece.
+
+    Attributes:
+        prior: Shape (bins, series).
+        pooled: Shape (strata, bins, series); exact up to 2**53 units.
+        hours: Shape (strata, 168, bins, series), 32 bits each; (strata, 0, ...) for series without seasons.
+    """
+
+    def __init__(self, prior: Floats, pooled: Floats, hours: Array) -> None:
+        self.prior = prior
+        self.pooled = pooled
+        self.hours = hours
+
+    @property
+    def seasonal(self) -> bool:
+        """Whether hours are kept."""
+        return bool(self.hours.shape[1] == HOURS)
+
+    def alpha(self, rows: Rows, stratum: int, hour: int, old: Bools) -> tuple[Floats, Floats]:
+        """Return the Dirichlet parameters of the context and the number of units that it has seen itself."""
+        pooled = self.pooled[stratum][:, rows]
+        if not self.seasonal:
+            return alpha_of(self.prior[:, rows], pooled, None, None, None), add_up(pooled)
+        hours = self.hours[stratum]
+        group = np.zeros_like(pooled)
+        for member in day_group(hour):
+            group += hours[member][:, rows]
+        own = hours[hour][:, rows].astype(np.float64)
+        units = add_up(group)
+        if old.any():
+            units = np.where(old, add_up(own), units)
+        return alpha_of(self.prior[:, rows], pooled, group, own, old), units
+
+    def elsewhere(self, rows: Rows, stratum: int, hour: int) -> Floats:
+        """Return the Dirichlet parameters of all units but those of this hour of the day."""
+        group = np.zeros_like(self.pooled[stratum][:, rows])
+        for member in day_group(hour) if self.seasonal else ():
+            group += self.hours[stratum][member][:, rows]
+        result: Floats = self.prior[:, rows] + np.maximum(self.pooled[stratum][:, rows] - group, 0.0)
+        return result
+
+    def add(self, rows: Rows, stratum: int, hour: int, counts: Floats) -> None:
+        """Add the units of one bucket."""
+        self.pooled[stratum][:, rows] += counts
+        if not self.seasonal:
+            return
+        cells = self.hours[stratum, hour]
+        new = cells[:, rows] + counts
+        if new.size and new.max() >= _FULL:
+            new = np.where(new.max(axis=0) >= _FULL, np.floor(new / 2), new)
+        cells[:, rows] = new.astype(cells.dtype)
+
+    def take(self, row: int, stratum: int, hour: int, counts: Floats) -> None:
+        """Take units of one series out again, down to nothing."""
+        pooled = self.pooled[stratum, :, row]
+        pooled[:] = np.maximum(pooled - counts, 0.0)
+        if self.seasonal:
+            cells = self.hours[stratum, hour, :, row]
+            cells[:] = np.maximum(cells.astype(np.float64) - counts, 0.0).astype(cells.dtype)
+
+    def forget(self, row: int) -> None:
+        """Drop all units of one series; bins that could receive a unit keep the plain prior of 1/2."""
+        self.pooled[:, :, row] = 0.0
+        self.hours[:, :, :, row] = 0
+        self.prior[:, row] = np.where(self.prior[:, row] > 0.0, 0.5, 0.0)
+
+    def one(self, row: int) -> Baseline:
+        """Return a copy of one series, to look back with."""
+        return Baseline(
+            self.prior[:, row : row + 1].copy(),
+            self.pooled[:, :, row : row + 1].copy(),
+            self.hours[..., row : row + 1].copy(),
+        )

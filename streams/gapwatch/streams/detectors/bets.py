@@ -1,0 +1,191 @@
+"""What a detector bets on: tilts of the learned distribution over bins, a few sizes for each way to move.
+
+A bet is (g, delta): under it the share of bin b is q_b exp(delta g(b)) / Z(delta). Bets with the same g are one shape;
+a shape needs only the mass of each value of g, so a bet on one tail of 26 bins costs as much as one on a rate.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from gapwatch.streams.detectors.arrays import Floats, Ints
+
+UP, DOWN, SPREAD = 1, -1, 0
+
+RATE_DELTAS = (0.3, 0.7, 1.5, 3.5)
+COST_DELTAS = (0.2, 0.35, 0.6, 1.0, 1.6)
+LOCATION_DELTAS = (0.2, 0.5, 1.2, 3.0)
+SPREAD_DELTAS = (0.4, 1.0)
+TAILS = ((0.95, (0.35, 0.8, 1.6, 3.0, -0.8)), (0.99, (0.8, 1.6, 3.0)), (0.998, (1.6, 3.0, 5.0)))
+LEVELS = (0.002, 0.01, 0.025, *(round(0.05 * i, 2) for i in range(1, 20)), 0.975, 0.99, 0.998)
+"""Order-statistic levels at which numbers are cut: 25 cuts, 26 bins."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Bets that share one function g of the bin.
+
+    Attributes:
+        name: What moves, in words that can stand in an alert: "share above the old p95".
+        g: One value for each bin, within [-1, 1].
+        deltas: Sizes of the bets, in log odds per unit of g; the sign is the way.
+        side: The way in which a positive delta points: UP, DOWN, or SPREAD where it is neither.
+    """
+
+    name: str
+    g: tuple[float, ...]
+    deltas: tuple[float, ...]
+    side: int
+
+    @cached_property
+    def values(self) -> tuple[float, ...]:
+        """The distinct values of g, ascending."""
+        return tuple(sorted(set(self.g)))
+
+    @cached_property
+    def members(self) -> tuple[tuple[int, ...], ...]:
+        """For each of `values` the bins that have it."""
+        return tuple(tuple(b for b, g in enumerate(self.g) if g == value) for value in self.values)
+
+    @cached_property
+    def moved_bins(self) -> tuple[int, ...]:
+        """The bins whose share is reported when a bet of this shape wins: g above the middle of its range."""
+        middle = (self.values[0] + self.values[-1]) / 2
+        return tuple(b for b, g in enumerate(self.g) if g > middle)
+
+
+@dataclass(frozen=True)
+class BetTable:
+    """All bets of one kind of series.
+
+    Attributes:
+        kind: "rate", "category" or "number".
+        bin_names: One name for each bin.
+        shapes: The bets, by shape; a bet's number counts through them in this order.
+    """
+
+    kind: str
+    bin_names: tuple[str, ...]
+    shapes: tuple[Shape, ...]
+
+    @property
+    def bins(self) -> int:
+        """Number of bins."""
+        return len(self.bin_names)
+
+    @cached_property
+    def count(self) -> int:
+        """Number of bets."""
+        return sum(len(shape.deltas) for shape in self.shapes)
+
+    @cached_property
+    def deltas(self) -> Floats:
+        """The size of each bet."""
+        return np.array([d for shape in self.shapes for d in shape.deltas])
+
+    @cached_property
+    def sides(self) -> Ints:
+        """The way in which each bet points: UP, DOWN or SPREAD."""
+        return np.array([shape.side * (1 if d > 0 else -1) for shape in self.shapes for d in shape.deltas], np.int64)
+
+    @cached_property
+    def shape_of(self) -> tuple[int, ...]:
+        """The shape of each bet, as a position in `shapes`."""
+        return tuple(i for i, shape in enumerate(self.shapes) for _ in shape.deltas)
+
+    @property
+    def yardstick(self) -> Floats:
+        """The g in which the day-to-day wander of the series is measured: that of the first shape."""
+        return np.array(self.shapes[0].g)
+
+    def describe(self, bet: int) -> str:
+        """Name what a bet says, for an alert: what moves, and whether it grows or shrinks."""
+        return f"{self.shapes[self.shape_of[bet]].name} {'up' if self.deltas[bet] > 0 else 'down'}"
+
+
+def _both(deltas: Sequence[float]) -> tuple[float, ...]:
+    return (*deltas, *(-d for d in deltas))
+
+
+def rate_bets() -> BetTable:
+    """Bets on a 0/1 rate, both ways; bin 0 is "no", bin 1 "yes", UP is a higher rate.
+
+    Source:
+        Shin, Ramdas, Rinaldo, "E-detectors", NEJSDS 2024: a few exponential baselines, averaged. Four sizes are as
+        good as thirteen (within the noise of 2,000 simulated streams); a rate that moves by less than exp(0.15) in
+        odds is seen late.
+    """
+    return BetTable("rate", ("no", "yes"), (Shape("rate", (0.0, 1.0), _both(RATE_DELTAS), UP),))
+
+
+def frequent_labels(counts: Mapping[str, int], most: int = 8) -> tuple[str, ...]:
+    """Return the labels that get bins of their own where a portfolio names none, from the counts of a burn-in.
+
+    Args:
+        counts: Units by label.
+        most: Number of bins besides "new"; rarer labels share that one with what comes later.
+
+    Returns:
+        The most frequent labels, ties in the order of their names: the order of counting changes nothing.
+    """
+    ordered = sorted((label for label, n in counts.items() if n > 0 and label != "new"), key=lambda x: (-counts[x], x))
+    return tuple(ordered[:most])
+
+
+def category_bets(names: Sequence[str], cost: Sequence[float] | None = None, bad: Sequence[str] = ()) -> BetTable:
+    """Bets on the shares of categories; a bin for what was never seen before is put last.
+
+    Args:
+        names: The categories, best first where they are ordered (tiers); at least one, all different.
+        cost: One number in [0, 1] for each category, higher is worse; without it no bet has a direction.
+            The bin "new" costs 1.
+        bad: Categories that get bets of their own in the bad direction; without `cost` every category gets them.
+
+    Returns:
+        With `cost`: location bets on 2 cost - 1, UP is worse, and indicator bets on each of `bad` and on "new".
+        Without: indicators of every category, both ways, side SPREAD (no direction).
+
+    Raises:
+        ValueError: a name twice, a cost out of range, or `bad` names an unknown category.
+    """
+    bins = (*names, "new")
+    if len(set(bins)) != len(bins):
+        raise ValueError(f"categories {list(names)!r}: each name once, and none may be 'new'; rename the double one")
+    if unknown := set(bad) - set(names):
+        raise ValueError(f"bad categories {sorted(unknown)!r} are not among {list(names)!r}; list them as categories")
+
+    def indicator(name: str, side: int) -> Shape:
+        return Shape(f"share of {name}", tuple(float(b == name) for b in bins), _both(RATE_DELTAS), side)
+
+    if cost is None:
+        return BetTable("category", bins, tuple(indicator(name, SPREAD) for name in bins))
+    if len(cost) != len(names) or not all(0.0 <= c <= 1.0 for c in cost):
+        raise ValueError(f"cost {list(cost)!r}: one number in [0, 1] for each of {list(names)!r}")
+    location = Shape("mean cost", tuple(2.0 * c - 1.0 for c in (*cost, 1.0)), _both(COST_DELTAS), UP)
+    return BetTable("category", bins, (location, *(indicator(name, UP) for name in (*bad, "new"))))
+
+
+def number_bets() -> BetTable:
+    """Bets on numbers cut at the order statistics of a burn-in: location, spread and both tails, 34 in all.
+
+    UP is towards larger numbers. Promise: see `fold` in `evidence`; the bins' law is known only up to the burn-in, so
+    levels that fewer than four of its values lie beyond are dropped (`form_bins`).
+    """
+    cuts = (0.0, *LEVELS, 1.0)
+    middles = [(low + high) / 2 for low, high in itertools.pairwise(cuts)]
+    names = tuple(f"p{100 * low:g}-p{100 * high:g}" for low, high in itertools.pairwise(cuts))
+    shapes = [Shape("location", tuple(2.0 * u - 1.0 for u in middles), _both(LOCATION_DELTAS), UP)]
+    for level, deltas in TAILS:
+        above = tuple(float(u > level) for u in middles)
+        below = tuple(float(u < 1.0 - level) for u in middles)
+        shapes.append(Shape(f"share above the old p{100 * level:g}", above, deltas, UP))
+        shapes.append(Shape(f"share below the old p{100 - 100 * level:g}", below, deltas, DOWN))
+    # The sixth power: a wider law gains in its tails, not evenly; it holds 1.6 times the information of the distance.
+    spread = tuple(2.0 * abs(2.0 * u - 1.0) ** 6 - 1.0 for u in middles)
+    shapes.append(Shape("spread", spread, _both(SPREAD_DELTAS), SPREAD))
+    return BetTable("number", names, tuple(shapes))

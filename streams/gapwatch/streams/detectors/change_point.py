@@ -1,0 +1,136 @@
+"""When a series moved: its ring undone, and the starts that its counts make likely."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from gapwatch.streams.detectors.arrays import Array, Bools, Floats, add_up
+from gapwatch.streams.detectors.baseline import alpha_of
+from gapwatch.streams.detectors.bets import BetTable
+from gapwatch.streams.detectors.contexts import HOURS, TICKS_TO_A_WEEK_BASELINE, day_group, ticks_to_a_second_visit
+from gapwatch.streams.detectors.evidence import increments
+from gapwatch.streams.detectors.fleet import Fleet
+from gapwatch.streams.detectors.ring import Entry
+from gapwatch.streams.detectors.sessions import session_increments
+
+_LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Past:
+    """A series' ring.
+
+    Attributes:
+        entries: Oldest first.
+        counts: Their units, shape (bins, entries).
+        alpha: The baseline that each was compared with, same shape.
+        known: Whether there were bets without a margin in the hour of each.
+    """
+
+    entries: list[Entry]
+    counts: Floats
+    alpha: Floats
+    known: Bools
+
+
+def look_back(fleet: Fleet, row: int) -> Past:
+    """Undo the ring, newest first: what was the baseline when each entry was folded?
+
+    Entries of one context (stratum and hour) are looked at together: what came since is a running sum from the end.
+    """
+    entries = fleet.ring.entries(row)
+    base, first = fleet.baseline.one(row), int(fleet.state["first_bucket"][row])
+    bins = fleet.config.table.bins
+    counts = np.array([entry.counts for entry in entries]).reshape(len(entries), bins).T
+    contexts = np.array([entry.context for entry in entries], np.int64)
+    strata, hours = contexts // HOURS, contexts % HOURS
+    old = np.array([entry.last - first >= TICKS_TO_A_WEEK_BASELINE for entry in entries])
+    alpha, known_hour = np.empty((bins, len(entries))), np.ones(len(entries), np.bool_)
+    ages = np.array([entry.first - first for entry in entries])
+
+    def before(whole: Floats, which: Bools, here: Bools) -> Floats:
+        """Take all that came since out of counts of today; those that are in none stay out."""
+        since = np.cumsum(np.where(which, counts, 0.0)[:, ::-1], axis=1)[:, ::-1]
+        result: Floats = np.maximum(whole[:, None] - since[:, here], 0.0)
+        return result
+
+    for context in np.unique(contexts).tolist():
+        stratum, hour = divmod(context, HOURS)
+        here, same = contexts == context, strata == stratum
+        pooled = before(base.pooled[stratum, :, 0], same, here)
+        if not base.seasonal:
+            alpha[:, here] = base.prior + pooled
+            continue
+        members = day_group(hour)
+        in_group = same & np.isin(hours, members)
+        group = before(sum_of([base.hours[stratum, h, :, 0] for h in members]), in_group, here)
+        own = before(base.hours[stratum, hour, :, 0].astype(np.float64), here, here)
+        known = alpha_of(base.prior, pooled, group, own, old[here])
+        units = np.where(old[here], add_up(own), add_up(group))
+        # As the fold did: an hour that nothing is known of is held against all others.
+        elsewhere = base.prior + np.maximum(pooled - group, 0.0)
+        alpha[:, here] = np.where(units < fleet.config.context_units, elsewhere, known)
+        known_hour[here] = (units >= fleet.config.context_units) & (ages[here] >= ticks_to_a_second_visit(hour))
+    return Past(entries, counts, alpha, known_hour)
+
+
+def sum_of(parts: list[Array]) -> Floats:
+    """Return the sum of counts, as floats."""
+    return add_up(np.array(parts, np.float64))
+
+
+def entry_log_factors(fleet: Fleet, row: int, past: Past) -> Floats:
+    """Return the log factor of each bet for each entry, as it was folded."""
+    table: BetTable = fleet.config.table
+    if not fleet.config.sessions:
+        return increments(table, past.alpha, past.counts)
+    # Sessions are gone; their sums bound the factors from the mean session.
+    units = np.maximum(add_up(past.counts), 1e-12)
+    mean = past.alpha[1] / add_up(past.alpha)
+    pooled = fleet.state["pooled"][:, :, row].sum(axis=0)
+    everyone = pooled.sum() + 1.0
+    centre = (pooled[1] + 0.5) / everyone
+    variance = np.full(len(mean), max((fleet.state["squares"][row] + 0.25) / everyone - centre * centre, 0.0))
+    which = np.arange(len(mean))
+    one = session_increments(table, len(mean), which, past.counts[1] / units, mean, variance, np.zeros(len(mean)))
+    return one * units
+
+
+def likely_starts(factors: Floats, bets: list[int], units: Floats) -> tuple[int, int, int]:
+    """Return the first, likeliest and last entry of the smallest set with 95 % of the posterior of the change."""
+    suffix = np.cumsum(factors[bets, ::-1], axis=1)[:, ::-1]
+    return _smallest_set(np.logaddexp.reduce(suffix, axis=0) + np.log(np.maximum(units, 1e-12)))
+
+
+def likely_split(fleet: Fleet, row: int, past: Past, bins: list[int], *, grew: bool) -> tuple[int, int, int]:
+    """Return the same by the likelihood of two shares, one before and one since, whatever the hour.
+
+    Each share costs half the logarithm of its units (Schwarz 1978). What lies before the ring belongs to the first.
+    """
+    units, moved = add_up(past.counts), past.counts[bins].sum(axis=0)
+    whole = fleet.learned(row)
+    older = max(float(whole.sum() - units.sum()), 0.0)
+    older_moved = min(max(float(whole[bins].sum() - moved.sum()), 0.0), older)
+    before, since = older + np.cumsum(units) - units, np.cumsum(units[::-1])[::-1]
+    moved_before, moved_since = older_moved + np.cumsum(moved) - moved, np.cumsum(moved[::-1])[::-1]
+
+    def likelihood(k: Floats, n: Floats) -> Floats:
+        share = np.clip(k / np.maximum(n, 1e-12), 1e-12, 1.0 - 1e-12)
+        result: Floats = k * np.log(share) + (n - k) * np.log1p(-share) - 0.5 * np.log(np.maximum(n, 1.0))
+        return result
+
+    logs = likelihood(moved_before, before) + likelihood(moved_since, since) + np.log(np.maximum(units, 1e-12))
+    way = moved_since * before > moved_before * since
+    return _smallest_set(np.where(way == grew, logs, -math.inf) if np.any(way == grew) else logs)
+
+
+def _smallest_set(logs: Floats) -> tuple[int, int, int]:
+    weights = np.exp(logs - logs.max())
+    weights /= weights.sum()
+    order = np.argsort(-weights, kind="stable")
+    needed = int(np.searchsorted(np.cumsum(weights[order]), _LEVEL)) + 1
+    chosen = order[:needed]
+    return int(chosen.min()), int(order[0]), int(chosen.max())

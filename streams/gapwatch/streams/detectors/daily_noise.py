@@ -1,0 +1,48 @@
+"""How much a series wanders from day to day when nothing is wrong: the paging margin is taken from it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gapwatch.streams.detectors.arrays import Array, Bools, Ints, Rows, add_up
+from gapwatch.streams.detectors.fleet_config import FleetConfig
+
+# A day tells something about day-to-day wander only with this many units, and the rule needs two weeks of days.
+_LEAST_DAY_UNITS = 100
+_DAYS_TO_A_MARGIN = 14
+
+
+def close_days(config: FleetConfig, s: dict[str, Array], rows: Rows, day: int, seen: Bools) -> None:
+    """Fold yesterday into the day-to-day wander of the series, and set the paging margin from it.
+
+    Source: between-day variance less the variance that sampling alone gives (DerSimonian and Laird 1986, moments).
+    The margin is twice its root, in log odds, between `least_margin` and no upper limit; `first_margin` until 14
+    days were measured. Weekends count as wander: seasons make it larger, never smaller.
+    """
+    ended = seen & (s["day"][rows] < day)
+    if not ended.any():
+        return
+    index = (np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows)[ended]
+    full = index[s["day_units"][index] >= _LEAST_DAY_UNITS]
+    if len(full):
+        mean = s["day_sum"][full] / s["day_units"][full]
+        s["days"][full] += 1
+        step = mean - s["days_mean"][full]
+        s["days_mean"][full] += step / s["days"][full]
+        s["days_squares"][full] += step * (mean - s["days_mean"][full])
+        s["days_noise"][full] += 1.0 / s["day_units"][full]
+        _set_margin(config, s, full[s["days"][full] >= _DAYS_TO_A_MARGIN])
+    s["day"][index] = day
+    s["day_units"][index] = 0.0
+    s["day_sum"][index] = 0.0
+
+
+def _set_margin(config: FleetConfig, s: dict[str, Array], rows: Ints) -> None:
+    yard = config.table.yardstick[:, None]
+    whole = s["prior"][:, rows] + add_up(s["pooled"][:, :, rows])
+    shares = whole / add_up(whole)
+    mean = add_up(shares * yard)
+    variance = np.maximum(add_up(shares * yard * yard) - mean * mean, 1e-12)
+    days = s["days"][rows].astype(np.float64)
+    between = s["days_squares"][rows] / (days - 1.0) / variance**2 - s["days_noise"][rows] / days / variance
+    s["margin"][rows] = np.maximum(config.least_margin, 2.0 * np.sqrt(np.maximum(between, 0.0)))

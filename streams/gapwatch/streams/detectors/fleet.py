@@ -1,0 +1,329 @@
+"""All series of one kind in a struct of arrays: one call folds one tick of all of them.
+
+    counts of a tick --> evidence of each bet (margin 0, page margin) --> baseline (unless an alert is open) --> ring
+
+The state is a function of the calls: the same buckets in the same order, from the start or from a snapshot, give the
+same bytes on the same machine and numpy. Counts of several workers are added before they are folded.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gapwatch.streams.detectors.arrays import Array, Bools, Floats, Ints, Rows, add_up
+from gapwatch.streams.detectors.baseline import Baseline
+from gapwatch.streams.detectors.contexts import (
+    HOURS,
+    TICKS_A_DAY,
+    TICKS_TO_A_WEEK_BASELINE,
+    ticks_to_a_second_visit,
+)
+from gapwatch.streams.detectors.daily_noise import close_days
+from gapwatch.streams.detectors.evidence import PLUG_IN_RATIO, fold_rise, fold_sum, increments, margin_increments
+from gapwatch.streams.detectors.fleet_config import FleetConfig
+from gapwatch.streams.detectors.recovery import recovery_increments
+from gapwatch.streams.detectors.ring import Ring
+from gapwatch.streams.detectors.sessions import session_increments
+
+# Series folded at once: small enough that the arrays of one block stay in the processor's second cache.
+_BLOCK = 2048
+
+
+LEAST_RATIO = 1.25
+"""A page needs a lower bound of the growth of at least this, unless the series says otherwise ..."""
+LEAST_BAD_PER_HOUR = 1.0
+"""... and this many bad units an hour more than expected."""
+
+
+class OutOfOrderError(ValueError):
+    """A bucket was folded after a later one; late units belong into the current bucket."""
+
+
+class Fleet:
+    """Series of one kind, in a struct of arrays whose last axis is the series.
+
+    Attributes:
+        config: What they have in common.
+        state: The arrays, by the names of `FleetConfig.layout`.
+    """
+
+    def __init__(self, config: FleetConfig, series: int = 0) -> None:
+        self.config = config
+        self.state: dict[str, Array] = {
+            name: np.zeros((*shape, 0), kind) for name, (shape, kind) in config.layout().items()
+        }
+        if series:
+            self.add_series(series)
+
+    @property
+    def series(self) -> int:
+        """Number of series."""
+        return int(self.state["phase"].shape[0])
+
+    @property
+    def baseline(self) -> Baseline:
+        """The baseline of all series, as a view."""
+        return Baseline(self.state["prior"], self.state["pooled"], self.state["hours"])
+
+    def learned(self, row: int) -> Floats:
+        """Return what one series is held against, all hours and strata together: units by bin, its prior included."""
+        whole: Floats = self.state["prior"][:, row] + self.state["pooled"][:, :, row].sum(axis=0)
+        return whole
+
+    def knows(self, hours: Ints) -> Bools:
+        """Return which series would show an ordinary change in the tick that they saw last.
+
+        They have burnt in, and, where they have seasons, were in its hour of the day on an earlier day and often
+        enough. Until then the others show what is beyond a wide margin, where a direction is verified.
+
+        Args:
+            hours: For each series the hour of the week of the tick that it saw last.
+        """
+        known = self._has_burnt_in(slice(0, self.series)).copy()
+        age = self.state["last_bucket"].astype(np.int64) - self.state["first_bucket"].astype(np.int64)
+        for hour in np.unique(hours).tolist() if self.config.seasonal else ():
+            rows = np.flatnonzero(hours == hour)
+            _, own = self.baseline.alpha(rows, 0, hour, age[rows] >= TICKS_TO_A_WEEK_BASELINE)
+            known[rows] &= (own >= self.config.context_units) & (age[rows] >= ticks_to_a_second_visit(hour))
+        return known
+
+    @property
+    def ring(self) -> Ring:
+        """The recent past of all series, as a view."""
+        return Ring(self.state, self.config.ring_buckets, self.config.ring_hours)
+
+    def add_series(self, count: int) -> Ints:
+        """Add series that have seen nothing; return their rows."""
+        first = self.series
+        for name, array in self.state.items():
+            self.state[name] = np.concatenate([array, np.zeros((*array.shape[:-1], count), array.dtype)], axis=-1)
+        rows = np.arange(first, first + count)
+        self.start_epoch(rows)
+        self.state["min_ratio"][rows] = LEAST_RATIO
+        self.state["min_bad_per_hour"][rows] = LEAST_BAD_PER_HOUR
+        return rows
+
+    def start_epoch(self, rows: Ints) -> None:
+        """Forget all that these series have seen: a new judge, sampler or set of bins measures something else.
+
+        Limits, thresholds and the direction stay; expected false alarms stay, for they were spent.
+        """
+        kept = ("bad_side", "ticket_threshold", "page_threshold", "min_ratio", "min_bad_per_hour")
+        for name, array in self.state.items():
+            if name not in (*kept, "expected_tickets", "expected_pages"):
+                array[..., rows] = 0
+        self.state["prior"][:, rows] = 0.5
+        self.state["margin"][rows] = self.config.first_margin
+        self.state["cause"][rows] = -1
+        for name in ("ticket_threshold", "page_threshold"):
+            limit = self.state[name]
+            limit[rows] = np.where(limit[rows] > 0.0, limit[rows], math.inf)
+
+    def fold(self, bucket: int, counts: Array, rows: Ints | None = None, hour: int = 0, stratum: int = 0) -> None:
+        """Fold one tick: the units of each bin, for some or all series, in one context.
+
+        Args:
+            bucket: Number of the tick, positive, not before the series' last.
+            counts: Shape (bins, rows). A series without a unit is left untouched, bit for bit.
+            rows: Distinct series; None for all. A series with units in several contexts is folded once for each.
+            hour: Hour of the week of the units, from `contexts.hour_of_week`; late units bring that of their own event.
+            stratum: Their weight class.
+
+        Raises:
+            OutOfOrderError: the tick lies before one that was folded.
+            ValueError: counts of another shape, or negative; a bucket, hour or stratum that cannot be.
+
+        Promise, with the thresholds of `budget`: expected false alarms of a series up to any time are at most the sum
+        of units / A. It holds on average over the prior for counts of independent units with a steady law in each
+        context. It does not hold for units of unmarked sessions, seasons finer than an hour, or a baseline that
+        wanders by more than the margin; a burn-in during an incident makes the incident the norm.
+        """
+        if self.config.sessions:
+            raise ValueError("this fleet counts sessions; call fold_sessions")
+        self._check(bucket, hour, stratum)
+        if counts.shape != (self.config.table.bins, self.series if rows is None else len(rows)):
+            raise ValueError(f"counts have shape {counts.shape}; one row for each bin, one column for each series")
+        if counts.size and counts.min() < 0:
+            raise ValueError("a count is negative; ticks hold units that came, corrections are refolded")
+        for start in range(0, self.series if rows is None else len(rows), _BLOCK):
+            stop = min(start + _BLOCK, self.series if rows is None else len(rows))
+            chosen: Rows = slice(start, stop) if rows is None else rows[start:stop]
+            block = np.ascontiguousarray(counts[:, start:stop], dtype=np.float64)
+            self._fold_block(chosen, bucket, block, hour, stratum, None)
+
+    def fold_sessions(
+        self, bucket: int, which: Ints, y: Floats, hour: int = 0, stratum: int = 0, rows: Ints | None = None
+    ) -> None:
+        """Fold the sessions that ended in one tick: one e-value each.
+
+        Args:
+            bucket: As in `fold`.
+            which: For each session its series, as a position in `rows`.
+            y: For each session the share of its units that count as "yes", in [0, 1].
+            hour: As in `fold`.
+            stratum: As in `fold`.
+            rows: Distinct series; None for those that occur in `which`.
+
+        Raises:
+            OutOfOrderError: as in `fold`.
+            ValueError: a mean outside [0, 1].
+
+        Promise: as in `fold`, under any dependence of units inside a session; sessions must not depend on each other.
+        """
+        if not self.config.sessions:
+            raise ValueError("this fleet counts units; call fold")
+        self._check(bucket, hour, stratum)
+        if not np.all((y >= 0.0) & (y <= 1.0)):
+            raise ValueError("a session's mean lies outside [0, 1]; pass bad / units")
+        if rows is None:
+            rows, which = np.unique(which, return_inverse=True)
+        which = which.astype(np.int64)
+        if not len(rows):
+            return
+        counts = np.stack([np.bincount(which, 1.0 - y, len(rows)), np.bincount(which, y, len(rows))]).astype(np.float64)
+        self._fold_block(rows, bucket, counts, hour, stratum, (which, y))
+
+    def _check(self, bucket: int, hour: int, stratum: int) -> None:
+        if not (0 < bucket < 2**32 and 0 <= hour < HOURS and 0 <= stratum < self.config.strata):
+            raise ValueError(
+                f"bucket {bucket}, hour {hour}, stratum {stratum}: a tick's number, an hour of the week (0 to 167) and "
+                f"a stratum below {self.config.strata} are expected"
+            )
+
+    def _fold_block(
+        self, rows: Rows, bucket: int, counts: Floats, hour: int, stratum: int, sessions: tuple[Ints, Floats] | None
+    ) -> None:
+        s = self.state
+        table = self.config.table
+        units = add_up(counts)
+        if sessions is not None:
+            units = np.bincount(sessions[0], None, len(units)).astype(np.float64)
+        seen = units > 0.0
+        if np.any(seen & (s["last_bucket"][rows] > bucket)):
+            raise OutOfOrderError(f"bucket {bucket} comes after a later one; fold late units in the current bucket")
+        first = s["first_bucket"][rows]
+        first = np.where(seen & (first == 0), bucket, first)
+        s["first_bucket"][rows] = first
+        s["last_bucket"][rows] = np.where(seen, bucket, s["last_bucket"][rows])
+        close_days(self.config, s, rows, bucket // TICKS_A_DAY, seen)
+
+        old: Bools = bucket - first.astype(np.int64) >= TICKS_TO_A_WEEK_BASELINE
+        alpha, own = self.baseline.alpha(rows, stratum, hour, old)
+        steady = add_up(alpha) >= PLUG_IN_RATIO * units
+        armed = seen & self._has_burnt_in(rows) & (own >= (self.config.context_units if self.config.seasonal else 0.0))
+        known = armed
+        if self.config.seasonal:
+            # What an hour is like is known from another day; until then only what is beyond the margin counts.
+            known = armed & (bucket - first.astype(np.int64) >= ticks_to_a_second_visit(hour))
+        no_margin = np.zeros(len(units))
+        if sessions is None:
+            log_factors = increments(table, alpha, counts)
+        else:
+            known &= steady
+            log_factors = self._session_factors(rows, alpha, sessions, no_margin)
+        starts = np.where(known, units, 0.0)
+        log_factors = np.where(known, log_factors, 0.0)
+        s["evidence"][:, rows] = fold_sum(s["evidence"][:, rows], log_factors, starts)
+        s["expected_tickets"][rows] += starts / s["ticket_threshold"][rows]
+        if self.config.page_margin:
+            strange = seen & self._has_burnt_in(rows) & ~armed
+            beyond, others = self._fold_margin(rows, (stratum, hour), alpha, counts, sessions, armed & steady, strange)
+            log_factors, starts = np.where(known, log_factors, beyond), np.where(known, starts, others)
+        rise, fell = fold_rise(s["rise"][:, rows], log_factors)
+        fell &= seen
+        s["rise"][:, rows] = rise
+        s["rise_bucket"][:, rows] = np.where(fell, bucket, s["rise_bucket"][:, rows])
+        s["rise_units"][:, rows] = np.where(fell, 0.0, s["rise_units"][:, rows] + starts)
+        self._fold_open_alerts(rows, alpha, counts, sessions, units)
+        self._learn(rows, bucket, hour, stratum, counts, sessions)
+
+    def _fold_margin(
+        self,
+        rows: Rows,
+        context: tuple[int, int],
+        alpha: Floats,
+        counts: Floats,
+        sessions: tuple[Ints, Floats] | None,
+        armed: Bools,
+        strange: Bools,
+    ) -> tuple[Floats, Floats]:
+        """Bet on what is beyond the margin; in strange hours, beyond a wide one around all other hours together.
+
+        The hour itself is left out there: with a young baseline it would be learned before it is seen.
+        """
+        s = self.state
+        margin = s["margin"][rows]
+        units = add_up(counts)
+        if sessions is not None:
+            units = np.bincount(sessions[0], None, len(armed)).astype(np.float64)
+        if strange.any():
+            whole = self.baseline.elsewhere(rows, *context)
+            armed = armed | (strange & (add_up(whole) >= PLUG_IN_RATIO * units))
+            alpha = np.where(strange, whole, alpha)
+            margin = np.where(strange, np.maximum(margin, self.config.first_visit_margin), margin)
+        if sessions is None:
+            log_factors = margin_increments(self.config.table, alpha, counts, margin)
+        else:
+            log_factors = self._session_factors(rows, alpha, sessions, margin)
+        starts = np.where(armed, units, 0.0)
+        log_factors = np.where(armed, log_factors, 0.0)
+        s["margin_evidence"][:, rows] = fold_sum(s["margin_evidence"][:, rows], log_factors, starts)
+        s["expected_pages"][rows] += starts / s["page_threshold"][rows]
+        return log_factors, starts
+
+    def _has_burnt_in(self, rows: Rows) -> Bools:
+        units = np.zeros_like(self.state["squares"][rows])
+        for stratum in range(self.config.strata):
+            units += add_up(self.state["pooled"][stratum][:, rows])
+        if self.config.table.kind == "number":
+            # A number's burn-in lies in its prior: the spacings of the values that its bins were cut from.
+            units += add_up(self.state["prior"][:, rows])
+        result: Bools = units >= self.config.burn_in_units
+        return result
+
+    def _session_factors(self, rows: Rows, alpha: Floats, sessions: tuple[Ints, Floats], margin: Floats) -> Floats:
+        which, y = sessions
+        total = add_up(alpha)
+        mean = alpha[1] / total
+        everyone = add_up(add_up(self.state["pooled"][:, :, rows])) + 1.0
+        pooled_mean = (add_up(self.state["pooled"][:, 1, rows]) + 0.5) / everyone
+        variance = np.maximum((self.state["squares"][rows] + 0.25) / everyone - pooled_mean * pooled_mean, 0.0)
+        return session_increments(self.config.table, len(total), which, y, mean, variance, margin)
+
+    def _learn(
+        self, rows: Rows, bucket: int, hour: int, stratum: int, counts: Floats, sessions: tuple[Ints, Floats] | None
+    ) -> None:
+        """Feed what was seen to the baseline, unless an alert is open, and to the ring always."""
+        s = self.state
+        calm = s["fired_bucket"][rows] == 0
+        self.baseline.add(rows, stratum, hour, counts if calm.all() else counts * calm)
+        if sessions is not None:
+            which, y = sessions
+            s["squares"][rows] += np.bincount(which, y * y, len(calm)) * calm
+        yard = add_up(counts * self.config.table.yardstick[:, None]) * calm
+        s["day_units"][rows] += add_up(counts) * calm
+        s["day_sum"][rows] += yard
+        if self.config.ring_buckets:
+            index = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+            seen = add_up(counts) > 0.0
+            chosen, units = (index, counts) if seen.all() else (index[seen], counts[:, seen])
+            self.ring.write(chosen, bucket, stratum * HOURS + hour, units)
+
+    def _fold_open_alerts(
+        self, rows: Rows, alpha: Floats, counts: Floats, sessions: tuple[Ints, Floats] | None, units: Floats
+    ) -> None:
+        s = self.state
+        firing = np.flatnonzero((s["fired_bucket"][rows] > 0) & (units > 0.0))
+        if not len(firing):
+            return
+        index = (np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows)[firing]
+        s["after"][:, index] += counts[:, firing]
+        for bet in np.unique(s["cause"][index]).tolist():
+            some = s["cause"][index] == bet
+            chosen, columns = index[some], firing[some]
+            g = np.array(self.config.table.shapes[self.config.table.shape_of[bet]].g)
+            g = g * np.sign(self.config.table.deltas[bet])
+            factors = recovery_increments(g, alpha[:, columns], counts[:, columns])
+            s["recovery"][:, chosen] = fold_sum(s["recovery"][:, chosen], factors, units[columns])

@@ -1,0 +1,101 @@
+"""What all series of a fleet have in common, and how their state lies in memory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+import numpy as np
+
+from gapwatch.streams.detectors.bets import BetTable
+from gapwatch.streams.detectors.contexts import HOURS
+from gapwatch.streams.detectors.recovery import RECOVERY_DELTAS
+from gapwatch.streams.detectors.ring import Ring
+
+
+@dataclass(frozen=True)
+class FleetConfig:
+    """What all series of a fleet have in common.
+
+    Attributes:
+        table: The bets.
+        seasonal: Keep a baseline for each hour of the week.
+        strata: Number of strata (weight classes), 1 to 32; each has its own baseline, all share the evidence.
+        sessions: Units are sessions with a mean in [0, 1] (rates only), not counts.
+        burn_in_units: Units that only feed the baseline, before any bet.
+        context_units: Units that a context must have seen before there are bets in it.
+        page_margin: Keep a second set of evidence with the paging margin.
+        first_margin: Paging margin until 14 days are measured, in log odds.
+        least_margin: Paging margin at least, in log odds.
+        first_visit_margin: Paging margin, in log odds, in an hour that is not known yet, against all hours together. A
+            smaller one pages on seasons in the first week; with a larger one only thresholds tell of a bad first day.
+        ring_buckets: Single buckets remembered for each series; 0 for no memory (no rollback, no change point).
+        ring_hours: Hours remembered before those.
+    """
+
+    table: BetTable
+    seasonal: bool = True
+    strata: int = 1
+    sessions: bool = False
+    burn_in_units: int = 100
+    context_units: int = 50
+    page_margin: bool = True
+    first_margin: float = 0.3
+    least_margin: float = 0.2
+    first_visit_margin: float = 1.2
+    ring_buckets: int = 256
+    ring_hours: int = 256
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.strata <= 32:
+            raise ValueError(f"strata is {self.strata}; a series has 1 to 32, merge the smallest into one")
+        if self.sessions and self.table.kind != "rate":
+            raise ValueError(f"sessions are a unit for rates, not for a {self.table.kind}; watch its failure rate")
+
+    def layout(self) -> dict[str, tuple[tuple[int, ...], type]]:
+        """Return shape (without the series) and type of each array of the state, in a fixed order."""
+        bets, bins = self.table.count, self.table.bins
+        count_type = np.float32 if self.sessions else np.uint32
+        one: tuple[int, ...] = ()
+        return {
+            "prior": ((bins,), np.float64),
+            "pooled": ((self.strata, bins), np.float64),
+            "hours": ((self.strata, HOURS if self.seasonal else 0, bins), count_type),
+            "squares": (one, np.float64),
+            "first_bucket": (one, np.uint32),
+            "last_bucket": (one, np.uint32),
+            "evidence": ((bets,), np.float64),
+            "margin_evidence": ((bets if self.page_margin else 0,), np.float64),
+            "rise": ((bets,), np.float64),
+            "rise_bucket": ((bets,), np.uint32),
+            "rise_units": ((bets,), np.float32),
+            "margin": (one, np.float64),
+            "day": (one, np.uint32),
+            "day_units": (one, np.float64),
+            "day_sum": (one, np.float64),
+            "days": (one, np.uint32),
+            "days_mean": (one, np.float64),
+            "days_squares": (one, np.float64),
+            "days_noise": (one, np.float64),
+            "phase": (one, np.int8),
+            "bad_side": (one, np.int8),
+            "cause": (one, np.int16),
+            "asked": (one, np.bool_),
+            "change_bucket": (one, np.uint32),
+            "fired_bucket": (one, np.uint32),
+            "recovery": ((len(RECOVERY_DELTAS),), np.float64),
+            "after": ((bins,), np.float64),
+            "ticket_threshold": (one, np.float64),
+            "page_threshold": (one, np.float64),
+            "min_ratio": (one, np.float32),
+            "min_bad_per_hour": (one, np.float32),
+            "expected_tickets": (one, np.float64),
+            "expected_pages": (one, np.float64),
+            **Ring.layout(bins, self.ring_buckets, self.ring_hours, count_type),
+        }
+
+    def fingerprint(self) -> str:
+        """Return 12 hex digits that change whenever a state of one config has no meaning in the other."""
+        text = json.dumps([repr(self), [[name, shape, kind.__name__] for name, (shape, kind) in self.layout().items()]])
+        return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -1,0 +1,119 @@
+"""The life of an alert as pure transitions: calm, suspect, ticket, page, and back only on evidence or by a person.
+
+             M >= A/100           M >= A_ticket          M_margin >= A_page, and big enough
+CALM <-----------------> SUSPECT ---------------> TICKET ---------------------------------> PAGE
+  ^                                                  |                                        |
+  +--------------------------- recovery >= A, or a person accepts ----------------------------+
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+import numpy as np
+
+from gapwatch.streams.detectors.arrays import Array, Bools, Floats
+
+
+class Phase(enum.IntEnum):
+    """How far an alert has come. From TICKET on it is firing: the baseline stands still."""
+
+    CALM = 0
+    SUSPECT = 1
+    TICKET = 2
+    PAGE = 3
+
+
+class Event(enum.Enum):
+    """What a folded tick can report of a series."""
+
+    SUSPECTED = "suspected"
+    CLEARED = "cleared"
+    TICKETED = "ticketed"
+    PAGED = "paged"
+    RECOVERED = "recovered"
+    IMPROVED = "improved"
+    ASKED = "asked"
+    ACCEPTED = "accepted"
+
+
+SUSPECT_DIVISOR = 100.0
+"""A series is suspect at a hundredth of the ticket's threshold: on dashboards, never a notification."""
+
+
+LEAST_PER_UNIT = 10.0
+"""What the evidence must be for each unit since it began to rise, see `is_carried`."""
+
+
+def is_carried(evidence: Floats, units: Floats) -> Bools:
+    """Whether M is evidence, and not just the number of starts that it sums over.
+
+    Where units carry next to no information, as in a series that never fails, each start has a factor of about 1 and M
+    is one to two for each unit: it reaches any threshold in the end. A change that is seen after n units has A / n, and
+    n is small against A, or the change could not be seen in a period. To ask for more only lowers false alarms.
+
+    Args:
+        evidence: M.
+        units: Units since the rise began, of the leading bet.
+    """
+    result: Bools = evidence >= LEAST_PER_UNIT * units
+    return result
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the transitions look at, one value for each series.
+
+    Attributes:
+        bad: M of the bad side, or of all bets where the direction is unverified.
+        bad_beyond_margin: The same with the paging margin; 0 where the direction is unverified, so it cannot page.
+        ticket_threshold: A for tickets.
+        page_threshold: A for pages; infinite where a page is not asked for.
+        is_large: The lower bound of the ratio and the excess an hour are large enough for a page.
+        recovery: M of the recovery detector.
+        units: Units since the rise of the leading bet began.
+    """
+
+    bad: Floats
+    bad_beyond_margin: Floats
+    ticket_threshold: Floats
+    page_threshold: Floats
+    is_large: Bools
+    recovery: Floats
+    units: Floats
+
+
+def advance(phase: Array, evidence: Evidence) -> Array:
+    """Return the next phase of each series.
+
+    A firing series never falls back to SUSPECT or CALM but by recovery: hysteresis is inside the detector. One that
+    recovers is CALM, whatever else holds in the same tick. A page that comes at once skips the ticket: one alert.
+
+    Source: thresholds of `budget`. Promise: a firing alert whose series still is at 1.25 times the baseline odds or
+    more is closed by mistake at most once in A units on average. See `recovery` for when it is not.
+    """
+    firing = phase >= Phase.TICKET
+    carried = is_carried(evidence.bad, evidence.units)
+    ticket = firing | (carried & (evidence.bad >= evidence.ticket_threshold))
+    page = (phase == Phase.PAGE) | (evidence.is_large & (evidence.bad_beyond_margin >= evidence.page_threshold))
+    suspect = carried & (evidence.bad >= evidence.ticket_threshold / SUSPECT_DIVISOR)
+    # A page and its recovery are held to the page's threshold only where it is the only one that is set.
+    limit = np.minimum(evidence.ticket_threshold, evidence.page_threshold)
+    recovered = firing & (evidence.recovery >= limit)
+    following = np.where(page, Phase.PAGE, np.where(ticket, Phase.TICKET, np.where(suspect, Phase.SUSPECT, Phase.CALM)))
+    result: Array = np.where(recovered, Phase.CALM, following).astype(np.int8)
+    return result
+
+
+def event_of(before: int, after: int) -> Event | None:
+    """Name the transition, or None where there is none to report."""
+    if before == after:
+        return None
+    if after == Phase.PAGE:
+        return Event.PAGED
+    if after == Phase.TICKET:
+        return Event.TICKETED
+    if before >= Phase.TICKET:
+        return Event.RECOVERED
+    return Event.SUSPECTED if after == Phase.SUSPECT else Event.CLEARED

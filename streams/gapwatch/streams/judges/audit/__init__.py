@@ -1,0 +1,1 @@
+"""Rebuilds, repeats and estimates judge calls."""

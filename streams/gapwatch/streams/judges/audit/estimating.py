@@ -1,0 +1,113 @@
+"""What a judged metric will cost, before it is switched on: volume, sampling, the size of its prompts, prices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gapwatch.scorers.errors import UsageError
+from gapwatch.scorers.judges.request import JudgeRequest
+from gapwatch.scorers.plan.plan import compile_plan
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.scorers.scoring.score import Scorer, score
+from gapwatch.scorers.slices.selection_policy import fixed_policy
+from gapwatch.streams.judges.calls.judging import JudgeQuestion, judge_questions
+from gapwatch.streams.judges.calls.prices import FREE, listed_prices
+from gapwatch.streams.judges.models.model_maker import PriceFinder
+from gapwatch.streams.judges.settings import JudgeSettings
+from gapwatch.streams.sources.file_source import FileSource
+
+#: Characters a token of ordinary text, to turn sizes into an expectation; the cap goes by bytes, which is the worst.
+CHARACTERS_A_TOKEN = 4.0
+#: Tokens of a verdict with a justification of a few sentences, where nothing was measured yet.
+EXPECTED_OUTPUT_TOKENS = 200
+_NONCE = "0" * 16
+
+
+@dataclass(frozen=True)
+class JudgeEstimate:
+    """What one judge of one metric will cost.
+
+    Attributes:
+        metric, judge, model: Which.
+        calls_per_trace: Judged spans a trace of the sample, sampling included.
+        calls_per_week: At the declared volume; None where the portfolio declares none.
+        prompt_tokens: Of one call, expected.
+        usd_per_call: Expected; None where the price is not known.
+        usd_per_week: Expected; None where price or volume is not known.
+        worst_usd_per_call: What is reserved before a call.
+    """
+
+    metric: str
+    judge: str
+    model: str
+    calls_per_trace: float
+    calls_per_week: float | None
+    prompt_tokens: float
+    usd_per_call: float | None
+    usd_per_week: float | None
+    worst_usd_per_call: float | None
+
+
+def estimate_judges(
+    portfolio: Portfolio,
+    files: Sequence[Path],
+    settings: JudgeSettings,
+    price_of: PriceFinder,
+) -> list[JudgeEstimate]:
+    """Return an estimate for each judge, from the prompts that real traces would make.
+
+    Args:
+        portfolio: With the judged metrics.
+        files: Traces of its pipeline; they are scored and asked of nobody.
+        settings: With prices.
+        price_of: Says what a model costs.
+
+    Raises:
+        UsageError: The files hold no trace of the pipeline, or the portfolio has no judge.
+    """
+    prices = listed_prices([portfolio], price_of)
+    questions = judge_questions([portfolio], settings, {model: price or FREE for model, price in prices.items()})
+    if not questions:
+        raise UsageError(f"the portfolio {portfolio.portfolio} has no judged metric")
+    traces, sizes = _prompt_sizes(portfolio, files, questions)
+    if traces == 0:
+        raise UsageError(f"the files hold no trace of pipeline {portfolio.pipeline}")
+    per_day = portfolio.volume.traces_per_day if portfolio.volume is not None else None
+    estimates = []
+    for (_, metric, judge), question in questions.items():
+        mine = sizes.get((metric, judge), [])
+        known = prices[question.judge.model]
+        tokens = sum(characters for characters, _ in mine) / len(mine) / CHARACTERS_A_TOKEN if mine else 0.0
+        worst = max((usd for _, usd in mine), default=None) if known is not None else None
+        usd = None if known is None else tokens * known[0] + EXPECTED_OUTPUT_TOKENS * known[1]
+        calls = len(mine) / traces
+        weekly = None if per_day is None else 7 * per_day * calls
+        cost = None if weekly is None or usd is None else weekly * usd
+        estimates.append(JudgeEstimate(metric, judge, question.judge.model, calls, weekly, tokens, usd, cost, worst))
+    return estimates
+
+
+def _prompt_sizes(
+    portfolio: Portfolio, files: Sequence[Path], questions: dict[tuple[str, str, str], JudgeQuestion]
+) -> tuple[int, dict[tuple[str, str], list[tuple[int, float]]]]:
+    """Return how many traces were read, and characters and worst price of every prompt by metric and judge."""
+    judged = tuple(m for m in portfolio.metrics if m.claim.form in ("judge", "compare"))
+    only = portfolio.model_copy(update={"metrics": judged})
+    scorer, policy = Scorer(compile_plan([only])), fixed_policy([only])
+    sizes: dict[tuple[str, str], list[tuple[int, float]]] = {}
+    traces = 0
+    for path in files:
+        with FileSource(str(path), "estimate") as source:
+            for records in source.slices(0, None):
+                scored = score(scorer, policy, records)
+                traces += scored.tables["trace_ids"].num_rows
+                for value in scored.tables["judge_requests"].column("value").to_pylist():
+                    request = JudgeRequest.from_json(value)
+                    question = questions[request.question]
+                    call = question.prompt.call(question.judge.model, question.params, request.inputs, _NONCE)
+                    characters = sum(len(text) for _, text in call.messages)
+                    key = (request.metric, request.judge)
+                    sizes.setdefault(key, []).append((characters, question.price.worst(call)))
+    return traces, sizes

@@ -1,0 +1,118 @@
+"""Builds the request of a verdict again from its row, byte for byte, by the hashes in it; or says why it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from gapwatch.scorers.errors import UsageError
+from gapwatch.scorers.judges.chat_model import ChatCall
+from gapwatch.scorers.judges.prompt import JudgePrompt, input_sha, judge_prompt, request_sha, template_sha
+from gapwatch.scorers.judges.request import JudgeRequest
+from gapwatch.scorers.loading.load import parse_portfolio
+from gapwatch.scorers.plan.plan import compile_plan
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.scorers.scoring.score import Scorer, score
+from gapwatch.scorers.slices.selection_policy import fixed_policy
+from gapwatch.scorers.slices.slices import RecordSlice
+from gapwatch.sinks.reading.verdict_archive import ArchivedVerdict, VerdictArchive
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """A request as it was sent.
+
+    Attributes:
+        verdict: For which it was sent.
+        call: Equal in every byte to what was sent.
+        prompt: To read an answer by.
+        nonce: Of the call.
+    """
+
+    verdict: ArchivedVerdict
+    call: ChatCall
+    prompt: JudgePrompt
+    nonce: str
+
+
+class Rebuilder:
+    """Rebuilds requests; what is compiled for one portfolio is kept for the next verdict.
+
+    Args:
+        archive: With the verdicts, and all that they were made from.
+    """
+
+    def __init__(self, archive: VerdictArchive) -> None:
+        self._archive = archive
+        self._scorers: dict[str, tuple[Portfolio, Scorer]] = {}
+
+    def rebuild(self, verdict: ArchivedVerdict) -> Rebuilt:
+        """Return the request of a verdict.
+
+        Raises:
+            UsageError: It cannot be rebuilt; the message says what is missing.
+        """
+        place = verdict.place
+        sent = verdict.evidence.get("request")
+        if sent is None or verdict.judge_request_sha is None or verdict.judge_prompt_sha is None:
+            raise UsageError(f"{place}: no request was sent for this row ({verdict.outcome})")
+        portfolio, scorer = self._scorer(verdict.portfolio_sha, place)
+        metric = next(m for m in portfolio.metrics if m.name == verdict.metric)
+        prompt = self._prompt(judge_prompt(metric.claim), verdict.judge_prompt_sha, place)  # type: ignore[arg-type]
+        inputs = self._inputs(verdict, portfolio, scorer)
+        call = prompt.call(sent["model"], sent["params"], inputs, sent["nonce"])
+        if request_sha(call) != verdict.judge_request_sha:
+            raise UsageError(f"{place}: the request can be built, but its hash is not the row's; it is not the same")
+        return Rebuilt(verdict, call, prompt, sent["nonce"])
+
+    def _scorer(self, sha: str, place: str) -> tuple[Portfolio, Scorer]:
+        if sha not in self._scorers:
+            text = self._archive.portfolio_text(sha)
+            if text is None:
+                raise UsageError(f"{place}: the store has no portfolio {sha[:12]}")
+            portfolio = parse_portfolio(text)
+            self._scorers[sha] = (portfolio, Scorer(compile_plan([_judged_only(portfolio)])))
+        return self._scorers[sha]
+
+    def _prompt(self, prompt: JudgePrompt, sha: str, place: str) -> JudgePrompt:
+        text = self._archive.template(sha)
+        if text is None:
+            raise UsageError(f"{place}: the store has no template {sha[:12]}")
+        if template_sha(text) != sha:
+            raise UsageError(f"{place}: the template {sha[:12]} in the store does not have that hash; it was changed")
+        return JudgePrompt(text, sha, prompt.scale, prompt.response_format)
+
+    def _inputs(self, verdict: ArchivedVerdict, portfolio: Portfolio, scorer: Scorer) -> Mapping[str, str | None]:
+        record = self._archive.record(verdict)
+        if record is None:
+            raise UsageError(
+                f"{verdict.place}: the sample of the trace is gone (retention), so the input is not known any more"
+            )
+        wanted = (verdict.span_index, verdict.metric, verdict.judge)
+        for request in _requests(portfolio, scorer, verdict, record):
+            is_same = (request.span_index, request.metric, request.judge) == wanted
+            if is_same and input_sha(request.inputs) == verdict.judge_input_sha:
+                return request.inputs
+        raise UsageError(
+            f"{verdict.place}: the sample of the trace does not give the input that was judged; redaction changed it "
+            "more in the whole record than in the field"
+        )
+
+
+def _judged_only(portfolio: Portfolio) -> Portfolio:
+    """Leave out what needs Python scorers: they are not at hand here, and judge nothing."""
+    metrics = tuple(m for m in portfolio.metrics if m.claim.form in ("judge", "compare"))
+    return portfolio.model_copy(update={"metrics": metrics})
+
+
+def _requests(portfolio: Portfolio, scorer: Scorer, verdict: ArchivedVerdict, record: bytes) -> list[JudgeRequest]:
+    offset = verdict.source_offset
+    records = RecordSlice(
+        verdict.lane, verdict.source_topic, verdict.source_partition, offset, offset + 1,
+        np.array([offset], dtype=np.int64), pa.array([record], pa.binary()),
+    )  # fmt: skip
+    scored = score(scorer, fixed_policy([scorer.plan.portfolios[0]]), records)
+    return [JudgeRequest.from_json(value) for value in scored.tables["judge_requests"].column("value").to_pylist()]

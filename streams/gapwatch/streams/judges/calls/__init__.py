@@ -1,0 +1,1 @@
+"""One judgement: cache, breaker, limits, wallet, prices."""

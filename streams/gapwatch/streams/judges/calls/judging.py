@@ -1,0 +1,279 @@
+"""Judges one request: builds the call, gets it through, reads the answer, and says what came of it and why."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+
+from gapwatch.scorers.judges.canonical import canonical_value
+from gapwatch.scorers.judges.chat_model import ChatCall, ChatReply, ModelFailure
+from gapwatch.scorers.judges.fence import NONCE_DIGITS
+from gapwatch.scorers.judges.judgement import Judgement, PaidCall
+from gapwatch.scorers.judges.prompt import JudgePrompt, input_sha, judge_prompt, request_sha
+from gapwatch.scorers.judges.request import JudgeRequest
+from gapwatch.scorers.judges.suspicion import suspicions
+from gapwatch.scorers.judges.triple import StabilityTriple, model_id, sampling_params_sha
+from gapwatch.scorers.judges.verdict import JudgeAnswer, NoAnswer, read_verdict, repair_words
+from gapwatch.scorers.portfolio.claim import Judge, JudgedClaim
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.streams.judges.calls.provider import CallPrice, OverBudget, Provider
+from gapwatch.streams.judges.calls.verdict_cache import VerdictCache
+from gapwatch.streams.judges.calls.wallet import Wallet
+from gapwatch.streams.judges.models.model_maker import ModelMaker, TokenPrice
+from gapwatch.streams.judges.settings import JudgeSettings
+
+OBSERVED_CHARACTERS = 300
+#: Names under which providers take a bound of the answer's tokens.
+_OUTPUT_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+
+
+@dataclass(frozen=True)
+class JudgeQuestion:
+    """What one judge of one metric is asked, whatever the inputs.
+
+    Attributes:
+        judge: Of the portfolio.
+        prompt: Of the metric.
+        params: As sent: the judge's, and a bound of the answer where it names none.
+        price: Of a call.
+        params_sha: Of the sampling parameters.
+        sha: Of template, model and all parameters: two questions that are alike have the same.
+    """
+
+    judge: Judge
+    prompt: JudgePrompt
+    params: Mapping[str, object]
+    price: CallPrice
+    params_sha: str
+    sha: str
+
+
+def sent_parameters(judge: Judge, max_output_tokens: int) -> dict[str, object]:
+    """Return the parameters that are sent with each call of a judge."""
+    if any(name in judge.params for name in _OUTPUT_LIMITS):
+        return dict(judge.params)
+    return {"max_tokens": max_output_tokens, **judge.params}
+
+
+def judge_questions(
+    portfolios: Iterable[Portfolio], settings: JudgeSettings, prices: Mapping[str, TokenPrice]
+) -> dict[tuple[str, str, str], JudgeQuestion]:
+    """Return the questions of all judges by (portfolio sha, metric, judge)."""
+    questions = {}
+    for portfolio in portfolios:
+        for metric in portfolio.metrics:
+            claim = metric.claim
+            if not isinstance(claim, JudgedClaim):
+                continue
+            prompt = judge_prompt(claim)
+            for judge in claim.judges:
+                params = sent_parameters(judge, settings.max_output_tokens)
+                limit = next((params[n] for n in _OUTPUT_LIMITS if isinstance(params.get(n), int)), None)
+                most = limit if isinstance(limit, int) else settings.max_output_tokens
+                price = CallPrice(portfolio.portfolio, metric.name, *prices[judge.model], most)
+                question = JudgeQuestion(
+                    judge, prompt, params, price, sampling_params_sha(params), _question_sha(prompt, judge, params)
+                )
+                questions[portfolio.sha, metric.name, judge.name or judge.model] = question
+    return questions
+
+
+class Judging:
+    """Judges requests; any number at once, in one event loop.
+
+    Args:
+        portfolios: Whose requests are judged.
+        settings: How providers are reached.
+        make_model: Makes the way to a vendor's models.
+        prices: Of the models of all judges of these portfolios.
+        wallet: Pays; None: nobody counts the money.
+        draw_nonce: Draws the number of a call; None: by the system's source of chance.
+    """
+
+    def __init__(
+        self,
+        portfolios: Iterable[Portfolio],
+        settings: JudgeSettings,
+        make_model: ModelMaker,
+        prices: Mapping[str, TokenPrice],
+        wallet: Wallet | None = None,
+        draw_nonce: Callable[[], str] | None = None,
+    ) -> None:
+        self.questions = judge_questions(portfolios, settings, prices)
+        self.providers: dict[str, Provider] = {}
+        self.suspicions: Counter[tuple[str, str]] = Counter()
+        self._settings = settings
+        self._make_model = make_model
+        self._wallet = wallet
+        self._draw_nonce = draw_nonce or _nonces().__next__
+        self._cache: VerdictCache[Judgement] = VerdictCache(settings.cache_entries)
+
+    def add(self, portfolios: Iterable[Portfolio], prices: Mapping[str, TokenPrice]) -> None:
+        """Judge requests of these portfolios too, at these prices of their models; from any thread."""
+        self.questions = {**self.questions, **judge_questions(portfolios, self._settings, prices)}
+
+    def breaker_states(self) -> dict[str, str]:
+        """Return the state of the breaker of each provider that was asked, by vendor."""
+        return {vendor or "-": provider.breaker.state for vendor, provider in list(self.providers.items())}
+
+    def knows(self, request: JudgeRequest, lane: str | None = None) -> bool:
+        """Whether this process has the portfolio that a request comes from, and its model is asked in this lane.
+
+        Args:
+            request: As scoring wrote it.
+            lane: Of `JudgeSettings.lane`; None: any.
+        """
+        question = self.questions.get(request.question)
+        return question is not None and lane in (None, self._settings.lane(_vendor(question.judge.model)))
+
+    async def judge(self, id_: str, request: JudgeRequest) -> Judgement:
+        """Return what came of one request; it never raises for what a model or a provider did.
+
+        Args:
+            id_: Of the request.
+            request: As scoring wrote it.
+
+        Raises:
+            KeyError: `knows` says no.
+        """
+        question = self.questions[request.question]
+        inputs = request.inputs
+        found = sorted({name for text in inputs.values() if text for name in suspicions(text)})
+        self.suspicions.update((request.pipeline, name) for name in found)
+        observed = next((text for text in reversed([*inputs.values()]) if text), None)
+        pinned: dict[str, Any] = {
+            "prompt_sha": question.prompt.sha,
+            "sampling_params_sha": question.params_sha,
+            "input_sha": input_sha(inputs),
+            "observed": observed[:OBSERVED_CHARACTERS] if observed else None,
+        }
+        absent = [name for name, text in inputs.items() if text is None]
+        if absent:
+            return Judgement(id_, "error", reason=f"input_absent: {', '.join(absent)}", **pinned)
+        key = question.sha + pinned["input_sha"]
+
+        async def judge_anew() -> Judgement:
+            return await self._judge_anew(id_, question, inputs, pinned)
+
+        judgement, was_there = await self._cache.get(key, judge_anew, lambda j: j.state in ("pass", "fail"))
+        evidence = {**judgement.evidence, **({"suspicions": found} if found else {})}
+        if was_there:
+            evidence = {**evidence, "cached": True}
+            return replace(judgement, id=id_, evidence=evidence, calls=())
+        return replace(judgement, evidence=evidence) if found else judgement
+
+    async def _judge_anew(
+        self, id_: str, question: JudgeQuestion, inputs: Mapping[str, str | None], pinned: dict[str, Any]
+    ) -> Judgement:
+        nonce = self._draw_nonce()
+        provider = self._provider(question.judge.model)
+        call = question.prompt.call(
+            question.judge.model, question.params, inputs, nonce, provider.settings.timeout_seconds
+        )
+        request = {"model": question.judge.model, "params": dict(question.params), "nonce": nonce}
+        pinned = {**pinned, "request_sha": request_sha(call)}
+        paid: list[PaidCall] = []
+        evidence: dict[str, Any] = {"request": request}
+        try:
+            reply, answer = await self._answer(provider, question, call, nonce, paid, evidence)
+        except ModelFailure as failure:
+            return Judgement(id_, "error", reason=str(failure)[:300], evidence=evidence, calls=tuple(paid), **pinned)
+        except OverBudget:
+            return Judgement(id_, "shed_budget", reason="budget", evidence=evidence, calls=tuple(paid), **pinned)
+        return _judgement(id_, question, reply, answer, evidence, tuple(paid), pinned)
+
+    async def _answer(
+        self, provider: Provider, question: JudgeQuestion, call: ChatCall, nonce: str, paid: list[PaidCall],
+        evidence: dict[str, Any],
+    ) -> tuple[ChatReply, JudgeAnswer | NoAnswer]:  # fmt: skip
+        """Ask, and once more where the answer is none."""
+        prompt = question.prompt
+        schema: Mapping[str, Any] = prompt.response_format["json_schema"]["schema"]  # type: ignore[index]
+        reply = await provider.fetch_reply(call, question.price, paid)
+        answer = read_verdict(reply, prompt.scale, schema, nonce)
+        if isinstance(answer, NoAnswer) and answer.can_be_repaired:
+            evidence["repaired"] = answer.reason
+            turns = (("assistant", reply.text[:8_000]), ("user", repair_words(answer, nonce)))
+            again = replace(call, messages=(*call.messages, *turns))
+            reply = await provider.fetch_reply(again, question.price, paid)
+            answer = read_verdict(reply, prompt.scale, schema, nonce)
+        return reply, answer
+
+    def _provider(self, model: str) -> Provider:
+        vendor = _vendor(model)
+        found = self.providers.get(vendor)
+        if found is None:
+            found = Provider(self._settings.provider(vendor), self._make_model(vendor), self._wallet)
+            self.providers[vendor] = found
+        return found
+
+    def lanes(self) -> dict[str, int]:
+        """Return the lanes of all questions, and how many requests each can have under way."""
+        vendors = {_vendor(question.judge.model) for question in self.questions.values()}
+        at_once: Counter[str] = Counter()
+        for vendor in sorted(vendors):
+            at_once[self._settings.lane(vendor)] += self._settings.provider(vendor).concurrency
+        return dict(at_once)
+
+    def outage_seconds(self, lane: str) -> float:
+        """For how long the provider of a lane that is down longest has been; 0 where none is."""
+        mine = (p for vendor, p in self.providers.items() if self._settings.lane(vendor) == lane)
+        return max((provider.breaker.open_seconds for provider in mine), default=0.0)
+
+    @property
+    def cache_hits(self) -> int:
+        """Requests answered from memory."""
+        return self._cache.hits
+
+    async def close(self) -> None:
+        """Let go of connections and give back the money."""
+        for provider in self.providers.values():
+            await provider.model.close()
+        if self._wallet is not None:
+            await self._wallet.close()
+
+
+def _nonces() -> Iterator[str]:
+    """Yield numbers that nobody can guess, many from one call of the system."""
+    while True:
+        drawn = secrets.token_hex(128 * NONCE_DIGITS)
+        yield from (drawn[i : i + NONCE_DIGITS] for i in range(0, len(drawn), NONCE_DIGITS))
+
+
+def _vendor(model: str) -> str:
+    return model.partition("/")[0] if "/" in model else ""
+
+
+def _question_sha(prompt: JudgePrompt, judge: Judge, params: Mapping[str, object]) -> str:
+    parts = (prompt.sha, judge.model, canonical_value(params).decode())
+    return hashlib.sha256(orjson.dumps(parts)).hexdigest()
+
+
+def _judgement(
+    id_: str, question: JudgeQuestion, reply: ChatReply, answer: JudgeAnswer | NoAnswer, evidence: dict[str, Any],
+    paid: tuple[PaidCall, ...], pinned: dict[str, Any],
+) -> Judgement:  # fmt: skip
+    named = model_id(question.judge.model, reply.model)
+    triple = None if named is None else StabilityTriple(named, question.prompt.sha, question.params_sha)
+    if triple is not None and triple.is_unreported:
+        evidence = {**evidence, "flags": ["version_unreported"]}
+    if isinstance(answer, NoAnswer):
+        reason = f"{answer.reason}: {answer.detail}"[:300]
+        return Judgement(id_, "error", reason=reason, triple=triple, evidence=evidence, calls=paid, **pinned)
+    evidence = {"justification": answer.justification, **evidence}
+    if answer.more:
+        evidence["more"] = dict(answer.more)
+    if triple is None:
+        reason = "no_model_id: the provider did not say which model answered"
+        return Judgement(id_, "error", reason=reason, evidence=evidence, calls=paid, **pinned)
+    band = answer.band
+    state = "pass" if band.passes else "fail"
+    return Judgement(
+        id_, state, band.score, band.position, band.word, triple=triple, evidence=evidence, calls=paid, **pinned
+    )

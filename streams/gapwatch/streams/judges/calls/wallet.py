@@ -1,0 +1,119 @@
+"""What one worker may spend: reserved before a call at its worst price, and what it did not cost is put back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Protocol
+
+from gapwatch.sinks.verdicts.budget_leases import Lease, week_of
+
+#: How many calls' worth of money a worker leases at once.
+CALLS_A_LEASE = 50
+
+
+class Lender(Protocol):
+    """Where leases come from: the keeper of this process, or that of another over its interface."""
+
+    async def lease(self, portfolio: str, metric: str, least: float, wanted: float) -> Lease | None:
+        """Return a lease of at least `least` US dollars, or None."""
+        ...
+
+    async def give_back(self, lease: Lease, usd: float) -> None:
+        """Return what was not spent."""
+        ...
+
+
+class ThreadLender:
+    """The keeper of this process, on whose thread the store is written.
+
+    Args:
+        lease, give_back: As a `Lender` does, in that thread.
+        keeper: The thread.
+    """
+
+    def __init__(
+        self,
+        lease: Callable[[str, str, float, float], Lease | None],
+        give_back: Callable[[Lease, float], None],
+        keeper: Executor,
+    ) -> None:
+        self._lease, self._give_back, self._keeper = lease, give_back, keeper
+
+    async def lease(self, portfolio: str, metric: str, least: float, wanted: float) -> Lease | None:
+        """Return a lease, committed."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._keeper, self._lease, portfolio, metric, least, wanted)
+
+    async def give_back(self, lease: Lease, usd: float) -> None:
+        """Return what was not spent."""
+        await asyncio.get_running_loop().run_in_executor(self._keeper, self._give_back, lease, usd)
+
+
+@dataclass
+class _Purse:
+    """One lease: what is left of it, and how many calls hold a part of it."""
+
+    lease: Lease
+    left: float
+    calls: int = 0
+
+
+class Wallet:
+    """Leases by metric; for one event loop.
+
+    Args:
+        lender: Where leases come from.
+        now: The time, with a time zone.
+    """
+
+    def __init__(self, lender: Lender, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._lender = lender
+        self._now = now
+        self._purses: dict[tuple[str, str], list[_Purse]] = {}
+        self._locks: dict[tuple[str, str], asyncio.Lock] = {}
+
+    async def reserve(self, portfolio: str, metric: str, usd: float) -> Lease | None:
+        """Set aside the worst price of one call; None where the cap does not allow it."""
+        key = (portfolio, metric)
+        async with self._locks.setdefault(key, asyncio.Lock()):
+            week = week_of(self._now())
+            purses = self._purses.setdefault(key, [])
+            purse = next((p for p in purses if p.left >= usd and p.lease.week == week), None)
+            if purse is None:
+                await self._give_back_idle(purses)
+                lease = await self._lender.lease(portfolio, metric, usd, usd * CALLS_A_LEASE)
+                if lease is None:
+                    return None
+                purse = _Purse(lease, lease.usd)
+                purses.append(purse)
+            purse.left -= usd
+            purse.calls += 1
+            return purse.lease
+
+    async def _give_back_idle(self, purses: list[_Purse]) -> None:
+        """Give back what is too little for a call; what calls hold comes back with them."""
+        for purse in [purse for purse in purses if purse.calls == 0]:
+            purses.remove(purse)
+            await self._lender.give_back(purse.lease, purse.left)
+
+    async def put_back(self, lease: Lease, reserved: float, spent: float) -> None:
+        """Put back what a call did not cost."""
+        rest = max(reserved - spent, 0.0)
+        purses = self._purses.get((lease.portfolio, lease.metric), [])
+        purse = next((p for p in purses if p.lease.id == lease.id), None)
+        if purse is not None:
+            purse.left += rest
+            purse.calls -= 1
+        elif rest > 0:  # the wallet was closed before the call had ended
+            await self._lender.give_back(lease, rest)
+
+    async def close(self) -> None:
+        """Give back everything."""
+        while self._purses:
+            _, purses = self._purses.popitem()
+            for purse in purses:
+                await self._lender.give_back(purse.lease, purse.left)

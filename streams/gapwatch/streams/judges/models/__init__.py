@@ -1,0 +1,1 @@
+"""Reaches models through litellm and HTTP."""

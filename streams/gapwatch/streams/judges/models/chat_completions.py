@@ -1,0 +1,214 @@
+"""Reads what OpenAI-compatible endpoints answer: whole replies, streams, and the errors of their dialects."""
+
+from __future__ import annotations
+
+import email.utils
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from gapwatch.scorers.judges.chat_model import ChatReply, ModelFailure
+
+#: Characters of a provider's words that an error repeats.
+_DETAIL = 200
+#: Longest wait that a provider may ask for; what asks for more is a provider to try later.
+MAX_RETRY_AFTER_SECONDS = 600.0
+
+
+def read_reply(status: int, headers: Mapping[str, str], body: bytes) -> ChatReply:
+    """Return the reply that an HTTP response holds.
+
+    Args:
+        status: Of the response.
+        headers: With lower-case names.
+        body: Decompressed.
+
+    Raises:
+        ModelFailure: It holds none; the provider's words are in the failure, shortened.
+    """
+    if status != 200:
+        raise _failure(status, headers, body)
+    if body[:1] != b"{" and body.lstrip()[:5] in (b"data:", b"event"):
+        return _read_stream(body)
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        raise ModelFailure("bad_reply", f"the endpoint answered no JSON ({len(body)} bytes)") from None
+    return read_completion(document)
+
+
+def read_completion(document: object) -> ChatReply:
+    """Return the reply of one chat completion.
+
+    Raises:
+        ModelFailure: It is none, or empty.
+    """
+    if not isinstance(document, dict):
+        raise ModelFailure("bad_reply", "the endpoint answered JSON, but no object")
+    if document.get("error"):
+        raise ModelFailure(_kind_of_error(document["error"]), _words(document))
+    choices = document.get("choices")
+    if not isinstance(choices, list):
+        known = ", ".join(sorted(str(key) for key in document)[:6])
+        raise ModelFailure("bad_reply", f"no chat completion: it has the keys {known}"[:_DETAIL])
+    if not choices:
+        raise ModelFailure("empty", "the list of choices is empty")
+    choice = choices[0] if isinstance(choices[0], dict) else {}
+    message = choice.get("message") if isinstance(choice.get("message"), dict) else None
+    text = _text(message.get("content") if message is not None else choice.get("text"))
+    refusal = message.get("refusal") if message is not None else None
+    if message is not None and refusal is None:  # as litellm has it
+        refusal = _object(message.get("provider_specific_fields")).get("refusal")
+    return _reply(document, text, refusal, choice.get("finish_reason"))
+
+
+def _reply(document: Mapping[str, Any], text: str, refusal: object, finish: object) -> ChatReply:
+    refused = refusal if isinstance(refusal, str) and refusal else None
+    finish_reason = finish if isinstance(finish, str) else None
+    if not text and refused is None and finish_reason not in ("content_filter", "length"):
+        raise ModelFailure("empty", f"no text in the answer (finished: {finish_reason})")
+    usage = document.get("usage")
+    usage = usage if isinstance(usage, dict) else {}
+    model = document.get("model")
+    return ChatReply(
+        text,
+        model if isinstance(model, str) else None,
+        _tokens(usage, "prompt_tokens", "input_tokens"),
+        _tokens(usage, "completion_tokens", "output_tokens"),
+        finish_reason,
+        refused,
+    )
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        parts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") in ("text", None)]
+        return "".join(part for part in parts if isinstance(part, str))
+    return ""
+
+
+def _tokens(usage: Mapping[str, Any], *names: str) -> int | None:
+    for name in names:
+        value = usage.get(name)
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            return value
+    return None
+
+
+def _read_stream(body: bytes) -> ChatReply:
+    """Put a stream of chunks together; one that stops before its end is cut off."""
+    texts: list[str] = []
+    refusals: list[str] = []
+    last: dict[str, Any] = {}
+    finish: object = None
+    done, strange = False, 0
+    for line in body.split(b"\n"):
+        if not line.startswith(b"data:"):
+            continue
+        data = line[5:].strip()
+        if data == b"[DONE]":
+            done = True
+            continue
+        try:
+            chunk = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            raise ModelFailure("cut_off", "the stream holds a broken chunk") from None
+        if not isinstance(chunk, dict):
+            continue
+        if chunk.get("error"):
+            raise ModelFailure(_kind_of_error(chunk["error"]), _words(chunk))
+        last |= {key: value for key, value in chunk.items() if key in ("model", "usage") and value}
+        choices = chunk.get("choices")
+        strange += not isinstance(choices, list)
+        choice = _object(choices[0]) if isinstance(choices, list) and choices else {}
+        delta = _object(choice.get("delta"))
+        texts.append(_text(delta.get("content")) or (choice["text"] if isinstance(choice.get("text"), str) else ""))
+        refusals.append(delta["refusal"] if isinstance(delta.get("refusal"), str) else "")
+        finish = choice.get("finish_reason") or finish
+    if strange and finish is None and not any(texts) and not any(refusals):
+        raise ModelFailure("bad_reply", "a stream, but not of chat completions")
+    if not done and finish is None:
+        raise ModelFailure("cut_off", "the stream stopped before its end")
+    return _reply(last, "".join(texts), "".join(refusals), finish)
+
+
+def _failure(status: int, headers: Mapping[str, str], body: bytes) -> ModelFailure:
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        document = None
+    detail = f"status {status}: {_words(document)}".removesuffix(": ")
+    error = document.get("error") if isinstance(document, dict) else None
+    return ModelFailure(_kind_of_status(status, error), detail, retry_after(headers))
+
+
+def _kind_of_status(status: int, error: object) -> str:
+    if status == 429:
+        # An exhausted quota is no rate: it does not pass by waiting seconds.
+        return "refused_key" if _code(error) == "insufficient_quota" else "rate_limited"
+    if status in (401, 403):
+        return "refused_key"
+    if status == 404:
+        return "no_such_model"
+    if status in (408, 504):
+        return "timeout"
+    return "unavailable" if status >= 500 or status in (409, 425) else "bad_request"
+
+
+def _kind_of_error(error: object) -> str:
+    """Some gateways answer errors with status 200."""
+    code = _code(error)
+    if code in ("429", "rate_limit_exceeded", "rate_limit_error"):
+        return "rate_limited"
+    if code in ("401", "403", "invalid_api_key", "authentication_error", "insufficient_quota"):
+        return "refused_key"
+    if code in ("404", "model_not_found"):
+        return "no_such_model"
+    return "bad_request" if code in ("400", "invalid_request_error", "content_filter") else "unavailable"
+
+
+def _code(error: object) -> str:
+    if isinstance(error, dict):
+        return str(error.get("code") or error.get("type") or "")
+    return ""
+
+
+def _words(document: object) -> str:
+    """Return a provider's words on one line, shortened."""
+    found: object = document
+    if isinstance(document, dict):
+        error = document.get("error")
+        found = error.get("message") if isinstance(error, dict) else error or document.get("message")
+    text = found if isinstance(found, str) else ""
+    return " ".join("".join(c if c.isprintable() else " " for c in text[: 2 * _DETAIL]).split())[:_DETAIL]
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return for how many seconds a provider asked to be left alone, or None.
+
+    `retry-after-ms` and `Retry-After` in seconds or as a date; what is no number or in the past does not count.
+    """
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        value = headers.get(name, "").strip()
+        try:
+            seconds = float(value) * unit
+        except ValueError:
+            seconds = _until(value)
+        if 0 < seconds < float("inf"):
+            return min(seconds, MAX_RETRY_AFTER_SECONDS)
+    return None
+
+
+def _until(date: str) -> float:
+    try:
+        return email.utils.parsedate_to_datetime(date).timestamp() - time.time()
+    except (ValueError, TypeError, OverflowError):
+        return 0.0

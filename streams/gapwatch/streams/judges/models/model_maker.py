@@ -1,0 +1,88 @@
+"""Makes the adapters of a vendor's models and finds their prices, as the settings say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gapwatch.scorers.errors import UsageError
+from gapwatch.scorers.judges.chat_model import ChatModel
+from gapwatch.streams.judges.secret import read_secret
+from gapwatch.streams.judges.settings import JudgeSettings
+
+#: Makes the way to a vendor's models.
+ModelMaker = Callable[[str], ChatModel]
+#: US dollars a token, in and out.
+TokenPrice = tuple[float, float]
+#: Says what a model costs; None where nobody says.
+PriceFinder = Callable[[str], TokenPrice | None]
+
+
+@dataclass(frozen=True)
+class ModelAccess:
+    """How a process asks models, and what they cost.
+
+    Attributes:
+        settings: Providers, their limits, and caps.
+        make_model: Makes the way to a vendor's models.
+        price_of: Says what a model costs.
+    """
+
+    settings: JudgeSettings
+    make_model: ModelMaker
+    price_of: PriceFinder
+
+
+def model_access(settings: JudgeSettings) -> ModelAccess:
+    """Return how models are asked by these settings.
+
+    Raises:
+        UsageError: A key that the settings name is missing.
+    """
+    return ModelAccess(settings, model_maker(settings), price_finder(settings))
+
+
+def model_maker(settings: JudgeSettings) -> ModelMaker:
+    """Return the function that makes the model of a vendor; keys are read now, so that a missing one is said at once.
+
+    Raises:
+        UsageError: A key that the settings name is missing.
+    """
+    keys = {vendor: read_secret(p.key_env, p.key_file) for vendor, p in settings.providers.items()}
+
+    def make(vendor: str) -> ChatModel:
+        provider = settings.provider(vendor)
+        key = keys[vendor if vendor in settings.providers else "*"]
+        if provider.adapter == "litellm":
+            from gapwatch.streams.judges.models.litellm_model import LitellmModel
+
+            return LitellmModel(key, provider.base_url)
+        try:
+            from gapwatch.streams.judges.models.http_model import HttpModel
+        except ImportError:
+            raise UsageError("judges over HTTP need aiohttp: pip install 'gapwatch[judge]'") from None
+        assert provider.base_url is not None
+        return HttpModel(provider.base_url, key)
+
+    return make
+
+
+def price_finder(settings: JudgeSettings) -> PriceFinder:
+    """Return the function that says what a model costs, US dollars a token in and out; None where nobody says.
+
+    The settings come first; then the list that litellm ships, where its adapter is used. A model whose provider the
+    settings do not name is a UsageError.
+    """
+
+    def price_of(model: str) -> TokenPrice | None:
+        provider = settings.provider(model.partition("/")[0] if "/" in model else "")  # refused where there is none
+        written = settings.prices.get(model)
+        if written is not None:
+            return written.input / 1e6, written.output / 1e6
+        if provider.adapter != "litellm":
+            return None
+        from gapwatch.streams.judges.models.quiet_litellm import price_of as listed
+
+        return listed(model)
+
+    return price_of

@@ -1,0 +1,86 @@
+"""The keeper, as judges in other processes ask it: for money, and for portfolios."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import aiohttp
+import orjson
+
+from gapwatch.publisher.back_off import BackOff
+from gapwatch.scorers.errors import JobError
+from gapwatch.scorers.loading.load import parse_portfolio
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.sinks.reading.stored_portfolios import PORTFOLIO_BY_SHA
+from gapwatch.sinks.verdicts.budget_leases import Lease
+from gapwatch.streams.judges.secret import Secret
+
+log = logging.getLogger("gapwatch.judges")
+
+_FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 0.2, 10.0
+_TIMEOUT_SECONDS = 15.0
+
+
+class KeeperClient:
+    """Asks one keeper; while it is away it is waited for, because without it nobody knows what may be spent.
+
+    Args:
+        url: Such as `http://127.0.0.1:9464`.
+        token: Its write token.
+    """
+
+    def __init__(self, url: str, token: Secret) -> None:
+        self._url, self._token = url.rstrip("/"), token
+        self._http: aiohttp.ClientSession | None = None
+        self.waiting_for = ""
+
+    async def lease(self, portfolio: str, metric: str, least: float, wanted: float) -> Lease | None:
+        """Return a lease of at least `least` US dollars, or None.
+
+        Raises:
+            JobError: The keeper refuses.
+        """
+        asked = {"portfolio": portfolio, "metric": metric, "least": least, "wanted": wanted}
+        granted = (await self._post("/v1/judges/lease", asked))["lease"]
+        return None if granted is None else Lease(**granted)
+
+    async def give_back(self, lease: Lease, usd: float) -> None:
+        """Return what was not spent."""
+        if usd > 0:
+            await self._post("/v1/judges/return", {"lease": vars(lease), "usd": usd})
+
+    async def portfolio(self, sha: str) -> Portfolio | None:
+        """Return a portfolio that the keeper's store knows, or None."""
+        rows = await self._post("/v1/query", {"sql": PORTFOLIO_BY_SHA, "parameters": [sha], "format": "json"})
+        return parse_portfolio(rows[0]["yaml"]) if rows else None
+
+    async def close(self) -> None:
+        """Hang up."""
+        if self._http is not None:
+            await self._http.close()
+
+    async def _post(self, path: str, asked: dict[str, Any]) -> Any:
+        back_off = BackOff(_FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS)
+        if self._http is None:
+            self._http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(_TIMEOUT_SECONDS))
+        while True:
+            try:
+                async with self._http.post(
+                    self._url + path, json=asked, headers={"authorization": f"Bearer {self._token.reveal()}"},
+                    allow_redirects=False,
+                ) as response:  # fmt: skip
+                    status, text = response.status, await response.text()
+            except (aiohttp.ClientError, OSError, TimeoutError, UnicodeDecodeError) as error:
+                why = f"the keeper at {self._url} does not answer ({type(error).__name__})"
+            else:
+                if status < 300:
+                    self.waiting_for = ""
+                    return orjson.loads(text)
+                why = f"the keeper at {self._url} answers {status}: {text[:200]}"
+                if status < 500:
+                    raise JobError(why)
+            if why != self.waiting_for:
+                log.warning("%s; trying again", why)
+            self.waiting_for = why
+            await back_off.wait()

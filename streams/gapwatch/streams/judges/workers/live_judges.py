@@ -1,0 +1,164 @@
+"""Judges in the process that keeps a store: a thread and an event loop of their own, so that no model holds the stream.
+
+slice kept ──wake──▶ requests of the store ──▶ pool ──▶ intake, on the keeper's thread ──▶ a slice of verdicts
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import closing
+from functools import partial
+
+from gapwatch.scorers.errors import UsageError
+from gapwatch.scorers.judges.judgement import Judgement
+from gapwatch.scorers.judges.request import JudgeRequest
+from gapwatch.scorers.loading.load import parse_portfolio
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.sinks.reading.stored_portfolios import portfolio_texts
+from gapwatch.sinks.store.store import Store
+from gapwatch.sinks.verdicts.intake import VerdictIntake
+from gapwatch.sinks.verdicts.open_requests import OpenRequests
+from gapwatch.streams.judges.calls.judging import Judging
+from gapwatch.streams.judges.calls.pool import JudgePool, run_all
+from gapwatch.streams.judges.calls.prices import caps_of, known_prices
+from gapwatch.streams.judges.calls.wallet import ThreadLender, Wallet
+from gapwatch.streams.judges.models.model_maker import ModelAccess, TokenPrice
+from gapwatch.streams.judges.workers.stored_requests import StoredRequests
+
+log = logging.getLogger("gapwatch.judges")
+
+#: Seconds between two reports of the breakers.
+_REPORT_SECONDS = 1.0
+
+
+class LiveJudges:
+    """Judges what waits in a store, from `start` to `stop`.
+
+    Args:
+        store: Read by cursors of its own.
+        intake: Of the same store.
+        keeper: The one thread on which the store is written.
+        portfolios: In force.
+        access: How models are asked, and what they cost.
+        on_failure: Told, on this object's thread, what ended it.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        intake: VerdictIntake,
+        keeper: Executor,
+        portfolios: Sequence[Portfolio],
+        access: ModelAccess,
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self._store, self._intake, self._keeper = store, intake, keeper
+        self._access, self._on_failure = access, on_failure
+        self._prices = self._known_prices(portfolios)
+        self._portfolios = {p.sha: p for p in (*self._stored_portfolios(), *portfolios)}
+        self._judging: Judging | None = None
+        self._pools: list[JudgePool] = []
+        self._requests: list[StoredRequests] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread(target=self._run, name="judges", daemon=True)
+
+    def _known_prices(self, portfolios: Sequence[Portfolio]) -> dict[str, TokenPrice]:
+        return known_prices(portfolios, caps_of(portfolios, self._access.settings), self._access.price_of)
+
+    def _stored_portfolios(self) -> list[Portfolio]:
+        """Return earlier portfolios whose requests may still wait, as far as their prices are known."""
+        found = []
+        with closing(self._store.cursor()) as cursor:
+            texts = portfolio_texts(cursor)
+        for text in texts:
+            try:
+                portfolio = parse_portfolio(text)
+                self._prices |= self._known_prices([portfolio])
+            except UsageError as error:
+                log.warning("requests of an earlier portfolio stay open: %s", error)
+                continue
+            found.append(portfolio)
+        return found
+
+    def start(self) -> None:
+        """Begin to judge."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """There may be something to judge; for any thread."""
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            for requests in self._requests:
+                loop.call_soon_threadsafe(requests.wake)
+
+    def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> str:
+        """Judge by these portfolios too; return why not, empty where they are taken up."""
+        try:
+            self._prices |= self._known_prices(portfolios)
+        except UsageError as error:
+            return str(error)
+        self._portfolios |= {p.sha: p for p in portfolios}
+        if self._judging is not None:
+            self._judging.add(portfolios, self._prices)
+        return ""
+
+    def stop(self, seconds: float) -> bool:
+        """Give up what is under way, and hand over what is finished; False where that took too long."""
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            for pool in self._pools:
+                loop.call_soon_threadsafe(pool.stop)
+        if self._thread.is_alive():
+            self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    # --- on its thread
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._main())
+        except BaseException as error:
+            self._on_failure(error)
+
+    async def _main(self) -> None:
+        loop = asyncio.get_running_loop()
+        wallet = Wallet(ThreadLender(self._intake.lease, self._intake.give_back, self._keeper))
+        access = self._access
+        judging = Judging(self._portfolios.values(), access.settings, access.make_model, self._prices, wallet)
+
+        async def deliver(batch: Sequence[Judgement]) -> None:
+            await loop.run_in_executor(self._keeper, self._intake.close, batch)
+
+        for name, provider in access.settings.providers.items():
+            wants = partial(_is_live_and_known, judging, name)
+            requests = StoredRequests(OpenRequests(self._store.cursor), wants, follows=True)
+            self._requests.append(requests)
+            self._pools.append(JudgePool(judging, name, provider.concurrency, requests.next, deliver))
+        self._judging, self._loop = judging, loop
+        reporting = asyncio.create_task(self._report(judging))
+        try:
+            await run_all(self._pools)
+        finally:
+            reporting.cancel()
+            await judging.close()
+
+    async def _report(self, judging: Judging) -> None:
+        said: Mapping[str, str] = {}
+        while True:
+            states = judging.breaker_states()
+            for provider, state in states.items():
+                if state != said.get(provider, "closed") and "closed" in (state, said.get(provider, "closed")):
+                    log.warning("provider %s: %s", provider, "back" if state == "closed" else "down, left alone")
+            said = states
+            self._intake.samples.breakers(f"here-{os.getpid()}", states)
+            await asyncio.sleep(_REPORT_SECONDS)
+
+
+def _is_live_and_known(judging: Judging, providers: str, request: JudgeRequest) -> bool:
+    """Whether these providers are asked: a run leaves the lanes of backfills to those who made them."""
+    return request.lane == "live" and judging.knows(request, providers)

@@ -1,0 +1,120 @@
+"""Requests out of the topic `judge-requests`, and how far they are done: committed only when they are answered."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
+
+from gapwatch.publisher.kafka_settings import KafkaSettings
+from gapwatch.sinks.store.outbox import ID_HEADER
+from gapwatch.sinks.store.topics import JUDGE_REQUESTS_TOPIC
+
+log = logging.getLogger("gapwatch.judges")
+
+#: A provider that is down holds requests for hours, in which nothing is fetched: that is no reason to lose the group.
+_POLL_INTERVAL_MS = 7 * 24 * 3_600_000
+_REBALANCE_MS = 60_000
+_COMMIT_SECONDS = 1.0
+RequestPlace = tuple[TopicPartition, int]
+
+
+@dataclass(frozen=True)
+class TopicRequest:
+    """One request as it came.
+
+    Attributes:
+        id: Of the request.
+        place: Partition and offset.
+        value: JSON.
+    """
+
+    id: str
+    place: RequestPlace
+    value: bytes
+
+
+class RequestTopic:
+    """Fetches requests as a member of a group; for one event loop.
+
+    Args:
+        kafka: Where.
+        group: Of all workers that share the requests.
+        at_once: Records fetched at once at most.
+    """
+
+    def __init__(self, kafka: KafkaSettings, group: str, at_once: int) -> None:
+        self._consumer = AIOKafkaConsumer(
+            JUDGE_REQUESTS_TOPIC, **kafka.client_options(), group_id=group, enable_auto_commit=False,
+            auto_offset_reset="earliest", isolation_level="read_committed", max_poll_interval_ms=_POLL_INTERVAL_MS,
+            rebalance_timeout_ms=_REBALANCE_MS,
+        )  # fmt: skip
+        self._at_once = at_once
+        self._ready: deque[TopicRequest] = deque()
+        self._fetching = asyncio.Lock()
+        self._open: dict[TopicPartition, set[int]] = {}
+        self._next: dict[TopicPartition, int] = {}
+        self._committed: dict[TopicPartition, int] = {}
+        self._commit_at = 0.0
+
+    @property
+    def waiting(self) -> int:
+        """Requests that were fetched and are not answered."""
+        return sum(map(len, self._open.values()))
+
+    async def start(self) -> None:
+        """Join the group.
+
+        Raises:
+            KafkaError: No broker answers.
+        """
+        await self._consumer.start()
+
+    async def next(self) -> TopicRequest:
+        """Return the next request, when there is one."""
+        while not self._ready:
+            async with self._fetching:
+                if self._ready:
+                    break
+                for tp, records in (await self._consumer.getmany(timeout_ms=1_000, max_records=self._at_once)).items():
+                    for record in records:
+                        id_ = dict(record.headers).get(ID_HEADER, b"").decode("utf-8", "replace")
+                        self._open.setdefault(tp, set()).add(record.offset)
+                        self._next[tp] = record.offset + 1
+                        self._ready.append(TopicRequest(id_, (tp, record.offset), record.value or b""))
+        return self._ready.popleft()
+
+    async def done(self, places: Iterable[RequestPlace], now: bool = False) -> None:
+        """Note that requests are answered, and commit how far all are, about once a second.
+
+        Args:
+            places: Of the requests.
+            now: Commit at once.
+        """
+        for tp, offset in places:
+            self._open.get(tp, set()).discard(offset)
+        loop = asyncio.get_running_loop()
+        if not now and loop.time() < self._commit_at:
+            return
+        self._commit_at = loop.time() + _COMMIT_SECONDS
+        mine = self._consumer.assignment()
+        marks = {tp: min(self._open.get(tp) or (after,)) for tp, after in self._next.items() if tp in mine}
+        marks = {tp: offset for tp, offset in marks.items() if self._committed.get(tp) != offset}
+        if not marks:
+            return
+        try:
+            await self._consumer.commit(marks)
+            self._committed |= marks
+        except (CommitFailedError, IllegalStateError):
+            log.info("another worker has taken a partition over; what both have judged is dropped once")
+        except KafkaError as error:
+            log.warning("how far requests are judged could not be noted: %r", error)
+
+    async def close(self) -> None:
+        """Leave the group."""
+        await self._consumer.stop()

@@ -1,0 +1,134 @@
+"""Reads what judges elsewhere answered from the topic `scored`, each record once: the store says how far."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+import orjson
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+
+from gapwatch.publisher.back_off import BackOff
+from gapwatch.publisher.kafka_settings import KafkaSettings
+from gapwatch.scorers.judges.judgement import SCHEMA_NAME, Judgement, judgements_of
+from gapwatch.sinks.store.topics import SCORED_TOPIC
+
+log = logging.getLogger("gapwatch.judges")
+
+#: Headers of a record: what it holds, which worker wrote it, and the state of that worker's breakers.
+SCHEMA_HEADER, WORKER_HEADER, BREAKERS_HEADER = "schema", "worker", "breakers"
+_RECORDS_AT_ONCE = 200
+#: Seconds between looks for a topic that is not there, and for partitions that were added.
+_TOPIC_SECONDS, _PARTITION_SECONDS = 5.0, 60.0
+
+#: Takes judgements and how far the topic is read with them; they are in the store when it returns.
+Take = Callable[[Sequence[Judgement], Mapping[tuple[str, int], int]], Awaitable[None]]
+
+
+class ScoredReader:
+    """Hands over judgements until it is cancelled.
+
+    Args:
+        kafka: Where.
+        read_up_to: How far the topic is read, by topic and partition.
+        take: Takes them.
+        on_breakers: Told of a worker and the states of its breakers.
+
+    Attributes:
+        waiting_for: What keeps it from reading; empty where nothing does.
+    """
+
+    def __init__(
+        self,
+        kafka: KafkaSettings,
+        read_up_to: Callable[[], Awaitable[Mapping[tuple[str, int], int]]],
+        take: Take,
+        on_breakers: Callable[[str, Mapping[str, str]], None],
+    ) -> None:
+        self._kafka, self._read_up_to, self._take, self._on_breakers = kafka, read_up_to, take, on_breakers
+        self.waiting_for = ""
+
+    async def run(self) -> None:
+        """Read; ends by cancellation, or with what `take` raises."""
+        back_off = BackOff()
+        while True:
+            consumer = AIOKafkaConsumer(
+                **self._kafka.client_options(), enable_auto_commit=False, isolation_level="read_committed",
+                auto_offset_reset="earliest",
+            )  # fmt: skip
+            try:
+                await consumer.start()
+                back_off.begin_anew()
+                await self._read(consumer)
+            except (KafkaError, OSError, TimeoutError) as error:
+                self.waiting_for = f"verdicts wait for Kafka: {error!r}"
+                log.warning("%s", self.waiting_for)
+            finally:
+                await consumer.stop()
+            await back_off.wait()
+
+    async def _read(self, consumer: AIOKafkaConsumer) -> None:
+        loop = asyncio.get_running_loop()
+        assigned: set[int] = set()
+        look_at = 0.0
+        while True:
+            if loop.time() >= look_at:
+                assigned = await self._assign(consumer, assigned)
+                look_at = loop.time() + (_PARTITION_SECONDS if assigned else _TOPIC_SECONDS)
+            if not assigned:
+                await asyncio.sleep(_TOPIC_SECONDS)
+                continue
+            found = await consumer.getmany(timeout_ms=500, max_records=_RECORDS_AT_ONCE)
+            judgements: list[Judgement] = []
+            marks: dict[tuple[str, int], int] = {}
+            for tp, records in found.items():
+                for record in records:
+                    judgements += self._judgements(record)
+                    marks[tp.topic, tp.partition] = record.offset + 1
+            if judgements:
+                await self._take(judgements, marks)
+
+    async def _assign(self, consumer: AIOKafkaConsumer, assigned: set[int]) -> set[int]:
+        partitions = await self._partitions()
+        self.waiting_for = "" if partitions else f"no topic {SCORED_TOPIC}"
+        if partitions == assigned:
+            return assigned
+        known = await self._read_up_to()
+        at = {tp: await consumer.position(tp) for tp in consumer.assignment()}
+        tps = [TopicPartition(SCORED_TOPIC, number) for number in sorted(partitions)]
+        consumer.assign(tps)
+        for tp in tps:
+            offset = at.get(tp, known.get((tp.topic, tp.partition)))
+            if offset is None:
+                await consumer.seek_to_beginning(tp)
+            else:
+                consumer.seek(tp, offset)
+        return partitions
+
+    async def _partitions(self) -> set[int]:
+        admin = AIOKafkaAdminClient(**self._kafka.client_options(), request_timeout_ms=10_000)
+        try:
+            await admin.start()
+            if SCORED_TOPIC not in await admin.list_topics():
+                return set()
+            (described,) = await admin.describe_topics([SCORED_TOPIC])
+            return {partition["partition"] for partition in described["partitions"]}
+        finally:
+            await admin.close()
+
+    def _judgements(self, record: object) -> list[Judgement]:
+        headers = dict(getattr(record, "headers", ()))
+        if headers.get(SCHEMA_HEADER) != SCHEMA_NAME.encode():
+            return []  # scored slices are of another kind
+        place = f"{SCORED_TOPIC}/{getattr(record, 'partition', '?')}/{getattr(record, 'offset', '?')}"
+        try:
+            states = orjson.loads(headers.get(BREAKERS_HEADER) or b"{}")
+            worker = (headers.get(WORKER_HEADER) or b"?").decode("utf-8", "replace")
+            self._on_breakers(worker, {str(name): str(state) for name, state in states.items()})
+            return judgements_of(getattr(record, "value", b"") or b"")
+        except (ValueError, AttributeError) as error:
+            log.warning("%s is left out: %s", place, error)
+            return []

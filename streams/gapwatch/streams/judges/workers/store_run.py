@@ -1,0 +1,118 @@
+"""Judges what waits in a store that no run fills: many requests at once, verdicts stored in batches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from functools import partial
+from typing import TypeVar
+
+from gapwatch.scorers.judges.judgement import Judgement
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.sinks.store.store import Store
+from gapwatch.sinks.verdicts.budget_leases import JudgeMoney
+from gapwatch.sinks.verdicts.closing import JudgeClosing
+from gapwatch.sinks.verdicts.open_requests import OpenRequests
+from gapwatch.streams.judges.calls.judging import Judging
+from gapwatch.streams.judges.calls.pool import JudgePool, run_all
+from gapwatch.streams.judges.calls.prices import caps_of, check_caps, known_prices
+from gapwatch.streams.judges.calls.wallet import ThreadLender, Wallet
+from gapwatch.streams.judges.models.model_maker import ModelAccess
+from gapwatch.streams.judges.workers.stored_requests import StoredRequests
+from gapwatch.streams.pipeline.judge_result import JudgeResult
+
+T = TypeVar("T")
+
+
+def judge_store(
+    store: Store,
+    portfolios: Sequence[Portfolio],
+    access: ModelAccess,
+    *,
+    patience_seconds: float = 300.0,
+    on_batch: Callable[[JudgeResult], None] | None = None,
+) -> JudgeResult:
+    """Judge every request of a store that waits and whose portfolio is given.
+
+    Args:
+        store: Open for keeping.
+        portfolios: Whose requests are judged.
+        access: How models are asked, and what they cost.
+        patience_seconds: How long an outage of a provider is waited out; what waits then stays for the next run.
+        on_batch: Told after every batch that was kept.
+
+    Raises:
+        UsageError: There is a cap, and a model whose price is not known.
+        JobError: The store could not be written.
+    """
+    check_caps(portfolios, access.settings)
+    caps = caps_of(portfolios, access.settings)
+    prices = known_prices(portfolios, caps, access.price_of)
+    with ThreadPoolExecutor(1, "keeper") as keeper:
+        money = JudgeMoney(store, caps)
+        lender = ThreadLender(
+            lambda portfolio, metric, least, most: money.lease(portfolio, metric, least, most, datetime.now(UTC)),
+            lambda lease, usd: money.give_back(lease, usd, datetime.now(UTC)),
+            keeper,
+        )
+        wallet = Wallet(lender) if caps.portfolios or caps.metrics else None
+        store_judging = StoreJudging(store, keeper, patience_seconds, on_batch)
+
+        async def judged() -> JudgeResult:
+            judging = Judging(portfolios, access.settings, access.make_model, prices, wallet)
+            return await store_judging.run(judging)
+
+        return asyncio.run(judged())
+
+
+class StoreJudging:
+    """Judges what waits in a store, once.
+
+    Args:
+        store: Open for keeping.
+        keeper: The one thread on which it is written.
+        patience_seconds: How long an outage of a provider is waited out.
+        on_batch: Told after every batch that was kept.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        keeper: ThreadPoolExecutor,
+        patience_seconds: float,
+        on_batch: Callable[[JudgeResult], None] | None,
+    ) -> None:
+        self._store = store
+        self._keeper = keeper
+        self._patience = patience_seconds
+        self._on_batch = on_batch
+        self._result = JudgeResult()
+
+    async def run(self, judging: Judging) -> JudgeResult:
+        """Judge, and return what was done."""
+        closing = await self._in_keeper(lambda: JudgeClosing(self._store))
+
+        async def deliver(batch: Sequence[Judgement]) -> None:
+            closed = await self._in_keeper(lambda: closing.close(batch, datetime.now(UTC)))
+            self._result.add(closed, batch)
+            if self._on_batch is not None:
+                self._on_batch(self._result)
+
+        pools = []
+        for lane, workers in judging.lanes().items():
+            wants = partial(judging.knows, lane=lane)
+            requests = StoredRequests(OpenRequests(self._store.cursor), wants, follows=False)
+            pools.append(JudgePool(judging, lane, workers, requests.next, deliver, self._patience))
+        try:
+            await run_all(pools)
+        finally:
+            await judging.close()
+        self._result.left = closing.pending
+        self._result.suspicions = judging.suspicions
+        self._result.cached = judging.cache_hits
+        return self._result
+
+    async def _in_keeper(self, step: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._keeper, step)

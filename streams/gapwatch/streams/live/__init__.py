@@ -1,0 +1,1 @@
+"""`gapwatch run`: wiring, outbox relay, retention, portfolio watch."""

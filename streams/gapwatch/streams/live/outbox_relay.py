@@ -1,0 +1,203 @@
+"""Sends what lies in the outbox to Kafka: at least once, each message with an id by which a reader drops the second.
+
+Sent is marked in the store after Kafka has acknowledged. A process that dies in between sends the messages of at most
+`COMMITS_A_ROUND` commits once more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import orjson
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError
+
+from gapwatch.publisher.back_off import LONGEST_SECONDS, BackOff
+from gapwatch.publisher.kafka_settings import KafkaSettings
+from gapwatch.sinks.store.outbox import ID_HEADER, OutboxRow, count_waiting, outbox_rows, relayed_seqs, waiting_seqs
+from gapwatch.sinks.store.topics import ALERTS_TOPIC, DEAD_LETTERS_TOPIC, JUDGE_REQUESTS_TOPIC
+from gapwatch.sinks.store.transaction import Connection
+
+log = logging.getLogger("gapwatch.relay")
+
+RELAYED_TOPICS = (ALERTS_TOPIC, JUDGE_REQUESTS_TOPIC, DEAD_LETTERS_TOPIC)
+COMMITS_A_ROUND = 20
+#: Seconds: without news, between looks.
+LOOK_SECONDS = 1.0
+_BATCH = 100
+
+
+class OutboxRelay:
+    """Relays the outbox until it is cancelled.
+
+    Args:
+        kafka: Where to.
+        cursor: Gives a connection for reading the store.
+        mark: Records in the store what was sent.
+
+    Attributes:
+        waiting_for: What keeps it from sending; empty where nothing does.
+        sent: Messages acknowledged by topic.
+        missing: Topics that are not there; their messages wait in the outbox.
+        waiting: Messages by topic that were not sent, as of the last look.
+    """
+
+    def __init__(
+        self,
+        kafka: KafkaSettings,
+        cursor: Callable[[], Connection],
+        mark: Callable[[dict[str, int]], Awaitable[None]],
+    ) -> None:
+        self._kafka, self._cursor, self._mark = kafka, cursor, mark
+        self._news = asyncio.Event()
+        self._producer: AIOKafkaProducer | None = None
+        self._relayed: dict[str, int] | None = None
+        self.waiting_for = ""
+        self.sent = dict.fromkeys(RELAYED_TOPICS, 0)
+        self.missing: tuple[str, ...] = ()
+        self.waiting: dict[str, int] = {}
+        self._looked_at = float("-inf")
+        self._is_idle = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def wake(self) -> None:
+        """There may be something to send; on any thread."""
+        self._is_idle = False
+        if self._loop is not None:  # before `run` nothing sleeps, and its first round looks
+            self._loop.call_soon_threadsafe(self._note_news)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that can be sent has been, as of the last look."""
+        return self._is_idle
+
+    async def run(self) -> None:
+        """Send what comes; ends by cancellation, or with what `mark` raises."""
+        self._loop = asyncio.get_running_loop()
+        back_off = BackOff()
+        while True:
+            try:
+                while await self._round():
+                    back_off.begin_anew()
+                self.waiting_for = ""
+                self._is_idle = not self._news.is_set()
+            except (KafkaError, OSError, TimeoutError) as error:
+                self.waiting_for = f"the outbox waits for Kafka: {error!r}"
+                log.warning("%s", self.waiting_for)
+                await self.close()
+                await back_off.wait()
+                continue
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), LOOK_SECONDS if self.missing else 30 * LOOK_SECONDS)
+            self._news.clear()
+
+    def _note_news(self) -> None:
+        self._is_idle = False
+        self._news.set()
+
+    async def close(self, seconds: float = 2.0) -> bool:
+        """Let go of the connection; False where that took too long and something is left of it."""
+        producer, self._producer = self._producer, None
+        if producer is None:
+            return True
+        stopping = asyncio.ensure_future(producer.stop())
+        done, _ = await asyncio.wait({stopping}, timeout=seconds)
+        if done and (error := stopping.exception()) is not None:
+            log.info("the relay's connection ended with %r", error)
+        return bool(done)
+
+    async def _round(self) -> bool:
+        """Send what some commits hold, and mark it; False where nothing was left."""
+        loop = asyncio.get_running_loop()
+        waiting = await loop.run_in_executor(None, self._waiting)
+        if not waiting:
+            return False
+        producer = await self._connect()
+        await self._look_for_topics()
+        marks: dict[str, int] = {}
+        for topic, seqs in waiting.items():
+            if topic in self.missing:
+                continue
+            for seq in seqs:
+                await self._send(producer, topic, await loop.run_in_executor(None, self._rows, topic, seq))
+                marks[topic] = seq
+        if marks:
+            await self._mark(marks)
+            assert self._relayed is not None
+            self._relayed.update(marks)
+        return bool(marks)
+
+    async def _connect(self) -> AIOKafkaProducer:
+        if self._producer is None:
+            producer = AIOKafkaProducer(
+                **self._kafka.client_options(), acks="all", enable_idempotence=True, max_request_size=12_000_000,
+                linger_ms=5, request_timeout_ms=15_000,
+            )  # fmt: skip
+            self._producer = producer
+            await producer.start()
+            self._looked_at = float("-inf")
+        return self._producer
+
+    async def _look_for_topics(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._looked_at < (LONGEST_SECONDS if self.missing else 600.0):
+            return
+        admin = AIOKafkaAdminClient(**self._kafka.client_options(), request_timeout_ms=10_000)
+        try:
+            await admin.start()
+            there = await admin.list_topics()
+        finally:
+            await admin.close()
+        missing = tuple(topic for topic in RELAYED_TOPICS if topic not in there)
+        if missing != self.missing and missing:
+            log.warning(
+                "topics that are not there: %s; what belongs to them waits in the outbox until they are made",
+                ", ".join(missing),
+            )
+        self.missing, self._looked_at = missing, now
+
+    async def _send(self, producer: AIOKafkaProducer, topic: str, rows: Sequence[OutboxRow]) -> None:
+        for start in range(0, len(rows), _BATCH):
+            batch = rows[start : start + _BATCH]
+            sent = [await _enqueue(producer, topic, row, row.value) for row in batch]
+            for row, answer in zip(batch, await asyncio.gather(*sent, return_exceptions=True), strict=True):
+                if isinstance(answer, MessageSizeTooLargeError):
+                    log.warning("%s %s is larger than topic %r takes; a digest goes out", topic, row.id, topic)
+                    digest = orjson.dumps({"id": row.id, "too_large": len(row.value)})
+                    await (await _enqueue(producer, topic, row, digest))
+                elif isinstance(answer, BaseException):
+                    raise answer
+            self.sent[topic] += len(batch)
+
+    def _waiting(self) -> dict[str, list[int]]:
+        cursor = self._cursor()
+        try:
+            if self._relayed is None:
+                self._relayed = relayed_seqs(cursor)
+            counted = count_waiting(cursor)
+            self.waiting = {topic: counted.get(topic, 0) for topic in RELAYED_TOPICS}
+            found = {
+                topic: waiting_seqs(cursor, topic, self._relayed.get(topic, 0), COMMITS_A_ROUND)
+                for topic in RELAYED_TOPICS
+            }
+        finally:
+            cursor.close()
+        return {topic: seqs for topic, seqs in found.items() if seqs}
+
+    def _rows(self, topic: str, seq: int) -> list[OutboxRow]:
+        cursor = self._cursor()
+        try:
+            return outbox_rows(cursor, topic, seq)
+        finally:
+            cursor.close()
+
+
+async def _enqueue(producer: AIOKafkaProducer, topic: str, row: OutboxRow, value: bytes) -> Any:
+    headers = [(ID_HEADER, row.id.encode()), *((name, text.encode()) for name, text in row.headers.items())]
+    key = None if row.key is None else row.key.encode()
+    return await producer.send(topic, value, key=key, headers=headers)

@@ -1,0 +1,268 @@
+"""The life of `gapwatch run`: what is started in which order, what ends it, and that it ends in time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any
+
+from gapwatch.scorers.errors import GapwatchError, JobError
+from gapwatch.sinks.metrics.source_state import SourceState
+from gapwatch.streams.alerting.evaluation.live_alerts import LiveAlerts
+from gapwatch.streams.live.retention_loop import forget
+from gapwatch.streams.live.run_parts import OpenStore, RunInput, RunOptions, RunOutput, build_parts
+from gapwatch.streams.pipeline.run_summary import RunSummary
+
+log = logging.getLogger("gapwatch.run")
+
+#: Seconds after which a stop is cut short: what is committed is safe, and who asked does not wait for long.
+STOP_SECONDS = 9.0
+#: Of those, for the outbox; for the store's last checkpoint. What is in work has `run_parts.DRAIN_SECONDS`.
+RELAY_SECONDS, CLOSE_SECONDS = 1.0, 2.5
+#: Seconds that a run with an end waits for the outbox to be sent.
+OUTBOX_SECONDS = 20.0
+_LOOK_SECONDS = 0.2
+_LOOKS_A_STATE = 5
+
+
+class Run:
+    """One run.
+
+    Args:
+        given: What is read, and by what it is scored.
+        output: Where results go.
+        options: What is done, and for how long.
+        open_store: Opens the store; None: as it is needed.
+
+    Attributes:
+        parts: What works in it.
+    """
+
+    def __init__(
+        self,
+        given: RunInput,
+        output: RunOutput,
+        options: RunOptions | None = None,
+        open_store: OpenStore | None = None,
+    ) -> None:
+        self._given, self._output, self._options = given, output, options or RunOptions()
+        self.parts = build_parts(given, output, self._options, open_store)
+        self._stopped_by = ""
+        self._deadline: threading.Timer | None = None
+
+    @property
+    def result(self) -> RunSummary:
+        """What was done so far."""
+        return self.parts.run_log.result
+
+    def run(self, report: Callable[[RunSummary], None] = lambda result: None) -> int:
+        """Run to the end and return the exit status.
+
+        Args:
+            report: Called with what was done, after the store is closed, if the run has come to its end.
+
+        Raises:
+            GapwatchError: What ended the run, if it ended by an error.
+        """
+        return asyncio.run(self._main(report))
+
+    async def _main(self, report: Callable[[RunSummary], None]) -> int:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop, number)
+        loop.add_signal_handler(signal.SIGHUP, self.parts.portfolio_watch.ask)
+        log.info(
+            "topic %s at %s, group %s, into %s; portfolios: %s",
+            self._given.source.topic,
+            self._given.kafka.brokers,
+            self._given.source.group,
+            self._output.store,
+            ", ".join(f"{p.portfolio} version {p.version}" for p in self.parts.portfolios),
+        )
+        failure = await self._until_over()
+        result = self.result
+        if failure is None and self._options.until_caught_up and not self._stopped_by:
+            try:
+                result.ledger_imbalance = await self.parts.thread.imbalance()
+            except JobError as error:
+                failure = error
+        is_clean = await self._let_go(failure is not None)
+        status = self._status(failure)
+        if is_clean:
+            if self._deadline is not None:
+                self._deadline.cancel()
+            if failure is not None:
+                raise failure
+            report(result)
+            return status
+        # Threads are left that wait for the broker, or for a disk: they cannot be told to end.
+        if failure is not None:
+            text = str(failure) if isinstance(failure, GapwatchError) else repr(failure)
+            sys.stderr.write(f"gapwatch: {text}\n")
+        else:
+            report(result)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+    async def _until_over(self) -> BaseException | None:
+        """Read until something ends it; return what went wrong."""
+        parts = self.parts
+        try:
+            await parts.thread.run(parts.service.start)
+            await parts.thread.run(parts.pipeline.register, parts.regime)
+        except GapwatchError as error:
+            return error
+        beside = [asyncio.create_task(work) for work in self._beside()]
+        for task in beside:
+            task.add_done_callback(self._ended_beside)
+        failure: BaseException | None = None
+        try:
+            await parts.source.run()
+        except BaseException as error:
+            failure = error
+        for task in beside:
+            task.cancel()
+        await asyncio.wait(beside, timeout=RELAY_SECONDS)
+        return failure
+
+    def _beside(self) -> list[Coroutine[Any, Any, None]]:
+        """Return what goes on beside the reading; what one of them raises ends the run."""
+        parts, keep = self.parts, self._output.keep
+        also = [] if keep is None else [forget(parts.thread.store, keep, parts.thread.run)]
+        if parts.webhook is not None:
+            also.append(parts.webhook.run())
+        return [
+            parts.relay.run(), parts.portfolio_watch.run(), self._look(), parts.judges.run(),
+            parts.judges.until_failed(), *also,
+        ]  # fmt: skip
+
+    def _ended_beside(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.parts.source.fail(error)
+
+    async def _look(self) -> None:
+        """Tell the observers how it stands, and see whether all is read."""
+        source, looks = self.parts.source, 0
+        while True:
+            if looks % _LOOKS_A_STATE == 0:
+                self._tell()
+            looks += 1
+            if self._options.until_caught_up and source.is_caught_up() and await self.parts.judges.is_idle():
+                await self._until_relayed()
+                if source.is_caught_up():
+                    source.stop()
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def _tell(self) -> None:
+        parts, source = self.parts, self.parts.source
+        state = SourceState(source.state, source.waiting_for, source.progress.positions(), source.lost,
+                            parts.portfolio_watch.refused)  # fmt: skip
+        parts.observer.source_state(state)
+        self._shed_or_not(state)
+        parts.service.work_state(parts.relay.waiting, self._waits())
+        if parts.alerts is not None and not self._stopped_by:
+            parts.thread.executor.submit(self._show_alerts, parts.alerts).add_done_callback(_log_failure)
+
+    def _waits(self) -> dict[str, str]:
+        """Return by part what it waits for; empty where it waits for nothing."""
+        relay, webhook = self.parts.relay, self.parts.webhook
+        missing = ", ".join(relay.missing)
+        return {
+            "load": "judges are shed" if self.parts.throttle.is_shedding else "",
+            "webhook": webhook.waiting_for if webhook is not None else "",
+            "outbox": relay.waiting_for or (f"no topic {missing}" if missing else ""),
+        }
+
+    def _shed_or_not(self, state: SourceState) -> None:
+        shedding = self.parts.shedding
+        shedding.see(state.positions, time.monotonic())
+        if self.parts.throttle.set_shedding(shedding.is_on):
+            limit = f"records wait for more than {self._options.shed_after:g} s"
+            log.warning("%s", f"judges are shed: {limit}" if shedding.is_on else "judges are asked again")
+
+    async def _until_relayed(self) -> None:
+        relay, clock = self.parts.relay, asyncio.get_running_loop().time
+        end = clock() + OUTBOX_SECONDS
+        relay.wake()
+        while not relay.is_idle and not self._stopped_by and clock() < end:
+            await asyncio.sleep(0.05)
+        if not relay.is_idle:
+            log.warning("part of the outbox is not sent yet (%s); the next run goes on with it", relay.waiting_for)
+
+    # --- its end
+
+    def _stop(self, number: signal.Signals) -> None:
+        if self._stopped_by:
+            self._end_now("asked twice")
+        self._stopped_by = signal.Signals(number).name
+        log.info("%s: finishing what is in work", self._stopped_by)
+        self._deadline = threading.Timer(STOP_SECONDS, self._end_now, [f"not done within {STOP_SECONDS:.0f} s"])
+        self._deadline.daemon = True
+        self._deadline.start()
+        self.parts.source.stop()
+
+    def _end_now(self, why: str) -> None:
+        sys.stderr.write(f"gapwatch: ended at once ({why}); what is committed is safe, the next start continues\n")
+        sys.stderr.flush()
+        os._exit(1)
+
+    def _status(self, failure: BaseException | None) -> int:
+        if failure is not None:
+            return getattr(failure, "exit_status", 1)
+        # Who asked for all of it did not get it; a run without an end is always ended by a signal.
+        return 1 if self._stopped_by and self._options.until_caught_up else 0
+
+    async def _let_go(self, has_failed: bool) -> bool:
+        """Let go of broker and store; False where something could not be."""
+        parts = self.parts
+        self._tell()
+        ended = await asyncio.gather(
+            parts.relay.close(RELAY_SECONDS),
+            self._within(RELAY_SECONDS, asyncio.to_thread(parts.service.stop)),
+            asyncio.to_thread(parts.judges.stop, RELAY_SECONDS),
+        )
+        is_clean = all(ended) and parts.source.is_clean
+        limit = CLOSE_SECONDS if self._stopped_by else None
+        if not await self._within(limit, parts.thread.run(self._close_store, has_failed)):
+            log.warning("the last checkpoint was cut short; the next start takes a little longer")
+            return False
+        parts.pipeline.close(wait=is_clean)
+        parts.thread.close(wait=is_clean)
+        return is_clean
+
+    def _close_store(self, has_failed: bool) -> None:
+        try:
+            if not has_failed:
+                self.parts.writer.save()
+            self.parts.thread.store.close()
+        except JobError as error:  # worth a line only: what was kept is in the log
+            log.error("%s", error)
+
+    @staticmethod
+    async def _within(seconds: float | None, work: Coroutine[Any, Any, Any]) -> bool:
+        """Wait for work that may hang; False, and it goes on, where it takes longer."""
+        task = asyncio.ensure_future(work)
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+        if done:
+            task.result()
+        return bool(done)
+
+    # --- on the store's thread
+
+    def _show_alerts(self, alerts: LiveAlerts) -> None:
+        if alerts.show(self.parts.thread.store, self.parts.service.metrics):
+            self.parts.relay.wake()  # a decision may have left a message
+
+
+def _log_failure(done: Future[None]) -> None:
+    """What shows alerts may fail; what finds them goes on."""
+    if not done.cancelled() and (error := done.exception()) is not None:
+        log.warning("the gauges of alerts stand still: %s", error)

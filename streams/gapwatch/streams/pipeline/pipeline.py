@@ -1,0 +1,236 @@
+"""What becomes of a slice: the file to read first.
+
+    slice ──▶ pieces ──▶ score ──▶ keep ──▶ what wants to know: observers, watches, the relay
+              cut where    one       another thread: rows, ticks, ledger, offsets, policy and outbox
+              a policy     thread    in one transaction
+              may change
+
+While one slice is kept, the next is scored and one more is fetched. Slices are scored and kept in the order in which
+they came; a slice is done when all of it is committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.scorers.scoring.score import score
+from gapwatch.scorers.slices.selection_policy import (
+    EVALUATED,
+    Policy,
+    recorded_factors,
+    recorded_shedding,
+    thinned_policy,
+)
+from gapwatch.scorers.slices.slices import RecordSlice, ScoredSlice
+from gapwatch.sinks.store.outbox import outbox_step
+from gapwatch.sinks.store.recorded_policies import counted_since, policy_steps
+from gapwatch.sinks.store.registration import insert_policies
+from gapwatch.sinks.store.topics import DEAD_LETTERS_TOPIC
+from gapwatch.sinks.store.transaction import Keeping, Step
+from gapwatch.streams.pipeline.dead_letter_messages import dead_letter_messages
+from gapwatch.streams.pipeline.judge_throttle import JudgeThrottle
+from gapwatch.streams.pipeline.observer import RequestTaker
+from gapwatch.streams.pipeline.regime import Regime
+from gapwatch.streams.pipeline.slice_pieces import pieces, window_cuts
+from gapwatch.streams.pipeline.slice_writer import SliceWriter
+from gapwatch.streams.pipeline.thinning import PartitionThinning
+from gapwatch.streams.pipeline.thinning_options import ThinningOptions
+from gapwatch.streams.sources.raw_slice import RawSlice
+
+LIVE = "live"
+
+
+@dataclass
+class _Partition:
+    """One partition on its way through scoring.
+
+    Attributes:
+        next_offset: Where the next slice begins, if no other process was at work in between.
+        thinning: Of its rows.
+        regime: By which it was scored last; None: by other portfolios, or by none.
+        policy: In force; None after a start.
+        since: From which offset on.
+        recorded: Id of the policy that the store has last.
+        judge_rates: By which it was scored last.
+        sheds: Whether judges are shed under it.
+    """
+
+    next_offset: int
+    thinning: PartitionThinning
+    regime: Regime | None
+    policy: Policy | None
+    since: int
+    recorded: str
+    judge_rates: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    sheds: bool = False
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A scored piece on its way to the keeper."""
+
+    scored: ScoredSlice
+    also: tuple[tuple[str, Step], ...]
+    score_seconds: float
+
+
+class Pipeline:
+    """Scores slices and has them stored.
+
+    Args:
+        writer: Stores what was found; its store is read for where partitions go on.
+        regime: To begin with.
+        thinning: Of rows.
+        throttle: How much less judges are asked; looked at for each slice.
+        judges: Take up the requests that are stored; None: judges elsewhere do.
+    """
+
+    def __init__(
+        self,
+        writer: SliceWriter,
+        regime: Regime,
+        thinning: ThinningOptions,
+        throttle: JudgeThrottle | None = None,
+        judges: RequestTaker | None = None,
+    ) -> None:
+        self._writer, self._store = writer, writer.store
+        self._regime, self._thinning = regime, thinning
+        self._throttle, self._judges = throttle or JudgeThrottle(), judges
+        self._partitions: dict[tuple[str, int], _Partition] = {}
+        self._score_turn, self._keep_turn = asyncio.Lock(), asyncio.Lock()
+        self._scoring = ThreadPoolExecutor(1, "scorer")
+
+    @property
+    def portfolios(self) -> tuple[Portfolio, ...]:
+        """By which the next slice will be scored."""
+        return self._regime.portfolios
+
+    async def take(self, raw: RawSlice) -> None:
+        """Score and keep one slice; it is durable when this returns.
+
+        Raises:
+            JobError: The store could not be written; nothing of the slice, or its first pieces, are kept.
+        """
+        loop = asyncio.get_running_loop()
+        async with self._score_turn:  # first come, first served, as is the next: the order of the slices is kept
+            scored = await loop.run_in_executor(self._scoring, self._score, raw)
+        async with self._keep_turn:
+            await self._writer.thread.run(self._keep, scored)
+
+    async def switch(self, regime: Regime) -> None:
+        """Score by other portfolios from the next slice on; the offsets at which that is are recorded with it."""
+        await self._writer.thread.run(self.register, regime)
+        self._regime = regime
+
+    def register(self, regime: Regime) -> None:
+        """Record what the portfolios say; the policies follow with the first slices. On the store's thread.
+
+        Raises:
+            UsageError: The watch refuses them, for a stored answer; nothing has changed then.
+        """
+        self._writer.register(regime.portfolios)
+        if self._judges is not None:
+            self._judges.portfolios_changed(regime.portfolios)
+
+    # --- on the scoring thread
+
+    def _score(self, raw: RawSlice) -> deque[_Piece]:
+        regime, sheds, scored = self._regime, self._throttle.is_shedding, deque[_Piece]()
+        partition = self._partition(raw, regime)
+        cuts = window_cuts(raw, self._thinning.window) if self._thinning.rows else []
+        for records in pieces(raw, LIVE, cuts):
+            started = time.perf_counter()
+            policy_step = self._enter(partition, regime, records, sheds)
+            assert partition.policy is not None
+            found = score(regime.scorer, partition.policy, records)
+            partition.thinning.count(found)
+            partition.next_offset = records.to_offset
+            letters = dead_letter_messages(records, found)
+            also = [*policy_step, *([outbox_step(DEAD_LETTERS_TOPIC, letters)] if letters else [])]
+            scored.append(_Piece(found, tuple(also), time.perf_counter() - started))
+        return scored
+
+    def _partition(self, raw: RawSlice, regime: Regime) -> _Partition:
+        key = (raw.topic, raw.partition)
+        known = self._partitions.get(key)
+        if known is None or known.next_offset != raw.from_offset:
+            known = self._partitions[key] = self._recall(raw, regime)
+        return known
+
+    def _recall(self, raw: RawSlice, regime: Regime) -> _Partition:
+        """Continue where the store says that this partition is."""
+        where = (LIVE, raw.topic, raw.partition)
+        position = self._store.position(*where)
+        if position is None:
+            thinning = PartitionThinning(self._thinning, raw.from_offset // self._thinning.window)
+            return _Partition(raw.from_offset, thinning, None, None, raw.from_offset, "")
+        window = max(0, position.to_offset - 1) // self._thinning.window
+        cursor = self._store.cursor()
+        try:
+            steps = policy_steps(cursor, *where)
+            counts = counted_since(cursor, *where, window * self._thinning.window)
+        finally:
+            cursor.close()
+        thinning = PartitionThinning(self._thinning, window, counts=counts)
+        recalled = _Partition(raw.from_offset, thinning, None, None, raw.from_offset, "")
+        if steps:
+            rows, recalled.recorded = steps[-1].rows, steps[-1].policy
+            factors = recorded_factors(regime.portfolios, rows)
+            thinning.factors = {key: factor for key, factor in factors.items() if key[2] != EVALUATED}
+            recalled.judge_rates = {key[:2]: factor for key, factor in factors.items() if key[2] == EVALUATED}
+            recalled.sheds = recorded_shedding(regime.portfolios, rows)
+            is_same = {row["portfolio_sha"] for row in rows} == {portfolio.sha for portfolio in regime.portfolios}
+            recalled.regime = regime if is_same else None
+        return recalled
+
+    def _enter(
+        self, partition: _Partition, regime: Regime, records: RecordSlice, sheds: bool
+    ) -> list[tuple[str, Step]]:
+        """Let the policy be the one that holds for these records; return the step that records it, if it is new."""
+        since = partition.thinning.enter(records.from_offset, regime.written)
+        rates = self._throttle.rates
+        is_other, is_load = partition.regime is not regime, partition.sheds is not sheds
+        is_budget = partition.judge_rates != rates
+        if is_other or is_load or is_budget or (since is None and partition.policy is None):
+            since = records.from_offset
+        if since is not None:
+            cause = "portfolio" if is_other else "load" if is_load else "budget" if is_budget else "thinning"
+            partition.regime, partition.since = regime, since
+            partition.sheds, partition.judge_rates = sheds, rates
+            factors = {(*key, EVALUATED): factor for key, factor in rates.items()}
+            partition.policy = thinned_policy(regime.portfolios, {**partition.thinning.factors, **factors}, sheds)
+            if partition.policy.id != partition.recorded:
+                partition.recorded = partition.policy.id
+                return [("policies", _policies_step(partition.policy, records, since, cause))]
+        return []
+
+    # --- on the store's thread
+
+    def _keep(self, scored: deque[_Piece]) -> None:
+        while scored:
+            piece = scored.popleft()  # each is let go of as soon as it is stored
+            self._writer.keep(piece.scored, datetime.now(UTC), piece.also, {"score": piece.score_seconds})
+            if self._judges is not None and piece.scored.tables["judge_requests"].num_rows:
+                self._judges.requests_stored()
+
+    def close(self, wait: bool = True) -> None:
+        """Let go of the scoring thread; with `wait`, after what it is at."""
+        self._scoring.shutdown(wait=wait, cancel_futures=True)
+
+
+def _policies_step(policy: Policy, records: RecordSlice, since: int, cause: str) -> Step:
+    where = {"lane": records.lane, "source_topic": records.topic, "source_partition": records.partition}
+    rows: list[dict[str, Any]] = [{**row, **where, "from_offset": since, "cause": cause} for row in policy.rows()]
+
+    def record(keeping: Keeping) -> None:
+        insert_policies(keeping.con, rows, keeping.kept_at)
+
+    return record

@@ -1,0 +1,43 @@
+"""Portfolios compiled for scoring."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gapwatch.scorers.errors import UsageError
+from gapwatch.scorers.plan.plan import compile_plan
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.scorers.scoring.score import Scorer
+from gapwatch.scorers.scoring.scorer_host import ScorerHost
+from gapwatch.scorers.slices.selection_policy import fixed_policy
+from gapwatch.streams.pipeline.thinning import written_keeps
+
+
+@dataclass(frozen=True)
+class Regime:
+    """Portfolios ready to score by.
+
+    Attributes:
+        portfolios: Each of another pipeline.
+        scorer: Of all of them; for one thread.
+        written: With which probability rows are kept as written, for `thinning`.
+    """
+
+    portfolios: tuple[Portfolio, ...]
+    scorer: Scorer
+    written: Mapping[tuple[str, str, str], float]
+
+
+def make_regime(portfolios: Sequence[Portfolio], scorers: ScorerHost | None = None) -> Regime:
+    """Compile portfolios.
+
+    Raises:
+        UsageError: Two claim one pipeline, or a Python scorer is missing.
+    """
+    try:
+        scorer = Scorer(compile_plan(portfolios), scorers)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    pipelines = {portfolio.sha: portfolio.pipeline for portfolio in portfolios}
+    return Regime(tuple(portfolios), scorer, written_keeps(pipelines, fixed_policy(portfolios)))

@@ -1,0 +1,52 @@
+"""A fetched slice becomes the pieces that are scored: none crosses a window's end, none is too large for memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from gapwatch.scorers.slices.slices import RecordSlice
+from gapwatch.streams.sources.raw_slice import RawSlice
+
+#: Bytes a piece at most, so that few large records do not take the memory of many; one record alone may be larger.
+PIECE_BYTES = 32 << 20
+
+
+def pieces(raw: RawSlice, lane: str, cuts: Sequence[int]) -> Iterator[RecordSlice]:
+    """Yield what is scored together; the pieces tile the slice.
+
+    Args:
+        raw: As it was fetched.
+        lane: Of the records.
+        cuts: Offsets at which a piece must begin, in order; those outside of the slice do not count.
+    """
+    begin, first = raw.from_offset, 0
+    inner = [cut for cut in cuts if raw.from_offset < cut < raw.to_offset]
+    for end in [*inner, raw.to_offset]:
+        last = int(np.searchsorted(raw.offsets, end))
+        for stop in _stops(raw.values, first, last):
+            piece_end = end if stop == last else int(raw.offsets[stop])
+            yield RecordSlice(
+                lane, raw.topic, raw.partition, begin, piece_end, raw.offsets[first:stop],
+                pa.array(raw.values[first:stop], pa.binary()), raw.timestamps[first:stop],
+            )  # fmt: skip
+            begin, first = piece_end, stop
+
+
+def window_cuts(raw: RawSlice, window: int) -> range:
+    """Return the ends of windows in a slice."""
+    return range((raw.from_offset // window + 1) * window, raw.to_offset, window)
+
+
+def _stops(values: Sequence[bytes | None], first: int, last: int) -> Iterator[int]:
+    """Yield where each piece of the records [first, last) ends; at least one end, be there records or not."""
+    size = 0
+    begin = first
+    for i in range(first, last):
+        size += len(values[i] or b"")
+        if size > PIECE_BYTES and i > begin:
+            yield i
+            begin, size = i, len(values[i] or b"")
+    yield last

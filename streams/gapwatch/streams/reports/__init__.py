@@ -1,0 +1,1 @@
+"""Reports that replay, check and against print."""

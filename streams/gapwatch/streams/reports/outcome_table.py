@@ -1,0 +1,191 @@
+"""The table of outcomes at the end of `gapwatch replay`: a line a metric, in a form that the terminal has room for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from gapwatch.scorers.portfolio.claim import RatioClaim
+from gapwatch.scorers.portfolio.metric import Metric
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.scorers.printable import shown
+from gapwatch.scorers.slices.value_histogram import CELL_RATIO, SMALLEST
+from gapwatch.sinks.reading.pipeline_results import MetricRate
+
+#: Characters of a name that stand on one line; names are copied into the next command, so they are not folded before.
+_NAME_WIDTH = 32
+#: Share of unknown above which a metric is half blind.
+_MUCH_UNKNOWN = 0.2
+
+
+class OutcomeTable:
+    """What a store says of each metric of a portfolio.
+
+    Args:
+        portfolio: Whose metrics, in the order of the file.
+        rates: By metric.
+        waiting: By metric: judgements that nobody has made yet.
+        values: By measure: cells of its histogram with their counts, ascending.
+    """
+
+    def __init__(
+        self,
+        portfolio: Portfolio,
+        rates: Mapping[str, MetricRate],
+        waiting: Mapping[str, int],
+        values: Mapping[str, Sequence[tuple[int, int]]],
+    ) -> None:
+        self._portfolio = portfolio
+        self._rates = rates
+        self._waiting = waiting
+        self._values = values
+
+    def wide(self) -> Table:
+        """Return all columns."""
+        table = report_table(
+            "component", "metric", ">traces", ">bad", "95 %", ">unknown", "median / 95th", "promised",
+            names=(1, 4),
+        )  # fmt: skip
+        for component, metrics in self._by_component():
+            name = component
+            for metric in metrics:
+                rate = self._rate(metric)
+                cells = [Text(name), Text(_on_lines(metric.name))]
+                if rate is None:
+                    table.add_row(*cells, *(Text(t) for t in ("-", "-", "", "-", "")), self._nothing(metric))
+                else:
+                    table.add_row(*cells, *self._figures(metric, rate), self.promise(metric, rate))
+                name = ""
+        return table
+
+    def narrow(self) -> Table:
+        """Return a table for 80 columns: components above their metrics, no values, unknowns beside the promise."""
+        table = report_table("metric", ">traces", ">bad", "95 %", "promised", names=(0, 3), indent=2)
+        for component, metrics in self._by_component():
+            table.add_row(Text(component, "bold"))
+            for metric in metrics:
+                rate, name = self._rate(metric), Text("  " + _on_lines(metric.name, "\n  "))
+                if rate is None:
+                    table.add_row(name, Text("-"), Text("-"), Text(""), self._nothing(metric))
+                    continue
+                units, bad, interval, unknown, _ = self._figures(metric, rate)
+                last = self.promise(metric, rate)
+                if unknown.plain:
+                    last.append("; " if last.plain else "").append_text(unknown).append(" unknown", unknown.style)
+                table.add_row(name, units, bad, interval, last)
+        return table
+
+    def _by_component(self) -> Iterator[tuple[str, list[Metric]]]:
+        metrics = [metric for metric in self._portfolio.metrics if not isinstance(metric.claim, RatioClaim)]
+        for component in self._portfolio.components:
+            if mine := [metric for metric in metrics if metric.component == component.id]:
+                yield shown(component.id), mine
+        if traces := [metric for metric in metrics if metric.is_trace]:
+            yield "the trace", traces
+
+    def _rate(self, metric: Metric) -> MetricRate | None:
+        rate = self._rates.get(metric.name)
+        return rate if rate is not None and (rate.units or rate.unknown) else None
+
+    def _nothing(self, metric: Metric) -> Text:
+        waiting = self._waiting.get(metric.name, 0)
+        return Text(f"{waiting:,} judgements wait", "dim") if waiting else Text("never applied", "yellow")
+
+    def _figures(self, metric: Metric, rate: MetricRate) -> list[Text]:
+        unknown = rate.unknown_share or 0.0
+        return [
+            Text(f"{rate.units:,}"),
+            styled_share(rate.rate, "bold red" if is_broken(metric, rate) else ""),
+            Text(interval_text(rate.lower, rate.upper), "dim"),
+            styled_share(unknown, "yellow" if unknown > _MUCH_UNKNOWN else "dim") if unknown else Text(""),
+            Text(self._value(metric)),
+        ]
+
+    def promise(self, metric: Metric, rate: MetricRate) -> Text:
+        """Return what was promised of a rate, and whether that holds as far as anyone can say."""
+        threshold = metric.threshold
+        if threshold is None or threshold.of != "failure_rate" or rate.lower is None or rate.upper is None:
+            return Text("")
+        promised = f"{threshold.operator} {styled_share(threshold.value).plain}"
+        if is_broken(metric, rate):
+            return Text(f"{promised}  broken", "bold red")
+        is_ceiling = threshold.operator in ("<", "<=")
+        holds = rate.upper <= threshold.value if is_ceiling else rate.lower >= threshold.value
+        return Text(f"{promised}  kept", "green") if holds else Text(f"{promised}  unsure", "yellow")
+
+    def _value(self, metric: Metric) -> str:
+        cells = self._values.get(metric.name)
+        if not cells:
+            return ""
+        unit = getattr(metric.claim, "unit", "")
+        return f"{_short(_quantile(cells, 0.5))} / {_short(_quantile(cells, 0.95))} {shown(unit, 20)}"
+
+
+def is_broken(metric: Metric, rate: MetricRate) -> bool:
+    """Say whether the whole interval of a rate lies beyond the metric's threshold."""
+    threshold = metric.threshold
+    if threshold is None or threshold.of != "failure_rate" or rate.lower is None or rate.upper is None:
+        return False
+    if threshold.operator in ("<", "<="):
+        return bool(rate.lower > threshold.value)
+    return bool(rate.upper < threshold.value)
+
+
+def report_table(*columns: str, names: Sequence[int], indent: int = 0) -> Table:
+    """Return an empty table without lines.
+
+    Args:
+        columns: Heads; `>` before one puts its column on the right.
+        names: Places of the columns whose cells stay as they are.
+        indent: How far the cells of the first column stand in; its head stands there, too.
+    """
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for i, column in enumerate(columns):
+        head = " " * (indent if i == 0 else 0) + column.lstrip(">")
+        table.add_column(
+            head,
+            justify="right" if column.startswith(">") else "left",
+            overflow="fold",
+            no_wrap=i in names or column.startswith(">"),
+        )
+    return table
+
+
+def _on_lines(name: str, end: str = "\n") -> str:
+    return end.join(name[i : i + _NAME_WIDTH] for i in range(0, len(name), _NAME_WIDTH))
+
+
+def styled_share(share: float | None, style: str = "") -> Text:
+    """Return a share as a percentage; a small one keeps two digits."""
+    if share is None:
+        return Text("-", style)
+    percent = share * 100
+    return Text(f"{percent:.0f} %" if percent >= 10 or percent == 0 else f"{percent:.2g} %", style)
+
+
+def interval_text(lower: float | None, upper: float | None) -> str:
+    """Return an interval of shares in per cent; empty where there is none."""
+    return "" if lower is None or upper is None else f"[{lower * 100:.1f}, {upper * 100:.1f}]"
+
+
+def _short(number: float) -> str:
+    return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"
+
+
+def _quantile(cells: Sequence[tuple[int, int]], q: float) -> float:
+    """Return a quantile of a histogram on the logarithmic grid; off by 1 % of the value at most."""
+    wanted, seen = q * sum(n for _, n in cells), 0
+    for cell, n in cells:
+        seen += n
+        if seen >= wanted:
+            return _cell_value(cell)
+    return _cell_value(cells[-1][0])
+
+
+def _cell_value(cell: int) -> float:
+    if cell == 0:
+        return 0.0
+    return math.copysign(SMALLEST * CELL_RATIO ** (abs(cell) - 0.5), cell)

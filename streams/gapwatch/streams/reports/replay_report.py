@@ -1,0 +1,307 @@
+"""What `gapwatch replay` says at its end: what diverged, how sure that is, what nobody watches, and where to look."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.measure import Measurement
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from gapwatch.scorers.command_line import near_path, program_name
+from gapwatch.scorers.portfolio.claim import MeasureClaim, RatioClaim
+from gapwatch.scorers.portfolio.metric import Metric
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.scorers.printable import shown
+from gapwatch.sinks.reading.alert_query import AlertFilter
+from gapwatch.sinks.reading.history import EXAMPLE_QUERY
+from gapwatch.sinks.reading.pipeline_results import (
+    judged_spans,
+    metric_rates,
+    record_states,
+    seen_components,
+    value_cells,
+    worst_traces,
+)
+from gapwatch.sinks.reading.ratio_sums import ratio_rows, ratios_of
+from gapwatch.sinks.reading.release_rates import ReleaseRate
+from gapwatch.sinks.reading.terminal_table import moment_text
+from gapwatch.sinks.store.opening import open_for_reading
+from gapwatch.sinks.store.transaction import Connection
+from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert, read_alerts
+from gapwatch.streams.alerting.triage.wording import headline, size, subject
+from gapwatch.streams.pipeline.run_summary import RunSummary
+from gapwatch.streams.reports.outcome_table import OutcomeTable, interval_text, is_broken, report_table, styled_share
+from gapwatch.streams.reports.release_comparison import standing_out
+
+if TYPE_CHECKING:
+    from gapwatch.streams.pipeline.judge_result import JudgeResult
+
+#: Columns where the output is no terminal.
+FILE_WIDTH = 150
+_WORST_TRACES = 5
+
+
+def print_report(store: Path, portfolios: Sequence[Portfolio], result: RunSummary) -> None:
+    """Print what a store holds of some portfolios, after a run has added to it."""
+    terminal = Console(highlight=False)
+    out = terminal if terminal.is_terminal else Console(highlight=False, width=FILE_WIDTH)
+    with open_for_reading(store) as con:
+        _print_run(out, result)
+        for portfolio in portfolios:
+            _Report(out, con, portfolio, store, result.ledger_imbalance).print()
+
+
+def _print_run(out: Console, result: RunSummary) -> None:
+    text = Text.assemble(
+        (f"{result.read:,} traces", "bold"),
+        f", {result.spans:,} spans, {result.rows:,} gap rows in {result.seconds:.1f} s",
+    )
+    if result.duplicates:
+        text.append(f"; {result.duplicates:,} records were kept before")
+    for n, what in ((result.dead_letters, "dead letters"), (result.foreign, "of other pipelines")):
+        if n:
+            text.append(f"; {n:,} {what}", style="yellow")
+    out.print(text)
+    if result.judged is not None and result.judged.closed + result.judged.left:
+        out.print(_judged_text(result.judged))
+
+
+def _judged_text(judged: JudgeResult) -> Text:
+    """Say what was asked and paid, and why there is no verdict where there is none."""
+    text = Text(f"judges: {judged.closed:,} requests ended, {judged.calls:,} calls, {judged.usd:.4g} USD")
+    shed = sum(states.get("shed_budget", 0) for states in judged.outcomes.values())
+    without = [f"{n:,} {reason}" for reason, n in judged.errors.most_common()]
+    without += [f"{shed:,} metrics of spans at the cap"] if shed else []
+    if without:
+        text.append(f"; no verdict: {', '.join(without)}", style="yellow")
+    if judged.left:
+        text.append(f"; {judged.left:,} still wait", style="yellow")
+    return text
+
+
+class _Report:
+    """The report on one portfolio."""
+
+    def __init__(self, out: Console, con: Connection, portfolio: Portfolio, store: Path, imbalance: int) -> None:
+        self._out = out
+        self._con = con
+        self._portfolio = portfolio
+        self._store = shlex.quote(near_path(store))
+        self._imbalance = imbalance
+        self._worst: str | None = None
+        self._alerts: list[StoredAlert] = []
+        self._rates = metric_rates(con, portfolio.pipeline)
+        self._ratios = [(ratio, row) for ratio in ratios_of(portfolio) for row in ratio_rows(con, ratio, None)]
+        self._states = judged_spans(con, portfolio.pipeline)
+
+    def print(self) -> None:
+        out = self._out
+        out.print()
+        title = Text(f"{shown(self._portfolio.portfolio)} {self._portfolio.version}", "bold")
+        out.print(title.append(f"  {shown(self._portfolio.goal, 300)}" if self._portfolio.goal else "", "not bold dim"))
+        out.print(self._outcomes())
+        out.print(
+            Text(
+                "bad: traces with a failing step, of those that could be told; 95 %: the interval of that rate;", "dim"
+            ),
+            Text("unsure: the interval holds rates on both sides of what was promised", "dim"),
+        )
+        self._print_alerts()
+        self._print_ratios()
+        self._print_standing_out()
+        self._print_unwatched()
+        self._print_worst()
+        self._print_ledger()
+        self._print_next()
+
+    # ---- outcomes ----
+
+    def _outcomes(self) -> Table:
+        waiting = {name: states.get("pending", 0) for name, states in self._states.items()}
+        measures = [m.name for m in self._portfolio.metrics if isinstance(m.claim, MeasureClaim)]
+        values = {name: value_cells(self._con, self._portfolio.pipeline, name) for name in measures}
+        table = OutcomeTable(self._portfolio, self._rates, waiting, values)
+        wide = table.wide()
+        return wide if self._has_room(wide) else table.narrow()
+
+    def _has_room(self, table: Table) -> bool:
+        return Measurement.get(self._out, self._out.options.update(width=1_000), table).maximum <= self._out.width
+
+    # ---- ratios ----
+
+    def _print_ratios(self) -> None:
+        told = [(ratio, row) for ratio, row in self._ratios if row["ratio"] is not None]
+        if not told:
+            return
+        self._head("Ratios", "one sum over traces by another; in brackets at least 95 %")
+        for ratio, row in told:
+            limits = "" if row["lower"] is None else f"  [{row['lower']:.4g}, {row['upper']:.4g}]"
+            self._out.print(
+                Text(f"  {ratio.metric}: {row['ratio']:.4g}{limits}  {ratio.numerator} by {ratio.denominator}")
+            )
+
+    # ---- releases ----
+
+    def _print_alerts(self) -> None:
+        """Tell what was found while it went on: each alert in two lines, the first one to be explained by its id."""
+        found = read_alerts(self._con, AlertFilter(pipeline=self._portfolio.pipeline))
+        self._alerts = [alert for alert in found if alert.is_open]
+        if not self._alerts:
+            return
+        self._head("Alerts", "open at the end; found as the traces came, by event time")
+        for alert in self._alerts:
+            style = "bold red" if alert.row.severity == "page" else "yellow"
+            began = "" if alert.began_at is None else f"since {moment_text(alert.began_at, 'seconds')}, "
+            words = f" {headline(alert.facts)}: {shown(subject(alert))}"
+            self._out.print(
+                Text.assemble((f"  {alert.row.severity:<6}", style), words),
+                Text(f"  {alert.row.alert_id}", "dim"),
+                soft_wrap=True,
+            )
+            what = f"{size(alert.facts)}; {began}found {moment_text(alert.row.found_at, 'seconds')}"
+            self._out.print(Padding(Text(what, "dim"), (0, 0, 0, 9)))
+
+    def _print_standing_out(self) -> None:
+        known = [metric.name for metric in self._portfolio.metrics]
+        rows = standing_out(self._con, self._portfolio.pipeline, known)
+        if not rows:
+            return
+        self._head("Releases that stand out", "their interval does not touch that of all others together")
+        tables = (self._wide_releases(rows), self._narrow_releases(rows))
+        self._out.print(tables[0] if self._has_room(tables[0]) else tables[1])
+
+    def _wide_releases(self, rows: Sequence[ReleaseRate]) -> Table:
+        table = report_table("release", "metric", ">bad", "95 %", ">others", "95 %", "which way", names=(0, 1, 3, 5, 6))
+        for release, mine in groupby(rows, key=attrgetter("release")):
+            name = shown(release)
+            for row in mine:
+                metric, bad, interval, others, which_way = self._release_cells(row)
+                beside = Text(interval_text(row.other_lower, row.other_upper), "dim")
+                table.add_row(Text(name), metric, bad, interval, others, beside, which_way)
+                name = ""
+        return table
+
+    def _narrow_releases(self, rows: Sequence[ReleaseRate]) -> Table:
+        table = report_table("metric", ">bad", "95 %", ">others", "which way", names=(0, 2), indent=2)
+        for release, mine in groupby(rows, key=attrgetter("release")):
+            table.add_row(Text(shown(release, 30), "bold"))
+            for row in mine:
+                metric, *cells = self._release_cells(row)
+                table.add_row(Text("  ").append_text(metric), *cells)
+        return table
+
+    def _release_cells(self, row: ReleaseRate) -> list[Text]:
+        return [
+            Text(row.metric),
+            styled_share(row.rate, "bold"),
+            Text(interval_text(row.lower, row.upper), "dim"),
+            styled_share(row.other_rate),
+            _direction(self._portfolio, row.metric, row.rate > row.other_rate),
+        ]
+
+    # ---- the rest ----
+
+    def _print_unwatched(self) -> None:
+        lines = []
+        seen = seen_components(self._con, self._portfolio.pipeline)
+        measured = {m.component for m in self._portfolio.metrics}
+        for component in self._portfolio.components:
+            if component.id not in measured:
+                lines.append(f"component {shown(component.id)}: no metric watches it")
+            elif component.id not in seen and not self._waits(component.id):
+                lines.append(f"component {shown(component.id)}: not one of its spans met a metric")
+        for metric in self._portfolio.metrics:
+            rate, states = self._rates.get(metric.name), self._states.get(metric.name, {})
+            if isinstance(metric.claim, RatioClaim):
+                lines += [
+                    f"metric {ratio.metric}: {ratio.numerator} or {ratio.denominator} is unknown on "
+                    f"{row['unknown_share']:.0%} of traces, and unknown is not 0"
+                    for ratio, row in self._ratios
+                    if ratio.metric == metric.name and row["ratio"] is None
+                ]
+                continue
+            if rate is not None and rate.units == 0 and rate.unknown:
+                lines.append(f"metric {metric.name}: unknown on each of {rate.unknown:,} traces")
+            elif not states:
+                lines.append(f"metric {metric.name}: applied to nothing (gapwatch check --against says why)")
+            elif states.get("pending"):
+                lines.append(f"metric {metric.name}: {states['pending']:,} judgements wait for a judge")
+        if not lines:
+            return
+        self._head("Not watched", "not green, nobody knows")
+        for line in lines:
+            self._out.print(Text(f"  {line}", style="yellow"))
+
+    def _waits(self, component: str) -> bool:
+        return any(self._states.get(m.name) for m in self._portfolio.metrics if m.component == component)
+
+    def _print_worst(self) -> None:
+        rows = worst_traces(self._con, self._portfolio.pipeline, _WORST_TRACES)
+        if not rows:
+            return
+        self._head("Worst traces", "by the number of metrics that fail")
+        for row in rows:
+            fails = f"{len(row.metrics)} metrics fail, {row.failing:,} rows"
+            name = Text(f"  {shown(row.trace_id, 100)}", "bold")
+            self._out.print(name, Text(f" {shown(row.release or '')}  {fails}"), soft_wrap=True)
+            self._out.print(Padding(Text(", ".join(row.metrics), "dim"), (0, 0, 0, 6)))
+        # What is not printable cannot be copied from here either.
+        self._worst = next((row.trace_id for row in rows if row.trace_id.isprintable()), None)
+
+    def _print_ledger(self) -> None:
+        records = record_states(self._con, self._portfolio.pipeline)
+        judged = sum(n for states in self._states.values() for n in states.values())
+        text = f"{records.get('read', 0):,} records read"
+        for state, words in (("dead_letter", "dead letters"), ("foreign", "of other pipelines")):
+            if records.get(state):
+                text += f", {records[state]:,} {words}"
+        self._out.print()
+        self._out.print(
+            Text("Ledger", style="bold"),
+            Text("balanced:", "green") if self._imbalance == 0 else Text(f"off by {self._imbalance:,}:", "bold red"),
+            Text(f"{text}; {judged:,} (span, metric) pairs, each in one state", style="dim"),
+        )
+
+    def _print_next(self) -> None:
+        program, store = program_name(), self._store
+        worst = next((m for m in self._portfolio.metrics if self._is_worst(m)), None)
+        lines = []
+        if self._alerts:
+            lines.append(f"alerts --store {store}")
+            lines.append(f"explain {self._alerts[0].row.alert_id} --store {store}")
+        if worst is not None:
+            lines.append(f"gaps --store {store} --metric {worst.name} --outcome fail")
+        if self._worst is not None:
+            lines.append(f"gaps --store {store} --trace {shlex.quote(self._worst)}")
+        lines.append(f"rates --store {store} --per hour")
+        lines.append(f"history --store {store} '{EXAMPLE_QUERY}'")
+        lines.append(f"ledger --store {store}")
+        self._out.print()
+        self._out.print(Text("Next", style="bold"))
+        for line in lines:
+            self._out.print(Text(f"  {program} {line}"), soft_wrap=True)
+
+    def _is_worst(self, metric: Metric) -> bool:
+        rate = self._rates.get(metric.name)
+        return rate is not None and is_broken(metric, rate)
+
+    def _head(self, title: str, meaning: str) -> None:
+        self._out.print()
+        self._out.print(Text(f"{title}:", style="bold"), Text(meaning, style="dim"))
+
+
+def _direction(portfolio: Portfolio, name: str, higher: bool) -> Text:
+    metric = next(m for m in portfolio.metrics if m.name == name)
+    direction = metric.direction
+    if direction is None or direction.better == "unknown" or direction.verdict != "verified":
+        return Text("polarity unknown", "yellow")
+    worse = higher == (direction.better == "lower")
+    return Text("worse", "bold red") if worse else Text("better", "green")

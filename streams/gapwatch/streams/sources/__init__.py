@@ -1,0 +1,1 @@
+"""Slices in order from Kafka and from files, with their offsets."""

@@ -1,0 +1,342 @@
+"""A topic's slices, handed to one function in order, until told to stop: what survives brokers, groups and kills.
+
+Kafka ──fetch──▶ [buffered slices] ──▶ on_slice ──▶ durable ──▶ the group's offsets
+                 at most 2              at most 2 at a time      (the store's own offsets win over these)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from aiokafka.errors import KafkaConnectionError
+
+from gapwatch.publisher.kafka_settings import KafkaSettings
+from gapwatch.scorers.errors import GapwatchError, JobError, UsageError
+from gapwatch.streams.sources.faust_slices import FetchedSlice, PartitionOffsets, SliceAppOptions, make_slice_app
+from gapwatch.streams.sources.raw_slice import RawSlice
+from gapwatch.streams.sources.source_progress import SourceProgress
+from gapwatch.streams.sources.topic_check import wait_for_topic
+from gapwatch.streams.sources.watchdog import Progress, Watchdog, end_process
+
+log = logging.getLogger("gapwatch.slices")
+
+#: What stands before the store's name in the note beside the group's offsets.
+STORE_NOTE = "gapwatch-store:"
+
+
+@dataclass(frozen=True)
+class StallLimits:
+    """Seconds without progress after which the watchdog ends the process.
+
+    Attributes:
+        loop: The event loop answers nothing. A blocked loop sends no heartbeats either.
+        rebalance: The group does not come to rest.
+        slice: One call of `on_slice` runs.
+        fetch: There are records, nothing is in work, and nothing comes.
+    """
+
+    loop: float = 10.0
+    rebalance: float = 120.0
+    slice: float = 300.0
+    fetch: float = 60.0
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """How a topic is read.
+
+    Attributes:
+        app: Topic, group and what Faust is made from.
+        slices_in_work: Most calls of `on_slice` that run at once. They begin in the order of the slices; with two, one
+            slice can be scored while another is stored. 1 where order matters to the end and no lock keeps it.
+        drain_seconds: How long a stop waits for what is in work, and for the broker, together.
+        stall: The watchdog's limits.
+    """
+
+    app: SliceAppOptions
+    slices_in_work: int = 2
+    drain_seconds: float = 8.0
+    stall: StallLimits = field(default_factory=StallLimits)
+
+
+class SliceSource:
+    """Reads a topic as a member of a group and hands over its slices.
+
+    Args:
+        options: What to read and how.
+        kafka: Where.
+        on_slice: Called with each slice; when it returns, the slice is durable. Where it raises, every other call is
+            cancelled, nothing more is handed over or committed, and `run` raises: the process is to end with status 1.
+        stored_offsets: Gives for partitions the offset at which the store continues, None for those it does not know;
+            asked after every assignment. It wins over the group's offsets.
+        store_id: The store's name. It is noted beside the group's offsets, and a group that another store has written
+            to is refused: two stores in one group would each have a part.
+        progress: How far this source is, written by it for others to read; None: it makes its own.
+
+    Attributes:
+        state: `connecting`, `joining`, `running`, `stopping` or `stopped`.
+        waiting_for: While connecting, what was wrong with the last attempt; else empty.
+        is_clean: Whether all of it has stopped. False after `run` where the deadline cut a stop short: then tasks and
+            threads are left that wait for the broker, and the process has to end by `os._exit`, from the loop still.
+        lost: Offsets that retention took before they were read.
+    """
+
+    def __init__(
+        self,
+        options: SourceOptions,
+        kafka: KafkaSettings,
+        on_slice: Callable[[RawSlice], Awaitable[None]],
+        stored_offsets: Callable[[set[int]], Mapping[int, int | None]] = lambda partitions: {},
+        store_id: str = "",
+        progress: SourceProgress | None = None,
+    ) -> None:
+        self.options, self.kafka = options, kafka
+        self.progress = progress or SourceProgress(options.app.topic)
+        self._on_slice, self._stored_offsets, self._store_id = on_slice, stored_offsets, store_id
+        self._note = STORE_NOTE + store_id if store_id else ""
+        self.state, self.waiting_for = "connecting", ""
+        self.lost = 0
+        self.is_clean = True
+        self._app: Any = None
+        self._failure: BaseException | None = None
+        self._in_work: dict[asyncio.Task[None], RawSlice] = {}
+        self._places = asyncio.Semaphore(options.slices_in_work)
+        self._idle, self._stop = asyncio.Event(), asyncio.Event()
+        self._idle.set()
+        self._beat = 0
+
+    # --- its life
+
+    async def run(self) -> None:
+        """Read until `stop` is called; look at `is_clean` when it returns or raises.
+
+        Raises:
+            UsageError: No such topic, a refused login, another store's group.
+            JobError: Faust crashed, or offsets contradict each other.
+            BaseException: Whatever `on_slice` raised.
+        """
+        loop = asyncio.get_running_loop()
+        watchdog = Watchdog(lambda: self._look(loop), end_process)
+        watchdog.start()
+        try:
+            if not await self._start():
+                return
+            self.state = "running"
+            await self._until_over()
+        finally:
+            self.state, was = "stopping", self.state
+            # Before the drain: it has a deadline of its own, and a watchdog's end would lose its report.
+            watchdog.stop()
+            self.is_clean = await self._shut_down() if was != "connecting" else True
+            self.state = "stopped"
+        if self._failure is not None:
+            raise self._failure
+
+    def stop(self) -> None:
+        """Begin to stop; to be called on the loop, such as from `loop.add_signal_handler`."""
+        self._stop.set()
+
+    async def _start(self) -> bool:
+        """Wait for the cluster and start; False where it was stopped before there was anything to stop."""
+        while not self._stop.is_set():
+            check = wait_for_topic(self.kafka, self.options.app.topic, self._note_waiting)
+            if not await self._unless_stopped(check):
+                return False
+            self.state, self.waiting_for = "joining", ""
+            self._app = make_slice_app(self._app_options(), self.kafka, self, self._hand_over)
+            self._app.finalize()
+            self.progress.follow(self._app)
+            try:
+                await self._unless_stopped(self._app.start())
+            except KafkaConnectionError as error:  # gone again since the check
+                self._note_waiting(str(error))
+                await self._shut_down()
+                self.state, self._app = "connecting", None
+                self.progress.follow(None)
+            else:
+                return True
+        return False
+
+    async def _unless_stopped(self, work: Coroutine[Any, Any, Any]) -> bool:
+        """Wait for the work; False, and the work is cancelled, where `stop` came first."""
+        working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(self._stop.wait())
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if working.done():
+            working.result()
+            return True
+        working.cancel()
+        await asyncio.wait({working}, timeout=1.0)
+        return False
+
+    def _app_options(self) -> SliceAppOptions:
+        return replace(self.options.app, commit_note=self._note)
+
+    def _note_waiting(self, why: str) -> None:
+        self.waiting_for = why
+
+    async def _until_over(self) -> None:
+        while not self._stop.is_set() and self._failure is None:
+            if self._app.crashed:
+                reason = self._app.crash_reason
+                self._failure = self._failure or JobError(
+                    f"reading topic {self.options.app.topic!r} crashed: {reason!r}; what was stored stays, "
+                    f"start again to go on from there"
+                )
+                if isinstance(reason, GapwatchError):
+                    self._failure = reason
+                break
+            try:
+                await asyncio.wait_for(self._stop.wait(), 0.2)
+            except TimeoutError:
+                continue
+
+    async def _shut_down(self) -> bool:
+        """Finish what is in work and leave the group, within the deadline."""
+        if self._app is None:
+            return True
+        end = time.monotonic() + self.options.drain_seconds
+        try:
+            if self._failure is None:
+                self._stop.set()
+                await asyncio.wait_for(self.wait_idle(), max(0.1, end - time.monotonic()))
+            else:
+                for task in self._in_work:
+                    task.cancel()
+                self._app.conf.stream_wait_empty = False
+            # Not `wait_for`: Faust answers a cancellation only when the broker does.
+            stopping = asyncio.ensure_future(self._app.stop())
+            done, _ = await asyncio.wait({stopping}, timeout=max(1.0, end - time.monotonic()))
+            if not done:
+                raise TimeoutError
+            stopping.result()
+        except TimeoutError:
+            log.warning("the stop took longer than %.0f s and was cut short", self.options.drain_seconds)
+            return False
+        except Exception as error:
+            log.warning("the stop failed: %r", error)
+            return False
+        return not self._in_work
+
+    # --- the owner of the slices, as `faust_slices` calls it
+
+    async def wait_idle(self) -> None:
+        """Return when no slice is in work."""
+        await self._idle.wait()
+
+    def choose_starts(self, offsets: Mapping[int, PartitionOffsets]) -> dict[int, int]:
+        """Return where each partition continues: the store's offset, else the group's, else the beginning."""
+        stored = self._stored_offsets(set(offsets))
+        starts = {
+            partition: self._choose_start(partition, stored.get(partition), at) for partition, at in offsets.items()
+        }
+        self.progress.assign({partition: (starts[partition], at.end) for partition, at in offsets.items()})
+        return starts
+
+    def _choose_start(self, partition: int, stored: int | None, at: PartitionOffsets) -> int:
+        where = f"{self.options.app.topic!r}, partition {partition}"
+        if self._note and at.committed_note.startswith(STORE_NOTE) and at.committed_note != self._note:
+            raise UsageError(
+                f"group {self.options.app.group!r} belongs to another store ({at.committed_note[len(STORE_NOTE) :]!r}; "
+                f"this is {self._store_id!r}): two stores in one group would each have a part. "
+                f"Give this store a group of its own"
+            )
+        start = at.committed if stored is None else stored
+        if start is None:
+            return at.first
+        if start > at.end:
+            raise UsageError(
+                f"{where}: the {'group' if stored is None else 'store'} continues at offset {start}, but the topic "
+                f"ends at {at.end}; was it deleted and made anew? Give the group and the store new names to begin anew"
+            )
+        return start
+
+    def fail(self, error: BaseException) -> None:
+        """Let `run` end by this error; in the same step, nothing more begins."""
+        if self._failure is None:
+            self._failure = error
+        for task in self._in_work:
+            if task is not asyncio.current_task():
+                task.cancel()
+        self._stop.set()
+
+    async def _hand_over(self, event: Any, fetched: FetchedSlice) -> None:
+        await self._places.acquire()
+        if self._stop.is_set() or not self._app.consumer.is_current(fetched):
+            self._places.release()
+            event.ack()
+            return
+        self._idle.clear()
+        task = asyncio.create_task(self._work(event, fetched))
+        self._in_work[task] = fetched.raw
+        task.add_done_callback(self._worked)
+
+    async def _work(self, event: Any, fetched: FetchedSlice) -> None:
+        if fetched.raw.lost:
+            self.lost += fetched.raw.lost
+            log.error(
+                "%s, partition %d: %d records from offset %d on were deleted by the topic's retention before they "
+                "were read", fetched.raw.topic, fetched.raw.partition, fetched.raw.lost, fetched.raw.from_offset,
+            )  # fmt: skip
+        try:
+            await self._on_slice(fetched.raw)
+        except BaseException as error:
+            self.fail(error)
+            return
+        self._app.consumer.declare_done(fetched)
+        event.ack()
+
+    def _worked(self, task: asyncio.Task[None]) -> None:
+        self._in_work.pop(task, None)
+        self._places.release()
+        if not self._in_work:
+            self._idle.set()
+
+    # --- questions
+
+    def is_caught_up(self) -> bool:
+        """Whether all that may be read was read and is durable; False while partitions come and go."""
+        if self.state != "running" or self._app.rebalancing or self._in_work:
+            return False
+        consumer = self._app.consumer
+        positions = self.progress.positions()
+        assigned = self.progress.partition_states()
+        return (
+            len(positions) == len(assigned) > 0
+            and all(fetched >= end for _done, fetched, end in positions.values())
+            and consumer.issued == consumer.done
+            and not consumer._thread.is_taking
+            and all(consumer._thread.taken.get(tp) == consumer.issued.get(tp) for tp, _ in assigned)
+        )
+
+    def _is_connected(self) -> bool:
+        client = self._app.consumer._thread._consumer._client
+        return any(connection.connected() for connection in list(client._conns.values()))
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> list[Progress]:
+        """What the watchdog sees; on its thread."""
+        limits = self.options.stall
+
+        def beat() -> None:
+            self._beat += 1
+
+        seen = self._beat
+        loop.call_soon_threadsafe(beat)
+        looks = [Progress("event loop", seen, True, limits.loop)]
+        if self._app is None or self.state not in ("joining", "running"):
+            return looks
+        in_work = list(self._in_work.values())
+        looks.append(Progress("rebalance", self._app.rebalancing_count, self._app.rebalancing, limits.rebalance))
+        looks += [
+            Progress(f"slice from {raw.from_offset} of partition {raw.partition}", 0, True, limits.slice)
+            for raw in in_work
+        ]
+        if self.state == "running" and not in_work and not self._app.rebalancing and self._is_connected():
+            for partition, (_done, fetched, end) in self.progress.positions().items():
+                looks.append(Progress(f"fetch of partition {partition}", fetched, fetched < end, limits.fetch))
+        return looks

@@ -1,0 +1,97 @@
+"""Before anything is started: wait for the cluster, and refuse a topic that is not there.
+
+Faust would start without a word on a missing topic, and end at once on a missing broker; both are the wrong way round.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.conn import create_conn
+from aiokafka.errors import (
+    AuthenticationFailedError,
+    AuthenticationMethodNotSupported,
+    KafkaError,
+    SaslAuthenticationFailed,
+    UnsupportedSaslMechanismError,
+)
+
+from gapwatch.publisher.back_off import BackOff
+from gapwatch.publisher.kafka_settings import KafkaSettings
+from gapwatch.scorers.errors import UsageError
+
+log = logging.getLogger("gapwatch.kafka")
+
+#: Seconds that one attempt may take. A frozen broker accepts connections and says nothing.
+ATTEMPT_SECONDS = 10.0
+
+
+async def wait_for_topic(
+    kafka: KafkaSettings, topic: str, on_waiting: Callable[[str], None] = lambda _why: None
+) -> int:
+    """Return the number of the topic's partitions, trying until a broker answers.
+
+    Args:
+        kafka: Where to ask.
+        topic: What must be there.
+        on_waiting: Called with the reason before each wait.
+
+    Raises:
+        UsageError: The cluster answers, but has no such topic or refuses this user.
+    """
+    back_off = BackOff()
+    while True:
+        try:
+            return await asyncio.wait_for(_count_partitions(kafka, topic), ATTEMPT_SECONDS)
+        except (KafkaError, OSError, TimeoutError) as error:
+            if (refusal := await _refusal(kafka)) is not None:
+                raise UsageError(refusal) from error
+            why = f"no answer from Kafka at {kafka.brokers}: {error or type(error).__name__}"
+            log.warning("%s; trying again", why)
+            on_waiting(why)
+        await back_off.wait()
+
+
+async def _count_partitions(kafka: KafkaSettings, topic: str) -> int:
+    client = AIOKafkaAdminClient(**kafka.client_options(), request_timeout_ms=int(ATTEMPT_SECONDS * 1000))
+    try:
+        await client.start()
+        topics = await client.list_topics()
+        if topic not in topics:
+            others = ", ".join(sorted(name for name in topics if not name.startswith("_"))[:10]) or "none"
+            raise UsageError(
+                f"topic {topic!r} is not at {kafka.brokers} (topics there: {others}); make it first, for example: "
+                f"kafka-topics.sh --create --topic {topic} --partitions 4 --bootstrap-server {kafka.addresses[0]}"
+            )
+        (description,) = await client.describe_topics([topic])
+        return len(description["partitions"])
+    finally:
+        await client.close()
+
+
+async def _refusal(kafka: KafkaSettings) -> str | None:
+    """Return why waiting is of no use: a refused login or certificate, which the client reports as no connection."""
+    options = kafka.client_options()
+    host, _, port = options.pop("bootstrap_servers")[0].rpartition(":")
+    try:
+        connection = await create_conn(host, int(port), request_timeout_ms=int(ATTEMPT_SECONDS * 1000), **options)
+    except (
+        *(AuthenticationFailedError, AuthenticationMethodNotSupported),
+        *(SaslAuthenticationFailed, UnsupportedSaslMechanismError),
+    ) as error:
+        return (
+            f"{kafka.brokers} refuses this login ({kafka.security_protocol}, {kafka.sasl_mechanism}, user "
+            f"{kafka.username!r}): {error}; check user, password and mechanism"
+        )
+    except ssl.SSLCertVerificationError as error:
+        return (
+            f"the certificate of {kafka.brokers} is not trusted: {error.verify_message}; give its authority as ca_file"
+        )
+    except (KafkaError, OSError, TimeoutError):
+        return None
+    connection.close()
+    return None

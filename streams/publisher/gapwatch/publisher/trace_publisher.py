@@ -1,0 +1,517 @@
+"""What a pipeline imports to be watched: `TracePublisher` turns what runs into traces and sends them to Kafka.
+
+It never blocks the pipeline and never breaks it: the buffer is bounded, drops are counted, and the publisher's own
+failures are counted and logged once. It imports the standard library, orjson and (when a publisher is made) aiokafka,
+and of Gapwatch its own files only: it is installed into pipelines without the rest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import logging
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from gapwatch.publisher.errors import SettingsError
+from gapwatch.publisher.kafka_settings import KafkaSettings
+from gapwatch.publisher.model_response import read_model_response, read_usage
+from gapwatch.publisher.recording import Captured, Span, Trace, capture, size_of
+from gapwatch.publisher.sender import TraceSender
+from gapwatch.publisher.wrapping import Function, wrap_function
+
+log = logging.getLogger("gapwatch.publisher")
+
+#: What a span or a trace opened in this context belongs to: the trace, and the span it would be a child of.
+_CURRENT: ContextVar[tuple[TracePublisher, Trace, Span | None] | None] = ContextVar("gapwatch_current", default=None)
+
+#: Kinds whose results are looked at as a model's answer.
+_MODEL_KINDS = frozenset({"llm", "embedding", "rerank"})
+
+
+class TracePublisher:
+    """Publishes one pipeline's traces to a topic, from a thread of its own.
+
+    Args:
+        pipeline: Its name, as the portfolio says it.
+        topic: To publish to; it must exist.
+        environment, release: What every trace says of itself.
+        sampling_probability: Share of traces to publish, from 0 to 1, chosen by the trace id: every publisher with the
+            same share chooses the same traces, and each trace carries the share as its weight.
+        max_buffered_traces, max_buffered_bytes: What may wait for the broker; beyond, traces are dropped and counted.
+        max_value_bytes: A captured input or output above it is left out and named in the span's attributes: a cut
+            text would be a wrong one.
+        redact: Called with each input and output before it is captured, on the pipeline's thread; where it raises,
+            the value is left out.
+        enabled: False makes everything a no-op that needs no broker, for the pipeline's own tests.
+        compression: `gzip`, or with the package cramjam `lz4`, `zstd`, `snappy`; None: none.
+        kafka: The fields of `KafkaSettings` (brokers, username, ...); what is not given is read from the environment
+            (`GAPWATCH_KAFKA_BROKERS`, ...).
+
+    Raises:
+        SettingsError: The settings contradict each other; nothing later raises.
+    """
+
+    def __init__(
+        self,
+        pipeline: str,
+        *,
+        topic: str = "traces",
+        environment: str = "production",
+        release: str | None = None,
+        sampling_probability: float = 1.0,
+        max_buffered_traces: int = 10_000,
+        max_buffered_bytes: int = 64 << 20,
+        max_value_bytes: int = 1 << 20,
+        redact: Callable[[Any], Any] | None = None,
+        enabled: bool = True,
+        compression: str | None = None,
+        **kafka: str,
+    ) -> None:
+        self.pipeline, self.environment, self.release = pipeline, environment, release
+        self.sampling_probability = _checked_probability(sampling_probability)
+        self._max_value_bytes, self._redact = max_value_bytes, redact
+        self.own_counts: Counter[str] = Counter()
+        self._has_complained = False
+        self._sender: TraceSender | None = None
+        if enabled:
+            settings = KafkaSettings.from_environment(os.environ, **kafka)
+            options = {"compression_type": compression} if compression else {}
+            self._sender = TraceSender(settings, topic, max_buffered_traces, max_buffered_bytes, **options)
+
+    # --- what a pipeline writes
+
+    def trace(
+        self,
+        trace_id: str | None = None,
+        *,
+        session_id: str | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        sampling_probability: float | None = None,
+    ) -> TraceScope:
+        """Open a trace: `with publisher.trace() as trace:`, `async with`, or as a decorator.
+
+        Args:
+            trace_id: None: 32 random hex digits.
+            session_id: What ties the traces of one conversation together.
+            attributes: Flat; more can be put into `trace.attributes` until the end.
+            sampling_probability: Instead of the publisher's, for this trace.
+        """
+        return TraceScope(self, TraceOptions(trace_id, session_id, attributes, sampling_probability))
+
+    def span(
+        self,
+        component: str,
+        *,
+        kind: str | None = None,
+        name: str | None = None,
+        tier: str | None = None,
+        model: str | None = None,
+        input: Any = None,  # noqa: A002  # the envelope's word
+        attributes: Mapping[str, Any] | None = None,
+        capture_input: bool = True,
+        capture_output: bool = True,
+        usage: Callable[[Any], Any] | None = None,
+    ) -> SpanScope:
+        """Open a span: `with publisher.span("retriever") as span:`, `async with`, or as a decorator of a function.
+
+        Outside of a trace, a span is a trace of its own. A decorator captures the arguments and the result (of a
+        generator: what it gave, joined); where a model's answer comes back, its text, model and usage are read.
+
+        Args:
+            component: The node of the pipeline's graph that this step belongs to.
+            kind: llm, embedding, retrieval, rerank, tool, agent, chain, guardrail, parse, cache, other.
+            name: Free text; this and the next ones as far as known now: all can be assigned to the span later.
+            tier: Which route inside the component answers.
+            model: Which model answers.
+            input: The step's input, for the context manager.
+            attributes: Flat mapping of what else is worth a claim.
+            capture_input: Whether the decorator takes the arguments.
+            capture_output: Whether the decorator takes the result.
+            usage: Reads tokens and cost from the decorated function's result, for clients not known here.
+        """
+        options = SpanOptions(
+            component, kind, name, tier, model, input, attributes, capture_input, capture_output, usage
+        )
+        return SpanScope(self, options)
+
+    def current_span(self) -> Span:
+        """Return the innermost open span of this context, or one that nobody will read."""
+        current = _CURRENT.get()
+        return current[2] if current is not None and current[2] is not None else _IgnoredSpan()
+
+    def carry(self, function: Function) -> Function:
+        """Return the function bound to the current trace and span, to be run in another thread.
+
+        `asyncio` tasks and `asyncio.to_thread` carry them by themselves; `threading` and executors do not.
+        """
+        current = _CURRENT.get()
+
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            before = _CURRENT.get()
+            _CURRENT.set(current)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                _CURRENT.set(before)
+
+        return wrapper  # type: ignore[return-value]
+
+    # --- its own life
+
+    def flush(self, timeout_seconds: float = 10.0) -> bool:
+        """Wait until every finished trace is acknowledged or dropped; False where the time was too short."""
+        return self._sender is None or self._sender.flush(timeout_seconds)
+
+    def close(self, timeout_seconds: float = 5.0) -> bool:
+        """Flush and end; later traces are dropped and counted. Done by itself when the process ends."""
+        return self._sender is None or self._sender.close(timeout_seconds)
+
+    async def aflush(self, timeout_seconds: float = 10.0) -> bool:
+        """`flush`, without holding up the event loop."""
+        import asyncio
+
+        return await asyncio.to_thread(self.flush, timeout_seconds)
+
+    async def aclose(self, timeout_seconds: float = 5.0) -> bool:
+        """`close`, without holding up the event loop."""
+        import asyncio
+
+        return await asyncio.to_thread(self.close, timeout_seconds)
+
+    def __enter__(self) -> TracePublisher:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> TracePublisher:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self.aclose()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What became of the traces: `sent`, `waiting`, `sampled_out`, and drops by cause (see the README).
+
+        `late_spans` ended after their trace; `own_errors` are failures of the publisher itself.
+        """
+        sender = {} if self._sender is None else {**self._sender.counts, "waiting": self._sender.pending}
+        return {"sent": 0, **self.own_counts, **sender}
+
+    # --- what the scopes use
+
+    def _new_trace(self, trace_id: str | None, sampling_probability: float | None) -> Trace:
+        trace_id = str(trace_id) if trace_id else os.urandom(16).hex()
+        trace = Trace(trace_id, self.pipeline, self.environment, self.release)
+        probability = self.sampling_probability
+        if sampling_probability is not None:
+            try:
+                probability = _checked_probability(sampling_probability)
+            except Exception as error:  # it is the pipeline that runs now: no place to refuse anything
+                self._own_error(error)
+        trace.sampling_probability = probability
+        trace.is_recording = self._sender is not None and (probability >= 1.0 or publisher_draw(trace_id) < probability)
+        return trace
+
+    def _finish_trace(self, trace: Trace) -> None:
+        trace.end()
+        if self._sender is None:
+            return
+        if not trace.is_recording:
+            self.own_counts["sampled_out"] += 1
+            return
+        spans, trace.spans = trace.spans, []
+        self._sender.offer(trace, spans, trace.size)
+
+    def _finish_span(self, span: Span) -> None:
+        span.end()
+        trace = span.trace
+        if trace.ended_at is not None:
+            self.own_counts["late_spans"] += 1
+            return
+        trace.size += 300 + size_of(span.input) + size_of(span.output)
+        trace.spans.append(span)
+
+    def _take(self, span: Span, field: str, value: Any) -> None:
+        """Capture an input or output as it is now, unless it is too large or the redaction fails."""
+        if value is None or type(value) is Captured:
+            return
+        if self._redact is not None:
+            try:
+                value = self._redact(value)
+            except Exception as error:
+                setattr(span, field, None)
+                span.attributes[f"omitted_{field}"] = "redaction failed"
+                self._own_error(error)
+                return
+        value = capture(value)
+        if (size := size_of(value)) > self._max_value_bytes:
+            span.attributes[f"omitted_{field}"] = f"{size} bytes"
+            value = None
+        setattr(span, field, value)
+
+    def _own_error(self, error: Exception) -> None:
+        """Count a failure of the publisher; say the first one. The pipeline goes on."""
+        self.own_counts["own_errors"] += 1
+        if not self._has_complained:
+            self._has_complained = True
+            log.warning("the publisher failed and goes on; further failures are only counted", exc_info=error)
+
+
+class TraceOptions(NamedTuple):
+    """What a trace is opened with; see `TracePublisher.trace`. A named tuple: it is made once a trace."""
+
+    trace_id: str | None
+    session_id: str | None
+    attributes: Mapping[str, Any] | None
+    sampling_probability: float | None
+
+
+class SpanOptions(NamedTuple):
+    """What a span is opened with; see `TracePublisher.span`. A named tuple: it is made once a span."""
+
+    component: str
+    kind: str | None
+    name: str | None
+    tier: str | None
+    model: str | None
+    input: Any
+    attributes: Mapping[str, Any] | None
+    capture_input: bool
+    capture_output: bool
+    usage: Callable[[Any], Any] | None
+
+
+Opened = TypeVar("Opened")
+
+
+class _ContextScope(Generic[Opened]):
+    """What a trace and a span share: both kinds of `with`, and coming back to what was current before."""
+
+    __slots__ = ("_before", "_current", "_publisher")
+
+    def __init__(self, publisher: TracePublisher) -> None:
+        self._publisher = publisher
+        self._before: tuple[TracePublisher, Trace, Span | None] | None = None
+        self._current: tuple[TracePublisher, Trace, Span | None] | None = None
+
+    def open(self) -> Opened:
+        """Begin, and become the current scope."""
+        raise NotImplementedError
+
+    def close(self, error: BaseException | None) -> None:
+        """End, by this error if any, and make current again what was so before."""
+        raise NotImplementedError
+
+    def resume(self) -> None:
+        """Become the current scope again."""
+        _CURRENT.set(self._current)
+
+    def suspend(self) -> None:
+        """Make current again what was so before."""
+        _CURRENT.set(self._before)
+
+    def take_result(self, result: Any) -> None:
+        """Note what a decorated function returned."""
+
+    def __enter__(self) -> Opened:
+        return self.open()
+
+    def __exit__(
+        self, _type: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close(error)
+
+    async def __aenter__(self) -> Opened:
+        return self.open()
+
+    async def __aexit__(
+        self, _type: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close(error)
+
+
+class TraceScope(_ContextScope[Trace]):
+    """An open trace; see `TracePublisher.trace`."""
+
+    __slots__ = ("_options", "_trace")
+
+    def __init__(self, publisher: TracePublisher, options: TraceOptions) -> None:
+        super().__init__(publisher)
+        self._options = options
+
+    def __call__(self, function: Function) -> Function:
+        """Decorate a function: each call is a trace."""
+        return wrap_function(function, lambda _args, _kwargs: TraceScope(self._publisher, self._options))
+
+    def open(self) -> Trace:
+        """Begin the trace."""
+        trace_id, session_id, attributes, probability = self._options
+        self._trace = trace = self._publisher._new_trace(trace_id, probability)
+        trace.session_id = session_id
+        try:
+            if attributes:
+                trace.attributes.update(attributes)
+        except Exception as own:
+            self._publisher._own_error(own)
+        self._before = _CURRENT.get()
+        self._current = (self._publisher, trace, None)
+        _CURRENT.set(self._current)
+        return trace
+
+    def close(self, error: BaseException | None) -> None:
+        """End the trace and hand it to the sender."""
+        _CURRENT.set(self._before)
+        try:
+            if error is not None:
+                self._trace.attributes.setdefault("error_type", type(error).__qualname__)
+            self._publisher._finish_trace(self._trace)
+        except Exception as own:
+            self._publisher._own_error(own)
+
+
+class SpanScope(_ContextScope[Span]):
+    """An open span; see `TracePublisher.span`."""
+
+    __slots__ = ("_options", "_own_trace", "_span", "_taken_input")
+
+    def __init__(self, publisher: TracePublisher, options: SpanOptions) -> None:
+        super().__init__(publisher)
+        self._options = options
+        self._own_trace: Trace | None = None
+
+    def __call__(self, function: Function) -> Function:
+        """Decorate a function: each call is a span with its arguments, its result, its error."""
+        publisher, options = self._publisher, self._options
+        names = _parameter_names(function)
+
+        def new_scope(args: tuple[Any, ...], kwargs: dict[str, Any]) -> SpanScope:
+            if not options.capture_input:
+                return SpanScope(publisher, options)
+            return SpanScope(publisher, options._replace(input=_named_arguments(names, args, kwargs)))
+
+        return wrap_function(function, new_scope)
+
+    def open(self) -> Span:
+        """Begin the span, in the current trace or in one of its own."""
+        publisher = self._publisher
+        component, kind, name, tier, model, value, attributes, *_ = self._options
+        self._before = before = _CURRENT.get()
+        if before is not None and before[0] is publisher:
+            trace, parent = before[1], before[2]
+        else:
+            trace, parent = publisher._new_trace(None, None), None
+            self._own_trace = trace
+        span: Span
+        if trace.is_recording:
+            span = Span(trace, component, parent.span_id if parent is not None else None)
+            span.kind, span.name, span.tier, span.model = kind, name, tier, model
+            try:
+                if attributes:
+                    span.attributes.update(attributes)
+                publisher._take(span, "input", value)
+            except Exception as own:
+                publisher._own_error(own)
+        else:
+            span = _IgnoredSpan()
+        self._span, self._taken_input = span, span.input
+        self._current = (publisher, trace, span)
+        _CURRENT.set(self._current)
+        return span
+
+    def take_result(self, result: Any) -> None:
+        """Note what the decorated function returned, and what a model's answer says of itself."""
+        span = self._span
+        if not span.is_recording:
+            return
+        try:
+            read_own_usage = self._options.usage
+            if read_own_usage is not None:
+                span.set_usage(**(read_usage(read_own_usage(result)) or {}))
+            answer = read_model_response(result) if span.kind in _MODEL_KINDS else None
+            if answer is not None:
+                span.model = answer.model or span.model
+                if answer.usage:
+                    span.usage = {**answer.usage, **(span.usage or {})}
+                result = result if answer.text is None else answer.text
+            if self._options.capture_output and span.output is None:
+                span.output = result
+        except Exception as own:
+            self._publisher._own_error(own)
+
+    def close(self, error: BaseException | None) -> None:
+        """End the span, and the trace where it is its own."""
+        _CURRENT.set(self._before)
+        publisher, span = self._publisher, self._span
+        try:
+            if span.is_recording:
+                if error is not None and not isinstance(error, GeneratorExit):
+                    span.fail(error)
+                if span.input is not self._taken_input:  # assigned since
+                    publisher._take(span, "input", span.input)
+                publisher._take(span, "output", span.output)
+                publisher._finish_span(span)
+            if self._own_trace is not None:
+                publisher._finish_trace(self._own_trace)
+        except Exception as own:
+            publisher._own_error(own)
+
+
+class _IgnoredSpan(Span):
+    """Takes whatever is assigned and tells nobody: for traces that are not published, and outside of any span."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.attributes = {}
+        self.usage = None
+        self.input = self.output = self.name = self.kind = self.tier = self.model = self.error_type = None
+        self.span_id = self.component = ""
+        self.parent_id = None
+        self.status = "ok"
+
+    @property
+    def is_recording(self) -> bool:
+        """Never."""
+        return False
+
+
+def publisher_draw(trace_id: str) -> float:
+    """Return the number in [0, 1) by which a publisher keeps a trace: kept where it lies below the share.
+
+    A hash of its own: the choice here must be independent of the watcher's later choice among what arrives, or the
+    product of both shares would not be the probability of being evaluated.
+    """
+    digest = hashlib.sha256(b"gapwatch/publisher/1/" + trace_id.encode("utf-8", "replace")).hexdigest()
+    return int(digest[:13], 16) / 2**52
+
+
+def _checked_probability(value: float) -> float:
+    if not 0.0 <= value <= 1.0:
+        raise SettingsError(f"sampling_probability is {value}; expected a number from 0 to 1")
+    return value
+
+
+def _parameter_names(function: Callable[..., Any]) -> list[str]:
+    try:
+        return list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
+def _named_arguments(names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return what a function was called with: the one argument itself, or all by name, without `self` and `cls`."""
+    if names and names[0] in ("self", "cls"):
+        names, args = names[1:], args[1:]
+    if len(args) + len(kwargs) == 1:
+        return args[0] if args else next(iter(kwargs.values()))
+    if not args and not kwargs:
+        return None
+    positional = {names[i] if i < len(names) else f"argument_{i}": value for i, value in enumerate(args)}
+    return {**positional, **kwargs}

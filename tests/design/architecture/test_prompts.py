@@ -1,0 +1,161 @@
+"""Where the prompts of a call to a model are found, and what is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gapwatch.design.architecture.prompts import Prompt
+from gapwatch.design.source.scan import scan_repository
+from gapwatch.design.stage import Design, run_design
+from tests.design.source_tree import write_tree
+
+_TEXT = "Answer the question from the context alone: {context}"
+_SEND = 'openai.chat.completions.create(model="m", messages=[{prompt}, question])'
+
+
+def _prompts(root: Path, files: dict[str, str]) -> list[Prompt]:
+    made = run_design(scan_repository(write_tree(root, files)))
+    return [prompt for found in made.prompts.values() for prompt in found]
+
+
+def _sender(imports: str, prompt: str) -> str:
+    return f"import openai\n{imports}\n\ndef ask(question, context):\n    return {_SEND.replace('{prompt}', prompt)}\n"
+
+
+_ASSIGNED = f'OTHER = 1\nANSWER = """{_TEXT}"""\n'
+
+PLACES: dict[str, tuple[dict[str, str], str]] = {
+    "imported by name": (
+        {"texts.py": _ASSIGNED, "m.py": _sender("from texts import ANSWER", "ANSWER.format(context=context)")},
+        "texts.py:2",
+    ),
+    "imported under another name, through a package": (
+        {
+            "p/__init__.py": "from p.texts import ANSWER\n",
+            "p/texts.py": _ASSIGNED,
+            "m.py": _sender("from p import ANSWER as A", "A.format(context=context)"),
+        },
+        "p/texts.py:2",
+    ),
+    "a member of an imported module": (
+        {
+            "p/__init__.py": "",
+            "p/texts.py": _ASSIGNED,
+            "m.py": _sender("from p import texts", "texts.ANSWER.format(context=context)"),
+        },
+        "p/texts.py:2",
+    ),
+    "an entry of a dictionary": (
+        {
+            "texts.py": f'TEXTS = {{}}\nTEXTS["b"] = "Say in five words what it is."\nTEXTS["answer"] = "{_TEXT}"\n',
+            "m.py": _sender("from texts import TEXTS", 'TEXTS["answer"].format(context=context)'),
+        },
+        "texts.py:3",
+    ),
+    "a member of a class in another file": (
+        {
+            "texts.py": f'class Texts:\n    answer = "{_TEXT}"\n',
+            "m.py": _sender("from texts import Texts", "Texts.answer.format(context=context)"),
+        },
+        "texts.py:2",
+    ),
+    "inside what a library makes of it": (
+        {
+            "texts.py": f'from textwrap import dedent\nANSWER = dedent("""{_TEXT}""").strip()\n',
+            "m.py": _sender("from texts import ANSWER", "ANSWER.format(context=context)"),
+        },
+        "texts.py:2",
+    ),
+    "put together by a neighbour in another file": (
+        {
+            "texts.py": f'def answer_prompt(context):\n    return f"{_TEXT}"\n',
+            "m.py": _sender("from texts import answer_prompt", "answer_prompt(context)"),
+        },
+        "texts.py:2",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(PLACES))
+def test_a_prompt_is_found_where_it_stands(name: str, tmp_path: Path) -> None:
+    files, place = PLACES[name]
+
+    found = _prompts(tmp_path, files)
+
+    assert [str(prompt.place) for prompt in found] == [place]
+    assert found[0].text == _TEXT
+    assert found[0].evidence_fields[0] == "context"
+
+
+def test_what_is_written_for_people_is_no_prompt(tmp_path: Path) -> None:
+    body = '    logger.info(f"Asking the model of today about {question}")\n'
+    source = _sender("import logging\nlogger = logging.getLogger()", "context").replace(
+        "    return", f"{body}    return"
+    )
+
+    assert not _prompts(tmp_path, {"m.py": source})
+
+
+def test_an_assignment_to_nothing_ends_nothing(tmp_path: Path) -> None:
+    source = _sender("", "context").replace("    return", f'    () = "{_TEXT}"\n    return')
+
+    assert [prompt.name for prompt in _prompts(tmp_path, {"m.py": source})] == [""]
+
+
+_CLIENT = (
+    "import openai\n\n\ndef complete(prompt):\n"
+    '    return openai.chat.completions.create(model="m", messages=[prompt]).choices[0].message.content\n'
+)
+_LONG = "Write three questions that a search engine answers best, one a line, for what the user asks: {question}"
+
+
+def _designed(root: Path, files: dict[str, str]) -> Design:
+    return run_design(scan_repository(write_tree(root, files)))
+
+
+def test_who_asks_through_a_shared_client_with_a_prompt_of_its_own_is_a_tier_with_a_judge(tmp_path: Path) -> None:
+    asking = (
+        f'from client import complete\n\nPLAN = "{_LONG}"\n\n\ndef plan(question):\n'
+        "    return complete(PLAN.format(question=question))\n\n\ndef hand_on(text):\n    return complete(text)\n"
+    )
+    made = _designed(tmp_path, {"client.py": _CLIENT, "asking.py": asking})
+
+    tiers = {t.symbol: c.id for c in made.architecture.components for t in c.tiers if t.by == "llm"}
+    assert set(tiers) == {"client.complete", "asking.plan"}
+    mine = {m.source: m for m in made.metrics if m.symbols == ["asking.plan"]}
+    assert [str(place) for place in mine["judge"].places] == ["asking.py:3"]
+    assert mine["catalog"].claim == {"form": "check", "field": "output", "present": True}
+    assert not [m for m in made.metrics if "asking.plan" in m.symbols and m.family == "tokens_per_call"]
+
+
+def test_a_model_that_stands_behind_a_variable_is_found(tmp_path: Path) -> None:
+    asking = (
+        f'PLAN = "{_LONG}"\n\n\ndef plan(question, config):\n    ask = config["ask"]\n'
+        "    return ask(PLAN.format(question=question))\n"
+    )
+    main = 'from asking import plan\nfrom client import complete\n\nplan("why", {"ask": complete})\n'
+    made = _designed(tmp_path, {"client.py": _CLIENT, "asking.py": asking, "main.py": main})
+
+    assert [(h.line, h.kind) for h in made.hits if h.symbol == "asking.plan" and h.pattern == "calls_llm"] == [
+        (6, "wrapped:1")
+    ]
+
+
+def test_a_prompt_of_the_function_around_is_one_of_the_inner_function_that_sends_it(tmp_path: Path) -> None:
+    source = (
+        f'import openai\n\n\ndef plan(xs):\n    text = "{_LONG}"\n\n    def one(item):\n'
+        '        return openai.chat.completions.create(model="m", messages=[text, item])\n\n    return map(one, xs)\n'
+    )
+    made = _designed(tmp_path, {"m.py": source})
+
+    assert {str(p.place) for found in made.prompts.values() for p in found if p.symbol == "m.plan.one"} == {"m.py:5"}
+
+
+def test_what_is_told_in_place_of_an_answer_is_no_prompt(tmp_path: Path) -> None:
+    source = _sender("", "context").replace(
+        "    return", '    if not context:\n        return "Sorry, I cannot answer that today."\n    return'
+    )
+
+    assert not _prompts(tmp_path, {"m.py": source})

@@ -1,0 +1,74 @@
+"""What counts as using a library, and which functions of a repository count as its own search."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gapwatch.design.analysis import build
+from gapwatch.design.patterns.libraries import default_catalog
+from gapwatch.design.patterns.patterns import find_patterns
+from gapwatch.design.patterns.sites import Sites
+from gapwatch.design.patterns.uses import uses_of
+from gapwatch.design.source.scan import scan_repository
+from tests.design.source_tree import write_tree
+
+_ASKS = "from openai import OpenAI\ndef ask(q): return OpenAI().chat.completions.create(model='m', messages=[q])\n"
+
+
+def _uses(root: Path, files: dict[str, str]) -> set[tuple[str, str]]:
+    program, graph = build(scan_repository(write_tree(root, files)))
+    sites = Sites(graph, default_catalog())
+    return {(use.capability, use.symbol) for use in uses_of(graph, sites, find_patterns(program, sites))}
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("m.py", "search_documents"),
+        ("m.py", "get_relevant_chunks"),
+        ("m.py", "_retrieve_memory_context"),
+        ("retriever.py", "retrieve"),
+    ],
+)
+def test_a_search_that_is_written_in_the_repository_is_known_by_its_name(path: str, name: str, tmp_path: Path) -> None:
+    found = _uses(tmp_path, {"asking.py": _ASKS, path: f"def {name}(q): ...\n"})
+
+    assert ("retrieval", f"{path.removesuffix('.py')}.{name}") in found
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("m.py", "retrieve_user"),
+        ("m.py", "get_relevant_images"),
+        ("passwords.py", "retrieve"),
+        ("research.py", "retrieve"),
+    ],
+)
+def test_what_retrieves_no_passages_is_no_search(path: str, name: str, tmp_path: Path) -> None:
+    found = _uses(tmp_path, {"asking.py": _ASKS, path: f"def {name}(q): ...\n"})
+
+    assert not {use for use in found if use[0] == "retrieval"}
+
+
+@pytest.mark.parametrize(
+    ("dotted", "capability"),
+    [
+        ("elasticsearch.Elasticsearch.get", "retrieval"),
+        ("elasticsearch.Elasticsearch.get.get.items.get", None),
+        ("elasticsearch.Elasticsearch.info.get", None),
+        ("chromadb.PersistentClient.get_or_create_collection.get", "retrieval"),
+        ("chromadb.PersistentClient.get_or_create_collection.query.get", None),
+        ("chromadb.api.types.QueryResult.get", None),
+        ("django.db.models.Model.objects.filter.update", "db_write"),
+        ("django.db.models.Model.title.replace", "web"),
+        ("django.db.models.JSONField.items.update", "web"),
+        ("wikipedia.search", "web_search"),
+        ("wikipedia.search.strip.ilike", None),
+        ("azure.ai.inference.ChatCompletionsClient.complete", "llm_chat"),
+    ],
+)
+def test_reading_what_a_library_gave_is_no_second_call(dotted: str, capability: str | None) -> None:
+    assert default_catalog().capability(dotted) == capability

@@ -1,0 +1,95 @@
+"""JSON that is nested deeper than Python's own parser goes is judged by the same grammar, in bounded time."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gapwatch.scorers.plan.strict_json import is_json, repair_json
+from tests.depth import examples
+
+_DEEP = 5_000
+#: Pieces that make JSON, nearly make JSON, or are what the judge of deep JSON writes for itself.
+_PIECES = (
+    *("[", "]", "{", "}", ",", ":", '"a":', '"b" :', "[]", "{}", "[1,2]", '{"c":{}}', " ", "\n\t"),
+    *('"a"', '""', '"\\ud83d"', '"\\"', '"', "\\", "1", "-0.5e+3", "01", "1.", "-", "true", "nul", "NaN"),
+    *("\x01", "\x02", "\x03", "\x00", "é", ".", "/"),
+)
+
+
+def _object(values: list[str]) -> str:
+    return "{" + ",".join(f'"k" : {value}' for value in values) + "}"
+
+
+_ELEMENTS = st.recursive(
+    st.sampled_from(["1", "-2e5", "null", '"x,]"', '"\\u00e9\\\\"', "[ ]", "{}"]),
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda values: f"[{' ,'.join(values)}]")
+        | st.lists(inner, max_size=3).map(_object)
+    ),
+)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
+
+
+def is_json_for_python(text: str) -> bool:
+    try:
+        json.loads(text, parse_constant=_refuse)
+    except ValueError:
+        return False
+    return True
+
+
+def deep(text: str) -> str:
+    """Put a text where one value is due, deeper than Python goes."""
+    return "[" * _DEEP + text + "]" * _DEEP
+
+
+@settings(max_examples=examples(300))
+@given(st.lists(st.sampled_from(_PIECES), max_size=7).map("".join))
+def test_any_text_is_judged_in_the_depth_as_at_the_top(text: str) -> None:
+    # An empty list holds no value, which at the top would be missing; and a text may not close what it did not open.
+    expected = is_json_for_python(f"[[{text}]]")
+
+    assert is_json(deep(text)) == expected
+
+
+@settings(max_examples=examples(200))
+@given(_ELEMENTS, st.sampled_from(_PIECES), st.integers(0, 100))
+def test_json_and_what_a_stray_piece_makes_of_it_are_told_apart(text: str, piece: str, at: int) -> None:
+    broken = text[:at] + piece + text[at:]
+
+    assert is_json(deep(text))
+    assert is_json(deep(broken)) == is_json_for_python(f"[[{broken}]]")
+
+
+@pytest.mark.parametrize("missing", ["[" * _DEEP, "]" * _DEEP, '{"a":' * _DEEP, "[" * _DEEP + "}" * _DEEP])
+def test_what_is_not_closed_or_not_opened_is_no_json(missing: str) -> None:
+    assert not is_json(missing)
+
+
+def test_lone_surrogates_are_replaced_however_deep() -> None:
+    assert repair_json(deep('"\\ud83d"')) == deep('"\\ufffd"')
+    assert repair_json(deep('"\\ud83d",')) is None
+
+
+_HOSTILE = {
+    "brackets": "[" * 2_000_000 + "]" * 2_000_000,
+    "keys": '{"a":' * 500_000 + "1" + "}" * 500_000,
+    "escaped quotes without an end": "[" * _DEEP + '"' + '\\"' * 2_000_000,
+    "quotes": "[" * _DEEP + '"' * 4_000_000,
+    "digits": "[" * _DEEP + "1" * 4_000_000,
+    "signs": "[" * _DEEP + "-" * 4_000_000,
+    "fractions": "[" * _DEEP + "1." * 2_000_000,
+}
+
+
+@pytest.mark.parametrize("text", _HOSTILE.values(), ids=_HOSTILE.keys())
+def test_a_hostile_text_takes_time_in_proportion_to_its_length(text: str) -> None:
+    # They take up to two seconds; were each mark tried as a beginning, this would not end.
+    assert is_json(text) == (text[-1] in "]}")

@@ -1,0 +1,58 @@
+"""The product, run on plain portfolios and raw records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import yaml
+
+from gapwatch.scorers.loading.load import parse_portfolio
+from gapwatch.scorers.plan.plan import Plan, compile_plan
+from gapwatch.scorers.scoring.score import Scorer, score
+from gapwatch.scorers.scoring.scorer_host import ScorerHost
+from gapwatch.scorers.slices.selection_policy import Policy, fixed_policy
+from gapwatch.scorers.slices.slices import RecordSlice, ScoredSlice
+
+
+class Product:
+    """Portfolios, compiled once, with the policy that they write down.
+
+    Args:
+        portfolios: As YAML would give them.
+        scorers: Where Python scorers run, for portfolios that name any.
+    """
+
+    def __init__(self, portfolios: Sequence[dict[str, Any]], scorers: ScorerHost | None = None) -> None:
+        texts = [yaml.safe_dump(portfolio, allow_unicode=True, sort_keys=False) for portfolio in portfolios]
+        parsed = [parse_portfolio(text) for text in texts]
+        self.plan: Plan = compile_plan(parsed)
+        self.policy: Policy = fixed_policy(parsed)
+        self._scorer = Scorer(self.plan, scorers)
+
+    def score(self, records: RecordSlice) -> ScoredSlice:
+        """Score one slice."""
+        return score(self._scorer, self.policy, records)
+
+
+def record_slice(
+    values: Sequence[bytes | None],
+    timestamps: Sequence[float | None] | None = None,
+    first_offset: int = 0,
+) -> RecordSlice:
+    """A slice of these records at consecutive offsets."""
+    seconds = None
+    if timestamps is not None:
+        seconds = np.array([np.nan if stamp is None else stamp for stamp in timestamps], dtype=np.float64)
+    return RecordSlice(
+        lane="live",
+        topic="traces",
+        partition=3,
+        from_offset=first_offset,
+        to_offset=first_offset + len(values),
+        offsets=np.arange(first_offset, first_offset + len(values), dtype=np.int64),
+        values=pa.array(values, type=pa.binary()),
+        timestamps=seconds,
+    )

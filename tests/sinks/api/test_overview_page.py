@@ -1,0 +1,63 @@
+"""The page for people: what it asks is answered, and what comes from strangers cannot run in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from gapwatch.sinks.metrics.families import FAMILIES
+from tests.http_client import get
+from tests.live_alerts import KeptAlerts
+from tests.paths import FOLDERS
+from tests.streams.alerting.breaking_stream import BROKEN, slices_after_calm
+from tests.streams.alerting.builders import portfolio
+
+(SOURCE,) = FOLDERS["sinks"].rglob("overview.js")
+SCRIPT = SOURCE.read_text()
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeptAlerts]:
+    with KeptAlerts(tmp_path_factory.mktemp("page") / "s.duckdb", portfolio()) as opened:
+        opened.keep_all(slices_after_calm(BROKEN))
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [("/", "text/html"), ("/overview.css", "text/css"), ("/overview.js", "text/javascript")],
+)
+def test_its_files_are_served_and_confined(kept: KeptAlerts, path: str, kind: str) -> None:
+    got = get(kept.server.url, path)
+
+    assert (got.status, got.headers["Content-Type"]) == (200, f"{kind}; charset=utf-8")
+    policy = got.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy and "script-src 'self';" in policy and "unsafe" not in policy
+    assert get(kept.server.url, path, {"Origin": "https://elsewhere.example"}).status == 403
+
+
+def test_its_question_about_alerts_is_answered(kept: KeptAlerts) -> None:
+    (sql,) = re.findall(r"const ALERTS = `(.*?)`;", SCRIPT, re.DOTALL)
+    (alert,) = get(kept.server.url, "/v1/query", sql=sql).json()
+
+    assert (alert["metric"], alert["severity"], alert["state"]) == ("parses", "page", "open")
+    assert (alert["kind"], alert["verdict"]) == ("cascade", "worse")
+    assert 0 < float(alert["before"]) < float(alert["lower"]) < float(alert["after"]) < float(alert["upper"]) < 1
+
+
+def test_each_name_that_it_looks_for_is_exposed(kept: KeptAlerts) -> None:
+    names = set(re.findall(r'"(gapwatch_\w+)"', SCRIPT))
+
+    assert len(names) > 15
+    assert names <= set(FAMILIES)
+    for name in ("gapwatch_alert_state", "gapwatch_evidence_log10", "gapwatch_series"):
+        assert name in get(kept.server.url, "/metrics").body.decode()
+
+
+def test_nothing_is_put_in_as_markup_and_nobody_else_is_asked() -> None:
+    for way in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "https://"):
+        assert way not in SCRIPT
+    page = SOURCE.with_name("overview.html").read_text()
+    assert re.findall(r'(?:src|href)="([^"]+)"', page) == ["data:,", "overview.css", "metrics", "overview.js"]

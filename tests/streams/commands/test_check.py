@@ -1,0 +1,182 @@
+"""`gapwatch check`: all problems, or what a good portfolio watches and what its author overlooked."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from gapwatch.scorers.checking.check import check_portfolio
+from gapwatch.scorers.checking.warnings import portfolio_warnings
+from gapwatch.scorers.loading.load import parse_portfolio
+from gapwatch.streams.commands.check import check
+from tests.paths import EXAMPLE_PORTFOLIO
+
+TOP = """gapwatch: 1
+portfolio: shop
+version: 1
+pipeline: shop
+components:
+- {id: c, kind: llm, tiers: [{id: large, by: llm}, {id: rules, by: rule}]}
+"""
+JUDGE = "{form: judge, rubric: {criterion: is it polite, scale: [a, b], inputs: [output]}, judges: [{model: x}]}"
+
+
+def warnings_of(*metrics: str, more: str = "") -> list[tuple[str, str]]:
+    text = TOP + "metrics:\n" + "".join(f"- {metric}\n" for metric in metrics) + more
+    return [(caution.about, caution.text) for caution in portfolio_warnings(parse_portfolio(text))]
+
+
+def test_a_good_portfolio_is_told_metric_by_metric():
+    run = CliRunner().invoke(check, [str(EXAMPLE_PORTFOLIO)])
+
+    assert run.exit_code == 0
+    lines = run.stdout.splitlines()
+    assert lines[0].startswith("airline-agent 3, pipeline airline-agent")
+    row = next(line.split() for line in lines if "answer_parses" in line)
+    assert row[:2] == ["agent", "answer_parses"]
+    assert "output is JSON and has /answer and /citations" in run.stdout
+    assert next(line.split()[-2:] for line in lines if "fallback_rate " in line) == ["lower", "page"]
+    assert "router" in run.stdout and "no metric: this component is unwatched" in run.stdout
+    assert run.stderr == ""
+
+
+def test_every_problem_of_every_file_is_shown_with_its_line_and_the_status_is_2(tmp_path):
+    one, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
+    one.write_text(TOP + "metrics:\n- {name: A, component: c, claim: {form: chek}}\n")
+    two.write_text("gapwatch: 2\n")
+
+    run = CliRunner().invoke(check, [str(one), str(EXAMPLE_PORTFOLIO), str(two)])
+
+    assert run.exit_code == 2
+    assert "one.yaml is refused: 2 problems" in run.stderr
+    assert f"{one}:8" in run.stderr and "metrics[0].claim.form" in run.stderr and "write check" in run.stderr
+    assert "two.yaml is refused: 6 problems" in run.stderr
+    assert "airline-agent 3" in run.stdout  # the good one is told all the same
+    columns = [line.index("metrics[0]") for line in run.stderr.splitlines() if "metrics[0]" in line]
+    assert len(columns) == 2 and len(set(columns)) == 1
+
+
+def test_a_missing_file_is_a_problem_of_that_file(tmp_path):
+    run = CliRunner().invoke(check, [str(tmp_path / "none.yaml")])
+
+    assert run.exit_code == 2
+    assert "cannot be read: No such file or directory" in run.stderr
+
+
+def test_facts_are_read_from_their_own_file(tmp_path):
+    facts = tmp_path / "facts.yaml"
+    facts.write_text(
+        "- {id: f-agent-cascade, kind: direction, metric: fallback_rate, better: higher, by: a, at: 2027-01-01}\n"
+    )
+
+    run = CliRunner().invoke(check, [str(EXAMPLE_PORTFOLIO), "--facts", str(facts)])
+
+    assert run.exit_code == 2
+    assert "contradicts the fact f-agent-cascade" in " ".join(run.stderr.split())
+
+
+def test_no_control_character_of_a_stranger_reaches_the_terminal(tmp_path):
+    path = tmp_path / "p.yaml"
+    bad = '"\\e[31m\\a"'
+    path.write_text(f"gapwatch: {bad}\n{bad}: 1\nportfolio: {bad}\nmetrics: [{{{bad}: [bold]}}]\n")
+    good = tmp_path / "good.yaml"
+    good.write_text(
+        f"gapwatch: 1\nportfolio: {bad}\nversion: 1\npipeline: {bad}\n"
+        f"components: [{{id: {bad}, kind: tool}}, {{id: x, kind: tool}}]\n"
+        f"metrics: [{{name: m, component: {bad}, claim: {{form: check, field: output, matches: '[/bold]'}}}}]\n"
+    )
+
+    run = CliRunner().invoke(check, [str(path), str(good)])
+
+    assert run.exit_code == 2
+    assert "\x1b" not in run.output and "\a" not in run.output
+    assert "output matches [/bold]" in run.stdout
+
+
+def test_two_portfolios_of_one_pipeline_cannot_run_together(tmp_path):
+    copy = tmp_path / "copy.yaml"
+    copy.write_text(EXAMPLE_PORTFOLIO.read_text())
+
+    first, second = check_portfolio(EXAMPLE_PORTFOLIO, copy)
+
+    assert not any("claims the pipeline" in caution.text for caution in first.warnings)
+    assert any(
+        f"{EXAMPLE_PORTFOLIO} claims the pipeline airline-agent, too" in caution.text for caution in second.warnings
+    )
+
+
+@pytest.mark.parametrize(
+    ("metric", "said"),
+    [
+        (
+            "{name: m, component: c, claim: {form: measure, field: latency, unit: s}, alert: {}}",
+            "it can never fail, so it can",
+        ),
+        ("{name: m, component: c, claim: {form: label, field: model}, alert: {}}", "give the claim a bad label"),
+        (
+            "{name: m, component: c, claim: {form: check, field: output, present: true}, targets: [alert]}",
+            "never alerts",
+        ),
+        (
+            "{name: m, component: c, claim: {form: check, field: output, present: true}, alert: {severity: page}}",
+            "nobody said which way is better",
+        ),
+        (
+            "{name: m, component: c, claim: {form: check, field: output, present: true},"
+            " when: {field: tier, one_of: [lrge, large]}}",
+            "the tier lrge is none of c; large?",
+        ),
+        (
+            "{name: m, component: c, claim: {form: check, field: output, present: true}, monitors: [n]}",
+            "monitors names n",
+        ),
+        (f"{{name: m, component: c, claim: {JUDGE}}}", "it also judges the tiers by rule (rules)"),
+        (
+            "{name: fallback_rate, component: c, claim: {form: label, field: model}}",
+            "no question asks for it; settle it by a fact",
+        ),
+    ],
+)
+def test_what_was_overlooked_is_told(metric, said):
+    found = warnings_of(metric)
+
+    assert len(found) == 1
+    assert said in found[0][1]
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        "{name: m, component: c, claim: {form: measure, field: latency, unit: s},"
+        " direction: {better: lower, of: mean}, alert: {}}",
+        "{name: m, component: c, claim: {form: check, field: output, present: true}, alert: {}}",
+        f"{{name: m, component: c, claim: {JUDGE}, when: {{field: tier, one_of: [large]}}}}",
+        f"{{name: m, component: c, claim: {JUDGE}, when: {{not: {{field: tier, one_of: [rules]}}}}}}",
+    ],
+)
+def test_what_is_well_thought_of_earns_no_word(metric):
+    assert warnings_of(metric) == []
+
+
+def test_an_unverified_cascade_names_the_question_that_would_settle_it():
+    found = warnings_of(
+        "{name: fallback_rate, component: c, claim: {form: label, field: model}}",
+        more="questions: [{id: q-1, text: 'Is the small model a worse one?', decides: [fallback_rate]}]\n",
+    )
+
+    assert "what would settle it is q-1: Is the small model a worse one?" in found[0][1]
+
+
+def test_an_answered_question_is_to_be_written_into_the_direction():
+    found = warnings_of(
+        "{name: fallback_rate, component: c, claim: {form: label, field: model}, direction: {better: lower}}",
+        more="facts: [{id: f, kind: direction, metric: fallback_rate, better: lower, by: a, at: 2026-01-01}]\n",
+    )
+
+    assert found == [("fallback_rate", "the fact f says lower: write it into direction, verdict: verified")]
+
+
+def test_an_empty_portfolio_says_that_it_watches_nothing():
+    text = TOP + "metrics: []\n"
+
+    assert [caution.text for caution in portfolio_warnings(parse_portfolio(text))] == ["no metrics: nothing is watched"]

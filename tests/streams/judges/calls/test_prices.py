@@ -1,0 +1,65 @@
+"""Caps and token prices are values, read once from portfolios and settings."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from gapwatch.scorers.errors import UsageError
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.sinks.store.store import Store
+from gapwatch.sinks.verdicts.budget_leases import Caps, week_of
+from gapwatch.sinks.verdicts.intake import VerdictIntake
+from gapwatch.streams.judges.calls.prices import FREE, caps_of, check_caps, known_prices, listed_prices
+from tests.scorers.judges.rubrics import judged_metric, portfolio_of
+from tests.streams.judges.judged_store import settings
+
+PRICES = {"openai/gpt-4.1-mini": (1e-6, 4e-6)}
+
+
+def judged_portfolio(**top: object) -> Portfolio:
+    other = judged_metric("polite")
+    other["claim"]["judges"] = [{"model": "local/free"}]
+    return portfolio_of(judged_metric(), other, **top)
+
+
+def test_caps_are_those_of_the_portfolio_and_of_the_settings() -> None:
+    capped = judged_portfolio(budget={"judge_usd_per_week": 2.0})
+    name = capped.portfolio
+
+    assert caps_of([capped], None) == Caps({name: 2.0}, {})
+    assert caps_of([judged_portfolio()], settings(usd_per_week={"polite": 1.0})) == Caps({}, {(name, "polite"): 1.0})
+    with pytest.raises(UsageError, match="no_such"):
+        check_caps([capped], settings(usd_per_week={"no_such": 1.0}))
+
+
+def test_a_price_is_needed_only_under_a_cap() -> None:
+    portfolio = judged_portfolio()
+    name = portfolio.portfolio
+
+    assert listed_prices([portfolio], PRICES.get) == {**PRICES, "local/free": None}
+    assert known_prices([portfolio], Caps({}, {}), PRICES.get) == {**PRICES, "local/free": FREE}
+    assert known_prices([portfolio], Caps({}, {(name, "faithful"): 1.0}), PRICES.get)["local/free"] == FREE
+    for caps in (Caps({name: 1.0}, {}), Caps({}, {(name, "polite"): 1.0})):
+        with pytest.raises(UsageError, match="price of local/free is not known, so the cap on polite"):
+            known_prices([portfolio], caps, PRICES.get)
+
+
+def test_the_intake_lends_up_to_the_caps_that_it_was_handed_last(tmp_path: Path) -> None:
+    portfolio = judged_portfolio()
+    name, pipeline = portfolio.portfolio, portfolio.pipeline
+    with Store.open(tmp_path / "s.duckdb", create=True) as store:
+        intake = VerdictIntake(store, store.keep, [portfolio], Caps({}, {(name, "faithful"): 1.0}))
+        assert intake.look() == {}
+        while intake.lease(name, "faithful", 0.01, 1.0) is not None:
+            pass
+        at_the_cap = intake.look()
+        intake.portfolios_changed([portfolio], Caps({}, {(name, "faithful"): 100.0}))
+        lease = intake.lease(name, "faithful", 0.01, 100.0)
+
+        assert at_the_cap == {(pipeline, "faithful"): 0.125}
+        assert intake.look() == {}
+        assert lease is not None
+        assert (lease.week, lease.usd) == (week_of(datetime.now(UTC)), 5.0)

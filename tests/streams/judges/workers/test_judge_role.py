@@ -1,0 +1,381 @@
+"""Judges of `gapwatch run` through a real broker: here and in other processes, killed, over budget, cut off."""
+
+import hashlib
+import json
+import os
+import signal
+import urllib.error
+import urllib.request
+
+import pytest
+
+from gapwatch.sinks.api.endpoint_note import read_note
+from tests.gapwatch_command import gapwatch
+from tests.http_client import get
+from tests.streams.judges.model_server import HttpAnswer, free_port, served, verdict
+from tests.streams.run_process import Children, Watched, make_relayed_topics, trace
+
+pytestmark = pytest.mark.kafka
+
+PORTFOLIO = """\
+gapwatch: 1
+portfolio: {name}
+version: 1
+pipeline: support
+budget: {{judge_usd_per_week: {cap}}}
+components:
+  - {{id: answer, role: ai_core, kind: llm}}
+edges: []
+metrics:
+  - name: short
+    component: answer
+    claim: {{form: check, field: output, length: {{max: 40}}}}
+  - name: helpful
+    component: answer
+    claim:
+      form: judge
+      rubric: {{criterion: helpful, scale: [good, bad], inputs: [input, output], pass_at: good}}
+      judges: [{{name: mini, model: openai/small}}]
+    sample: {{rate: 0.5}}
+"""
+#: US dollars: a call is billed 500 tokens in and 40 out.
+A_CALL = 500 * 1e-6 + 40 * 4e-6
+
+
+def answer(body, headers):
+    """Every third question is bad; which is in the text, so that any worker says the same."""
+    number = int(body["messages"][1]["content"].split("question ")[1].split("\n")[0])
+    return verdict(body, "bad" if number % 3 == 0 else "good")
+
+
+@pytest.fixture(scope="module")
+def children():
+    with pytest.MonkeyPatch.context() as patch:
+        # A token of one's own, so that judges know a keeper again that was started anew.
+        patch.setenv("GAPWATCH_WRITE_TOKEN", "a-token-of-the-tests")
+        running = Children()
+    yield running
+    running.close()
+
+
+class Judged(Watched):
+    """A store with judges beside it."""
+
+    def __init__(self, children, folder, broker, cap=100.0, base_url="", **provider):
+        folder.mkdir()
+        name = f"judged-{broker.make_topic()}"
+        super().__init__(children, folder, broker, broker.make_topic(), [PORTFOLIO.format(name=name, cap=cap)])
+        provider = {
+            "adapter": "http", "base_url": base_url, "first_delay_seconds": 0.01, "breaker_seconds": 0.1, **provider
+        }  # fmt: skip
+        written = {"providers": {"openai": provider}, "prices": {"openai/small": {"input": 1, "output": 4}}}
+        self.judges = folder / "judges.yaml"
+        self.judges.write_text(json.dumps({**written, "max_output_tokens": 100}))
+
+    def start_judge(self, number, *more):
+        arguments = ["run", "--role=judge", f"--brokers={self.broker.address}", f"--judges={self.judges}", *more]
+        files = {"out": str(self.folder / f"out-{number}"), "err": str(self.folder / f"err-{number}")}
+        return self.children.ask(start={"arguments": [*arguments, f"--store={self.store}"], **files})["pid"]
+
+    def end_judge(self, pid, number=signal.SIGTERM):
+        os.kill(pid, number)
+        return self.children.ask(wait=pid, seconds=20.0)["status"]
+
+    def asked(self, path, token=None, **posted):
+        note = read_note(self.store)
+        headers = {"content-type": "application/json"}
+        if token is not False:
+            headers["authorization"] = f"Bearer {token or note.write_token}"
+        data = json.dumps(posted).encode() if posted else None
+        request = urllib.request.Request(note.url + path, data, headers)
+        with urllib.request.urlopen(request, timeout=20) as response:
+            return response.read().decode()
+
+    def live(self, sql):
+        return json.loads(self.asked("/v1/query", sql=sql))
+
+    def pending(self, metric="helpful"):
+        rows = self.live(f"SELECT sum(n)::BIGINT AS n FROM ledger WHERE metric = '{metric}' AND state = 'pending'")
+        return rows[0]["n"]
+
+    def read(self):
+        return self.live("SELECT coalesce(sum(n), 0)::BIGINT AS n FROM ledger WHERE metric IS NULL")[0]["n"]
+
+    def states(self):
+        rows = self.query("SELECT state, sum(n) FROM ledger WHERE metric = 'helpful' GROUP BY ALL HAVING sum(n) <> 0")
+        return dict(rows)
+
+    def assert_each_ended_once(self, requests):
+        assert self.query("SELECT count(*), count(DISTINCT id) FROM judge_requests") == [(requests, requests)]
+        assert self.query("SELECT count(*), count(DISTINCT id) FROM judge_closed") == [(requests, requests)]
+        identity = "lane, source_topic, source_partition, source_offset, span_index, metric, metric_version, judge"
+        twice = f"SELECT count(*) FROM (SELECT 1 FROM gaps GROUP BY {identity} HAVING count(*) > 1)"
+        assert self.query(twice) == [(0,)]
+        assert gapwatch("ledger", "--store", self.store).status == 0
+
+
+@pytest.fixture
+def judged(children, kafka_broker, tmp_path):
+    make_relayed_topics(kafka_broker)
+    made = []
+
+    def make(**options):
+        made.append(Judged(children, tmp_path / f"judged-{len(made)}", kafka_broker, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        if one.pid is not None:
+            one.kill()
+
+
+def selected(n, p=0.5):
+    """How many of the first n traces are judged at a rate."""
+    u = (int(hashlib.sha256(f"gapwatch/1/t-{i:08d}".encode()).hexdigest()[:13], 16) / 2**52 for i in range(n))
+    return sum(x < p for x in u)
+
+
+@pytest.mark.slow
+def test_a_run_judges_while_it_keeps_and_is_killed_at_every_step(judged):
+    with served(answer) as server:
+        one = judged(base_url=server.base_url)
+        for at, point in enumerate(["gaps", "also", "judge_requests", "offsets", "after"]):
+            one.broker.produce(one.topic, [trace(n) for n in range(200 * at, 200 * at + 200)])
+            # The slice is the first commit; verdicts are the next ones.
+            one.start("--until-caught-up", f"--judges={one.judges}", die_at=[point, 1 + at % 2])
+            assert one.wait() == -signal.SIGKILL
+        told = one.catch_up(f"--judges={one.judges}")
+
+    n = selected(1000)
+    assert told["ledger_imbalance"] == 0
+    one.assert_each_ended_once(n)
+    bad = one.query("SELECT count(*) FROM gaps WHERE metric = 'helpful' AND outcome = 'fail'")[0][0]
+    assert one.states() == {"pass": n - bad, "fail": bad, "sampled_out": 1000 - n}
+    assert one.query(
+        "SELECT sum(n)::BIGINT FROM ticks WHERE metric = 'helpful' AND level = 'unit' AND facet = 'all'"
+    ) == [(n,)]
+    spent, leased = one.query("SELECT (SELECT sum(usd) FROM judge_calls), (SELECT sum(usd) FROM judge_money)")[0]
+    assert spent <= leased + 1e-9
+
+
+@pytest.mark.slow
+def test_judges_elsewhere_send_verdicts_by_topic_and_are_killed_with_the_keeper(judged):
+    def slowly(body, headers):
+        said = answer(body, headers)
+        return HttpAnswer(said.status, said.body, said.headers, seconds=0.05)
+
+    with served(slowly) as server:
+        one = judged(base_url=server.base_url, concurrency=8)
+        one.broker.produce(one.topic, [trace(n) for n in range(600)])
+        keeper = (f"--judges={one.judges}", "--role=score,keep", f"--listen=127.0.0.1:{free_port()}")
+        one.start(*keeper)
+        one.wait_until(lambda: read_note(one.store) is not None and "reading partition" in one.said())
+        first, second = one.start_judge(1), one.start_judge(2)
+        one.wait_until(lambda: one.live("SELECT count(*) AS n FROM judge_closed")[0]["n"] > 20)
+        assert one.end_judge(first, signal.SIGKILL) == -signal.SIGKILL
+        one.kill()
+        one.start(*keeper)
+        one.wait_until(lambda: read_note(one.store) is not None)
+        port = free_port()
+        third = one.start_judge(3, f"--listen=127.0.0.1:{port}")
+        one.wait_until(lambda: one.pending() == 0, 90)
+        one.wait_until(lambda: get(f"http://127.0.0.1:{port}", "/readyz").status == 200)
+        worker = get(f"http://127.0.0.1:{port}", "/metrics").body.decode()
+        alive = get(f"http://127.0.0.1:{port}", "/healthz")
+        strange = get(f"http://127.0.0.1:{port}", "/metrics", {"Host": "evil.example"})
+        one.wait_until(lambda: 'judge="mini",state="pass"' in one.asked("/metrics"))
+        page = one.asked("/metrics")
+        # The second has waited for the keeper, and went on when it was back.
+        assert [one.end_judge(second), one.end_judge(third)] == [0, 0]
+        assert one.end() == 0
+
+    n = selected(600)
+    one.assert_each_ended_once(n)
+    assert set(one.states()) == {"pass", "fail", "sampled_out"}
+    assert 'gapwatch_judge_verdicts_total{judge="mini",metric="helpful",pipeline="support",state="pass"}' in page
+    assert (alive.status, alive.json()) == (200, {"status": "ok"})
+    assert strange.status == 403
+    assert 'gapwatch_judge_worker_waiting_requests{providers="openai"} ' in worker
+    assert "process_cpu_seconds_total " in worker
+    assert "gapwatch_judge_budget_left_usd{" in page
+    assert 'gapwatch_judge_breaker_workers{provider="openai",state="closed"}' in page
+    spent, leased = one.query("SELECT (SELECT sum(usd) FROM judge_calls), (SELECT sum(usd) FROM judge_money)")[0]
+    assert n * A_CALL <= spent + 1e-9
+    assert spent <= leased + 1e-9 < 100
+
+
+def test_money_and_overrides_need_the_token(judged):
+    with served(answer) as server:
+        one = judged(base_url=server.base_url, cap=0.5)
+        one.broker.produce(one.topic, [trace(n) for n in range(20)])
+        one.start(f"--judges={one.judges}")
+        one.wait_until(lambda: read_note(one.store) is not None and "reading partition" in one.said())
+        one.wait_until(lambda: one.live("SELECT count(*) AS n FROM judge_closed")[0]["n"] == selected(20))
+        wanted = {"portfolio": one.live("SELECT portfolio FROM portfolios")[0]["portfolio"], "metric": "helpful"}
+        for path in ("/v1/judges/lease", "/v1/judges/return", "/v1/overrides"):
+            for token in (False, "wrong"):
+                with pytest.raises(urllib.error.HTTPError) as refused:
+                    one.asked(path, token=token, **wanted, least=0.01, wanted=0.01)
+                assert refused.value.code == 401
+        leases = []
+        while (
+            lease := json.loads(one.asked("/v1/judges/lease", **wanted, least=0.01, wanted=100))["lease"]
+        ) is not None:
+            leases.append(lease)
+        granted = leases[0]
+        for wrong in ({"portfolio": "stranger"}, {"least": -1}, {"least": "much"}, {"metric": None}):
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                one.asked("/v1/judges/lease", **{**wanted, "least": 0.01, "wanted": 0.01, **wrong})
+            assert refused.value.code == 400
+        # More than was granted does not come back, and not twice.
+        one.asked("/v1/judges/return", lease=granted, usd=100)
+        one.asked("/v1/judges/return", lease=granted, usd=100)
+        left = json.loads(one.asked("/v1/judges/lease", **wanted, least=0.01, wanted=100))["lease"]["usd"]
+        no_more = json.loads(one.asked("/v1/judges/lease", **wanted, least=0.02, wanted=100))["lease"]
+
+        place = one.live("SELECT source_offset AS o FROM gaps WHERE metric = 'helpful' AND outcome = 'pass'")[0]["o"]
+        row = f"{one.topic}/0/{place}/0/helpful/mini"
+        said = gapwatch("override", row, "--store", one.store, "--outcome", "fail", "--score", 0, "--why", "no help")
+        assert said.status == 0, said.err
+        outcome = one.live(
+            f"SELECT outcome, scored_outcome FROM verdicts WHERE metric = 'helpful' AND source_offset = {place}"
+        )
+        assert one.end() == 0
+
+    assert granted["usd"] == pytest.approx(0.5 / 20)
+    assert 0.4 < sum(lease["usd"] for lease in leases) <= 0.5
+    assert left == pytest.approx(granted["usd"])
+    assert no_more is None
+    assert outcome == [{"outcome": "fail", "scored_outcome": "pass"}]
+
+
+@pytest.mark.slow
+def test_without_its_provider_scoring_goes_on_and_the_backlog_drains_when_it_is_back(judged):
+    port = free_port()
+    one = judged(base_url=f"http://127.0.0.1:{port}/v1", breaker_failures=3)
+    one.broker.produce(one.topic, [trace(n) for n in range(2000)])
+    one.start(f"--judges={one.judges}")
+    one.wait_until(lambda: read_note(one.store) is not None and "reading partition" in one.said())
+    read = "SELECT coalesce(sum(n), 0)::BIGINT AS n FROM ledger WHERE metric IS NULL"
+    one.wait_until(lambda: one.live(read)[0]["n"] == 2000)
+    one.wait_until(lambda: 'gapwatch_judge_breaker_workers{provider="openai",state="open"} 1' in one.asked("/metrics"))
+    waiting = one.pending()
+    page = one.asked("/metrics")
+    with served(answer, port):
+        one.wait_until(lambda: one.pending() == 0, 90)
+        assert one.end() == 0
+
+    n = selected(2000)
+    assert waiting == n
+    assert f"gapwatch_judge_queue_requests {n}" in page
+    one.assert_each_ended_once(n)
+    assert set(one.states()) == {"pass", "fail", "sampled_out"}
+
+
+def test_at_the_cap_requests_are_shed_and_counted_and_nothing_more_is_spent(judged):
+    with served(answer) as server:
+        one = judged(base_url=server.base_url, cap=0.02)
+        one.broker.produce(one.topic, [trace(n) for n in range(400)])
+        told = one.catch_up(f"--judges={one.judges}")
+
+    states = told["outcomes"]["helpful"]
+    n = selected(400)
+    assert states["shed_budget"] > 0
+    assert states["pass"] + states["fail"] + states["shed_budget"] == n
+    assert one.query("SELECT sum(usd) FROM judge_calls")[0][0] <= 0.02
+    one.assert_each_ended_once(n)
+
+
+@pytest.mark.slow
+def test_near_the_cap_judges_see_less_by_a_recorded_step_and_the_probabilities_say_so(judged):
+    with served(answer) as server:
+        one = judged(base_url=server.base_url, cap=0.25)
+        one.broker.produce(one.topic, [trace(n) for n in range(700)])
+        one.start(f"--judges={one.judges}")
+        one.wait_until(lambda: "judges see less" in one.said())
+        one.wait_until(lambda: one.pending() == 0)
+        one.broker.produce(one.topic, [trace(n) for n in range(700, 1100)])
+        read = "SELECT coalesce(sum(n), 0)::BIGINT AS n FROM ledger WHERE metric IS NULL"
+        one.wait_until(lambda: one.live(read)[0]["n"] == 1100 and one.pending() == 0)
+        assert one.end() == 0
+
+    of = "WHERE metric = 'helpful' AND cause = 'budget' ORDER BY from_offset"
+    steps = one.query(f"SELECT from_offset, p_evaluated FROM policies {of}")
+    assert steps
+    since, p = steps[-1]
+    assert p in (0.25, 0.125, 0.0625)
+    asked = one.query(
+        f"SELECT count(*) FROM judge_requests WHERE (decode(value)::JSON->>'source_offset')::INT >= {since}"
+    )
+    assert asked == [(selected(1100, p) - selected(since, p),)]
+    said = f"SELECT DISTINCT p_evaluated FROM gaps WHERE metric = 'helpful' AND source_offset >= {since}"
+    assert one.query(said) in ([(p,)], [])  # at the very cap they were shed
+    assert one.query("SELECT count(DISTINCT epoch) FROM ticks WHERE metric = 'short'") == [(1,)]
+    assert one.query("SELECT sum(usd) <= 0.25 FROM judge_money") == [(True,)]
+    one.assert_each_ended_once(one.query("SELECT count(*) FROM judge_requests")[0][0])
+
+
+def test_a_judge_that_the_keeper_does_not_know_is_refused(judged):
+    one = judged(base_url="http://127.0.0.1:9/v1")
+    ran = gapwatch(
+        "run", "--role", "judge", "--brokers", one.broker.address, "--judges", one.judges, "--store", one.store
+    )
+    assert ran.status == 2
+    assert "no process keeps" in ran.err
+    ran = gapwatch("run", "--role", "judge", "--brokers", one.broker.address, "--store", one.store)
+    assert ran.status == 2
+    assert "--judges" in ran.err
+
+
+TWO = """\
+gapwatch: 1
+portfolio: {name}
+version: 1
+pipeline: support
+components:
+  - {{id: answer, role: ai_core, kind: llm}}
+edges: []
+metrics:
+  - name: helpful
+    component: answer
+    claim:
+      form: judge
+      rubric: {{criterion: helpful, scale: [good, bad], inputs: [input, output], pass_at: good}}
+      judges: [{{name: mini, model: openai/small}}]
+  - name: polite
+    component: answer
+    claim:
+      form: judge
+      rubric: {{criterion: polite, scale: [good, bad], inputs: [input, output], pass_at: good}}
+      judges: [{{name: mini, model: away/small}}]
+"""
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["in one process", "role judge"])
+@pytest.mark.slow
+def test_judges_of_a_dead_provider_hold_up_no_others_and_go_on_when_it_is_back(judged, elsewhere):
+    port = free_port()
+    with served(answer) as server:
+        one = judged(base_url=server.base_url, concurrency=2, breaker_failures=2)
+        one.portfolios[0].write_text(TWO.format(name=f"two-{one.topic}"))
+        written = json.loads(one.judges.read_text())
+        provider = {**written["providers"]["openai"], "base_url": f"http://127.0.0.1:{port}/v1"}
+        written["providers"] = {"openai": written["providers"]["openai"], "away": provider}
+        written["prices"]["away/small"] = {"input": 1, "output": 4}
+        one.judges.write_text(json.dumps(written))
+        one.broker.produce(one.topic, [trace(n) for n in range(100)])
+        listen = f"--listen=127.0.0.1:{free_port()}"
+        one.start(f"--judges={one.judges}", listen, *(["--role=score,keep"] if elsewhere else []))
+        one.wait_until(lambda: read_note(one.store) is not None and "reading partition" in one.said())
+        judge = one.start_judge(1) if elsewhere else None
+        one.wait_until(lambda: one.read() == 100 and one.pending() == 0, 90)
+        waiting = one.pending("polite")
+        with served(answer, port):
+            one.wait_until(lambda: one.pending("polite") == 0, 90)
+            assert judge is None or one.end_judge(judge) == 0
+            assert one.end() == 0
+
+    assert waiting == 100
+    one.assert_each_ended_once(200)
+    ended = one.query("SELECT metric, outcome, count(*) FROM gaps GROUP BY ALL ORDER BY ALL")
+    assert ended == [(metric, o, n) for metric in ("helpful", "polite") for o, n in (("fail", 34), ("pass", 66))]

@@ -1,0 +1,101 @@
+"""What an engineer reads at the end of `gapwatch replay`, on wide and narrow terminals and in a file."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from gapwatch.scorers.loading.load import load_portfolio
+from tests.deploy.demo_traces import TRACES
+from tests.gapwatch_command import gapwatch
+from tests.paths import AIRLINE
+from tests.terminal import on_terminal
+
+PORTFOLIO = AIRLINE / "portfolio.yaml"
+BAD_RELEASE = TRACES / "airline_qwen2.5-7b.jsonl.gz"
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def replayed_on(columns: int, store: Path) -> list[str]:
+    status, seen = on_terminal(columns, "replay", BAD_RELEASE, "--portfolio", PORTFOLIO, "--store", store)
+    assert status == 0, seen
+    return COLOURS.sub("", seen).splitlines()
+
+
+@pytest.mark.parametrize(
+    "columns", [80, pytest.param(100, marks=pytest.mark.slow), pytest.param(120, marks=pytest.mark.slow), 200]
+)
+def test_no_name_and_no_interval_is_broken_on_a_terminal_of_any_usual_width(columns: int, tmp_path: Path) -> None:
+    lines = replayed_on(columns, tmp_path / "S.duckdb")
+    words = {word for line in lines for word in line.replace(":", " ").split()}
+
+    assert {metric.name for metric in load_portfolio(PORTFOLIO).metrics} <= words
+    assert [line for line in lines if line.count("[") != line.count("]")] == []
+    table = lines[: next(i for i, line in enumerate(lines) if line.startswith("Next"))]
+    assert [line for line in table if len(line.rstrip()) > columns] == []
+
+
+@pytest.mark.slow
+def test_values_stand_in_the_table_where_there_is_room(tmp_path: Path) -> None:
+    assert "median / 95th" in "\n".join(replayed_on(140, tmp_path / "wide.duckdb"))
+    assert "median / 95th" not in "\n".join(replayed_on(80, tmp_path / "narrow.duckdb"))
+
+
+def test_what_is_proposed_next_can_be_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = gapwatch("replay", BAD_RELEASE, "--portfolio", PORTFOLIO, "--store", tmp_path / "a store.duckdb")
+    proposed = [line.strip() for line in said.out.split("\nNext\n")[1].splitlines() if line.strip()]
+
+    assert len(proposed) == 5
+    for line in proposed:
+        program, *arguments = shlex.split(line)
+        ran = gapwatch(*arguments)
+        assert (program, ran.status) == ("gapwatch", 0), ran.err
+        assert ran.out.strip()
+
+
+def test_what_a_trace_says_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    evil = "\x1b[2J\x1b]0;owned\x07\u202e"
+    span = {"span_id": "s", "component": "agent", "kind": "llm", "output": "", "model": evil, "tier": evil}
+    trace = {"pipeline": "airline-agent", "release": evil, "session_id": evil, "spans": [span]}
+    source = tmp_path / "evil.jsonl"
+    source.write_text("".join(json.dumps({**trace, "trace_id": f"{evil}{i}"}) + "\n" for i in range(20)))
+
+    status, seen = on_terminal(120, "replay", source, "--portfolio", PORTFOLIO, "--store", tmp_path / "S.duckdb")
+
+    assert status == 0, seen
+    assert "Worst traces" in seen
+    assert [character for character in ("\x1b[2J", "\x1b]", "\x07", "\u202e") if character in seen] == []
+    assert "--trace" not in seen  # what cannot be typed is not proposed
+
+
+def test_a_name_with_brackets_is_no_markup(tmp_path: Path) -> None:
+    store = tmp_path / "S.duckdb"
+    source = tmp_path / "[red]x.jsonl"
+    source.write_text('{"trace_id": "t", "pipeline": "airline-agent", "spans": []}\n')
+
+    ran = gapwatch("replay", source, "--portfolio", PORTFOLIO, "--store", store)
+
+    assert ran.status == 0, ran.err
+    assert "[red]x.jsonl" in ran.err
+
+
+def test_a_terminal_shows_the_same_release_as_worse_as_a_file_does(tmp_path: Path) -> None:
+    store = tmp_path / "S.duckdb"
+    for name in ("airline_gpt-4.1", "airline_qwen2.5-7b"):
+        ran = gapwatch("replay", TRACES / f"{name}.jsonl.gz", "--portfolio", PORTFOLIO, "--store", store)
+        assert ran.status == 0, ran.err
+
+    listed = ran.out.split("Releases that stand out")[1].split("Not watched")[0]
+    narrow = "\n".join(replayed_on(80, store)).split("Releases that stand out")[1].split("Not watched")[0]
+
+    def worse(text: str) -> set[str]:
+        names = [m.name for m in load_portfolio(PORTFOLIO).metrics]
+        return {name for name in names for line in text.splitlines() if name in line.split() and "worse" in line}
+
+    assert {"ids_known", "tool_calls_succeed"} <= worse(listed)
+    assert worse(listed) == worse(narrow)
