@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from gapwatch.design.analysis import build
 from gapwatch.design.callgraph.solver import Solver
 from gapwatch.design.callgraph.statements import interpret_scope
+from gapwatch.design.reports.design_document import design_document
 from gapwatch.design.reports.export_portfolio import portfolio_data, portfolio_yaml
 from gapwatch.design.reports.html import report_html
 from gapwatch.design.reports.markdown import report_markdown
@@ -155,7 +156,8 @@ def test_a_file_name_with_newlines_and_markup_stays_text(tmp_path: Path) -> None
     (tmp_path / b"\xff\xfe.py".decode("utf-8", "surrogateescape")).write_text(HOSTILE)
 
     design = run_design(scan_repository(tmp_path), goal="<script>alert(2)</script>")
-    html, markdown = report_html(design), report_markdown(design)
+    report = design_document(design)
+    html, markdown = report_html(report), report_markdown(report)
 
     assert "<script" not in html
     assert "<img" not in html

@@ -27,7 +27,8 @@ ANALYSIS_VERSION = 1
 Progress = Callable[[str, int, int], None]
 
 
-def _silent(stage: str, done: int, total: int) -> None:
+def no_progress(stage: str, done: int, total: int) -> None:
+    """Tell nobody how far a stage is."""
     del stage, done, total
 
 
@@ -42,13 +43,13 @@ class FileReading:
     errors: tuple[tuple[int, int], ...]
 
 
-def graph_of(scan: Scan, cache: Path | None, progress: Progress = _silent) -> CallGraph:
+def graph_of(scan: Scan, cache: Path | None, progress: Progress = no_progress) -> CallGraph:
     """Return the call graph of a scan, from the cache where it is there.
 
     Args:
-        progress: Told how far a stage is.
         scan: What was found under the root.
         cache: Folder of the cache, made if missing; None for no cache.
+        progress: Told how far a stage is.
     """
     key = _key(scan, "graph")
     stored = _load(cache, key)
@@ -61,7 +62,7 @@ def graph_of(scan: Scan, cache: Path | None, progress: Progress = _silent) -> Ca
     return graph
 
 
-def build(scan: Scan, progress: Progress = _silent) -> tuple[Program, CallGraph]:
+def build(scan: Scan, progress: Progress = no_progress) -> tuple[Program, CallGraph]:
     """Read and resolve a scan, without the cache."""
     total = len(scan.files)
     program = load_program(scan, lambda done: progress("reading", min(done, total), total))
@@ -70,7 +71,7 @@ def build(scan: Scan, progress: Progress = _silent) -> tuple[Program, CallGraph]
 
 
 def patterns_of(
-    scan: Scan, cache: Path | None, progress: Progress = _silent, catalog: LibraryCatalog | None = None
+    scan: Scan, cache: Path | None, progress: Progress = no_progress, catalog: LibraryCatalog | None = None
 ) -> tuple[PatternHit, ...]:
     """Return the patterns of a scan, from the cache where they are there."""
     used = catalog or default_catalog()

@@ -1,4 +1,4 @@
-"""The narrow doors through which a model may sharpen a design, one for each stage.
+"""The narrow doors through which a model may sharpen a design: an interface that nothing implements yet.
 
 Every door takes the deterministic result and gives back operations on it. Each operation is checked by itself; one that
 names what is not there costs itself and is reported. Without a refiner every stage is complete.

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gapwatch.design.metrics.critic import REJECT_RULES, Case, criticise_metrics, redesign
+from gapwatch.design.metrics.critic import REJECT_RULES, Case, redesign, review_metrics
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.source.scan import scan_repository
 from gapwatch.design.stage import Design, run_design
@@ -128,7 +128,7 @@ def test_all_rules_of_the_paper_are_there() -> None:
 def test_a_rule_catches_what_it_is_for(rule: str, design: Design) -> None:
     spoilt = copy.deepcopy(design)
     case = _case(spoilt, spoilt.metrics)
-    before = {(v.metric, r) for v in criticise_metrics(case).verdicts for r in v.rules}
+    before = {(v.metric, r) for v in review_metrics(case).reviews for r in v.rules}
     if rule == "judge_on_rule_tier":
         tier = spoilt.architecture.component("answerer").tiers[0]
         spoilt.architecture.component("answerer").tiers.append(type(tier)("by_rule", "rule", tier.symbol, tier.place))
@@ -137,26 +137,26 @@ def test_a_rule_catches_what_it_is_for(rule: str, design: Design) -> None:
         component.uses = [type(u)(u.capability, u.symbol, "client", u.place) for u in component.uses]
     name = SPOILT[rule](spoilt.metrics)
 
-    critique = criticise_metrics(_case(spoilt, spoilt.metrics))
-    verdict = next(v for v in critique.verdicts if v.metric == name)
+    critique = review_metrics(_case(spoilt, spoilt.metrics))
+    review = next(v for v in critique.reviews if v.metric == name)
 
-    assert rule in verdict.rules
+    assert rule in review.rules
     assert (name, rule) not in before
-    assert verdict.verdict == ("reject" if rule in REJECT_RULES else "flag")
-    assert verdict.review is not None
-    assert verdict.suggested_fix
-    assert {"claim", "evidence", "verdict"} == set(verdict.direction)
+    assert review.status == ("reject" if rule in REJECT_RULES else "flag")
+    assert review.findings is not None
+    assert review.suggested_fix
+    assert {"claim", "evidence", "verdict"} == set(review.direction)
 
 
-def test_every_metric_gets_a_verdict_and_a_pass_has_no_review(design: Design) -> None:
-    assert {v.metric for v in design.critique.verdicts} == {m.name for m in design.metrics}
-    assert all(v.review is None for v in design.critique.verdicts if v.verdict == "pass")
+def test_every_metric_is_reviewed_and_a_pass_has_no_findings(design: Design) -> None:
+    assert {v.metric for v in design.critique.reviews} == {m.name for m in design.metrics}
+    assert all(v.findings is None for v in design.critique.reviews if v.status == "pass")
 
 
 def test_an_uncovered_pattern_and_an_uncovered_tier_are_named(design: Design) -> None:
     kept = [m for m in design.metrics if m.pattern not in ("has_cache",) and m.component != "model_client"]
 
-    issues = {(i.component, i.issue) for i in criticise_metrics(_case(design, kept)).cross_component_issues}
+    issues = {(i.component, i.issue) for i in review_metrics(_case(design, kept)).cross_component_issues}
 
     assert ("question_service", "missing_deterministic_coverage: has_cache") in issues
     assert any(i.startswith("missing_tier_coverage: ") for _, i in issues)
@@ -176,10 +176,10 @@ def test_a_fact_wins_over_a_direction_that_contradicts_it(design: Design) -> Non
     }
     fact = Fact.model_validate(data)
 
-    verdict = next(v for v in criticise_metrics(_case(design, metrics, (fact,))).verdicts if v.metric == metric.name)
-    mended = redesign(metric, verdict, (fact,))
+    review = next(v for v in review_metrics(_case(design, metrics, (fact,))).reviews if v.metric == metric.name)
+    mended = redesign(metric, review, (fact,))
 
-    assert verdict.rules[-1] == "contradicts_fact"
+    assert review.rules[-1] == "contradicts_fact"
     assert mended is not None
     assert (mended.better, mended.fact, mended.direction_verdict) == ("higher", "f", "verified")
 

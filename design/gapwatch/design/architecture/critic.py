@@ -12,7 +12,7 @@ _SALIENT = 0.25
 _AI = frozenset({"llm_chat", "embedding", "retrieval", "rerank", "guardrail"})
 
 
-def criticise_architecture(architecture: Architecture, files: set[str], salience: list[FileSalience]) -> None:
+def review_components(architecture: Architecture, files: set[str], salience: list[FileSalience]) -> None:
     """Judge every node, prune those that do not stand, list what is missing.
 
     Args:

@@ -36,7 +36,7 @@ def interpret_scope(solver: Solver, number: int) -> None:
     try:
         if frame.info.parent >= 0:
             _enter(frame)
-        run(frame, frame.function.body)
+        interpret_body(frame, frame.function.body)
     except RecursionError:
         frame.result.unresolved.append((frame.function.line, frame.function.name, "too_deep"))
     _publish(frame)
@@ -72,7 +72,7 @@ def _publish(frame: Frame) -> None:
             frame.solver.grow(("v", frame.number, name), values)
 
 
-def run(frame: Frame, body: Body) -> None:
+def interpret_body(frame: Frame, body: Body) -> None:
     """Interpret a block; `frame.is_dead` says afterwards whether its end is reached."""
     frame.is_dead = False
     for s in body:
@@ -151,11 +151,11 @@ def _if(frame: Frame, s: Stmt) -> None:
         evaluate_test(frame, test)
         before = dict(frame.names)
         narrow(frame, test)
-        run(frame, body)
+        interpret_body(frame, body)
         if not frame.is_dead:
             ends.append(frame.names)
     frame.names = before
-    run(frame, orelse)
+    interpret_body(frame, orelse)
     if not frame.is_dead:
         ends.append(frame.names)
     _meet(frame, ends)
@@ -190,7 +190,7 @@ def _loop(frame: Frame, line: int, body: Body, orelse: Body, head: Any) -> None:
         frame.names = join(before, memory)
     frame.left.append([])
     head()
-    run(frame, body)
+    interpret_body(frame, body)
     left = frame.left.pop()
     ends = left if frame.is_dead else [*left, frame.names]
     back: dict[str, Values] = {}
@@ -205,7 +205,7 @@ def _loop(frame: Frame, line: int, body: Body, orelse: Body, head: Any) -> None:
     frame.is_dead = False
     _meet(frame, [before, *ends])
     if orelse:
-        run(frame, orelse)
+        interpret_body(frame, orelse)
 
 
 def _jump(frame: Frame, s: Stmt) -> None:
@@ -217,11 +217,11 @@ def _jump(frame: Frame, s: Stmt) -> None:
 def _try(frame: Frame, s: Stmt) -> None:
     _, _, body, handlers, orelse, final, _ = s
     before = dict(frame.names)
-    run(frame, body)
+    interpret_body(frame, body)
     broken = join(before, frame.names)
     ends: list[dict[str, Values]] = []
     if not frame.is_dead:
-        run(frame, orelse)
+        interpret_body(frame, orelse)
         if not frame.is_dead:
             ends.append(frame.names)
     for _, kind, name, handler, _ in handlers:
@@ -230,7 +230,7 @@ def _try(frame: Frame, s: Stmt) -> None:
             caught = evaluate(frame, kind)
             if name is not None:
                 frame.bind(name, annotated(frame, kind if kind[0] != "t" else ("o", "|", kind[1], 0)) or caught)
-        run(frame, handler)
+        interpret_body(frame, handler)
         if not frame.is_dead:
             ends.append(frame.names)
     if final:
@@ -238,7 +238,7 @@ def _try(frame: Frame, s: Stmt) -> None:
         frame.names = dict(broken)
         for end in ends:
             frame.names = join(frame.names, end)
-        run(frame, final)
+        interpret_body(frame, final)
         if was_dead:
             frame.is_dead = True
     else:
@@ -259,7 +259,7 @@ def _with(frame: Frame, s: Stmt) -> None:
                 entered |= frame.table.single(v)
         if target is not None:
             assign_to(frame, target, entered)
-    run(frame, body)
+    interpret_body(frame, body)
 
 
 def _raise(frame: Frame, s: Stmt) -> None:
@@ -279,7 +279,7 @@ def _def(frame: Frame, s: Stmt) -> None:
 
 
 def _class(frame: Frame, s: Stmt) -> None:
-    define_class(frame, s[2], run)
+    define_class(frame, s[2], interpret_body)
 
 
 def _import(frame: Frame, s: Stmt) -> None:
@@ -360,7 +360,7 @@ def _match(frame: Frame, s: Stmt) -> None:
             frame.names[subject[1]] = matched[0]
         if guard is not None:
             evaluate(frame, guard)
-        run(frame, body)
+        interpret_body(frame, body)
         if not frame.is_dead:
             ends.append(frame.names)
     _meet(frame, ends)

@@ -231,7 +231,7 @@ def questions_command(repo: Path, goal: str, facts: Path | None, form: str, quie
 @click.option("--at", default=None, metavar="DATE", help="When, ISO 8601. Default: today.")
 @click.option("--goal", default="", metavar="TEXT", help="As for the design.")
 @_QUIET
-def answer_command(
+def record_answer_command(
     repo: Path, question: str, value: str, facts: Path, by: str, at: str | None, goal: str, quiet: bool
 ) -> None:
     """Write the answer VALUE to QUESTION about REPO into the file of facts; a later answer replaces an earlier one."""

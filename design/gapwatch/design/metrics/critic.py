@@ -1,4 +1,4 @@
-"""The critic of metrics, by rule: four axes, seventeen reasons to reject, five to flag, a verdict on every metric."""
+"""The critic of metrics, by rule: four axes, seventeen reasons to reject, five to flag, a review of every metric."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
 from gapwatch.design.metrics.judge_drafts import MAX_DESIGNED
-from gapwatch.design.metrics.metric_design import MetricDesign, Verdict
+from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.scorers.portfolio.fact import Fact
 
@@ -67,9 +67,9 @@ class CrossIssue:
 
 @dataclass
 class Critique:
-    """All verdicts, with what goes across metrics."""
+    """All reviews, with what goes across metrics."""
 
-    verdicts: list[Verdict]
+    reviews: list[MetricReview]
     cross_component_issues: list[CrossIssue] = field(default_factory=list)
     overall_assessment: str = ""
 
@@ -95,21 +95,21 @@ class Case:
 Rule = Callable[[MetricDesign, Case], str | None]
 
 
-def criticise_metrics(case: Case) -> Critique:
-    """Give a verdict on every metric and say what is missing across them."""
-    verdicts = [_verdict(metric, case) for metric in case.metrics]
-    critique = Critique(verdicts, _cross_issues(case))
+def review_metrics(case: Case) -> Critique:
+    """Review every metric by itself and say what is missing across them."""
+    reviews = [_review(metric, case) for metric in case.metrics]
+    critique = Critique(reviews, _cross_issues(case))
     counts: dict[str, int] = defaultdict(int)
-    for verdict in verdicts:
-        counts[verdict.verdict] += 1
+    for review in reviews:
+        counts[review.status] += 1
     critique.overall_assessment = (
-        f"{counts['pass']} pass, {counts['flag']} flagged, {counts['reject']} rejected of {len(verdicts)} metrics; "
+        f"{counts['pass']} pass, {counts['flag']} flagged, {counts['reject']} rejected of {len(reviews)} metrics; "
         f"{len(critique.cross_component_issues)} issues across components"
     )
     return critique
 
 
-def _verdict(metric: MetricDesign, case: Case) -> Verdict:
+def _review(metric: MetricDesign, case: Case) -> MetricReview:
     rejected = [(name, why) for name, rule in _REJECT.items() if (why := rule(metric, case)) is not None]
     flagged = [(name, why) for name, rule in _FLAG.items() if (why := rule(metric, case)) is not None]
     found = rejected or flagged
@@ -119,8 +119,8 @@ def _verdict(metric: MetricDesign, case: Case) -> Verdict:
         "verdict": metric.direction_verdict,
     }
     if not found:
-        return Verdict(metric.name, metric.component, "pass", [], "holds on all four axes", None, None, direction)
-    review = {
+        return MetricReview(metric.name, metric.component, "pass", [], "holds on all four axes", None, None, direction)
+    findings = {
         "pipelineFit": next((w for n, w in found if n in ("pipeline_fit", "doesnt_match_code", "too_generic")), "fits"),
         "validityConditions": [metric.valid_when] if metric.valid_when else [],
         "dataAssumptions": [f"the span {s} carries {', '.join(metric.fields)}" for s in metric.spans[:3]],
@@ -128,13 +128,13 @@ def _verdict(metric: MetricDesign, case: Case) -> Verdict:
     }
     kind = "reject" if rejected else "flag"
     names = [name for name, _ in found]
-    return Verdict(
+    return MetricReview(
         metric.name,
         metric.component,
         kind,
         names,
         "; ".join(w for _, w in found[:3]),
-        review,
+        findings,
         _FIXES.get(names[0], "drop it"),
         direction,
     )
@@ -462,9 +462,9 @@ def _has_own_call(component: ComponentDraft, symbol: str) -> bool:
 # -- redesign ------------------------------------------------------------------------------------------------------
 
 
-def redesign(metric: MetricDesign, verdict: Verdict, facts: tuple[Fact, ...]) -> MetricDesign | None:
+def redesign(metric: MetricDesign, review: MetricReview, facts: tuple[Fact, ...]) -> MetricDesign | None:
     """Mend a rejected metric by rule, or return None to drop it."""
-    for rule in verdict.rules:
+    for rule in review.rules:
         if rule == "unverified_cascade_direction":
             metric.better, metric.direction_verdict = "unknown", "unverified"
             metric.severity = "ticket" if metric.severity == "page" else metric.severity

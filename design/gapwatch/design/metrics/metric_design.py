@@ -42,21 +42,21 @@ class RubricDraft:
 
 
 @dataclass
-class Verdict:
+class MetricReview:
     """What the critic says of a metric.
 
     Attributes:
-        verdict: pass, flag or reject.
-        review: None for a pass; else pipelineFit, validityConditions, dataAssumptions, concerns.
+        status: pass, flag or reject.
+        findings: None for a pass; else pipelineFit, validityConditions, dataAssumptions, concerns.
         direction: claim, evidence or None, verdict verified or unverified.
     """
 
     metric: str
     component: str
-    verdict: str
+    status: str
     rules: list[str]
     reasoning: str
-    review: dict[str, Any] | None
+    findings: dict[str, Any] | None
     suggested_fix: str | None
     direction: dict[str, Any]
 

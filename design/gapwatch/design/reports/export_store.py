@@ -1,7 +1,10 @@
-"""What the portfolio has no key for, in DuckDB: graph, confidences, overlays, verdicts, version by version."""
+"""What the portfolio has no key for, in DuckDB: graph, confidences, overlays, reviews, version by version."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -12,47 +15,68 @@ from gapwatch.design.reports.summary import summary
 from gapwatch.design.stage import Design
 from gapwatch.scorers.errors import StoreError
 
+#: Columns of each table after `version`, as `name TYPE = attribute`. A column without a type is VARCHAR; one without an
+#: attribute is read from the attribute of its own name.
 _TABLES: dict[str, str] = {
-    "versions": "version VARCHAR, ordinal INTEGER, repository VARCHAR, scan_sha VARCHAR, goal VARCHAR, "
-    "overall_confidence DOUBLE, overall_assessment VARCHAR",
-    "numbers": "version VARCHAR, name VARCHAR, value DOUBLE",
-    "files": "version VARCHAR, path VARCHAR, module VARCHAR, sha VARCHAR, lines INTEGER, errors INTEGER, "
-    "salience DOUBLE, llm_proximity DOUBLE, caller_centrality DOUBLE, callee_centrality DOUBLE, excluded VARCHAR[]",
-    "skipped": "version VARCHAR, path VARCHAR, reason VARCHAR",
-    "symbols": "version VARCHAR, id VARCHAR, kind VARCHAR, path VARCHAR, line INTEGER, end_line INTEGER, "
-    "component VARCHAR",
-    "call_edges": "version VARCHAR, src VARCHAR, dst VARCHAR, kind VARCHAR, path VARCHAR, line INTEGER",
-    "externals": "version VARCHAR, src VARCHAR, dotted VARCHAR, path VARCHAR, line INTEGER",
-    "unresolved": "version VARCHAR, src VARCHAR, path VARCHAR, line INTEGER, text VARCHAR, cause VARCHAR",
-    "pattern_hits": "version VARCHAR, pattern VARCHAR, symbol VARCHAR, path VARCHAR, line INTEGER, end_line "
-    "INTEGER, kind VARCHAR, evidence VARCHAR, confidence DOUBLE",
-    "components": "version VARCHAR, id VARCHAR, name VARCHAR, description VARCHAR, role VARCHAR, kind VARCHAR, "
-    "priority VARCHAR, stage VARCHAR, pattern VARCHAR, strategies VARCHAR[], semantics VARCHAR[], capabilities "
-    "VARCHAR[], silent_failure VARCHAR, silent_because VARCHAR, offline_evaluable BOOLEAN, runtime_observable "
-    "BOOLEAN, measured VARCHAR, user_facing_failure VARCHAR, alignment VARCHAR, confidence DOUBLE, "
-    "classification_confidence DOUBLE, reasoning VARCHAR, pruned BOOLEAN",
-    "annotations": "version VARCHAR, component VARCHAR, confidence DOUBLE, issues VARCHAR[], suggestions VARCHAR[]",
-    "missing_nodes": "version VARCHAR, path VARCHAR, salience DOUBLE, why VARCHAR",
-    "tiers": "version VARCHAR, component VARCHAR, id VARCHAR, answers_by VARCHAR, symbol VARCHAR, path VARCHAR, "
-    "line INTEGER",
-    "edges": "version VARCHAR, src VARCHAR, dst VARCHAR, label VARCHAR, verification VARCHAR, because VARCHAR, "
-    "evidence VARCHAR[]",
-    "prompts": "version VARCHAR, component VARCHAR, symbol VARCHAR, path VARCHAR, line INTEGER, name VARCHAR, "
-    "text VARCHAR, fields VARCHAR[], evidence_fields VARCHAR[], output_fields VARCHAR[]",
-    "metrics": "version VARCHAR, name VARCHAR, component VARCHAR, source VARCHAR, family VARCHAR, concern "
-    "VARCHAR, pattern VARCHAR, tier VARCHAR, claim JSON, better VARCHAR, direction_verdict VARCHAR, severity "
-    "VARCHAR, action VARCHAR, targets VARCHAR[], exported BOOLEAN, symbols VARCHAR[], evidence VARCHAR[], "
+    "versions": "ordinal INTEGER, repository = name, scan_sha, goal, "
+    "overall_confidence DOUBLE = architecture.overall_confidence, overall_assessment = critique.overall_assessment",
+    "numbers": "name, value DOUBLE",
+    "files": "path, module, sha, lines INTEGER, errors INTEGER, salience DOUBLE, llm_proximity DOUBLE, "
+    "caller_centrality DOUBLE, callee_centrality DOUBLE, excluded VARCHAR[]",
+    "skipped": "path, reason",
+    "symbols": "id, kind, path, line INTEGER, end_line INTEGER = end, component",
+    "call_edges": "src, dst, kind, path, line INTEGER",
+    "externals": "src, dotted, path, line INTEGER",
+    "unresolved": "src, path, line INTEGER, text, cause",
+    "pattern_hits": "pattern, symbol, path, line INTEGER, end_line INTEGER = end, kind, evidence, confidence DOUBLE",
+    "components": "id, name, description, role, kind, priority, stage, pattern, strategies VARCHAR[], "
+    "semantics VARCHAR[], capabilities VARCHAR[], silent_failure, silent_because, "
+    "offline_evaluable BOOLEAN = is_offline_evaluable, runtime_observable BOOLEAN = is_runtime_observable, measured, "
+    "user_facing_failure, alignment, confidence DOUBLE, classification_confidence DOUBLE, reasoning, pruned BOOLEAN",
+    "annotations": "component = id, confidence DOUBLE, issues VARCHAR[], suggestions VARCHAR[]",
+    "missing_nodes": "path, salience DOUBLE, why",
+    "tiers": "component, id, answers_by = by, symbol, path = place.path, line INTEGER = place.line",
+    "edges": "src, dst, label, verification, because, evidence VARCHAR[]",
+    "prompts": "component, symbol, path = place.path, line INTEGER = place.line, name, text, fields VARCHAR[], "
+    "evidence_fields VARCHAR[], output_fields VARCHAR[]",
+    "metrics": "name, component, source, family, concern, pattern, tier, claim JSON, better, direction_verdict, "
+    "severity, action, targets VARCHAR[], exported BOOLEAN, symbols VARCHAR[], evidence VARCHAR[], "
     "monitors VARCHAR[], cost_bundle JSON",
-    "metric_places": "version VARCHAR, metric VARCHAR, path VARCHAR, line INTEGER, end_line INTEGER",
-    "verdicts": "version VARCHAR, metric VARCHAR, component VARCHAR, verdict VARCHAR, rules VARCHAR[], "
-    "reasoning VARCHAR, review JSON, suggested_fix VARCHAR, direction JSON, dropped BOOLEAN",
-    "cross_component_issues": "version VARCHAR, component VARCHAR, issue VARCHAR, suggestion VARCHAR",
-    "gaps": "version VARCHAR, metric VARCHAR, missing VARCHAR, fix VARCHAR",
-    "questions": "version VARCHAR, id VARCHAR, component VARCHAR, text VARCHAR, why VARCHAR, kind VARCHAR, "
-    "answer_type VARCHAR, options VARCHAR[], default_value VARCHAR, decides VARCHAR[], open BOOLEAN",
-    "integration_points": "version VARCHAR, component VARCHAR, span VARCHAR, kind VARCHAR, symbol VARCHAR, path "
-    "VARCHAR, line INTEGER, fields VARCHAR[], blind VARCHAR[]",
+    "metric_places": "metric, path, line INTEGER, end_line INTEGER",
+    "verdicts": "metric, component, verdict = status, rules VARCHAR[], reasoning, review JSON = findings, "
+    "suggested_fix, direction JSON, dropped BOOLEAN",
+    "cross_component_issues": "component, issue, suggestion",
+    "gaps": "metric, missing, fix",
+    "questions": "id, component, text, why, kind, answer_type, options VARCHAR[], default_value = default, "
+    "decides VARCHAR[], open BOOLEAN",
+    "integration_points": "component, span = name, kind, symbol, path = place.path, line INTEGER = place.line, "
+    "fields VARCHAR[], blind VARCHAR[]",
 }
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A value of the design, and the columns that its attributes do not give."""
+
+    source: object
+    given: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Column:
+    name: str
+    type: str
+    attribute: str
+
+    def of(self, row: _Row) -> Any:
+        """Return what a row holds in this column, as JSON can hold it."""
+        value = row.given[self.name] if self.name in row.given else attrgetter(self.attribute)(row.source)
+        return _plain(value)
+
+    @property
+    def shape(self) -> str:
+        """The column in the structure that `from_json` takes."""
+        return f'"{self.name}": ["{self.type[:-2]}"]' if self.type.endswith("[]") else f'"{self.name}": "{self.type}"'
 
 
 def write_store(design: Design, path: Path) -> None:
@@ -64,44 +88,52 @@ def write_store(design: Design, path: Path) -> None:
     try:
         with duckdb.connect(str(path)) as connection:
             connection.execute("BEGIN")
-            for table, columns in _TABLES.items():
+            for table in _TABLES:
+                columns = ", ".join(f"{c.name} {c.type}" for c in _columns(table))
                 connection.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns})")
-                if table != "versions":
-                    connection.execute(f"DELETE FROM {table} WHERE version = ?", [design.version])
-            found = connection.execute("SELECT ordinal FROM versions WHERE version = ?", [design.version]).fetchone()
-            last = connection.execute("SELECT coalesce(max(ordinal), 0) FROM versions").fetchone()
-            ordinal = found[0] if found else (last[0] if last else 0) + 1
-            connection.execute("DELETE FROM versions WHERE version = ?", [design.version])
+            ordinal = _ordinal(connection, design.version)
             for table, rows in _rows(design, ordinal).items():
-                _insert(connection, table, rows)
+                connection.execute(f"DELETE FROM {table} WHERE version = ?", [design.version])
+                _insert(connection, table, [{"version": design.version, **row} for row in _values(table, rows)])
             connection.execute("COMMIT")
     except duckdb.Error as error:
         text = str(error).splitlines()[0]
         raise StoreError(f"{path}: {text}; give another file with --out, or end the process that holds it") from error
 
 
-def _insert(connection: Any, table: str, rows: list[list[Any]]) -> None:
+def _ordinal(connection: Any, version: str) -> int:
+    """Return the number of a version: its old one where it is stored, else the next."""
+    found = connection.execute(
+        "SELECT coalesce(max(ordinal) FILTER (version = ?), max(ordinal) + 1, 1) FROM versions", [version]
+    ).fetchone()
+    return int(found[0])
+
+
+def _columns(table: str) -> list[_Column]:
+    columns = [_Column("version", "VARCHAR", "version")]
+    for declared in _TABLES[table].split(", "):
+        left, _, attribute = declared.partition(" = ")
+        name, _, kind = left.partition(" ")
+        columns.append(_Column(name, kind or "VARCHAR", attribute or name))
+    return columns
+
+
+def _values(table: str, rows: Iterable[_Row]) -> list[dict[str, Any]]:
+    columns = _columns(table)[1:]
+    return [{column.name: column.of(row) for column in columns} for row in rows]
+
+
+def _insert(connection: Any, table: str, rows: list[dict[str, Any]]) -> None:
     """Insert rows through one parameter: binding each value costs ten times as much."""
     if not rows:
         return
-    columns = [column.strip().split(" ")[0] for column in _TABLES[table].split(", ")]
-    types = [column.strip().split(" ", 1)[1] for column in _TABLES[table].split(", ")]
-    struct = ", ".join(f"{c} {t}" for c, t in zip(columns, types, strict=True))
-    data = orjson.dumps([dict(zip(columns, (_plain(v) for v in row), strict=True)) for row in rows]).decode()
-    chosen = ", ".join(f"r.{c}" for c in columns)
+    columns = _columns(table)
+    shape = ", ".join(c.shape for c in columns)
+    chosen = ", ".join(f"r.{c.name}" for c in columns)
     connection.execute(
-        f"INSERT INTO {table} SELECT {chosen} FROM (SELECT unnest(from_json(?::JSON, '[{_shape(struct)}]')) AS r)",
-        [data],
+        f"INSERT INTO {table} SELECT {chosen} FROM (SELECT unnest(from_json(?::JSON, '[{{{shape}}}]')) AS r)",
+        [orjson.dumps(rows).decode()],
     )
-
-
-def _shape(struct: str) -> str:
-    parts = []
-    for column in struct.split(", "):
-        name, kind = column.split(" ", 1)
-        shape = f'["{kind[:-2]}"]' if kind.endswith("[]") else f'"{kind}"'
-        parts.append(f'"{name}": {shape}')
-    return "{" + ", ".join(parts) + "}"
 
 
 def _plain(value: Any) -> Any:
@@ -112,155 +144,47 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _rows(design: Design, ordinal: int) -> dict[str, list[list[Any]]]:
-    v, a = design.version, design.architecture
+def _row(source: object, **given: Any) -> _Row:
+    return _Row(source, given)
+
+
+def _rows(design: Design, ordinal: int) -> dict[str, list[_Row]]:
+    a, graph = design.architecture, design.graph
+    components = [*a.components, *a.pruned]
+    metrics = [*design.metrics, *(metric for metric, _ in design.dropped)]
+    exported = {m.name for m in design.metrics if m.is_exported}
     owner = {s: c.id for c in a.components for s in c.symbols}
     salience = {f.path: f for f in design.salience}
-    numbers = {k: n for k, n in summary(design).items() if isinstance(n, int | float)}
-    out: dict[str, list[list[Any]]] = {
-        "versions": [
-            [
-                v,
-                ordinal,
-                design.name,
-                design.scan_sha,
-                design.goal,
-                a.overall_confidence,
-                design.critique.overall_assessment,
-            ]
+    asked = {q.id for q in design.open_questions}
+    return {
+        "versions": [_row(design, ordinal=ordinal)],
+        "numbers": [
+            _row(None, name=name, value=float(number))
+            for name, number in summary(design).items()
+            if isinstance(number, int | float)
         ],
-        "numbers": [[v, k, float(n)] for k, n in numbers.items()],
-        "skipped": [[v, s.path, s.reason] for s in design.skipped],
-        "symbols": [[v, s.id, s.kind, s.path, s.line, s.end, owner.get(s.id)] for s in design.graph.symbols],
-        "call_edges": [[v, e.src, e.dst, e.kind, p, n] for e in design.graph.edges for p, n in e.sites],
-        "externals": [[v, e.src, e.dotted, e.path, n] for e in design.graph.externals for n in e.lines],
-        "unresolved": [[v, u.src, u.path, u.line, u.text, u.cause] for u in design.graph.unresolved],
-        "pattern_hits": [
-            [v, h.pattern, h.symbol, h.path, h.line, h.end, h.kind, h.evidence, h.confidence] for h in design.hits
+        "files": [
+            _row(salience[r.path], module=r.module, sha=r.sha, lines=r.lines, errors=len(r.errors))
+            for r in design.readings
         ],
-        "missing_nodes": [[v, m.path, m.salience, m.why] for m in a.missing],
-        "edges": [[v, e.src, e.dst, e.label, e.verification, e.because, e.evidence] for e in a.edges],
-        "cross_component_issues": [
-            [v, i.component, i.issue, i.suggestion] for i in design.critique.cross_component_issues
-        ],
-        "gaps": [[v, g.metric, g.missing, g.fix] for g in design.gaps],
-        "integration_points": [
-            [v, p.component, p.name, p.kind, p.symbol, p.place.path, p.place.line, p.fields, p.blind]
-            for p in design.points
-        ],
+        "skipped": [_row(s) for s in design.skipped],
+        "symbols": [_row(s, component=owner.get(s.id)) for s in graph.symbols],
+        "call_edges": [_row(e, path=path, line=line) for e in graph.edges for path, line in e.sites],
+        "externals": [_row(e, line=line) for e in graph.externals for line in e.lines],
+        "unresolved": [_row(u) for u in graph.unresolved],
+        "pattern_hits": [_row(h) for h in design.hits],
+        "components": [_row(c, pruned=c in a.pruned) for c in components],
+        "annotations": [_row(c) for c in components],
+        "missing_nodes": [_row(m) for m in a.missing],
+        "tiers": [_row(t, component=c.id) for c in components for t in c.tiers],
+        "edges": [_row(e) for e in a.edges],
+        "prompts": [_row(p, component=c.id) for c in components for p in design.prompts.get(c.id, [])],
+        "metrics": [_row(m, exported=m.name in exported) for m in metrics],
+        "metric_places": [_row(p, metric=m.name, end_line=max(p.line, p.end)) for m in metrics for p in m.places],
+        "verdicts": [_row(r, dropped=False) for r in design.critique.reviews]
+        + [_row(r, dropped=True) for _, r in design.dropped],
+        "cross_component_issues": [_row(i) for i in design.critique.cross_component_issues],
+        "gaps": [_row(g) for g in design.gaps],
+        "questions": [_row(q, open=q.id in asked) for q in design.questions],
+        "integration_points": [_row(p) for p in design.points],
     }
-    out["files"] = [
-        [
-            v,
-            r.path,
-            r.module,
-            r.sha,
-            r.lines,
-            len(r.errors),
-            f.salience,
-            f.llm_proximity,
-            f.caller_centrality,
-            f.callee_centrality,
-            f.excluded,
-        ]
-        for r in design.readings
-        if (f := salience[r.path])
-    ]
-    for c in [*a.components, *a.pruned]:
-        pruned = c in a.pruned
-        out.setdefault("components", []).append(
-            [
-                v,
-                c.id,
-                c.name,
-                c.description,
-                c.role,
-                c.kind,
-                c.priority,
-                c.stage,
-                c.pattern,
-                c.strategies,
-                c.semantics,
-                c.capabilities,
-                c.silent_failure,
-                c.silent_because,
-                c.is_offline_evaluable,
-                c.is_runtime_observable,
-                c.measured,
-                c.user_facing_failure,
-                c.alignment,
-                c.confidence,
-                c.classification_confidence,
-                c.reasoning,
-                pruned,
-            ]
-        )
-        out.setdefault("annotations", []).append([v, c.id, c.confidence, c.issues, c.suggestions])
-        out.setdefault("tiers", []).extend([v, c.id, t.id, t.by, t.symbol, t.place.path, t.place.line] for t in c.tiers)
-        for p in design.prompts.get(c.id, []):
-            out.setdefault("prompts", []).append(
-                [
-                    v,
-                    c.id,
-                    p.symbol,
-                    p.place.path,
-                    p.place.line,
-                    p.name,
-                    p.text,
-                    p.fields,
-                    p.evidence_fields,
-                    p.output_fields,
-                ]
-            )
-    _metric_rows(design, out)
-    return out
-
-
-def _metric_rows(design: Design, out: dict[str, list[list[Any]]]) -> None:
-    v = design.version
-    exported = {m.name for m in design.metrics if m.is_exported}
-    for m in [*design.metrics, *(m for m, _ in design.dropped)]:
-        out.setdefault("metrics", []).append(
-            [
-                v,
-                m.name,
-                m.component,
-                m.source,
-                m.family,
-                m.concern,
-                m.pattern,
-                m.tier,
-                m.claim,
-                m.better,
-                m.direction_verdict,
-                m.severity,
-                m.action,
-                m.targets,
-                m.name in exported,
-                m.symbols,
-                m.evidence,
-                m.monitors,
-                m.cost_bundle,
-            ]
-        )
-        out.setdefault("metric_places", []).extend([v, m.name, p.path, p.line, max(p.line, p.end)] for p in m.places)
-    for verdict, dropped in [(x, False) for x in design.critique.verdicts] + [(x, True) for _, x in design.dropped]:
-        out.setdefault("verdicts", []).append(
-            [
-                v,
-                verdict.metric,
-                verdict.component,
-                verdict.verdict,
-                verdict.rules,
-                verdict.reasoning,
-                verdict.review,
-                verdict.suggested_fix,
-                verdict.direction,
-                dropped,
-            ]
-        )
-    answered = {q.id for q in design.open_questions}
-    out["questions"] = [
-        [v, q.id, q.component, q.text, q.why, q.kind, q.answer_type, q.options, q.default, q.decides, q.id in answered]
-        for q in design.questions
-    ]

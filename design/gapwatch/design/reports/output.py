@@ -10,6 +10,7 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
+from gapwatch.design.reports.design_document import design_document
 from gapwatch.design.reports.diff import DesignDiff, TouchedMetric, Unwatched
 from gapwatch.design.reports.export_portfolio import portfolio_data, portfolio_yaml
 from gapwatch.design.reports.html import report_html
@@ -33,7 +34,8 @@ def write_design(design: Design, out: Path, pipeline: str | None, number: int) -
     """
     text = portfolio_yaml(portfolio_data(design, pipeline, number), design)
     parse_portfolio(text, "portfolio.yaml")
-    files = {"portfolio.yaml": text, "report.md": report_markdown(design), "report.html": report_html(design)}
+    report = design_document(design)
+    files = {"portfolio.yaml": text, "report.md": report_markdown(report), "report.html": report_html(report)}
     try:
         out.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():

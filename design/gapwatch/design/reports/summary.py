@@ -14,7 +14,7 @@ def summary(design: Design) -> dict[str, Any]:
     edges = design.architecture.edges
     verified = sum(e.verification == "verified" for e in edges)
     causes = Counter(u.cause for u in design.graph.unresolved)
-    verdicts = Counter(v.verdict for v in design.critique.verdicts)
+    statuses = Counter(r.status for r in design.critique.reviews)
     broken = [r for r in design.readings if r.errors]
     return {
         "files": len(design.readings),
@@ -39,8 +39,8 @@ def summary(design: Design) -> dict[str, Any]:
         "metrics_exported": sum(m.is_exported for m in design.metrics),
         "judges": sum(m.source == "judge" for m in design.metrics),
         "metrics_dropped": len(design.dropped),
-        "passed": verdicts["pass"],
-        "flagged": verdicts["flag"],
+        "passed": statuses["pass"],
+        "flagged": statuses["flag"],
         "open_questions": len(design.open_questions),
         "integration_points": len(design.points),
         "spans_first": sum(p.is_first for p in design.points),

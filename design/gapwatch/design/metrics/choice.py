@@ -1,0 +1,163 @@
+"""Chooses the metrics of a pipeline: proposes them, has them reviewed, mends what is rejected, drops the rest."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from gapwatch.design.architecture.material import Material
+from gapwatch.design.architecture.model import Architecture
+from gapwatch.design.architecture.prompts import Prompt
+from gapwatch.design.metrics.catalog import Catalog
+from gapwatch.design.metrics.critic import Case, Critique, fact_for, redesign, review_metrics
+from gapwatch.design.metrics.judge_drafts import cost_per_quality, design_judges
+from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
+from gapwatch.design.metrics.spans import IntegrationPoint
+from gapwatch.design.metrics.traceability import Gap, link
+from gapwatch.design.refine import Refiner
+from gapwatch.scorers.portfolio.fact import Fact
+
+#: Rounds of review and mending before what still fails is dropped.
+MAX_ROUNDS = 3
+
+_GOAL_CONCERNS = (
+    ("groundedness", re.compile(r"ground|hallucinat|invent|cite|citation|evidence|faithful|support|source", re.I)),
+    ("quality", re.compile(r"right|correct|quality|accura|complete|helpful|answer", re.I)),
+    ("safety", re.compile(r"safe|pii|leak|policy|toxic|harm|privacy|secret", re.I)),
+    ("latency", re.compile(r"fast|slow|latency|quick|second|wait|time", re.I)),
+    ("cost_per_quality", re.compile(r"cost|cheap|budget|price|expens|money|spend", re.I)),
+    ("reliability", re.compile(r"reliab|fail|error|robust|available|up\b|down\b|outage|retry|fall", re.I)),
+    ("tool_use", re.compile(r"tool|agent|action", re.I)),
+)
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the practitioner wants and has said.
+
+    Attributes:
+        goal: In their words; empty for none.
+        facts: Their answers so far.
+        judge_model: `vendor/name` of the model that may judge; None keeps judges out of the portfolio.
+    """
+
+    goal: str
+    facts: tuple[Fact, ...]
+    judge_model: str | None
+
+    @property
+    def concerns(self) -> set[str]:
+        """The concerns of metrics that the goal speaks of."""
+        return {name for name, pattern in _GOAL_CONCERNS if pattern.search(self.goal)}
+
+
+@dataclass(frozen=True)
+class PipelineView:
+    """The pipeline that the code shows.
+
+    Attributes:
+        prompts: By the id of their component.
+        points: Spans that the pipeline can emit.
+        refused_operations: A line for each proposal of a refiner that does not stand.
+    """
+
+    architecture: Architecture
+    prompts: dict[str, list[Prompt]]
+    points: list[IntegrationPoint]
+    refused_operations: list[str]
+
+    def points_of(self, component: str) -> list[IntegrationPoint]:
+        """Return the spans of a component."""
+        return [p for p in self.points if p.component == component]
+
+
+@dataclass(frozen=True)
+class MetricChoice:
+    """The metrics that passed, and what came of the others.
+
+    Attributes:
+        dropped: What did not pass, with its last review.
+        critique: Reviews of what passed.
+    """
+
+    metrics: list[MetricDesign]
+    dropped: list[tuple[MetricDesign, MetricReview]]
+    critique: Critique
+    gaps: list[Gap]
+
+
+def choose_metrics(view: PipelineView, material: Material, wishes: Wishes, refiner: Refiner | None) -> MetricChoice:
+    """Propose metrics for every component, and keep those that pass the critic."""
+    metrics = _proposed(view, material, refiner)
+    concerns = wishes.concerns
+    for metric in metrics:
+        _apply_fact(metric, wishes.facts)
+        metric.goal_words = [metric.concern] if metric.concern in concerns else []
+        if metric.source == "judge" and wishes.judge_model is not None:
+            metric.claim["judges"] = [{"model": wishes.judge_model, "params": {"temperature": 0}}]
+            metric.is_exported = True
+    # Nothing is exported without evidence.
+    metrics = [m for m in metrics if m.evidence and m.places]
+    gaps = link(metrics, view.architecture)
+    return _review_until_settled(view, metrics, gaps, wishes.facts)
+
+
+def _proposed(view: PipelineView, material: Material, refiner: Refiner | None) -> list[MetricDesign]:
+    metrics: list[MetricDesign] = []
+    for component in view.architecture.components:
+        points, prompts = view.points_of(component.id), view.prompts[component.id]
+        mine = Catalog(component, points, prompts, material).metrics()
+        mine += design_judges(component, points, prompts)
+        cost = cost_per_quality(component, mine)
+        metrics += [*mine, *([cost] if cost is not None else [])]
+    if refiner is not None:
+        known = {m.name for m in metrics}
+        metrics += [m for m in refiner.propose_metrics(view.architecture, metrics) if m.name not in known]
+    return metrics
+
+
+def _apply_fact(metric: MetricDesign, facts: tuple[Fact, ...]) -> None:
+    for said in facts:
+        # A default that is good enough for the user wakes nobody.
+        if said.question in metric.questions and said.kind == "semantics" and said.value == "acceptable":
+            metric.severity, metric.fact = "note", None
+    fact = fact_for(metric, facts)
+    if fact is None or fact.better is None:
+        return
+    metric.fact = fact.id
+    metric.better = fact.better
+    if fact.better != "unknown":
+        metric.direction_verdict = "verified"
+        metric.direction_evidence = f"{fact.by}, {fact.at}: {fact.value}"
+
+
+def _review_until_settled(
+    view: PipelineView, metrics: list[MetricDesign], gaps: list[Gap], facts: tuple[Fact, ...]
+) -> MetricChoice:
+    by_component = {p.component: view.points_of(p.component) for p in view.points}
+    dropped: list[tuple[MetricDesign, MetricReview]] = []
+    critique = Critique([])
+    for rounds_left in reversed(range(MAX_ROUNDS)):
+        critique = review_metrics(Case(view.architecture, metrics, by_component, facts))
+        rejected = {r.metric: r for r in critique.reviews if r.status == "reject" and r.rules != ["missing_judge"]}
+        if not rejected:
+            break
+        kept: list[MetricDesign] = []
+        for metric in metrics:
+            review = rejected.get(metric.name)
+            if review is None:
+                kept.append(metric)
+            elif rounds_left and (mended := redesign(metric, review, facts)) is not None:
+                kept.append(mended)
+            else:
+                dropped.append((metric, review))
+        metrics = _without_broken(kept)
+    names = {m.name for m in metrics}
+    reviews = [r for r in critique.reviews if r.metric in names]
+    return MetricChoice(metrics, dropped, replace(critique, reviews=reviews), gaps)
+
+
+def _without_broken(metrics: list[MetricDesign]) -> list[MetricDesign]:
+    """Leave out what refers to a metric that was dropped."""
+    names = {m.name for m in metrics}
+    return [m for m in metrics if m.claim["form"] != "ratio" or {m.claim["numerator"], m.claim["denominator"]} <= names]
