@@ -36,8 +36,8 @@ class KeptAlerts(Kept):
         for scored in made:
             moment = kept_at(scored.from_offset)
             taken = self.watch.take(scored, moment)
-            self.store.keep(taken.scored, moment, also=taken.steps)
-            self.metrics.slice_kept(taken.scored, {"score": 0.004, "keep": 0.002})
+            self.store.write_slice(taken.scored, moment, also=taken.steps)
+            self.metrics.slice_stored(taken.scored, {"score": 0.004, "keep": 0.002})
             to_offset = scored.to_offset
         self.metrics.source_state("running", {("traces", 0): (to_offset, to_offset)}, 0)
         self.alerts.show(self.store, self.metrics)

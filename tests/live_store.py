@@ -17,7 +17,7 @@ from gapwatch.scorers.loading.load import load_portfolio
 from gapwatch.scorers.plan.plan import compile_plan
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.scoring.score import Scorer, score
-from gapwatch.scorers.slices.selection_policy import fixed_policy
+from gapwatch.scorers.slices.selection import fixed_selection
 from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.sinks.api.access import ApiOptions
 from gapwatch.sinks.api.server import ApiServer
@@ -52,7 +52,7 @@ def _airline_slices(records: int, more: tuple[bytes, ...]) -> list[ScoredSlice]:
 
 def live_slices(path: Path, portfolio: Portfolio, records: int) -> Iterator[ScoredSlice]:
     """Score the traces of a file, so many records to a slice of the lane `live`."""
-    scorer, policy = Scorer(compile_plan([portfolio]), None), fixed_policy([portfolio])
+    scorer, policy = Scorer(compile_plan([portfolio]), None), fixed_selection([portfolio])
     with FileSource(str(path), None) as source:
         for whole in source.slices(0, None):
             for begin in range(0, len(whole.offsets), records):
@@ -87,10 +87,10 @@ class Kept:
         self.server = ApiServer(self.store, self.metrics, self.health, self.decisions, options or ApiOptions(port=0))
         self.server.start()
 
-    def keep(self, scored: ScoredSlice) -> None:
+    def write_slice(self, scored: ScoredSlice) -> None:
         with self.decisions.taken() as steps:
-            self.store.keep(scored, datetime.now(UTC), also=steps)
-        self.metrics.slice_kept(scored, {"score": 0.004, "keep": 0.002})
+            self.store.write_slice(scored, datetime.now(UTC), also=steps)
+        self.metrics.slice_stored(scored, {"score": 0.004, "keep": 0.002})
 
     def close(self) -> None:
         self.server.stop()

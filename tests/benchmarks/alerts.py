@@ -73,7 +73,7 @@ def watch_slices(made: Iterable[ScoredSlice], portfolio: Portfolio, lane: str) -
             taken = watch.take(scored, now)
             told.seconds += time.process_time() - started
             # Only what the watch writes is looked at here; ticks would make a large file.
-            store.keep(dataclasses.replace(taken.scored, tables=scored_slice().tables), now, also=taken.steps)
+            store.write_slice(dataclasses.replace(taken.scored, tables=scored_slice().tables), now, also=taken.steps)
             now += timedelta(seconds=1)
         told.opened = [
             (metric, severity, verdict, kind, _tick(found), _tick(first), _tick(last))

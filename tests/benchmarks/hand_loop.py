@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from gapwatch.scorers.loading.load import load_portfolio
 from gapwatch.scorers.portfolio.portfolio import Portfolio
-from gapwatch.scorers.slices.selection_policy import Policy, fixed_policy
+from gapwatch.scorers.slices.selection import Selection, fixed_selection
 from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.scorers.slices.tables import SCORED_TABLES
 from gapwatch.sinks.store.store import Store
@@ -75,7 +75,7 @@ def tables_of(records: Records, rows: Rows, loaded: Portfolio, source: Source) -
     }
 
 
-def run(path: Path, loaded: Portfolio, policy: Policy, store: Store) -> None:
+def run(path: Path, loaded: Portfolio, policy: Selection, store: Store) -> None:
     """Score a file into a store."""
     source = Source(f"file:{path.name}", path.name, policy.id, policy.sample_rates[loaded.sha])
     rows = Rows(loaded)
@@ -86,10 +86,10 @@ def run(path: Path, loaded: Portfolio, policy: Policy, store: Store) -> None:
                 source.lane, source.topic, 0, first, last, records.count, 3 * len(records.traces), digest.hexdigest(),
                 tables_of(records, rows, loaded, source),
             )  # fmt: skip
-            store.keep(scored, datetime.now(UTC))
+            store.write_slice(scored, datetime.now(UTC))
 
 
-def _check_known(path: Path, policy: Policy) -> None:
+def _check_known(path: Path, policy: Selection) -> None:
     """Refuse a portfolio that the loop was not written for."""
     keeps = {(float(m.keep[1]), float(m.keep[3]), float(m.rates[0]), m.epoch) for m in policy.metrics.values()}
     if path.read_text(encoding="utf-8") != portfolio(CHECKS) or keeps != {(KEEP_PASS, 1.0, 1.0, "1")}:
@@ -100,7 +100,7 @@ def main(arguments: list[str]) -> None:
     """Score a file by the benchmark's portfolio into a new store."""
     traces, portfolio_path, store_path = (Path(argument) for argument in arguments)
     loaded = load_portfolio(portfolio_path)
-    policy = fixed_policy([loaded])
+    policy = fixed_selection([loaded])
     _check_known(portfolio_path, policy)
     # Nothing here makes circles, and the collector would walk over each slice several times.
     gc.disable()

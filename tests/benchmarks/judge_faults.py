@@ -79,7 +79,7 @@ class _Mortal(Store):
 
     point, at, commits = "", 0, 0
 
-    def keep(self, scored: ScoredSlice, kept_at: datetime, also: Any = ()) -> int:
+    def write_slice(self, scored: ScoredSlice, kept_at: datetime, also: Any = ()) -> int:
         self.commits += 1
         seq = super().keep(scored, kept_at, also)
         if self.point == "after" and self.commits == self.at:
@@ -90,7 +90,7 @@ class _Mortal(Store):
         steps = list(super().steps())
         names = [name for name, _ in steps]
         if self.commits == self.at and self.point in names:
-            steps.insert(names.index(self.point), ("die", lambda keeping: _die()))
+            steps.insert(names.index(self.point), ("die", lambda transaction: _die()))
         return steps
 
 

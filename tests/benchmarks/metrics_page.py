@@ -45,13 +45,13 @@ def main(series: int) -> None:
         print(f"{what}: {seconds:.3f} s, {len(page) / 1e6:.1f} MB, {page.count(chr(10))} lines")
         return page
 
-    state.slice_kept(scored_slice(ticks=rows), {})
+    state.slice_stored(scored_slice(ticks=rows), {})
     scrape(f"{series} series in motion, all new")
-    state.slice_kept(scored_slice(1, 2, ticks=rows), {})
+    state.slice_stored(scored_slice(1, 2, ticks=rows), {})
     scrape(f"{series} series in motion")
     scrape("the same, nothing new")
     later = [{**row, "bucket": datetime.fromtimestamp(NOON.timestamp() + 9e4)} for row in rows[:400]]
-    state.slice_kept(scored_slice(2, 3, ticks=later), {})
+    state.slice_stored(scored_slice(2, 3, ticks=later), {})
     scrape(f"{series} series at rest but for 100")
     scrape("the same, nothing new")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from confluent_kafka import Consumer
 
 from gapwatch.scorers.loading.load import load_portfolio
-from gapwatch.scorers.slices.selection_policy import fixed_policy
+from gapwatch.scorers.slices.selection import fixed_selection
 from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.sinks.store.store import Store
 from tests.benchmarks.hand_loop import SLICE_RECORDS, tables_of
@@ -27,7 +27,7 @@ _LINES = 100
 def main(arguments: list[str]) -> None:
     brokers, topic, count, portfolio, store_path = arguments
     loaded = load_portfolio(portfolio)
-    policy = fixed_policy([loaded])
+    policy = fixed_selection([loaded])
     source = Source("live", topic, policy.id, policy.sample_rates[loaded.sha])
     rows = Rows(loaded)
     gc.disable()
@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> None:
                 decode(records, lines, b"".join(lines), at + start)
             tables = tables_of(records, rows, loaded, source)
             n = len(values)
-            store.keep(ScoredSlice(source.lane, topic, 0, at, at + n, n, 3 * n, None, tables), datetime.now(UTC))
+            store.write_slice(ScoredSlice(source.lane, topic, 0, at, at + n, n, 3 * n, None, tables), datetime.now(UTC))
             at += n
     consumer.close()
 

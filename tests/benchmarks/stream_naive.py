@@ -1,7 +1,7 @@
 """What a good engineer writes on a first day: a stock Faust agent, one event at a time, pydantic for the records.
 
 It checks each span as its event comes, by the hand-written functions of `hand_fails`, and has it easy after that: rows
-and ticks are made by the loop's tuned code, 4,000 events at a time, and stored by the same `Store.keep`.
+and ticks are made by the loop's tuned code, 4,000 events at a time, and stored by the same `Store.write_slice`.
 
     python -m tests.benchmarks.stream_naive BROKERS TOPIC COUNT PORTFOLIO STORE
 """
@@ -21,7 +21,7 @@ import faust
 from pydantic import BaseModel, Field
 
 from gapwatch.scorers.loading.load import load_portfolio
-from gapwatch.scorers.slices.selection_policy import fixed_policy
+from gapwatch.scorers.slices.selection import fixed_selection
 from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.scorers.slices.tables import SCORED_TABLES
 from gapwatch.sinks.store.store import Store
@@ -113,7 +113,7 @@ class Agent:
 
     def __init__(self, topic: str, portfolio: Path, store: Store) -> None:
         self._loaded, self._store, self._topic = load_portfolio(portfolio), store, topic
-        policy = fixed_policy([self._loaded])
+        policy = fixed_selection([self._loaded])
         store.register(self._loaded, policy.rows())
         self._source = Source("live", topic, policy.id, policy.sample_rates[self._loaded.sha])
         self._rows = Rows(self._loaded)
@@ -163,7 +163,7 @@ class Agent:
         }
         count = len(records.traces)
         scored = ScoredSlice(source.lane, self._topic, 0, self._from, to_offset, count, 3 * count, None, tables)
-        self._store.keep(scored, datetime.now(UTC))
+        self._store.write_slice(scored, datetime.now(UTC))
         self._found, self._records, self._from = Found(), Records(), to_offset
 
 

@@ -43,9 +43,9 @@ for point in points:
     child = os.fork()
     if child == 0:
         store = Mortal.open(f"{folder}/{point}.duckdb", create=True)
-        store.keep(whole_slice(0, 10), KEPT_AT)
+        store.write_slice(whole_slice(0, 10), KEPT_AT)
         store.dies_before = point
-        store.keep(whole_slice(10, 30), KEPT_AT)
+        store.write_slice(whole_slice(10, 30), KEPT_AT)
         os._exit(0)
     _, status = os.waitpid(child, 0)
     assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, status
@@ -60,7 +60,7 @@ store = Store.open(sys.argv[1], create=True)
 position = store.position("live", "traces", 0)
 at = position.to_offset if position else 0
 while True:
-    store.keep(whole_slice(at, at + 40), KEPT_AT)
+    store.write_slice(whole_slice(at, at + 40), KEPT_AT)
     at += 40
     print(at, flush=True)
 """
@@ -81,7 +81,7 @@ def test_a_process_killed_at_any_step_leaves_all_or_nothing_of_a_slice(killed: P
         position = store.position("live", "traces", 0)
         assert position is not None and position.to_offset == kept
 
-        store.keep(whole_slice(kept, 40), KEPT_AT)
+        store.write_slice(whole_slice(kept, 40), KEPT_AT)
         assert contents(store)["gaps"] == 40
         assert imbalance(store.cursor()) == 0
 

@@ -14,7 +14,7 @@ from typing import Any
 from gapwatch.scorers.loading.load import load_portfolio
 from gapwatch.scorers.plan.plan import compile_plan
 from gapwatch.scorers.scoring.score import score
-from gapwatch.scorers.slices.selection_policy import fixed_policy
+from gapwatch.scorers.slices.selection import fixed_selection
 from gapwatch.scorers.slices.slices import ScoredSlice
 from tests.paths import AIRLINE, ROOT
 from tests.scorers.scored_slice import record_slice
@@ -48,7 +48,7 @@ def scored(portfolio: Path, records: Sequence[bytes | Json]) -> ScoredSlice:
     """One slice with these records, scored by the engine."""
     loaded = load_portfolio(portfolio)
     values = [record if isinstance(record, bytes) else json.dumps(record).encode() for record in records]
-    return score(compile_plan([loaded]), fixed_policy([loaded]), record_slice(values))
+    return score(compile_plan([loaded]), fixed_selection([loaded]), record_slice(values))
 
 
 def ledger_of(result: ScoredSlice, metric: str | None) -> dict[str, int]:

@@ -27,7 +27,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
     folder = tmp_path_factory.mktemp("prometheus")
     with Kept(folder / "s.duckdb", ApiOptions(port=0, read_token="read-me")) as opened:
         for scored in airline_slices(more=[b"{", json.dumps(RECORD).encode()]):
-            opened.keep(scored)
+            opened.write_slice(scored)
         opened.metrics.source_state("running", {("traces", 0): (72, 80)}, 0)
         yield opened
 
@@ -104,6 +104,6 @@ def test_a_hostile_environment_arrives_as_one_label(prometheus: PrometheusServer
 def test_what_is_kept_later_is_scraped_later(kept: Kept, prometheus: PrometheusServer) -> None:
     from tests.builders import scored_slice
 
-    kept.keep(scored_slice(72, 75, ledger=[{"state": "read", "n": 3}]))
+    kept.write_slice(scored_slice(72, 75, ledger=[{"state": "read", "n": 3}]))
     expression = 'gapwatch_records_total{state="read"}'
     until(lambda: [value for _, value in prometheus.ask(expression)] == [74])

@@ -15,9 +15,9 @@ from gapwatch.design.architecture.model import ComponentDraft
 from gapwatch.design.architecture.verify import find_symbol, verify_pair
 from gapwatch.design.commands.design import design as design_group
 from gapwatch.design.metrics.questions import fact_of
+from gapwatch.design.metrics.refine import ComponentOperation, apply_operations
 from gapwatch.design.metrics.spans import MAX_FUNCTIONS
 from gapwatch.design.patterns.libraries import LibraryCatalog, default_catalog
-from gapwatch.design.refine import ComponentOperation, apply_operations
 from gapwatch.design.reports.export_store import write_store
 from gapwatch.design.reports.summary import summary
 from gapwatch.design.source.scan import scan_repository

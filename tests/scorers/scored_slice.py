@@ -13,7 +13,7 @@ from gapwatch.scorers.loading.load import parse_portfolio
 from gapwatch.scorers.plan.plan import Plan, compile_plan
 from gapwatch.scorers.scoring.score import Scorer, score
 from gapwatch.scorers.scoring.scorer_host import ScorerHost
-from gapwatch.scorers.slices.selection_policy import Policy, fixed_policy
+from gapwatch.scorers.slices.selection import Selection, fixed_selection
 from gapwatch.scorers.slices.slices import RecordSlice, ScoredSlice
 
 
@@ -29,7 +29,7 @@ class Product:
         texts = [yaml.safe_dump(portfolio, allow_unicode=True, sort_keys=False) for portfolio in portfolios]
         parsed = [parse_portfolio(text) for text in texts]
         self.plan: Plan = compile_plan(parsed)
-        self.policy: Policy = fixed_policy(parsed)
+        self.policy: Selection = fixed_selection(parsed)
         self._scorer = Scorer(self.plan, scorers)
 
     def score(self, records: RecordSlice) -> ScoredSlice:

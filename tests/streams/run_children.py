@@ -97,12 +97,12 @@ def _mortal(point, at):
     class Mortal(Store):
         commits = 0
 
-        def keep(self, scored, kept_at, also=()):
+        def write_slice(self, scored, kept_at, also=()):
             self.commits += 1
             is_due = self.commits >= at
             if is_due and point == "also":
                 also = [*also, ("die", die)]
-            seq = super().keep(scored, kept_at, also)
+            seq = super().write_slice(scored, kept_at, also)
             if is_due and point == "after":
                 die()
             return seq

@@ -24,13 +24,13 @@ from gapwatch.design.metrics.choice import MetricChoice, PipelineView, Wishes, c
 from gapwatch.design.metrics.critic import Critique
 from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
 from gapwatch.design.metrics.questions import MODEL_QUESTION, QuestionDraft, draft_questions
+from gapwatch.design.metrics.refine import Refiner, apply_operations
 from gapwatch.design.metrics.spans import IntegrationPoint, functions_without_span, integration_points
 from gapwatch.design.metrics.traceability import Gap, ci_targets, set_alerts
 from gapwatch.design.patterns.libraries import LibraryCatalog, default_catalog
 from gapwatch.design.patterns.patterns import PatternHit, find_patterns
 from gapwatch.design.patterns.sites import Sites
 from gapwatch.design.patterns.uses import Use, uses_of
-from gapwatch.design.refine import Refiner, apply_operations
 from gapwatch.design.source.program import Program
 from gapwatch.design.source.scan import Scan, Skipped
 from gapwatch.scorers.portfolio.fact import Fact

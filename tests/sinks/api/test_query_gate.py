@@ -129,7 +129,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
     with duckdb.connect(str(folder / "other.duckdb")) as con:
         con.execute(f"CREATE TABLE x AS SELECT '{SECRET}' AS secret")
     with Kept(folder / "s.duckdb", portfolios=[]) as opened:
-        opened.keep(whole_slice(0, 30))
+        opened.write_slice(whole_slice(0, 30))
         yield opened
 
 
@@ -163,7 +163,7 @@ def test_what_is_no_plain_select_is_refused_beside_the_keeper(kept: Kept, attack
 def test_the_keeper_goes_on_after_all_of_it(kept: Kept) -> None:
     position = kept.store.position("live", "traces", 0)
     assert position is not None
-    kept.keep(whole_slice(position.to_offset, position.to_offset + 3))
+    kept.write_slice(whole_slice(position.to_offset, position.to_offset + 3))
     assert post(kept.server.url, "/v1/query", {"sql": "SELECT 1 AS x"}).json() == [{"x": 1}]
 
 

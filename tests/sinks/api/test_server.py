@@ -40,14 +40,14 @@ GREEDY = "SELECT list(a.range * 1.5) AS l FROM range(100000) a, range(100000) b"
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
     with Kept(tmp_path_factory.mktemp("api") / "s.duckdb", portfolios=[]) as opened:
-        opened.keep(whole_slice(0, 30))
+        opened.write_slice(whole_slice(0, 30))
         yield opened
 
 
 def small(folder: Path, **limits: Any) -> Kept:
     options = ApiOptions(port=0, limits=QueryLimits(**limits))
     opened = Kept(folder / "small.duckdb", options, portfolios=[])
-    opened.keep(whole_slice(0, 30))
+    opened.write_slice(whole_slice(0, 30))
     return opened
 
 
@@ -78,7 +78,7 @@ def test_get_asks_the_same(kept: Kept) -> None:
 def test_a_query_sees_each_commit_as_soon_as_it_is_made(tmp_path: Path) -> None:
     with small(tmp_path) as kept:
         for offset in range(30, 34):
-            kept.keep(whole_slice(offset, offset + 1))
+            kept.write_slice(whole_slice(offset, offset + 1))
             assert query(kept, "SELECT count(*) AS n FROM gaps").json() == [{"n": offset + 1}]
 
 
@@ -161,7 +161,7 @@ def test_a_query_that_takes_too_long_is_ended(tmp_path: Path) -> None:
 def test_a_query_that_takes_too_much_memory_is_ended_and_the_keeper_goes_on(tmp_path: Path) -> None:
     with small(tmp_path, memory_bytes=100 << 20, seconds=60) as kept:
         got = query(kept, GREEDY)
-        kept.keep(whole_slice(30, 33))
+        kept.write_slice(whole_slice(30, 33))
 
     assert got.status == 422
     assert got.json()["limit"] == "memory"
@@ -202,7 +202,7 @@ def test_readers_and_a_keeper_do_not_disturb_each_other(tmp_path: Path) -> None:
         def write() -> None:
             try:
                 for n in range(60):
-                    kept.keep(whole_slice(30 + 10 * n, 40 + 10 * n))
+                    kept.write_slice(whole_slice(30 + 10 * n, 40 + 10 * n))
                     if n % 20 == 10:
                         kept.store._con.execute("CHECKPOINT")
             except BaseException as error:
@@ -356,7 +356,7 @@ def test_a_command_says_the_same_of_a_store_that_is_being_kept(kept: Kept, tmp_p
     live = gapwatch(*command, "--store", kept.path)
     copy = tmp_path / kept.path.name
     with Store.open(copy, create=True) as store:
-        store.keep(whole_slice(0, 30), datetime(2026, 1, 1, tzinfo=UTC))
+        store.write_slice(whole_slice(0, 30), datetime(2026, 1, 1, tzinfo=UTC))
     at_rest = gapwatch(*command, "--store", copy)
 
     assert live.status == at_rest.status
@@ -407,7 +407,7 @@ def test_an_annotation_is_in_the_store_when_the_command_returns(tmp_path: Path) 
         said = other.submit(gapwatch, "annotate", "deploy v12", "--store", kept.path, "--pipeline", "p", "--by", "ann")
         until(lambda: kept.decisions.waiting == 1)
         assert not said.done()
-        kept.keep(whole_slice(0, 3))  # the next transaction
+        kept.write_slice(whole_slice(0, 3))  # the next transaction
         ran = said.result(timeout=60)
         assert (ran.status, ran.out, ran.err.strip()) == (0, "", "noted")
         assert kept.store.query('SELECT pipeline, "text", "by" FROM annotations') == [("p", "deploy v12", "ann")]
@@ -446,7 +446,7 @@ def test_a_failed_transaction_gives_the_decision_back(tmp_path: Path) -> None:
             assert len(steps) == 1
             raise RuntimeError
         assert (kept.decisions.waiting, said.done()) == (1, False)
-        kept.keep(whole_slice(0, 3))
+        kept.write_slice(whole_slice(0, 3))
         assert said.result(timeout=60).status == 0
 
 
@@ -504,9 +504,9 @@ class _Standing:
 
 def test_a_run_is_served_from_its_start_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / "s.duckdb"
-    with Store.open(path, create=True) as store, ThreadPoolExecutor(1, "keeper") as keeper:
-        keeper.submit(store.keep, whole_slice(0, 30), KEPT_AT).result()
-        service = RunService(store, [], "traces", keeper, ApiOptions(port=0))
+    with Store.open(path, create=True) as store, ThreadPoolExecutor(1, "keeper") as store_thread:
+        store_thread.submit(store.write_slice, whole_slice(0, 30), KEPT_AT).result()
+        service = RunService(store, [], "traces", store_thread, ApiOptions(port=0))
         service.start()
         assert get(service.url, "/readyz").status == 503
         service.source_state(_Standing())

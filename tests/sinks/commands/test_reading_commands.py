@@ -46,7 +46,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"component": "tool", "metric": "judged", "judge": "strict", "bucket": SOON, "outcome": "bad", "n": 2},
     ]  # fmt: skip
     with Store.open(path, create=True) as store:
-        store.keep(
+        store.write_slice(
             scored_slice(
                 0, 8, gaps=gaps, dead_letters=dead, ticks=ticks,
                 samples=[{"source_offset": 1, "trace_id": "t1", "record": record}],

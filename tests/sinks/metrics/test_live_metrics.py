@@ -75,8 +75,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def keep(store: Store, metrics: LiveMetrics, scored: ScoredSlice) -> None:
-    store.keep(scored, KEPT_AT)
-    metrics.slice_kept(scored, {"keep": 0.003})
+    store.write_slice(scored, KEPT_AT)
+    metrics.slice_stored(scored, {"keep": 0.003})
 
 
 def ticks(one: Portfolio, *rows: dict[str, Any]) -> list[dict[str, Any]]:
@@ -177,7 +177,7 @@ def test_where_slices_begin_and_when_pages_are_asked_for_changes_nothing() -> No
     for records, pages_between in ((3, True), (1000, False)):
         metrics = LiveMetrics([airline_portfolio()])
         for scored in airline_slices(records):
-            metrics.slice_kept(scored, {})
+            metrics.slice_stored(scored, {})
             if pages_between:
                 page_of(metrics)
         pages.append({key: value for key, value in samples(page_of(metrics)).items() if not MOMENTARY.match(key[0])})

@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with duckdb.connect(str(folder / "other.duckdb")) as con:
         con.execute(f"CREATE TABLE x AS SELECT '{SECRET}' AS secret")
     with Store.open(folder / "s.duckdb", create=True) as store:
-        store.keep(whole_slice(0, 30), KEPT_AT)
+        store.write_slice(whole_slice(0, 30), KEPT_AT)
     return folder
 
 
@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def live(folder: Path) -> Iterator[Store]:
     """A store that is open for writing, as the keeper holds it."""
     with Store.open(folder / "live.duckdb", create=True) as store:
-        store.keep(whole_slice(0, 30), KEPT_AT)
+        store.write_slice(whole_slice(0, 30), KEPT_AT)
         yield store
 
 
@@ -72,7 +72,7 @@ def test_what_is_not_reading_is_refused_beside_the_keeper(folder: Path, live: St
 def test_the_keeper_goes_on_after_attacks(live: Store) -> None:
     position = live.position("live", "traces", 0)
     assert position is not None
-    live.keep(whole_slice(position.to_offset, position.to_offset + 3), KEPT_AT)
+    live.write_slice(whole_slice(position.to_offset, position.to_offset + 3), KEPT_AT)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,9 @@ def test_a_table_of_many_rows_says_that_it_is_cut(folder: Path) -> None:
 def test_a_terminal_is_not_made_to_obey_what_a_model_wrote(tmp_path: Path) -> None:
     hostile = "\x1b[2J\x9b31m\u202eevil\r\nrow"
     with Store.open(tmp_path / "s.duckdb", create=True) as store:
-        store.keep(scored_slice(0, 1, gaps=[{"observed": hostile, "trace_id": hostile, "component": hostile}]), KEPT_AT)
+        store.write_slice(
+            scored_slice(0, 1, gaps=[{"observed": hostile, "trace_id": hostile, "component": hostile}]), KEPT_AT
+        )
     for ran in (
         gapwatch("history", "SELECT * FROM gaps", "--store", tmp_path / "s.duckdb"),
         gapwatch("gaps", "--store", tmp_path / "s.duckdb"),

@@ -37,7 +37,7 @@ def asked(folder: Path, *queries: str) -> list[list[tuple[object, ...]]]:
 def test_a_store_at_rest_becomes_files_that_answer_as_it_does(tmp_path: Path) -> None:
     path = tmp_path / "s.duckdb"
     with Store.open(path, create=True) as store:
-        store.keep(whole_slice(0, 60), KEPT_AT)
+        store.write_slice(whole_slice(0, 60), KEPT_AT)
         expected = [store.query(ROWS), store.query(RATES), store.query("SELECT count(*) FROM verdicts")]
     ran = gapwatch("snapshot", "--store", path, "--name", "first")
 
@@ -56,7 +56,7 @@ def test_beside_the_keeper_it_holds_one_commit_and_keeping_goes_on(tmp_path: Pat
     path = tmp_path / "s.duckdb"
     ended = threading.Event()
     with Kept(path, portfolios=[]) as kept:
-        kept.keep(whole_slice(0, 30))
+        kept.write_slice(whole_slice(0, 30))
 
         def snapshots() -> None:
             try:
@@ -71,7 +71,7 @@ def test_beside_the_keeper_it_holds_one_commit_and_keeping_goes_on(tmp_path: Pat
         commits = 1
         # A short pause after each commit: without one, the keeper leaves the snapshots hardly any time.
         while not ended.wait(0.005) and commits < 20_000:
-            kept.keep(whole_slice(30 * commits, 30 * commits + 30))
+            kept.write_slice(whole_slice(30 * commits, 30 * commits + 30))
             commits += 1
         thread.join()
 
@@ -104,7 +104,7 @@ def test_who_has_no_token_or_names_another_folder_is_refused(tmp_path: Path) -> 
 def test_nothing_is_left_of_one_that_nobody_wants_or_that_was_killed(tmp_path: Path) -> None:
     path = tmp_path / "s.duckdb"
     with Store.open(path, create=True) as store:
-        store.keep(whole_slice(0, 60), KEPT_AT)
+        store.write_slice(whole_slice(0, 60), KEPT_AT)
         with pytest.raises(JobError, match="given up"):
             take_snapshot(store.cursor(), path, "unwanted", lambda: False)
         abandoned = snapshots_folder(path) / ".killed.99999999.partial"

@@ -18,8 +18,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def balanced(store: Store) -> Store:
-    store.keep(whole_slice(0, 10), KEPT_AT)
-    store.keep(
+    store.write_slice(whole_slice(0, 10), KEPT_AT)
+    store.write_slice(
         scored_slice(
             10,
             20,
@@ -35,7 +35,7 @@ def balanced(store: Store) -> Store:
         ),
         KEPT_AT,
     )
-    store.keep(whole_slice(0, 7, lane="backfill:b"), KEPT_AT)
+    store.write_slice(whole_slice(0, 7, lane="backfill:b"), KEPT_AT)
     return store
 
 
@@ -50,7 +50,7 @@ def test_a_store_that_accounts_for_everything_balances(store: Store) -> None:
 
 def test_a_verdict_closes_what_was_pending(store: Store) -> None:
     balanced(store)
-    store.keep(
+    store.write_slice(
         scored_slice(
             0, 1, topic="scored", records=0,
             ledger=[{"metric": "judged", "state": state, "n": n} for state, n in (("pending", -2), ("fail", 2))],
@@ -111,5 +111,5 @@ def test_the_command_prints_the_balance(store: Store, tmp_path: Path) -> None:
 def test_trace_ids_that_come_again_are_counted_by_lane(store: Store) -> None:
     rows: list[dict[str, object]] = [{"trace_hash": h} for h in (1, 2, 2, 2, 3, 3)]
     rows += [{"trace_hash": 1, "pipeline": "another"}, {"trace_hash": 1, "lane": "file:x"}]
-    store.keep(scored_slice(0, 6, ledger=[{"state": "read", "n": 6}], trace_ids=rows), KEPT_AT)
+    store.write_slice(scored_slice(0, 6, ledger=[{"state": "read", "n": 6}], trace_ids=rows), KEPT_AT)
     assert read_balance(store.cursor()).repeated == {"live": 3, "file:x": 0}

@@ -147,7 +147,7 @@ def test_a_name_means_a_file_whatever_it_looks_like(tmp_path: Path, monkeypatch:
     (tmp_path / Path(name).parent).mkdir(exist_ok=True)
     monkeypatch.chdir(tmp_path)
     with Store.open(name, create=True) as store:
-        store.keep(whole_slice(0, 3), KEPT_AT)
+        store.write_slice(whole_slice(0, 3), KEPT_AT)
     with Store.open(name) as store:
         assert store.position("live", "traces", 0) is not None
     assert (tmp_path / name).is_file()
@@ -178,7 +178,7 @@ def test_reading_leaves_the_file_and_its_log_as_they_are(tmp_path: Path) -> None
 KEEP_AND_DIE = """
 import os
 from tests.builders import KEPT_AT, whole_slice
-store.keep(whole_slice(0, 10), KEPT_AT)
+store.write_slice(whole_slice(0, 10), KEPT_AT)
 os._exit(0)
 """
 
@@ -194,4 +194,4 @@ os._exit(0)
 """
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
     with Store.open(path, create=True) as store:
-        store.keep(whole_slice(0, 3), KEPT_AT)
+        store.write_slice(whole_slice(0, 3), KEPT_AT)

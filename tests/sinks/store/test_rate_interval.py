@@ -235,7 +235,7 @@ def test_the_view_has_one_row_a_series_and_hour(con: Store) -> None:
         {"facet": "tier", "value": "primary", "outcome": "bad", "n": 7},
         {"epoch": "e1", "outcome": "good", "n": 3},
     ]
-    con.keep(scored_slice(ticks=ticks), KEPT_AT)
+    con.write_slice(scored_slice(ticks=ticks), KEPT_AT)
 
     rows = con.query("SELECT epoch, hour, units, bad, unknown, rate FROM rates ORDER BY epoch, hour NULLS LAST")
     hour = NOON + timedelta(hours=1)
@@ -254,7 +254,7 @@ def test_the_view_weighs_by_one_over_p(con: Store) -> None:
         {"outcome": "unknown", "n": 10, "p": 0.5},
         {"outcome": "unknown", "n": 5, "p": 1.0},
     ]
-    con.keep(scored_slice(ticks=ticks), KEPT_AT)
+    con.write_slice(scored_slice(ticks=ticks), KEPT_AT)
     [(units, bad, rate, effective, share)] = con.query(
         "SELECT units, bad, rate, effective_units, unknown_share FROM rates"
     )
@@ -264,14 +264,14 @@ def test_the_view_weighs_by_one_over_p(con: Store) -> None:
 
 
 def test_only_unknown_units_give_no_rate(con: Store) -> None:
-    con.keep(scored_slice(ticks=[{"outcome": "unknown", "n": 5}]), KEPT_AT)
+    con.write_slice(scored_slice(ticks=[{"outcome": "unknown", "n": 5}]), KEPT_AT)
     assert con.query("SELECT units, bad, unknown, effective_units, rate, lower, upper, unknown_share FROM rates") == [
         (0, 0, 5, None, None, None, None, 1.0)
     ]
 
 
 def test_kish_counts_where_every_unit_is_good(con: Store) -> None:
-    con.keep(
+    con.write_slice(
         scored_slice(ticks=[{"outcome": "good", "n": 10, "p": 1.0}, {"outcome": "good", "n": 2, "p": 0.1}]), KEPT_AT
     )
     [(effective, rate, lower, upper)] = con.query("SELECT effective_units, rate, lower, upper FROM rates")
@@ -281,7 +281,7 @@ def test_kish_counts_where_every_unit_is_good(con: Store) -> None:
 
 
 def test_a_unit_of_weight_infinity_is_no_reason_to_fail(con: Store) -> None:
-    con.keep(scored_slice(ticks=[{"outcome": "good", "n": 1, "p": 1e-300}, {"outcome": "bad", "n": 1}]), KEPT_AT)
+    con.write_slice(scored_slice(ticks=[{"outcome": "good", "n": 1, "p": 1e-300}, {"outcome": "bad", "n": 1}]), KEPT_AT)
     assert len(con.query("SELECT * FROM rates")) == 1
 
 
@@ -289,7 +289,7 @@ def test_the_command_and_the_view_say_the_same(tmp_path: Path) -> None:
     path = tmp_path / "s.duckdb"
     with Store.open(path, create=True) as store:
         ticks = [{"outcome": "bad", "n": 3, "p": 0.5}, {"outcome": "good", "n": 90, "p": 0.2}]
-        store.keep(scored_slice(ticks=ticks), KEPT_AT)
+        store.write_slice(scored_slice(ticks=ticks), KEPT_AT)
         [view] = store.query("SELECT units, bad, effective_units, rate, lower, upper FROM rates")
     for per in ("hour", "day", "all"):
         [row] = gapwatch("rates", "--store", path, "--per", per, "--format", "json").json()

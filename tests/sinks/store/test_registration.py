@@ -9,7 +9,7 @@ import pytest
 from gapwatch.scorers.errors import JobError
 from gapwatch.scorers.loading.load import load_portfolio, parse_portfolio
 from gapwatch.scorers.portfolio.portfolio import Portfolio
-from gapwatch.scorers.slices.selection_policy import fixed_policy
+from gapwatch.scorers.slices.selection import fixed_selection
 from gapwatch.sinks.store.store import Store
 from tests.paths import EXAMPLE_PORTFOLIO
 
@@ -21,7 +21,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def register(store: Store, portfolio: Portfolio) -> None:
-    store.register(portfolio, fixed_policy([portfolio]).rows())
+    store.register(portfolio, fixed_selection([portfolio]).rows())
 
 
 def test_a_portfolio_its_metrics_and_its_policy_are_recorded_once(store: Store) -> None:
@@ -35,7 +35,7 @@ def test_a_portfolio_its_metrics_and_its_policy_are_recorded_once(store: Store) 
     assert store.query("SELECT metric, metric_version, claim FROM metrics ORDER BY ALL") == sorted(
         (metric.name, metric.version, metric.claim.form) for metric in portfolio.metrics
     )
-    assert store.query("SELECT count(*) FROM policies") == [(len(fixed_policy([portfolio]).rows()),)]
+    assert store.query("SELECT count(*) FROM policies") == [(len(fixed_selection([portfolio]).rows()),)]
 
 
 def test_the_row_of_a_metric_explains_it(store: Store) -> None:

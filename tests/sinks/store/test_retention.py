@@ -14,7 +14,7 @@ import gapwatch.sinks.store.retention
 from gapwatch.scorers.errors import JobError
 from gapwatch.sinks.metrics.live_metrics import LiveMetrics
 from gapwatch.sinks.store.ledger import read_balance
-from gapwatch.sinks.store.retention import forget_step, moment_before
+from gapwatch.sinks.store.retention import expire_step, moment_before
 from gapwatch.sinks.store.store import Store
 from tests.builders import whole_slice
 from tests.live_store import airline_portfolio, airline_slices
@@ -29,7 +29,7 @@ FORGETFUL = ("gaps", "ticks", "session_ticks", "samples", "trace_ids", "dead_let
 def forget(store: Store, keep: timedelta = KEEP) -> list[int]:
     """Forget in steps until nothing is old enough; return the commits of each step."""
     steps = []
-    while (done := forget_step(store, moment_before(keep))) is not None:
+    while (done := expire_step(store, moment_before(keep))) is not None:
         steps.append(done.commits)
     return steps
 
@@ -41,7 +41,7 @@ def filled(folder: Path, is_old: Callable[[int], bool], more: int = 30) -> Store
     store.register(portfolio, [])
     letters = [b"no trace"] * more + [STRANGER]
     for n, scored in enumerate(airline_slices(7, letters)):
-        store.keep(scored, NOW - (KEEP * 2 if is_old(n) else timedelta(hours=1)))
+        store.write_slice(scored, NOW - (KEEP * 2 if is_old(n) else timedelta(hours=1)))
     return store
 
 
@@ -80,7 +80,7 @@ def test_all_is_forgotten_and_nothing_that_counts_changes(tmp_path: Path) -> Non
     with Store.open(tmp_path / "s.duckdb") as again:
         assert again.positions() == position
         end = next(iter(position.values())).to_offset
-        assert again.keep(whole_slice(end, end + 5), NOW) == store_seq(balance) + 1
+        assert again.write_slice(whole_slice(end, end + 5), NOW) == store_seq(balance) + 1
         assert read_balance(again.cursor()).imbalance == 0
 
 
@@ -133,7 +133,7 @@ _FLOATS = {
 def test_what_was_not_sent_yet_stays_in_the_outbox(tmp_path: Path) -> None:
     with Store.open(tmp_path / "s.duckdb", create=True) as store:
         for n in range(4):
-            store.keep(whole_slice(n, n + 1), NOW - 2 * KEEP)
+            store.write_slice(whole_slice(n, n + 1), NOW - 2 * KEEP)
         store.mark_relayed({"judge-requests": 2})
         before = store.query("SELECT seq, id FROM outbox WHERE seq > 2 ORDER BY ALL")
         forget(store)
@@ -146,7 +146,7 @@ def test_a_step_that_fails_changes_nothing(tmp_path: Path) -> None:
         before = {name: store.query(f"SELECT * FROM {name} ORDER BY ALL") for name in (*FORGETFUL, "ledger", "offsets")}
         store.change("breaking", lambda con: con.execute("DROP TABLE past_dead_letters"))
         with pytest.raises(JobError, match="forgetting failed"):
-            forget_step(store, moment_before(KEEP))
+            expire_step(store, moment_before(KEEP))
 
         assert {name: store.query(f"SELECT * FROM {name} ORDER BY ALL") for name in before} == before
 
@@ -158,7 +158,7 @@ def test_names_that_records_bring_in_are_bounded(tmp_path: Path) -> None:
             ticks = scored.tables["ticks"]
             names = duckdb.arrow(ticks).project(f"* REPLACE ('env-{n}' AS environment)").to_arrow_table()
             scored.tables["ticks"] = names.cast(ticks.schema)
-            store.keep(scored, NOW - 2 * KEEP)
+            store.write_slice(scored, NOW - 2 * KEEP)
         forget(store)
 
         assert store.query("SELECT count(DISTINCT environment), sum(n) FROM past_ticks") == [(201, 600)]

@@ -102,7 +102,7 @@ def test_the_last_word_is_a_persons_and_the_later_of_two(store: Store) -> None:
         {"source_offset": 1, "outcome": "pass", "judge": "mild", "score": 0.9},
         {"source_offset": 2, "outcome": "fail"},
     ]
-    store.keep(scored_slice(0, 3, gaps=gaps), KEPT_AT)
+    store.write_slice(scored_slice(0, 3, gaps=gaps), KEPT_AT)
     override(store, "o1", 0, "answer_parses", None, "warn", 0.5, "ann", NOON)
     override(store, "o2", 0, "answer_parses", None, "pass", None, "bob", NOON.replace(hour=13))
     override(store, "o3", 1, "answer_parses", "strict", "pass", 1.0, "ann", NOON)
@@ -129,7 +129,7 @@ def test_a_verdict_says_what_the_metric_expects(store: Store) -> None:
             [sha, expected],
         )
     cursor.close()
-    store.keep(scored_slice(gaps=[{"evidence": '{"why": 1}'}, {"metric": "unheard_of"}]), KEPT_AT)
+    store.write_slice(scored_slice(gaps=[{"evidence": '{"why": 1}'}, {"metric": "unheard_of"}]), KEPT_AT)
     assert store.query("SELECT metric, claim, expected, evidence, row_evidence FROM verdicts ORDER BY metric") == [
         ("answer_parses", "check", "is JSON", '{"code": ["a.py:1"]}', '{"why": 1}'),
         ("unheard_of", None, None, None, None),

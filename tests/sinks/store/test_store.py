@@ -20,7 +20,7 @@ from gapwatch.scorers.slices.tables import SCORED_TABLES
 from gapwatch.sinks.store.ledger import imbalance
 from gapwatch.sinks.store.schema import KEPT_TABLES
 from gapwatch.sinks.store.store import Position, Store
-from gapwatch.sinks.store.transaction import Keeping, Step
+from gapwatch.sinks.store.transaction import Step, StoreTransaction
 from tests.builders import KEPT_AT, NOON, scored_slice, whole_slice
 
 
@@ -45,7 +45,7 @@ def test_a_new_store_has_no_position(store: Store) -> None:
 
 def test_every_table_of_a_slice_is_kept_with_its_commit(store: Store) -> None:
     scored = whole_slice(0, 30)
-    seq = store.keep(scored, KEPT_AT)
+    seq = store.write_slice(scored, KEPT_AT)
 
     expected = {name: table.num_rows for name, table in scored.tables.items() if name != "judge_requests"}
     expected |= {"outbox": 10, "offsets": 1}
@@ -61,7 +61,7 @@ def test_what_comes_back_is_what_was_given(store: Store, name: str) -> None:
     nothing = dict.fromkeys(SCORED_TABLES[name].names)
     tables: dict[str, Any] = {name: [row, nothing]}
     scored = scored_slice(0, 2, **tables)
-    store.keep(scored, KEPT_AT)
+    store.write_slice(scored, KEPT_AT)
 
     columns = ", ".join(f'"{column}"' for column in SCORED_TABLES[name].names)
     kept = store.query(f"SELECT {columns} FROM {name}")
@@ -82,30 +82,30 @@ VALUES = {
 
 def test_the_time_of_keeping_is_stamped_in_utc(store: Store) -> None:
     at = datetime(2026, 3, 22, 14, 5, tzinfo=timezone(timedelta(hours=2)))
-    store.keep(whole_slice(0, 3), at)
+    store.write_slice(whole_slice(0, 3), at)
     for table in ("gaps", "samples", "offsets"):
         assert store.query(f"SELECT DISTINCT kept_at FROM {table}") == [(datetime(2026, 3, 22, 12, 5),)]
 
 
 def test_a_time_without_a_zone_is_refused(store: Store) -> None:
     with pytest.raises(ValueError, match="time zone"):
-        store.keep(whole_slice(), NOON)
+        store.write_slice(whole_slice(), NOON)
 
 
 def test_the_position_follows_the_slices_and_survives_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "s.duckdb"
     with Store.open(path, create=True) as store:
-        store.keep(replace(whole_slice(5, 10), prefix_sha256="a"), KEPT_AT)
-        store.keep(replace(whole_slice(10, 20), records=7, prefix_sha256="b"), KEPT_AT)
-        store.keep(whole_slice(0, 4, partition=3), KEPT_AT)
-        store.keep(whole_slice(0, 3, lane="backfill:b1"), KEPT_AT)
+        store.write_slice(replace(whole_slice(5, 10), prefix_sha256="a"), KEPT_AT)
+        store.write_slice(replace(whole_slice(10, 20), records=7, prefix_sha256="b"), KEPT_AT)
+        store.write_slice(whole_slice(0, 4, partition=3), KEPT_AT)
+        store.write_slice(whole_slice(0, 3, lane="backfill:b1"), KEPT_AT)
         before = store.positions()
     with Store.open(path) as store:
         assert store.positions() == before
         assert store.position("live", "traces", 0) == Position(20, 12, "b")
         assert store.position("live", "traces", 3) == Position(4, 4, None)
         assert store.position("backfill:b1", "traces", 0) == Position(3, 3, None)
-        assert store.keep(whole_slice(20, 21), KEPT_AT) == 5
+        assert store.write_slice(whole_slice(20, 21), KEPT_AT) == 5
 
 
 @pytest.mark.parametrize(
@@ -114,25 +114,25 @@ def test_the_position_follows_the_slices_and_survives_a_restart(tmp_path: Path) 
 def test_a_slice_that_does_not_follow_is_refused_and_costs_nothing(
     store: Store, begin: int, end: int, why: str
 ) -> None:
-    store.keep(whole_slice(0, 10), KEPT_AT)
+    store.write_slice(whole_slice(0, 10), KEPT_AT)
     before = counts(store)
 
     with pytest.raises(JobError, match=why):
-        store.keep(scored_slice(begin, end), KEPT_AT)
+        store.write_slice(scored_slice(begin, end), KEPT_AT)
     assert counts(store) == before
-    store.keep(whole_slice(10, 12), KEPT_AT)
+    store.write_slice(whole_slice(10, 12), KEPT_AT)
     assert store.position("live", "traces", 0) == Position(12, 12, None)
 
 
 def test_a_slice_without_records_moves_the_position(store: Store) -> None:
-    store.keep(scored_slice(0, 7, records=0), KEPT_AT)
+    store.write_slice(scored_slice(0, 7, records=0), KEPT_AT)
     assert store.position("live", "traces", 0) == Position(7, 0, None)
 
 
 def test_judge_requests_of_other_lanes_are_not_sent(store: Store) -> None:
-    store.keep(whole_slice(0, 3, lane="file:x"), KEPT_AT)
+    store.write_slice(whole_slice(0, 3, lane="file:x"), KEPT_AT)
     assert count(store, "outbox") == 0
-    store.keep(whole_slice(0, 3), KEPT_AT)
+    store.write_slice(whole_slice(0, 3), KEPT_AT)
     assert store.query("SELECT topic, id, key, value FROM outbox") == [("judge-requests", "j0-0", "t0", b"{}")]
 
 
@@ -144,7 +144,7 @@ def test_a_slice_with_other_tables_is_refused(store: Store, how: str) -> None:
     if how == "other columns":
         tables["gaps"] = gaps.select(gaps.column_names[::-1])
     with pytest.raises(ValueError, match="table gaps"):
-        store.keep(replace(scored, tables=tables), KEPT_AT)
+        store.write_slice(replace(scored, tables=tables), KEPT_AT)
     assert set(counts(store).values()) == {0}
 
 
@@ -155,7 +155,7 @@ class Stumbling(Store):
     error: BaseException = RuntimeError("stumbled")
 
     def steps(self) -> Sequence[tuple[str, Step]]:
-        def stumble(_: Keeping) -> None:
+        def stumble(_: StoreTransaction) -> None:
             self.stumble_before = ""
             raise self.error
 
@@ -176,14 +176,14 @@ def test_an_error_before_any_step_leaves_nothing_and_the_retry_keeps_the_new_sli
 ) -> None:
     with Stumbling.open(tmp_path / "s.duckdb", create=True) as store:
         assert isinstance(store, Stumbling)
-        store.keep(whole_slice(0, 10), KEPT_AT)
+        store.write_slice(whole_slice(0, 10), KEPT_AT)
         before = counts(store)
         store.stumble_before, store.error = name, error
 
         with pytest.raises(type(error)):
-            store.keep(whole_slice(10, 40), KEPT_AT)
+            store.write_slice(whole_slice(10, 40), KEPT_AT)
         assert counts(store) == before
-        store.keep(whole_slice(10, 16), KEPT_AT)
+        store.write_slice(whole_slice(10, 16), KEPT_AT)
 
         # A registration that was undone would keep the rows of the slice that failed.
         assert store.query("SELECT min(source_offset), max(source_offset), count(*) FROM gaps WHERE seq = 2") == [
@@ -195,7 +195,7 @@ def test_an_error_before_any_step_leaves_nothing_and_the_retry_keeps_the_new_sli
 def test_an_interrupt_after_the_commit_is_not_kept_twice(tmp_path: Path) -> None:
     class Late(Store):
         def steps(self) -> Sequence[tuple[str, Step]]:
-            def interrupt(_: Keeping) -> None:
+            def interrupt(_: StoreTransaction) -> None:
                 raise KeyboardInterrupt
 
             return [*super().steps(), ("late", interrupt)]
@@ -203,44 +203,46 @@ def test_an_interrupt_after_the_commit_is_not_kept_twice(tmp_path: Path) -> None
     # `keep` puts steps of others before the last one; here the commit itself is interrupted on its way back.
     with Late.open(tmp_path / "s.duckdb", create=True) as store:
         with pytest.raises(KeyboardInterrupt):
-            store.keep(whole_slice(0, 10), KEPT_AT)
+            store.write_slice(whole_slice(0, 10), KEPT_AT)
         assert store.position("live", "traces", 0) == Position(10, 10, None)
         with pytest.raises(JobError, match="overlaps"):
-            store.keep(whole_slice(0, 10), KEPT_AT)
+            store.write_slice(whole_slice(0, 10), KEPT_AT)
 
 
 def test_a_table_that_takes_fewer_rows_than_were_given_stops_the_slice(tmp_path: Path) -> None:
     class Losing(Store):
         def steps(self) -> Sequence[tuple[str, Step]]:
-            def lose(keeping: Keeping) -> None:
-                keeping.con.execute("DEALLOCATE keep_gaps")
-                keeping.con.execute("PREPARE keep_gaps AS INSERT INTO gaps SELECT * FROM inbox_gaps LIMIT 2")
+            def lose(transaction: StoreTransaction) -> None:
+                transaction.con.execute("DEALLOCATE keep_gaps")
+                transaction.con.execute("PREPARE keep_gaps AS INSERT INTO gaps SELECT * FROM inbox_gaps LIMIT 2")
 
             begin, *rest = super().steps()
             return [("lose", lose), begin, *rest]
 
     with Losing.open(tmp_path / "s.duckdb", create=True) as store:
         with pytest.raises(JobError, match="2 of 10 rows of gaps"):
-            store.keep(whole_slice(0, 10), KEPT_AT)
+            store.write_slice(whole_slice(0, 10), KEPT_AT)
         assert set(counts(store).values()) == {0}
 
 
 def test_steps_of_others_share_the_transaction(store: Store) -> None:
-    def annotate(keeping: Keeping) -> None:
-        keeping.con.execute("INSERT INTO annotations VALUES (?, 'p', ?, 'me')", [keeping.kept_at, str(keeping.seq)])
+    def annotate(transaction: StoreTransaction) -> None:
+        transaction.con.execute(
+            "INSERT INTO annotations VALUES (?, 'p', ?, 'me')", [transaction.kept_at, str(transaction.seq)]
+        )
 
-    def fail(_: Keeping) -> None:
+    def fail(_: StoreTransaction) -> None:
         raise RuntimeError("no")
 
-    store.keep(whole_slice(0, 3), KEPT_AT, also=[("annotate", annotate)])
+    store.write_slice(whole_slice(0, 3), KEPT_AT, also=[("annotate", annotate)])
     with pytest.raises(RuntimeError):
-        store.keep(whole_slice(3, 6), KEPT_AT, also=[("annotate", annotate), ("fail", fail)])
+        store.write_slice(whole_slice(3, 6), KEPT_AT, also=[("annotate", annotate), ("fail", fail)])
     assert store.query("SELECT text FROM annotations") == [("1",)]
 
 
 def test_readers_see_whole_commits_while_the_keeper_works(store: Store) -> None:
     reader = store.cursor()
-    store.keep(whole_slice(0, 10), KEPT_AT)
+    store.write_slice(whole_slice(0, 10), KEPT_AT)
     assert reader.execute("SELECT count(*) FROM gaps").fetchall() == [(10,)]
     assert imbalance(reader) == 0
     reader.close()
@@ -254,14 +256,14 @@ def test_readers_have_the_optimizer_that_the_keeper_does_without(store: Store) -
 def test_a_full_disk_is_told_and_loses_nothing(tmp_path: Path) -> None:
     path = tmp_path / "s.duckdb"
     store = Store.open(path, create=True)
-    store.keep(whole_slice(0, 100), KEPT_AT)
+    store.write_slice(whole_slice(0, 100), KEPT_AT)
     kept, limits = 100, resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 200_000, limits[1]))
     try:
         with pytest.raises(JobError, match="disk is full, make room; then start again"):
             while True:
-                store.keep(whole_slice(kept, kept + 200), KEPT_AT)
+                store.write_slice(whole_slice(kept, kept + 200), KEPT_AT)
                 kept += 200
         with pytest.raises(JobError):
             store.close()
@@ -271,7 +273,7 @@ def test_a_full_disk_is_told_and_loses_nothing(tmp_path: Path) -> None:
     with Store.open(path) as again:
         assert again.position("live", "traces", 0) == Position(kept, kept, None)
         assert count(again, "gaps") == kept
-        again.keep(whole_slice(kept, kept + 200), KEPT_AT)
+        again.write_slice(whole_slice(kept, kept + 200), KEPT_AT)
         assert imbalance(again.cursor()) == 0
 
 
@@ -280,7 +282,7 @@ def test_a_closed_store_says_so_and_closes_twice(tmp_path: Path) -> None:
     store.close()
     store.close()
     with pytest.raises(JobError, match="is closed"):
-        store.keep(whole_slice(), KEPT_AT)
+        store.write_slice(whole_slice(), KEPT_AT)
 
 
 def test_closing_waits_for_what_readers_are_at(tmp_path: Path) -> None:
@@ -304,7 +306,7 @@ def test_closing_waits_for_what_readers_are_at(tmp_path: Path) -> None:
 
 def test_closing_writes_the_log_into_the_file(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "s.duckdb", create=True)
-    store.keep(whole_slice(0, 10), KEPT_AT)
+    store.write_slice(whole_slice(0, 10), KEPT_AT)
     assert (tmp_path / "s.duckdb.wal").stat().st_size > 0
     store.close()
     assert not (tmp_path / "s.duckdb.wal").exists()
@@ -318,7 +320,7 @@ def test_a_forgotten_store_does_not_bar_the_next(tmp_path: Path) -> None:
 
 
 def test_the_slice_may_come_over_a_serialised_boundary(store: Store) -> None:
-    store.keep(ScoredSlice.from_ipc(whole_slice(0, 10).to_ipc()), KEPT_AT)
+    store.write_slice(ScoredSlice.from_ipc(whole_slice(0, 10).to_ipc()), KEPT_AT)
     assert count(store, "gaps") == 10
     assert count(store, "outbox") == 4
 
@@ -326,5 +328,5 @@ def test_the_slice_may_come_over_a_serialised_boundary(store: Store) -> None:
 def test_an_empty_slice_of_scoring_needs_no_rows(store: Store) -> None:
     tables = {name: schema.empty_table() for name, schema in SCORED_TABLES.items()}
     assert all(isinstance(table, pa.Table) for table in tables.values())
-    store.keep(ScoredSlice("live", "traces", 0, 0, 3, 0, 0, None, tables), datetime.now(UTC))
+    store.write_slice(ScoredSlice("live", "traces", 0, 0, 3, 0, 0, None, tables), datetime.now(UTC))
     assert counts(store) == {**dict.fromkeys([*KEPT_TABLES, "outbox"], 0), "offsets": 1}

@@ -41,7 +41,7 @@ def slices_after_calm(units: list[Units], **more: Any) -> list[ScoredSlice]:
 def keep(store: Store, watch: ShiftWatch, scored: ScoredSlice, also: Any = ()) -> None:
     moment = kept_at(scored.from_offset)
     taken = watch.take(scored, moment)
-    store.keep(taken.scored, moment, also=[*taken.steps, *also])
+    store.write_slice(taken.scored, moment, also=[*taken.steps, *also])
 
 
 #: A day and an hour at 2 %, then an hour at 30 %, which is known to be at 2 %.

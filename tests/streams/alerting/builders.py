@@ -12,7 +12,7 @@ from gapwatch.scorers.loading.load import parse_portfolio
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.sinks.store.store import Store
-from gapwatch.sinks.store.transaction import Keeping
+from gapwatch.sinks.store.transaction import StoreTransaction
 from gapwatch.streams.alerting.evaluation.shift_watch import ShiftWatch
 from gapwatch.streams.pipeline.watch_protocol import Steps
 from tests.builders import scored_slice
@@ -71,7 +71,7 @@ def keep_with_breakdowns(
 ) -> None:
     """Keep slices by number; at the end of some transactions all breaks down, and is opened anew."""
 
-    def break_down(_: Keeping) -> None:
+    def break_down(_: StoreTransaction) -> None:
         raise InterruptedError
 
     number = 0

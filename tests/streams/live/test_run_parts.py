@@ -49,7 +49,7 @@ def test_a_group_tells_each_of_its_observers_in_turn():
 
     group, state = ObserverGroup(observer("a"), observer("b")), SourceState("running")
     group.source_state(state)
-    group.slice_kept("slice", {"keep": 1.0})
+    group.slice_stored("slice", {"keep": 1.0})
     group.portfolios_changed(["p"])
 
     assert told == [

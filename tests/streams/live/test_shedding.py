@@ -8,7 +8,7 @@ import pytest
 from gapwatch.scorers.loading.load import parse_portfolio
 from gapwatch.scorers.plan.plan import compile_plan
 from gapwatch.scorers.scoring.score import Scorer, score
-from gapwatch.scorers.slices.selection_policy import fixed_policy, recorded_factors, recorded_shedding, thinned_policy
+from gapwatch.scorers.slices.selection import fixed_selection, recorded_factors, recorded_shedding, thinned_selection
 from gapwatch.streams.live.shedding import Shedding
 from tests.scorers.scored_slice import record_slice
 from tests.streams.run_process import found, portfolio, trace, traces
@@ -45,8 +45,8 @@ class TestWhatIsScored:
     def test_what_would_wait_for_a_judge_is_shed_and_all_else_is_as_it_was(self):
         portfolios = read()
         values = [trace(n) for n in range(1000)]
-        asked, before = ledger(portfolios, thinned_policy(portfolios, {}), values)
-        shed, after = ledger(portfolios, thinned_policy(portfolios, {}, sheds=True), values)
+        asked, before = ledger(portfolios, thinned_selection(portfolios, {}), values)
+        shed, after = ledger(portfolios, thinned_selection(portfolios, {}, sheds=True), values)
 
         assert asked["helpful", "pending"] > 5
         assert shed["helpful", "shed_load"] == asked["helpful", "pending"]
@@ -62,8 +62,8 @@ class TestWhatIsScored:
     def test_what_is_made_of_a_shed_part_is_shed_too(self):
         portfolios = read(portfolio() + JUDGED.strip("\n") + "\n")
         values = [trace(n) for n in range(1000)]
-        asked, _ = ledger(portfolios, thinned_policy(portfolios, {}), values)
-        shed, _ = ledger(portfolios, thinned_policy(portfolios, {}, sheds=True), values)
+        asked, _ = ledger(portfolios, thinned_selection(portfolios, {}), values)
+        shed, _ = ledger(portfolios, thinned_selection(portfolios, {}, sheds=True), values)
 
         for metric in ("good_answer", "helpful", "rarely"):
             assert shed[metric, "shed_load"] == asked[metric, "pending"] > 5, metric
@@ -74,17 +74,17 @@ class TestWhatIsScored:
     @pytest.mark.parametrize("more", ["", JUDGED.strip("\n") + "\n"])
     def test_what_is_recorded_says_it_all(self, factors, sheds, more):
         portfolios = read(portfolio() + more)
-        policy = thinned_policy(portfolios, factors, sheds)
+        policy = thinned_selection(portfolios, factors, sheds)
         rows = policy.rows()
 
         assert recorded_shedding(portfolios, rows) is sheds
         assert recorded_factors(portfolios, rows) == factors
-        again = thinned_policy(portfolios, recorded_factors(portfolios, rows), recorded_shedding(portfolios, rows))
+        again = thinned_selection(portfolios, recorded_factors(portfolios, rows), recorded_shedding(portfolios, rows))
         assert again.id == policy.id
 
     def test_where_there_are_no_judges_nothing_changes(self):
         portfolios = read(portfolio().partition("  - name: helpful")[0])
-        assert thinned_policy(portfolios, {}, sheds=True).id == fixed_policy(portfolios).id
+        assert thinned_selection(portfolios, {}, sheds=True).id == fixed_selection(portfolios).id
 
 
 class TestWhen:

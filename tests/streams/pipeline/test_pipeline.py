@@ -91,7 +91,7 @@ class _Holds:
     def __init__(self):
         self.pieces, self.held = [], []
 
-    def slice_kept(self, scored, _seconds):
+    def slice_stored(self, scored, _seconds):
         self.held.append(sum(piece() is not None for piece in self.pieces))
         self.pieces.append(weakref.ref(scored))
 

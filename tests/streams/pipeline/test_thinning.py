@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gapwatch.scorers.loading.load import parse_portfolio
-from gapwatch.scorers.slices.selection_policy import EVALUATED, fixed_policy, recorded_factors, thinned_policy
+from gapwatch.scorers.slices.selection import EVALUATED, fixed_selection, recorded_factors, thinned_selection
 from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.scorers.slices.tables import LEDGER
 from gapwatch.streams.pipeline.slice_pieces import PIECE_BYTES, pieces, window_cuts
@@ -76,15 +76,15 @@ def test_what_the_portfolio_keeps_rarely_anyway_is_not_thinned_and_0_is_no_bound
 
 def test_a_recorded_policy_gives_its_factors_back_to_the_bit():
     portfolios = [parse_portfolio(portfolio())]
-    keeps = written_keeps({portfolios[0].sha: "support"}, fixed_policy(portfolios))
+    keeps = written_keeps({portfolios[0].sha: "support"}, fixed_selection(portfolios))
     assert keeps[KEY] == 1.0
     factors = {KEY: 1 / 64, ("support", "parses", "unknown"): 1 / 2, ("support", "short", "fail"): 1 / 1024}
     factors["support", "helpful", EVALUATED] = 1 / 8
-    thinned = thinned_policy(portfolios, factors)
+    thinned = thinned_selection(portfolios, factors)
 
     assert recorded_factors(portfolios, thinned.rows()) == factors
-    assert thinned_policy(portfolios, recorded_factors(portfolios, thinned.rows())).id == thinned.id
-    assert thinned_policy(portfolios, {}).id == fixed_policy(portfolios).id != thinned.id
+    assert thinned_selection(portfolios, recorded_factors(portfolios, thinned.rows())).id == thinned.id
+    assert thinned_selection(portfolios, {}).id == fixed_selection(portfolios).id != thinned.id
     rows = {row["metric"]: row["p_kept"] for row in thinned.rows() if row["stratum"] is None}
     assert (rows["parses"]["fail"], rows["parses"]["pass"], rows["short"]["fail"]) == (1 / 64, 0.05, 1 / 1024)
 

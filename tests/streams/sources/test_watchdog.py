@@ -2,11 +2,11 @@
 
 import threading
 
-from gapwatch.streams.sources.watchdog import Progress, StallJudge, Watchdog
+from gapwatch.streams.sources.watchdog import StallJudge, Watchdog, WorkProgress
 
 
 def look(value, is_busy=True, limit=5.0):
-    return [Progress("work", value, is_busy, limit)]
+    return [WorkProgress("work", value, is_busy, limit)]
 
 
 def judge_all(steps, passed=1.0):
@@ -53,7 +53,7 @@ def test_several_are_told_apart():
     judge = StallJudge()
     stuck = None
     for n in range(10):
-        stuck = stuck or judge.judge([*look(n), Progress("other", 0, True, 5.0)], 1.0)
+        stuck = stuck or judge.judge([*look(n), WorkProgress("other", 0, True, 5.0)], 1.0)
 
     assert stuck == "other: no progress for 6 s at 0"
 

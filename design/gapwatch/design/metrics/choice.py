@@ -12,9 +12,9 @@ from gapwatch.design.metrics.catalog import Catalog
 from gapwatch.design.metrics.critic import Case, Critique, fact_for, redesign, review_metrics
 from gapwatch.design.metrics.judge_drafts import cost_per_quality, design_judges
 from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
+from gapwatch.design.metrics.refine import Refiner
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.metrics.traceability import Gap, link
-from gapwatch.design.refine import Refiner
 from gapwatch.scorers.portfolio.fact import Fact
 
 #: Rounds of review and mending before what still fails is dropped.

@@ -11,7 +11,7 @@ from gapwatch.scorers.plan.codes import FAIL, OUTCOME_NAMES, PASS, PENDING, SAMP
 from gapwatch.scorers.portfolio.claim import CompositeClaim, JudgedClaim
 from gapwatch.scorers.slices.block_result import BlockResult
 from gapwatch.scorers.slices.columns import SliceColumns
-from gapwatch.scorers.slices.selection_policy import MetricPolicy
+from gapwatch.scorers.slices.selection import MetricSelection
 
 _WORTH = {PASS: 1.0, WARN: 0.5, FAIL: 0.0}
 _KEPT = (PASS, WARN, FAIL, UNKNOWN, SKIP)
@@ -30,7 +30,7 @@ def composites_awaiting(result: BlockResult) -> list[int]:
     ]
 
 
-def composite_of(result: BlockResult, policies: Sequence[MetricPolicy], number: int) -> CompositeOf:
+def composite_of(result: BlockResult, policies: Sequence[MetricSelection], number: int) -> CompositeOf:
     """Return the function that says, for a row, what one composite waits for and what it has.
 
     Args:

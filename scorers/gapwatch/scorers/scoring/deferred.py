@@ -30,7 +30,7 @@ from gapwatch.scorers.scoring.python_scorer import Scored
 from gapwatch.scorers.scoring.scorer_host import ScorerHost
 from gapwatch.scorers.slices.block_result import BlockResult
 from gapwatch.scorers.slices.columns import FloatArray, SliceColumns
-from gapwatch.scorers.slices.selection_policy import MetricPolicy
+from gapwatch.scorers.slices.selection import MetricSelection
 
 _PENDING, _SAMPLED_OUT, _SHED_LOAD = code(PENDING), code(SAMPLED_OUT), code(SHED_LOAD)
 _OUTCOME_ID = {name: i for i, name in enumerate(OUTCOME_NAMES)}
@@ -41,7 +41,7 @@ _WORTH[[PASS, WARN, FAIL]] = [1.0, 0.5, 0.0]
 def settle_deferred(
     columns: SliceColumns,
     result: BlockResult,
-    policies: Sequence[MetricPolicy],
+    policies: Sequence[MetricSelection],
     selection: FloatArray,
     scorers: ScorerHost | None,
 ) -> None:

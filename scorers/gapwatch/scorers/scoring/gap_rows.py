@@ -15,14 +15,14 @@ from gapwatch.scorers.plan.codes import OUTCOME_NAMES, OUTCOME_OF_CODE, REASON_O
 from gapwatch.scorers.scoring.redaction import Redactor
 from gapwatch.scorers.slices.block_result import BlockResult
 from gapwatch.scorers.slices.columns import FloatArray, IntArray, SliceColumns, timestamps
-from gapwatch.scorers.slices.selection_policy import BlockPolicy
+from gapwatch.scorers.slices.selection import BlockSelection
 from gapwatch.scorers.slices.tables import GAPS
 
 OBSERVED_CHARACTERS = 300
 
 
 @dataclass(frozen=True)
-class KeptRows:
+class StoredRows:
     """What of one block leaves a row.
 
     Attributes:
@@ -33,7 +33,7 @@ class KeptRows:
     """
 
     result: BlockResult
-    policies: BlockPolicy
+    policies: BlockSelection
     row: IntArray
     metric: IntArray
 
@@ -59,7 +59,7 @@ class KeptRows:
         return np.where(selected, p * rates, p), np.where(selected, kept, kept * rates)
 
 
-def kept_rows(result: BlockResult, policies: BlockPolicy, u: FloatArray) -> KeptRows:
+def kept_rows(result: BlockResult, policies: BlockSelection, u: FloatArray) -> StoredRows:
     """Find each outcome that leaves a row, by row and then by metric.
 
     Args:
@@ -75,13 +75,13 @@ def kept_rows(result: BlockResult, policies: BlockPolicy, u: FloatArray) -> Kept
         np.less(u, probability * rates, out=keep[:, m])
     rows = np.flatnonzero(keep.any(axis=1))
     row, metric = np.nonzero(keep[rows])
-    return KeptRows(result, policies, rows[row], metric)
+    return StoredRows(result, policies, rows[row], metric)
 
 
 def gap_rows(
     columns: SliceColumns,
-    kept: Sequence[KeptRows],
-    policy_id: str,
+    kept: Sequence[StoredRows],
+    selection_id: str,
     redactors: Mapping[str, Redactor],
 ) -> pa.Table:
     """Return the kept rows of some blocks, without lane and source.
@@ -89,7 +89,7 @@ def gap_rows(
     Args:
         columns: The slice.
         kept: Of each block, at least one.
-        policy_id: Written into the rows.
+        selection_id: Written into the rows.
         redactors: By the sha of a portfolio.
 
     Returns:
@@ -142,7 +142,7 @@ def gap_rows(
         "p_evaluated": pa.array(np.concatenate([evaluated for evaluated, _ in probabilities])),
         "p_kept": pa.array(np.concatenate([p_kept for _, p_kept in probabilities])),
         "stratum": pa.concat_arrays([_strata(of) for of in kept]),
-        "policy": pa.repeat(pa.scalar(policy_id, pa.string()), n),
+        "policy": pa.repeat(pa.scalar(selection_id, pa.string()), n),
         "lane": nothing,
         "source_topic": nothing,
         "source_partition": pa.nulls(n, pa.int32()),
@@ -166,7 +166,7 @@ def _pick(parts: list[tuple[npt.NDArray[np.bool_], pa.Array]], n: int, kind: pa.
     return pool.take(pa.array(index, mask=index < 0))
 
 
-def _scores(kept: Sequence[KeptRows]) -> pa.Array:
+def _scores(kept: Sequence[StoredRows]) -> pa.Array:
     parts = []
     for of in kept:
         scores = np.full(len(of.row), np.nan)
@@ -178,7 +178,7 @@ def _scores(kept: Sequence[KeptRows]) -> pa.Array:
     return pa.array(whole, mask=np.isnan(whole))
 
 
-def _labels(of: KeptRows) -> pa.Array:
+def _labels(of: StoredRows) -> pa.Array:
     parts = []
     for m, labels in of.result.labels.items():
         mine = of.metric == m
@@ -186,7 +186,7 @@ def _labels(of: KeptRows) -> pa.Array:
     return _pick(parts, len(of.row), pa.string())
 
 
-def _strata(of: KeptRows) -> pa.Array:
+def _strata(of: StoredRows) -> pa.Array:
     parts = []
     for m, strata in of.result.strata.items():
         mine = of.metric == m
@@ -195,7 +195,7 @@ def _strata(of: KeptRows) -> pa.Array:
     return _pick(parts, len(of.row), pa.string())
 
 
-def _reasons(of: KeptRows) -> pa.Array:
+def _reasons(of: StoredRows) -> pa.Array:
     reason = REASON_OF_CODE[of.codes].astype(np.int64)
     named = pa.array(REASONS, pa.string()).take(pa.array(reason, mask=reason < 0))
     if not of.result.reasons:
@@ -206,7 +206,7 @@ def _reasons(of: KeptRows) -> pa.Array:
     return pa.array(words, pa.string())
 
 
-def _redacted(columns: SliceColumns, kept: Sequence[KeptRows], redactors: Mapping[str, Redactor]) -> pa.Array:
+def _redacted(columns: SliceColumns, kept: Sequence[StoredRows], redactors: Mapping[str, Redactor]) -> pa.Array:
     """Return what was seen, redacted by the rules of each block's portfolio; those of one portfolio lie together."""
     parts = []
     for sha, of_portfolio in groupby(kept, key=lambda of: of.result.block.sha):
@@ -215,7 +215,7 @@ def _redacted(columns: SliceColumns, kept: Sequence[KeptRows], redactors: Mappin
     return pa.concat_arrays(parts)
 
 
-def _observed(columns: SliceColumns, of: KeptRows) -> pa.Array:
+def _observed(columns: SliceColumns, of: StoredRows) -> pa.Array:
     """Return what was seen, as text: the claim's field, else the score, else the label.
 
     Many metrics look at the same field; what they saw of it is taken at once.

@@ -15,7 +15,7 @@ from gapwatch.scorers.scoring.awaited_composites import composite_of, composites
 from gapwatch.scorers.scoring.redaction import Redactor
 from gapwatch.scorers.slices.block_result import BlockResult
 from gapwatch.scorers.slices.columns import NO_BUCKET, SliceColumns
-from gapwatch.scorers.slices.selection_policy import MetricPolicy
+from gapwatch.scorers.slices.selection import MetricSelection
 from gapwatch.scorers.slices.slices import RecordSlice
 from gapwatch.scorers.slices.tables import JUDGE_REQUESTS
 
@@ -27,8 +27,8 @@ def judge_requests(
     columns: SliceColumns,
     records: RecordSlice,
     result: BlockResult,
-    policies: Sequence[MetricPolicy],
-    policy_id: str,
+    policies: Sequence[MetricSelection],
+    selection_id: str,
     redactor: Redactor,
     offsets: Mapping[int, int],
 ) -> pa.Table:
@@ -39,7 +39,7 @@ def judge_requests(
         records: Where the records came from.
         result: Outcomes of the block.
         policies: One a metric of the block.
-        policy_id: In force.
+        selection_id: In force.
         redactor: Of the block's portfolio.
         offsets: `ord` to source offset.
     """
@@ -76,7 +76,7 @@ def judge_requests(
                 **{name: columns.arrow(name)[at].as_py() for name in _IDENTITY},
                 p_evaluated=float(columns.publisher_p[ord_] * policies[m].rates[stratum]),
                 stratum=policies[m].strata[stratum],
-                policy=policy_id,
+                policy=selection_id,
                 inputs={name: _cut(values[i]) for name, values in inputs.items()},
                 event_at=None if np.isnan(event_at[i]) else float(event_at[i]),
                 bucket=None if columns.bucket[ord_] == NO_BUCKET else int(columns.bucket[ord_]),

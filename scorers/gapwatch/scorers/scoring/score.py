@@ -22,13 +22,13 @@ from gapwatch.scorers.plan.plan import Plan
 from gapwatch.scorers.portfolio.claim import JudgedClaim, LabelClaim, MeasureClaim, PythonClaim
 from gapwatch.scorers.scoring.dead_letter import MAX_RECORD_BYTES, DeadLetter, examine
 from gapwatch.scorers.scoring.deferred import settle_deferred
-from gapwatch.scorers.scoring.gap_rows import KeptRows, gap_rows, kept_rows
+from gapwatch.scorers.scoring.gap_rows import StoredRows, gap_rows, kept_rows
 from gapwatch.scorers.scoring.judge_requests import judge_requests
 from gapwatch.scorers.scoring.redaction import Redactor
 from gapwatch.scorers.scoring.scorer_host import ScorerHost
 from gapwatch.scorers.slices.block_result import BlockResult
 from gapwatch.scorers.slices.columns import Coded, FloatArray, IntArray, SliceColumns, coded, timestamps
-from gapwatch.scorers.slices.selection_policy import MetricPolicy, Policy
+from gapwatch.scorers.slices.selection import MetricSelection, Selection
 from gapwatch.scorers.slices.slices import RecordSlice, ScoredSlice
 from gapwatch.scorers.slices.tables import DEAD_LETTERS, GAPS, LEDGER, SAMPLES, SCORED_TABLES, TRACE_IDS
 from gapwatch.scorers.ticks.slice_ticks import SliceTicks
@@ -90,7 +90,7 @@ def _require_scorers(plan: Plan, scorers: ScorerHost | None) -> None:
                 raise UsageError(f"{where}: the scorer {claim.scorer!r} does not read {', '.join(missing)}")
 
 
-def score(plan: Plan | Scorer, policy: Policy, records: RecordSlice) -> ScoredSlice:
+def score(plan: Plan | Scorer, policy: Selection, records: RecordSlice) -> ScoredSlice:
     """Score one slice of records.
 
     Args:
@@ -110,7 +110,7 @@ class _Scoring:
     """The scoring of one slice."""
 
     scorer: Scorer
-    policy: Policy
+    policy: Selection
     records: RecordSlice
     spans: int = 0
     pieces: dict[str, list[pa.Table]] = field(default_factory=lambda: {name: [] for name in SCORED_TABLES})
@@ -230,7 +230,7 @@ class _Part:
         ticks = SliceTicks(columns, scoring.records.lane)
         failing = np.zeros(columns.records, bool)
         judged = np.zeros(columns.records, bool)
-        kept: list[KeptRows] = []
+        kept: list[StoredRows] = []
         for number, block in enumerate(plan.blocks):
             result = self._block_result(number)
             if len(result.codes) == 0:
@@ -293,7 +293,7 @@ class _Part:
         for m, outcome, n in zip(which.tolist(), found.tolist(), counts[which, found].tolist(), strict=True):
             self.scoring.count(pipeline, names[m], OUTCOME_NAMES[outcome], n)
 
-    def _add_gaps(self, kept: list[KeptRows]) -> None:
+    def _add_gaps(self, kept: list[StoredRows]) -> None:
         if not kept:
             return
         scoring = self.scoring
@@ -312,7 +312,7 @@ class _Part:
         return self.scoring.records.offsets[self.ords[ords]]
 
     def _request_judges(
-        self, result: BlockResult, policies: Sequence[MetricPolicy]
+        self, result: BlockResult, policies: Sequence[MetricSelection]
     ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         judged = np.zeros(self.columns.records, bool)
         if not any(isinstance(planned.metric.claim, JudgedClaim) for planned in result.block.metrics):

@@ -9,7 +9,7 @@ import pyarrow as pa
 from gapwatch.scorers.portfolio.claim import LabelClaim, MeasureClaim
 from gapwatch.scorers.slices.block_result import BlockResult
 from gapwatch.scorers.slices.columns import Coded, FloatArray, IntArray, SliceColumns, bucket_starts, coded
-from gapwatch.scorers.slices.selection_policy import BlockPolicy
+from gapwatch.scorers.slices.selection import BlockSelection
 from gapwatch.scorers.slices.tables import SESSION_TICKS
 from gapwatch.scorers.slices.value_histogram import histogram_maps
 from gapwatch.scorers.ticks.tick_counts import (
@@ -46,7 +46,7 @@ class SliceTicks:
         self._rows = TickRows(self.groups, lane)
         self._sessions: list[pa.Table] = []
 
-    def add_block(self, result: BlockResult, policies: BlockPolicy) -> None:
+    def add_block(self, result: BlockResult, policies: BlockSelection) -> None:
         """Count all metrics of one block."""
         ord_ = self._columns.ord[result.rows]
         span_facets = {
@@ -72,7 +72,7 @@ class SliceTicks:
         self._add_units(result, policies, ord_, outcomes, factors)
 
     def _evaluation_rates(
-        self, result: BlockResult, policies: BlockPolicy
+        self, result: BlockResult, policies: BlockSelection
     ) -> list[tuple[list[int], FloatArray | None]]:
         """Return metrics by what selection adds to the publisher's probability: nothing, or a rate a row."""
         plain = np.flatnonzero(~policies.selects).tolist()
@@ -87,7 +87,7 @@ class SliceTicks:
     def _count(
         self,
         result: BlockResult,
-        policies: BlockPolicy,
+        policies: BlockSelection,
         level: str,
         facets: dict[str, Coded | None],
         group: IntArray,
@@ -136,7 +136,7 @@ class SliceTicks:
     def _add(
         self,
         result: BlockResult,
-        policies: BlockPolicy,
+        policies: BlockSelection,
         level: str,
         facet: str,
         groups: FacetGroups,
@@ -157,7 +157,7 @@ class SliceTicks:
     def _add_units(
         self,
         result: BlockResult,
-        policies: BlockPolicy,
+        policies: BlockSelection,
         ord_: IntArray,
         outcomes: Bytes,
         factors: list[tuple[list[int], FloatArray | None]],
@@ -180,7 +180,9 @@ class SliceTicks:
             self._count(result, policies, "unit", facets, group, folded, numbers, columns, per_unit)
             self._add_sessions(result, policies, units, folded, columns, per_unit)
 
-    def _fold_worst(self, result: BlockResult, policies: BlockPolicy, units: UnitRows, folded: Bytes, m: int) -> None:
+    def _fold_worst(
+        self, result: BlockResult, policies: BlockSelection, units: UnitRows, folded: Bytes, m: int
+    ) -> None:
         """Fold the labels of one metric to the worst of each unit, in place, and count the units by it."""
         metric = result.block.metrics[m].metric
         assert isinstance(metric.claim, LabelClaim)
@@ -198,7 +200,7 @@ class SliceTicks:
     def _add_sessions(
         self,
         result: BlockResult,
-        policies: BlockPolicy,
+        policies: BlockSelection,
         units: UnitRows,
         folded: Bytes,
         columns: list[int],

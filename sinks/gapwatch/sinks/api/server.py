@@ -90,9 +90,9 @@ class ApiServer:
         """Where it answers."""
         return self._site.url
 
-    def offer(self, posts: Mapping[str, Post], keeper: Executor) -> None:
+    def offer(self, posts: Mapping[str, Post], store_thread: Executor) -> None:
         """Answer what is posted to these paths, on the keeper's thread; before `start`."""
-        self._posts |= {path: (keeper, post) for path, post in posts.items()}
+        self._posts |= {path: (store_thread, post) for path, post in posts.items()}
 
     def start(self) -> None:
         """Begin to answer, and note the address beside the store.
@@ -237,9 +237,9 @@ class ApiServer:
         return json_answer(dataclasses.asdict(await self._queries.run(read)))
 
     async def _take_post(self, request: web.Request) -> web.Response:
-        keeper, post = self._posts[request.path]
+        store_thread, post = self._posts[request.path]
         asked = await _body(request)  # shielded: what is begun on the keeper's thread ends there
-        return json_answer(await asyncio.shield(asyncio.get_running_loop().run_in_executor(keeper, post, asked)))
+        return json_answer(await asyncio.shield(asyncio.get_running_loop().run_in_executor(store_thread, post, asked)))
 
     async def _take_decision(self, request: web.Request) -> web.Response:
         decision = self._readers[request.path](await _body(request))

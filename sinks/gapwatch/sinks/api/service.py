@@ -58,7 +58,7 @@ class RunService:
         store: Open for keeping.
         portfolios: In force.
         topic: That the run reads.
-        keeper: One thread, on which alone the store is written.
+        store_thread: One thread, on which alone the store is written.
         options: Where the API listens; None for no API: `/metrics` is nowhere then, and decisions wait for ever.
         readers: What may be decided besides annotations, by the path that it is sent to.
 
@@ -71,13 +71,13 @@ class RunService:
         store: Store,
         portfolios: Sequence[Portfolio],
         topic: str,
-        keeper: Executor,
+        store_thread: Executor,
         options: ApiOptions | None,
         readers: Mapping[str, DecisionReader] | None = None,
     ) -> None:
         self.metrics, self.health = LiveMetrics(portfolios), RunHealth()
         self.decisions = Decisions(self._wake)
-        self._store, self._topic, self._keeper = store, topic, keeper
+        self._store, self._topic, self._store_thread = store, topic, store_thread
         self._server: ApiServer | None = None
         if options is not None:
             self._server = ApiServer(store, self.metrics, self.health, self.decisions, options, readers)
@@ -90,7 +90,7 @@ class RunService:
     def offer(self, posts: Mapping[str, Post]) -> None:
         """Answer what is posted to these paths with the write token, on the keeper's thread; before `start`."""
         if self._server is not None:
-            self._server.offer(posts, self._keeper)
+            self._server.offer(posts, self._store_thread)
 
     def start(self) -> None:
         """Count what the store holds, and begin to answer; before the first slice.
@@ -110,9 +110,9 @@ class RunService:
 
     # --- as the pipeline's observer
 
-    def slice_kept(self, scored: ScoredSlice, seconds_by_stage: Mapping[str, float]) -> None:
+    def slice_stored(self, scored: ScoredSlice, seconds_by_stage: Mapping[str, float]) -> None:
         """Count a slice that is in the store; on the keeper's thread."""
-        self.metrics.slice_kept(scored, seconds_by_stage)
+        self.metrics.slice_stored(scored, seconds_by_stage)
 
     def source_state(self, state: SourceState) -> None:
         """Note how the source stands; about once a second."""
@@ -140,7 +140,7 @@ class RunService:
 
     def _wake(self) -> None:
         try:
-            self._keeper.submit(self._apply)
+            self._store_thread.submit(self._apply)
         except RuntimeError:  # the keeper has ended; `Decisions.close` tells those who wait
             return
 

@@ -81,7 +81,7 @@ class Series:
 
 
 @dataclass
-class Tier:
+class TierKey:
     """Spans of one tier: as many as were counted, and the row in the window of tiers."""
 
     row: int
@@ -107,7 +107,7 @@ class LiveCounts:
     def __init__(self, labels: LabelSets, lane: str = "live") -> None:
         self.labels, self.lane = labels, lane
         self.series: dict[SeriesKey, Series] = {}
-        self.tiers: dict[SeriesKey, dict[str, Tier]] = {}
+        self.tiers: dict[SeriesKey, dict[str, TierKey]] = {}
         self.records: dict[tuple[str, str, str], int] = {}
         self.unscored: dict[tuple[str, str, str], int] = {}
         self.pending: dict[tuple[str, str], int] = {}
@@ -199,14 +199,14 @@ class LiveCounts:
             )
         return self.series[key]
 
-    def _tier(self, series: Series, tier: str) -> Tier | None:
+    def _tier(self, series: Series, tier: str) -> TierKey | None:
         pipeline, _, component, metric, _ = series.key
         if self.labels.tier_metrics.get((pipeline, component)) != metric:
             return None
         tiers = self.tiers.setdefault(series.key, {})
         name = tier if tier in self.labels.tiers[pipeline, component] else OTHER
         if name not in tiers:
-            tiers[name] = Tier(self.tier_window.add_row(self._clock(pipeline)))
+            tiers[name] = TierKey(self.tier_window.add_row(self._clock(pipeline)))
         return tiers[name]
 
     def _take_total(self, row: tuple[Any, ...]) -> None:

@@ -81,7 +81,7 @@ class _Stage:
 
 
 class LiveMetrics(Collector):
-    """The state behind `/metrics`. `slice_kept` is for the keeper's thread, all else for any.
+    """The state behind `/metrics`. `slice_stored` is for the keeper's thread, all else for any.
 
     Args:
         portfolios: In force.
@@ -148,7 +148,7 @@ class LiveMetrics(Collector):
                 if lane == self._lane:
                     self._partition(topic, partition).kept = position.to_offset
 
-    def slice_kept(self, scored: ScoredSlice, seconds_by_stage: Mapping[str, float]) -> None:
+    def slice_stored(self, scored: ScoredSlice, seconds_by_stage: Mapping[str, float]) -> None:
         """Note a slice that is in the store now.
 
         Args:

@@ -111,7 +111,7 @@ def label_counts(con: duckdb.DuckDBPyConnection, span: ChangeSpan) -> list[Label
     return [LabelCounts(*row) for row in rows]
 
 
-def histogram_cells(con: duckdb.DuckDBPyConnection, span: ChangeSpan) -> tuple[dict[int, int], dict[int, int]]:
+def counted_cells(con: duckdb.DuckDBPyConnection, span: ChangeSpan) -> tuple[dict[int, int], dict[int, int]]:
     """Return how many numbers lie in each cell of the histogram, before and since the change, by the cell."""
     where, values = series_condition(span.lane, span.series)
     rows = con.execute(

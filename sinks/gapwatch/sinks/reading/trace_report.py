@@ -76,12 +76,12 @@ def print_trace_json(con: StoreReader, trace_id: str) -> None:
         for name in ("evidence", "row_evidence", "direction"):
             row[name] = read_json(row[name]) if row[name] is not None else None
     for sample in samples:
-        sample["record"] = read_json(unpack(sample["record"]).decode("utf-8", "replace"))
+        sample["record"] = read_json(unpack_record(sample["record"]).decode("utf-8", "replace"))
     sys.stdout.flush()
     sys.stdout.buffer.write(to_json({"trace_id": trace_id, "rows": rows, "samples": samples}) + b"\n")
 
 
-def unpack(record: bytes) -> bytes:
+def unpack_record(record: bytes) -> bytes:
     """Return the text of a sampled record, at most 16 MB of it; what is no zstd frame is returned as it is."""
     try:
         with zstandard.ZstdDecompressor().stream_reader(record) as reader:
@@ -147,7 +147,7 @@ def _print_more(row: dict[str, Any]) -> None:
 
 
 def _print_sample(sample: dict[str, Any]) -> None:
-    text = unpack(sample["record"])
+    text = unpack_record(sample["record"])
     with contextlib.suppress(orjson.JSONDecodeError):  # what this reader does not take is shown as it is
         text = orjson.dumps(orjson.loads(text), option=orjson.OPT_INDENT_2)
     lines = text.decode("utf-8", "replace").split("\n")

@@ -1,6 +1,6 @@
 """What people decide while a store is kept waits here, and goes into the store in the keeper's next transaction.
 
-POST ──submit──▶ [waiting] ──taken──▶ a step of `Store.keep(also=...)` ──commit──▶ the one who asked is answered
+POST ──submit──▶ [waiting] ──taken──▶ a step of `Store.write_slice(also=...)` ──commit──▶ the one who asked is answered
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Protocol
 from gapwatch.scorers.errors import JobError, UsageError
 from gapwatch.sinks.store.row_inserts import insert_row
 from gapwatch.sinks.store.store import Store
-from gapwatch.sinks.store.transaction import Keeping, Step
+from gapwatch.sinks.store.transaction import Step, StoreTransaction
 
 #: Decisions that may wait. People decide now and then; more is a program gone wild.
 WAITING_LIMIT = 1_000
@@ -26,7 +26,7 @@ TEXT_LIMIT = 2_000
 class HumanDecision(Protocol):
     """What a person says that changes the store."""
 
-    def apply(self, keeping: Keeping) -> str:
+    def apply(self, transaction: StoreTransaction) -> str:
         """Write it, in the open transaction, and say in one line what was done; empty where nothing needs saying.
 
         Raises:
@@ -79,10 +79,10 @@ class Annotation:
             moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return cls(moment.astimezone(UTC).replace(tzinfo=None), pipeline, text, by)
 
-    def apply(self, keeping: Keeping) -> str:
+    def apply(self, transaction: StoreTransaction) -> str:
         """Insert it, in the open transaction."""
         row = {"at": self.at, "pipeline": self.pipeline, "text": self.text, "by": self.by}
-        insert_row(keeping.con, "annotations", row)
+        insert_row(transaction.con, "annotations", row)
         return ""
 
 
@@ -133,17 +133,17 @@ class Decisions:
 
     @contextlib.contextmanager
     def taken(self) -> Iterator[list[tuple[str, Step]]]:
-        """Give what waits as steps for `Store.keep(also=...)`; for the keeper's thread.
+        """Give what waits as steps for `Store.write_slice(also=...)`; for the keeper's thread.
 
         Leaving the block says that the transaction was committed; an error gives everything back, to be taken again.
         """
         with self._lock:
             taken, self._waiting = self._waiting, []
 
-        def apply(keeping: Keeping) -> None:
+        def apply(transaction: StoreTransaction) -> None:
             for entry in taken:
                 try:
-                    entry.outcome = entry.decision.apply(keeping)
+                    entry.outcome = entry.decision.apply(transaction)
                 except UsageError as error:
                     entry.outcome = error
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import duckdb
 
 from gapwatch.sinks.store.series_columns import SeriesNames, series_values
-from gapwatch.sinks.store.transaction import Keeping, Step
+from gapwatch.sinks.store.transaction import Step, StoreTransaction
 
 
 class WatchedRow(NamedTuple):
@@ -89,7 +89,9 @@ def write_watched_rows(con: duckdb.DuckDBPyConnection, lane: str, seq: int, rows
 def waiting_step(lane: str, partitions: Sequence[str]) -> Step:
     """Return the step that records which partitions held back the event time of a lane at a commit."""
 
-    def record(keeping: Keeping) -> None:
-        keeping.con.execute("INSERT INTO waited_for SELECT ?, ?, unnest(?)", [keeping.seq, lane, list(partitions)])
+    def record(transaction: StoreTransaction) -> None:
+        transaction.con.execute(
+            "INSERT INTO waited_for SELECT ?, ?, unnest(?)", [transaction.seq, lane, list(partitions)]
+        )
 
     return record

@@ -35,8 +35,8 @@ class OutboxRow:
 
 
 def outbox_step(topic: str, rows: Sequence[OutboxRow]) -> tuple[str, Step]:
-    """Return the step of `Store.keep` that puts messages into the outbox, with the slice or not at all."""
-    return f"outbox {topic}", lambda keeping: insert_messages(keeping.con, keeping.seq, topic, rows)
+    """Return the step of `Store.write_slice` that puts messages into the outbox, with the slice or not at all."""
+    return f"outbox {topic}", lambda transaction: insert_messages(transaction.con, transaction.seq, topic, rows)
 
 
 def insert_messages(con: duckdb.DuckDBPyConnection, seq: int, topic: str, rows: Sequence[OutboxRow]) -> None:

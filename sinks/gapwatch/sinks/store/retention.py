@@ -88,7 +88,7 @@ _STEP = (
 
 
 @dataclass(frozen=True)
-class Forgotten:
+class Expired:
     """What one step forgot.
 
     Attributes:
@@ -110,7 +110,7 @@ def moment_before(keep: timedelta) -> datetime:
         return datetime.min
 
 
-def forget_step(store: Store, before: datetime) -> Forgotten | None:
+def expire_step(store: Store, before: datetime) -> Expired | None:
     """Forget the oldest of what was kept before a moment; on the keeper's thread, between slices.
 
     Args:
@@ -124,10 +124,10 @@ def forget_step(store: Store, before: datetime) -> Forgotten | None:
         JobError: The store could not be written; nothing of this step is forgotten.
     """
     now = datetime.now(UTC).replace(tzinfo=None)
-    return store.change("forgetting", lambda con: _forget(con, before, now))
+    return store.change("forgetting", lambda con: _expire(con, before, now))
 
 
-def _forget(con: duckdb.DuckDBPyConnection, before: datetime, now: datetime) -> Forgotten | None:
+def _expire(con: duckdb.DuckDBPyConnection, before: datetime, now: datetime) -> Expired | None:
     commits, records, seq = 0, 0, 0
     for number, kept_at, count in con.execute(
         f"""SELECT seq, kept_at, records FROM offsets WHERE seq > (SELECT coalesce(max(to_seq), 0) FROM retention)
@@ -152,7 +152,7 @@ def _forget(con: duckdb.DuckDBPyConnection, before: datetime, now: datetime) -> 
     line = {"at": now, "before": before, "to_seq": seq, "commits": commits, "records": records, "rows": rows}
     insert_row(con, "retention", line)
     _join_records(con, now)
-    return Forgotten(commits, records, rows)
+    return Expired(commits, records, rows)
 
 
 def _join_records(con: duckdb.DuckDBPyConnection, now: datetime) -> None:

@@ -20,7 +20,7 @@ from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.sinks.store.opening import MEMORY, open_for_writing
 from gapwatch.sinks.store.registration import insert_policies, insert_portfolio
 from gapwatch.sinks.store.row_inserts import insert_row
-from gapwatch.sinks.store.transaction import STEPS, Keeping, SliceInbox, Step
+from gapwatch.sinks.store.transaction import STEPS, SliceInbox, Step, StoreTransaction
 
 SourceKey = tuple[str, str, int]
 Result = TypeVar("Result")
@@ -150,7 +150,7 @@ class Store:
         """Return the named steps of `keep`, in order; the first begins the transaction and the last commits it."""
         return STEPS
 
-    def keep(self, scored: ScoredSlice, kept_at: datetime, also: Sequence[tuple[str, Step]] = ()) -> int:
+    def write_slice(self, scored: ScoredSlice, kept_at: datetime, also: Sequence[tuple[str, Step]] = ()) -> int:
         """Put a scored slice into the store, all of it or nothing, in one transaction.
 
         Args:
@@ -171,22 +171,22 @@ class Store:
         self._check_continues(scored)
         seq, at = self._seq + 1, kept_at.astimezone(UTC).replace(tzinfo=None)
         self._inbox.take(scored, seq, at)
-        keeping = Keeping(self._con, self._inbox, scored, seq, at)
+        transaction = StoreTransaction(self._con, self._inbox, scored, seq, at)
         *before, commit = self.steps()
-        self._run([*before, *also, commit], keeping)
-        self._seq = keeping.seq
+        self._run([*before, *also, commit], transaction)
+        self._seq = transaction.seq
         key = (scored.lane, scored.topic, scored.partition)
         last = self._positions.get(key)
         self._positions[key] = Position(
             scored.to_offset, scored.records + (last.records if last else 0), scored.prefix_sha256
         )
-        return keeping.seq
+        return transaction.seq
 
     def apply(self, steps: Sequence[tuple[str, Step]], doing: str = "keeping") -> None:
         """Run steps that belong to no slice, such as what a person decided, in a transaction of their own.
 
         Args:
-            steps: Named; they see a `Keeping` without a slice, and with a number of its own.
+            steps: Named; they see a `StoreTransaction` without a slice, and with a number of its own.
             doing: What this is, for the message of an error.
 
         Raises:
@@ -194,10 +194,10 @@ class Store:
         """
         self._check_usable()
         at = datetime.now(UTC).replace(tzinfo=None)
-        keeping = Keeping(self._con, self._inbox, ScoredSlice("", "", 0, 0, 0, 0, 0), self._seq + 1, at)
+        transaction = StoreTransaction(self._con, self._inbox, ScoredSlice("", "", 0, 0, 0, 0, 0), self._seq + 1, at)
         begin, *_, commit = self.steps()
-        self._run([begin, *steps, commit], keeping, doing)
-        self._seq = keeping.seq
+        self._run([begin, *steps, commit], transaction, doing)
+        self._seq = transaction.seq
 
     def register(self, portfolio: Portfolio, policy_rows: Iterable[Mapping[str, Any]]) -> None:
         """Record a portfolio, its metrics and the probabilities in force; what is known already is left as it is.
@@ -272,12 +272,12 @@ class Store:
         Raises:
             JobError: The store could not be written; nothing of this is recorded.
         """
-        self.apply([(doing, lambda keeping: write(keeping.con, keeping.seq))], doing)
+        self.apply([(doing, lambda transaction: write(transaction.con, transaction.seq))], doing)
 
-    def _run(self, steps: Sequence[tuple[str, Step]], keeping: Keeping, doing: str = "keeping") -> None:
+    def _run(self, steps: Sequence[tuple[str, Step]], transaction: StoreTransaction, doing: str = "keeping") -> None:
         try:
             for _, step in steps:
-                step(keeping)
+                step(transaction)
         except duckdb.Error as error:
             self._roll_back()
             raise self._failed(doing, error) from error

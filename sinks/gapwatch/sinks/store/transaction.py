@@ -110,7 +110,7 @@ def _offsets_row(scored: ScoredSlice) -> pa.Table:
 
 
 @dataclass(frozen=True)
-class Keeping:
+class StoreTransaction:
     """What a step works on.
 
     Attributes:
@@ -128,31 +128,31 @@ class Keeping:
     kept_at: datetime
 
 
-Step = Callable[[Keeping], None]
+Step = Callable[[StoreTransaction], None]
 
 
 def _insert(name: str) -> Step:
-    def insert(keeping: Keeping) -> None:
-        waiting = keeping.inbox.rows(name)
+    def insert(transaction: StoreTransaction) -> None:
+        waiting = transaction.inbox.rows(name)
         if not waiting:
             return
-        inserted = keeping.con.execute(f"EXECUTE keep_{name}").fetchall()[0][0]
+        inserted = transaction.con.execute(f"EXECUTE keep_{name}").fetchall()[0][0]
         if inserted != waiting:
             raise JobError(f"{inserted} of {waiting} rows of {name} reached the store; nothing of the slice is kept")
 
     return insert
 
 
-def _insert_judge_requests(keeping: Keeping) -> None:
-    if keeping.inbox.rows("judge_requests"):
-        keeping.con.execute("EXECUTE keep_requests")
-    if keeping.scored.lane == "live":
-        _insert("judge_requests")(keeping)
+def _insert_judge_requests(transaction: StoreTransaction) -> None:
+    if transaction.inbox.rows("judge_requests"):
+        transaction.con.execute("EXECUTE keep_requests")
+    if transaction.scored.lane == "live":
+        _insert("judge_requests")(transaction)
 
 
 def _run(sql: str) -> Step:
-    def run(keeping: Keeping) -> None:
-        keeping.con.execute(sql)
+    def run(transaction: StoreTransaction) -> None:
+        transaction.con.execute(sql)
 
     return run
 

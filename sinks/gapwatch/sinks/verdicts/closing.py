@@ -22,8 +22,8 @@ from gapwatch.sinks.verdicts.judged_record import JudgedRecord
 from gapwatch.sinks.verdicts.verdict_batch import VERDICTS_TOPIC, VerdictBatch
 
 RecordKey = tuple[str, str, int, int]
-#: As `Store.keep`: a slice, when, and what belongs to the same transaction.
-Keep = Callable[[ScoredSlice, datetime, Sequence[tuple[str, Step]]], int]
+#: As `Store.write_slice`: a slice, when, and what belongs to the same transaction.
+WriteSlice = Callable[[ScoredSlice, datetime, Sequence[tuple[str, Step]]], int]
 
 
 @dataclass
@@ -53,9 +53,9 @@ class JudgeClosing:
         keep: Keeps a slice of verdicts where others want to see it too; None: the store does.
     """
 
-    def __init__(self, store: Store, keep: Keep | None = None) -> None:
+    def __init__(self, store: Store, keep: WriteSlice | None = None) -> None:
         self._store = store
-        self._keep: Keep = keep or store.keep
+        self._keep: WriteSlice = keep or store.write_slice
         self._records: dict[RecordKey, JudgedRecord] = {}
         self._record_of: dict[str, RecordKey] = {}
         self._triples: dict[tuple[Any, ...], tuple[str, str, str]] = {}
@@ -87,7 +87,7 @@ class JudgeClosing:
         for record in self._records.values():
             record.restore()
         for key in [key for key, record in self._records.items() if record.is_done]:
-            self._forget(key)
+            self._expire(key)
 
     def refresh(self) -> None:
         """Take up the requests of slices that were kept since."""
@@ -109,7 +109,7 @@ class JudgeClosing:
         self._record_of[id_] = key
         return record
 
-    def _forget(self, key: RecordKey) -> None:
+    def _expire(self, key: RecordKey) -> None:
         for id_ in self._records.pop(key).requests:
             del self._record_of[id_]
 
@@ -212,7 +212,7 @@ class JudgeClosing:
             closed.outcomes.setdefault(metric, Counter())[state] += n
         for key in {self._record_of[judgement.id] for judgement in judgements}:
             if self._records[key].is_done:
-                self._forget(key)
+                self._expire(key)
 
 
 _LAST_TRIPLES = """SELECT lane, pipeline, environment, metric, metric_version, judge,

@@ -18,10 +18,10 @@ from gapwatch.scorers.judges.judgement import Judgement
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.store.row_inserts import insert_row
 from gapwatch.sinks.store.store import Store
-from gapwatch.sinks.store.transaction import Keeping
+from gapwatch.sinks.store.transaction import StoreTransaction
 from gapwatch.sinks.verdicts.budget_leases import Caps, JudgeMoney, Lease, week_of
 from gapwatch.sinks.verdicts.call_counts import JudgeSamples
-from gapwatch.sinks.verdicts.closing import Closed, JudgeClosing, Keep
+from gapwatch.sinks.verdicts.closing import Closed, JudgeClosing, WriteSlice
 
 log = logging.getLogger("gapwatch.judges")
 
@@ -36,7 +36,7 @@ class VerdictIntake:
         caps: Their weekly caps.
     """
 
-    def __init__(self, store: Store, keep: Keep, portfolios: Sequence[Portfolio], caps: Caps) -> None:
+    def __init__(self, store: Store, keep: WriteSlice, portfolios: Sequence[Portfolio], caps: Caps) -> None:
         self.samples = JudgeSamples()
         self._store = store
         self._portfolios = list(portfolios)
@@ -59,7 +59,7 @@ class VerdictIntake:
             JobError: The store could not be written.
         """
         marks = dict(read or {})
-        also = [("judge_offsets", lambda keeping: _mark(keeping, marks))] if marks else []
+        also = [("judge_offsets", lambda transaction: _mark(transaction, marks))] if marks else []
         closed = self._closing.close(judgements, datetime.now(UTC), also)
         self.samples.count(closed, judgements)
         return closed
@@ -151,10 +151,10 @@ def _is_judged(metric: Any) -> bool:
     return bool(getattr(metric.claim, "judges", ()))
 
 
-def _mark(keeping: Keeping, marks: Mapping[tuple[str, int], int]) -> None:
+def _mark(transaction: StoreTransaction, marks: Mapping[tuple[str, int], int]) -> None:
     for (topic, partition), to_offset in marks.items():
-        row = {"seq": keeping.seq, "topic": topic, "partition": partition, "to_offset": to_offset}
-        insert_row(keeping.con, "judge_offsets", row)
+        row = {"seq": transaction.seq, "topic": topic, "partition": partition, "to_offset": to_offset}
+        insert_row(transaction.con, "judge_offsets", row)
 
 
 def _text(asked: Mapping[str, Any], name: str) -> str:

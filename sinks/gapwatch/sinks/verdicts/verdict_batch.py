@@ -15,7 +15,7 @@ from gapwatch.scorers.judges.request import AwaitedComposite, JudgeRequest
 from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.scorers.slices.tables import GAPS, LEDGER, SCORED_TABLES
 from gapwatch.sinks.store.row_inserts import insert_rows
-from gapwatch.sinks.store.transaction import Keeping
+from gapwatch.sinks.store.transaction import StoreTransaction
 from gapwatch.sinks.verdicts.judge_rows import composite_row, ensemble_row, judge_row, series_epoch
 from gapwatch.sinks.verdicts.judged_record import JudgedRecord, MetricKey
 from gapwatch.sinks.verdicts.verdict_ticks import VerdictTicks
@@ -179,11 +179,11 @@ class VerdictBatch:
         end = start + judgements
         return ScoredSlice(self._lane, VERDICTS_TOPIC, 0, start, end, records=0, spans=0, tables=tables)
 
-    def write(self, keeping: Keeping) -> None:
+    def write(self, transaction: StoreTransaction) -> None:
         """Write, in the transaction of the slice, which requests are closed, what was paid, and which judge changed."""
-        con, seq = keeping.con, keeping.seq
+        con, seq = transaction.con, transaction.seq
         insert_rows(con, "judge_closed", _CLOSED_COLUMNS, [(seq, *row) for row in self._closed])
-        insert_rows(con, "judge_calls", _CALL_COLUMNS, [(seq, *row, keeping.kept_at) for row in self._calls])
+        insert_rows(con, "judge_calls", _CALL_COLUMNS, [(seq, *row, transaction.kept_at) for row in self._calls])
         insert_rows(con, "annotations", ("at", "pipeline", "text", "by"), self._annotations)
 
 

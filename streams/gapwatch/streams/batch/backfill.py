@@ -20,10 +20,10 @@ from gapwatch.scorers.loading.load import parse_portfolio
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.scoring.score import score
 from gapwatch.scorers.scoring.scorer_host import ScorerHost
-from gapwatch.scorers.slices.selection_policy import Policy, recorded_factors, recorded_shedding, thinned_policy
+from gapwatch.scorers.slices.selection import Selection, recorded_factors, recorded_shedding, thinned_selection
 from gapwatch.sinks.reading.stored_portfolios import portfolio_text
 from gapwatch.sinks.store.ledger import imbalance
-from gapwatch.sinks.store.recorded_policies import PolicyStep, policy_steps
+from gapwatch.sinks.store.recorded_selections import SelectionStep, selection_steps
 from gapwatch.sinks.store.store import Store
 from gapwatch.streams.pipeline.pipeline import LIVE
 from gapwatch.streams.pipeline.regime import Regime, make_regime
@@ -81,7 +81,7 @@ class Backfill:
         self._options, self._kafka, self._path = options, kafka, store
         self._portfolios, self._scorers, self._on_progress = tuple(portfolios), scorers, on_progress
         self._regimes: dict[tuple[str, ...], Regime] = {}
-        self._policies: dict[tuple[str, tuple[str, ...]], Policy] = {}
+        self._policies: dict[tuple[str, tuple[str, ...]], Selection] = {}
         self.result = RunSummary()
 
     def run(self) -> RunSummary:
@@ -115,13 +115,13 @@ class Backfill:
             log.warning("partition %d: offsets %d to %d are retained no more", number, begin, found.first)
         return begin, max(begin, found.end)
 
-    def _steps(self, store: Store, number: int, begin: int, end: int) -> list[PolicyStep]:
+    def _steps(self, store: Store, number: int, begin: int, end: int) -> list[SelectionStep]:
         """Return the policies over a range, the first of them in force at its beginning."""
         if self._portfolios:
-            fixed = thinned_policy(self._portfolios, {})
-            return [PolicyStep(0, fixed.id, tuple(fixed.rows()))]
+            fixed = thinned_selection(self._portfolios, {})
+            return [SelectionStep(0, fixed.id, tuple(fixed.rows()))]
         where = (LIVE, self._options.topic, number)
-        steps = policy_steps(store.cursor(), *where)
+        steps = selection_steps(store.cursor(), *where)
         live = store.position(*where)
         known_to = live.to_offset if live is not None else 0
         first = steps[0].from_offset if steps else 0
@@ -132,28 +132,28 @@ class Backfill:
             )
         return steps
 
-    def _score(self, store: Store, raw: RawSlice, steps: Sequence[PolicyStep]) -> None:
+    def _score(self, store: Store, raw: RawSlice, steps: Sequence[SelectionStep]) -> None:
         for records in pieces(raw, self._options.lane, [step.from_offset for step in steps]):
             step = next(step for step in reversed(steps) if step.from_offset <= records.from_offset)
             regime = self._regime(store, step)
-            scored = score(regime.scorer, self._policy(regime, step), records)
-            store.keep(scored, datetime.now(UTC))
+            scored = score(regime.scorer, self._selection(regime, step), records)
+            store.write_slice(scored, datetime.now(UTC))
             self.result.add(scored)
             self._on_progress(self.result)
 
-    def _regime(self, store: Store, step: PolicyStep) -> Regime:
+    def _regime(self, store: Store, step: SelectionStep) -> Regime:
         shas = step.portfolio_shas
         if shas not in self._regimes:
             portfolios = self._portfolios or tuple(_recorded_portfolio(store, sha) for sha in shas)
             self._regimes[shas] = make_regime(portfolios, self._scorers)
         return self._regimes[shas]
 
-    def _policy(self, regime: Regime, step: PolicyStep) -> Policy:
+    def _selection(self, regime: Regime, step: SelectionStep) -> Selection:
         key = (step.policy, step.portfolio_shas)
         if key not in self._policies:
             factors = recorded_factors(regime.portfolios, step.rows)
             # The id as recorded: it is a column of the rows.
-            policy = thinned_policy(regime.portfolios, factors, recorded_shedding(regime.portfolios, step.rows))
+            policy = thinned_selection(regime.portfolios, factors, recorded_shedding(regime.portfolios, step.rows))
             self._policies[key] = replace(policy, id=step.policy)
         return self._policies[key]
 

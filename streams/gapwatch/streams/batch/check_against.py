@@ -19,7 +19,7 @@ from gapwatch.scorers.portfolio.metric import Metric
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.scoring.score import INBOX_SCHEMA, Scorer, score, texts_of
 from gapwatch.scorers.scoring.scorer_host import ScorerHost
-from gapwatch.scorers.slices.selection_policy import Policy, fixed_policy
+from gapwatch.scorers.slices.selection import Selection, fixed_selection
 from gapwatch.scorers.slices.slices import RecordSlice, ScoredSlice
 from gapwatch.streams.sources.file_source import FileSource
 
@@ -86,7 +86,7 @@ def check_against(portfolios: Sequence[Portfolio], files: Sequence[str], scorers
     Raises:
         UsageError: A file or a scorer is missing.
     """
-    policy = fixed_policy(portfolios)
+    policy = fixed_selection(portfolios)
     told = _keep_only_the_unscored(policy)
     scorer = Scorer(compile_plan(portfolios), scorers)
     found = Against(metrics=[MetricAgainst(p, m) for p in portfolios for m in p.metrics])
@@ -101,7 +101,7 @@ def check_against(portfolios: Sequence[Portfolio], files: Sequence[str], scorers
     return found
 
 
-def _keep_only_the_unscored(policy: Policy) -> Policy:
+def _keep_only_the_unscored(policy: Selection) -> Selection:
     """Return a policy under which every row without a verdict is kept, and no other: they carry the reasons."""
     keep = np.zeros(OUTCOME_COUNT)
     keep[[UNKNOWN, SKIP, ERROR]] = 1.0
@@ -137,7 +137,7 @@ def _ticks_of_strata(ticks: pa.Table) -> pa.Table:
     return ticks.filter(of_strata).select(["pipeline", "metric", "value", "outcome", "n"])
 
 
-def _add_rows(found: Against, policy: Policy) -> None:
+def _add_rows(found: Against, policy: Selection) -> None:
     for one in found.metrics:
         traces = found.traces[one.portfolio.pipeline]
         if isinstance(one.metric.claim, RatioClaim) or not traces:

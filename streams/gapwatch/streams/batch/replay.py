@@ -16,7 +16,7 @@ from gapwatch.scorers.plan.plan import compile_plan
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.scoring.score import Scorer, score
 from gapwatch.scorers.scoring.scorer_host import ScorerHost
-from gapwatch.scorers.slices.selection_policy import Policy, fixed_policy
+from gapwatch.scorers.slices.selection import Selection, fixed_selection
 from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.sinks.store.ledger import imbalance
 from gapwatch.sinks.store.store import Store
@@ -68,7 +68,7 @@ def replay(
     _check_names(files, options.source_name)
     started = time.perf_counter()
     result = RunSummary()
-    policy = fixed_policy(portfolios)
+    policy = fixed_selection(portfolios)
     try:
         scorer = Scorer(compile_plan(portfolios), options.scorers)
     except ValueError as error:
@@ -118,32 +118,32 @@ class _Keeper:
     def keep(self, scored: ScoredSlice) -> ScoredSlice:
         now = datetime.now(UTC)
         if self._watch is None:
-            self.store.keep(scored, now)
+            self.store.write_slice(scored, now)
             return scored
         taken = self._watch.take(scored, now)
-        self.store.keep(taken.scored, now, also=taken.steps)
+        self.store.write_slice(taken.scored, now, also=taken.steps)
         self.result.alerts = (self.result.alerts or 0) + taken.opened
         return taken.scored
 
 
 def _replay_source(
-    source: FileSource, scorer: Scorer, policy: Policy, keeper: _Keeper, on_progress: OnProgress | None
+    source: FileSource, scorer: Scorer, policy: Selection, store_thread: _Keeper, on_progress: OnProgress | None
 ) -> None:
-    position = keeper.store.position(source.lane, source.name, 0)
+    position = store_thread.store.position(source.lane, source.name, 0)
     start, prefix = (position.to_offset, position.prefix_sha256) if position else (0, None)
     if position:
-        keeper.result.duplicates += position.records
+        store_thread.result.duplicates += position.records
 
     # While one slice is committed, the next is read and scored; DuckDB lets go of the interpreter lock meanwhile.
     with ThreadPoolExecutor(1, "keeper") as thread:
         pending: Future[ScoredSlice] | None = None
         for records in source.slices(start, prefix):
             scored = score(scorer, policy, records)
-            _finish(pending, source, keeper.result, on_progress)
-            pending = thread.submit(keeper.keep, scored)
+            _finish(pending, source, store_thread.result, on_progress)
+            pending = thread.submit(store_thread.keep, scored)
             # Held by its future alone, which the next slice replaces: two scored slices in memory at most.
             del scored
-        _finish(pending, source, keeper.result, on_progress)
+        _finish(pending, source, store_thread.result, on_progress)
 
 
 def _finish(

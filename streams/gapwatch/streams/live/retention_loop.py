@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
-from gapwatch.sinks.store.retention import forget_step, moment_before
+from gapwatch.sinks.store.retention import expire_step, moment_before
 from gapwatch.sinks.store.store import Store
 
 log = logging.getLogger("gapwatch.run")
@@ -19,13 +19,13 @@ LOOK_SECONDS = 3600.0
 _PEACE = 4.0
 
 
-async def forget(store: Store, keep: timedelta, on_keeper: Callable[..., Awaitable[Any]]) -> None:
+async def expire(store: Store, keep: timedelta, on_store_thread: Callable[..., Awaitable[Any]]) -> None:
     """Forget what was kept longer ago than `keep`, until it is cancelled.
 
     Args:
         store: Open for keeping.
         keep: More than 0.
-        on_keeper: Runs a function with its arguments on the keeper's thread.
+        on_store_thread: Runs a function with its arguments on the keeper's thread.
 
     Raises:
         JobError: The store could not be written.
@@ -33,7 +33,7 @@ async def forget(store: Store, keep: timedelta, on_keeper: Callable[..., Awaitab
     loop = asyncio.get_running_loop()
     while True:
         records, before, began = 0, moment_before(keep), loop.time()
-        while (done := await on_keeper(forget_step, store, before)) is not None:
+        while (done := await on_store_thread(expire_step, store, before)) is not None:
             records += done.records
             await asyncio.sleep(_PEACE * (loop.time() - began))
             began = loop.time()

@@ -16,7 +16,7 @@ from typing import Any
 from gapwatch.scorers.errors import GapwatchError, JobError
 from gapwatch.sinks.metrics.source_state import SourceState
 from gapwatch.streams.alerting.evaluation.live_alerts import LiveAlerts
-from gapwatch.streams.live.retention_loop import forget
+from gapwatch.streams.live.retention_loop import expire
 from gapwatch.streams.live.run_parts import OpenStore, RunInput, RunOptions, RunOutput, build_parts
 from gapwatch.streams.pipeline.run_summary import RunSummary
 
@@ -136,7 +136,7 @@ class Run:
     def _beside(self) -> list[Coroutine[Any, Any, None]]:
         """Return what goes on beside the reading; what one of them raises ends the run."""
         parts, keep = self.parts, self._output.keep
-        also = [] if keep is None else [forget(parts.thread.store, keep, parts.thread.run)]
+        also = [] if keep is None else [expire(parts.thread.store, keep, parts.thread.run)]
         if parts.webhook is not None:
             also.append(parts.webhook.run())
         return [

@@ -65,7 +65,7 @@ class RunLog:
         self._seconds: dict[str, float] = {}
         self._pieces = 0
 
-    def slice_kept(self, scored: ScoredSlice, seconds_by_stage: Mapping[str, float]) -> None:
+    def slice_stored(self, scored: ScoredSlice, seconds_by_stage: Mapping[str, float]) -> None:
         """Count a piece."""
         self.result.add(scored)
         self.result.seconds = time.perf_counter() - self._began

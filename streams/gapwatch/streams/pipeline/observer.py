@@ -13,7 +13,7 @@ from gapwatch.sinks.metrics.source_state import SourceState
 class PipelineObserver(Protocol):
     """Who is told what goes on; what it raises ends the process, so it had better not."""
 
-    def slice_kept(self, scored: ScoredSlice, seconds_by_stage: Mapping[str, float]) -> None:
+    def slice_stored(self, scored: ScoredSlice, seconds_by_stage: Mapping[str, float]) -> None:
         """A piece is committed; on the keeper's thread. Stages: `score`, `keep`."""
 
     def source_state(self, state: SourceState) -> None:
@@ -33,10 +33,10 @@ class ObserverGroup:
     def __init__(self, *observers: PipelineObserver) -> None:
         self._observers = observers
 
-    def slice_kept(self, scored: ScoredSlice, seconds_by_stage: Mapping[str, float]) -> None:
+    def slice_stored(self, scored: ScoredSlice, seconds_by_stage: Mapping[str, float]) -> None:
         """Tell all of a committed piece."""
         for observer in self._observers:
-            observer.slice_kept(scored, seconds_by_stage)
+            observer.slice_stored(scored, seconds_by_stage)
 
     def source_state(self, state: SourceState) -> None:
         """Tell all how the source stands."""

@@ -22,19 +22,19 @@ from typing import Any
 
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.scoring.score import score
-from gapwatch.scorers.slices.selection_policy import (
+from gapwatch.scorers.slices.selection import (
     EVALUATED,
-    Policy,
+    Selection,
     recorded_factors,
     recorded_shedding,
-    thinned_policy,
+    thinned_selection,
 )
 from gapwatch.scorers.slices.slices import RecordSlice, ScoredSlice
 from gapwatch.sinks.store.outbox import outbox_step
-from gapwatch.sinks.store.recorded_policies import counted_since, policy_steps
+from gapwatch.sinks.store.recorded_selections import counted_since, selection_steps
 from gapwatch.sinks.store.registration import insert_policies
 from gapwatch.sinks.store.topics import DEAD_LETTERS_TOPIC
-from gapwatch.sinks.store.transaction import Keeping, Step
+from gapwatch.sinks.store.transaction import Step, StoreTransaction
 from gapwatch.streams.pipeline.dead_letter_messages import dead_letter_messages
 from gapwatch.streams.pipeline.judge_throttle import JudgeThrottle
 from gapwatch.streams.pipeline.observer import RequestTaker
@@ -66,7 +66,7 @@ class _Partition:
     next_offset: int
     thinning: PartitionThinning
     regime: Regime | None
-    policy: Policy | None
+    policy: Selection | None
     since: int
     recorded: str
     judge_rates: Mapping[tuple[str, str], float] = field(default_factory=dict)
@@ -148,13 +148,13 @@ class Pipeline:
         cuts = window_cuts(raw, self._thinning.window) if self._thinning.rows else []
         for records in pieces(raw, LIVE, cuts):
             started = time.perf_counter()
-            policy_step = self._enter(partition, regime, records, sheds)
+            selection_step = self._enter(partition, regime, records, sheds)
             assert partition.policy is not None
             found = score(regime.scorer, partition.policy, records)
             partition.thinning.count(found)
             partition.next_offset = records.to_offset
             letters = dead_letter_messages(records, found)
-            also = [*policy_step, *([outbox_step(DEAD_LETTERS_TOPIC, letters)] if letters else [])]
+            also = [*selection_step, *([outbox_step(DEAD_LETTERS_TOPIC, letters)] if letters else [])]
             scored.append(_Piece(found, tuple(also), time.perf_counter() - started))
         return scored
 
@@ -175,7 +175,7 @@ class Pipeline:
         window = max(0, position.to_offset - 1) // self._thinning.window
         cursor = self._store.cursor()
         try:
-            steps = policy_steps(cursor, *where)
+            steps = selection_steps(cursor, *where)
             counts = counted_since(cursor, *where, window * self._thinning.window)
         finally:
             cursor.close()
@@ -206,7 +206,7 @@ class Pipeline:
             partition.regime, partition.since = regime, since
             partition.sheds, partition.judge_rates = sheds, rates
             factors = {(*key, EVALUATED): factor for key, factor in rates.items()}
-            partition.policy = thinned_policy(regime.portfolios, {**partition.thinning.factors, **factors}, sheds)
+            partition.policy = thinned_selection(regime.portfolios, {**partition.thinning.factors, **factors}, sheds)
             if partition.policy.id != partition.recorded:
                 partition.recorded = partition.policy.id
                 return [("policies", _policies_step(partition.policy, records, since, cause))]
@@ -217,7 +217,7 @@ class Pipeline:
     def _keep(self, scored: deque[_Piece]) -> None:
         while scored:
             piece = scored.popleft()  # each is let go of as soon as it is stored
-            self._writer.keep(piece.scored, datetime.now(UTC), piece.also, {"score": piece.score_seconds})
+            self._writer.write_slice(piece.scored, datetime.now(UTC), piece.also, {"score": piece.score_seconds})
             if self._judges is not None and piece.scored.tables["judge_requests"].num_rows:
                 self._judges.requests_stored()
 
@@ -226,11 +226,11 @@ class Pipeline:
         self._scoring.shutdown(wait=wait, cancel_futures=True)
 
 
-def _policies_step(policy: Policy, records: RecordSlice, since: int, cause: str) -> Step:
+def _policies_step(policy: Selection, records: RecordSlice, since: int, cause: str) -> Step:
     where = {"lane": records.lane, "source_topic": records.topic, "source_partition": records.partition}
     rows: list[dict[str, Any]] = [{**row, **where, "from_offset": since, "cause": cause} for row in policy.rows()]
 
-    def record(keeping: Keeping) -> None:
-        insert_policies(keeping.con, rows, keeping.kept_at)
+    def record(transaction: StoreTransaction) -> None:
+        insert_policies(transaction.con, rows, transaction.kept_at)
 
     return record

@@ -10,7 +10,7 @@ from gapwatch.scorers.plan.plan import compile_plan
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.scoring.score import Scorer
 from gapwatch.scorers.scoring.scorer_host import ScorerHost
-from gapwatch.scorers.slices.selection_policy import fixed_policy
+from gapwatch.scorers.slices.selection import fixed_selection
 from gapwatch.streams.pipeline.thinning import written_keeps
 
 
@@ -40,4 +40,4 @@ def make_regime(portfolios: Sequence[Portfolio], scorers: ScorerHost | None = No
     except ValueError as error:
         raise UsageError(str(error)) from error
     pipelines = {portfolio.sha: portfolio.pipeline for portfolio in portfolios}
-    return Regime(tuple(portfolios), scorer, written_keeps(pipelines, fixed_policy(portfolios)))
+    return Regime(tuple(portfolios), scorer, written_keeps(pipelines, fixed_selection(portfolios)))

@@ -10,7 +10,7 @@ from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.streams.pipeline.observer import ObserverGroup, PipelineObserver
 from gapwatch.streams.pipeline.store_thread import StoreThread
-from gapwatch.streams.pipeline.watch_protocol import KeepWatch, OpenWatch, Steps, unread_after
+from gapwatch.streams.pipeline.watch_protocol import LaneWatch, OpenWatch, Steps, unread_after
 from gapwatch.streams.sources.source_progress import SourceProgress
 
 
@@ -41,7 +41,7 @@ class SliceWriter:
         self._observer = observer or ObserverGroup()
         self._open_watch, self._wake_relay = open_watch, wake_relay
         self._progress = progress or SourceProgress()
-        self._watch: KeepWatch | None = None
+        self._watch: LaneWatch | None = None
 
     def register(self, portfolios: Sequence[Portfolio]) -> None:
         """Record what portfolios say, and watch by them from now on.
@@ -54,7 +54,7 @@ class SliceWriter:
             self.store.register(portfolio, [])
         self._observer.portfolios_changed(portfolios)
 
-    def keep(self, found: ScoredSlice, now: datetime, also: Steps, seconds: Mapping[str, float] = {}) -> int:
+    def write_slice(self, found: ScoredSlice, now: datetime, also: Steps, seconds: Mapping[str, float] = {}) -> int:
         """Store a slice in one transaction and return its commit.
 
         Args:
@@ -70,8 +70,8 @@ class SliceWriter:
         if self._watch is not None:
             taken = self._watch.take(found, now, unread_after(found, self.store, self._progress.known_ends()))
             found, also = taken.scored, (*also, *taken.steps)
-        seq = self.store.keep(found, now, also)
-        self._observer.slice_kept(found, {**seconds, "keep": time.perf_counter() - started})
+        seq = self.store.write_slice(found, now, also)
+        self._observer.slice_stored(found, {**seconds, "keep": time.perf_counter() - started})
         if also or found.tables["judge_requests"].num_rows:
             self._wake_relay()
         return seq

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gapwatch.scorers.plan.codes import OUTCOME_NAMES
-from gapwatch.scorers.slices.selection_policy import Policy
+from gapwatch.scorers.slices.selection import Selection
 from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.streams.pipeline.thinning_options import ThinningOptions
 
@@ -81,7 +81,7 @@ class PartitionThinning:
         self.factors, self.counts = factors, {}
 
 
-def written_keeps(pipelines: Mapping[str, str], fixed: Policy) -> dict[tuple[str, str, str], float]:
+def written_keeps(pipelines: Mapping[str, str], fixed: Selection) -> dict[tuple[str, str, str], float]:
     """Return with which probability rows of thinned outcomes are kept as written.
 
     Args:

@@ -26,7 +26,7 @@ class WatchTaken(Protocol):
         """What it found, to be written in the same transaction."""
 
 
-class KeepWatch(Protocol):
+class LaneWatch(Protocol):
     """Looks at each slice of the live lane before it is kept; on the keeper's thread."""
 
     def take(self, scored: ScoredSlice, kept_at: datetime, unread: Collection[tuple[str, int]] = ()) -> WatchTaken:
@@ -37,7 +37,7 @@ class KeepWatch(Protocol):
 
 
 #: Opens a watch over what the store holds, for the portfolios in force; again when they change.
-OpenWatch = Callable[[Store, Sequence[Portfolio]], KeepWatch]
+OpenWatch = Callable[[Store, Sequence[Portfolio]], LaneWatch]
 
 #: By topic and partition where this run began to read, and one past the last record that is known.
 KnownEnds = Mapping[tuple[str, int], tuple[int, int]]

@@ -30,7 +30,7 @@ _MAX_LINE_BYTES = 512 << 20
 
 
 @dataclass(frozen=True)
-class Progress:
+class FileProgress:
     """How much of a source is read: bytes as they lie on the disk, and how many there are (0: not known)."""
 
     done: int
@@ -68,12 +68,12 @@ class FileSource:
         if self.path != "-":
             self._raw.close()
 
-    def progress(self) -> Progress:
+    def progress(self) -> FileProgress:
         """Return how far the file is read."""
         try:
-            return Progress(self._raw.tell(), self._total)
+            return FileProgress(self._raw.tell(), self._total)
         except (OSError, ValueError):
-            return Progress(0, 0)
+            return FileProgress(0, 0)
 
     def slices(self, start: int = 0, prefix_sha256: str | None = None) -> Iterator[RecordSlice]:
         """Yield the records from line `start` on, in slices.

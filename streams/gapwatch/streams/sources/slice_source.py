@@ -21,7 +21,7 @@ from gapwatch.streams.sources.faust_slices import FetchedSlice, PartitionOffsets
 from gapwatch.streams.sources.raw_slice import RawSlice
 from gapwatch.streams.sources.source_progress import SourceProgress
 from gapwatch.streams.sources.topic_check import wait_for_topic
-from gapwatch.streams.sources.watchdog import Progress, Watchdog, end_process
+from gapwatch.streams.sources.watchdog import Watchdog, WorkProgress, end_process
 
 log = logging.getLogger("gapwatch.slices")
 
@@ -318,7 +318,7 @@ class SliceSource:
         client = self._app.consumer._thread._consumer._client
         return any(connection.connected() for connection in list(client._conns.values()))
 
-    def _look(self, loop: asyncio.AbstractEventLoop) -> list[Progress]:
+    def _look(self, loop: asyncio.AbstractEventLoop) -> list[WorkProgress]:
         """What the watchdog sees; on its thread."""
         limits = self.options.stall
 
@@ -327,16 +327,16 @@ class SliceSource:
 
         seen = self._beat
         loop.call_soon_threadsafe(beat)
-        looks = [Progress("event loop", seen, True, limits.loop)]
+        looks = [WorkProgress("event loop", seen, True, limits.loop)]
         if self._app is None or self.state not in ("joining", "running"):
             return looks
         in_work = list(self._in_work.values())
-        looks.append(Progress("rebalance", self._app.rebalancing_count, self._app.rebalancing, limits.rebalance))
+        looks.append(WorkProgress("rebalance", self._app.rebalancing_count, self._app.rebalancing, limits.rebalance))
         looks += [
-            Progress(f"slice from {raw.from_offset} of partition {raw.partition}", 0, True, limits.slice)
+            WorkProgress(f"slice from {raw.from_offset} of partition {raw.partition}", 0, True, limits.slice)
             for raw in in_work
         ]
         if self.state == "running" and not in_work and not self._app.rebalancing and self._is_connected():
             for partition, (_done, fetched, end) in self.progress.positions().items():
-                looks.append(Progress(f"fetch of partition {partition}", fetched, fetched < end, limits.fetch))
+                looks.append(WorkProgress(f"fetch of partition {partition}", fetched, fetched < end, limits.fetch))
         return looks

@@ -15,7 +15,7 @@ LOOK_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class Progress:
+class WorkProgress:
     """One thing that must move while it is busy.
 
     Attributes:
@@ -37,7 +37,7 @@ class StallJudge:
     def __init__(self) -> None:
         self._still: dict[str, tuple[Hashable, float]] = {}
 
-    def judge(self, looks: Iterable[Progress], passed_seconds: float) -> str | None:
+    def judge(self, looks: Iterable[WorkProgress], passed_seconds: float) -> str | None:
         """Take one look at everything.
 
         Args:
@@ -79,7 +79,9 @@ class Watchdog(threading.Thread):
         on_stall: Called with what is stuck.
     """
 
-    def __init__(self, look: Callable[[], Iterable[Progress]], on_stall: Callable[[str], None] = end_process) -> None:
+    def __init__(
+        self, look: Callable[[], Iterable[WorkProgress]], on_stall: Callable[[str], None] = end_process
+    ) -> None:
         super().__init__(name="gapwatch-watchdog", daemon=True)
         self._look, self._on_stall = look, on_stall
         self._is_over = threading.Event()
@@ -96,7 +98,7 @@ class Watchdog(threading.Thread):
                 failures = 0
             except Exception as error:  # partitions come and go while they are looked at
                 failures += 1
-                looks = [Progress(f"the watchdog's look ({error!r})", 0, failures > 1, 30.0)]
+                looks = [WorkProgress(f"the watchdog's look ({error!r})", 0, failures > 1, 30.0)]
             stuck = judge.judge(looks, now - last)
             last = now
             if stuck is not None:

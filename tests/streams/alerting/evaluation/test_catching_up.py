@@ -73,7 +73,7 @@ def keep(store: Store, watch: ShiftWatch, number: int, made: Backlog, also: Any 
     scored, unread = made[number]
     moment = KEPT_AT.fromtimestamp(second(number), KEPT_AT.tzinfo)
     taken = watch.take(scored, moment, unread)
-    store.keep(taken.scored, moment, also=[*taken.steps, *also])
+    store.write_slice(taken.scored, moment, also=[*taken.steps, *also])
 
 
 def found(store: Store) -> list[Any]:

@@ -12,7 +12,7 @@ from gapwatch.streams.alerting.evaluation.lane_detectors import LaneDetectors
 from gapwatch.streams.alerting.evaluation.series_detectors import SeriesDetectors
 from gapwatch.streams.alerting.rules.alert_rule import AlarmBudget, rules_of
 from gapwatch.streams.alerting.rules.finding import Finding
-from gapwatch.streams.alerting.series.slice_units import OpenTicks, SliceTicks
+from gapwatch.streams.alerting.series.slice_units import OpenTicks, SliceContent
 from gapwatch.streams.detectors.snapshot import SnapshotError
 from tests.streams.alerting.builders import MONDAY, units_slice
 from tests.streams.alerting.value_builders import labels_slice, numbers_slice, portfolio
@@ -25,11 +25,11 @@ FAMILIES = pytest.mark.parametrize(
 )
 
 
-def content(scored: ScoredSlice) -> SliceTicks:
-    return SliceTicks(scored.tables["ticks"], scored.tables["session_ticks"])
+def content(scored: ScoredSlice) -> SliceContent:
+    return SliceContent(scored.tables["ticks"], scored.tables["session_ticks"])
 
 
-def contents() -> list[SliceTicks]:
+def contents() -> list[SliceContent]:
     """Units, some of them in a session; numbers; labels."""
     units = units_slice(0, [(tick, 30, 2, 1) for tick in TICKS], metric="seconds", sessions=[(TICKS[0], "s", 2, 1)])
     numbers = numbers_slice(1, {tick: [1.0 + 0.1 * i for i in range(25)] for tick in TICKS[1:]})
@@ -37,7 +37,7 @@ def contents() -> list[SliceTicks]:
     return [content(one) for one in (units, numbers, labels)]
 
 
-def lane(*slices: SliceTicks) -> LaneDetectors:
+def lane(*slices: SliceContent) -> LaneDetectors:
     said = portfolio()
     made = LaneDetectors(rules_of([said]), {said.pipeline: AlarmBudget(1.0, 10.0)})
     for one in slices:

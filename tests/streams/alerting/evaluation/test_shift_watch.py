@@ -279,7 +279,9 @@ def test_an_accepted_level_is_the_new_normal(tmp_path: Path) -> None:
     with Store.open(path) as store:
         watch = ShiftWatch.open(store, [portfolio()])
         alert = first["alerts"][0][0]
-        store.apply([("accept", lambda keeping: watch.accept(keeping, alert, "maria", "a new parser") and None)])
+        store.apply(
+            [("accept", lambda transaction: watch.accept(transaction, alert, "maria", "a new parser") and None)]
+        )
         later = stream([(60, 0.3)], seed=9, first=BROKEN[-1][0] + STEP)
         for scored in slices(later, first=len(slices_after_calm(BROKEN))):
             keep(store, watch, scored)
@@ -301,7 +303,9 @@ def test_a_broken_bound_that_was_accepted_is_quiet_until_it_was_kept_again(tmp_p
                 keep(store, watch, scored)
             if i == 0:
                 ((alert,),) = store.query("SELECT alert_id FROM alerts")
-                store.apply([("accept", lambda keeping, a=alert: watch.accept(keeping, a, "maria", "") and None)])
+                store.apply(
+                    [("accept", lambda transaction, a=alert: watch.accept(transaction, a, "maria", "") and None)]
+                )
             found.append([state for (state,) in store.query(told)])
         again = ShiftWatch.open(store, [said])
 

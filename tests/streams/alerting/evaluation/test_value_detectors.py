@@ -156,7 +156,7 @@ def test_values_refolded_give_the_same_state_and_alerts(tmp_path: Path) -> None:
                     moment = kept_at(number)
                     slice_ = numbered(every[number], number)
                     taken = watch.take(slice_, moment)
-                    store.keep(taken.scored, moment, also=taken.steps)
+                    store.write_slice(taken.scored, moment, also=taken.steps)
                     number += 1
         states.append(watch.packed())
     with Store.open(paths[0]) as store:

@@ -38,7 +38,7 @@ def test_what_moved_is_seen_beside_what_it_is_held_against(tmp_path: Path) -> No
         for number, scored in enumerate(made):
             moment = kept_at(number)
             taken = watch.take(numbered(scored, number), moment)
-            store.keep(taken.scored, moment, also=taken.steps)
+            store.write_slice(taken.scored, moment, also=taken.steps)
             if number == len(made) - 3:
                 calm = shown(store, watch, gauges)
         told = shown(store, watch, gauges)

@@ -100,7 +100,7 @@ def test_a_judge_whose_passing_scores_sink_is_found(tmp_path: Path) -> None:
             chosen = {MONDAY + STEP * i: scores[i] for i in range(start, min(start + 24, len(steps)))}
             moment = kept_at(n)
             taken = watch.take(verdicts(n, chosen), moment)
-            store.keep(taken.scored, moment, also=taken.steps)
+            store.write_slice(taken.scored, moment, also=taken.steps)
         shifts = store.query("SELECT metric, judge, verdict, change_from, change_to FROM shifts")
         alerts = store.query("SELECT severity, attribution->>'watched', attribution->>'number_unit' FROM alerts")
 
@@ -154,7 +154,7 @@ def kept(path: Path, made: list[ScoredSlice], said: Portfolio) -> ShiftWatch:
         for scored in made:
             moment = kept_at(scored.from_offset)
             taken = watch.take(scored, moment)
-            store.keep(taken.scored, moment, also=taken.steps)
+            store.write_slice(taken.scored, moment, also=taken.steps)
         watch.save(store)
         again = ShiftWatch.open(store, [said])
         assert again.packed() == watch.packed()

@@ -51,7 +51,7 @@ def test_the_intake_lends_up_to_the_caps_that_it_was_handed_last(tmp_path: Path)
     portfolio = judged_portfolio()
     name, pipeline = portfolio.portfolio, portfolio.pipeline
     with Store.open(tmp_path / "s.duckdb", create=True) as store:
-        intake = VerdictIntake(store, store.keep, [portfolio], Caps({}, {(name, "faithful"): 1.0}))
+        intake = VerdictIntake(store, store.write_slice, [portfolio], Caps({}, {(name, "faithful"): 1.0}))
         assert intake.look() == {}
         while intake.lease(name, "faithful", 0.01, 1.0) is not None:
             pass

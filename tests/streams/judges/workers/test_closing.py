@@ -203,7 +203,7 @@ def test_a_kill_at_any_step_of_keeping_loses_nothing_and_doubles_nothing(tmp_pat
             ids = open_ids(store)
             steps = list(store.steps())
 
-            def kill(keeping: object) -> None:
+            def kill(transaction: object) -> None:
                 raise Killed
 
             steps[number] = (name, kill)

@@ -167,14 +167,14 @@ def test_judges_elsewhere_send_verdicts_by_topic_and_are_killed_with_the_keeper(
     with served(slowly) as server:
         one = judged(base_url=server.base_url, concurrency=8)
         one.broker.produce(one.topic, [trace(n) for n in range(600)])
-        keeper = (f"--judges={one.judges}", "--role=score,keep", f"--listen=127.0.0.1:{free_port()}")
-        one.start(*keeper)
+        store_thread = (f"--judges={one.judges}", "--role=score,keep", f"--listen=127.0.0.1:{free_port()}")
+        one.start(*store_thread)
         one.wait_until(lambda: read_note(one.store) is not None and "reading partition" in one.said())
         first, second = one.start_judge(1), one.start_judge(2)
         one.wait_until(lambda: one.live("SELECT count(*) AS n FROM judge_closed")[0]["n"] > 20)
         assert one.end_judge(first, signal.SIGKILL) == -signal.SIGKILL
         one.kill()
-        one.start(*keeper)
+        one.start(*store_thread)
         one.wait_until(lambda: read_note(one.store) is not None)
         port = free_port()
         third = one.start_judge(3, f"--listen=127.0.0.1:{port}")

@@ -15,7 +15,7 @@ from gapwatch.streams.alerting.evaluation.value_detectors import ValueDetectors
 from gapwatch.streams.alerting.rules.alert_rule import AlarmBudget, AlertRule
 from gapwatch.streams.alerting.rules.finding import Finding, Watched
 from gapwatch.streams.alerting.series.open_tick import full_until
-from gapwatch.streams.alerting.series.slice_units import OpenTicks, SliceTicks, read_units
+from gapwatch.streams.alerting.series.slice_units import OpenTicks, SliceContent, read_units
 from gapwatch.streams.alerting.series.slice_values import read_values
 from gapwatch.streams.detectors.fleet import Fleet
 from gapwatch.streams.detectors.snapshot import SnapshotError
@@ -67,7 +67,7 @@ class LaneDetectors:
         self._measures = {(rule.pipeline, rule.metric) for rule in rules if rule.numbers}
         self._levels = {(rule.pipeline, rule.metric): rule.labels for rule in rules if rule.labels}
 
-    def add(self, content: SliceTicks, there: OpenTicks) -> int | None:
+    def add(self, content: SliceContent, there: OpenTicks) -> int | None:
         """Put what is watched of a slice into the open ticks.
 
         Args:

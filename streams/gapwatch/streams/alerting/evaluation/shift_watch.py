@@ -1,6 +1,6 @@
 """The keeper's watch over one lane: takes each slice before it is kept, and writes what moved into the same commit.
 
-scored slice ─▶ take ─▶ ticks with fold_bucket ─▶ Store.keep(scored, kept_at, also=steps) ─▶ alerts, shifts,
+scored slice ─▶ take ─▶ ticks with fold_bucket ─▶ Store.write_slice(scored, kept_at, also=steps) ─▶ alerts, shifts,
                  │                                                                            detectors' state
                  └─ closes ticks two minutes behind event time, folds them, says what moved
 """
@@ -24,11 +24,11 @@ from gapwatch.sinks.reading.stored_portfolios import latest_portfolio_texts
 from gapwatch.sinks.store.answered_facts import answered, stored_facts
 from gapwatch.sinks.store.detector_states import last_detectors, waiting_step, write_detectors
 from gapwatch.sinks.store.store import Store
-from gapwatch.sinks.store.transaction import Connection, Keeping, Step
+from gapwatch.sinks.store.transaction import Connection, Step, StoreTransaction
 from gapwatch.streams.alerting.evaluation.lane_detectors import LaneDetectors
 from gapwatch.streams.alerting.evaluation.series_status import write_watched
-from gapwatch.streams.alerting.evaluation.state_file import pack, unpack
-from gapwatch.streams.alerting.evaluation.stored_history import KeptCommit, kept_commits, partition_name
+from gapwatch.streams.alerting.evaluation.state_file import pack_state, unpack_state
+from gapwatch.streams.alerting.evaluation.stored_history import StoredCommit, partition_name, stored_commits
 from gapwatch.streams.alerting.incidents.alert_rows import StepRows, say, write_steps
 from gapwatch.streams.alerting.incidents.attribution import tick_start
 from gapwatch.streams.alerting.incidents.incident import Incident, IncidentBook
@@ -36,7 +36,7 @@ from gapwatch.streams.alerting.incidents.relabelling import relabel
 from gapwatch.streams.alerting.rules.alert_rule import AlarmBudget, AlertRule, budget_of, rules_of
 from gapwatch.streams.alerting.rules.finding import Finding
 from gapwatch.streams.alerting.series.lane_clock import LaneClock
-from gapwatch.streams.alerting.series.slice_units import OpenTicks, SliceTicks
+from gapwatch.streams.alerting.series.slice_units import OpenTicks, SliceContent
 from gapwatch.streams.detectors.contexts import TICK_SECONDS
 from gapwatch.streams.detectors.snapshot import SnapshotError
 from gapwatch.streams.detectors.watch import accept
@@ -50,7 +50,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Taken:
-    """What the keeper hands to `Store.keep`.
+    """What the keeper hands to `Store.write_slice`.
 
     Attributes:
         scored: The slice, with the tick that each row is folded in.
@@ -143,7 +143,7 @@ class ShiftWatch:
 
         Args:
             scored: As scored.
-            kept_at: As given to `Store.keep`, with a time zone.
+            kept_at: As given to `Store.write_slice`, with a time zone.
             unread: (Topic, partition) of those that have records which are not kept, this slice aside. Those that
                 event time waits for are recorded with the slice.
 
@@ -159,13 +159,13 @@ class ShiftWatch:
             scored = dataclasses.replace(scored, tables={**scored.tables, "ticks": ticks})
         waits_for = self.clock.silent((partition_name(*one) for one in unread), second)
         place = partition_name(scored.topic, scored.partition)
-        content = SliceTicks(ticks, scored.tables["session_ticks"])
-        steps = self._fold(KeptCommit(place, second, waits_for, content))
+        content = SliceContent(ticks, scored.tables["session_ticks"])
+        steps = self._fold(StoredCommit(place, second, waits_for, content))
         also: list[tuple[str, Step]] = []
         if waits_for:
             also.append(("waited_for", waiting_step(self.lane, waits_for)))
         if steps:
-            also.append(("alerts", lambda keeping: write_steps(keeping.con, self.lane, keeping.seq, steps)))
+            also.append(("alerts", lambda transaction: write_steps(transaction.con, self.lane, transaction.seq, steps)))
         if self.clock.closed - self._snapshot_at >= _SNAPSHOT_TICKS:
             self._snapshot_at = self.clock.closed
             also.append(("detectors", self._write_state))
@@ -175,7 +175,7 @@ class ShiftWatch:
     def _open_ticks(self, second: float) -> OpenTicks:
         return OpenTicks.between(self.clock.closed, int(second // TICK_SECONDS) if self.lane == LIVE else None)
 
-    def _fold(self, kept: KeptCommit) -> list[StepRows]:
+    def _fold(self, kept: StoredCommit) -> list[StepRows]:
         newest = self.detectors.add(kept.content, self._open_ticks(kept.second))
         is_live = self.lane == LIVE
         closed = self.clock.move(kept.place, newest, kept.second, is_live=is_live, unread=kept.waits_for)
@@ -202,13 +202,13 @@ class ShiftWatch:
 
     # ---- people ----
 
-    def accept(self, keeping: Keeping, alert_id: str, by: str, why: str) -> Incident:
+    def accept(self, transaction: StoreTransaction, alert_id: str, by: str, why: str) -> Incident:
         """Make what came since the change the new normal, and close the alert: a person says that this is right.
 
         A bound is the portfolio's, and does not move: it stays broken, and is told again when it was kept in between.
 
         Args:
-            keeping: The open transaction; the state is written with it.
+            transaction: The open transaction; the state is written with it.
             alert_id: Of an alert of this lane.
             by: Who says so.
             why: In words; may be empty.
@@ -223,32 +223,32 @@ class ShiftWatch:
             fleet, row = self.detectors.find(incident.watched)
             accept(fleet, row, max(self.detectors.folded, 1))
         del self.incidents.open[incident.watched]
-        say(keeping.con, self.lane, keeping.seq, incident, "accepted", keeping.kept_at, by, why)
-        self._write_state(keeping)
+        say(transaction.con, self.lane, transaction.seq, incident, "accepted", transaction.kept_at, by, why)
+        self._write_state(transaction)
         return incident
 
-    def take_over(self, keeping: Keeping, portfolios: Sequence[Portfolio]) -> int:
+    def take_over(self, transaction: StoreTransaction, portfolios: Sequence[Portfolio]) -> int:
         """Go on by other portfolios, or by the same with further facts; see `open`.
 
         Args:
-            keeping: The open transaction; the state is written with it.
+            transaction: The open transaction; the state is written with it.
             portfolios: All of them, with the facts in force.
 
         Returns:
             How many past shifts are labelled anew.
         """
         self.portfolios = tuple(portfolios)
-        return self._use(keeping)
+        return self._use(transaction)
 
-    def _take_over_known(self, keeping: Keeping) -> None:
-        self._use(keeping)
+    def _take_over_known(self, transaction: StoreTransaction) -> None:
+        self._use(transaction)
 
     def _is_in_force(self, rules: Sequence[AlertRule], budgets: dict[str, AlarmBudget]) -> bool:
         rows = self.detectors.rows
         known = rows.rules
         return all(known.get((rule.pipeline, rule.metric)) == rule for rule in rules) and rows.budgets == budgets
 
-    def _use(self, keeping: Keeping) -> int:
+    def _use(self, transaction: StoreTransaction) -> int:
         rules = rules_of(self.portfolios)
         budgets = {portfolio.pipeline: budget_of(portfolio) for portfolio in self.portfolios}
         self.detectors.feed(rules)
@@ -258,10 +258,10 @@ class ShiftWatch:
         closed = self.incidents.drop(self.detectors.use_rules(rules, budgets))
         why = "which way is better was answered anew; the alert belonged to the old answer"
         for incident in closed:
-            say(keeping.con, self.lane, keeping.seq, incident, "resolved", keeping.kept_at, "gapwatch", why)
+            say(transaction.con, self.lane, transaction.seq, incident, "resolved", transaction.kept_at, "gapwatch", why)
         turned = [rule for rule in rules if rule.is_turned(before.get((rule.pipeline, rule.metric)))]
-        labelled = sum(relabel(keeping.con, self.lane, keeping.seq, rule) for rule in turned)
-        self._write_state(keeping)
+        labelled = sum(relabel(transaction.con, self.lane, transaction.seq, rule) for rule in turned)
+        self._write_state(transaction)
         return labelled
 
     # ---- the state ----
@@ -278,19 +278,19 @@ class ShiftWatch:
             "clock": self.clock.as_json(),
             "incidents": self.incidents.as_json(),
         }
-        return pack(head, self.detectors.snapshots())
+        return pack_state(head, self.detectors.snapshots())
 
     @classmethod
     def _unpacked(cls, lane: str, data: bytes) -> ShiftWatch:
-        head, fleets = unpack(data)
+        head, fleets = unpack_state(data)
         watch = cls(lane, LaneDetectors.from_json(head["bank"], fleets))
         watch.clock = LaneClock.from_json(head["clock"])
         watch.incidents.take_json(head["incidents"])
         watch._snapshot_at = watch.clock.closed
         return watch
 
-    def _write_state(self, keeping: Keeping) -> None:
-        self._write(keeping.con, keeping.seq, keeping.kept_at)
+    def _write_state(self, transaction: StoreTransaction) -> None:
+        self._write(transaction.con, transaction.seq, transaction.kept_at)
 
     def _write(self, con: Connection, seq: int, now: datetime) -> None:
         write_detectors(con, seq, self.lane, tick_start(self.clock.closed + 1), self.packed(), now)
@@ -301,7 +301,7 @@ class ShiftWatch:
 
         After a crash that is nothing; it is all of it where a store was kept without a watch before.
         """
-        found = [rows for kept in kept_commits(store, self.lane, after) for rows in self._fold(kept)]
+        found = [rows for kept in stored_commits(store, self.lane, after) for rows in self._fold(kept)]
         with closing(store.cursor()) as cursor:
             written = written_steps(cursor, self.lane)
         missing = [rows for rows in found if _identity(rows) not in written]

@@ -15,7 +15,7 @@ _MAGIC = b"gapwatch-watch-4\n"
 _LEVEL = 1
 
 
-def pack(head: Mapping[str, Any], fleets: Mapping[str, bytes]) -> bytes:
+def pack_state(head: Mapping[str, Any], fleets: Mapping[str, bytes]) -> bytes:
     """Return a head of JSON values and fleets as bytes; the same state gives the same bytes.
 
     Args:
@@ -27,8 +27,8 @@ def pack(head: Mapping[str, Any], fleets: Mapping[str, bytes]) -> bytes:
     return _MAGIC + zstandard.ZstdCompressor(level=_LEVEL).compress(whole)
 
 
-def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Return what `pack` took.
+def unpack_state(data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return what `pack_state` took.
 
     Raises:
         SnapshotError: It cannot be read, or belongs to detectors of another make; refold the ticks.

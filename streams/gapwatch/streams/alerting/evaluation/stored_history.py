@@ -8,11 +8,11 @@ from datetime import UTC
 
 from gapwatch.sinks.reading.lane_commits import lane_commits
 from gapwatch.sinks.store.store import Store
-from gapwatch.streams.alerting.series.slice_units import SliceTicks
+from gapwatch.streams.alerting.series.slice_units import SliceContent
 
 
 @dataclass(frozen=True)
-class KeptCommit:
+class StoredCommit:
     """One slice, as far as it matters to the watch.
 
     Attributes:
@@ -25,7 +25,7 @@ class KeptCommit:
     place: str
     second: float
     waits_for: Sequence[str]
-    content: SliceTicks
+    content: SliceContent
 
 
 def partition_name(topic: str, partition: int) -> str:
@@ -33,13 +33,13 @@ def partition_name(topic: str, partition: int) -> str:
     return f"{topic}/{partition}"
 
 
-def kept_commits(store: Store, lane: str, after: int) -> Iterator[KeptCommit]:
+def stored_commits(store: Store, lane: str, after: int) -> Iterator[StoredCommit]:
     """Yield the slices of a lane that were kept after a commit, in order."""
     cursor = store.cursor()
     try:
         for commit in lane_commits(cursor, lane, after):
             place = partition_name(commit.topic, commit.partition)
             second = commit.kept_at.replace(tzinfo=UTC).timestamp()
-            yield KeptCommit(place, second, commit.waited_for, SliceTicks(commit.ticks, commit.session_ticks))
+            yield StoredCommit(place, second, commit.waited_for, SliceContent(commit.ticks, commit.session_ticks))
     finally:
         cursor.close()

@@ -16,7 +16,7 @@ from gapwatch.streams.alerting.rules.finding import Part
 
 
 @dataclass(frozen=True)
-class Estimate:
+class ShareEstimate:
     """A share or a ratio with its 95 % interval; None stands for a number that is not finite."""
 
     value: float | None
@@ -28,7 +28,7 @@ class Estimate:
         return [self.value, self.lower, self.upper]
 
     @classmethod
-    def from_json(cls, value: list[float | None] | None) -> Estimate | None:
+    def from_json(cls, value: list[float | None] | None) -> ShareEstimate | None:
         """Return what `to_json` gave; None for null."""
         return None if value is None else cls(*value)
 
@@ -47,7 +47,7 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class AlertEvidence:
     """How sure a detector is.
 
     Attributes:
@@ -153,9 +153,9 @@ class AlertFacts:
     unit: str
     is_cascade: bool
     units_per_month: float
-    before: Estimate | None
-    after: Estimate | None
-    ratio: Estimate | None
+    before: ShareEstimate | None
+    after: ShareEstimate | None
+    ratio: ShareEstimate | None
     question: str | None
     watched: str
     went_up: bool
@@ -163,7 +163,7 @@ class AlertFacts:
     kind: str
     part: Part | None = None
     number_unit: str = ""
-    evidence: Evidence | None = None
+    evidence: AlertEvidence | None = None
     counts: Counts | None = None
     bound: PromisedBound | None = None
     change: ChangePoint | None = None
@@ -218,7 +218,7 @@ class AlertFacts:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> AlertFacts:
         """Return what `to_json` gave, also with other keys beside it; what an old alert does not say is empty."""
-        estimates = (Estimate.from_json(value.get(name)) for name in ("before", "after", "ratio"))
+        estimates = (ShareEstimate.from_json(value.get(name)) for name in ("before", "after", "ratio"))
         before, after, ratio = estimates
         return cls(
             unit=value.get("unit", "trace"),
@@ -251,10 +251,10 @@ def _part(value: Mapping[str, Any]) -> Part | None:
     return Part(value["part"], value["statistic"], *edges)
 
 
-def _evidence(value: Mapping[str, Any]) -> Evidence | None:
+def _evidence(value: Mapping[str, Any]) -> AlertEvidence | None:
     if "evidence_log10" not in value:
         return None
-    return Evidence(value["evidence_log10"], value.get("limit_log10"))
+    return AlertEvidence(value["evidence_log10"], value.get("limit_log10"))
 
 
 def _counts(value: Mapping[str, Any]) -> Counts | None:

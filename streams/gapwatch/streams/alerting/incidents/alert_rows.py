@@ -18,12 +18,12 @@ from gapwatch.sinks.store.transaction import Connection
 from gapwatch.sinks.store.utc_text import utc_text
 from gapwatch.streams.alerting.incidents.alert_cause import Cause
 from gapwatch.streams.alerting.incidents.alert_facts import (
+    AlertEvidence,
     AlertFacts,
     ChangePoint,
     Counts,
-    Estimate,
-    Evidence,
     PromisedBound,
+    ShareEstimate,
 )
 from gapwatch.streams.alerting.incidents.attribution import Moved, attribute, tick_start
 from gapwatch.streams.alerting.incidents.incident import Incident, Step
@@ -141,7 +141,7 @@ def describe(step: Step, rule: AlertRule, limit_log10: float | None) -> AlertFac
         kind=kind_of(kind, polarity),
         part=finding.part,
         number_unit=rule.number_unit,
-        evidence=None if transition is None else Evidence(_finite(transition.evidence_log10), limit_log10),
+        evidence=None if transition is None else AlertEvidence(_finite(transition.evidence_log10), limit_log10),
         counts=_counts(finding),
         bound=None if breach is None else _promised(rule),
         change=None if change is None else _change_point(change),
@@ -194,8 +194,8 @@ def _change_point(change: Change) -> ChangePoint:
     )
 
 
-def _estimate(interval: Interval) -> Estimate:
-    return Estimate(_finite(interval.value), _finite(interval.lower), _finite(interval.upper))
+def _estimate(interval: Interval) -> ShareEstimate:
+    return ShareEstimate(_finite(interval.value), _finite(interval.lower), _finite(interval.upper))
 
 
 def _finite(number: float) -> float | None:
@@ -205,7 +205,7 @@ def _finite(number: float) -> float | None:
 def _shift_row(lane: str, step: Step, facts: AlertFacts) -> ShiftRow:
     change, began = facts.change, tick_start(step.incident.began)
     found = tick_start(step.finding.tick + 1)
-    after = facts.after or Estimate(None, None, None)
+    after = facts.after or ShareEstimate(None, None, None)
     return ShiftRow(
         shift_id=step.incident.shift_id,
         lane=lane,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gapwatch.sinks.reading.cause_query import histogram_cells, score_sums
+from gapwatch.sinks.reading.cause_query import counted_cells, score_sums
 from gapwatch.sinks.reading.example_rows import value_examples
 from gapwatch.sinks.store.transaction import Connection
 from gapwatch.sinks.store.utc_text import utc_text
@@ -58,7 +58,7 @@ def _quantiles(con: Connection, moved: Moved, wanted: float) -> dict[str, float 
 
     It is the one that is wanted, or, where ties hold that one in its place, the one that moved most.
     """
-    before, after = histogram_cells(con, span_of(moved))
+    before, after = counted_cells(con, span_of(moved))
     found = [{"q": q, "before": _quantile(before, q), "after": _quantile(after, q)} for q in (wanted, *_OTHERS)]
     return found[0] if _moved_by(found[0]) > _TIED else max(found, key=_moved_by)
 

@@ -21,7 +21,7 @@ _OUTCOMES = ("good", "bad", "unknown")
 
 
 @dataclass(frozen=True)
-class SliceTicks:
+class SliceContent:
     """What scoring counted in one slice, as both families of detectors read it.
 
     Attributes:
@@ -87,7 +87,7 @@ class SliceUnits:
         return int(self.ticks.max()) if len(self.ticks) else None
 
 
-def read_units(content: SliceTicks, watched: Collection[tuple[str, str]]) -> SliceUnits:
+def read_units(content: SliceContent, watched: Collection[tuple[str, str]]) -> SliceUnits:
     """Read the units of watched metrics; those without a time are left out, for no tick is theirs.
 
     Args:

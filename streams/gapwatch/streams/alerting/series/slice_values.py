@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gapwatch.streams.alerting.series.slice_units import SeriesKey, SliceTicks, series_of, tick_numbers
+from gapwatch.streams.alerting.series.slice_units import SeriesKey, SliceContent, series_of, tick_numbers
 from gapwatch.streams.detectors.arrays import Ints
 
 #: Names come from traces; what differs only beyond this is one label.
@@ -81,13 +81,13 @@ class SliceValues:
 
 
 def read_values(
-    content: SliceTicks, measures: Collection[tuple[str, str]], levels: Mapping[tuple[str, str], str]
+    content: SliceContent, measures: Collection[tuple[str, str]], levels: Mapping[tuple[str, str], str]
 ) -> SliceValues:
     """Read numbers and labels; see `read_numbers` and `read_labels`."""
     return SliceValues(read_numbers(content, measures), read_labels(content, levels))
 
 
-def read_numbers(content: SliceTicks, measures: Collection[tuple[str, str]]) -> Numbers:
+def read_numbers(content: SliceContent, measures: Collection[tuple[str, str]]) -> Numbers:
     """Read the numbers of some metrics.
 
     Args:
@@ -124,7 +124,7 @@ def read_numbers(content: SliceTicks, measures: Collection[tuple[str, str]]) -> 
     )
 
 
-def read_labels(content: SliceTicks, levels: Mapping[tuple[str, str], str]) -> Labels:
+def read_labels(content: SliceContent, levels: Mapping[tuple[str, str], str]) -> Labels:
     """Read the labels of some label claims.
 
     Args:

@@ -14,7 +14,7 @@ from gapwatch.sinks.reading.terminal_table import moment_text
 from gapwatch.sinks.store.answered_facts import answered, insert_fact, stored_facts
 from gapwatch.sinks.store.decisions import TEXT_LIMIT
 from gapwatch.sinks.store.registration import insert_portfolio
-from gapwatch.sinks.store.transaction import Keeping
+from gapwatch.sinks.store.transaction import StoreTransaction
 from gapwatch.streams.alerting.evaluation.shift_watch import ShiftWatch
 from gapwatch.streams.alerting.incidents.alert_rows import say
 from gapwatch.streams.alerting.incidents.incident import Incident
@@ -56,28 +56,28 @@ class AlertDecision:
         if not self.by.strip():
             raise UsageError("say who says so, with --by")
 
-    def apply(self, keeping: Keeping) -> str:
+    def apply(self, transaction: StoreTransaction) -> str:
         """Write it, and return one line that says what was done.
 
         Raises:
             UsageError: No such alert, several, or one that is not open.
         """
-        found = find_alert(keeping.con, self.alert)
+        found = find_alert(transaction.con, self.alert)
         if not found.is_open:
             raise UsageError(f"alert {found.row.alert_id} is {found.row.state}; only an open one can be answered")
         if self.action == "accept":
-            self._accept(keeping, found)
+            self._accept(transaction, found)
             is_bound = found.facts.kind == "bound"
             what = "accepted, until its bound was kept again," if is_bound else "accepted as the new normal"
         else:
-            until = None if self.duration is None else keeping.kept_at + self.duration
+            until = None if self.duration is None else transaction.kept_at + self.duration
             state = _STATES[self.action]
             lane, incident = found.row.lane, _incident(found)
-            say(keeping.con, lane, keeping.seq, incident, state, keeping.kept_at, self.by, self.why, until)
+            say(transaction.con, lane, transaction.seq, incident, state, transaction.kept_at, self.by, self.why, until)
             what = state + (f" until {moment_text(until, 'seconds')}" if until is not None else "")
         return f"{found.row.alert_id} {shown(found.row.metric)}: {what} by {shown(self.by)}"
 
-    def _accept(self, keeping: Keeping, found: StoredAlert) -> None:
+    def _accept(self, transaction: StoreTransaction, found: StoredAlert) -> None:
         watch = self.watch_of(found.row.lane)
         if watch is None:
             raise UsageError(
@@ -85,7 +85,7 @@ class AlertDecision:
                 "keeps the store does not watch; accept it when the store is at rest"
             )
         try:
-            watch.accept(keeping, found.row.alert_id, self.by, self.why)
+            watch.accept(transaction, found.row.alert_id, self.by, self.why)
         except KeyError:
             raise UsageError(f"alert {found.row.alert_id} is not open in the detectors of this store") from None
 
@@ -111,23 +111,23 @@ class QuestionAnswer:
     def __post_init__(self) -> None:
         _check_texts(question=self.question, value=self.value, by=self.by)
 
-    def apply(self, keeping: Keeping) -> str:
+    def apply(self, transaction: StoreTransaction) -> str:
         """Write the facts that it means, label past shifts anew, and return one line that says what was done.
 
         Raises:
             UsageError: See `facts_of`.
         """
-        now = keeping.kept_at.replace(tzinfo=UTC)
+        now = transaction.kept_at.replace(tzinfo=UTC)
         asking, facts = facts_of(self.portfolios(), self.question, self.value, self.by, now)
         for fact in facts:
-            insert_fact(keeping.con, asking.pipeline, fact, keeping.kept_at)
+            insert_fact(transaction.con, asking.pipeline, fact, transaction.kept_at)
         insert_portfolio(
-            keeping.con, answered(asking, stored_facts(keeping.con, asking.pipeline)), keeping.kept_at
+            transaction.con, answered(asking, stored_facts(transaction.con, asking.pipeline)), transaction.kept_at
         )  # fmt: skip
         labelled = 0
         for watch in self.watches():
-            known = [answered(one, stored_facts(keeping.con, one.pipeline)) for one in watch.portfolios]
-            labelled += watch.take_over(keeping, known)
+            known = [answered(one, stored_facts(transaction.con, one.pipeline)) for one in watch.portfolios]
+            labelled += watch.take_over(transaction, known)
         metrics = ", ".join(shown(fact.metric) for fact in facts)
         better = facts[0].better
         way = f"a {better} failure rate is better" if better != "unknown" else "neither way is better"

@@ -11,7 +11,7 @@ from gapwatch.scorers.judges.request import JudgeRequest
 from gapwatch.scorers.plan.plan import compile_plan
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.scoring.score import Scorer, score
-from gapwatch.scorers.slices.selection_policy import fixed_policy
+from gapwatch.scorers.slices.selection import fixed_selection
 from gapwatch.streams.judges.calls.judging import JudgeQuestion, judge_questions
 from gapwatch.streams.judges.calls.prices import FREE, listed_prices
 from gapwatch.streams.judges.models.model_maker import PriceFinder
@@ -95,7 +95,7 @@ def _prompt_sizes(
     """Return how many traces were read, and characters and worst price of every prompt by metric and judge."""
     judged = tuple(m for m in portfolio.metrics if m.claim.form in ("judge", "compare"))
     only = portfolio.model_copy(update={"metrics": judged})
-    scorer, policy = Scorer(compile_plan([only])), fixed_policy([only])
+    scorer, policy = Scorer(compile_plan([only])), fixed_selection([only])
     sizes: dict[tuple[str, str], list[tuple[int, float]]] = {}
     traces = 0
     for path in files:

@@ -16,7 +16,7 @@ from gapwatch.scorers.loading.load import parse_portfolio
 from gapwatch.scorers.plan.plan import compile_plan
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.scoring.score import Scorer, score
-from gapwatch.scorers.slices.selection_policy import fixed_policy
+from gapwatch.scorers.slices.selection import fixed_selection
 from gapwatch.scorers.slices.slices import RecordSlice
 from gapwatch.sinks.reading.verdict_archive import ArchivedVerdict, VerdictArchive
 
@@ -114,5 +114,5 @@ def _requests(portfolio: Portfolio, scorer: Scorer, verdict: ArchivedVerdict, re
         verdict.lane, verdict.source_topic, verdict.source_partition, offset, offset + 1,
         np.array([offset], dtype=np.int64), pa.array([record], pa.binary()),
     )  # fmt: skip
-    scored = score(scorer, fixed_policy([scorer.plan.portfolios[0]]), records)
+    scored = score(scorer, fixed_selection([scorer.plan.portfolios[0]]), records)
     return [JudgeRequest.from_json(value) for value in scored.tables["judge_requests"].column("value").to_pylist()]

@@ -32,25 +32,25 @@ class ThreadLender:
 
     Args:
         lease, give_back: As a `Lender` does, in that thread.
-        keeper: The thread.
+        store_thread: The thread.
     """
 
     def __init__(
         self,
         lease: Callable[[str, str, float, float], Lease | None],
         give_back: Callable[[Lease, float], None],
-        keeper: Executor,
+        store_thread: Executor,
     ) -> None:
-        self._lease, self._give_back, self._keeper = lease, give_back, keeper
+        self._lease, self._give_back, self._store_thread = lease, give_back, store_thread
 
     async def lease(self, portfolio: str, metric: str, least: float, wanted: float) -> Lease | None:
         """Return a lease, committed."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._keeper, self._lease, portfolio, metric, least, wanted)
+        return await loop.run_in_executor(self._store_thread, self._lease, portfolio, metric, least, wanted)
 
     async def give_back(self, lease: Lease, usd: float) -> None:
         """Return what was not spent."""
-        await asyncio.get_running_loop().run_in_executor(self._keeper, self._give_back, lease, usd)
+        await asyncio.get_running_loop().run_in_executor(self._store_thread, self._give_back, lease, usd)
 
 
 @dataclass

@@ -33,7 +33,7 @@ from gapwatch.streams.judges.calls.pool import run_all
 from gapwatch.streams.judges.calls.prices import known_prices
 from gapwatch.streams.judges.calls.wallet import Wallet
 from gapwatch.streams.judges.models.model_maker import ModelAccess
-from gapwatch.streams.judges.workers.keeper_client import KeeperClient
+from gapwatch.streams.judges.workers.keeper_client import StoreClient
 from gapwatch.streams.judges.workers.request_lane import FETCHED, RequestLane
 from gapwatch.streams.judges.workers.request_topic import RequestTopic
 from gapwatch.streams.judges.workers.scored_reader import BREAKERS_HEADER, SCHEMA_HEADER, WORKER_HEADER
@@ -52,7 +52,7 @@ class JudgeProcess:
     Args:
         kafka: Where the topics are.
         access: How models are asked, and what they cost.
-        keeper: Whose requests are judged.
+        store_thread: Whose requests are judged.
         group: Of the workers that share the requests; each entry of `providers` adds its name.
         listen: Where /metrics and /healthz are; None: nowhere.
     """
@@ -61,11 +61,11 @@ class JudgeProcess:
         self,
         kafka: KafkaSettings,
         access: ModelAccess,
-        keeper: KeeperClient,
+        store_thread: StoreClient,
         group: str = DEFAULT_GROUP,
         listen: ApiOptions | None = None,
     ) -> None:
-        self._kafka, self._access, self._keeper = kafka, access, keeper
+        self._kafka, self._access, self._store_thread = kafka, access, store_thread
         self._looked_up: set[str] = set()
         self._looking = asyncio.Lock()
         self._group = group
@@ -81,7 +81,7 @@ class JudgeProcess:
         self._page = WorkerPage(
             lambda: self._judging.providers,
             lambda: {lane.name: lane.topic.waiting for lane in self._lanes},
-            lambda: (self._waiting_for, self._keeper.waiting_for),
+            lambda: (self._waiting_for, self._store_thread.waiting_for),
         )
 
     async def run(self) -> None:
@@ -94,7 +94,7 @@ class JudgeProcess:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopped.set)
-        judging = Judging((), self._access.settings, self._access.make_model, {}, Wallet(self._keeper))
+        judging = Judging((), self._access.settings, self._access.make_model, {}, Wallet(self._store_thread))
         self._judging = judging
         self._lanes = [self._lane(name, at) for at, name in enumerate(sorted(self._access.settings.providers))]
         if self._listen is not None:
@@ -115,7 +115,7 @@ class JudgeProcess:
             working.cancel()
             await asyncio.wait({working, stopping}, timeout=_END_SECONDS)
             topics = asyncio.gather(*(lane.topic.close() for lane in self._lanes))
-            for end in (judging.close(), self._keeper.close(), topics, self._producer.stop(), self._page.stop()):
+            for end in (judging.close(), self._store_thread.close(), topics, self._producer.stop(), self._page.stop()):
                 await _within(_END_SECONDS, end)
 
     def _lane(self, name: str, at: int) -> RequestLane:
@@ -155,7 +155,7 @@ class JudgeProcess:
         async with self._looking:
             if sha in self._looked_up or self._judging.knows(request):
                 return
-            portfolio = await self._keeper.portfolio(sha)
+            portfolio = await self._store_thread.portfolio(sha)
             # Once is enough: a request that its own portfolio does not know stays unknown.
             self._looked_up.add(sha)
             if portfolio is None:

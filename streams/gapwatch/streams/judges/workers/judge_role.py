@@ -66,15 +66,15 @@ class JudgeRole:
         portfolios: Sequence[Portfolio],
         throttle: JudgeThrottle,
     ) -> None:
-        store, keeper = writer.store, writer.thread.executor
-        self._store, self._keeper, self._service = store, keeper, service
+        store, store_thread = writer.store, writer.thread.executor
+        self._store, self._store_thread, self._service = store, store_thread, service
         self._failure: Future[None] = Future()
         self._settings, self._throttle = options.settings, throttle
-        self.intake = VerdictIntake(store, writer.keep, portfolios, caps_of(portfolios, options.settings))
+        self.intake = VerdictIntake(store, writer.write_slice, portfolios, caps_of(portfolios, options.settings))
         throttle.set_rates(self.intake.look())
         self._live: LiveJudges | None = None
         if options.access is not None:
-            self._live = LiveJudges(store, self.intake, keeper, portfolios, options.access, self._failed)
+            self._live = LiveJudges(store, self.intake, store_thread, portfolios, options.access, self._failed)
         self.reader = ScoredReader(kafka, self._read_up_to, self._take, self.intake.samples.breakers)
         service.offer({**self.intake.posts(), **override_posts(store)})
 
@@ -102,7 +102,7 @@ class JudgeRole:
         loop = asyncio.get_running_loop()
         agreement_at = loop.time()
         while True:
-            await loop.run_in_executor(self._keeper, self._look)
+            await loop.run_in_executor(self._store_thread, self._look)
             if loop.time() >= agreement_at:
                 agreement_at = loop.time() + _AGREEMENT_SECONDS
                 self.intake.samples.agreement(await asyncio.to_thread(self._kappas))
@@ -123,7 +123,7 @@ class JudgeRole:
         """Whether nothing waits that judges of this process could answer."""
         if self._live is None:
             return True
-        return not await asyncio.get_running_loop().run_in_executor(self._keeper, self.intake.waiting)
+        return not await asyncio.get_running_loop().run_in_executor(self._store_thread, self.intake.waiting)
 
     def _kappas(self) -> dict[tuple[str, ...], float]:
         cursor = self._store.cursor()
@@ -133,10 +133,10 @@ class JudgeRole:
             cursor.close()
 
     async def _read_up_to(self) -> Mapping[tuple[str, int], int]:
-        return await asyncio.get_running_loop().run_in_executor(self._keeper, self.intake.read_up_to)
+        return await asyncio.get_running_loop().run_in_executor(self._store_thread, self.intake.read_up_to)
 
     async def _take(self, judgements: Sequence[Judgement], read: Mapping[tuple[str, int], int]) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._keeper, self.intake.close, judgements, read)
+        await asyncio.get_running_loop().run_in_executor(self._store_thread, self.intake.close, judgements, read)
 
     # --- as the pipeline's taker of requests
 

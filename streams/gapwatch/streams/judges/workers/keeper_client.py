@@ -22,7 +22,7 @@ _FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 0.2, 10.0
 _TIMEOUT_SECONDS = 15.0
 
 
-class KeeperClient:
+class StoreClient:
     """Asks one keeper; while it is away it is waited for, because without it nobody knows what may be spent.
 
     Args:

@@ -42,7 +42,7 @@ class LiveJudges:
     Args:
         store: Read by cursors of its own.
         intake: Of the same store.
-        keeper: The one thread on which the store is written.
+        store_thread: The one thread on which the store is written.
         portfolios: In force.
         access: How models are asked, and what they cost.
         on_failure: Told, on this object's thread, what ended it.
@@ -52,12 +52,12 @@ class LiveJudges:
         self,
         store: Store,
         intake: VerdictIntake,
-        keeper: Executor,
+        store_thread: Executor,
         portfolios: Sequence[Portfolio],
         access: ModelAccess,
         on_failure: Callable[[BaseException], None],
     ) -> None:
-        self._store, self._intake, self._keeper = store, intake, keeper
+        self._store, self._intake, self._store_thread = store, intake, store_thread
         self._access, self._on_failure = access, on_failure
         self._prices = self._known_prices(portfolios)
         self._portfolios = {p.sha: p for p in (*self._stored_portfolios(), *portfolios)}
@@ -127,12 +127,12 @@ class LiveJudges:
 
     async def _main(self) -> None:
         loop = asyncio.get_running_loop()
-        wallet = Wallet(ThreadLender(self._intake.lease, self._intake.give_back, self._keeper))
+        wallet = Wallet(ThreadLender(self._intake.lease, self._intake.give_back, self._store_thread))
         access = self._access
         judging = Judging(self._portfolios.values(), access.settings, access.make_model, self._prices, wallet)
 
         async def deliver(batch: Sequence[Judgement]) -> None:
-            await loop.run_in_executor(self._keeper, self._intake.close, batch)
+            await loop.run_in_executor(self._store_thread, self._intake.close, batch)
 
         for name, provider in access.settings.providers.items():
             wants = partial(_is_live_and_known, judging, name)

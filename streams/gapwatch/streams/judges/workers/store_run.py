@@ -50,15 +50,15 @@ def judge_store(
     check_caps(portfolios, access.settings)
     caps = caps_of(portfolios, access.settings)
     prices = known_prices(portfolios, caps, access.price_of)
-    with ThreadPoolExecutor(1, "keeper") as keeper:
+    with ThreadPoolExecutor(1, "keeper") as store_thread:
         money = JudgeMoney(store, caps)
         lender = ThreadLender(
             lambda portfolio, metric, least, most: money.lease(portfolio, metric, least, most, datetime.now(UTC)),
             lambda lease, usd: money.give_back(lease, usd, datetime.now(UTC)),
-            keeper,
+            store_thread,
         )
         wallet = Wallet(lender) if caps.portfolios or caps.metrics else None
-        store_judging = StoreJudging(store, keeper, patience_seconds, on_batch)
+        store_judging = StoreJudging(store, store_thread, patience_seconds, on_batch)
 
         async def judged() -> JudgeResult:
             judging = Judging(portfolios, access.settings, access.make_model, prices, wallet)
@@ -72,7 +72,7 @@ class StoreJudging:
 
     Args:
         store: Open for keeping.
-        keeper: The one thread on which it is written.
+        store_thread: The one thread on which it is written.
         patience_seconds: How long an outage of a provider is waited out.
         on_batch: Told after every batch that was kept.
     """
@@ -80,22 +80,22 @@ class StoreJudging:
     def __init__(
         self,
         store: Store,
-        keeper: ThreadPoolExecutor,
+        store_thread: ThreadPoolExecutor,
         patience_seconds: float,
         on_batch: Callable[[JudgeResult], None] | None,
     ) -> None:
         self._store = store
-        self._keeper = keeper
+        self._store_thread = store_thread
         self._patience = patience_seconds
         self._on_batch = on_batch
         self._result = JudgeResult()
 
     async def run(self, judging: Judging) -> JudgeResult:
         """Judge, and return what was done."""
-        closing = await self._in_keeper(lambda: JudgeClosing(self._store))
+        closing = await self._in_store_thread(lambda: JudgeClosing(self._store))
 
         async def deliver(batch: Sequence[Judgement]) -> None:
-            closed = await self._in_keeper(lambda: closing.close(batch, datetime.now(UTC)))
+            closed = await self._in_store_thread(lambda: closing.close(batch, datetime.now(UTC)))
             self._result.add(closed, batch)
             if self._on_batch is not None:
                 self._on_batch(self._result)
@@ -114,5 +114,5 @@ class StoreJudging:
         self._result.cached = judging.cache_hits
         return self._result
 
-    async def _in_keeper(self, step: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._keeper, step)
+    async def _in_store_thread(self, step: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._store_thread, step)

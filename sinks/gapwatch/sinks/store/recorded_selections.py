@@ -10,13 +10,13 @@ import duckdb
 
 
 @dataclass(frozen=True)
-class PolicyStep:
+class SelectionStep:
     """From one offset of a partition on, one policy held.
 
     Attributes:
         from_offset: The first offset.
         policy: Its id.
-        rows: As `gapwatch.scorers.slices.selection_policy.Policy.rows` gives them.
+        rows: As `gapwatch.scorers.slices.selection.Selection.rows` gives them.
     """
 
     from_offset: int
@@ -35,7 +35,7 @@ _STEPS = """
     ORDER BY from_offset, recorded_at, rowid"""
 
 
-def policy_steps(con: duckdb.DuckDBPyConnection, lane: str, topic: str, partition: int) -> list[PolicyStep]:
+def selection_steps(con: duckdb.DuckDBPyConnection, lane: str, topic: str, partition: int) -> list[SelectionStep]:
     """Return the steps of one partition, by offset; of two at one offset, the one that was recorded last."""
     found: dict[int, tuple[str, list[dict[str, Any]]]] = {}
     for from_offset, policy, sha, metric, stratum, p_evaluated, p_kept, _ in con.execute(
@@ -50,7 +50,7 @@ def policy_steps(con: duckdb.DuckDBPyConnection, lane: str, topic: str, partitio
             found[from_offset] = (policy, [row])
         else:
             last[1].append(row)
-    return [PolicyStep(offset, policy, tuple(rows)) for offset, (policy, rows) in found.items()]
+    return [SelectionStep(offset, policy, tuple(rows)) for offset, (policy, rows) in found.items()]
 
 
 def counted_since(

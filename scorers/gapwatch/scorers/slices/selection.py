@@ -33,7 +33,7 @@ EVALUATED = "evaluated"
 
 
 @dataclass(frozen=True)
-class MetricPolicy:
+class MetricSelection:
     """Probabilities of one metric; index 0 of the strata is "no stratum holds".
 
     Attributes:
@@ -53,7 +53,7 @@ class MetricPolicy:
     sheds: bool = False
 
 
-class BlockPolicy(tuple[MetricPolicy, ...]):
+class BlockSelection(tuple[MetricSelection, ...]):
     """The probabilities of the metrics of one block, as arrays over them where all have the same shape."""
 
     @cached_property
@@ -73,7 +73,7 @@ class BlockPolicy(tuple[MetricPolicy, ...]):
 
 
 @dataclass(frozen=True)
-class Policy:
+class Selection:
     """The probabilities of all metrics of a plan, from a recorded offset on.
 
     Attributes:
@@ -83,21 +83,21 @@ class Policy:
     """
 
     id: str
-    metrics: dict[tuple[str, str], MetricPolicy]
+    metrics: dict[tuple[str, str], MetricSelection]
     sample_rates: dict[str, float]
 
-    def of(self, portfolio: Portfolio, metric: Metric) -> MetricPolicy:
+    def of(self, portfolio: Portfolio, metric: Metric) -> MetricSelection:
         """Return the probabilities of one metric."""
         return self.metrics[portfolio.sha, metric.name]
 
-    def of_block(self, sha: str, names: tuple[str, ...]) -> BlockPolicy:
+    def of_block(self, sha: str, names: tuple[str, ...]) -> BlockSelection:
         """Return the probabilities of some metrics of one portfolio."""
         if (sha, names) not in self._blocks:
-            self._blocks[sha, names] = BlockPolicy(self.metrics[sha, name] for name in names)
+            self._blocks[sha, names] = BlockSelection(self.metrics[sha, name] for name in names)
         return self._blocks[sha, names]
 
     @cached_property
-    def _blocks(self) -> dict[tuple[str, tuple[str, ...]], BlockPolicy]:
+    def _blocks(self) -> dict[tuple[str, tuple[str, ...]], BlockSelection]:
         return {}
 
     def rows(self) -> list[dict[str, object]]:
@@ -119,16 +119,18 @@ class Policy:
         ]
 
 
-def fixed_policy(portfolios: Sequence[Portfolio]) -> Policy:
+def fixed_selection(portfolios: Sequence[Portfolio]) -> Selection:
     """Return the policy that the portfolios write down."""
     metrics = {
-        (portfolio.sha, metric.name): _metric_policy(metric) for portfolio in portfolios for metric in portfolio.metrics
+        (portfolio.sha, metric.name): _metric_selection(metric)
+        for portfolio in portfolios
+        for metric in portfolio.metrics
     }
     sample_rates = {portfolio.sha: _sample_rate(portfolio) for portfolio in portfolios}
     return _named("fixed", metrics, sample_rates)
 
 
-def thinned_policy(portfolios: Sequence[Portfolio], factors: Factors, sheds: bool = False) -> Policy:
+def thinned_selection(portfolios: Sequence[Portfolio], factors: Factors, sheds: bool = False) -> Selection:
     """Return the policy that the portfolios write down, with some rows kept, or spans evaluated, more rarely.
 
     Args:
@@ -136,7 +138,7 @@ def thinned_policy(portfolios: Sequence[Portfolio], factors: Factors, sheds: boo
         factors: From above 0 to 1; those of metrics that are not in the portfolios are ignored.
         sheds: Whether judges are shed.
     """
-    fixed = fixed_policy(portfolios)
+    fixed = fixed_selection(portfolios)
     metrics = dict(fixed.metrics)
     for portfolio in portfolios:
         for metric in portfolio.metrics:
@@ -162,11 +164,11 @@ def recorded_shedding(portfolios: Sequence[Portfolio], rows: Iterable[Mapping[st
 
     Args:
         portfolios: Those that the rows speak of; rows of others are ignored.
-        rows: As `Policy.rows` gives them.
+        rows: As `Selection.rows` gives them.
     """
     written = {
         (row["portfolio_sha"], row["metric"], row["stratum"]): row["p_evaluated"]
-        for row in fixed_policy(portfolios).rows()
+        for row in fixed_selection(portfolios).rows()
     }
     places = ((row["portfolio_sha"], row["metric"], row["stratum"], row["p_evaluated"]) for row in rows)
     return any(p == 0 and bool(written.get((sha, metric, stratum))) for sha, metric, stratum, p in places)
@@ -177,9 +179,9 @@ def recorded_factors(portfolios: Sequence[Portfolio], rows: Iterable[Mapping[str
 
     Args:
         portfolios: Those that the rows speak of; rows of others are ignored.
-        rows: As `Policy.rows` gives them.
+        rows: As `Selection.rows` gives them.
     """
-    written = {(row["portfolio_sha"], row["metric"], row["stratum"]): row for row in fixed_policy(portfolios).rows()}
+    written = {(row["portfolio_sha"], row["metric"], row["stratum"]): row for row in fixed_selection(portfolios).rows()}
     pipelines = {portfolio.sha: portfolio.pipeline for portfolio in portfolios}
     factors: dict[tuple[str, str, str], float] = {}
     for row in rows:
@@ -194,19 +196,19 @@ def recorded_factors(portfolios: Sequence[Portfolio], rows: Iterable[Mapping[str
     return factors
 
 
-def _named(kind: str, metrics: dict[tuple[str, str], MetricPolicy], sample_rates: dict[str, float]) -> Policy:
-    unnamed = Policy("", metrics, sample_rates)
+def _named(kind: str, metrics: dict[tuple[str, str], MetricSelection], sample_rates: dict[str, float]) -> Selection:
+    unnamed = Selection("", metrics, sample_rates)
     written = {"rows": unnamed.rows(), "samples": sample_rates}
     digest = hashlib.sha256(rfc8785.dumps(written)).hexdigest()[:12]  # type: ignore[arg-type]
-    return Policy(f"{kind}-{digest}", metrics, sample_rates)
+    return Selection(f"{kind}-{digest}", metrics, sample_rates)
 
 
-def _metric_policy(metric: Metric) -> MetricPolicy:
+def _metric_selection(metric: Metric) -> MetricSelection:
     sample = metric.sample
     keep = np.zeros(OUTCOME_COUNT)
     for outcome in _KEPT_OUTCOMES:
         keep[outcome] = sample.keep.of(OUTCOME_NAMES[outcome])
-    return MetricPolicy(
+    return MetricSelection(
         (None, *(stratum.name for stratum in sample.strata)),
         np.array([sample.rate, *(stratum.rate for stratum in sample.strata)]),
         keep,
