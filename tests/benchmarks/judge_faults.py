@@ -81,7 +81,7 @@ class _Mortal(Store):
 
     def write_slice(self, scored: ScoredSlice, kept_at: datetime, also: Any = ()) -> int:
         self.commits += 1
-        seq = super().keep(scored, kept_at, also)
+        seq = super().write_slice(scored, kept_at, also)
         if self.point == "after" and self.commits == self.at:
             _die()
         return seq
