@@ -119,24 +119,32 @@ def _review(metric: MetricDesign, case: Case) -> MetricReview:
         "verdict": metric.direction_verdict,
     }
     if not found:
-        return MetricReview(metric.name, metric.component, "pass", [], "holds on all four axes", None, None, direction)
+        return MetricReview(
+            metric=metric.name,
+            component=metric.component,
+            status="pass",
+            rules=[],
+            reasoning="holds on all four axes",
+            findings=None,
+            suggested_fix=None,
+            direction=direction,
+        )
     findings = {
         "pipelineFit": next((w for n, w in found if n in ("pipeline_fit", "doesnt_match_code", "too_generic")), "fits"),
         "validityConditions": [metric.valid_when] if metric.valid_when else [],
         "dataAssumptions": [f"the span {s} carries {', '.join(metric.fields)}" for s in metric.spans[:3]],
         "concerns": [why for _, why in found],
     }
-    kind = "reject" if rejected else "flag"
     names = [name for name, _ in found]
     return MetricReview(
-        metric.name,
-        metric.component,
-        kind,
-        names,
-        "; ".join(w for _, w in found[:3]),
-        findings,
-        _FIXES.get(names[0], "drop it"),
-        direction,
+        metric=metric.name,
+        component=metric.component,
+        status="reject" if rejected else "flag",
+        rules=names,
+        reasoning="; ".join(w for _, w in found[:3]),
+        findings=findings,
+        suggested_fix=_FIXES.get(names[0], "drop it"),
+        direction=direction,
     )
 
 

@@ -5,6 +5,7 @@ No model is called here, and none is named: a judge is exported once the practit
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from gapwatch.design.architecture.model import ComponentDraft, TierDraft
@@ -50,75 +51,91 @@ def design_judges(
     return (firsts + rest)[:MAX_DESIGNED]
 
 
+@dataclass(frozen=True)
+class _Judged:
+    """The tier whose answers are judged.
+
+    Attributes:
+        prefix: What the names of its judges begin with.
+        prompts: Its own, the longest first.
+        span: The span of its function; None where it is asked for none.
+    """
+
+    component: ComponentDraft
+    tier: TierDraft
+    prefix: str
+    prompts: list[Prompt]
+    span: IntegrationPoint | None
+
+    @property
+    def place(self) -> CodePlace:
+        """Where its prompt stands, or its code."""
+        return self.prompts[0].place if self.prompts else self.tier.place
+
+
+@dataclass(frozen=True)
+class _Criterion:
+    """What a judge looks for.
+
+    Attributes:
+        family: The judge's name without the component's and the tier's.
+        inputs: What it is shown of the span.
+        failure: What it finds.
+    """
+
+    family: str
+    text: str
+    inputs: list[str]
+    concern: str
+    failure: str
+
+
 def _for_tier(
     component: ComponentDraft, tier: TierDraft, prompts: list[Prompt], points: dict[str, IntegrationPoint], tiers: int
 ) -> list[MetricDesign]:
-    out: list[MetricDesign] = []
+    prefix = f"{component.id}_{tier.id}" if tiers > 1 or not component.id.endswith(tier.id) else component.id
+    judged = _Judged(component, tier, prefix, prompts, points.get(tier.symbol))
+    return [_judge(judged, criterion) for criterion in _criteria(judged)]
+
+
+def _criteria(judged: _Judged) -> list[_Criterion]:
+    tier, prompts, place = judged.tier, judged.prompts, judged.place
     evidence = sorted({f for p in prompts for f in p.evidence_fields})
     keys = sorted({k for p in prompts for k in p.output_fields})
-    place = prompts[0].place if prompts else tier.place
     asked = _asked(prompts)
-    span = points.get(tier.symbol)
-    prefix = f"{component.id}_{tier.id}" if tiers > 1 or not component.id.endswith(tier.id) else component.id
+    out: list[_Criterion] = []
     if evidence:
-        criterion = (
-            f"Is every statement of the answer of `{tier.symbol}` supported by `{evidence[0]}`, the text that "
-            f"the prompt"
-            f" at {place} gives it, and by nothing else?"
-        )
         out.append(
-            _judge(
-                component,
-                tier,
-                prefix,
-                "rests_on_" + metric_name(evidence[0]),
-                criterion,
-                ["input", "output", "attributes.context"],
-                "groundedness",
-                place,
-                span,
-                prompts,
-                f"statements without support in {evidence[0]}",
+            _Criterion(
+                family="rests_on_" + metric_name(evidence[0]),
+                text=f"Is every statement of the answer of `{tier.symbol}` supported by `{evidence[0]}`, the text that "
+                f"the prompt at {place} gives it, and by nothing else?",
+                inputs=["input", "output", "attributes.context"],
+                concern="groundedness",
+                failure=f"statements without support in {evidence[0]}",
             )
         )
     for key in keys[:2]:
-        criterion = (
-            f"Is the member `{key}` of the answer of `{tier.symbol}` right for what was asked, given what the prompt at"
-            f" {place} says about it?"
-        )
         out.append(
-            _judge(
-                component,
-                tier,
-                prefix,
-                f"{metric_name(key)}_is_right",
-                criterion,
-                ["input", f"output#/{key}"],
-                "quality",
-                place,
-                span,
-                prompts,
-                f"a wrong {key}",
+            _Criterion(
+                family=f"{metric_name(key)}_is_right",
+                text=f"Is the member `{key}` of the answer of `{tier.symbol}` right for what was asked, given what the "
+                f"prompt at {place} says about it?",
+                inputs=["input", f"output#/{key}"],
+                concern="quality",
+                failure=f"a wrong {key}",
             )
         )
     if asked or not out:
         what = f"“{asked}”" if asked else f"the prompt built in {tier.place}"
-        criterion = (
-            f"Does the answer of `{tier.symbol}` do what it is told by {what} ({place}), all of it and nothing else?"
-        )
         out.append(
-            _judge(
-                component,
-                tier,
-                prefix,
-                "follows_its_prompt",
-                criterion,
-                ["input", "output"],
-                "quality",
-                place,
-                span,
-                prompts,
-                f"an answer that does not do what {place} asks",
+            _Criterion(
+                family="follows_its_prompt",
+                text=f"Does the answer of `{tier.symbol}` do what it is told by {what} ({place}), all of it and "
+                "nothing else?",
+                inputs=["input", "output"],
+                concern="quality",
+                failure=f"an answer that does not do what {place} asks",
             )
         )
     return out
@@ -132,29 +149,18 @@ def _asked(prompts: list[Prompt]) -> str:
     return ""
 
 
-def _judge(
-    component: ComponentDraft,
-    tier: TierDraft,
-    prefix: str,
-    family: str,
-    criterion: str,
-    inputs: list[str],
-    concern: str,
-    place: CodePlace,
-    span: IntegrationPoint | None,
-    prompts: list[Prompt],
-    failure: str,
-) -> MetricDesign:
+def _judge(judged: _Judged, criterion: _Criterion) -> MetricDesign:
+    tier, prompts, inputs = judged.tier, judged.prompts, criterion.inputs
     schema = {
         "type": "object",
         "required": ["justification", "score"],
         "properties": {"justification": {"type": "string"}, "score": {"type": "integer", "minimum": 1, "maximum": 5}},
     }
-    rubric = RubricDraft(criterion, list(_STEPS), inputs, dict(_SCALE), 3, schema)
+    rubric = RubricDraft(criterion.text, list(_STEPS), inputs, dict(_SCALE), 3, schema)
     claim: dict[str, Any] = {
         "form": "judge",
         "rubric": {
-            "criterion": criterion,
+            "criterion": criterion.text,
             "scale": dict(_SCALE),
             "steps": list(_STEPS),
             "inputs": inputs,
@@ -165,14 +171,14 @@ def _judge(
     evidence = [f"{p.place} prompt{' ' + p.name if p.name else ''} of {p.symbol}" for p in prompts[:4]] or [
         f"{tier.place} {tier.symbol}"
     ]
-    name = span.name if span is not None else tier.symbol.rpartition(".")[2]
+    name = judged.span.name if judged.span is not None else tier.symbol.rpartition(".")[2]
     return MetricDesign(
-        name=metric_name(f"{prefix}_{family}"),
-        component=component.id,
+        name=metric_name(f"{judged.prefix}_{criterion.family}"),
+        component=judged.component.id,
         source="judge",
-        family=f"{tier.id}_{family}",
-        purpose=f"finds {failure}",
-        concern=concern,
+        family=f"{tier.id}_{criterion.family}",
+        purpose=f"finds {criterion.failure}",
+        concern=criterion.concern,
         claim=claim,
         evidence=evidence,
         symbols=[tier.symbol],
@@ -184,7 +190,7 @@ def _judge(
         when={"all_of": [{"field": "name", "one_of": [name]}, {"field": "output", "present": True}]},
         valid_when="the answer came from this tier and is not empty; answers from a cache were judged before",
         better="lower",
-        direction_evidence=str(place),
+        direction_evidence=str(judged.place),
         severity="ticket",
         action="read the judge's justifications; compare by model and release before changing the prompt",
         targets=["in_process", "dashboard", "alert"],

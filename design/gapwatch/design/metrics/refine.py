@@ -6,7 +6,7 @@ names what is not there costs itself and is reported. Without a refiner every st
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from gapwatch.design.architecture.model import Architecture
@@ -76,8 +76,6 @@ def _apply(architecture: Architecture, operation: ComponentOperation) -> str | N
 
 
 def _relabel(architecture: Architecture, operation: ComponentOperation) -> str | None:
-    from dataclasses import replace
-
     for position, edge in enumerate(architecture.edges):
         if (edge.src, edge.dst) == (operation.component, operation.edge_to):
             architecture.edges[position] = replace(edge, label=operation.value[:60])
@@ -86,8 +84,6 @@ def _relabel(architecture: Architecture, operation: ComponentOperation) -> str |
 
 
 def _merge(architecture: Architecture, into: str, taken: str) -> str | None:
-    from dataclasses import replace
-
     left, right = architecture.component(into), architecture.component(taken)
     for name in ("files", "symbols"):
         setattr(left, name, sorted({*getattr(left, name), *getattr(right, name)}))
