@@ -151,7 +151,7 @@ def programs(stage: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment as `deploy/environment` makes it there, of the interpreter that runs the tests."""
     target = tmp_path_factory.mktemp("environment")
     (target / "bin").mkdir()
-    for name, code in (("python", '"$@"'), ("gapwatch", '-m scorers.command_line "$@"')):
+    for name, code in (("python", '"$@"'), ("gapwatch", '-m gapwatch.scorers.command_line "$@"')):
         script = target / "bin" / name
         script.write_text(f"#!/bin/sh\nPYTHONPATH='{stage}' exec '{sys.executable}' {code}\n")
         script.chmod(0o755)

@@ -17,7 +17,7 @@ def environment(tmp_path):
     """What `deploy/environment` would have made, from the interpreter that runs the tests."""
     folder = tmp_path / "environment"
     (folder / "bin").mkdir(parents=True)
-    for name, command in (("python", ""), ("gapwatch", " -m scorers.command_line")):
+    for name, command in (("python", ""), ("gapwatch", " -m gapwatch.scorers.command_line")):
         script = folder / "bin" / name
         script.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}"{command} "$@"\n')
         script.chmod(0o755)

@@ -300,7 +300,7 @@ MUTANTS = [
     # ---- spans and traces ----
     Mutant(
         "span-index-from-one",
-        "parse_sql",
+        "record_sql",
         "generate_subscripts({listed}, 1) - 1",
         "generate_subscripts({listed}, 1)",
         "present-missing",

@@ -29,7 +29,7 @@ EVERY_DAY = (POINTS[0], POINTS[-2], POINTS[-1])
 #: Runs `gapwatch` with small slices.
 PROGRAM = f"""
 import sys
-from gapwatch.streams import file_source
+from gapwatch.streams.sources import file_source
 
 file_source.SLICE_RECORDS = {SLICE_RECORDS}
 from gapwatch.scorers import command_line
@@ -49,7 +49,7 @@ class Mortal:
         self.point, self.commits, self.steps = point, 0, Store.steps
 
     def __call__(self, store):
-        def die(keeping):
+        def die(transaction):
             os.kill(os.getpid(), signal.SIGKILL)
         steps = list(self.steps(store))
         names = [name for name, _ in steps] + ["after"]

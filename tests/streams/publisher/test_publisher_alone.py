@@ -2,18 +2,19 @@
 
 import ast
 import os
-import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-STREAMS = Path(__file__).parents[2] / "streams"
-FILES = (
-    "back_off", "function_wrapping", "kafka_settings", "model_response", "publisher", "publisher_errors",
-    "trace_recording", "trace_sender",
-)  # fmt: skip
+from tests.paths import ROOT
+
+PUBLISHER = ROOT / "streams" / "publisher"
+LIBRARIES = ("orjson", "aiokafka")
+FILES = sorted((PUBLISHER / "gapwatch" / "publisher").glob("*.py"))
+NAMES = [path.stem for path in FILES]
 #: An application's own packages have the names of Gapwatch's; its pipeline uses the publisher all the same.
 APPLICATION = """\
 import sys
@@ -29,7 +30,8 @@ try:
     TracePublisher("bot", brokers="nowhere")
 except SettingsError as error:
     print(error)
-print(*sorted({name.partition(".")[0] for name in sys.modules} & {"scorers", "sinks", "design", "duckdb", "numpy"}))
+ours = {".".join(name.split(".")[:2]) for name in sys.modules if name.startswith("gapwatch.")} - {"gapwatch.publisher"}
+print(*sorted(ours | ({name.partition(".")[0] for name in sys.modules} & {"duckdb", "numpy", "pydantic"})))
 """
 
 
@@ -42,34 +44,35 @@ def imported(path):
             yield node.module
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_file_imports_the_standard_library_its_two_libraries_and_its_neighbours(name):
-    allowed = {*sys.stdlib_module_names, "orjson", "aiokafka", *(f"streams.{file}" for file in FILES)}
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_a_file_imports_the_standard_library_its_two_libraries_and_its_neighbours(path):
+    neighbours = {"gapwatch.publisher", *(f"gapwatch.publisher.{name}" for name in NAMES)}
+    allowed = {*sys.stdlib_module_names, "orjson", "aiokafka"}
 
-    assert [one for one in imported(STREAMS / f"{name}.py") if one.partition(".")[0] not in allowed
-            and one not in allowed] == []  # fmt: skip
+    assert [one for one in imported(path) if one.partition(".")[0] not in allowed and one not in neighbours] == []
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_aiokafka_is_imported_by_the_sender_alone_and_when_one_is_made(name):
-    tree = ast.parse((STREAMS / f"{name}.py").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_aiokafka_is_imported_by_the_sender_alone_and_when_one_is_made(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
     at_top = {alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names}
-    everywhere = {one.partition(".")[0] for one in imported(STREAMS / f"{name}.py")}
+    everywhere = {one.partition(".")[0] for one in imported(path)}
 
     assert "aiokafka" not in at_top
-    assert ("aiokafka" in everywhere) is (name == "trace_sender")
+    assert ("aiokafka" in everywhere) is (path.stem == "sender")
 
 
 def test_a_pipeline_publishes_with_these_files_alone(tmp_path):
-    (tmp_path / "streams").mkdir()
-    for name in ("__init__", *FILES):
-        shutil.copy(STREAMS / f"{name}.py", tmp_path / "streams")
+    for name in ("streams", "sinks", "scorers", "design"):
+        (tmp_path / f"{name}.py").write_text("raise RuntimeError('this is the application's own')")
     (tmp_path / "application.py").write_text(APPLICATION)
-    # By the folder of the application alone: what is installed for the tests is there, the house's own tree is not.
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    # Without the site: no editable install of the tree, but the two libraries of the publisher by their folders.
+    path = os.pathsep.join([str(PUBLISHER), *{str(Path(find_spec(name).origin).parents[1]) for name in LIBRARIES}])
+    environment = {**os.environ, "PYTHONPATH": path}
     done = subprocess.run(
-        [sys.executable, "application.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
-    )
+        [sys.executable, "-S", "application.py"], cwd=tmp_path, env=environment, capture_output=True, text=True,
+        timeout=60,
+    )  # fmt: skip
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["1 False", "brokers: 'nowhere' is no HOST:PORT", ""]

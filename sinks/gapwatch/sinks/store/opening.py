@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from datetime import datetime
 from pathlib import Path
@@ -172,14 +171,3 @@ def _check_program(con: duckdb.DuckDBPyConnection, path: Path) -> None:
             f"the store {path} has schema version {rows[0][1]}, of a Gapwatch before its first release; this program "
             f"keeps version {SCHEMA_VERSION}: give it a new store, and keep or read the old one with what made it"
         )
-
-
-def is_running(pid: int) -> bool:
-    """Return whether there is such a process."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
-    return True

@@ -101,7 +101,7 @@ def run_command(
     keep: str | None,
     role: str,
     judges: Path | None,
-    store_thread: str | None,
+    keeper: str | None,
     shed_after: str,
     as_json: bool,
     quiet: bool,
@@ -127,11 +127,11 @@ def run_command(
     settings = read_kafka_options(**kafka)
     click.get_current_context().with_resource(logs_on_stderr(quiet))
     if role == "judge":
-        judge_for_keeper(settings, judges, store_thread, store, listen)
+        judge_for_keeper(settings, judges, keeper, store, listen)
         return
     if store is None or not portfolios:
         raise click.UsageError("--store and --portfolio are needed by a process that keeps")
-    if store_thread is not None:
+    if keeper is not None:
         raise click.UsageError("--keeper is for --role judge")
     judging = judge_options(judges, role == "all")
     api = api_options(listen or ("none" if until_caught_up else DEFAULT_LISTEN))

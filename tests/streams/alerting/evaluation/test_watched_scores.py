@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gapwatch.scorers.judges.request import JudgeRequest
 from gapwatch.scorers.loading.load import parse_portfolio
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.slices.slices import ScoredSlice
@@ -81,8 +83,14 @@ def verdicts(number: int, ticks: dict[int, list[float]]) -> ScoredSlice:
     made = VerdictTicks(datetime(2026, 3, 20))
     series = ("m", "v1", "a/b", "e1")
     for tick, scores in ticks.items():
-        request = {"lane": "live", "pipeline": "shop", "environment": None, "component": "agent", "tier": None,
-                   "release": "r1", "model": None, "stratum": None, "bucket": tick, "session_id": None}  # fmt: skip
+        known: dict[str, Any] = {
+            "lane": "live",
+            "pipeline": "shop",
+            "component": "agent",
+            "release": "r1",
+            "bucket": tick,
+        }
+        request = JudgeRequest(**{**dict.fromkeys(field.name for field in fields(JudgeRequest)), **known})
         for score in scores:
             made.add_unit(request, series, "good", score, 1.0)
     return scored_slice(number, number + 1, topic="judge-verdicts", ticks=made.table().to_pylist())
