@@ -81,15 +81,15 @@ import time
 from gapwatch.sinks.store.store import Store
 
 file_source._READ_BYTES = 100_000  # some slices
-keep = Store.keep
+write_slice = Store.write_slice
 
-def slow_keep(store, *arguments):
+def slow_write(store, *arguments):
     time.sleep(0.02)
-    kept = keep(store, *arguments)
+    kept = write_slice(store, *arguments)
     print("kept", file=sys.stderr, flush=True)
     return kept
 
-Store.keep = slow_keep
+Store.write_slice = slow_write
 command_line.main()
 """
 )
