@@ -28,14 +28,14 @@ STAGES: dict[str, list[tuple[str, str, str, bool]]] = {
         ("ticks, ledger, trace ids", "tests.benchmarks.hand_loop", "trace_ids_table", False),
         ("rows, samples", "tests.benchmarks.hand_rows", "Rows.table", False),
         ("rows, samples", "tests.benchmarks.hand_loop", "samples_table", False),
-        ("keep", "gapwatch.sinks.store.store", "Store.keep", False),
+        ("keep", "gapwatch.sinks.store.store", "Store.write_slice", False),
         ("close", "gapwatch.sinks.store.store", "Store.close", False),
     ],
     "replay": [
         ("read, digest", "gapwatch.streams.sources.file_source", "FileSource.slices", True),
         ("query", "gapwatch.scorers.scoring.score", "Scorer.run", False),
         ("rows, ticks, samples, ledger, trace ids", "gapwatch.streams.batch.replay", "score", False),
-        ("keep", "gapwatch.sinks.store.store", "Store.keep", False),
+        ("keep", "gapwatch.sinks.store.store", "Store.write_slice", False),
         ("close", "gapwatch.sinks.store.store", "Store.close", False),
     ],
 }
