@@ -6,10 +6,10 @@ from pathlib import Path
 
 from gapwatch.design.analysis import build
 from gapwatch.design.callgraph.graph import CallGraph
+from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.hit import PatternHit
 from gapwatch.design.patterns.libraries import default_catalog
-from gapwatch.design.patterns.patterns import find_patterns
-from gapwatch.design.patterns.sites import Sites
+from gapwatch.design.patterns.pattern_search import find_patterns
 from gapwatch.design.source.scan import scan_repository
 
 
@@ -34,4 +34,4 @@ def edges(root: Path, files: dict[str, str]) -> set[str]:
 
 def patterns(root: Path, files: dict[str, str]) -> tuple[PatternHit, ...]:
     program, made = build(scan_repository(write_tree(root, files)))
-    return find_patterns(program, Sites(made, default_catalog()))
+    return find_patterns(program, CallSites(made, default_catalog()))

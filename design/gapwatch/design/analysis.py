@@ -13,13 +13,13 @@ from typing import Any
 import orjson
 
 from gapwatch.design.callgraph.graph import CallEdge, CallGraph, External, Symbol, Unresolved, build_call_graph
+from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.hit import PatternHit
 from gapwatch.design.patterns.libraries import LibraryCatalog, default_catalog
-from gapwatch.design.patterns.patterns import find_patterns
-from gapwatch.design.patterns.sites import Sites
+from gapwatch.design.patterns.pattern_search import find_patterns
 from gapwatch.design.source.program import Program, import_target, load_program, statements
 from gapwatch.design.source.scan import Scan
-from gapwatch.design.source.trees import grammar_versions
+from gapwatch.design.source.syntax_trees import grammar_versions
 
 #: Bumped when the same files would give another graph.
 ANALYSIS_VERSION = 1
@@ -83,7 +83,7 @@ def patterns_of(
         except TypeError:
             pass
     program, graph = build(scan, progress)
-    hits = find_patterns(program, Sites(graph, used))
+    hits = find_patterns(program, CallSites(graph, used))
     if catalog is None:
         _save(cache, key, [[getattr(hit, name) for name in PatternHit.__slots__] for hit in hits])
         _save(cache, _key(scan, "graph"), _graph_to(graph))

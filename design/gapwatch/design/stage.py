@@ -27,10 +27,10 @@ from gapwatch.design.metrics.questions import MODEL_QUESTION, QuestionDraft, dra
 from gapwatch.design.metrics.refine import Refiner, apply_operations
 from gapwatch.design.metrics.spans import IntegrationPoint, functions_without_span, integration_points
 from gapwatch.design.metrics.traceability import Gap, ci_targets, set_alerts
+from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.libraries import LibraryCatalog, default_catalog
-from gapwatch.design.patterns.patterns import PatternHit, find_patterns
-from gapwatch.design.patterns.sites import Sites
-from gapwatch.design.patterns.uses import Use, uses_of
+from gapwatch.design.patterns.library_uses import LibraryUse, find_library_uses
+from gapwatch.design.patterns.pattern_search import PatternHit, find_patterns
 from gapwatch.design.source.program import Program
 from gapwatch.design.source.scan import Scan, Skipped
 from gapwatch.scorers.portfolio.fact import Fact
@@ -54,7 +54,7 @@ class CodeReading:
     program: Program
     material: Material
     hits: tuple[PatternHit, ...]
-    uses: list[Use]
+    uses: list[LibraryUse]
     salience: list[FileSalience]
     paths: set[str]
     has_model: bool
@@ -130,13 +130,15 @@ def run_design(
 
 def _read(scan: Scan, facts: tuple[Fact, ...], catalog: LibraryCatalog, progress: Progress) -> CodeReading:
     program, graph = build(scan, progress)
-    sites = Sites(graph, catalog)
+    sites = CallSites(graph, catalog)
     progress("patterns", 0, 1)
     hits = _with_named_calls(find_patterns(program, sites), graph, facts)
     progress("patterns", 1, 1)
     tags = {s.path: s.tags for s in graph.symbols}
     kept = tuple(h for h in hits if not tags.get(h.path))
-    uses = [u for u in uses_of(graph, sites, kept) if not tags.get(u.place.path) and u.capability not in _PLUMBING]
+    uses = [
+        u for u in find_library_uses(graph, sites, kept) if not tags.get(u.place.path) and u.capability not in _PLUMBING
+    ]
     sinks: dict[str, set[str]] = {}
     for use in uses:
         sinks.setdefault(use.symbol, set()).add(use.capability)

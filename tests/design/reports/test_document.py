@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-from pathlib import Path
 
 import pytest
 
@@ -27,6 +26,7 @@ from gapwatch.design.reports.html import report_html
 from gapwatch.design.reports.markdown import report_markdown
 from gapwatch.design.source.scan import scan_repository
 from gapwatch.design.stage import run_design
+from tests.design.rag_run import APP
 
 HOSTILE = "</td><script>x</script> | `a` [b](c) *d* _e_ & \\ \x07"
 
@@ -63,7 +63,7 @@ def _texts(document: Document) -> list[str]:
 
 
 def test_both_writers_say_all_that_the_document_says() -> None:
-    document = design_document(run_design(scan_repository(Path(__file__).with_name("rag_app")), goal="right answers"))
+    document = design_document(run_design(scan_repository(APP), goal="right answers"))
     page = _bare(html.unescape(re.sub(r"<[^>]*>", " ", report_html(document))))
     text = _bare(html.unescape(report_markdown(document)))
 

@@ -12,7 +12,7 @@ from gapwatch.design.architecture.model import ComponentDraft
 from gapwatch.design.architecture.tiers import tiers_of
 from gapwatch.design.callgraph.graph import Symbol
 from gapwatch.design.patterns.hit import PatternHit
-from gapwatch.design.patterns.uses import Use
+from gapwatch.design.patterns.library_uses import LibraryUse
 from gapwatch.design.source.ir import Body, docstring
 
 #: Nodes that a person can read at once.
@@ -39,7 +39,7 @@ _PATTERN_JOBS = {
 }
 
 
-def build_components(material: Material, uses: list[Use]) -> tuple[list[ComponentDraft], dict[str, str]]:
+def build_components(material: Material, uses: list[LibraryUse]) -> tuple[list[ComponentDraft], dict[str, str]]:
     """Return the components and, for each of their symbols, the component's id."""
     units = _units(material, uses)
     relevant = _relevant(units, material)
@@ -59,10 +59,10 @@ def build_components(material: Material, uses: list[Use]) -> tuple[list[Componen
 # -- units ---------------------------------------------------------------------------------------------------------
 
 
-def _units(material: Material, uses: list[Use]) -> list[Unit]:
+def _units(material: Material, uses: list[LibraryUse]) -> list[Unit]:
     graph = material.graph
     by_symbol = {s.id: s for s in graph.symbols}
-    uses_by: dict[str, list[Use]] = defaultdict(list)
+    uses_by: dict[str, list[LibraryUse]] = defaultdict(list)
     hits_by: dict[str, list[PatternHit]] = defaultdict(list)
     for use in uses:
         uses_by[use.symbol].append(use)
@@ -100,7 +100,7 @@ def _owner(symbol: Symbol, by_symbol: dict[str, Symbol]) -> Symbol:
         current = parent
 
 
-def _jobs(uses: list[Use], hits: list[PatternHit]) -> Counter[str]:
+def _jobs(uses: list[LibraryUse], hits: list[PatternHit]) -> Counter[str]:
     jobs: Counter[str] = Counter()
     for use in uses:
         for job, capabilities in JOBS:
@@ -114,7 +114,7 @@ def _jobs(uses: list[Use], hits: list[PatternHit]) -> Counter[str]:
 
 
 def _jobs_of_family(
-    owner: Symbol, material: Material, uses_by: dict[str, list[Use]], hits_by: dict[str, list[PatternHit]]
+    owner: Symbol, material: Material, uses_by: dict[str, list[LibraryUse]], hits_by: dict[str, list[PatternHit]]
 ) -> str:
     """The job of a function with all inside it; what only conducts others is `flow`."""
     jobs = _jobs(uses_by[owner.id], hits_by[owner.id])

@@ -5,7 +5,7 @@ The prompts of a pipeline stand in files of their own more often than where they
 
 from __future__ import annotations
 
-from gapwatch.design.patterns.uses import CodePlace
+from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.source.ir import Body, Expr, Stmt
 from gapwatch.design.source.program import Program, import_target, statements
 

@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from gapwatch.design.callgraph.graph import CallGraph
+from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.hit import PatternHit
-from gapwatch.design.patterns.sites import Sites
-from gapwatch.design.patterns.uses import Use
+from gapwatch.design.patterns.library_uses import LibraryUse
 from gapwatch.design.source.program import Program
 
 #: Capabilities by what a component is for; the first that it has names its job.
@@ -37,7 +37,7 @@ class Unit:
     name: str
     path: str
     symbols: list[str] = field(default_factory=list)
-    uses: list[Use] = field(default_factory=list)
+    uses: list[LibraryUse] = field(default_factory=list)
     hits: list[PatternHit] = field(default_factory=list)
     jobs: Counter[str] = field(default_factory=Counter)
     weight: float = 0.0
@@ -59,7 +59,7 @@ class Material:
 
     program: Program
     graph: CallGraph
-    sites: Sites
+    sites: CallSites
     hits: tuple[PatternHit, ...]
     distances: dict[str, int]
     salience: dict[str, float]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from gapwatch.design.callgraph.graph import CallEdge
 from gapwatch.design.patterns.hit import PatternHit
-from gapwatch.design.patterns.uses import CodePlace, Use
+from gapwatch.design.patterns.library_uses import CodePlace, LibraryUse
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class ComponentDraft:
     files: list[str]
     symbols: list[str]
     entry: str
-    uses: list[Use] = field(default_factory=list)
+    uses: list[LibraryUse] = field(default_factory=list)
     hits: list[PatternHit] = field(default_factory=list)
     tiers: list[TierDraft] = field(default_factory=list)
     description: str = ""

@@ -12,8 +12,8 @@ from gapwatch.design.architecture.prompts import Prompt
 from gapwatch.design.architecture.verify import CALL_KINDS
 from gapwatch.design.callgraph.graph import CallGraph
 from gapwatch.design.patterns.hit import Subject
-from gapwatch.design.patterns.io import model_depths
-from gapwatch.design.patterns.uses import CodePlace
+from gapwatch.design.patterns.library_uses import CodePlace
+from gapwatch.design.patterns.outside_calls import model_depths
 
 #: Functions of one component that ask a model and are watched one by one: those that most code calls.
 MAX_TIERS = 8

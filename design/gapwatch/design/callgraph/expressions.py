@@ -7,8 +7,8 @@ from typing import Any
 
 from gapwatch.design.callgraph.annotations import annotated
 from gapwatch.design.callgraph.attributes import attribute_of, store_attribute
-from gapwatch.design.callgraph.boxes import copy_box, read_slot
 from gapwatch.design.callgraph.calls import call_values, method_result
+from gapwatch.design.callgraph.containers import copy_box, read_slot
 from gapwatch.design.callgraph.frame import PATH, Frame
 from gapwatch.design.callgraph.values import EMPTY, Kind, Values, text_with_gap
 from gapwatch.design.source.ir import Expr, dotted_text

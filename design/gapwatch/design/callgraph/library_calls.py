@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gapwatch.design.callgraph.boxes import copy_box, read_slot
+from gapwatch.design.callgraph.callback_runners import RUNNER_METHODS, RUNNERS, TRANSPARENT
+from gapwatch.design.callgraph.containers import copy_box, read_slot
 from gapwatch.design.callgraph.frame import Frame
-from gapwatch.design.callgraph.runners import RUNNER_METHODS, RUNNERS, TRANSPARENT
 from gapwatch.design.callgraph.values import EMPTY, Kind, Values, text_with_gap
 
 _TYPES = {"str": "str", "dict": "dict", "list": "list", "set": "set", "tuple": "tuple", "int": "int", "bytes": "bytes"}

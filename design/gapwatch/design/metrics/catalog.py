@@ -13,7 +13,7 @@ from gapwatch.design.architecture.prompts import Prompt, keys_read, timeout_of
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.patterns.hit import PatternHit
-from gapwatch.design.patterns.uses import CodePlace
+from gapwatch.design.patterns.library_uses import CodePlace
 
 #: Alerts of the catalog by concern: who is woken is decided by the blast radius (`traceability`).
 _MIN_UNITS = 200

@@ -12,7 +12,7 @@ from gapwatch.design.architecture.prompts import Prompt
 from gapwatch.design.metrics.catalog import metric_name
 from gapwatch.design.metrics.metric_design import MetricDesign, RubricDraft
 from gapwatch.design.metrics.spans import IntegrationPoint
-from gapwatch.design.patterns.uses import CodePlace
+from gapwatch.design.patterns.library_uses import CodePlace
 
 #: Designed metrics of one component at most: the five-metric rule of the paper.
 MAX_DESIGNED = 5

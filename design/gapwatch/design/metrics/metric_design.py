@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from gapwatch.design.patterns.uses import CodePlace
+from gapwatch.design.patterns.library_uses import CodePlace
 
 #: Words of the cascade family (architecture, section 4), for names and for intents.
 CASCADE_FAMILIES = frozenset(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
 from gapwatch.design.callgraph.graph import CallGraph, Symbol
-from gapwatch.design.patterns.uses import CodePlace
+from gapwatch.design.patterns.library_uses import CodePlace
 
 #: What each pattern needs of the span of the function that shows it.
 PATTERN_FIELDS: dict[str, tuple[str, ...]] = {

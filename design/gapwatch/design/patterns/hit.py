@@ -6,8 +6,8 @@ import functools
 from dataclasses import dataclass
 
 from gapwatch.design.callgraph.graph import CallEdge
+from gapwatch.design.patterns.call_sites import CallSites, Reach, address_capability
 from gapwatch.design.patterns.code_walk import constants_in, names_in, own_expressions, text_of, walk
-from gapwatch.design.patterns.sites import Reach, Sites, address_capability
 from gapwatch.design.source.ir import (
     Expr,
     Function,
@@ -63,7 +63,7 @@ MAX_CALLERS = 8
 class Subject:
     """The function that is looked at, with everything a detector may ask."""
 
-    def __init__(self, program: Program, sites: Sites, info: FunctionInfo) -> None:
+    def __init__(self, program: Program, sites: CallSites, info: FunctionInfo) -> None:
         self.program = program
         self.sites = sites
         self.info = info

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from gapwatch.design.callgraph.graph import Symbol
 from gapwatch.design.source.scan import Scan
-from gapwatch.design.source.trees import parse_python
+from gapwatch.design.source.syntax_trees import parse_python
 from gapwatch.design.stage import Design
 
 if TYPE_CHECKING:
-    from gapwatch.design.source.trees import Node
+    from gapwatch.design.source.syntax_trees import Node
 
 #: Nodes that say nothing, and nodes whose inner form is theirs alone.
 _SILENT = frozenset({"comment", "line_continuation"})

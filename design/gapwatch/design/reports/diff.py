@@ -39,7 +39,7 @@ class TouchedMetric:
 
 
 @dataclass(frozen=True)
-class Unwatched:
+class UnmonitoredCode:
     """Something that is new in the code: a pattern, a tier, or a component.
 
     Attributes:
@@ -63,7 +63,7 @@ class DesignDiff:
 
     stale: tuple[TouchedMetric, ...]
     moved: tuple[TouchedMetric, ...]
-    unwatched: tuple[Unwatched, ...]
+    unwatched: tuple[UnmonitoredCode, ...]
     unchanged: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
@@ -156,26 +156,26 @@ class _Comparison:
         same = [m.name for m in self.new.metrics if m.family == metric.family and mine & set(m.symbols)]
         return tuple(same[:3])
 
-    def new_things(self) -> list[Unwatched]:
+    def new_things(self) -> list[UnmonitoredCode]:
         """What the old design did not hold, code that only moved left aside."""
         old = self.old.architecture.components
         known = {self.now(symbol) for c in old for symbol in c.symbols}
         tiers = {self.now(t.symbol) for c in old for t in c.tiers}
         patterns = {(h.pattern, self.now(h.symbol)) for c in old for h in c.hits}
-        out: list[Unwatched] = []
+        out: list[UnmonitoredCode] = []
         for c in self.new.architecture.components:
             mine = [m for m in self.new.metrics if m.component == c.id]
             if known.isdisjoint(c.symbols):
-                out.append(Unwatched("component", c.id, c.id, c.files[0], tuple(m.name for m in mine)))
+                out.append(UnmonitoredCode("component", c.id, c.id, c.files[0], tuple(m.name for m in mine)))
             for tier in c.tiers:
                 if tier.symbol not in tiers:
                     about = tuple(m.name for m in mine if m.tier == tier.id or tier.symbol in m.symbols)
-                    out.append(Unwatched("tier", tier.id, c.id, str(tier.place), about))
+                    out.append(UnmonitoredCode("tier", tier.id, c.id, str(tier.place), about))
             first = {(h.pattern, h.symbol): h for h in reversed(c.hits)}
             for (pattern, symbol), hit in sorted(first.items()):
                 if (pattern, symbol) not in patterns:
                     about = tuple(m.name for m in mine if m.pattern == pattern and symbol in m.symbols)
-                    out.append(Unwatched("pattern", pattern, c.id, f"{hit.path}:{hit.line}", about))
+                    out.append(UnmonitoredCode("pattern", pattern, c.id, f"{hit.path}:{hit.line}", about))
         return out
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gapwatch.design.reports.design_document import design_document
-from gapwatch.design.reports.diff import DesignDiff, TouchedMetric, Unwatched
+from gapwatch.design.reports.diff import DesignDiff, TouchedMetric, UnmonitoredCode
 from gapwatch.design.reports.export_portfolio import portfolio_data, portfolio_yaml
 from gapwatch.design.reports.html import report_html
 from gapwatch.design.reports.markdown import report_markdown
@@ -149,7 +149,7 @@ def diff_text(diff: DesignDiff) -> str:
         lines += [f"  {m.metric}: {m.reasons[0]}{_successors(m)}" for m in diff.moved]
     if diff.unwatched:
         lines += ["", "New: the old portfolio watches nothing of it"]
-    fresh: dict[tuple[str, str, str], list[Unwatched]] = {}
+    fresh: dict[tuple[str, str, str], list[UnmonitoredCode]] = {}
     for new in diff.unwatched:
         fresh.setdefault((new.component, new.what, new.name), []).append(new)
     for (component, what, name), those in fresh.items():

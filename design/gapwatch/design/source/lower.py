@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gapwatch.design.source.ir import UNKNOWN, Body, Class, Expr, Function, ModuleIR, Param, Stmt
-from gapwatch.design.source.trees import parse_python
+from gapwatch.design.source.syntax_trees import parse_python
 
 if TYPE_CHECKING:
-    from gapwatch.design.source.trees import Node
+    from gapwatch.design.source.syntax_trees import Node
 
 #: Deeper expressions and blocks are cut. Real code stays under 40; the resolver recurses three frames a level, and the
 #: interpreter's default limit is 1,000 frames.

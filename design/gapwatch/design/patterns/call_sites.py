@@ -87,7 +87,7 @@ class Reach:
 
 
 @dataclass
-class Sites:
+class CallSites:
     """Look-ups over a call graph."""
 
     graph: CallGraph

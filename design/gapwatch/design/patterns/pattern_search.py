@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 
 from gapwatch.design.patterns.breakers import find_breakers
 from gapwatch.design.patterns.caches import find_caches
+from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.failures import find_cascades, find_handlers, find_retries
 from gapwatch.design.patterns.hit import PATTERNS, PatternHit, Subject
-from gapwatch.design.patterns.io import find_json, find_model_calls, find_queues, find_services, find_writes
-from gapwatch.design.patterns.sites import Sites
+from gapwatch.design.patterns.outside_calls import find_json, find_model_calls, find_queues, find_services, find_writes
 from gapwatch.design.patterns.streams import find_streams
 from gapwatch.design.source.program import Program
 
@@ -30,7 +30,7 @@ _DETECTORS: tuple[Callable[[Subject], Iterator[PatternHit]], ...] = (
 )
 
 
-def find_patterns(program: Program, sites: Sites) -> tuple[PatternHit, ...]:
+def find_patterns(program: Program, sites: CallSites) -> tuple[PatternHit, ...]:
     """Return every hit in every function, sorted by file and line; one function that cannot be read costs itself."""
     hits: set[PatternHit] = set()
     for info in program.functions:

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 
 from gapwatch.design.callgraph.graph import CallGraph
+from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.hit import PatternHit
-from gapwatch.design.patterns.sites import Sites
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class CodePlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class LibraryUse:
     """A call that leaves the repository: by whom, to what, where."""
 
     capability: str
@@ -46,13 +46,13 @@ _OF_RETRIEVAL = re.compile(
 )
 
 
-def uses_of(graph: CallGraph, sites: Sites, hits: tuple[PatternHit, ...]) -> list[Use]:
+def find_library_uses(graph: CallGraph, sites: CallSites, hits: tuple[PatternHit, ...]) -> list[LibraryUse]:
     """Return every call that leaves the repository for something with a capability."""
-    out: list[Use] = []
+    out: list[LibraryUse] = []
     seen: set[tuple[str, int]] = set()
     for hit in hits:
         if hit.pattern == "calls_llm" and hit.kind == "direct":
-            out.append(Use("llm_chat", hit.symbol, hit.evidence, CodePlace(hit.path, hit.line)))
+            out.append(LibraryUse("llm_chat", hit.symbol, hit.evidence, CodePlace(hit.path, hit.line)))
             seen.add((hit.path, hit.line))
     for external in graph.externals:
         capability = sites.catalog.capability(external.dotted)
@@ -60,13 +60,13 @@ def uses_of(graph: CallGraph, sites: Sites, hits: tuple[PatternHit, ...]) -> lis
             continue
         for line in external.lines:
             if capability != "http" or (external.path, line) not in seen:
-                out.append(Use(capability, external.src, external.dotted, CodePlace(external.path, line)))
+                out.append(LibraryUse(capability, external.src, external.dotted, CodePlace(external.path, line)))
     if any(use.capability == "llm_chat" for use in out):
         out += _retrievers_by_name(graph, {(use.symbol, use.capability) for use in out})
     return sorted(out, key=lambda u: (u.symbol, u.place.line, u.capability, u.dotted))
 
 
-def _retrievers_by_name(graph: CallGraph, known: set[tuple[str, str]]) -> list[Use]:
+def _retrievers_by_name(graph: CallGraph, known: set[tuple[str, str]]) -> list[LibraryUse]:
     """A search that is written in the repository itself is known by its name, where a model is asked at all."""
     out = []
     for s in graph.symbols:
@@ -75,5 +75,5 @@ def _retrievers_by_name(graph: CallGraph, known: set[tuple[str, str]]) -> list[U
             name.strip("_") in ("retrieve", "aretrieve") and _OF_RETRIEVAL.search(owner)
         )
         if s.kind == "function" and is_one and (s.id, "retrieval") not in known:
-            out.append(Use("retrieval", s.id, f"def {name}", CodePlace(s.path, s.line)))
+            out.append(LibraryUse("retrieval", s.id, f"def {name}", CodePlace(s.path, s.line)))
     return out
