@@ -1,4 +1,4 @@
-"""Writes a report as one HTML file that needs nothing else: no script, no font, no network."""
+"""Writes a report as one self-contained HTML file: no script, no font, no network."""
 
 from __future__ import annotations
 
