@@ -1,6 +1,6 @@
-"""What a name, a member of a module or class, or an entry of a dictionary stands for, through imports.
+"""Resolves names, members and dictionary entries to the constants that they stand for, through imports.
 
-The prompts of a pipeline stand in files of their own more often than where they are sent.
+Prompts are usually defined in files of their own and not where they are sent.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.source.ir import Body, Expr, Stmt
 from gapwatch.design.source.program import Program, import_target, statements
 
-#: Modules through which an import is followed.
+#: Longest chain of re-exports that is followed.
 _MAX_HOPS = 4
 
 Key = str | tuple[str, str]
@@ -17,7 +17,7 @@ Constant = tuple[Expr, CodePlace]
 
 
 class Constants:
-    """Assignments at the level of modules and classes, found through imports."""
+    """Assignments at the level of modules and classes, followed through imports."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -25,12 +25,12 @@ class Constants:
         self._imported: dict[int, dict[str, tuple[int, str]]] = {}
 
     def find(self, e: Expr, module: int, owner: int = -1) -> Constant | None:
-        """Return the value of an expression and where it is assigned, or None for what is no constant.
+        """Return the value of an expression and the place of its assignment, or None if it is not a constant.
 
         Args:
             e: `NAME`, `module.NAME`, `Class.NAME`, `self.NAME`, or one of these with a constant key.
-            module: Number of the module that it stands in.
-            owner: Number of the class whose method it stands in; -1 for none.
+            module: Number of the module that holds the expression.
+            owner: Number of the class whose method holds it; -1 for none.
         """
         if e[0] == "n":
             return self._named(e[1], module)
@@ -94,11 +94,11 @@ class Constants:
         return ir.functions[0].body if ir is not None else ()
 
     def _imports(self, module: int) -> dict[str, tuple[int, str]]:
-        """Names that a module imports from the repository: (module, name in it; empty for the module itself)."""
+        """Return the names that a module imports from the repository: (module, name in it or '')."""
         if module not in self._imported:
             out: dict[str, tuple[int, str]] = {}
             ir = self._program.irs[module]
-            # Slow imports stand inside functions.
+            # Imports of slow modules are often inside functions.
             for function in ir.functions if ir is not None else ():
                 for s in statements(function.body):
                     if s[0] in ("from", "import"):
@@ -124,7 +124,7 @@ class Constants:
 
 
 def _assignments(body: Body, path: str) -> dict[Key, Constant]:
-    """What a body assigns by name and by constant key, where it stands; the last one counts."""
+    """Return the assignments of a body by name or (name, key), each with its place; the last one counts."""
     out: dict[Key, Constant] = {}
     for s in body:
         if s[0] != "assign" or s[3] is None:

@@ -466,7 +466,7 @@ def _cross_issues(case: Case) -> list[CrossIssue]:
                     CrossIssue(
                         component.id,
                         f"missing_tier_coverage: {tier.id}",
-                        f"add a judge for the answers of {tier.symbol}",
+                        f"add a judge for {tier.symbol}",
                     )
                 )
     return out

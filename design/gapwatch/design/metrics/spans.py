@@ -160,8 +160,8 @@ def integration_points(architecture: Architecture, graph: CallGraph) -> list[Int
 MAX_FUNCTIONS = 4
 #: Most functions of one component that are asked for a span for one capability (searching, embedding, guarding).
 MAX_USES = 6
-#: Order in which patterns choose their functions, the most telling about an answer first. Later patterns prefer functions
-#: that are chosen already.
+#: Order in which patterns choose their functions, the most telling about an answer first. Later patterns prefer
+#: functions that are chosen already.
 _ORDER = (
     "has_cascade",
     "parses_json",

@@ -15,8 +15,8 @@ _PER_ROW = 6
 _SWEEPS = 6
 
 
-#: Shift of the control points of an edge that would run behind a box. A cubic curve moves by 3/4 of it, which makes half
-#: a box and half a gap.
+#: Shift of the control points of an edge that would run behind a box. A cubic curve moves by 3/4 of it, which
+#: makes half a box and half a gap.
 _DETOUR = (_WIDTH + _GAP_X) / 2 * 4 / 3
 
 
