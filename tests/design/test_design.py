@@ -269,7 +269,7 @@ def test_the_catalog_knows_what_a_call_does(dotted: str, capability: str | None)
 
 
 def test_a_catalog_with_an_unknown_key_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"own\.toml: \[x\]: unknown \['chat'\]"):
+    with pytest.raises(UsageError, match=r"own\.toml: \[x\]: unknown keys \['chat'\]"):
         LibraryCatalog('[x]\nprefixes = ["x"]\nchat = ["y"]\n', "own.toml")
 
 

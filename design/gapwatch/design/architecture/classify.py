@@ -117,7 +117,7 @@ def _semantics(component: ComponentDraft, functions: list[Function], prompts: di
 
 
 def _is_judge(component: ComponentDraft, prompts: dict[str, list[Prompt]]) -> bool:
-    """Whether a prompt asks for a score of text that a model wrote (not of domain objects)."""
+    """Return whether a prompt asks for a score of text that a model wrote (not of domain objects)."""
     for prompt in prompts.get(component.id, []):
         words = {w.lower() for w in _JUDGE_WORDS.findall(prompt.text)}
         fields = " ".join(prompt.fields)

@@ -274,7 +274,7 @@ def _group_job(group: list[Unit]) -> str:
 def _is_small(
     groups: list[list[Unit]], i: int, j: int, jobs: list[str], sizes: list[int], files: list[set[str]], weight: float
 ) -> bool:
-    """Whether one of two groups is too small to be monitored alone: a helper without a job beside its caller."""
+    """Return whether one of two groups is too small to be monitored alone: a helper without a job beside its caller."""
     for a, b in ((i, j), (j, i)):
         if all(u.job == "" for u in groups[a]) and (weight > 0 or files[a] & files[b]) and sizes[a] <= 8:
             return True

@@ -21,7 +21,7 @@ _QUIET = click.option("--quiet", is_flag=True, help="Show no progress.")
 
 
 class _DesignGroup(click.Group):
-    """Group that takes a repository as first argument: `gapwatch design REPO` means `gapwatch design portfolio REPO`."""
+    """Group that takes a repository first: `gapwatch design REPO` means `gapwatch design portfolio REPO`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         wants_help = bool(args) and args[0] in ("--help", "-h")
@@ -113,7 +113,7 @@ def _print(data: Any) -> None:
     "--goal",
     default="",
     metavar="TEXT",
-    help="Purpose of the pipeline in your words; raises priorities and severities of what it mentions.",
+    help="Purpose of the pipeline, in your words; raises the priority of what it mentions.",
 )
 @click.option(
     "--out",

@@ -473,7 +473,7 @@ def _cross_issues(case: Case) -> list[CrossIssue]:
 
 
 def _only_wrapped(component: ComponentDraft, pattern: str) -> bool:
-    """Whether another metric covers a pattern: a call through another component, or the reading of a file."""
+    """Return whether another metric covers a pattern: a call through another component, or the reading of a file."""
     kinds = {h.kind for h in component.hits if h.pattern == pattern}
     if pattern == "calls_llm":
         return "direct" not in kinds

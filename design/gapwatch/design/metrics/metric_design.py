@@ -148,10 +148,10 @@ class MetricDesign:
 
     @property
     def is_cascade(self) -> bool:
-        """Whether only a practitioner can say which direction is better."""
+        """True if only a practitioner can say which direction is better."""
         return self.family in CASCADE_FAMILIES
 
     @property
     def is_designed(self) -> bool:
-        """Whether it counts for the five-metric rule; metrics of the catalogue do not."""
+        """True if it counts for the five-metric rule; metrics of the catalogue do not."""
         return self.source in ("judge", "composite")

@@ -94,7 +94,7 @@ class IntegrationPoint:
 
     @property
     def is_first(self) -> bool:
-        """Whether it belongs to the first step: it calls a model, retrieves, or is a tier or the entry."""
+        """True if it belongs to the first step: it calls a model, retrieves, or is a tier or the entry."""
         return any(w.startswith(("tier ", "calls_llm ", "retrieval ", "rerank ", "the way in")) for w in self.why)
 
 

@@ -1,4 +1,4 @@
-"""What the functions of a repository use outside it, with the searches that it has written itself."""
+"""Library uses of a repository's functions, and its own retrieval functions, which are known by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from gapwatch.design.patterns.hit import PatternHit
 
 @dataclass(frozen=True, slots=True)
 class CodePlace:
-    """Some lines of a file."""
+    """Lines of a file.
+
+    Attributes:
+        path: The file.
+        line: First line.
+        end: Last line; 0 for one line.
+    """
 
     path: str
     line: int
@@ -24,7 +30,14 @@ class CodePlace:
 
 @dataclass(frozen=True, slots=True)
 class LibraryUse:
-    """A call that leaves the repository: by whom, to what, where."""
+    """A call that leaves the repository.
+
+    Attributes:
+        capability: Capability of the catalogue.
+        symbol: Function that makes the call.
+        dotted: Library name, or the text of the call.
+        place: Line of the call.
+    """
 
     capability: str
     symbol: str
@@ -40,14 +53,20 @@ _RETRIEVER = re.compile(
     rf"^_?a?((retrieve|get_relevant|get_similar|search)_(\w+_)?{_PASSAGES}(_\w+)?|retrieve_(similar|relevant|from_\w+)"
     r"|similarity_search|semantic_search|vector_search|find_passages|search_(index|corpus|knowledge\w*))$"
 )
-#: Where a plain `retrieve` takes passages, and not a password or a translation.
+#: Owners whose plain `retrieve` returns passages, and not a password or a translation.
 _OF_RETRIEVAL = re.compile(
     rf"retriev|(?<!re)search|(^|[._])rag([._]|$)|index|vector|knowledge|corpus|embed|{_PASSAGES}", re.I
 )
 
 
 def find_library_uses(graph: CallGraph, sites: CallSites, hits: tuple[PatternHit, ...]) -> list[LibraryUse]:
-    """Return every call that leaves the repository for something with a capability."""
+    """Return every call that leaves the repository for a target with a capability.
+
+    Args:
+        graph: The call graph.
+        sites: Targets of all call sites.
+        hits: Patterns; direct model calls are taken from them.
+    """
     out: list[LibraryUse] = []
     seen: set[tuple[str, int]] = set()
     for hit in hits:
@@ -67,7 +86,7 @@ def find_library_uses(graph: CallGraph, sites: CallSites, hits: tuple[PatternHit
 
 
 def _retrievers_by_name(graph: CallGraph, known: set[tuple[str, str]]) -> list[LibraryUse]:
-    """A search that is written in the repository itself is known by its name, where a model is asked at all."""
+    """Return the repository's own search functions, known by name; only for code that calls a model."""
     out = []
     for s in graph.symbols:
         owner, _, name = s.id.rpartition(".")

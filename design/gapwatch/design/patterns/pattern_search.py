@@ -1,4 +1,4 @@
-"""The eleven code patterns: where each stands, on which lines, of which sort, how sure."""
+"""Runs the detectors of the eleven code patterns on every function."""
 
 from __future__ import annotations
 
@@ -31,7 +31,14 @@ _DETECTORS: tuple[Callable[[Subject], Iterator[PatternHit]], ...] = (
 
 
 def find_patterns(program: Program, sites: CallSites) -> tuple[PatternHit, ...]:
-    """Return every hit in every function, sorted by file and line; one function that cannot be read costs itself."""
+    """Return every hit in every function, sorted by file and line.
+
+    A detector that exceeds the recursion limit on a function skips that function only.
+
+    Args:
+        program: All files in intermediate form.
+        sites: Targets of all call sites.
+    """
     hits: set[PatternHit] = set()
     for info in program.functions:
         if not info.ir.body or info.is_overload:

@@ -1,4 +1,4 @@
-"""The rules of `.gitignore` files, as far as they decide whether a path is source."""
+"""Rules of `.gitignore` files, as far as they decide whether a path is source."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-#: A longer ignore file is no ignore file.
+#: Most bytes of an ignore file that are read.
 _MAX_BYTES = 100_000
 _MAX_STARS = 8
 
@@ -20,12 +20,16 @@ class _Rule:
 
 @dataclass(frozen=True)
 class IgnoreRules:
-    """Rules in force in one folder, those of the folders above first; the last that matches decides."""
+    """Rules in force in one folder; the last rule that matches decides.
+
+    Attributes:
+        rules: Rules of the folders above first.
+    """
 
     rules: tuple[_Rule, ...] = ()
 
     def with_file(self, file: Path, folder: str) -> IgnoreRules:
-        """Add the rules of a file.
+        """Return these rules with those of a file added.
 
         Args:
             file: The `.gitignore`; one that cannot be read adds nothing.
@@ -41,7 +45,12 @@ class IgnoreRules:
         return IgnoreRules((*self.rules, *made))
 
     def ignores(self, path: str, *, is_folder: bool) -> bool:
-        """Whether a path (relative to the root) is ignored; its folders were asked before."""
+        """Return whether a path is ignored.
+
+        Args:
+            path: Relative to the root; its folders must have been checked before.
+            is_folder: Whether the path is a folder.
+        """
         for rule in reversed(self.rules):
             if (is_folder or not rule.folders_only) and rule.pattern.fullmatch(path):
                 return not rule.negated
@@ -58,7 +67,7 @@ def _rule(line: str, folder: str) -> _Rule | None:
     text = text.rstrip("/")
     anchored = "/" in text
     text = text.lstrip("/")
-    # Many wildcards in one rule cost a backtracking matcher a minute a path; no ignore file needs them.
+    # Many wildcards in one rule would take a backtracking matcher a minute for each path; no ignore file needs them.
     if not text or text.count("*") > _MAX_STARS:
         return None
     prefix = re.escape(f"{folder}/") if folder else ""
@@ -79,7 +88,7 @@ def _translate(text: str) -> str:
             out.append(".*")
             i += 2
         elif text[i] == "*":
-            # Possessive by the class: a run of stars cannot backtrack into the next folder.
+            # `[^/]*` cannot match beyond a folder, and one is enough for a run of stars: no backtracking between them.
             out.append("[^/]*" if not (out and out[-1] == "[^/]*") else "")
             i += 1
         elif text[i] == "?":
