@@ -17,6 +17,7 @@ from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.hit import PatternHit
 from gapwatch.design.patterns.libraries import LibraryCatalog, default_catalog
 from gapwatch.design.patterns.pattern_search import find_patterns
+from gapwatch.design.source.ir import from_module
 from gapwatch.design.source.program import Program, import_target, load_program, statements
 from gapwatch.design.source.scan import Scan
 from gapwatch.design.source.syntax_trees import grammar_versions
@@ -121,9 +122,12 @@ def own_import_rate(program: Program) -> float:
     for module, ir in zip(program.index.modules, program.irs, strict=True):
         for function in ir.functions if ir is not None else ():
             for s in statements(function.body):
-                if s[0] != "from" or (s[2] == 0 and str(s[3]).partition(".")[0] not in tops):
+                if s[0] != "from":
                     continue
-                found = import_target(program.index, module.index, s[2], str(s[3]))
+                level, dotted = from_module(s)
+                if level == 0 and dotted.partition(".")[0] not in tops:
+                    continue
+                found = import_target(program.index, module.index, level, dotted)
                 good, bad = good + (found is not None), bad + (found is None)
     return good / (good + bad) if good + bad else 1.0
 

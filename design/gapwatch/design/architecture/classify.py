@@ -8,7 +8,7 @@ from gapwatch.design.architecture.material import Material
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
 from gapwatch.design.architecture.prompts import Prompt
 from gapwatch.design.patterns.code_walk import names_in, own_expressions
-from gapwatch.design.source.ir import Function
+from gapwatch.design.source.ir import Function, Stmt, body_of
 from gapwatch.design.source.program import statements
 
 #: Classification confidence below which the practitioner is asked for the purpose.
@@ -138,13 +138,12 @@ def _loops_with_tools(component: ComponentDraft, functions: list[Function]) -> b
     return False
 
 
-def _loops(function: Function) -> list[tuple[object, ...]]:
+def _loops(function: Function) -> list[Stmt]:
     return [s for s in statements(function.body) if s[0] in ("for", "while")]
 
 
-def _inside(s: tuple[object, ...]) -> list[tuple[object, ...]]:
-    body = s[4] if s[0] == "for" else s[3]
-    return list(statements(body))  # type: ignore[arg-type]
+def _inside(s: Stmt) -> list[Stmt]:
+    return list(statements(body_of(s)))
 
 
 def _pattern(

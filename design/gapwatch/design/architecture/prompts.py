@@ -43,6 +43,7 @@ from gapwatch.design.source.ir import (
     owner_of,
     positional_of,
     targets_of,
+    text_parts,
     value_of,
 )
 from gapwatch.design.source.program import last_name
@@ -199,7 +200,7 @@ def _text_and_fields(e: Expr) -> tuple[str, list[str]] | None:
         return constant_of(e), []
     if e[0] == "f":
         parts, fields = [], []
-        for part in e[1]:
+        for part in text_parts(e):
             if isinstance(part, str):
                 parts.append(part)
             else:

@@ -47,8 +47,9 @@ class CallEdge:
         src: Calling symbol.
         dst: Called symbol.
         kind: call, construct, property, protocol (a method that an operator, a condition or a conversion such as
-            `str(x)` runs), cha (to the subclasses of an abstract method), dynamic (by a composed name), callback (passed
-            to a library), decorated (past the wrapper), framework, resume (taking from a generator of another function).
+            `str(x)` runs), cha (to the subclasses of an abstract method), dynamic (by a composed name), callback
+            (passed to a library), decorated (past the wrapper), framework, resume (taking from a generator of another
+            function).
         sites: (path, line) of each call in the file of `src`.
     """
 

@@ -26,6 +26,7 @@ from gapwatch.design.source.ir import (
     handlers_of,
     is_call,
     line_of,
+    line_or,
     orelse_of,
     target_of,
     targets_of,
@@ -44,7 +45,7 @@ def find_breakers(subject: Subject) -> Iterator[PatternHit]:
     outer = subject.program.functions[subject.info.parent].symbol if subject.info.parent >= 0 else ""
     owner = subject.program.classes[subject.info.owner].symbol if subject.info.owner >= 0 else outer
     for decorator in subject.ir.decorators:
-        line = decorator[-1] if isinstance(decorator[-1], int) else subject.ir.line
+        line = line_or(decorator, subject.ir.line)
         call = decorator if is_call(decorator) else ("c", decorator, (), (), line)
         for symbol in (owner, outer):
             if any(subject.sites.catalog.capability(d) == "breaker" for d in subject.sites.names_outside(symbol, call)):

@@ -22,7 +22,9 @@ from gapwatch.design.source.ir import (
     is_member,
     keywords_of,
     line_of,
+    line_or,
     member_of,
+    members_in,
     name_of,
     operand_of,
     operands_of,
@@ -31,6 +33,7 @@ from gapwatch.design.source.ir import (
     positional_of,
     targets_of,
     value_of,
+    walrus_value,
 )
 from gapwatch.design.source.program import last_name, statements
 
@@ -96,7 +99,7 @@ def find_caches(subject: Subject) -> Iterator[PatternHit]:
             # A function without a result only runs once, and a function that gives clients is a pool.
             continue
         if (name in _DECORATORS or (_CACHE_NAME.search(name) and "property" not in name)) and takes:
-            line = decorator[-1] if isinstance(decorator[-1], int) else function.line
+            line = line_or(decorator, function.line)
             yield subject.hit("has_cache", line, function.line, "decorator", f"@{text_of(decorator)}", 0.9)
     if function.kind == "module":
         return
@@ -115,7 +118,7 @@ def find_caches(subject: Subject) -> Iterator[PatternHit]:
             if not named and (not gives or _CONSTANT.match(key)):
                 # A table of running work: a hit leads elsewhere and does not return the stored value.
                 continue
-            if named and (_makes_pool(value) or (value[0] in "ldS" and not value[1])):
+            if named and (_makes_pool(value) or (value[0] in "ldS" and not members_in(value))):
                 continue
             evidence = f"{place}[{key}] is returned if known, else stored in line {stored_line}"
             yield subject.hit("has_cache", line, stored_line, kind, evidence, 0.9 if named else 0.65)
@@ -201,7 +204,7 @@ def _tested_names(part: Expr) -> list[str]:
 
 def _read_of(e: Expr) -> tuple[str, str] | None:
     if e[0] == ":=":
-        return _read_of(e[2])
+        return _read_of(walrus_value(e))
     inner = unwrapped(e)
     if inner is None:
         return None

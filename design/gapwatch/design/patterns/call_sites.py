@@ -9,7 +9,17 @@ from dataclasses import dataclass, field
 from gapwatch.design.callgraph.graph import CallEdge, CallGraph
 from gapwatch.design.patterns.code_walk import arguments_of, callee_text, constants_in
 from gapwatch.design.patterns.libraries import LibraryCatalog
-from gapwatch.design.source.ir import Expr
+from gapwatch.design.source.ir import (
+    Expr,
+    call_line,
+    callee_of,
+    is_call,
+    is_member,
+    is_name,
+    member_of,
+    name_of,
+    positional_of,
+)
 from gapwatch.design.source.program import Program
 
 #: Ends of a chain that mean a model call for every receiver, because the resolver may not know an untyped client.
@@ -126,14 +136,14 @@ class CallSites:
     def names_outside(self, symbol: str, call: Expr) -> list[str]:
         """Return the library names that a call may reach."""
         last = _last(call)
-        found = self.outside.get((symbol, call[4]), ())
+        found = self.outside.get((symbol, call_line(call)), ())
         return [dotted for dotted in found if not last or dotted.rpartition(".")[2] == last or dotted == last]
 
     def named_at(self, symbol: str, call: Expr) -> list[str]:
         """Return `names_outside`, or all library names of the line if the callee is bound under another name."""
         return self.names_outside(symbol, call) or (
-            list(self.outside.get((symbol, call[4]), ()))
-            if call[1][0] == "n" and not self.inside_of(symbol, call)
+            list(self.outside.get((symbol, call_line(call)), ()))
+            if is_name(callee_of(call)) and not self.inside_of(symbol, call)
             else []
         )
 
@@ -145,9 +155,9 @@ class CallSites:
             call: The call.
             named_here: Last names of all calls on its line; names that another call explains are left out.
         """
-        if call[1][0] == "c":
-            named_here -= {_last(call[1])}
-        found = self.outside.get((symbol, call[4]), ())
+        if is_call(callee_of(call)):
+            named_here -= {_last(callee_of(call))}
+        found = self.outside.get((symbol, call_line(call)), ())
         lasts = [(dotted, dotted.rpartition(".")[2]) for dotted in found]
         called = [f"{dotted}.__call__" for dotted, last in lasts if last not in named_here and last[:1] != "_"]
         return [dotted for dotted in called if self.catalog.capability(dotted) is not None]
@@ -155,7 +165,7 @@ class CallSites:
     def inside_of(self, symbol: str, call: Expr) -> list[CallEdge]:
         """Return the edges of a call inside the repository."""
         last = _last(call)
-        found = self.inside.get((symbol, call[4]), ())
+        found = self.inside.get((symbol, call_line(call)), ())
         return [edge for edge in found if not last or last in (edge.dst.rpartition(".")[2], _owner_name(edge.dst))]
 
     def through_variable(self, symbol: str, call: Expr, named_here: frozenset[str]) -> list[CallEdge]:
@@ -166,9 +176,9 @@ class CallSites:
             call: The call.
             named_here: Last names of all calls on its line; names that another call explains are left out.
         """
-        if call[1][0] != "n" or self.inside_of(symbol, call):
+        if not is_name(callee_of(call)) or self.inside_of(symbol, call):
             return []
-        found = self.inside.get((symbol, call[4]), ())
+        found = self.inside.get((symbol, call_line(call)), ())
         return [e for e in found if e.dst.rpartition(".")[2] not in named_here and _owner_name(e.dst) not in named_here]
 
     def numbers(self, program: Program) -> dict[str, int]:
@@ -245,7 +255,7 @@ def _by_shape(text: str, call: Expr) -> Reach | None:
         return Reach("llm_chat", text, 0.7)
     if receiver and method in _RUNNABLE and _ANY_NAMED_MODEL.search(receiver):
         return Reach("llm_chat", text, 0.7)
-    if not receiver and _MODEL_NAMES.search(text) and call[2] and text.islower():
+    if not receiver and _MODEL_NAMES.search(text) and positional_of(call) and text.islower():
         return Reach("llm_chat", text, 0.6)
     if receiver and _EMBED_ENDS.search(text):
         return Reach("embedding", text, 0.75)
@@ -253,10 +263,10 @@ def _by_shape(text: str, call: Expr) -> Reach | None:
 
 
 def _last(call: Expr) -> str:
-    callee = call[1]
-    if callee[0] == "n":
-        return str(callee[1])
-    return str(callee[2]) if callee[0] == "a" else ""
+    callee = callee_of(call)
+    if is_name(callee):
+        return name_of(callee)
+    return member_of(callee) if is_member(callee) else ""
 
 
 def _owner_name(symbol: str) -> str:

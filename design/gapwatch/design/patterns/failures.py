@@ -38,6 +38,8 @@ from gapwatch.design.source.ir import (
     iterable_of,
     keywords_of,
     line_of,
+    line_or,
+    members_in,
     name_of,
     operand_of,
     operands_of,
@@ -90,7 +92,7 @@ def _only_imports(s: Stmt) -> bool:
 
 
 def _caught(e: Expr) -> list[Expr]:
-    return list(e[1]) if e[0] == "t" else [e]
+    return list(members_in(e)) if e[0] == "t" else [e]
 
 
 def _handler_kind(body: Body) -> str | None:
@@ -119,7 +121,7 @@ def _retry_decorators(subject: Subject) -> Iterator[PatternHit]:
     outer = subject.program.functions[subject.info.parent].symbol if subject.info.parent >= 0 else ""
     owner = subject.program.classes[subject.info.owner].symbol if subject.info.owner >= 0 else outer
     for decorator in subject.ir.decorators:
-        line = decorator[-1] if isinstance(decorator[-1], int) else subject.ir.line
+        line = line_or(decorator, subject.ir.line)
         call = decorator if is_call(decorator) else ("c", decorator, (), (), line)
         names = subject.sites.names_outside(owner, call) or subject.sites.names_outside(outer, call)
         name = last_name(decorator)

@@ -31,7 +31,9 @@ from gapwatch.design.source.ir import (
     iterable_of,
     keywords_of,
     member_of,
+    operator_of,
     owner_of,
+    pairs_in,
     positional_of,
     target_of,
     targets_of,
@@ -328,7 +330,7 @@ def _writing_statement(subject: Subject, e: Expr, depth: int = 0) -> str | None:
     e = unwrapped(e) or e
     if is_text(e):
         return constant_of(e).strip()[:60] if _WRITE_SQL.search(constant_of(e)) else None
-    if e[0] == "f" or (e[0] == "o" and e[1] in "+%"):
+    if e[0] == "f" or (e[0] == "o" and operator_of(e) in "+%"):
         texts = constants_in(e)
         return texts[0].strip()[:60] if texts and _WRITE_SQL.search(texts[0]) else None
     for call in walk(e):
@@ -343,7 +345,7 @@ def _writing_statement(subject: Subject, e: Expr, depth: int = 0) -> str | None:
     if e[0] == "s" and index_of(e)[0] == "k" and depth < 2:
         # STATEMENTS["insert"]: the module holds a dictionary of statements.
         for value in _module_constant(subject, text_of(owner_of(e))):
-            for key, inner in value[1] if value[0] == "d" else ():
+            for key, inner in pairs_in(value) if value[0] == "d" else ():
                 if key == index_of(e) and (found := _writing_statement(subject, inner, 2)) is not None:
                     return found
     if e[0] in "na" and depth == 0:

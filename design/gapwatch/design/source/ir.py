@@ -338,3 +338,58 @@ def handler_body(handler: Stmt) -> Body:
 def items_of(s: Stmt) -> tuple[tuple[Expr, Expr | None], ...]:
     """Return the context managers of a `with`, each with its target."""
     return s[2]  # type: ignore[no-any-return]
+
+
+def is_name(e: Expr) -> bool:
+    """Return whether an expression is a plain name."""
+    return bool(e[0] == "n")
+
+
+def is_subscript(e: Expr) -> bool:
+    """Return whether an expression is a subscript."""
+    return bool(e[0] == "s")
+
+
+def members_in(e: Expr) -> tuple[Expr, ...]:
+    """Return the elements of a list, tuple or set."""
+    return e[1]  # type: ignore[no-any-return]
+
+
+def pairs_in(e: Expr) -> tuple[tuple[Expr | None, Expr], ...]:
+    """Return the keys and values of a dictionary, with the key None for `**x`."""
+    return e[1]  # type: ignore[no-any-return]
+
+
+def text_parts(e: Expr) -> tuple[str | Expr, ...]:
+    """Return the constant texts and the expressions of an f-string, in order."""
+    return e[1]  # type: ignore[no-any-return]
+
+
+def operator_of(e: Expr) -> str:
+    """Return the sign of a binary operator."""
+    return e[1]  # type: ignore[no-any-return]
+
+
+def walrus_value(e: Expr) -> Expr:
+    """Return the value that a walrus binds."""
+    return e[2]  # type: ignore[no-any-return]
+
+
+def line_or(e: Expr, default: int) -> int:
+    """Return the line of an expression that carries one as its last member, else the default."""
+    return e[-1] if isinstance(e[-1], int) else default
+
+
+def import_names(s: Stmt) -> tuple[tuple[str, str | None], ...]:
+    """Return (dotted name, alias or None) of each module of an `import`."""
+    return s[2]  # type: ignore[no-any-return]
+
+
+def from_module(s: Stmt) -> tuple[int, str]:
+    """Return the number of leading dots and the dotted name of a `from` import's module."""
+    return s[2], str(s[3])
+
+
+def from_names(s: Stmt) -> tuple[tuple[str, str | None], ...] | None:
+    """Return (name, alias or None) of each name of a `from` import; None for `*`."""
+    return s[4]  # type: ignore[no-any-return]
