@@ -1,4 +1,4 @@
-"""A repository is data: whatever it holds is reported, not obeyed; one bad file costs one file."""
+"""Repositories are data: hostile content is reported and never executed; a bad file costs only itself."""
 
 # ruff: noqa: E501 - one case a line reads as a table
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What counts as using a library, and which functions of a repository count as its own search."""
+"""Library uses: calls that count as one, and the repository's own search functions."""
 
 from __future__ import annotations
 

@@ -53,7 +53,10 @@ def design() -> None:
 @_NO_CACHE
 @_QUIET
 def graph_command(repo: Path, form: str, cache: Path | None, no_cache: bool, quiet: bool) -> None:
-    """Print the call graph of REPO as JSON; names are relative to REPO."""
+    """Print the call graph of REPO as JSON.
+
+    Names are relative to REPO.
+    """
     from gapwatch.design.analysis import graph_of
     from gapwatch.design.progress import DesignProgress
     from gapwatch.design.reports.graph_formats import graph_json, graph_pycg
@@ -80,7 +83,10 @@ def graph_command(repo: Path, form: str, cache: Path | None, no_cache: bool, qui
 def patterns_command(
     repo: Path, form: str, catalog: Path | None, cache: Path | None, no_cache: bool, quiet: bool
 ) -> None:
-    """Print the places of the eleven code patterns in REPO as JSON, with evidence."""
+    """Print the code patterns of REPO as JSON.
+
+    Each of the eleven patterns is listed with its lines, evidence and confidence.
+    """
     from gapwatch.design.analysis import patterns_of
     from gapwatch.design.patterns.libraries import load_catalog
     from gapwatch.design.progress import DesignProgress
@@ -172,7 +178,10 @@ def portfolio_command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Design the portfolio of REPO; the same as `gapwatch design REPO`."""
+    """Design the portfolio of REPO.
+
+    `gapwatch design REPO` does the same.
+    """
     from gapwatch.design.reports.export_store import write_store
     from gapwatch.design.reports.output import write_design
     from gapwatch.design.reports.summary import summary
@@ -204,7 +213,10 @@ def portfolio_command(
 )
 @_QUIET
 def questions_command(repo: Path, goal: str, facts: Path | None, form: str, quiet: bool) -> None:
-    """List the questions about REPO that only you can answer, and the metrics that they affect."""
+    """List the questions that only you can answer.
+
+    Each question comes with its reason, its answers, the assumption until you answer, and the affected metrics.
+    """
     made = _designed(repo, goal, facts, None, None, quiet, must_exist=False)
     if form == "json":
         _print([q.as_yaml() for q in made.open_questions])
@@ -237,7 +249,10 @@ def questions_command(repo: Path, goal: str, facts: Path | None, form: str, quie
 def record_answer_command(
     repo: Path, question: str, value: str, facts: Path, by: str, at: str | None, goal: str, quiet: bool
 ) -> None:
-    """Record the answer VALUE to QUESTION about REPO in the facts file; it replaces an earlier answer."""
+    """Record your answer to a question about REPO.
+
+    VALUE is written to the facts file and replaces an earlier answer to QUESTION.
+    """
     import datetime
 
     from gapwatch.design.metrics.questions import fact_of
@@ -266,7 +281,10 @@ def record_answer_command(
 )
 @_QUIET
 def diff_command(old: Path, new: Path, form: str, quiet: bool) -> None:
-    """List the metrics of OLD that are stale in NEW, and new code that OLD does not monitor."""
+    """Compare the designs of two versions of the code.
+
+    The output lists the metrics of OLD that are stale in NEW, and new code that OLD does not monitor.
+    """
     from gapwatch.design.progress import DesignProgress
     from gapwatch.design.reports.code_texts import CodeTexts
     from gapwatch.design.reports.diff import compare

@@ -205,7 +205,7 @@ def _metrics(design: Design) -> Iterator[Block]:
     yield _table(
         ("metric", "purpose", "concern", "better", "alert", "evidence"),
         (
-            (Code(m.name), m.purpose, _spaced(m.concern), _better(m), _alert(m), _evidence(m))
+            (Code(m.name), _purpose(m), _spaced(m.concern), _better(m), _alert(m), _codes(m.evidence, 2))
             for m in design.metrics
             if m.source != "judge"
         ),
@@ -214,6 +214,8 @@ def _metrics(design: Design) -> Iterator[Block]:
 
 
 def _better(m: MetricDesign) -> str:
+    if m.better == "unknown":
+        return f"unknown ({_spaced(m.of)})"
     return f"{m.better} {_spaced(m.of)}{'' if m.direction_verdict == 'verified' else ' (unverified)'}"
 
 
@@ -221,9 +223,8 @@ def _alert(m: MetricDesign) -> Badge:
     return Badge(m.severity, f"sev {m.severity}") if m.severity else Badge("none", "none")
 
 
-def _evidence(m: MetricDesign) -> Words:
-    valid = (f"; valid when {m.valid_when}",) if m.valid_when else ()
-    return (_codes(m.evidence, 2), *valid)
+def _purpose(m: MetricDesign) -> str:
+    return f"{m.purpose}. Valid when {m.valid_when}." if m.valid_when else f"{m.purpose}."
 
 
 def _judges(design: Design) -> Iterator[Block]:
@@ -239,8 +240,13 @@ def _judges(design: Design) -> Iterator[Block]:
     for m in judges:
         rubric = m.claim["rubric"]
         monitors = _codes(m.monitors, 8) if m.monitors else "no metric"
-        rows.append((Code(m.name), Code(m.tier), rubric["criterion"], _codes(rubric["inputs"], 8), monitors))
+        rows.append((Code(m.name), Code(m.tier), _marked(rubric["criterion"]), _codes(rubric["inputs"], 8), monitors))
     yield _table(("metric", "tier", "criterion", "inputs", "monitored between judgements by"), rows, "judges")
+
+
+def _marked(text: str) -> Words:
+    """Return a text with the parts between backticks as code."""
+    return tuple(Code(part) if i % 2 else part for i, part in enumerate(text.split("`")))
 
 
 def _points(design: Design) -> Iterator[Block]:
