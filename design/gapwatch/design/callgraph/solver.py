@@ -6,15 +6,23 @@ in the next round. Sets only grow and are bounded, so the iteration ends.
 
 Keys of cells, with numbers f of a function, c of a class, m of a module, v of a container's value:
 
-    ("p", f, position)    parameter               ("r", f)              result
-    ("y", f)              yielded values          ("default", f, position)  default of a parameter
-    ("declared", f)       annotation of the result ("deco", f)          decorated form of a method
-    ("fa", f, name)       attribute of a function ("v", f, name)        variable of a scope
-    ("a", c, name)        attribute of instances  ("m", c, name)        name in a class body
-    ("factory", c)        default factories       ("subclasses", c)     direct subclasses
-    ("s", v, key)         slot of a container     ("all", v)            all slots
-    ("keys", v)           keys of a dictionary    ("star", m)           libraries imported by `*`
-    ("namespace", name)   attribute of argparse's results
+    ("p", f, position)        parameter
+    ("default", f, position)  default of a parameter
+    ("r", f)                  result
+    ("declared", f)           annotation of the result
+    ("y", f)                  yielded values
+    ("deco", f)               decorated form of a method
+    ("fa", f, name)           attribute of a function
+    ("v", f, name)            variable of a scope
+    ("a", c, name)            attribute of instances
+    ("m", c, name)            name in a class body
+    ("factory", c)            default factories of fields
+    ("subclasses", c)         direct subclasses
+    ("s", v, key)             slot of a container; key None for unknown places
+    ("all", v)                all slots of a container
+    ("keys", v)               keys of a dictionary
+    ("star", m)               libraries that a module imports by `*`
+    ("namespace", name)       attribute of a result of argparse
 """
 
 from __future__ import annotations

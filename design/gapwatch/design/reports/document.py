@@ -13,7 +13,11 @@ from gapwatch.design.architecture.model import Architecture
 
 @dataclass(frozen=True)
 class Code:
-    """A name, path or command of the code."""
+    """A name, path or command of the code.
+
+    Attributes:
+        text: The name, unescaped.
+    """
 
     text: str
 
@@ -33,7 +37,11 @@ class Codes:
 
 @dataclass(frozen=True)
 class Strong:
-    """An emphasised text."""
+    """An emphasised text.
+
+    Attributes:
+        text: The text, unescaped.
+    """
 
     text: str
 
@@ -58,7 +66,12 @@ Words: TypeAlias = tuple[Inline, ...]
 
 @dataclass(frozen=True)
 class Heading:
-    """A title; level 1 is the title of the report."""
+    """A title.
+
+    Attributes:
+        level: 1 for the title of the report, 2 for a section, 3 below.
+        words: The pieces, in order.
+    """
 
     level: int
     words: Words
@@ -118,7 +131,11 @@ class Tiles:
 
 @dataclass(frozen=True)
 class Graph:
-    """A drawing of the components. Text reports leave it out, because the table of edges repeats it."""
+    """A drawing of the components. Text reports leave it out, because the table of edges repeats it.
+
+    Attributes:
+        architecture: Components and edges to draw.
+    """
 
     architecture: Architecture
 
