@@ -16,8 +16,7 @@ Keys of cells, with numbers f of a function, c of a class, m of a module, v of a
     ("v", f, name)            variable of a scope
     ("a", c, name)            attribute of instances
     ("m", c, name)            name in a class body
-    ("factory", c)            default factories of fields
-    ("subclasses", c)         direct subclasses
+    ("factory", c)            default factories of fields; ("subclasses", c) direct subclasses
     ("s", v, key)             slot of a container; key None for unknown places
     ("all", v)                all slots of a container
     ("keys", v)               keys of a dictionary
@@ -46,11 +45,9 @@ MIN_ROUNDS = 4
 #: Budget for further rounds, in lines of interpreted scopes: about ten seconds. Repositories of up to 150,000 lines
 #: reach the fixed point within it; larger ones stop after `MIN_ROUNDS`.
 MAX_WORK = 900_000
-
 #: Most subclasses that are searched for an abstract or missing member. Each class caches its list; without a bound, a
 #: chain of thousands of classes would need millions of entries.
 MAX_DESCENDANTS = 40
-
 #: Longest method resolution order, without the class itself; of a chain of thousands, far bases are not searched.
 MAX_ORDER = 60
 
