@@ -1,4 +1,4 @@
-"""Runs the question-answering service under the spans that its design asks for, against a server that can be broken."""
+"""Runs the question-answering service under the spans of its design, against a server with planted faults."""
 
 from __future__ import annotations
 

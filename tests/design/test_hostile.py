@@ -1,4 +1,4 @@
-"""A repository is data: whatever it holds is reported, not obeyed; one bad file costs one file."""
+"""Repositories are data: hostile content is reported and never executed; a bad file costs only itself."""
 
 # ruff: noqa: E501 - one case a line reads as a table
 from __future__ import annotations
@@ -57,7 +57,7 @@ def test_a_huge_file_is_skipped_without_being_read(tmp_path: Path) -> None:
 def test_a_pipe_does_not_hold_up_the_scan(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.py")
 
-    assert scan_repository(tmp_path).skipped[0].reason == "no regular file"
+    assert scan_repository(tmp_path).skipped[0].reason == "not a regular file"
 
 
 def test_ignored_files_are_left_out(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The whole way: design a service from its code, emit what the design asks for, plant faults, see each one."""
+"""End to end: design a service from its code, emit the requested spans, plant faults, and see each one."""
 
 from __future__ import annotations
 

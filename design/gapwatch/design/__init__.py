@@ -1,1 +1,1 @@
-"""The program that plans: from a pipeline's source code to a portfolio."""
+"""Designs a portfolio from a pipeline's source code."""

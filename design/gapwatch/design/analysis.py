@@ -1,4 +1,4 @@
-"""From a folder to graph and patterns, with a cache on disk: what is the same is not worked out again."""
+"""Builds call graph and patterns of a folder, with a cache on disk keyed by the content of all files."""
 
 from __future__ import annotations
 
@@ -13,28 +13,37 @@ from typing import Any
 import orjson
 
 from gapwatch.design.callgraph.graph import CallEdge, CallGraph, External, Symbol, Unresolved, build_call_graph
+from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.hit import PatternHit
 from gapwatch.design.patterns.libraries import LibraryCatalog, default_catalog
-from gapwatch.design.patterns.patterns import find_patterns
-from gapwatch.design.patterns.sites import Sites
+from gapwatch.design.patterns.pattern_search import find_patterns
+from gapwatch.design.source.ir import from_module
 from gapwatch.design.source.program import Program, import_target, load_program, statements
 from gapwatch.design.source.scan import Scan
-from gapwatch.design.source.trees import grammar_versions
+from gapwatch.design.source.syntax_trees import grammar_versions
 
-#: Bumped when the same files would give another graph.
+#: Raise it when the same files give another graph.
 ANALYSIS_VERSION = 1
 
 Progress = Callable[[str, int, int], None]
 
 
 def no_progress(stage: str, done: int, total: int) -> None:
-    """Tell nobody how far a stage is."""
+    """Ignore progress."""
     del stage, done, total
 
 
 @dataclass(frozen=True)
 class FileReading:
-    """What reading one file gave besides its symbols: its size, and the lines that were not understood."""
+    """A file that was read.
+
+    Attributes:
+        path: Relative to the root.
+        module: Dotted name.
+        sha: SHA-256 of the content.
+        lines: Number of lines.
+        errors: (first, last) lines that could not be parsed.
+    """
 
     path: str
     module: str
@@ -44,18 +53,18 @@ class FileReading:
 
 
 def graph_of(scan: Scan, cache: Path | None, progress: Progress = no_progress) -> CallGraph:
-    """Return the call graph of a scan, from the cache where it is there.
+    """Return the call graph of a scan, from the cache if it holds one.
 
     Args:
-        scan: What was found under the root.
-        cache: Folder of the cache, made if missing; None for no cache.
-        progress: Told how far a stage is.
+        scan: Files of the repository.
+        cache: Folder of the cache, created if missing; None for no cache.
+        progress: Called with stage, done and total.
     """
     key = _key(scan, "graph")
     stored = _load(cache, key)
     if stored is not None and (graph := _graph_from(stored)) is not None:
         return graph
-    # The program is let go before the graph is written out: both at once would be the peak of the run.
+    # Only the graph is held on to: together with the program, writing it out would set the peak of memory.
     graph = build(scan, progress)[1]
     if cache is not None:
         _save(cache, key, _graph_to(graph))
@@ -73,7 +82,14 @@ def build(scan: Scan, progress: Progress = no_progress) -> tuple[Program, CallGr
 def patterns_of(
     scan: Scan, cache: Path | None, progress: Progress = no_progress, catalog: LibraryCatalog | None = None
 ) -> tuple[PatternHit, ...]:
-    """Return the patterns of a scan, from the cache where they are there."""
+    """Return the patterns of a scan, from the cache if it holds them.
+
+    Args:
+        scan: Files of the repository.
+        cache: Folder of the cache; None for no cache.
+        progress: Called with stage, done and total.
+        catalog: Library catalogue; None for the shipped one. Results of another one are not cached.
+    """
     used = catalog or default_catalog()
     key = _key(scan, f"patterns/{used.version}" if catalog is None else "patterns/own")
     stored = _load(cache, key) if catalog is None else None
@@ -83,7 +99,7 @@ def patterns_of(
         except TypeError:
             pass
     program, graph = build(scan, progress)
-    hits = find_patterns(program, Sites(graph, used))
+    hits = find_patterns(program, CallSites(graph, used))
     if catalog is None:
         _save(cache, key, [[getattr(hit, name) for name in PatternHit.__slots__] for hit in hits])
         _save(cache, _key(scan, "graph"), _graph_to(graph))
@@ -91,7 +107,7 @@ def patterns_of(
 
 
 def readings(program: Program) -> tuple[FileReading, ...]:
-    """Return what reading each file gave."""
+    """Return the files that were read, sorted by path."""
     out = []
     for module, file, ir in zip(program.index.modules, program.files, program.irs, strict=True):
         if file is not None and ir is not None:
@@ -100,15 +116,18 @@ def readings(program: Program) -> tuple[FileReading, ...]:
 
 
 def own_import_rate(program: Program) -> float:
-    """Share of the imports of the repository's own top names that lead to a file: below 0.95 edges are lost."""
+    """Return the share of the repository's own imports that lead to a file; below 0.95 edges are lost."""
     tops = {module.parts[0] for module in program.index.modules} | program.index.root_aliases
     good = bad = 0
     for module, ir in zip(program.index.modules, program.irs, strict=True):
         for function in ir.functions if ir is not None else ():
             for s in statements(function.body):
-                if s[0] != "from" or (s[2] == 0 and str(s[3]).partition(".")[0] not in tops):
+                if s[0] != "from":
                     continue
-                found = import_target(program.index, module.index, s[2], str(s[3]))
+                level, dotted = from_module(s)
+                if level == 0 and dotted.partition(".")[0] not in tops:
+                    continue
+                found = import_target(program.index, module.index, level, dotted)
                 good, bad = good + (found is not None), bad + (found is None)
     return good / (good + bad) if good + bad else 1.0
 
@@ -120,7 +139,7 @@ def default_cache() -> Path:
 
 
 def _key(scan: Scan, what: str) -> str:
-    # The name of the root decides how absolute imports of it are read.
+    # Absolute imports are resolved by the name of the root, so it is part of the key.
     parts = (
         scan.sha,
         scan.root.resolve().name,
@@ -133,7 +152,7 @@ def _key(scan: Scan, what: str) -> str:
 
 
 def _own_sha() -> str:
-    """Digest of this package's own code and data: a changed resolver never answers from an old cache."""
+    """Digest of this package's code and data, so that a changed resolver never reads an old entry."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*")):
         if path.suffix in (".py", ".toml", ".txt"):
@@ -150,12 +169,12 @@ def _load(cache: Path | None, key: str) -> Any:
         return None
 
 
-#: Entries kept; the oldest go first.
+#: Most entries of the cache; the oldest are deleted.
 _MAX_ENTRIES = 40
 
 
 def _save(cache: Path | None, key: str, data: Any) -> None:
-    """Write an entry whole or not at all; a cache that cannot be written costs time, not the run."""
+    """Write an entry through a temporary file; an error loses the entry and never ends the run."""
     if cache is None:
         return
     try:

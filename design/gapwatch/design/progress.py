@@ -1,4 +1,4 @@
-"""A progress bar on standard error, for the stages of a design that take a while."""
+"""Progress bars on standard error for the stages of a design."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-#: Refreshes a second; more cost time that the work needs.
+#: Shortest time between two refreshes; drawing more often slows the work.
 _REFRESH_SECONDS = 0.1
 
 
 class DesignProgress:
-    """Shows one bar for each stage while it runs, on a terminal only.
+    """Shows one bar for each stage while it runs, on terminals only.
 
     Args:
         enabled: False shows nothing.
@@ -46,7 +46,13 @@ class DesignProgress:
             self._progress.stop()
 
     def update(self, stage: str, done: int, total: int) -> None:
-        """Say how far a stage is."""
+        """Set the progress of a stage.
+
+        Args:
+            stage: Name of the stage.
+            done: Units done.
+            total: All units.
+        """
         if self._progress is None:
             return
         if stage not in self._tasks:

@@ -1,4 +1,4 @@
-"""The design stage from end to end: repository, goal and facts in; a design with all its evidence out."""
+"""Runs the design stage: from repository, goal and facts to a design with its evidence."""
 
 from __future__ import annotations
 
@@ -27,34 +27,36 @@ from gapwatch.design.metrics.questions import MODEL_QUESTION, QuestionDraft, dra
 from gapwatch.design.metrics.refine import Refiner, apply_operations
 from gapwatch.design.metrics.spans import IntegrationPoint, functions_without_span, integration_points
 from gapwatch.design.metrics.traceability import Gap, ci_targets, set_alerts
+from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.libraries import LibraryCatalog, default_catalog
-from gapwatch.design.patterns.patterns import PatternHit, find_patterns
-from gapwatch.design.patterns.sites import Sites
-from gapwatch.design.patterns.uses import Use, uses_of
+from gapwatch.design.patterns.library_uses import LibraryUse, find_library_uses
+from gapwatch.design.patterns.pattern_search import PatternHit, find_patterns
 from gapwatch.design.source.program import Program
 from gapwatch.design.source.scan import Scan, Skipped
 from gapwatch.scorers.portfolio.fact import Fact
 
-#: Capabilities that say how the code calls, not what it does for the pipeline.
+#: Capabilities of plumbing, which give no component a job.
 _PLUMBING = ("retry", "breaker", "web", "tracing", "json")
 
 
 @dataclass(frozen=True)
 class CodeReading:
-    """What the code says by itself.
+    """Results of reading the code.
 
     Attributes:
-        hits: All patterns; `material` holds those outside tests and examples.
-        uses: What production code reaches outside.
-        salience: Of all files, greatest first.
-        paths: Of all files that hold symbols.
+        program: All files in intermediate form.
+        material: The analysed production code.
+        hits: Patterns of all files; `material` holds those outside tests and examples.
+        uses: Library uses of production code, without retries, tracing and other plumbing.
+        salience: Scores of all files, greatest first.
+        paths: Paths of all files that hold symbols.
         has_model: Whether any call reaches a model.
     """
 
     program: Program
     material: Material
     hits: tuple[PatternHit, ...]
-    uses: list[Use]
+    uses: list[LibraryUse]
     salience: list[FileSalience]
     paths: set[str]
     has_model: bool
@@ -62,11 +64,33 @@ class CodeReading:
 
 @dataclass(frozen=True)
 class Design:
-    """Everything that one run found.
+    """Results of one run of the design stage.
 
     Attributes:
-        metrics: What passed; `dropped` holds what did not, with its last review.
-        version: 12 hexadecimal digits over code, goal and facts.
+        root: The repository.
+        name: Name of its folder.
+        goal: The practitioner's goal; empty for none.
+        version: 12 hexadecimal digits over code, goal, judge model and facts.
+        scan_sha: Digest of the files.
+        readings: Files that were read.
+        skipped: Files and folders that were not read.
+        graph: The call graph.
+        hits: Patterns of all files.
+        salience: Scores of all files, greatest first.
+        architecture: Components and edges.
+        prompts: Prompts by component.
+        points: Spans to emit.
+        metrics: Metrics that passed the critic.
+        dropped: Rejected metrics, each with its last review.
+        critique: Reviews of `metrics`.
+        gaps: Judges and functions that are not monitored.
+        questions: All questions; `open_questions` are those without a fact.
+        facts: Answers of the practitioner.
+        has_model: Whether any call reaches a model.
+        import_rate: Share of the repository's own imports that lead to a file.
+        stale_facts: Facts whose question the code no longer raises.
+        refused_operations: One line for each refused proposal of a refiner.
+        judge_model: `vendor/name` of the model that may judge, or None.
     """
 
     root: Path
@@ -113,13 +137,13 @@ def run_design(
     """Design the portfolio of a repository.
 
     Args:
-        scan: What was found under the root.
-        goal: The practitioner's, in their words; steers priority and choice.
-        facts: Answers given so far; those to questions that are no more are listed as stale.
+        scan: Files of the repository.
+        goal: The practitioner's goal in their words; raises priorities and severities.
+        facts: Answers so far; a fact without a question in the code is listed as stale.
         judge_model: `vendor/name` of the model that may judge; None keeps judges out of the portfolio.
-        catalog: Of libraries; the shipped one where None.
-        refiner: A model's door; None for none.
-        progress: Told how far a stage is.
+        catalog: Library catalogue; None for the shipped one.
+        refiner: Model-backed refiner; None for none.
+        progress: Called with stage, done and total.
     """
     wishes = Wishes(goal, facts, judge_model)
     code = _read(scan, facts, catalog or default_catalog(), progress)
@@ -130,13 +154,15 @@ def run_design(
 
 def _read(scan: Scan, facts: tuple[Fact, ...], catalog: LibraryCatalog, progress: Progress) -> CodeReading:
     program, graph = build(scan, progress)
-    sites = Sites(graph, catalog)
+    sites = CallSites(graph, catalog)
     progress("patterns", 0, 1)
     hits = _with_named_calls(find_patterns(program, sites), graph, facts)
     progress("patterns", 1, 1)
     tags = {s.path: s.tags for s in graph.symbols}
     kept = tuple(h for h in hits if not tags.get(h.path))
-    uses = [u for u in uses_of(graph, sites, kept) if not tags.get(u.place.path) and u.capability not in _PLUMBING]
+    uses = [
+        u for u in find_library_uses(graph, sites, kept) if not tags.get(u.place.path) and u.capability not in _PLUMBING
+    ]
     sinks: dict[str, set[str]] = {}
     for use in uses:
         sinks.setdefault(use.symbol, set()).add(use.capability)
@@ -156,7 +182,7 @@ def _read(scan: Scan, facts: tuple[Fact, ...], catalog: LibraryCatalog, progress
 def _with_named_calls(
     hits: tuple[PatternHit, ...], graph: CallGraph, facts: tuple[Fact, ...]
 ) -> tuple[PatternHit, ...]:
-    """Add the functions that the practitioner named as those that reach the model."""
+    """Add the functions that the practitioner named as model calls."""
     symbols = {s.id: s for s in graph.symbols}
     named: list[PatternHit] = []
     for fact in facts:
@@ -222,18 +248,18 @@ def _finish(
 
 
 def _needed_points(view: PipelineView, metrics: list[MetricDesign]) -> list[IntegrationPoint]:
-    """Note at each span the metrics that are blind without it, and keep the spans that some metric needs."""
+    """Set for each span the metrics that need it; return the spans that some metric needs."""
     for point in view.points:
         point.blind = sorted(m.name for m in metrics if m.component == point.component and point.name in m.spans)
     return [p for p in view.points if p.blind]
 
 
 def _span_gaps(architecture: Architecture, points: list[IntegrationPoint]) -> list[Gap]:
-    fix = "emit the same span there, too, if one of them matters more than those that are asked for"
+    fix = "emit the same span there if one of them matters more than the requested functions"
     gaps = []
     for component, left in functions_without_span(architecture, points).items():
         more = ", ".join(f"{count} with {pattern}" for pattern, count in left.items())
-        gaps.append(Gap(component, f"functions that are asked for no span: {more}", fix))
+        gaps.append(Gap(component, f"functions without a requested span: {more}", fix))
     return gaps
 
 
@@ -250,7 +276,7 @@ def _questions(
 
 
 def _sort(architecture: Architecture, metrics: list[MetricDesign]) -> None:
-    """Put first what the goal speaks of, then what matters most."""
+    """Sort components and metrics: those that the goal mentions first, then by priority."""
     rank = {"primary": 0, "secondary": 1, "tertiary": 2}
     architecture.components.sort(key=lambda c: (-len(c.goal_words), rank[c.priority], c.id))
     order = {c.id: i for i, c in enumerate(architecture.components)}

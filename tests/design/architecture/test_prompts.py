@@ -1,4 +1,4 @@
-"""Where the prompts of a call to a model are found, and what is none."""
+"""Prompts: the places where they are found, and texts that are not prompts."""
 
 from __future__ import annotations
 

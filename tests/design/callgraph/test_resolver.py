@@ -1,4 +1,4 @@
-"""What the resolver follows: one feature a case, and the shapes that users of other tools complain of."""
+"""The resolver: one language feature a case, and shapes that other tools are known to miss."""
 
 # ruff: noqa: E501 - one case a line reads as a table
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The critic of metrics: each of its rules catches what it is for, and mending or dropping follows."""
+"""The critic of metrics: each rule catches its fault, and the metric is corrected or dropped."""
 
 # ruff: noqa: E501 - one case a line reads as a table
 from __future__ import annotations

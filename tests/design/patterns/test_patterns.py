@@ -1,4 +1,4 @@
-"""The eleven patterns: what fires, and what looks like it and must not."""
+"""The eleven patterns: shapes that must fire, and similar shapes that must not."""
 
 # ruff: noqa: E501 - one case a line reads as a table
 from __future__ import annotations

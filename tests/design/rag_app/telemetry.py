@@ -1,4 +1,4 @@
-"""What a function wants to say about the call that is running; whoever watches it listens, else it is lost."""
+"""Facts about the running call, for a listener; without a listener they are lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a change of the code does to a portfolio: changed is told from moved, new from regrouped."""
+"""Difference of two designs: changed code is told from moved code, new code from regrouped code."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def test_equal_code_makes_no_metric_stale(tmp_path: Path) -> None:
 
     assert not found.stale
     assert not found.moved
-    assert not found.unwatched
-    assert diff_text(found) == f"Nothing changed under the {len(found.unchanged)} metrics.\n"
+    assert not found.unmonitored
+    assert diff_text(found) == f"No code of the {len(found.unchanged)} metrics changed.\n"
 
 
 def test_a_changed_function_makes_its_metrics_stale_and_no_others(tmp_path: Path) -> None:
@@ -102,12 +102,12 @@ def test_a_changed_decorator_is_a_change_of_its_function(tmp_path: Path) -> None
     assert all("fetching.fetch changed" in s.reasons[0] for s in found.stale)
 
 
-def test_a_prompt_in_another_file_that_reads_otherwise_makes_its_judge_stale_and_no_count(tmp_path: Path) -> None:
+def test_a_prompt_in_another_file_that_changed_makes_its_judge_stale_and_no_count(tmp_path: Path) -> None:
     found = _compared(tmp_path, _small(), _small(prompts=("and from nothing else", "or from what you know")))
 
     assert [s.metric for s in found.stale if s.metric.endswith("_rests_on_context")]
     assert not [s.metric for s in found.stale if s.metric.endswith("_model_latency")]
-    assert {reason for s in found.stale for reason in s.reasons} == {"prompt ANSWER reads otherwise (prompts.py:1)"}
+    assert {reason for s in found.stale for reason in s.reasons} == {"prompt ANSWER changed (prompts.py:1)"}
 
 
 def test_a_file_that_was_moved_leaves_its_metrics_as_they_are_and_is_nothing_new(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_file_that_was_moved_leaves_its_metrics_as_they_are_and_is_nothing_new
 
     assert not found.stale
     assert any("fetching.py:4 is now web/pages.py:4" in m.reasons for m in found.moved)
-    assert not found.unwatched
+    assert not found.unmonitored
 
 
 def test_a_removed_function_leaves_its_metrics_gone(tmp_path: Path) -> None:
@@ -139,12 +139,12 @@ def test_a_pattern_that_is_left_out_leaves_its_metrics_gone(tmp_path: Path) -> N
     assert {verdict for metric, verdict in verdicts.items() if metric.endswith("service_latency")} == {"changed"}
 
 
-def test_a_new_pattern_is_reported_as_unwatched(tmp_path: Path) -> None:
+def test_a_new_pattern_is_reported_as_unmonitored(tmp_path: Path) -> None:
     cached = ("def fetch(url)", "import functools\n\n\n@functools.lru_cache\ndef fetch(url)")
     found = _compared(tmp_path, _small(), _small(fetching=cached))
 
-    assert {(u.what, u.name, u.where) for u in found.unwatched} == {("pattern", "has_cache", "fetching.py:7")}
-    assert any(metric.endswith("cache_hit_rate") for u in found.unwatched for metric in u.metrics)
+    assert {(u.what, u.name, u.where) for u in found.unmonitored} == {("pattern", "has_cache", "fetching.py:7")}
+    assert any(metric.endswith("cache_hit_rate") for u in found.unmonitored for metric in u.metrics)
     assert "pattern has_cache (fetching.py:7)" in diff_text(found)
 
 
@@ -158,4 +158,4 @@ def test_a_new_call_to_a_model_is_a_new_tier(tmp_path: Path) -> None:
     new["main.py"] = new["main.py"].replace("return Asker()", "return grade(Asker()").rstrip() + ")\n"
     found = _compared(tmp_path, _small(), new)
 
-    assert ("tier", "grading.py:4-5") in {(u.what, u.where) for u in found.unwatched}
+    assert ("tier", "grading.py:4-5") in {(u.what, u.where) for u in found.unmonitored}

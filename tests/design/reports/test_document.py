@@ -1,4 +1,4 @@
-"""A report is one document: every writer says the same, and shows text from the code as text."""
+"""Reports: both writers show the whole document, and text from the code stays text."""
 
 from __future__ import annotations
 

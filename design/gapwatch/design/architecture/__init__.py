@@ -1,1 +1,1 @@
-"""Finds components, edges, tiers and their names, and criticises them."""
+"""Finds components, edges and tiers, names and classifies them, and reviews the result."""

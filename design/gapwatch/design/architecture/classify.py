@@ -1,4 +1,4 @@
-"""What each component is: role, kind, stage, pattern, semantics, risk of failing silently. Rules, in their order."""
+"""Classifies components by rule: role, kind, stage, pattern, AI behaviours, risk of silent failure."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from gapwatch.design.architecture.material import Material
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
 from gapwatch.design.architecture.prompts import Prompt
 from gapwatch.design.patterns.code_walk import names_in, own_expressions
-from gapwatch.design.source.ir import Function
+from gapwatch.design.source.ir import Function, Stmt, body_of
 from gapwatch.design.source.program import statements
 
-#: Below this a classification is asked about.
+#: Classification confidence below which the practitioner is asked for the purpose.
 UNSURE = 0.6
 
 _JUDGE_WORDS = re.compile(r"\b(score|scores|rate|rating|verdict|grade|rubric|judge|critique|rationale)\b", re.I)
@@ -38,21 +38,27 @@ _KINDS = (
 )
 _FAILURES = {
     "llm": "the user reads a wrong, empty or invented answer",
-    "agent": "the user waits for a task that goes in circles or ends wrong",
-    "chain": "the user gets no answer, or one put together from the wrong parts",
+    "agent": "the user waits for a task that loops or ends wrong",
+    "chain": "the user gets no answer, or one assembled from the wrong parts",
     "retrieval": "the answer rests on the wrong passages or on none",
     "rerank": "the best passage does not reach the prompt",
     "embedding": "new or changed documents are not found",
-    "guardrail": "an unsafe answer gets out, or a good one is held back",
-    "parse": "a good answer is lost or half read",
-    "cache": "the user gets an answer that is out of date",
-    "tool": "the answer lacks what a service or a store should have given",
+    "guardrail": "an unsafe answer is sent, or a good one is blocked",
+    "parse": "a good answer is lost or read only in part",
+    "cache": "the user gets an outdated answer",
+    "tool": "the answer lacks data of a service or a store",
     "other": "a part of the answer is missing or late",
 }
 
 
 def classify(architecture: Architecture, material: Material, prompts: dict[str, list[Prompt]]) -> None:
-    """Fill in what each component is; everything rests on what was found in its own functions."""
+    """Classify every component from its own functions, library uses and patterns.
+
+    Args:
+        architecture: Its components are changed in place.
+        material: The analysed code.
+        prompts: Prompts by component.
+    """
     callers = _callers(architecture)
     for component in architecture.components:
         functions = _functions(component, material)
@@ -111,7 +117,7 @@ def _semantics(component: ComponentDraft, functions: list[Function], prompts: di
 
 
 def _is_judge(component: ComponentDraft, prompts: dict[str, list[Prompt]]) -> bool:
-    """A model that is asked to score what another model wrote, and not things of the domain."""
+    """Return whether a prompt asks for a score of text that a model wrote (not of domain objects)."""
     for prompt in prompts.get(component.id, []):
         words = {w.lower() for w in _JUDGE_WORDS.findall(prompt.text)}
         fields = " ".join(prompt.fields)
@@ -132,31 +138,30 @@ def _loops_with_tools(component: ComponentDraft, functions: list[Function]) -> b
     return False
 
 
-def _loops(function: Function) -> list[tuple[object, ...]]:
+def _loops(function: Function) -> list[Stmt]:
     return [s for s in statements(function.body) if s[0] in ("for", "while")]
 
 
-def _inside(s: tuple[object, ...]) -> list[tuple[object, ...]]:
-    body = s[4] if s[0] == "for" else s[3]
-    return list(statements(body))  # type: ignore[arg-type]
+def _inside(s: Stmt) -> list[Stmt]:
+    return list(statements(body_of(s)))
 
 
 def _pattern(
     component: ComponentDraft, functions: list[Function], architecture: Architecture, prompts: dict[str, list[Prompt]]
 ) -> tuple[str, int, str]:
-    """The first rule of the paper that fits, with the number of signals for it."""
+    """Return (pattern, number of signals for it, reason) of the first rule of the paper that matches."""
     capabilities = set(component.capabilities)
     calls = {e.dst for e in architecture.edges if e.src == component.id and e.verification == "verified"}
     called = {e.src for e in architecture.edges if e.dst == component.id and e.verification == "verified"}
     has = {c.id: set(c.capabilities) for c in architecture.components}
     if _is_judge(component, prompts):
-        return "judge", 3, "a prompt asks for a score of what a model wrote"
+        return "judge", 3, "a prompt asks for a score of model output"
     agent_library = any(u.capability == "framework" and "gent" in u.dotted for u in component.uses)
     if _loops_with_tools(component, functions) or agent_library:
         return (
             "agentic",
             2 + agent_library,
-            "a loop asks a model and runs tools" if not agent_library else "an agent framework",
+            "a loop calls a model and runs tools" if not agent_library else "uses an agent framework",
         )
     retrieves = bool({"retrieval", "rerank"} & capabilities)
     near_retrieval = any({"retrieval"} & has[other] for other in calls)
@@ -165,21 +170,21 @@ def _pattern(
     if (retrieves and ("llm_chat" in capabilities or near_model or shared_caller)) or (
         near_retrieval and ("llm_chat" in capabilities or any("llm_chat" in has[o] for o in calls))
     ):
-        return "rag", 2 + retrieves, "retrieves what a model is given"
+        return "rag", 2 + retrieves, "retrieves context for a model call"
     if "vector_write" in capabilities or ("embedding" in capabilities and "llm_chat" not in capabilities):
-        return "rag", 2, "fills the index that is retrieved from"
+        return "rag", 2, "fills the index of a retrieval"
     if any(
         re.search(r"reconcil|match(_|$|es)|compare_evidence|verify_claim|entail", s.rpartition(".")[2])
         for s in component.symbols
     ):
-        return "evidence_match", 1, "compares two collections and gives a verdict"
+        return "evidence_match", 1, "compares two collections"
     llm_tiers = [t for t in component.tiers if t.by == "llm"]
     other_models = {o for o in calls | called if "llm_chat" in has[o]}
     if "llm_chat" in capabilities and (len(llm_tiers) > 1 or other_models):
         return "prompt_chain", 1 + bool(other_models), "one of several model calls in a row"
     if not capabilities & {"llm_chat"} and len([o for o in calls if "llm_chat" in has[o]]) > 1:
-        return "prompt_chain", 1, "conducts several model calls"
-    return "none", 2 if "llm_chat" not in capabilities else 1, "no pattern of an LLM pipeline fits"
+        return "prompt_chain", 1, "coordinates several model calls"
+    return "none", 2 if "llm_chat" not in capabilities else 1, "matches no pattern of LLM pipelines"
 
 
 def _strategies(
@@ -249,7 +254,7 @@ def _stage(component: ComponentDraft) -> tuple[str | None, int]:
 
 
 def _silence(component: ComponentDraft) -> tuple[str, str]:
-    """High where what a model gave is used under a handler that swallows; medium for what stands in silently."""
+    """Return (risk, reason): high if a handler swallows errors of a model call, medium for silent substitutes."""
     swallowed = [h for h in component.hits if h.pattern == "has_try_except" and h.kind == "swallows"]
     models = [h for h in component.hits if h.pattern == "calls_llm" or (h.pattern == "parses_json" and h.kind == "llm")]
     for handler in swallowed:
@@ -257,16 +262,19 @@ def _silence(component: ComponentDraft) -> tuple[str, str]:
             if handler.path == model.path and handler.line <= model.line <= handler.end:
                 return (
                     "high",
-                    f"{model.path}:{model.line} stands under a handler that swallows ({handler.line}-{handler.end})",
+                    f"a handler ({handler.line}-{handler.end}) swallows errors of {model.path}:{model.line}",
                 )
     if "judge" in component.semantics or "has_cascade" in component.patterns or "has_cache" in component.patterns:
         hit = next((h for h in component.hits if h.pattern in ("has_cascade", "has_cache")), None)
-        return "medium", f"{hit.path}:{hit.line} {hit.evidence}" if hit else "a judge's mistakes look like verdicts"
+        return (
+            "medium",
+            f"{hit.path}:{hit.line} {hit.evidence}" if hit else "a wrong verdict looks like a right one",
+        )
     if swallowed:
-        return "medium", f"{swallowed[0].path}:{swallowed[0].line} swallows what it catches"
+        return "medium", f"{swallowed[0].path}:{swallowed[0].line} swallows the errors that it catches"
     if {"llm_chat", "retrieval"} & set(component.capabilities):
-        return "medium", "a wrong result has the same shape as a right one"
-    return "low", "a failure raises"
+        return "medium", "a wrong result looks like a right one"
+    return "low", "failures raise exceptions"
 
 
 def _overlay(component: ComponentDraft) -> None:
@@ -285,7 +293,12 @@ def _overlay(component: ComponentDraft) -> None:
 
 
 def apply_goal(architecture: Architecture, goal: str) -> None:
-    """Let the practitioner's goal raise the priority of what it speaks of."""
+    """Raise the priority of components that the goal mentions by one step.
+
+    Args:
+        architecture: Its components are changed in place.
+        goal: The practitioner's goal, in their words.
+    """
     words = {w for w in re.findall(r"[a-z]{4,}", goal.lower()) if w not in _STOP}
     about = {
         c.id: " ".join(
@@ -293,7 +306,7 @@ def apply_goal(architecture: Architecture, goal: str) -> None:
         ).lower()
         for c in architecture.components
     }
-    # A word that fits half of the components (the product's own name) tells none of them apart.
+    # A word that more than half of the components contain (the product's name) selects nothing.
     most = max(1, len(about) // 2)
     telling = sorted(w for w in words if 0 < sum(w.rstrip("s") in text for text in about.values()) <= most)
     for component in architecture.components:

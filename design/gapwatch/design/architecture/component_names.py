@@ -1,4 +1,4 @@
-"""What components are called: an identifier that a portfolio can keep, and a title."""
+"""Names components: an identifier for the portfolio and a title."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from gapwatch.design.architecture.material import Unit
 
-#: Names of files and folders that say nothing without the folder that they lie in.
+#: Generic names of files and folders, which need the name of the folder above.
 _EMPTY = frozenset(
     [
         "__init__", "main", "app", "utils", "util", "helpers", "helper", "core", "base", "common", "src",
@@ -21,11 +21,17 @@ _MOST = 0.6
 
 
 def identifier_of(group: list[Unit], main: Unit, folders: Counter[str]) -> str:
-    """Return the name of a group: of its class, its file or its folder; `folders` counts the units of all groups."""
+    """Return the name of a group: that of its class, its file or its folder.
+
+    Args:
+        group: Units of one component.
+        main: The unit nearest to a model.
+        folders: Units of all groups by folder.
+    """
     sinks = {u.path for u in group if u.distance == 0}
     folder = _folder_of_most(group, folders)
     if len({u.path for u in group}) == 1 and len(group) > 2 and sum(u.distance == 0 for u in group) != 1:
-        # Several classes of one file, of which none may name them all.
+        # Several classes of one file: the file names the group, not one of the classes.
         words = _place(main.path)
     elif len(group) > 4 and folder:
         words = _place(folder)
@@ -41,7 +47,7 @@ def identifier_of(group: list[Unit], main: Unit, folders: Counter[str]) -> str:
 
 
 def count_folders(units: Iterable[Unit]) -> Counter[str]:
-    """Return how many units lie in each folder, at any depth."""
+    """Return the number of units below each folder, at any depth."""
     out: Counter[str] = Counter()
     for unit in units:
         parts = unit.path.split("/")[:-1]
@@ -50,14 +56,14 @@ def count_folders(units: Iterable[Unit]) -> Counter[str]:
 
 
 def _folder_of_most(group: list[Unit], folders: Counter[str]) -> str:
-    """The innermost folder that holds most of a group and little else; empty where none does."""
+    """Return the innermost folder that holds most of a group and little else, or an empty text."""
     mine = count_folders(group)
     fitting = [f for f, count in mine.items() if count >= _MOST * len(group) and count * 2 > folders[f]]
     return max(fitting, key=lambda f: (f.count("/"), f), default="")
 
 
 def parts_of(group: list[Unit]) -> str:
-    """Say what a group of many units is made of, the heaviest first."""
+    """Return the names of the four heaviest units of a large group, and the number of the others."""
     names: dict[str, None] = {}
     for unit in sorted(group, key=lambda u: (-u.weight, u.key)):
         names[_place(unit.path) if "#" in unit.key else unit.name] = None
@@ -67,7 +73,7 @@ def parts_of(group: list[Unit]) -> str:
 
 
 def _place(path: str) -> str:
-    """The last part of a path that says something, with the folder before it where it says too little."""
+    """Return the last part of a path; a generic name gets the folder before it."""
     parts = path.removesuffix(".py").split("/")
     last = parts[-1]
     if last not in _EMPTY or len(parts) < 2:
@@ -77,7 +83,7 @@ def _place(path: str) -> str:
 
 
 def snake(name: str) -> str:
-    """Return a name in lower_snake_case, at most 40 letters."""
+    """Return a name in lower_snake_case, at most 40 characters."""
     # `OpenAI` and `LanceDB` are one word each.
     name = re.sub(r"(?<=[a-z])(AI|DB|QA|QL)(?![a-z])", lambda m: m.group(1).lower(), name)
     text = re.sub(r"([a-z0-9])([A-Z])|([A-Z]+)(?=[A-Z][a-z])", r"\1\3_\2", name)
@@ -85,7 +91,7 @@ def snake(name: str) -> str:
 
 
 def unique(name: str, used: set[str]) -> str:
-    """Return a name that is not used yet, and take it."""
+    """Return a name that `used` does not hold yet, numbered if necessary, and add it."""
     made, number = name, 2
     while made in used:
         made, number = f"{name}_{number}", number + 1
@@ -94,5 +100,5 @@ def unique(name: str, used: set[str]) -> str:
 
 
 def title_of(identifier: str) -> str:
-    """Return an identifier as people write it."""
+    """Return an identifier as a title."""
     return identifier.replace("_", " ").capitalize()

@@ -1,4 +1,4 @@
-"""The component graph without a model: units of code, grouped until a person can read them, never over two jobs."""
+"""Builds components: groups units of code until at most 20 are left, with units of unlike jobs kept apart."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from gapwatch.design.architecture.model import ComponentDraft
 from gapwatch.design.architecture.tiers import tiers_of
 from gapwatch.design.callgraph.graph import Symbol
 from gapwatch.design.patterns.hit import PatternHit
-from gapwatch.design.patterns.uses import Use
+from gapwatch.design.patterns.library_uses import LibraryUse
 from gapwatch.design.source.ir import Body, docstring
 
-#: Nodes that a person can read at once.
+#: Most components of a graph that a person can take in.
 MAX_COMPONENTS = 20
-#: Units beyond which files, then folders, are taken as units before pairs are compared.
+#: Most groups to start from, because comparing pairs takes cubic time. Beyond it, units are first grouped by file, then
+#: by folder.
 _MAX_UNITS = 110
-#: Shares of the code, of as many as there may be nodes, that one node may have before more counts against it.
+#: Size, in fair shares (1/20 of the code), from which a larger group is penalised, and the penalty for each share more.
 _FAIR_SHARES = 2.0
 _OVERWEIGHT = 0.6
-#: Units of which no single one can speak for the node.
+#: Units from which a component is described by its parts instead of one docstring.
 _MANY = 5
-#: Calls upstream of a model that a unit may be away and still be part of the pipeline.
+#: Largest number of calls between a unit and a model at which the unit counts as part of the pipeline.
 _MAX_DISTANCE = 3
 
 _PATTERN_JOBS = {
@@ -39,8 +40,16 @@ _PATTERN_JOBS = {
 }
 
 
-def build_components(material: Material, uses: list[Use]) -> tuple[list[ComponentDraft], dict[str, str]]:
-    """Return the components and, for each of their symbols, the component's id."""
+def build_components(material: Material, uses: list[LibraryUse]) -> tuple[list[ComponentDraft], dict[str, str]]:
+    """Build the components of a pipeline.
+
+    Args:
+        material: The analysed code.
+        uses: Library uses of production code.
+
+    Returns:
+        The components, and the component's id by symbol.
+    """
     units = _units(material, uses)
     relevant = _relevant(units, material)
     helpers = [u for u in units if u.key not in {r.key for r in relevant}]
@@ -59,10 +68,10 @@ def build_components(material: Material, uses: list[Use]) -> tuple[list[Componen
 # -- units ---------------------------------------------------------------------------------------------------------
 
 
-def _units(material: Material, uses: list[Use]) -> list[Unit]:
+def _units(material: Material, uses: list[LibraryUse]) -> list[Unit]:
     graph = material.graph
     by_symbol = {s.id: s for s in graph.symbols}
-    uses_by: dict[str, list[Use]] = defaultdict(list)
+    uses_by: dict[str, list[LibraryUse]] = defaultdict(list)
     hits_by: dict[str, list[PatternHit]] = defaultdict(list)
     for use in uses:
         uses_by[use.symbol].append(use)
@@ -91,7 +100,7 @@ def _units(material: Material, uses: list[Use]) -> list[Unit]:
 
 
 def _owner(symbol: Symbol, by_symbol: dict[str, Symbol]) -> Symbol:
-    """The outermost class or function around a symbol, or its module."""
+    """Return the outermost class or function around a symbol, or its module."""
     current = symbol
     while True:
         parent = by_symbol.get(current.parent)
@@ -100,7 +109,7 @@ def _owner(symbol: Symbol, by_symbol: dict[str, Symbol]) -> Symbol:
         current = parent
 
 
-def _jobs(uses: list[Use], hits: list[PatternHit]) -> Counter[str]:
+def _jobs(uses: list[LibraryUse], hits: list[PatternHit]) -> Counter[str]:
     jobs: Counter[str] = Counter()
     for use in uses:
         for job, capabilities in JOBS:
@@ -114,9 +123,9 @@ def _jobs(uses: list[Use], hits: list[PatternHit]) -> Counter[str]:
 
 
 def _jobs_of_family(
-    owner: Symbol, material: Material, uses_by: dict[str, list[Use]], hits_by: dict[str, list[PatternHit]]
+    owner: Symbol, material: Material, uses_by: dict[str, list[LibraryUse]], hits_by: dict[str, list[PatternHit]]
 ) -> str:
-    """The job of a function with all inside it; what only conducts others is `flow`."""
+    """Return the job of a function with all functions inside it; one that only calls others is `flow`."""
     jobs = _jobs(uses_by[owner.id], hits_by[owner.id])
     for job, _ in JOBS:
         if jobs[job]:
@@ -129,7 +138,7 @@ def _jobs_of_family(
 
 
 def _relevant(units: list[Unit], material: Material) -> list[Unit]:
-    """Units of the pipeline: near a model, or talking to something outside on the way to one."""
+    """Return the units of the pipeline: near a model, or with a job of their own downstream of such a unit."""
     has_model = any(u.distance == 0 for u in units)
     chosen = []
     downstream = _reachable(material, {s for u in units if u.distance <= _MAX_DISTANCE for s in u.symbols})
@@ -183,7 +192,7 @@ def _group(units: list[Unit], material: Material) -> list[list[Unit]]:
 
 
 def _target(units: list[Unit]) -> int:
-    """How many nodes a repository of this size deserves: all of a small one, at most 20 of a large one."""
+    """Return the number of components to aim at: all units of a small repository, at most 20 of a large one."""
     return min(MAX_COMPONENTS, max(3, len(units)))
 
 
@@ -221,7 +230,20 @@ def _merged(calls: dict[tuple[int, int], float], left: int, right: int) -> dict[
 
 
 def _best_pair(groups: list[list[Unit]], calls: dict[tuple[int, int], float], must: bool) -> tuple[int, int] | None:
-    """The two groups that belong together most; None where the rest should stay apart."""
+    """Return the two groups with the highest affinity, or None to stop merging.
+
+    Affinity of groups i and j, with s their numbers of symbols and S the sum over all groups:
+
+        calls / (1 + min(s_i, s_j)) + 0.5 [shared file] + 0.5 [shared folder] + 0.3 [same job]
+        - 6 s_i s_j / S^2 - 2 (s_i + s_j) / S                  large groups attract less
+        - 0.6 max(0, 20 (s_i + s_j) / S - 2)                   more than two fair shares counts against a group
+        - 1 [one of unlike jobs calls a model] - 0.6 [both call a model]
+
+    Args:
+        groups: All groups.
+        calls: Number of call sites between two groups, by their positions (smaller first).
+        must: Whether there are too many groups, so that every pair may be merged.
+    """
     best: tuple[float, int, int] | None = None
     sizes = [sum(len(u.symbols) for u in group) for group in groups]
     jobs = [_group_job(group) for group in groups]
@@ -252,7 +274,7 @@ def _group_job(group: list[Unit]) -> str:
 def _is_small(
     groups: list[list[Unit]], i: int, j: int, jobs: list[str], sizes: list[int], files: list[set[str]], weight: float
 ) -> bool:
-    """Whether one of two groups is too small to be watched by itself: a helper without a job, next to its user."""
+    """Return whether one of two groups is too small to be monitored alone: a helper without a job beside its caller."""
     for a, b in ((i, j), (j, i)):
         if all(u.job == "" for u in groups[a]) and (weight > 0 or files[a] & files[b]) and sizes[a] <= 8:
             return True
@@ -292,7 +314,7 @@ def _component(group: list[Unit], material: Material, used: set[str], folders: C
 
 
 def _entry(symbols: list[str], material: Material) -> str:
-    """The function that others call most to get in; the first one where nobody does."""
+    """Return the function that other components call most; without callers the one nearest to a model."""
     inside = set(symbols)
     functions = {s.id for s in material.graph.symbols if s.kind == "function"} & inside
     score: Counter[str] = Counter()
@@ -324,6 +346,6 @@ def _description(component: ComponentDraft, material: Material) -> str:
 
 
 def _first_line(body: Body) -> str:
-    """First line of a docstring; a heading such as `Args:` says nothing."""
+    """Return the first line of a docstring; headings such as `Args:` give an empty text."""
     line = docstring(body).strip().split("\n")[0].strip()
     return "" if line.endswith(":") and len(line.split()) < 3 else line

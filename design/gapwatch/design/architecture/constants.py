@@ -1,15 +1,35 @@
-"""What a name, a member of a module or class, or an entry of a dictionary stands for, through imports.
+"""Resolves names, members and dictionary entries to the constants that they stand for, through imports.
 
-The prompts of a pipeline stand in files of their own more often than where they are sent.
+Prompts are usually defined in files of their own and not where they are sent.
 """
 
 from __future__ import annotations
 
-from gapwatch.design.patterns.uses import CodePlace
-from gapwatch.design.source.ir import Body, Expr, Stmt
+from gapwatch.design.patterns.library_uses import CodePlace
+from gapwatch.design.source.ir import (
+    Body,
+    Expr,
+    Stmt,
+    constant_of,
+    from_module,
+    from_names,
+    import_names,
+    index_of,
+    is_member,
+    is_name,
+    is_subscript,
+    is_text,
+    line_of,
+    member_of,
+    name_of,
+    owner_of,
+    pairs_in,
+    targets_of,
+    value_of,
+)
 from gapwatch.design.source.program import Program, import_target, statements
 
-#: Modules through which an import is followed.
+#: Longest chain of re-exports that is followed.
 _MAX_HOPS = 4
 
 Key = str | tuple[str, str]
@@ -17,7 +37,7 @@ Constant = tuple[Expr, CodePlace]
 
 
 class Constants:
-    """Assignments at the level of modules and classes, found through imports."""
+    """Assignments at the level of modules and classes, followed through imports."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -25,19 +45,19 @@ class Constants:
         self._imported: dict[int, dict[str, tuple[int, str]]] = {}
 
     def find(self, e: Expr, module: int, owner: int = -1) -> Constant | None:
-        """Return the value of an expression and where it is assigned, or None for what is no constant.
+        """Return the value of an expression and the place of its assignment, or None if it is not a constant.
 
         Args:
             e: `NAME`, `module.NAME`, `Class.NAME`, `self.NAME`, or one of these with a constant key.
-            module: Number of the module that it stands in.
-            owner: Number of the class whose method it stands in; -1 for none.
+            module: Number of the module that holds the expression.
+            owner: Number of the class whose method holds it; -1 for none.
         """
-        if e[0] == "n":
-            return self._named(e[1], module)
-        if e[0] == "a" and e[1][0] == "n":
-            return self._member(e[1][1], e[2], module, owner)
-        if e[0] == "s" and e[2][0] == "k" and isinstance(e[2][1], str):
-            return self._entry(e[1], e[2][1], module)
+        if is_name(e):
+            return self._named(name_of(e), module)
+        if is_member(e) and is_name(owner_of(e)):
+            return self._member(name_of(owner_of(e)), member_of(e), module, owner)
+        if is_subscript(e) and is_text(index_of(e)):
+            return self._entry(owner_of(e), constant_of(index_of(e)), module)
         return None
 
     def _named(self, key: Key, module: int, hops: int = 0) -> Constant | None:
@@ -65,20 +85,24 @@ class Constants:
         return None
 
     def _entry(self, holder: Expr, key: str, module: int) -> Constant | None:
-        if holder[0] == "n":
-            direct = self._named((holder[1], key), module)
+        if is_name(holder):
+            direct = self._named((name_of(holder), key), module)
             if direct is not None:
                 return direct
-        if holder[0] == "a" and holder[1][0] == "n":
-            source = self._imports(module).get(holder[1][1])
-            direct = self._named((holder[2], key), source[0]) if source is not None and not source[1] else None
+        if is_member(holder) and is_name(owner_of(holder)):
+            source = self._imports(module).get(name_of(owner_of(holder)))
+            is_module = source is not None and not source[1]
+            direct = self._named((member_of(holder), key), source[0]) if source is not None and is_module else None
             if direct is not None:
                 return direct
         whole = self.find(holder, module)
-        if whole is None or whole[0][0] != "d":
+        if whole is None:
             return None
-        value = next((value for k, value in whole[0][1] if k == ("k", key)), None)
-        return None if value is None else (value, whole[1])
+        dictionary, place = whole
+        if dictionary[0] != "d":
+            return None
+        value = next((value for k, value in pairs_in(dictionary) if k == ("k", key)), None)
+        return None if value is None else (value, place)
 
     def _of_class(self, number: int, name: str) -> Constant | None:
         cls = self._program.classes[number]
@@ -94,11 +118,11 @@ class Constants:
         return ir.functions[0].body if ir is not None else ()
 
     def _imports(self, module: int) -> dict[str, tuple[int, str]]:
-        """Names that a module imports from the repository: (module, name in it; empty for the module itself)."""
+        """Return the names that a module imports from the repository: (module, name in it or '')."""
         if module not in self._imported:
             out: dict[str, tuple[int, str]] = {}
             ir = self._program.irs[module]
-            # Slow imports stand inside functions.
+            # Imports of slow modules are often inside functions.
             for function in ir.functions if ir is not None else ():
                 for s in statements(function.body):
                     if s[0] in ("from", "import"):
@@ -109,29 +133,30 @@ class Constants:
     def _note_import(self, s: Stmt, module: int, out: dict[str, tuple[int, str]]) -> None:
         index = self._program.index
         if s[0] == "import":
-            for dotted, alias in s[2]:
+            for dotted, alias in import_names(s):
                 target = index.resolve(module, dotted)
                 if target is not None and (alias or "." not in dotted):
                     out.setdefault(alias or dotted, (target, ""))
             return
-        target = import_target(index, module, s[2], str(s[3]))
+        target = import_target(index, module, *from_module(s))
         if target is None:
             return
-        for name, alias in s[4] or ():
+        for name, alias in from_names(s) or ():
             child = index.modules[target].children.get(name)
             is_module = child is not None and name not in self._of_module(target)
             out.setdefault(alias or name, (child, "") if is_module and child is not None else (target, name))
 
 
 def _assignments(body: Body, path: str) -> dict[Key, Constant]:
-    """What a body assigns by name and by constant key, where it stands; the last one counts."""
+    """Return the assignments of a body by name or (name, key), each with its place; the last one counts."""
     out: dict[Key, Constant] = {}
     for s in body:
-        if s[0] != "assign" or s[3] is None:
+        if s[0] != "assign" or (value := value_of(s)) is None:
             continue
-        for target in s[2]:
-            if target[0] == "s" and target[1][0] == "n" and target[2][0] == "k":
-                out[target[1][1], str(target[2][1])] = s[3], CodePlace(path, s[1])
-            elif target[0] == "n":
-                out[target[1]] = s[3], CodePlace(path, s[1])
+        for target in targets_of(s):
+            if is_subscript(target) and is_name(owner_of(target)) and index_of(target)[0] == "k":
+                key = name_of(owner_of(target)), str(constant_of(index_of(target)))
+                out[key] = value, CodePlace(path, line_of(s))
+            elif is_name(target):
+                out[name_of(target)] = value, CodePlace(path, line_of(s))
     return out

@@ -1,4 +1,4 @@
-"""Edges between components: what the call graph shows, over helper functions and over shared stores, too."""
+"""Derives edges between components from the call graph, also through helper functions and shared stores."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from gapwatch.design.callgraph.graph import CallEdge, CallGraph
 
 
 def build_edges(components: list[ComponentDraft], graph: CallGraph) -> list[EdgeDraft]:
-    """Return the edges that the call graph gives between components, each with what it rests on."""
+    """Return the edges between components, each with its evidence.
+
+    Args:
+        components: The components.
+        graph: The call graph.
+    """
     owner = {symbol: c.id for c in components for symbol in c.symbols}
     direct: dict[tuple[str, str], list[CallEdge]] = defaultdict(list)
     for edge in graph.edges:
@@ -50,7 +55,7 @@ def _label(dst: ComponentDraft) -> str:
 def _through_helpers(
     owner: dict[str, str], by_id: dict[str, ComponentDraft], graph: CallGraph, known: set[tuple[str, str]]
 ) -> list[EdgeDraft]:
-    """A path over one or two functions that belong to no component."""
+    """Return inferred edges: call paths through one or two functions that belong to no component."""
     callees: dict[str, list[CallEdge]] = defaultdict(list)
     for edge in graph.edges:
         if edge.kind in CALL_KINDS:
@@ -77,7 +82,7 @@ def _through_helpers(
 
 
 def _through_stores(components: list[ComponentDraft], known: set[tuple[str, str]]) -> list[EdgeDraft]:
-    """One writes what the other reads: the same library's store."""
+    """Return inferred edges from a component that writes a vector store to one that reads it (same library)."""
     out = []
     for writer in components:
         written = {u.dotted.partition(".")[0]: u for u in writer.uses if u.capability == "vector_write"}

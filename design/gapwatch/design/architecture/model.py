@@ -1,4 +1,4 @@
-"""What the design stage knows of a pipeline: components, edges, confidences, as plain values."""
+"""Component graph as plain values: components, tiers, edges, missing files."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ from dataclasses import dataclass, field
 
 from gapwatch.design.callgraph.graph import CallEdge
 from gapwatch.design.patterns.hit import PatternHit
-from gapwatch.design.patterns.uses import CodePlace, Use
+from gapwatch.design.patterns.library_uses import CodePlace, LibraryUse
 
 
 @dataclass(frozen=True, slots=True)
 class TierDraft:
-    """A way to an answer inside a component.
+    """A function that gives answers inside a component, such as the first model of a cascade.
 
     Attributes:
+        id: Unique inside the component.
         by: `llm` or `rule`.
-        symbol: The function that answers.
+        symbol: Dotted name of the function.
+        place: Lines of the function.
+        is_ordered: Whether it is an alternative of a cascade.
     """
 
     id: str
@@ -27,13 +30,39 @@ class TierDraft:
 
 @dataclass
 class ComponentDraft:
-    """A node of the pipeline.
+    """A component of the pipeline.
 
     Attributes:
-        uses: What it calls outside, by capability.
-        confidence: In [0, 1]; under 0.3 the node is pruned.
-        measured: `directly`, `by judge`, or `by proxy only`.
-        alignment: To the framework of stages: strong, partial or adjacent.
+        id: Identifier in the portfolio.
+        name: Title.
+        files: Paths, sorted.
+        symbols: Dotted names, sorted.
+        entry: Function that other components call most.
+        uses: Calls that leave the repository, with their capabilities.
+        hits: Patterns.
+        tiers: Functions that give answers.
+        description: First line of a docstring, or names of its parts.
+        role: ai_core, supporting or operational.
+        kind: llm, agent, chain, retrieval, ...
+        priority: primary, secondary or tertiary.
+        stage: Stage of the pipeline; None if no stage fits.
+        pattern: Pattern of LLM pipelines, or `none`.
+        strategies: All patterns that match.
+        semantics: AI behaviours.
+        silent_failure: Risk of failing without an error: high, medium or low.
+        silent_because: Reason of that risk.
+        is_offline_evaluable: Whether recorded inputs are enough to measure it.
+        is_runtime_observable: Whether its spans can be emitted.
+        measured: `directly`, `by judge` or `by proxy only`.
+        user_facing_failure: Effect of a wrong result on the user.
+        alignment: Fit to its stage: strong, partial or adjacent.
+        confidence: In [0, 1]; below 0.3 the component is pruned.
+        classification_confidence: In [0, 1].
+        reasoning: Reason of the pattern.
+        issues: Objections of the critic.
+        suggestions: Corrections that the critic proposes.
+        distance: Calls to the nearest model; None if too far.
+        goal_words: Words of the goal that it matches.
     """
 
     id: str
@@ -41,7 +70,7 @@ class ComponentDraft:
     files: list[str]
     symbols: list[str]
     entry: str
-    uses: list[Use] = field(default_factory=list)
+    uses: list[LibraryUse] = field(default_factory=list)
     hits: list[PatternHit] = field(default_factory=list)
     tiers: list[TierDraft] = field(default_factory=list)
     description: str = ""
@@ -69,23 +98,26 @@ class ComponentDraft:
 
     @property
     def capabilities(self) -> list[str]:
-        """What it does outside, sorted."""
+        """Capabilities of its library uses, sorted."""
         return sorted({use.capability for use in self.uses})
 
     @property
     def patterns(self) -> list[str]:
-        """Names of the patterns found in it, sorted."""
+        """Names of its patterns, sorted."""
         return sorted({hit.pattern for hit in self.hits})
 
 
 @dataclass(frozen=True)
 class EdgeDraft:
-    """A way from one component to another.
+    """An edge between two components.
 
     Attributes:
+        src: Id of the calling component.
+        dst: Id of the called component.
+        label: Relation in words, such as `asks the model`.
         verification: verified, inferred or unsupported.
-        because: What was seen, in words.
-        calls: The call edges it rests on.
+        because: Reason in words.
+        calls: Call edges that support it.
     """
 
     src: str
@@ -97,7 +129,7 @@ class EdgeDraft:
 
     @property
     def evidence(self) -> list[str]:
-        """The calls as text: `caller -> callee (path:line)`."""
+        """At most five calls as text (`caller -> callee (path:line)`), or the reason."""
         out = []
         for call in self.calls[:5]:
             path, line = call.sites[0]
@@ -107,7 +139,13 @@ class EdgeDraft:
 
 @dataclass(frozen=True)
 class MissingNode:
-    """A file that matters and that no component holds."""
+    """An important file that no component holds.
+
+    Attributes:
+        path: The file.
+        salience: Its score.
+        why: Reason in words.
+    """
 
     path: str
     salience: float
@@ -116,7 +154,15 @@ class MissingNode:
 
 @dataclass
 class Architecture:
-    """The component graph with what its critic says of it."""
+    """The component graph with the critic's results.
+
+    Attributes:
+        components: Components that passed.
+        edges: Edges between them.
+        pruned: Components of low confidence.
+        missing: Important files without a component.
+        overall_confidence: Mean confidence of the components x share of important files that they cover.
+    """
 
     components: list[ComponentDraft]
     edges: list[EdgeDraft]

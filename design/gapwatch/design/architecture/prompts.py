@@ -1,4 +1,4 @@
-"""The prompts that models are sent and what their answers must hold: found in the code, never made up."""
+"""Finds the prompts that functions send to models, and the keys that the code reads from the answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gapwatch.design.patterns.code_walk import (
     walk,
 )
 from gapwatch.design.patterns.hit import PatternHit, Subject
-from gapwatch.design.patterns.uses import CodePlace
+from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.source.ir import (
     UNKNOWN,
     Class,
@@ -43,11 +43,12 @@ from gapwatch.design.source.ir import (
     owner_of,
     positional_of,
     targets_of,
+    text_parts,
     value_of,
 )
 from gapwatch.design.source.program import last_name
 
-#: Shorter texts are labels and keys, not prompts.
+#: Shortest prompt, in characters; shorter texts are labels and keys.
 _MIN_PROMPT = 30
 _EVIDENCE = re.compile(
     r"context|evidence|document|docs|chunk|passage|source|retriev|snippet|quote|citation|excerpt|knowledge", re.I
@@ -65,13 +66,15 @@ class _Text:
 
 @dataclass(frozen=True)
 class Prompt:
-    """A text that a model is sent.
+    """A text that a function sends to a model.
 
     Attributes:
-        symbol: The function that sends it.
-        text: As far as it is constant; holes as `{name}`.
-        fields: Names that are filled in.
-        evidence_fields: Those of them that bring what the answer must rest on.
+        symbol: Function that sends it.
+        place: Lines of the text.
+        name: Variable or constant that holds it; may be empty.
+        text: Its constant parts, with `{name}` for the variable ones.
+        fields: Names of the variable parts.
+        evidence_fields: Fields with the material that the answer must rest on.
         output_fields: Keys that the code reads from the answer.
     """
 
@@ -99,7 +102,7 @@ def find_prompts(component: ComponentDraft, material: Material) -> list[Prompt]:
         keys = tuple(output_keys(subject)) or shared_keys
         texts = [t for s in _nested(subject) for t in _texts(s, constants, gives_prompts=False)]
         for edge in material.sites.callees[symbol]:
-            # A prompt is often put together by a neighbour: `self._messages(question)`.
+            # A neighbour often builds the prompt: `self._messages(question)`.
             builder = subject.other(edge.dst) if _BUILDER.search(edge.dst.rpartition(".")[2]) else None
             if builder is not None and edge.dst not in senders:
                 texts += [
@@ -114,7 +117,7 @@ def find_prompts(component: ComponentDraft, material: Material) -> list[Prompt]:
 
 
 def _keys_of_parsers(component: ComponentDraft, material: Material) -> list[str]:
-    """Keys that other functions of the component read from what a model answered."""
+    """Return the keys that other functions of the component read from a model's answer."""
     numbers = material.sites.numbers(material.program)
     out: dict[str, None] = {}
     for hit in component.hits:
@@ -125,7 +128,7 @@ def _keys_of_parsers(component: ComponentDraft, material: Material) -> list[str]
 
 
 def _nested(subject: Subject) -> list[Subject]:
-    """A function and those around it, whose names it sees."""
+    """Return a function and the functions around it, whose names it sees."""
     out = [subject]
     while (parent := out[-1].info.parent) >= 0 and subject.program.functions[parent].parent >= 0:
         out.append(Subject(subject.program, subject.sites, subject.program.functions[parent]))
@@ -133,13 +136,13 @@ def _nested(subject: Subject) -> list[Subject]:
 
 
 def _texts(subject: Subject, constants: Constants, gives_prompts: bool) -> list[_Text]:
-    """Each prompt-like text of a function, through what its names stand for.
+    """Return the prompt-like texts of a function, at most six.
 
     Args:
         subject: The function.
-        constants: What its names stand for.
-        gives_prompts: Whether what it gives back is a prompt. What those who ask give back without a call is what the
-            user is told in place of an answer.
+        constants: Resolves its names.
+        gives_prompts: Whether its return value is a prompt. A constant that a function returns without a call is
+            otherwise a message to the user and no prompt.
     """
     out: dict[str, _Text] = {}
     path = subject.program.path(subject.info)
@@ -156,14 +159,14 @@ def _texts(subject: Subject, constants: Constants, gives_prompts: bool) -> list[
                 if name and name not in used:
                     used.add(name)
                     found = constants.find(inner, subject.info.module, subject.info.owner)
-                    # A dictionary of prompts is told apart by the keys that are asked for.
+                    # Of a dictionary of prompts only the entries count whose keys are read.
                     for part in walk(found[0]) if found is not None and found[0][0] != "d" else ():
                         _note_text(part, _last_part(inner), found[1], out)  # type: ignore[index]
     return list(out.values())[:6]
 
 
 def _said_to_models(e: Expr) -> Iterator[Expr]:
-    """An expression and all inside it but what is written to a log or a screen."""
+    """Yield an expression and all inside it, without the arguments of logging and printing."""
     pending = [e]
     while pending:
         current = pending.pop()
@@ -188,7 +191,7 @@ def _expressions(s: Stmt) -> list[Expr]:
 
 
 def target_name(s: Stmt) -> str:
-    """First name that a statement assigns to; empty for any other statement."""
+    """Return the first name that a statement assigns to; empty for other statements."""
     return next(iter(target_names(targets_of(s)[0])), "") if s[0] == "assign" else ""
 
 
@@ -197,7 +200,7 @@ def _text_and_fields(e: Expr) -> tuple[str, list[str]] | None:
         return constant_of(e), []
     if e[0] == "f":
         parts, fields = [], []
-        for part in e[1]:
+        for part in text_parts(e):
             if isinstance(part, str):
                 parts.append(part)
             else:
@@ -208,11 +211,11 @@ def _text_and_fields(e: Expr) -> tuple[str, list[str]] | None:
     return None
 
 
-#: Functions and methods that write for people.
+#: Functions and methods that write logs, messages and error answers.
 _TELLS_PEOPLE = frozenset(
     {"debug", "info", "warning", "warn", "error", "exception", "critical", "log", "print", "echo", "HTTPException"}
 )
-#: How messages for people and logs begin.
+#: Beginning of log and error messages.
 _MESSAGE = re.compile(
     r"\W*(an? )?(\w+ )?(error|exception|warning|failed|failure|unable to|could ?n.t|could not|cannot|invalid|skipping"
     r"|unsupported|unknown|unexpected|deprecated|no such|retrying|timed? ?out)\b",
@@ -237,7 +240,7 @@ def _format_fields(text: str) -> list[str]:
 
 
 def keys_read(symbol: str, hits: list[PatternHit], material: Material) -> list[str]:
-    """Keys that a function reads with certainty of the one thing that it parses."""
+    """Return the keys that a function always reads from the text that it parses; empty if it parses several."""
     number = material.sites.numbers(material.program).get(symbol)
     if number is None or sum(h.symbol == symbol for h in hits) > 1:
         return []
@@ -245,7 +248,7 @@ def keys_read(symbol: str, hits: list[PatternHit], material: Material) -> list[s
 
 
 def timeout_of(hits: list[PatternHit], material: Material) -> tuple[float, str] | None:
-    """A constant timeout in seconds at one of the calls that hits found, with its place."""
+    """Return (seconds, `path:line`) of the first constant timeout at a call of the hits, or None."""
     numbers = material.sites.numbers(material.program)
     for hit in hits:
         number = numbers.get(hit.symbol)
@@ -264,7 +267,7 @@ def timeout_of(hits: list[PatternHit], material: Material) -> tuple[float, str] 
 
 
 def output_keys(subject: Subject) -> list[str]:
-    """Keys that a function reads with certainty from what it parsed, or the fields of the class that it asks for."""
+    """Return the keys that a function always reads from parsed text, or the fields of the schema that it requests."""
     parsed: set[str] = set()
     keys: dict[str, None] = {}
     optional: set[str] = set()
@@ -277,7 +280,7 @@ def output_keys(subject: Subject) -> list[str]:
         for e in _expressions(s):
             for inner in walk(e):
                 if inner[0] == "q" and any("in" in operator for operator in operators_of(inner)):
-                    # What is asked for first may be absent.
+                    # A key that the code tests for is optional.
                     asked = operands_of(inner)[0]
                     optional.update([constant_of(asked)] if asked[0] == "k" else [])
                 if inner[0] == "s" and is_text(index_of(inner)):
@@ -302,7 +305,7 @@ def output_keys(subject: Subject) -> list[str]:
 
 
 def _required_fields(cls: Class) -> list[str]:
-    """Fields that an answer must hold: those without a default, an alias or leave to be null."""
+    """Return the fields of a model class that have no default and no alias and may not be null."""
     out = []
     for s in cls.body:
         if s[0] != "assign" or (annotation := annotation_of(s)) is None or targets_of(s)[0][0] != "n":

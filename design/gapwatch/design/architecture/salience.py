@@ -1,4 +1,4 @@
-"""How much a file matters to the pipeline: near a model, calling much, called much, full of patterns and prompts."""
+"""Scores files by importance to the pipeline: distance to a model, calls made and received, patterns."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from gapwatch.design.callgraph.graph import CallGraph
 from gapwatch.design.patterns.hit import PatternHit
 
-#: Weight of a function `d` calls away from a model: this to the power of d.
+#: A function at distance d from a model adds _DECAY ** d to the proximity of its file.
 _DECAY = 0.6
 _MAX_DISTANCE = 8
 _DAMPING = 0.85
 _ITERATIONS = 30
 _NEAR = frozenset({"llm_chat", "embedding", "retrieval", "rerank"})
-#: Edges along which a result comes back.
+#: Kinds of edges along which a result returns to the caller.
 _FLOW = frozenset({"call", "construct", "property", "protocol", "cha", "dynamic", "decorated", "resume"})
 
 
@@ -23,10 +23,11 @@ class FileSalience:
     """Scores of one file, each scaled to its maximum over the repository.
 
     Attributes:
-        salience: Weighted sum of the three scores below and of the density of its patterns.
-        llm_proximity: How near its functions are to a call of a model.
-        caller_centrality: Rank as a file that calls others.
-        callee_centrality: Rank as a file that others call.
+        path: The file.
+        salience: 0.5 proximity + 0.2 caller + 0.15 callee centrality + 0.15 density of patterns.
+        llm_proximity: Nearness of its functions to model calls.
+        caller_centrality: PageRank as a file that calls others.
+        callee_centrality: PageRank as a file that others call.
         excluded: Tags that keep it out of production, such as `test`; empty for production code.
     """
 
@@ -39,11 +40,11 @@ class FileSalience:
 
 
 def model_distances(graph: CallGraph, sinks: dict[str, set[str]]) -> dict[str, int]:
-    """Return how many calls each function is away from the nearest function with a sink; those farther are left out.
+    """Return the number of calls from each function to the nearest model call, up to 8.
 
     Args:
         graph: The call graph.
-        sinks: Symbol to its capabilities.
+        sinks: Capabilities by symbol.
     """
     callers: dict[str, list[str]] = defaultdict(list)
     for edge in graph.edges:
@@ -59,7 +60,7 @@ def model_distances(graph: CallGraph, sinks: dict[str, set[str]]) -> dict[str, i
 
 
 def file_salience(graph: CallGraph, hits: tuple[PatternHit, ...], distances: dict[str, int]) -> list[FileSalience]:
-    """Score every file; files that are no part of production keep their scores and say why they are excluded."""
+    """Score every file, greatest salience first; files outside production carry their tags."""
     path_of = {s.id: s.path for s in graph.symbols}
     tags = {s.path: s.tags for s in graph.symbols}
     production = {path for path, found in tags.items() if not found}
@@ -96,7 +97,11 @@ def _scaled(scores: dict[str, float], only: set[str]) -> dict[str, float]:
 
 
 def _rank(nodes: list[str], weights: dict[tuple[str, str], float]) -> dict[str, float]:
-    """PageRank by power iteration: a node is worth what those that point at it hand on."""
+    """Return PageRank scores by power iteration, shifted so that the smallest is 0.
+
+    Source:
+        Page, Brin, Motwani, Winograd (1999), The PageRank Citation Ranking.
+    """
     if not nodes:
         return {}
     out_weight: dict[str, float] = defaultdict(float)

@@ -1,4 +1,4 @@
-"""The ways to an answer inside a component, each of which is watched on its own."""
+"""Finds the tiers of a component: its functions that give answers, each monitored on its own."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from gapwatch.design.architecture.prompts import Prompt
 from gapwatch.design.architecture.verify import CALL_KINDS
 from gapwatch.design.callgraph.graph import CallGraph
 from gapwatch.design.patterns.hit import Subject
-from gapwatch.design.patterns.io import model_depths
-from gapwatch.design.patterns.uses import CodePlace
+from gapwatch.design.patterns.library_uses import CodePlace
+from gapwatch.design.patterns.outside_calls import model_depths
 
-#: Functions of one component that ask a model and are watched one by one: those that most code calls.
+#: Most functions of one component that are monitored as tiers of a model; those with most callers come first.
 MAX_TIERS = 8
-#: Characters from which a text is what a model is asked, and no addition to it.
+#: Shortest prompt that makes its function a tier, in characters; shorter ones only complete another prompt.
 _MIN_ASKED = 80
 
 
 def tiers_of(component: ComponentDraft, material: Material) -> list[TierDraft]:
-    """The ways to an answer: the alternatives of a cascade in their order, then every function that asks a model."""
+    """Return the alternatives of cascades in their order, then the functions that call a model."""
     numbers = material.sites.numbers(material.program)
     out: dict[str, TierDraft] = {}
     first_llm = {hit.symbol for hit in component.hits if hit.pattern == "calls_llm" and hit.kind == "direct"}
@@ -63,10 +63,15 @@ def tiers_of(component: ComponentDraft, material: Material) -> list[TierDraft]:
 
 
 def prompted_tiers(component: ComponentDraft, prompts: list[Prompt], graph: CallGraph) -> list[TierDraft]:
-    """The functions that ask a model through a shared client with a prompt of their own.
+    """Return the functions that call a model through a shared client with a prompt of their own.
 
-    The client answers for all of them; whether an answer does what it was asked, and whether there is one, is another
-    question for each prompt.
+    Tokens, times and costs stay with the client. Whether there is an answer, and whether it follows the prompt, is
+    checked for each prompt.
+
+    Args:
+        component: The component.
+        prompts: Its prompts.
+        graph: The call graph.
     """
     known = {tier.symbol for tier in component.tiers}
     through = {h.symbol for h in component.hits if h.pattern == "calls_llm" and h.kind != "direct"}

@@ -1,6 +1,6 @@
-"""Verifies an edge between two components by the call graph alone; finds the symbol that a citation means.
+"""Verifies an edge between two components by the call graph; finds the symbol that a citation names.
 
-verified: some call from a function of the one to a function of the other; a callback or a decorated function is none.
+verified: a function of one component calls a function of the other (callbacks and decorated functions do not count).
 inferred: a callback, a call by a framework, or a decorated function.
 unsupported: no call.
 """
@@ -15,7 +15,7 @@ _STRICT = CALL_KINDS - {"framework"}
 
 
 def verify_pair(calls: list[CallEdge]) -> tuple[str, str, tuple[CallEdge, ...]]:
-    """Judge an edge by the call edges that go from the one component to the other."""
+    """Return (verification, reason, supporting calls) of an edge, from the call edges between its components."""
     strict = sorted((e for e in calls if e.kind in _STRICT), key=lambda e: (-len(e.sites), e.src, e.dst))
     if strict:
         sites = sum(len(e.sites) for e in strict)
@@ -27,7 +27,12 @@ def verify_pair(calls: list[CallEdge]) -> tuple[str, str, tuple[CallEdge, ...]]:
 
 
 def find_symbol(graph: CallGraph, cited: str) -> str | None:
-    """Return the one symbol that a citation means: by its unique dotted end, then by file and name; else None."""
+    """Return the one symbol that a citation names, or None.
+
+    Args:
+        graph: The call graph.
+        cited: A unique end of a dotted name, or `path:name`; backticks and `()` are ignored.
+    """
     text = cited.strip().strip("`").removesuffix("()")
     path, colon, name = text.rpartition(":")
     wanted = name if colon else text

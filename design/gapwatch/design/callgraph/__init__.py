@@ -1,1 +1,1 @@
-"""Evaluates a program and builds its call graph."""
+"""Builds the call graph by abstract interpretation of every scope."""

@@ -1,4 +1,4 @@
-"""What an annotation says about a value: an instance of a class, of a union of them, a container of them."""
+"""Evaluates annotations: instances of classes, unions and containers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PLAIN = frozenset({"str", "int", "float", "bool", "bytes", "list", "dict", "set
 
 
 def annotated(frame: Frame, e: Expr) -> Values:
-    """Return the values that an annotation allows; empty where it says nothing that is known."""
+    """Return the values that an annotation allows; empty if it names nothing known."""
     tag = e[0]
     if tag == "n":
         return _named(frame, frame.look_up(e[1]), e[1])
@@ -112,7 +112,7 @@ def _subscripted(frame: Frame, e: Expr) -> Values:
 
 
 def _box_of(frame: Frame, kind: str, slots: tuple[tuple[int | None, Values], ...]) -> Values:
-    """Return the container of an annotation; equal annotations share one, so that there are few."""
+    """Return the container of an annotation; equal annotations share one container, which limits their number."""
     if not any(values for _, values in slots):
         plain = {"l": "list", "d": "dict", "S": "set", "t": "tuple"}.get(kind)
         return frame.table.one(Kind.PLAIN, plain) if plain else EMPTY

@@ -1,4 +1,4 @@
-"""How arguments reach parameters: by position, by name, out of containers."""
+"""Passes arguments to parameters: by position, by name, and unpacked from containers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,17 @@ from gapwatch.design.source.ir import Param
 
 
 def pass_arguments(frame: Frame, number: int, given: Positional, named: Named) -> dict[int, Values]:
-    """Grow the parameters of a function by what it is given; return that by position."""
+    """Add the arguments of a call to the parameters of a function.
+
+    Args:
+        frame: The scope of the call.
+        number: Number of the function.
+        given: Arguments by position.
+        named: Arguments by name.
+
+    Returns:
+        Values by position of the parameter.
+    """
     solver, table = frame.solver, frame.table
     passed: dict[int, Values] = {}
     if not given and not named:
@@ -52,7 +62,7 @@ def _shape(params: Sequence[Param]) -> Shape:
 
 
 def _unpacked(frame: Frame, values: Values) -> list[Values]:
-    """The values of `*x`, one by one where they are known."""
+    """Return the values of `*x`, one set for each known position."""
     table = frame.table
     out: list[Values] = []
     for v in values:

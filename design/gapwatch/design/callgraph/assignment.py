@@ -1,4 +1,4 @@
-"""Interprets assignment: values go to a name, an attribute, a slot of a container, or to several targets at once."""
+"""Interprets assignment to names, attributes, slots of containers and several targets at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gapwatch.design.source.ir import Expr
 
 
 def assign_to(frame: Frame, target: Expr, values: Values) -> None:
-    """Bind a target of any shape."""
+    """Bind a target of any form."""
     tag = target[0]
     if tag == "n":
         frame.bind(target[1], values)
@@ -31,14 +31,14 @@ def id_of(target: Expr) -> str:
 
 
 def continue_pairs(frame: Frame, target: Expr, value: Expr) -> None:
-    """Bind each part of a tuple of targets to its part of a tuple of values."""
+    """Bind each part of a tuple of targets to the same part of a tuple of values."""
     parts = [evaluate(frame, part) for part in value[1]]
     for inner, values in zip(target[1], parts, strict=True):
         assign_to(frame, inner, values)
 
 
 def has_same_shape(target: Expr, value: Expr) -> bool:
-    """Whether both tuples have as many parts and none is starred, so that each part has its partner."""
+    """Return whether both tuples have the same length and no starred part."""
     return len(target[1]) == len(value[1]) and not any(part[0] == "*" for part in (*target[1], *value[1]))
 
 
@@ -63,7 +63,7 @@ def _unpack(frame: Frame, target: Expr, values: Values) -> None:
                         bound[i] |= frame.read(("s", v, j))
                     bound[i] |= rest
         elif kinds[v] is Kind.INST and (fields := frame.program.classes[frame.table.a[v]].field_names):
-            # A named tuple taken apart: its fields in their order.
+            # Unpacking a named tuple binds its fields in order.
             for i, name in enumerate(fields[: len(parts)]):
                 bound[i] |= class_attribute(frame, frame.table.a[v], name, v, frame.line)
         else:
@@ -74,14 +74,14 @@ def _unpack(frame: Frame, target: Expr, values: Values) -> None:
 
 
 def store(frame: Frame, target: Expr, values: Values) -> None:
-    """Write to `x.name` or `x[key]`."""
+    """Interpret writing to `x.name` or `x[key]`."""
     if target[0] == "a":
         store_attribute(frame, evaluate(frame, target[1]), target[2], values, target[3])
         return
     _, box, index, line = target
     is_slice = index[0] == "sl"
     keys = EMPTY if is_slice else evaluate(frame, index)
-    # `x[1:2] = items`: a container takes what the items are, not the items as one.
+    # `x[1:2] = items` stores the elements of `items`, not `items` itself.
     taken = elements_of(frame, values, 0) if is_slice else values
     table, solver = frame.table, frame.solver
     constants = [table.a[v] for v in keys if table.kinds[v] in (Kind.TEXT, Kind.NUMBER)]

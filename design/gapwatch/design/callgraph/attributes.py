@@ -1,4 +1,4 @@
-"""What `object.name` is, and what happens when it is written."""
+"""Interprets reading and writing of attributes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from gapwatch.design.callgraph.frame import Frame
 from gapwatch.design.callgraph.solver import is_method
 from gapwatch.design.callgraph.values import EMPTY, Kind, Values
 
-#: Dotted names outside longer than this say nothing any more (`x = x.next()` in a loop would grow without end).
+#: Most dots of a library name; `x = x.next()` in a loop would otherwise grow without end.
 MAX_DOTS = 8
 
 
 def module_member(frame: Frame, module: int, name: str) -> Values:
-    """Return what `module.name` is: a name of its body, else the file below it of that name."""
+    """Return the values of `module.name`: a name of its body, else the module of that name below it."""
     program = frame.program
     info = program.index.modules[module]
     body = program.bodies[module]
@@ -36,13 +36,13 @@ def module_member(frame: Frame, module: int, name: str) -> Values:
 
 
 def _late_member(frame: Frame, body: int, name: str) -> Values:
-    """What a module's own `__getattr__` gives: packages load their parts so, when they are asked for."""
+    """Return the result of a module's `__getattr__`, by which packages load their parts on demand."""
     reader = frame.read(("v", body, "__getattr__"))
     return frame.interpreter.call_values(frame, reader, [(False, frame.table.one(Kind.TEXT, name))], [], frame.line)
 
 
 def attribute_of(frame: Frame, values: Values, name: str, line: int) -> Values:
-    """Return what `x.name` may be for every value of x; reading a property is an edge."""
+    """Return the values of `x.name` for every value of x; reading a property is an edge."""
     out = EMPTY
     kinds = frame.table.kinds
     for v in values:
@@ -66,13 +66,16 @@ def _of_instance(frame: Frame, v: int, name: str, line: int) -> Values:
 def class_attribute(frame: Frame, cls: int, name: str, receiver: int, line: int, after: int = -1) -> Values:
     """Return an attribute as an instance of a class sees it.
 
+    The order is: stored attributes and methods of the class and its bases, subclasses if the member is abstract or
+    missing, `__getattr__`, bases outside the repository.
+
     Args:
+        frame: The scope under interpretation.
         cls: Number of the class.
-        frame: The scope that is interpreted.
-        line: Of the call.
-        name: Of the attribute or method.
-        receiver: The instance (or class) value that methods are bound to; -1 for none.
-        after: Look behind this class of the order, as `super()` does.
+        name: Name of the attribute or method.
+        receiver: Value of the instance or class that methods are bound to; -1 for none.
+        line: Line of the access, 1-based.
+        after: Start behind this class of the order, as `super()` does; -1 for the class itself.
     """
     solver, table = frame.solver, frame.table
     out = EMPTY
@@ -123,7 +126,7 @@ def class_attribute(frame: Frame, cls: int, name: str, receiver: int, line: int,
 
 
 def _stood_in_for(frame: Frame, reader: int) -> str:
-    """Attribute that a `__getattr__` hands everything on to: `return getattr(self.inner, name)`; else empty."""
+    """Return the attribute to which `__getattr__` delegates (`return getattr(self.inner, name)`), or ''."""
     function = frame.program.functions[reader].ir
     if len(function.params) != 2 or not function.body or function.body[-1][0] != "return":
         return ""
@@ -137,7 +140,7 @@ def _stood_in_for(frame: Frame, reader: int) -> str:
 
 
 def _of_descendants(frame: Frame, cls: int, name: str, line: int) -> Values:
-    """An abstract or missing member of an instance is what the subclasses define."""
+    """Return the definitions of an abstract or missing member in the subclasses."""
     solver, table = frame.solver, frame.table
     out = EMPTY
     seen: set[int] = set()
@@ -176,7 +179,7 @@ def _bound(frame: Frame, method: int, receiver: int, line: int, kind: str = "cal
 
 
 def _bind_members(frame: Frame, values: Values, receiver: int, line: int) -> Values:
-    """Bind what a class body holds under a name: functions to the receiver, all else as it is."""
+    """Bind the functions among the values of a class member to the receiver; other values stay."""
     table = frame.table
     out = EMPTY
     for v in values:
@@ -286,7 +289,7 @@ _READERS: dict[int, Callable[[Frame, int, str, int], Values]] = {
 
 
 def store_attribute(frame: Frame, values: Values, name: str, stored: Values, line: int) -> None:
-    """Write `x.name = stored` for every value of x; a property's setter is called."""
+    """Interpret `x.name = stored` for every value of x; setters are called."""
     table, solver = frame.table, frame.solver
     for v in values:
         kind = table.kinds[v]
@@ -306,7 +309,7 @@ def store_attribute(frame: Frame, values: Values, name: str, stored: Values, lin
 
 
 def _call_setattr(frame: Frame, v: int, name: str, stored: Values, line: int) -> None:
-    """A class that says itself what writing an attribute does."""
+    """Call the `__setattr__` of a class."""
     writer = frame.solver.find_method(frame.table.a[v], "__setattr__")
     if writer >= 0:
         text = frame.table.one(Kind.TEXT, name)

@@ -1,4 +1,4 @@
-"""What a call does: which function runs, what it is given, what comes back."""
+"""Interprets calls: the functions that run, their arguments and their results."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from gapwatch.design.callgraph.solver import is_method
 from gapwatch.design.callgraph.values import EMPTY, Kind, Values
 from gapwatch.design.source.program import last_name
 
-#: Functions that one call site may reach before the set says nothing (an unbounded registry).
+#: Most callees of one call site; an unbounded registry would lead everywhere.
 MAX_TARGETS = 60
 
-#: Models in models whose validators and factories are followed.
+#: Depth of nested models whose validators and factories are followed.
 MAX_NESTED = 2
 
 #: Decorators that run a method while a model is built or written out.
 _VALIDATORS = frozenset({"field_validator", "model_validator", "validator", "root_validator"})
-#: Methods that a constructor that was generated runs when it is done.
+#: Methods that a generated constructor runs at its end.
 _AFTER_INIT = ("__post_init__", "model_post_init", "__attrs_post_init__")
 _SERIALISERS = frozenset({"field_serializer", "model_serializer", "computed_field"})
 
 
 def call_values(frame: Frame, functions: Values, positional: Positional | list[Any], named: Named, line: int) -> Values:
-    """Call everything that a callee may be.
+    """Call every possible callee.
 
     Args:
-        frame: The scope that is interpreted.
-        functions: What the callee may be.
-        line: Of the call.
-        positional: Pairs of (is it `*x`, values).
+        frame: The scope under interpretation.
+        functions: Values of the callee.
+        positional: Pairs of (is it `*x`, values), or plain values.
         named: Pairs of (keyword or None for `**x`, values).
+        line: Line of the call, 1-based; 0 records no edge.
     """
     out = EMPTY
     table = frame.table
@@ -57,7 +57,7 @@ def call_values(frame: Frame, functions: Values, positional: Positional | list[A
             out |= _call_decorated(frame, v, positional, named, line)
         elif kind is Kind.PARTIAL:
             bound = table.value(Kind.BOX, "t", table.b[v])
-            # Read as a whole, so that an argument that is bound later is not missed.
+            # Read as a whole, so that an argument that is bound later triggers another round.
             frame.read(("all", bound))
             keys = sorted(k for k in frame.solver.box_keys.get(bound, ()) if isinstance(k, int))
             first = [(False, frame.read(("s", bound, key))) for key in keys]
@@ -71,7 +71,17 @@ def call_values(frame: Frame, functions: Values, positional: Positional | list[A
 def call_function(
     frame: Frame, number: int, receiver: int, positional: Positional | list[Any], named: Named, line: int, kind: str
 ) -> Values:
-    """Call one function: an edge, its parameters grow, its result comes back."""
+    """Call one function: record the edge, add the arguments to its parameters, return its result.
+
+    Args:
+        frame: The scope under interpretation.
+        number: Number of the function.
+        receiver: Value of the instance or class; -1 for none.
+        positional: As for `call_values`.
+        named: As for `call_values`.
+        line: Line of the call, 1-based; 0 records no edge.
+        kind: Kind of the edge.
+    """
     info = frame.program.functions[number]
     if line:
         frame.edge(number, kind, line)
@@ -91,7 +101,7 @@ def call_function(
 
 
 def _declared_result(frame: Frame, number: int, receiver: int) -> Values:
-    """The annotation of a result, read once where it was written."""
+    """Return the values of the result's annotation, evaluated once in the defining scope."""
     if receiver >= 0 and last_name(frame.program.functions[number].ir.returns or ("k", None)) == "Self":
         if frame.table.kinds[receiver] is Kind.CLASS:
             return frame.table.one(Kind.INST, frame.table.a[receiver])
@@ -100,7 +110,7 @@ def _declared_result(frame: Frame, number: int, receiver: int) -> Values:
 
 
 def construct(frame: Frame, cls: int, positional: Positional | list[Any], named: Named, line: int) -> Values:
-    """Make an instance: the constructor runs, or the fields take the arguments where there is none."""
+    """Create an instance: call its constructor, or assign the arguments to its fields if it has none."""
     solver, table = frame.solver, frame.table
     instance = table.value(Kind.INST, cls)
     init = solver.find_method(cls, "__init__")
@@ -127,7 +137,7 @@ def construct(frame: Frame, cls: int, positional: Positional | list[Any], named:
 
 
 def _run_factories(frame: Frame, cls: int, line: int, depth: int) -> None:
-    """What a field's `default_factory` names runs when an instance is made; models in models are made with them."""
+    """Record edges to the `default_factory` functions of an instance, nested models included."""
     kinds, a = frame.table.kinds, frame.table.a
     for base in frame.solver.mro(cls):
         for v in sorted(frame.read(("factory", base))):
@@ -142,7 +152,7 @@ def _run_factories(frame: Frame, cls: int, line: int, depth: int) -> None:
 
 
 def _fill_fields(frame: Frame, cls: int, positional: Positional | list[Any], named: Named) -> None:
-    """The constructor that a dataclass or a model gets writes its fields."""
+    """Assign the arguments of a generated constructor (dataclass, model) to the fields."""
     for name, values in named:
         if name is not None and name in frame.solver.stored_names:
             frame.solver.grow(("a", cls, name), values)
@@ -155,7 +165,7 @@ def _fill_fields(frame: Frame, cls: int, positional: Positional | list[Any], nam
 
 
 def _run_hooks(frame: Frame, cls: int, decorators: frozenset[str], line: int) -> None:
-    """The methods that a framework calls by their decorators are framework edges."""
+    """Record framework edges to the methods that a framework calls by their decorators."""
     for number in hooks_of(frame, cls, decorators):
         frame.edge(number, "framework", line)
 
@@ -172,7 +182,7 @@ def hooks_of(frame: Frame, cls: int, decorators: frozenset[str]) -> list[int]:
 
 
 def run_model_method(frame: Frame, cls: int, name: str, line: int) -> None:
-    """`model_validate` runs the validators of a class, `model_dump` its serialisers."""
+    """Run the validators (for `model_validate` and the like) or serialisers (for `model_dump`) of a class."""
     if name.startswith(("model_validate", "parse_", "from_orm", "model_construct", "validate_python")):
         _run_hooks(frame, cls, _VALIDATORS, line)
     elif name.startswith(("model_dump", "dict", "json")):
@@ -188,16 +198,16 @@ def method_result(
     named: Named | None = None,
     kind: str = "protocol",
 ) -> Values:
-    """Call the first of some methods that an instance has; for operators and protocols.
+    """Call the first method of a list that an instance has, for operators and protocols.
 
     Args:
-        frame: The scope that is interpreted.
-        kind: Kind of the edge.
-        named: Keyword arguments.
-        names: Methods, the first that there is counts.
+        frame: The scope under interpretation.
+        values: Values of the object.
+        names: Names of the methods, in order of preference.
         positional: Arguments by position.
-        values: What the object may be.
-        line: Of the operation; 0 records no edge.
+        line: Line of the operation, 1-based; 0 records no edge.
+        named: Arguments by name.
+        kind: Kind of the edge.
     """
     out = EMPTY
     table, solver = frame.table, frame.solver
@@ -253,5 +263,5 @@ def _call_decorated(frame: Frame, v: int, positional: Positional | list[Any], na
     if info.ir.is_generator:
         return table.one(Kind.GENERATOR, number)
     own = frame.read(("r", number)) | frame.read(("declared", number))
-    # What a wrapper gives back is what all functions that it wraps give back; the own result is the better answer.
+    # The wrapper's result mixes those of all functions that it wraps; the function's own result is more precise.
     return own or result

@@ -14,15 +14,15 @@ from gapwatch.design.source.program import last_name
 
 _TRANSPARENT = frozenset({"staticmethod", "classmethod", "property", "abstractmethod", "overload", "wraps", "override"})
 
-#: Libraries whose decorator makes a decorator of a function that takes the decorated one as its first argument.
+#: Library decorators that turn a function into a decorator; its first argument is the decorated function.
 _MAKES_DECORATORS = frozenset({"decorator.decorator", "wrapt.decorator", "funcy.decorator"})
 
-#: What can be called; a decorator that gives nothing of these (it registers) leaves the function as it is.
+#: Kinds of callables; a decorator with any other result only registers the function.
 _CALLABLE = frozenset({Kind.FUNC, Kind.CLASS, Kind.INST, Kind.PARTIAL, Kind.DECORATED, Kind.OUTSIDE})
 
 
 def define_function(frame: Frame, local_index: int) -> None:
-    """Interpret a `def`: defaults and decorators run now, the body when it is called."""
+    """Interpret a `def`: defaults and decorators run now, the body runs when it is called."""
     program, table = frame.program, frame.table
     number = program.first_function[frame.module] + local_index
     info = program.functions[number]
@@ -42,7 +42,7 @@ def define_function(frame: Frame, local_index: int) -> None:
 
 
 def bind_defaults(frame: Frame, number: int) -> None:
-    """Evaluate the defaults of a function in the scope that defines it."""
+    """Evaluate the defaults of a function in the defining scope."""
     for position, param in enumerate(frame.program.functions[number].ir.params):
         if param.default is not None:
             frame.solver.grow(("default", number, position), evaluate(frame, param.default))
@@ -60,7 +60,7 @@ def _decorate(frame: Frame, number: int, values: Values) -> Values:
         for v in made:
             kind = table.kinds[v]
             if kind is Kind.FUNC and frame.solver.entries.get(table.a[v], set()) & _MAKES_DECORATORS:
-                # `@decorator def opens(method, self, *args)`: what it decorates is called as before, through it.
+                # `@decorator def opens(method, self, *args)`: the decorated function is called as before, through it.
                 call_values(frame, table.single(v), [(False, values)], [], 0)
             elif kind in (Kind.FUNC, Kind.CLASS, Kind.INST, Kind.PARTIAL, Kind.DECORATED):
                 result |= call_values(frame, table.single(v), [(False, values)], [], line)
@@ -68,7 +68,7 @@ def _decorate(frame: Frame, number: int, values: Values) -> Values:
                 if decorator[0] != "c":
                     frame.edge(table.a[v], "call", line)
                 frame.solver.entries.setdefault(number, set()).add(table.a[v])
-        # A decorator from outside, or one whose result is not known, is taken to hand the function on.
+        # A library decorator, or one without a known result, is assumed to return the function.
         if not any(table.kinds[v] in _CALLABLE for v in result):
             continue
         if result and not values <= result:

@@ -1,4 +1,4 @@
-"""The interpretation of expressions: the values that one may have, and the edges that evaluating it takes."""
+"""Evaluates expressions: their possible values and the edges that evaluation takes."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 from gapwatch.design.callgraph.annotations import annotated
 from gapwatch.design.callgraph.attributes import attribute_of, store_attribute
-from gapwatch.design.callgraph.boxes import copy_box, read_slot
 from gapwatch.design.callgraph.calls import call_values, method_result
+from gapwatch.design.callgraph.containers import copy_box, read_slot
 from gapwatch.design.callgraph.frame import PATH, Frame
 from gapwatch.design.callgraph.values import EMPTY, Kind, Values, text_with_gap
 from gapwatch.design.source.ir import Expr, dotted_text
 from gapwatch.design.source.program import last_name
 
-#: Texts that may name a method or a key; longer ones are prose.
+#: Longest constant text that may name a method or a key, in characters; longer ones are prose.
 _MAX_TEXT = 80
 
 
@@ -22,7 +22,7 @@ _PERCENT = re.compile(r"%[-#0 +]*\d*(?:\.\d+)?[a-z]")
 
 
 def evaluate(frame: Frame, e: Expr) -> Values:
-    """Return what an expression may be."""
+    """Return the possible values of an expression."""
     return _EVALUATORS[e[0]](frame, e)  # type: ignore[no-any-return]
 
 
@@ -81,7 +81,7 @@ def _call(frame: Frame, e: Expr) -> Values:
 
 
 def _forget_changed(frame: Frame, e: Expr, functions: Values) -> None:
-    """A call may change the containers that it is given, or that its function sees."""
+    """Drop access paths of containers that a call may change: its arguments, or all if it runs repository code."""
     _, callee, args, keywords, _ = e
     kinds = frame.table.kinds
     if any(kinds[v] in (Kind.FUNC, Kind.DECORATED, Kind.PARTIAL) for v in functions):
@@ -153,7 +153,7 @@ def _getattr(frame: Frame, e: Expr) -> Values | None:
 
 
 def _text_ends(e: Expr) -> tuple[str, str]:
-    """Return the constant beginning and end of a text that is put together."""
+    """Return the constant beginning and end of a composed text."""
     if e[0] == "o" and e[1] == "%" and e[2][0][0] == "k" and isinstance(e[2][0][1], str):
         pieces = _PERCENT.split(e[2][0][1])
         return (pieces[0], pieces[-1]) if len(pieces) > 1 else ("", "")
@@ -240,7 +240,7 @@ def _subscript(frame: Frame, e: Expr) -> Values:
 
 
 def _slice(frame: Frame, box: int, index: Expr) -> Values:
-    """Return a part of a container; where its beginning is not known, the container itself stands for it."""
+    """Return the container of a slice; the container itself if the start of the slice is unknown."""
     table, solver = frame.table, frame.solver
     start = index[1][1] if index[1] is not None and index[1][0] == "k" else 0
     known = [k for k in solver.box_keys.get(box, ()) if isinstance(k, int)]
@@ -295,7 +295,7 @@ def _dictionary(frame: Frame, e: Expr) -> Values:
 
 
 def elements_of(frame: Frame, values: Values, line: int) -> Values:
-    """Return what iterating gives; the protocol's methods are edges where a line is given (not 0)."""
+    """Return the values of iterating; with a line other than 0, the protocol's methods are edges."""
     out = EMPTY
     table = frame.table
     for v in values:
@@ -319,9 +319,9 @@ def elements_of(frame: Frame, values: Values, line: int) -> Values:
 
 
 def _resume(frame: Frame, generator: int, line: int) -> None:
-    """Whoever takes from a generator runs its body, also where another function made it.
+    """Record that taking from a generator runs its body, also if another function made the generator.
 
-    A kind of edge of its own: which generator a parameter holds is known less well than what a name calls.
+    It is an edge kind of its own, because the generators that a parameter holds are known less reliably than callees.
     """
     cls = frame.classes[-1] if frame.classes else -1
     made_here = any((generator, kind, cls) in frame.result.edges for kind in ("call", "decorated", "cha", "dynamic"))
@@ -380,7 +380,7 @@ def _boolean(frame: Frame, e: Expr) -> Values:
 
 
 def ask_truth(frame: Frame, e: Expr, values: Values) -> None:
-    """A value in a condition is asked for its truth."""
+    """Call `__bool__` or `__len__` of a value in a condition."""
     if values and frame.solver.has_truth and e[0] not in "bq!k" and frame.is_telling(values):
         method_result(frame, values, ("__bool__", "__len__"), [], _line_of(e) if e[0] != "n" else frame.line)
 
@@ -468,7 +468,7 @@ def _comparison(frame: Frame, e: Expr) -> Values:
     for i, operator in enumerate(operators[: len(values) - 1]):
         name = _COMPARISONS.get(operator.removeprefix("not ").strip() if "in" in operator else operator)
         if name == "__eq__" and "k" in (operands[i][0], operands[i + 1][0]):
-            # What is compared with a text or a number is one.
+            # An operand compared with a constant is a text or a number and has no method to call.
             continue
         if name is not None:
             subject, other = (values[i + 1], values[i]) if name == "__contains__" else (values[i], values[i + 1])
@@ -482,7 +482,7 @@ def _await(frame: Frame, e: Expr) -> Values:
 
 
 def awaited(frame: Frame, values: Values) -> Values:
-    """Return what waiting gives: the value itself, but for a task that stands for another."""
+    """Return the values of `await`: the value itself, or the value of a task."""
     table = frame.table
     if not any(table.kinds[v] is Kind.TASK for v in values):
         return values

@@ -1,4 +1,4 @@
-"""One interpretation of one scope: the names it knows so far, and what it has found."""
+"""State while one scope is interpreted: the names bound so far and the edges found."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gapwatch.design.callgraph.values import EMPTY, Kind, Values, ValueTable
 from gapwatch.design.source.ir import Expr, Function
 from gapwatch.design.source.program import FunctionInfo, Program
 
-#: Between the parts of an access path such as `d["a"]["b"]` in the names of a frame.
+#: Separator of the parts of an access path such as `d["a"]["b"]` in `Frame.names`.
 PATH = "\x00"
 
-#: Classes that one operand of a test or of a comparison may have. What holds more has met at a parameter that takes
-#: anything, and nearly all of the edges would be wrong.
+#: Most classes of an operand of a test or comparison. More classes meet at parameters that take anything, where nearly
+#: all edges would be wrong.
 MAX_OPERAND_CLASSES = 2
 
 _BUILTINS = frozenset(Path(__file__).with_name("builtin_names.txt").read_text("utf-8").split())
@@ -30,19 +30,19 @@ Named = list[tuple[str | None, Values]]
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """Functions of the evaluator that lower parts of it call: Python's syntax is recursive, its imports are not.
+    """Functions of the evaluator that lower modules call; Python's syntax is recursive, imports may not be.
 
     Evaluating `a.b` may run a property, which is a call; a call may run a lambda, which is an expression. Each frame
-    carries the functions, `gapwatch.design.callgraph.statements` puts them together.
+    carries these functions; `gapwatch.design.callgraph.statements` assembles them.
 
     Attributes:
         evaluate: Returns the values of an expression.
-        elements_of: Returns what iterating over values gives; the line of the loop, 0 for no edges.
-        call_values: Calls everything that a callee may be.
-        call_function: Calls one function by its number, with the receiver (-1 for none), the line and the edge's kind.
-        method_result: Calls the first of some methods that an instance has.
-        run_model_method: Runs the validators or serialisers of a class that a model's own method runs.
-        assign_to: Binds a target of any shape.
+        elements_of: Returns the values of iterating; takes the line of the loop, 0 for no edges.
+        call_values: Calls every possible callee.
+        call_function: Calls a function by number, with receiver (-1 for none), arguments, line and kind of the edge.
+        method_result: Calls the first method of a list that an instance has.
+        run_model_method: Runs the validators or serialisers of a model class.
+        assign_to: Binds a target of any form.
         bind_defaults: Evaluates the defaults of a function.
     """
 
@@ -57,13 +57,22 @@ class Interpreter:
 
 
 class Frame:
-    """The state while one scope is interpreted.
+    """State while one scope is interpreted.
+
+    Args:
+        solver: State of the fixed-point iteration.
+        number: Number of the scope.
+        interpreter: Functions of the evaluator.
 
     Attributes:
-        interpreter: The functions that parts below their own file call.
-        names: Value sets of the names bound so far; access paths into containers stand beside them.
-        classes: Class bodies that are being interpreted, innermost last.
+        names: Values of the names bound so far, and of access paths into containers.
+        classes: Numbers of the class bodies under interpretation, innermost last.
+        result: Edges and unresolved calls.
         is_dead: Whether the statement before left the block.
+        line: Line of the current statement.
+        has_paths: Whether `names` holds access paths.
+        left: Names at each `break` and `continue`, by loop, innermost last.
+        parameters: Values of the parameters on entry.
     """
 
     __slots__ = (
@@ -98,14 +107,13 @@ class Frame:
         self.classes: list[int] = []
         self.result = ScopeResult()
         self.is_dead = False
-        #: Line of the statement that is interpreted.
         self.line = 0
         self.has_paths = False
         self.left: list[list[dict[str, Values]]] = []
         self.parameters: dict[str, Values] = {}
 
     def read(self, key: tuple[Any, ...]) -> Values:
-        """Read a cell; `Solver.read`, written out here because a third of all calls end here."""
+        """Return the values of a cell (`Solver.read` inlined, because a third of all calls end here)."""
         cells = self.solver.cells
         found = cells.get(key)
         if found is None:
@@ -122,14 +130,14 @@ class Frame:
             lines.append(line)
 
     def is_telling(self, values: Values) -> bool:
-        """Whether an operand holds instances, and so few that asking them leads to the right methods."""
+        """Return whether an operand holds instances of few enough classes for its methods to be right."""
         kinds = self.table.kinds
         return 0 < sum(1 for v in values if kinds[v] is Kind.INST) <= MAX_OPERAND_CLASSES
 
     # -- names -----------------------------------------------------------------------------------------------------
 
     def bind(self, name: str, values: Values) -> None:
-        """Bind a name in the innermost scope, or where `global` and `nonlocal` say."""
+        """Bind a name in this scope, or in the scope that `global` or `nonlocal` names."""
         foreign = self.function.foreign
         if name in foreign and not self.classes:
             if foreign[name] == "global":
@@ -145,7 +153,7 @@ class Frame:
         self.names[name] = values
 
     def forget_paths(self, name: str | None) -> None:
-        """Forget what is known about the inside of a container by its name, or of all containers."""
+        """Drop the access paths of one container by its name, or of all containers."""
         prefix = PATH if name is None else name + PATH
         gone = [key for key in self.names if (PATH in key if name is None else key.startswith(prefix))]
         for key in gone:
@@ -163,7 +171,7 @@ class Frame:
         return -1
 
     def look_up(self, name: str) -> Values:
-        """Return what a name may stand for here."""
+        """Return the possible values of a name: local, enclosing, module, builtin, or from a library's `*`."""
         found = self.names.get(name)
         if found:
             return found
@@ -191,7 +199,7 @@ class Frame:
         return self._from_star(name)
 
     def _from_star(self, name: str) -> Values:
-        """A name that nothing binds may come from a library's `*`."""
+        """Return values of an unbound name in the libraries that the module imports by `*`."""
         outside = self.solver.cells.get(("star", self.module))
         if outside is None or not name.isidentifier():
             return EMPTY
@@ -203,7 +211,7 @@ class Frame:
         return frozenset(values)
 
     def path_of(self, e: Expr) -> str | None:
-        """Return the access path of `name["a"]["b"]`, or None for anything else."""
+        """Return the access path of `name["a"]["b"]`, or None for other expressions."""
         parts: list[str] = []
         while e[0] == "s" and e[2][0] == "k" and isinstance(e[2][1], str | int):
             parts.append(repr(e[2][1]))
@@ -214,7 +222,7 @@ class Frame:
 
 
 def join(left: dict[str, Values], right: dict[str, Values]) -> dict[str, Values]:
-    """Return what is known where two ways meet."""
+    """Return the names known where two branches meet: unions of values, and access paths that both branches have."""
     if left is right:
         return left
     out = dict(left)
@@ -226,7 +234,7 @@ def join(left: dict[str, Values], right: dict[str, Values]) -> dict[str, Values]
         elif mine is not values and not values <= mine:
             out[name] = mine | values
     for name in left:
-        # What only one way knows about the inside of a container is not known after both.
+        # A path that only one branch knows may have been changed by the other.
         if PATH in name and name not in right:
             del out[name]
     return out

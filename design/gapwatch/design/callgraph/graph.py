@@ -1,4 +1,4 @@
-"""The call graph of a repository: symbols, edges with kind and lines, calls that leave it, calls that stay unknown."""
+"""Call graph of a repository: symbols, edges with kind and lines, library calls, unresolved calls."""
 
 from __future__ import annotations
 
@@ -12,10 +12,19 @@ from gapwatch.design.source.program import FunctionInfo, Program, paused_collect
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A module, class, function or lambda, by its dotted name relative to the root.
+    """A module, class, function or lambda.
 
     Attributes:
-        decorators: Dotted names of the library decorators that registered it; it is entered from outside.
+        id: Dotted name relative to the root.
+        kind: module, class, function or lambda.
+        path: The file.
+        line: First line, 1-based.
+        end: Last line.
+        is_async: Whether it is an `async def`.
+        parent: Symbol around it; empty for modules.
+        is_abstract: Whether subclasses must define it.
+        tags: Tags of its file, such as `test`.
+        decorators: Dotted names of the library decorators that registered it; the library calls it.
     """
 
     id: str
@@ -35,11 +44,13 @@ class CallEdge:
     """A call between two symbols.
 
     Attributes:
+        src: Calling symbol.
+        dst: Called symbol.
         kind: call, construct, property, protocol (a method that an operator, a condition or a conversion such as
-            `str(x)` runs), cha (to the subclasses of an abstract method), dynamic (by a name that is put together),
-            callback (handed to a library), decorated (past the wrapper), framework, resume (it takes from a generator
-            that another function made).
-        sites: Lines in the file of `src`, as (path, line).
+            `str(x)` runs), cha (to the subclasses of an abstract method), dynamic (by a composed name), callback
+            (passed to a library), decorated (past the wrapper), framework, resume (taking from a generator of another
+            function).
+        sites: (path, line) of each call in the file of `src`.
     """
 
     src: str
@@ -50,7 +61,14 @@ class CallEdge:
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """Calls that leave the repository: from a symbol to a dotted name, at some lines of the symbol's file."""
+    """Calls from a symbol to a library name.
+
+    Attributes:
+        src: Calling symbol.
+        dotted: Library name.
+        path: File of `src`.
+        lines: 1-based lines.
+    """
 
     src: str
     dotted: str
@@ -60,7 +78,15 @@ class External:
 
 @dataclass(frozen=True, slots=True)
 class Unresolved:
-    """A call whose target is not known, and why: unknown_name, unknown_receiver, dynamic, too_deep."""
+    """A call without a known target.
+
+    Attributes:
+        src: Calling symbol.
+        path: File of `src`.
+        line: 1-based line.
+        text: Text of the callee.
+        cause: unknown_name, unknown_receiver, dynamic or too_deep.
+    """
 
     src: str
     path: str
@@ -71,10 +97,15 @@ class Unresolved:
 
 @dataclass(frozen=True)
 class CallGraph:
-    """All of it, every list sorted.
+    """The call graph; every list is sorted.
 
     Attributes:
-        call_sites: Calls that were looked at; `resolved_sites` of them lead somewhere.
+        symbols: All symbols.
+        edges: Calls inside the repository.
+        externals: Calls to libraries.
+        unresolved: Calls without a known target.
+        call_sites: Number of calls that were evaluated.
+        resolved_sites: Number of those with a target.
     """
 
     symbols: tuple[Symbol, ...]
@@ -86,12 +117,17 @@ class CallGraph:
 
     @property
     def resolution_rate(self) -> float:
-        """Share of the call sites that lead somewhere; 1.0 where there is none."""
+        """Share of the call sites with a target, in [0, 1]; 1.0 without call sites."""
         return self.resolved_sites / self.call_sites if self.call_sites else 1.0
 
 
 def build_call_graph(program: Program, progress: Callable[[int, int], None] = lambda done, total: None) -> CallGraph:
-    """Resolve every call of a program."""
+    """Resolve every call of a program.
+
+    Args:
+        program: All files in intermediate form.
+        progress: Called with the scopes done in the current round and their total.
+    """
     solver = Solver(program)
     with paused_collector():
         solver.solve(interpret_scope, progress)

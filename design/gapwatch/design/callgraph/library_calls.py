@@ -1,19 +1,19 @@
-"""What calls into the language and its libraries do with the functions and containers that they are given."""
+"""Interprets calls of builtins, builtin methods and library functions."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from gapwatch.design.callgraph.boxes import copy_box, read_slot
+from gapwatch.design.callgraph.callback_runners import RUNNER_METHODS, RUNNERS, TRANSPARENT
+from gapwatch.design.callgraph.containers import copy_box, read_slot
 from gapwatch.design.callgraph.frame import Frame
-from gapwatch.design.callgraph.runners import RUNNER_METHODS, RUNNERS, TRANSPARENT
 from gapwatch.design.callgraph.values import EMPTY, Kind, Values, text_with_gap
 
 _TYPES = {"str": "str", "dict": "dict", "list": "list", "set": "set", "tuple": "tuple", "int": "int", "bytes": "bytes"}
 
 
 def call_outside(frame: Frame, dotted: str, positional: list[Any], named: list[Any], line: int) -> Values:
-    """Call something that the repository does not define."""
+    """Call a library function: record the edge, run callbacks, return its result as far as it is known."""
     frame.edge(dotted, "call", line)
     given: list[Values] = [pair[1] if isinstance(pair, tuple) else pair for pair in positional]
     keywords = dict(named)
@@ -43,12 +43,12 @@ def call_outside(frame: Frame, dotted: str, positional: list[Any], named: list[A
     return frame.table.one(Kind.OUTSIDE, dotted)
 
 
-#: Functions that give the fields of an instance as a dictionary.
+#: Functions that return the fields of an instance as a dictionary.
 _AS_MAPPING = frozenset({"dataclasses.asdict", "attr.asdict", "attrs.asdict"})
 
 
 def _as_mapping(frame: Frame, instances: Values) -> Values:
-    """A dictionary of the fields of an instance: settings, and the functions among them, are handed on so."""
+    """Return the dictionary of an instance's fields (`asdict`), through which functions are often passed on."""
     table, solver, out = frame.table, frame.solver, EMPTY
     for v in sorted(instances):
         if table.kinds[v] is not Kind.INST:
@@ -63,7 +63,7 @@ def _as_mapping(frame: Frame, instances: Values) -> Values:
 
 
 def _imported(frame: Frame, names: Values) -> Values:
-    """A module that is imported by a constant name, often late because it is slow."""
+    """Return the modules of `import_module` with a constant name."""
     table, index, out = frame.table, frame.program.index, EMPTY
     for v in sorted(names):
         name = table.a[v] if table.kinds[v] is Kind.TEXT else ""
@@ -98,7 +98,7 @@ def _gathered(frame: Frame, given: list[Values], line: int) -> Values:
     for i, values in enumerate(given):
         inside = EMPTY
         for v in values:
-            # gather(*tasks): the values of the container, not the container.
+            # gather(*tasks) takes the values of the container, not the container.
             inside |= frame.read(("all", v)) if frame.table.kinds[v] is Kind.BOX else frame.table.single(v)
         frame.solver.put(box, i if len(given) > 1 else None, inside)
     return frame.table.single(box)
@@ -107,7 +107,7 @@ def _gathered(frame: Frame, given: list[Values], line: int) -> Values:
 def _run_given(
     frame: Frame, dotted: str, name: str, given: list[Values], keywords: dict[str | None, Values], line: int
 ) -> None:
-    """Functions handed to a library are callbacks; those that a library surely runs get their arguments, too."""
+    """Record functions passed to a library as callbacks; call those that the library is known to run."""
     if not given and not keywords:
         return
     is_function, kinds = frame.table.is_function, frame.table.kinds
@@ -136,12 +136,12 @@ def _run_given(
         frame.interpreter.call_values(frame, run, [(False, values) for values in rest], [], 0)
 
 
-#: Keywords under which a library takes a list of functions that it will call.
+#: Keywords whose lists of functions a library will call.
 _REGISTRIES = frozenset({"tools", "functions", "handlers", "callbacks", "hooks", "nodes", "steps", "dependencies"})
 
 
 def _functions_inside(frame: Frame, values: Values) -> list[int]:
-    """Functions inside containers, as in `tools=[a, b]`."""
+    """Return the functions inside containers, as in `tools=[a, b]`."""
     table = frame.table
     boxes = [v for v in values if table.kinds[v] is Kind.BOX]
     return [v for box in boxes for v in frame.read(("all", box)) if table.is_function[v]]
@@ -183,7 +183,7 @@ _PROTOCOL = {
 
 
 def call_builtin(frame: Frame, name: str, positional: list[Any], named: list[Any], line: int) -> Values:
-    """Call a builtin: what it runs are edges, what it gives is kept where that matters."""
+    """Call a builtin: record edges to the special methods it runs, return its result as far as it matters."""
     table = frame.table
     frame.edge(f"<builtin>.{name}", "call", line)
     given: list[Values] = [pair[1] if isinstance(pair, tuple) else pair for pair in positional]
@@ -314,7 +314,7 @@ def _type_name(frame: Frame, owner: int) -> str:
     return str(table.a[owner]) if kind is Kind.PLAIN else "object"
 
 
-#: Ways in which a task queue's decorated function is called through an attribute.
+#: Attributes through which a task queue's decorated function is called.
 _TASK_METHODS = frozenset({"delay", "apply_async", "s", "si", "send", "send_with_options", "apply", "remote", "submit"})
 
 

@@ -1,4 +1,4 @@
-"""What a test for a class says of an object where the test has held."""
+"""Narrows a value by `isinstance` in the branch where the test is true."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from gapwatch.design.source.ir import Expr
 
 
 def narrow(frame: Frame, test: Expr, is_alone: bool = True) -> None:
-    """Inside `if isinstance(x, C)` x is a C; in a test with others (`or`?) that says something of an unknown x only."""
+    """Narrow the names of a test in its true branch.
+
+    Args:
+        frame: The scope under interpretation.
+        test: The condition.
+        is_alone: False for an operand of `and` and `or`, which only narrows names without known values.
+    """
     if test[0] == "b":
         for operand in test[1]:
             narrow(frame, operand, is_alone=False)
@@ -29,7 +35,7 @@ def narrow(frame: Frame, test: Expr, is_alone: bool = True) -> None:
 
 
 def _those_of(frame: Frame, known: Values, wanted: Values) -> Values:
-    """Return the known values that are instances of the wanted classes, and what is wanted of wider ones."""
+    """Return the known values of the wanted classes, and the wanted values of narrower classes."""
     kinds, a, mro = frame.table.kinds, frame.table.a, frame.solver.mro
     if any(kinds[v] is not Kind.INST for v in (*known, *wanted)):
         return known

@@ -1,8 +1,27 @@
-"""The fixed point: scopes are interpreted until what they read no longer grows.
+"""Fixed-point iteration: interprets scopes until the values that they read no longer grow.
 
-A cell holds the set of values that a parameter, a result, an attribute or a slot of a container may have, and knows the
-scopes that read it. Interpreting a scope (`statements`) reads and grows cells; when a cell grows, its readers
-are interpreted once more in the next round. Sets only grow and are bounded, so this ends.
+A cell holds the set of values of one parameter, result, variable, attribute or container slot, and the scopes that
+read it. Interpreting a scope (`statements`) reads and grows cells. If a cell grows, its readers are interpreted again
+in the next round. Sets only grow and are bounded, so the iteration ends.
+
+Keys of cells, with numbers f of a function, c of a class, m of a module, v of a container's value:
+
+    ("p", f, position)        parameter
+    ("default", f, position)  default of a parameter
+    ("r", f)                  result
+    ("declared", f)           annotation of the result
+    ("y", f)                  yielded values
+    ("deco", f)               decorated form of a method
+    ("fa", f, name)           attribute of a function
+    ("v", f, name)            variable of a scope
+    ("a", c, name)            attribute of instances
+    ("m", c, name)            name in a class body
+    ("factory", c)            default factories of fields; ("subclasses", c) direct subclasses
+    ("s", v, key)             slot of a container; key None for unknown places
+    ("all", v)                all slots of a container
+    ("keys", v)               keys of a dictionary
+    ("star", m)               libraries that a module imports by `*`
+    ("namespace", name)       attribute of a result of argparse
 """
 
 from __future__ import annotations
@@ -15,43 +34,46 @@ from gapwatch.design.callgraph.values import EMPTY, Kind, Values, ValueTable
 from gapwatch.design.source.ir import Stmt
 from gapwatch.design.source.program import FunctionInfo, Program, last_name, statements
 
-#: Values in one set (the last addition may overstep it); more mean that the set says nothing any more.
+#: Most values of a set (the last addition may exceed it); a larger set would lead everywhere.
 MAX_VALUES = 32
-#: Values beyond which a set takes no more constants and library values.
+#: Size from which a set takes no more constants, containers and library values.
 MAX_LIGHT = 10
-#: Constant keys of one container that are told apart.
+#: Most constant keys that a container keeps apart.
 MAX_KEYS = 32
-#: Rounds over what has changed, whatever they cost; real code finds 97 % of its edges in them.
+#: Rounds that every repository gets; real code finds 97 % of its edges in them.
 MIN_ROUNDS = 4
-#: Lines read and lines of scopes interpreted up to which more rounds follow, for long chains of containers. About ten
-#: seconds; repositories of up to 150,000 lines are solved to the end within it, large ones take the rounds above.
+#: Budget for further rounds, in lines of interpreted scopes: about ten seconds. Repositories of up to 150,000 lines
+#: reach the fixed point within it; larger ones stop after `MIN_ROUNDS`.
 MAX_WORK = 900_000
-
-#: Subclasses that one abstract or missing member is looked for in. Each class has the list of its own: of a chain of
-#: thousands they would hold millions.
+#: Most subclasses that are searched for an abstract or missing member. Each class caches its list; without a bound, a
+#: chain of thousands of classes would need millions of entries.
 MAX_DESCENDANTS = 40
-
-#: Classes in the order of one class beyond itself; of a chain of thousands the far ones are not asked.
+#: Longest method resolution order, without the class itself; of a chain of thousands, far bases are not searched.
 MAX_ORDER = 60
 
 Target = int | str
-"""Where an edge ends: a function's number, -1 minus a class's number, or a dotted name outside."""
+"""Target of an edge: a function's number, -1 minus a class's number, or a dotted name outside."""
 
 
 Shape = tuple[list[int], int, dict[str, int], bool]
-"""Which parameters of a function take arguments by position, which one the rest, which by name; whether it has `**`."""
+"""Positions of the positional parameters, of `*args` (or -1), of parameters by name; whether there is `**kwargs`."""
 
 
 @dataclass(slots=True)
 class Cell:
-    """A set of values and the scopes that read it."""
+    """A set of values and the scopes that read it.
+
+    Attributes:
+        values: The values.
+        readers: Number of the only reader, a set of several, or None.
+    """
 
     values: Values = EMPTY
-    #: Most cells are read by one scope or by none: a set for each would be a third of the memory.
+    # Most cells have at most one reader; a set for each would take a third of the memory.
     readers: set[int] | int | None = None
 
     def read_by(self, reader: int) -> Values:
-        """Return the values, and remember who has read them."""
+        """Return the values and record the reader."""
         readers = self.readers
         if readers is None:
             self.readers = reader
@@ -64,11 +86,11 @@ class Cell:
 
 @dataclass(slots=True)
 class ScopeResult:
-    """What the last interpretation of one scope found.
+    """Results of the last interpretation of one scope.
 
     Attributes:
-        edges: (target, kind, class whose body the call stands in, or -1) to lines.
-        unresolved: (line, text, cause) of the calls whose target is not known.
+        edges: Lines by (target, kind, class whose body holds the call, or -1).
+        unresolved: (line, text, cause) of the calls without a known target.
         resolved: Number of call sites with at least one target.
     """
 
@@ -78,7 +100,26 @@ class ScopeResult:
 
 
 class Solver:
-    """The state of the fixed point."""
+    """State of the fixed-point iteration.
+
+    Attributes:
+        program: All files in intermediate form.
+        table: The values.
+        cells: Cells by key.
+        dirty: Scopes to interpret in the next round.
+        results: Last result by scope.
+        loop_memory: Values that later turns bring to the head of a loop, by (scope, line).
+        box_keys: Known constant keys by container.
+        mro_cache: Method resolution orders by class.
+        methods: Methods by name, by class; the last definition of a name counts.
+        setters: Property setters by (class, name).
+        wrappers: Decorated functions by wrapper.
+        shapes: Parameter shapes by function.
+        enclosing: Scopes that contain others; only their variables are visible elsewhere.
+        entries: Dotted names of the library decorators by function.
+        stored_names: Attribute names that are ever assigned; all others are methods and need no look at cells.
+        descendant_cache: Subclasses by class.
+    """
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -89,15 +130,11 @@ class Solver:
         self.loop_memory: dict[tuple[int, int], dict[str, Values]] = {}
         self.box_keys: dict[int, list[Any]] = {}
         self.mro_cache: dict[int, list[int]] = {}
-        #: Class to its own methods by name (the last definition of a name counts).
         self.methods: list[dict[str, int]] = [{} for _ in program.classes]
         self.setters: dict[tuple[int, str], int] = {}
-        #: Functions that hand on what the function they decorate gives.
         self.wrappers: dict[int, set[int]] = {}
         self.shapes: dict[int, Shape] = {}
-        #: Scopes that others stand in; what is bound in the others nobody else sees.
         self.enclosing = {f.parent for f in program.functions} | set(program.bodies)
-        #: Functions that a library was given by a decorator, with its dotted names.
         self.entries: dict[int, set[str]] = {}
         for function in program.functions:
             if function.owner >= 0 and not function.is_overload:
@@ -106,10 +143,9 @@ class Solver:
                     self.setters[function.owner, function.ir.name] = function.number
                 else:
                     self.methods[function.owner][function.ir.name] = function.number
-        #: Attribute names that anything is ever stored under; all others are methods and need no look at cells.
         self.stored_names = _stored_names(program)
         self.descendant_cache: dict[int, list[int]] = {}
-        #: Whether any class has these; few do, and asking costs.
+        # Few programs define these methods; a flag avoids looking for them at every access.
         self.has_getattr = any("__getattr__" in methods for methods in self.methods)
         self.has_getattribute = any("__getattribute__" in methods for methods in self.methods)
         self.has_setattr = any("__setattr__" in methods for methods in self.methods)
@@ -118,21 +154,24 @@ class Solver:
     # -- cells -----------------------------------------------------------------------------------------------------
 
     def cell(self, key: tuple[Any, ...]) -> Cell:
-        """Return the cell of a key, made when first asked for."""
+        """Return the cell of a key, created on first use."""
         found = self.cells.get(key)
         if found is None:
             found = self.cells[key] = Cell()
         return found
 
     def read(self, key: tuple[Any, ...], reader: int) -> Values:
-        """Read a cell for a scope, which is interpreted again when the cell grows."""
+        """Return the values of a cell; the reading scope is interpreted again when the cell grows."""
         found = self.cells.get(key)
         if found is None:
             found = self.cells[key] = Cell()
         return found.read_by(reader)
 
     def grow(self, key: tuple[Any, ...], values: Values) -> None:
-        """Add values to a cell, within the bounds."""
+        """Add values to a cell and mark its readers for the next round.
+
+        From `MAX_LIGHT` values on, only functions, classes and instances are added; from `MAX_VALUES` on, nothing.
+        """
         if not values:
             return
         found = self.cells.get(key)
@@ -142,7 +181,7 @@ class Solver:
         if values <= known:
             return
         if len(known) >= MAX_LIGHT:
-            # What is light (a constant, a library's value) says nothing among so many; functions and classes still do.
+            # Among so many values, constants and library values tell nothing; functions and classes still do.
             if len(known) >= MAX_VALUES:
                 return
             is_light = self.table.is_light
@@ -158,7 +197,7 @@ class Solver:
     # -- classes ---------------------------------------------------------------------------------------------------
 
     def set_bases(self, number: int, bases: list[int], outside: list[str]) -> None:
-        """Record the bases of a class; a change forgets what was derived from the old ones."""
+        """Set the bases of a class; a change drops the cached orders and subclasses."""
         cls = self.program.classes[number]
         if cls.bases == bases and cls.outside == outside:
             return
@@ -175,12 +214,17 @@ class Solver:
             self.mro_cache.pop(number, None)
 
     def mro(self, number: int) -> list[int]:
-        """Return the method resolution order over internal classes (C3, depth first where that fails)."""
+        """Return the method resolution order over classes of the repository.
+
+        Source:
+            Barrett et al. (1996), A Monotonic Superclass Linearization for Dylan (C3). If C3 fails, the first head is
+            taken.
+        """
         known = self.mro_cache
         found = known.get(number)
         if found is not None:
             return found
-        # Bases first and each once: a lattice of classes has as many ways up as there are subsets of it.
+        # Without recursion, bases first and each once: a lattice of n classes has up to 2 ** n paths upwards.
         pending, entered = [number], set[int]()
         while pending:
             cls = pending[-1]
@@ -192,17 +236,17 @@ class Solver:
                 continue
             pending.pop()
             if cls not in known:
-                # A base that is not known by now is among the subclasses: a circle.
+                # A base without an order by now is part of a cycle of inheritance.
                 known[cls] = _linearise(cls, [known.get(base, [base]) for base in bases], bases)
         return known[number]
 
     def find_method(self, cls: int, name: str, after: int = -1) -> int:
-        """Return the function that a name means on a class, or -1.
+        """Return the number of the method that a name means on a class, or -1.
 
         Args:
             cls: Number of the class.
-            name: Of the attribute or method.
-            after: Begin behind this class of the order (for `super()`); -1 begins at the front.
+            name: Name of the method.
+            after: Start behind this class of the order (for `super()`); -1 starts at the class itself.
         """
         order = self.mro(cls)
         if after >= 0:
@@ -214,14 +258,14 @@ class Solver:
         return -1
 
     def outside_bases(self, number: int) -> list[str]:
-        """Return the dotted names of all bases outside, nearest first."""
+        """Return the dotted names of all bases outside the repository, nearest first."""
         out: list[str] = []
         for cls in self.mro(number):
             out.extend(name for name in self.program.classes[cls].outside if name not in out)
         return out
 
     def descendants(self, number: int) -> list[int]:
-        """Return the internal subclasses, near ones first, the first `MAX_DESCENDANTS` of them."""
+        """Return the subclasses inside the repository, nearest first, at most `MAX_DESCENDANTS`."""
         known = self.descendant_cache.get(number)
         if known is not None:
             return known
@@ -241,7 +285,13 @@ class Solver:
     # -- containers ------------------------------------------------------------------------------------------------
 
     def put(self, box: int, key: Any, values: Values) -> None:
-        """Put values into a container; key None where the place is not known."""
+        """Add values to a container.
+
+        Args:
+            box: Value of the container.
+            key: Constant key or position; None if unknown.
+            values: The values.
+        """
         if not values:
             return
         if key is not None:
@@ -257,14 +307,17 @@ class Solver:
     # -- rounds ----------------------------------------------------------------------------------------------------
 
     def solve(self, interpret: Callable[[Solver, int], None], progress: Callable[[int, int], None]) -> None:
-        """Interpret scopes until nothing grows.
+        """Interpret scopes until nothing grows or the budget is spent.
+
+        Module bodies come first, in at most four rounds. Then functions are interpreted in rounds: at least
+        `MIN_ROUNDS`, and more while the sum of the lines of all interpreted scopes stays within `MAX_WORK`.
 
         Args:
             interpret: Interprets one scope.
-            progress: Told how many scopes of this round are done, of how many.
+            progress: Called with the scopes done in this round and their total.
         """
         bodies = [number for number in self.program.bodies if number >= 0]
-        # Modules first: what functions see of them is then complete.
+        # Module bodies first, so that functions see complete modules.
         work = bodies
         for _ in range(4):
             self.dirty = set()
@@ -342,5 +395,5 @@ def _merge(orders: list[list[int]]) -> list[int]:
 
 
 def is_method(info: FunctionInfo) -> bool:
-    """Whether calling it on an instance passes the instance."""
+    """Return whether calling the function on an instance passes the instance."""
     return info.owner >= 0 and not info.is_static

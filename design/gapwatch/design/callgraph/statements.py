@@ -1,4 +1,4 @@
-"""The interpretation of statements: how each kind moves values and which way control may go."""
+"""Interprets statements: how each kind moves values and where control may go."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gapwatch.design.callgraph.values import EMPTY, Kind, Values
 from gapwatch.design.source.ir import Body, Stmt
 from gapwatch.design.source.program import import_target
 
-#: The one place where the parts of the evaluator are put together.
+#: The parts of the evaluator, assembled here so that no lower module imports a higher one.
 _INTERPRETER = Interpreter(
     evaluate=evaluate,
     elements_of=elements_of,
@@ -31,7 +31,7 @@ _INTERPRETER = Interpreter(
 
 
 def interpret_scope(solver: Solver, number: int) -> None:
-    """Interpret one scope once and keep what it found."""
+    """Interpret one scope once and store its result in the solver."""
     frame = Frame(solver, number, _INTERPRETER)
     try:
         if frame.info.parent >= 0:
@@ -44,7 +44,7 @@ def interpret_scope(solver: Solver, number: int) -> None:
 
 
 def _enter(frame: Frame) -> None:
-    """Bind the parameters: what callers pass, what the annotation says, what the default is."""
+    """Bind the parameters: arguments of all callers, annotations and defaults."""
     info, table = frame.info, frame.table
     for position, param in enumerate(frame.function.params):
         values = frame.read(("p", info.number, position))
@@ -66,20 +66,20 @@ def _enter(frame: Frame) -> None:
 
 
 def _publish(frame: Frame) -> None:
-    """Let inner functions and importers see the names of this scope as they stand at its end."""
+    """Make the final names of this scope visible to inner functions and importers."""
     if frame.number in frame.solver.enclosing:
         for name, values in frame.names.items():
             frame.solver.grow(("v", frame.number, name), values)
 
 
 def interpret_body(frame: Frame, body: Body) -> None:
-    """Interpret a block; `frame.is_dead` says afterwards whether its end is reached."""
+    """Interpret a block; `frame.is_dead` is True afterwards if its end is not reached."""
     frame.is_dead = False
     for s in body:
         frame.line = s[1]
         _STATEMENTS[s[0]](frame, s)
         if frame.is_dead:
-            # What stands after is never reached on this way, but it is code all the same: its definitions count.
+            # The rest of the block is not reached.
             return
 
 
@@ -96,7 +96,7 @@ def _assign(frame: Frame, s: Stmt) -> None:
         if value is None and target[0] != "n" and not values:
             continue
         if value is not None and value[0] in "tl" and target[0] == "t" and has_same_shape(target, value):
-            # a, b = f, g: no need to go through the container, and no loss in a loop.
+            # a, b = f, g: binding the parts directly is exact; the container would mix the turns of a loop.
             continue_pairs(frame, target, value)
         else:
             assign_to(frame, target, values)
@@ -135,7 +135,7 @@ def _return(frame: Frame, s: Stmt) -> None:
         values = evaluate(frame, value)
         number = frame.number
         if value[0] == "n" and frame.info.returned and values is frame.parameters.get(value[1]):
-            # A parameter handed back: each call gets back its own argument (design.calls).
+            # A returned parameter: `call_function` returns to each call its own argument.
             pass
         else:
             frame.solver.grow(("r", number), values)
@@ -181,7 +181,10 @@ def _while(frame: Frame, s: Stmt) -> None:
 
 
 def _loop(frame: Frame, line: int, body: Body, orelse: Body, head: Any) -> None:
-    """Interpret a loop once; what a later turn brings back to its head is remembered for the next round."""
+    """Interpret a loop once; values that a later turn brings to its head are stored for the next round.
+
+    names at the head = join(names before, values that earlier rounds brought back); a change marks the scope as dirty.
+    """
     solver = frame.solver
     key = (frame.number, line if not frame.classes else -line)
     memory = solver.loop_memory.get(key)
@@ -218,6 +221,7 @@ def _try(frame: Frame, s: Stmt) -> None:
     _, _, body, handlers, orelse, final, _ = s
     before = dict(frame.names)
     interpret_body(frame, body)
+    # An exception may be raised anywhere in the block: handlers see the names of before and after.
     broken = join(before, frame.names)
     ends: list[dict[str, Values]] = []
     if not frame.is_dead:

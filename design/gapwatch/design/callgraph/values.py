@@ -1,6 +1,6 @@
-"""Abstract values: what a name may stand for.
+"""Abstract values: what a name may refer to.
 
-Each is one small integer, so that sets of them are cheap and their order does not depend on the hash seed.
+Each value is one small integer, so that sets of values are cheap and their order does not depend on the hash seed.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ EMPTY: Values = frozenset()
 
 
 class Kind:
-    """What a value is; `a` and `b` of the value mean what is said here.
+    """Kinds of values; the comments give the meaning of the two parts `a` and `b` of a value.
 
-    Plain numbers: a member of an enumeration takes five times as long to look up, and this is looked up everywhere.
+    Plain integers, because looking up a member of an enumeration takes five times as long and happens everywhere.
     """
 
     FUNC = 0  # a: function, b: receiver value or -1
@@ -29,14 +29,14 @@ class Kind:
     NUMBER = 9  # a: a constant integer
     SUPER = 10  # a: class whose bases are asked, b: receiver value
     PARTIAL = 11  # a: function value, b: key of where it was made
-    METHOD = 12  # a: name, b: value of a box, plain value or class: a method that the language itself gives it
+    METHOD = 12  # a: name, b: value of a box, plain value or class: a method of a builtin type
     GENERATOR = 13  # a: function
     DECORATED = 14  # a: function as written, b: value that the decorators made of it
-    TASK = 15  # a: value that waiting for it gives
-    AFFIX = 16  # a, b: how a text begins and ends whose middle is not known; it may name methods
+    TASK = 15  # a: value that `await` returns
+    AFFIX = 16  # a, b: beginning and end of a text whose middle is unknown; it may name methods
 
 
-#: Longer ends are prose.
+#: Longest sum of two ends, in characters; longer ones are prose and name no method.
 MAX_ENDS = 60
 
 _LIGHT = frozenset({Kind.TEXT, Kind.NUMBER, Kind.OUTSIDE, Kind.METHOD, Kind.PLAIN, Kind.BOX, Kind.AFFIX})
@@ -45,7 +45,17 @@ _FUNCTIONS = frozenset({Kind.FUNC, Kind.DECORATED, Kind.PARTIAL})
 
 
 class ValueTable:
-    """Gives each value its number."""
+    """Numbers the values.
+
+    Attributes:
+        kinds: Kind by number.
+        a: First part by number.
+        b: Second part by number.
+        is_light: Whether a value carries no edges (constants, library values, containers), by number.
+        is_function: Whether a value is a function of the repository, by number.
+        texts: Cached sets of constant texts.
+        members: Cached sets by (value, attribute name).
+    """
 
     def __init__(self) -> None:
         self.kinds: list[int] = []
@@ -55,12 +65,12 @@ class ValueTable:
         self.is_function: list[bool] = []
         self._numbers: dict[tuple[int, Any, Any], int] = {}
         self._singles: list[Values] = []
-        #: Sets that are asked for again and again, by what they are asked for: constant texts, members of a value.
+        # Caches of sets that are requested often.
         self.texts: dict[str, Values] = {}
         self.members: dict[tuple[int, str], Values] = {}
 
     def value(self, kind: int, a: Any, b: Any = -1) -> int:
-        """Return the number of a value, the same for the same parts."""
+        """Return the number of a value; equal parts give the same number."""
         key = (kind, a, b)
         found = self._numbers.get(key)
         if found is None:
@@ -75,16 +85,16 @@ class ValueTable:
         return found
 
     def one(self, kind: int, a: Any, b: Any = -1) -> Values:
-        """Return the set of one value; equal calls give the same object."""
+        """Return the set of one value; equal calls return the same object."""
         return self._singles[self.value(kind, a, b)]
 
     def single(self, number: int) -> Values:
-        """Return the set of one numbered value."""
+        """Return the set of one value by its number."""
         return self._singles[number]
 
 
 def text_with_gap(table: ValueTable, prefix: str, suffix: str) -> Values:
-    """Return a text of which only the ends are known; ends that no name could have say nothing."""
+    """Return a text of which only the ends are known; ends that cannot be part of a name give a plain `str`."""
     ends = prefix + suffix
     if 3 <= len(ends) <= MAX_ENDS and ends.replace(".", "_").isidentifier():
         return table.one(Kind.AFFIX, prefix, suffix)

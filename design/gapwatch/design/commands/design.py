@@ -1,4 +1,4 @@
-"""`gapwatch design`: from a repository to a portfolio, and the steps on the way for themselves."""
+"""The command `gapwatch design` and its subcommands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-#: Options that every step takes.
+#: Options of several subcommands.
 _CACHE = click.option(
     "--cache",
     type=click.Path(path_type=Path, file_okay=False),
@@ -16,12 +16,12 @@ _CACHE = click.option(
     metavar="DIR",
     help="Folder of the cache. Default: gapwatch below XDG_CACHE_HOME or ~/.cache.",
 )
-_NO_CACHE = click.option("--no-cache", is_flag=True, help="Work everything out anew, and keep nothing.")
+_NO_CACHE = click.option("--no-cache", is_flag=True, help="Neither read nor write the cache.")
 _QUIET = click.option("--quiet", is_flag=True, help="Show no progress.")
 
 
 class _DesignGroup(click.Group):
-    """A group whose first argument may be a repository: `gapwatch design REPO` is `gapwatch design portfolio REPO`."""
+    """Group that takes a repository first: `gapwatch design REPO` means `gapwatch design portfolio REPO`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         wants_help = bool(args) and args[0] in ("--help", "-h")
@@ -32,10 +32,10 @@ class _DesignGroup(click.Group):
 
 @click.group("design", cls=_DesignGroup)
 def design() -> None:
-    """Read the source code of an LLM pipeline and write the portfolio that watches it.
+    """Read the source code of an LLM pipeline and write a portfolio that monitors it.
 
-    `gapwatch design REPO` writes portfolio.yaml, report.md, report.html and design.duckdb. The code is read as data:
-    nothing of it is imported or run, and nothing is sent anywhere.
+    `gapwatch design REPO` writes portfolio.yaml, report.md, report.html and design.duckdb. Gapwatch reads the code as
+    data: it imports and runs none of it and sends nothing anywhere.
     """
 
 
@@ -53,7 +53,10 @@ def design() -> None:
 @_NO_CACHE
 @_QUIET
 def graph_command(repo: Path, form: str, cache: Path | None, no_cache: bool, quiet: bool) -> None:
-    """Print the call graph of REPO as JSON; names are relative to REPO."""
+    """Print the call graph of REPO as JSON.
+
+    Names are relative to REPO.
+    """
     from gapwatch.design.analysis import graph_of
     from gapwatch.design.progress import DesignProgress
     from gapwatch.design.reports.graph_formats import graph_json, graph_pycg
@@ -66,13 +69,13 @@ def graph_command(repo: Path, form: str, cache: Path | None, no_cache: bool, qui
 
 @design.command("patterns")
 @click.argument("repo", type=click.Path(path_type=Path))
-@click.option("--format", "form", type=click.Choice(["json"]), default="json", show_default=True, help="How to print.")
+@click.option("--format", "form", type=click.Choice(["json"]), default="json", show_default=True, help="Output format.")
 @click.option(
     "--catalog",
     type=click.Path(path_type=Path, dir_okay=False),
     default=None,
     metavar="TOML",
-    help="Library catalog to use in place of the shipped one.",
+    help="Library catalogue to use instead of the shipped one.",
 )
 @_CACHE
 @_NO_CACHE
@@ -80,7 +83,10 @@ def graph_command(repo: Path, form: str, cache: Path | None, no_cache: bool, qui
 def patterns_command(
     repo: Path, form: str, catalog: Path | None, cache: Path | None, no_cache: bool, quiet: bool
 ) -> None:
-    """Print where the eleven code patterns stand in REPO, with lines and evidence."""
+    """Print the code patterns of REPO as JSON.
+
+    Each of the eleven patterns is listed with its lines, evidence and confidence.
+    """
     from gapwatch.design.analysis import patterns_of
     from gapwatch.design.patterns.libraries import load_catalog
     from gapwatch.design.progress import DesignProgress
@@ -110,7 +116,10 @@ def _print(data: Any) -> None:
 @design.command("portfolio")
 @click.argument("repo", type=click.Path(path_type=Path))
 @click.option(
-    "--goal", default="", metavar="TEXT", help="What the pipeline is for, in your words; steers priority and choice."
+    "--goal",
+    default="",
+    metavar="TEXT",
+    help="Purpose of the pipeline, in your words; raises the priority of what it mentions.",
 )
 @click.option(
     "--out",
@@ -118,20 +127,20 @@ def _print(data: Any) -> None:
     default=Path("gapwatch-design"),
     show_default=True,
     metavar="DIR",
-    help="Folder for portfolio.yaml, report.md, report.html and design.duckdb; made if missing.",
+    help="Folder for portfolio.yaml, report.md, report.html and design.duckdb; created if missing.",
 )
 @click.option(
     "--facts",
     type=click.Path(path_type=Path, dir_okay=False),
     default=None,
     metavar="YAML",
-    help="Your answers. Default: facts.yaml in the folder of --out, where there is one.",
+    help="File with your answers. Default: facts.yaml in the folder of --out, if it exists.",
 )
 @click.option(
     "--pipeline",
     default=None,
     metavar="NAME",
-    help="Name that the pipeline's records bear. Default: the folder's name.",
+    help="Pipeline name in the records. Default: the folder's name.",
 )
 @click.option(
     "--version",
@@ -140,20 +149,20 @@ def _print(data: Any) -> None:
     default=1,
     show_default=True,
     metavar="N",
-    help="Version of the portfolio.",
+    help="Version of the portfolio, counted by you.",
 )
 @click.option(
     "--judge-model",
     default=None,
     metavar="VENDOR/NAME",
-    help="Model that may judge; without one judges stay in the report.",
+    help="Model that may judge; without it judges stay in the report and are not exported.",
 )
 @click.option(
     "--catalog",
     type=click.Path(path_type=Path, dir_okay=False),
     default=None,
     metavar="TOML",
-    help="Library catalog to use.",
+    help="Library catalogue to use instead of the shipped one.",
 )
 @click.option("--json", "as_json", is_flag=True, help="End with one JSON object on standard output.")
 @_QUIET
@@ -169,7 +178,10 @@ def portfolio_command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Design the portfolio of REPO. This is what `gapwatch design REPO` does."""
+    """Design the portfolio of REPO.
+
+    `gapwatch design REPO` does the same.
+    """
     from gapwatch.design.reports.export_store import write_store
     from gapwatch.design.reports.output import write_design
     from gapwatch.design.reports.summary import summary
@@ -188,20 +200,23 @@ def portfolio_command(
 
 @design.command("questions")
 @click.argument("repo", type=click.Path(path_type=Path))
-@click.option("--goal", default="", metavar="TEXT", help="As for the design.")
+@click.option("--goal", default="", metavar="TEXT", help="Goal of the design, as for `gapwatch design REPO`.")
 @click.option(
     "--facts",
     type=click.Path(path_type=Path, dir_okay=False),
     default=None,
     metavar="YAML",
-    help="Your answers so far.",
+    help="File with your answers so far.",
 )
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to print."
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
 )
 @_QUIET
 def questions_command(repo: Path, goal: str, facts: Path | None, form: str, quiet: bool) -> None:
-    """List what only you can say about REPO, and what each answer decides."""
+    """List the questions that only you can answer.
+
+    Each question comes with its reason, its answers, the assumption until you answer, and the affected metrics.
+    """
     made = _designed(repo, goal, facts, None, None, quiet, must_exist=False)
     if form == "json":
         _print([q.as_yaml() for q in made.open_questions])
@@ -209,10 +224,10 @@ def questions_command(repo: Path, goal: str, facts: Path | None, form: str, quie
     for question in made.open_questions:
         click.echo(f"{question.id}\n  {question.text}\n  why: {question.why}")
         options = ", ".join(question.options) if question.options else question.answer_type
-        click.echo(f"  answer: {options}; until then: {question.default}")
-        click.echo(f"  decides: {', '.join(question.decides) or 'what is measured at all'}\n")
+        click.echo(f"  answer: {options}; assumed until you answer: {question.default}")
+        click.echo(f"  affects: {', '.join(question.decides) or 'which metrics exist'}\n")
     for fact in made.stale_facts:
-        click.echo(f"{fact.id} answers {fact.question}, which the code no longer asks", err=True)
+        click.echo(f"{fact.id} answers {fact.question}, a question that the code no longer raises", err=True)
 
 
 @design.command("answer")
@@ -225,16 +240,19 @@ def questions_command(repo: Path, goal: str, facts: Path | None, form: str, quie
     default=Path("gapwatch-design/facts.yaml"),
     show_default=True,
     metavar="YAML",
-    help="File that keeps your answers; made if missing.",
+    help="File for your answers; created if missing.",
 )
-@click.option("--by", required=True, metavar="NAME", help="Who says so.")
-@click.option("--at", default=None, metavar="DATE", help="When, ISO 8601. Default: today.")
-@click.option("--goal", default="", metavar="TEXT", help="As for the design.")
+@click.option("--by", required=True, metavar="NAME", help="Name of the person who answers.")
+@click.option("--at", default=None, metavar="DATE", help="Date or time of the answer, ISO 8601. Default: today.")
+@click.option("--goal", default="", metavar="TEXT", help="Goal of the design, as for `gapwatch design REPO`.")
 @_QUIET
 def record_answer_command(
     repo: Path, question: str, value: str, facts: Path, by: str, at: str | None, goal: str, quiet: bool
 ) -> None:
-    """Write the answer VALUE to QUESTION about REPO into the file of facts; a later answer replaces an earlier one."""
+    """Record your answer to a question about REPO.
+
+    VALUE is written to the facts file and replaces an earlier answer to QUESTION.
+    """
     import datetime
 
     from gapwatch.design.metrics.questions import fact_of
@@ -245,7 +263,7 @@ def record_answer_command(
     asked = next((q for q in made.questions if q.id == question), None)
     if asked is None:
         known = "\n  ".join(q.id for q in made.questions)
-        raise UsageError(f"no question {question!r} about {repo}; there are\n  {known or 'none'}")
+        raise UsageError(f"{repo} has no question {question!r}; its questions are\n  {known or 'none'}")
     try:
         fact = fact_of(asked, value, by, at or datetime.datetime.now(datetime.UTC).date().isoformat())
     except ValueError as error:
@@ -259,11 +277,14 @@ def record_answer_command(
 @click.argument("old", type=click.Path(path_type=Path))
 @click.argument("new", type=click.Path(path_type=Path))
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to print."
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
 )
 @_QUIET
 def diff_command(old: Path, new: Path, form: str, quiet: bool) -> None:
-    """Say which metrics of OLD are stale in NEW, and what is new there and unwatched."""
+    """Compare the designs of two versions of the code.
+
+    The output lists the metrics of OLD that are stale in NEW, and new code that OLD does not monitor.
+    """
     from gapwatch.design.progress import DesignProgress
     from gapwatch.design.reports.code_texts import CodeTexts
     from gapwatch.design.reports.diff import compare

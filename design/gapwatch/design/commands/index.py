@@ -1,4 +1,4 @@
-"""The subcommands of this folder, as the command line finds them; nothing heavy is imported here."""
+"""Index of this folder's commands for the command line; it imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from gapwatch.scorers.command_line import Command
 
 COMMANDS: dict[str, Command] = {
     "design": Command(
-        "Read a pipeline's source code and write the portfolio that watches it.",
+        "Read a pipeline's source code and write a portfolio that monitors it.",
         "gapwatch.design.commands.design:design",
     ),
 }

@@ -1,1 +1,1 @@
-"""Proposes and criticises metrics, judges, questions and spans."""
+"""Proposes and reviews metrics, judges, questions and spans."""

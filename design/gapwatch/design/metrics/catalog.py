@@ -1,4 +1,4 @@
-"""The deterministic catalog: which metrics a pattern or a kind of component deserves, and when they say nothing."""
+"""Catalogue of deterministic metrics: one method for each code pattern and each kind of component."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from gapwatch.design.architecture.prompts import Prompt, keys_read, timeout_of
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.patterns.hit import PatternHit
-from gapwatch.design.patterns.uses import CodePlace
+from gapwatch.design.patterns.library_uses import CodePlace
 
-#: Alerts of the catalog by concern: who is woken is decided by the blast radius (`traceability`).
+#: Units in the window of a threshold before it is decided. `traceability` sets severities by the blast radius.
 _MIN_UNITS = 200
-#: Parsers of one component whose fields are watched, too; those of a model's answers first.
+#: Parsers of one component whose fields are also monitored; parsers of model answers come first.
 MAX_FORMS = 3
 
 
-#: What a family of errors or of times speaks of.
-_WHAT = {
+#: Operations that a family of errors or durations is about.
+_OPERATIONS = {
     "model_latency": "the model calls",
     "service_latency": "the requests to services",
     "retrieval_latency": "the searches",
-    "error_rate": "the functions that pass errors on",
+    "error_rate": "the functions that raise or pass on errors",
     "service_errors": "the requests to services",
     "write_errors": "the writes",
     "embedding_errors": "the embedding calls",
@@ -35,11 +35,13 @@ _WHAT = {
 
 
 class Catalog:
-    """Makes the catalog's metrics of one component.
+    """Makes the catalogue's metrics of one component.
 
     Args:
-        points: Integration points of the component.
-        prompts: Of the component.
+        component: The component.
+        points: Spans that the component can emit.
+        prompts: Prompts of the component.
+        material: The analysed code.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class Catalog:
         self._symbols = {s.id: s for s in material.graph.symbols}
 
     def metrics(self) -> list[MetricDesign]:
-        """Return them all, in the order of the catalog."""
+        """Return the metrics in the order of the catalogue; at least one if the component can emit a span."""
         out: list[MetricDesign] = []
         for make in (
             self._model_calls,
@@ -143,20 +145,20 @@ class Catalog:
             "tokens_per_call",
             hits,
             {"form": "measure", "field": "usage.total_tokens", "unit": "tokens"},
-            purpose="the size of prompts and answers",
+            purpose="number of tokens of prompts and answers",
             concern="drift",
             per_trace="sum",
             of="mean",
             fields=["usage.input_tokens", "usage.output_tokens"],
             better="unknown",
             direction_verdict="unverified",
-            valid_when="the provider reports usage; streamed answers often do not",
+            valid_when="the provider reports usage, which streamed answers often lack",
         )
         yield self._make(
             "model_cost",
             hits,
             {"form": "measure", "field": "usage.cost_usd", "unit": "USD"},
-            purpose="what the answers cost",
+            purpose="cost of the model calls",
             concern="cost_per_quality",
             per_trace="sum",
             of="mean",
@@ -165,7 +167,10 @@ class Catalog:
         )
 
     def _answers(self) -> Iterator[MetricDesign]:
-        """Whether there is an answer, for each tier; of who asks through a shared client, tokens and times are its."""
+        """Yield for each tier a check that there is an answer.
+
+        A tier that asks through a shared client has no tokens and times of its own; the client's metrics hold them.
+        """
         hits = self._hits("calls_llm")
         mine: dict[str, list[PatternHit]] = {}
         for tier in self.component.tiers:
@@ -178,13 +183,13 @@ class Catalog:
                 "answer_present" if own == {tier_id} else f"{tier_id}_answer_present",
                 inside,
                 {"form": "check", "field": "output", "present": True},
-                purpose=f"{tier_id} gives an answer at all: {self.component.user_facing_failure}",
+                purpose=f"{tier_id} returns a non-empty answer; otherwise {self.component.user_facing_failure}",
                 concern="quality",
                 tier=tier_id,
                 fields=["output"],
                 severity="page" if tier_id in own else "ticket",
-                action="read the failing traces' input and finish_reason; an empty answer is an answer lost",
-                valid_when="the call was made; calls refused before it have no span",
+                action="read input and finish_reason of the failing traces; an empty answer is a lost answer",
+                valid_when="the call was made; refused calls have no span",
             )
 
     def _latency(self, family: str, hits: list[PatternHit], limit: tuple[float, str] | None) -> MetricDesign:
@@ -198,14 +203,14 @@ class Catalog:
                 "value": 0.01,
                 "window": "1h",
                 "min_units": _MIN_UNITS,
-                "justification": f"{limit[1]} gives up after {limit[0]:g} s",
+                "justification": f"{limit[1]} sets a timeout of {limit[0]:g} s",
             }
             source = "code"
         return self._make(
             family,
             hits,
             claim,
-            purpose=f"how long {_WHAT[family]} take in {self._title()}",
+            purpose=f"duration of {_OPERATIONS[family]} in {self._title()}",
             concern="latency",
             per_trace="max",
             of="failure_rate" if limit else "mean",
@@ -214,7 +219,7 @@ class Catalog:
             threshold_source=source,
             severity="ticket" if limit else "",
             action="compare by model and release; look at the provider's status",
-            valid_when="the span has both its times",
+            valid_when="the span has a start and an end time",
         )
 
     def _parsing(self) -> Iterator[MetricDesign]:
@@ -225,21 +230,21 @@ class Catalog:
         is_one_form = len(keys) == 1
         asked = sorted({k for p in self.prompts for k in p.output_fields})
         shared = (next(iter(keys.values())) or asked) if is_one_form else []
-        yield self._form("output_parses", hits, shared, f"what {self._title()} parses")
-        # Each parser has a form of its own: what one of them reads another need not find.
+        yield self._form("output_parses", hits, shared, f"the text that {self._title()} parses")
+        # Each parser is held to the keys that it reads itself: the texts of the others need not hold them.
         taken: set[str] = set()
         of_model = {h.symbol for h in hits if h.kind == "llm"}
         first = [] if is_one_form else sorted((s for s in keys if keys[s]), key=lambda s: (s not in of_model, s))
         for symbol in first[:MAX_FORMS]:
             mine = [h for h in hits if h.symbol == symbol]
             name = unique(snake(symbol.rpartition(".")[2]) or "parser", taken)
-            yield self._form(f"{name}_output_fields", mine, keys[symbol], f"what {name} parses")
+            yield self._form(f"{name}_output_fields", mine, keys[symbol], f"the text that {name} parses")
 
     def _form(self, family: str, hits: list[PatternHit], keys: list[str], what: str) -> MetricDesign:
         pointers = ["/" + k.replace("~", "~0").replace("/", "~1") for k in keys]
         claim: dict[str, Any] = {"form": "check", "field": "attributes.parsed_text", "optional": True}
         claim |= {"json": {"required": pointers}} if pointers else {"format": "json"}
-        wanted = f" and holds {', '.join(pointers)}" if pointers else ""
+        wanted = f" with {', '.join(pointers)}" if pointers else ""
         return self._make(
             family,
             hits,
@@ -262,24 +267,24 @@ class Catalog:
             "better": "lower",
             "direction_verdict": "unverified",
             "questions": [f"q-{self.component.id}-cascade"],
-            "valid_when": "every way to an answer reports its tier; answers from a cache are left out",
+            "valid_when": "every tier reports its id; cached answers are left out",
         }
         yield self._make(
             "fallback_rate",
             hits,
             {"form": "measure", "field": "attributes.fallback_depth", "unit": "tiers", "limit": {"max": 0}},
-            purpose="how often the first way to an answer does not serve",
+            purpose="share of answers that the first tier does not give",
             per_trace="max",
             fields=["attributes.fallback_depth"],
             severity="ticket",
-            action="see which tier fails first; ask whether falling back is a service or a loss",
+            action="find the tier that fails first; decide whether a fallback is expected or degraded service",
             **shared,
         )
         yield self._make(
             "tier_mix",
             hits,
             {"form": "label", "field": "tier", **({"labels": ordered} if len(ordered) > 1 else {})},
-            purpose="which tier carries the traffic",
+            purpose="share of answers by tier",
             concern="drift",
             fields=["tier"],
             better="unknown",
@@ -295,7 +300,7 @@ class Catalog:
             "retry_count",
             hits,
             {"form": "measure", "field": "attributes.retry_count", "unit": "retries"},
-            purpose="how often the same is tried again",
+            purpose="number of retries",
             concern="reliability",
             per_trace="sum",
             of="mean",
@@ -305,13 +310,13 @@ class Catalog:
             questions=[f"q-{self.component.id}-retry"],
             severity="ticket",
             action="find the error that is retried; retries hide it and cost time",
-            valid_when="the call was made; served from a cache there is nothing to retry",
+            valid_when="the call was made; answers from a cache need no retry",
         )
         yield self._make(
             "retries_exhausted",
             hits,
             {"form": "check", "field": "attributes.retry_outcome", "not": {"one_of": ["exhausted"]}},
-            purpose="the last attempt does not fail",
+            purpose="calls succeed before the retries are exhausted",
             concern="reliability",
             fields=["attributes.retry_outcome"],
             severity="page",
@@ -319,7 +324,7 @@ class Catalog:
         )
 
     def _handlers(self) -> Iterator[MetricDesign]:
-        # A handler of a retry loop or of a cascade has the metric of that.
+        # The metric of a retry loop or a cascade already counts its handlers.
         other = [*self._hits("has_retry_loop"), *self._hits("has_cascade")]
         swallowing = [
             h
@@ -331,13 +336,13 @@ class Catalog:
                 "swallowed_errors",
                 swallowing,
                 {"form": "measure", "field": "attributes.swallowed_errors", "unit": "errors", "limit": {"max": 0}},
-                purpose="errors that a handler turns into a default or nothing",
+                purpose="number of errors that a handler swallows or replaces by a default",
                 concern="reliability",
                 per_trace="sum",
                 fields=["attributes.swallowed_errors"],
                 severity="page" if self.component.silent_failure == "high" else "ticket",
                 questions=[f"q-{self.component.id}-default"],
-                action="count by error_type: a handler that fires often is a feature that is off",
+                action="count by error_type; a handler that runs often means that a feature does not work",
             )
         passing = self._hits("has_try_except", "translates", "reraises")
         hits = passing or ([] if swallowing else self._hits("has_try_except"))
@@ -349,7 +354,7 @@ class Catalog:
             family,
             hits,
             {"form": "check", "field": "status", "not": {"one_of": ["error"]}},
-            purpose=f"{_WHAT[family]} do not fail in {self._title()}",
+            purpose=f"{_OPERATIONS[family]} in {self._title()} do not fail",
             concern="reliability",
             fields=["status", "error_type"],
             severity="page" if self.component.role == "ai_core" else "ticket",
@@ -369,15 +374,15 @@ class Catalog:
                 "cache_hit_rate",
                 hits,
                 {"form": "check", "field": "attributes.cache", "one_of": ["hit"]},
-                purpose="how much is served from the cache",
+                purpose="share of look-ups that the cache serves",
                 concern="drift",
                 fields=["attributes.cache"],
                 better="higher",
                 direction_verdict="unverified",
                 questions=[f"q-{self.component.id}-cache"],
                 severity="ticket",
-                action="a fall may be new traffic or a changed key; a rise may be staleness",
-                valid_when="look-ups with an empty key mean nothing; a cold start counts as misses",
+                action="a fall may mean new traffic or a changed key; a rise may mean stale answers",
+                valid_when="the key is not empty; a cold start counts as misses",
             )
 
     def _writes(self) -> Iterator[MetricDesign]:
@@ -388,13 +393,13 @@ class Catalog:
                 "rows_written",
                 hits,
                 {"form": "measure", "field": "attributes.rows_written", "unit": "rows", "limit": {"min": 1}},
-                purpose="a write that succeeds writes something",
+                purpose="successful writes store at least one row",
                 concern="reliability",
                 per_trace="sum",
                 fields=["attributes.rows_written"],
                 severity="ticket",
-                action="a write of nothing is often a filter that lost its match",
-                valid_when="the operation means to write; deletes of what is gone already write nothing",
+                action="a write without rows often comes from a filter that no longer matches",
+                valid_when="the operation should write; deleting a missing row writes nothing",
             )
 
     def _streams(self) -> Iterator[MetricDesign]:
@@ -404,7 +409,7 @@ class Catalog:
                 "first_chunk_seconds",
                 hits,
                 {"form": "measure", "field": "attributes.first_chunk_seconds", "unit": "s"},
-                purpose="how long the user waits for the first piece",
+                purpose="time until the user gets the first chunk",
                 concern="latency",
                 per_trace="max",
                 of="mean",
@@ -415,12 +420,12 @@ class Catalog:
                 "stream_completed",
                 hits,
                 {"form": "check", "field": "attributes.stream_outcome", "not": {"one_of": ["aborted", "empty"]}},
-                purpose="streams reach their end",
+                purpose="streams complete",
                 concern="reliability",
                 fields=["attributes.stream_outcome"],
                 severity="ticket",
-                action="aborted streams are users who left or connections that broke",
-                valid_when="the outcome is written when the stream is closed, by either side",
+                action="an aborted stream is a user who left or a broken connection",
+                valid_when="the outcome is written when either side closes the stream",
             )
 
     def _queues(self) -> Iterator[MetricDesign]:
@@ -430,13 +435,13 @@ class Catalog:
                 "queue_wait_seconds",
                 hits,
                 {"form": "measure", "field": "attributes.queue_wait_seconds", "unit": "s"},
-                purpose="how long work lies before it is taken up",
+                purpose="time that work waits in the queue",
                 concern="latency",
                 per_trace="max",
                 of="mean",
                 fields=["attributes.queue_wait_seconds"],
-                action="more workers, or fewer requests",
-                valid_when="the time of handing over travels with the work",
+                action="add workers or reduce requests",
+                valid_when="the work carries the time at which it was queued",
             )
 
     def _breakers(self) -> Iterator[MetricDesign]:
@@ -446,7 +451,7 @@ class Catalog:
                 "breaker_open_rate",
                 hits,
                 {"form": "check", "field": "attributes.breaker", "not": {"one_of": ["open"]}},
-                purpose="how often calls are refused because earlier ones failed",
+                purpose="share of calls that the open circuit breaker refuses",
                 concern="reliability",
                 fields=["attributes.breaker"],
                 better="lower",
@@ -459,7 +464,7 @@ class Catalog:
     # -- kinds -------------------------------------------------------------------------------------------------
 
     def _uses(self, *capabilities: str) -> list[PatternHit]:
-        """Uses of the catalog of libraries, in the shape of hits."""
+        """Return library uses as hits."""
         return [
             PatternHit(u.place.path, u.place.line, u.capability, u.symbol, u.place.line, "", u.dotted, 1.0)
             for u in self.component.uses
@@ -473,7 +478,7 @@ class Catalog:
                 "passages_found",
                 hits,
                 {"form": "measure", "field": "attributes.retrieved_count", "unit": "passages", "limit": {"min": 1}},
-                purpose="a search comes back with something",
+                purpose="searches return at least one passage",
                 concern="groundedness",
                 per_trace="last",
                 pattern="",
@@ -499,7 +504,7 @@ class Catalog:
             yield metric
 
     def _entry(self) -> Iterator[MetricDesign]:
-        """A component with nothing else to watch is watched at its way in."""
+        """Yield the error rate of the entry function, for a component without any other metric."""
         point = self.points.get(self.component.entry) or next(iter(self.points.values()), None)
         if point is not None:
             hit = PatternHit(
@@ -511,6 +516,6 @@ class Catalog:
 
 
 def metric_name(text: str) -> str:
-    """Return a name that a metric may bear: lower snake case, at most 100 characters."""
+    """Return a valid metric name: lower snake case, at most 100 characters."""
     name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
     return (name if name[:1].isalpha() else f"m_{name}")[:100]

@@ -1,4 +1,4 @@
-"""Chooses the metrics of a pipeline: proposes them, has them reviewed, mends what is rejected, drops the rest."""
+"""Chooses the metrics of a pipeline: proposes and reviews them, corrects rejected ones by rule and drops the rest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.metrics.traceability import Gap, link
 from gapwatch.scorers.portfolio.fact import Fact
 
-#: Rounds of review and mending before what still fails is dropped.
+#: Rounds of review and correction; a metric that the last round rejects is dropped.
 MAX_ROUNDS = 3
 
 _GOAL_CONCERNS = (
@@ -33,11 +33,11 @@ _GOAL_CONCERNS = (
 
 @dataclass(frozen=True)
 class Wishes:
-    """What the practitioner wants and has said.
+    """Goal and answers of the practitioner.
 
     Attributes:
-        goal: In their words; empty for none.
-        facts: Their answers so far.
+        goal: In the practitioner's words; empty for none.
+        facts: Answers so far.
         judge_model: `vendor/name` of the model that may judge; None keeps judges out of the portfolio.
     """
 
@@ -47,18 +47,19 @@ class Wishes:
 
     @property
     def concerns(self) -> set[str]:
-        """The concerns of metrics that the goal speaks of."""
+        """Concerns of metrics that the goal mentions."""
         return {name for name, pattern in _GOAL_CONCERNS if pattern.search(self.goal)}
 
 
 @dataclass(frozen=True)
 class PipelineView:
-    """The pipeline that the code shows.
+    """The pipeline as found in the code.
 
     Attributes:
-        prompts: By the id of their component.
+        architecture: Components and edges.
+        prompts: Prompts by the id of their component.
         points: Spans that the pipeline can emit.
-        refused_operations: A line for each proposal of a refiner that does not stand.
+        refused_operations: One line for each refused proposal of a refiner.
     """
 
     architecture: Architecture
@@ -73,11 +74,13 @@ class PipelineView:
 
 @dataclass(frozen=True)
 class MetricChoice:
-    """The metrics that passed, and what came of the others.
+    """The metrics that passed the critic, and the others.
 
     Attributes:
-        dropped: What did not pass, with its last review.
-        critique: Reviews of what passed.
+        metrics: Metrics that passed or were flagged.
+        dropped: Rejected metrics, each with its last review.
+        critique: Reviews of `metrics`.
+        gaps: Judges that no other metric monitors between judgements.
     """
 
     metrics: list[MetricDesign]
@@ -87,7 +90,14 @@ class MetricChoice:
 
 
 def choose_metrics(view: PipelineView, material: Material, wishes: Wishes, refiner: Refiner | None) -> MetricChoice:
-    """Propose metrics for every component, and keep those that pass the critic."""
+    """Propose metrics for every component and return those that pass the critic.
+
+    Args:
+        view: The pipeline.
+        material: The analysed code.
+        wishes: Goal and answers of the practitioner.
+        refiner: Proposes further metrics; None for none.
+    """
     metrics = _proposed(view, material, refiner)
     concerns = wishes.concerns
     for metric in metrics:
@@ -118,7 +128,7 @@ def _proposed(view: PipelineView, material: Material, refiner: Refiner | None) -
 
 def _apply_fact(metric: MetricDesign, facts: tuple[Fact, ...]) -> None:
     for said in facts:
-        # A default that is good enough for the user wakes nobody.
+        # An acceptable default lowers the alert to a note.
         if said.question in metric.questions and said.kind == "semantics" and said.value == "acceptable":
             metric.severity, metric.fact = "note", None
     fact = fact_for(metric, facts)
@@ -158,6 +168,6 @@ def _review_until_settled(
 
 
 def _without_broken(metrics: list[MetricDesign]) -> list[MetricDesign]:
-    """Leave out what refers to a metric that was dropped."""
+    """Leave out ratios whose numerator or denominator was dropped."""
     names = {m.name for m in metrics}
     return [m for m in metrics if m.claim["form"] != "ratio" or {m.claim["numerator"], m.claim["denominator"]} <= names]

@@ -1,4 +1,4 @@
-"""The critic of metrics, by rule: four axes, seventeen reasons to reject, five to flag, a review of every metric."""
+"""Reviews every metric by rule: seventeen reasons to reject, five to flag, and issues across components."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.scorers.portfolio.fact import Fact
 
-#: The rules that reject, by their axis.
+#: Names of the rules that reject.
 REJECT_RULES = (
     "pipeline_fit",
     "validity_conditions",
@@ -58,7 +58,13 @@ _QUALITIES = {
 
 @dataclass(frozen=True)
 class CrossIssue:
-    """Something that no single metric shows."""
+    """An issue that no single metric shows.
+
+    Attributes:
+        component: Id of the component.
+        issue: Code and subject, such as `missing_tier_coverage: ask_small`.
+        suggestion: What to do.
+    """
 
     component: str
     issue: str
@@ -67,7 +73,13 @@ class CrossIssue:
 
 @dataclass
 class Critique:
-    """All reviews, with what goes across metrics."""
+    """All reviews of a design.
+
+    Attributes:
+        reviews: One for each metric.
+        cross_component_issues: Issues that no single metric shows.
+        overall_assessment: The counts in one sentence.
+    """
 
     reviews: list[MetricReview]
     cross_component_issues: list[CrossIssue] = field(default_factory=list)
@@ -76,7 +88,14 @@ class Critique:
 
 @dataclass(frozen=True)
 class Case:
-    """What the critic may look at."""
+    """Input of the critic's rules.
+
+    Attributes:
+        architecture: Components and edges.
+        metrics: All metrics under review.
+        points: Spans by component.
+        facts: Answers of the practitioner.
+    """
 
     architecture: Architecture
     metrics: list[MetricDesign]
@@ -84,11 +103,11 @@ class Case:
     facts: tuple[Fact, ...]
 
     def component(self, metric: MetricDesign) -> ComponentDraft:
-        """The component of a metric."""
+        """Return the component of a metric."""
         return self.architecture.component(metric.component)
 
     def of(self, component: str) -> list[MetricDesign]:
-        """The metrics of a component."""
+        """Return the metrics of a component."""
         return [m for m in self.metrics if m.component == component]
 
 
@@ -96,7 +115,7 @@ Rule = Callable[[MetricDesign, Case], str | None]
 
 
 def review_metrics(case: Case) -> Critique:
-    """Review every metric by itself and say what is missing across them."""
+    """Review every metric by itself, then look for issues across components."""
     reviews = [_review(metric, case) for metric in case.metrics]
     critique = Critique(reviews, _cross_issues(case))
     counts: dict[str, int] = defaultdict(int)
@@ -124,7 +143,7 @@ def _review(metric: MetricDesign, case: Case) -> MetricReview:
             component=metric.component,
             status="pass",
             rules=[],
-            reasoning="holds on all four axes",
+            reasoning="no rule objects",
             findings=None,
             suggested_fix=None,
             direction=direction,
@@ -150,28 +169,28 @@ def _review(metric: MetricDesign, case: Case) -> MetricReview:
 
 _FIXES = {
     "pipeline_fit": "move it to the component that has the capability, or drop it",
-    "validity_conditions": "restrict it with `when` to the spans on which its value means something",
-    "data_assumptions": "emit the field at the integration point, or drop it",
-    "implementation_not_outcome": "measure what comes out, not how often a function runs",
+    "validity_conditions": "restrict it with `when` to the spans that carry its fields",
+    "data_assumptions": "emit the field in its span, or drop it",
+    "implementation_not_outcome": "measure the result, not how often a function runs",
     "arbitrary_threshold": "take the number from a constant in the code or from a fact, or leave the threshold out",
-    "missing_judge": "design one judge for each tier by a model",
-    "judge_without_rubric": "give it a criterion, five bands and steps to reason by",
-    "five_metric_rule": "keep the five that find the worst failures",
-    "too_generic": "name the tier, the field or the prompt that it is about",
-    "not_measurable": "emit the field at the integration point, or drop it",
-    "doesnt_match_code": "drop it: the code does no such thing",
-    "orthogonal_composite": "keep its parts as metrics of their own",
-    "unverified_cascade_direction": "watch it on both sides (better: unknown) until its question is answered",
+    "missing_judge": "design one judge for each tier that a model answers",
+    "judge_without_rubric": "add a criterion, five bands and reasoning steps",
+    "five_metric_rule": "keep the five metrics that find the worst failures",
+    "too_generic": "name the tier, field or prompt that it measures",
+    "not_measurable": "emit the field in its span, or drop it",
+    "doesnt_match_code": "drop it: the code does not do this",
+    "orthogonal_composite": "keep its parts as separate metrics",
+    "unverified_cascade_direction": "monitor both directions (better: unknown) until its question is answered",
     "vague_umbrella_judge": "keep the judges of the tiers",
-    "retrieval_by_judge": "compute it from the passages with a framework's scorer",
+    "retrieval_by_judge": "compute it from the passages",
     "judge_on_rule_tier": "replace it by a deterministic check of the rule",
-    "incomplete_cost_triple": "pair it with a quality metric of the same component and give the formula",
+    "incomplete_cost_triple": "pair it with a quality metric of the same component and add the formula",
     "contradicts_fact": "take the direction that the fact confirms",
-    "cross_component_duplicate": "keep it where the signal arises",
-    "composite_weights": "let the weights sum to 1",
-    "no_counterpart": "name the monitoring metric that moves with it",
-    "unverifiable_assumption": "confirm it at the integration point",
-    "unverified_direction": "cite a line or answer the question",
+    "cross_component_duplicate": "keep it in the component where the signal arises",
+    "composite_weights": "make the weights sum to 1",
+    "no_counterpart": "name a metric that monitors it between judgements",
+    "unverifiable_assumption": "confirm the model call where its span is emitted",
+    "unverified_direction": "cite a line of code or answer the question",
 }
 
 
@@ -183,31 +202,31 @@ def _pipeline_fit(metric: MetricDesign, case: Case) -> str | None:
     needs = _CONCERN_NEEDS.get(metric.concern)
     near = set(component.capabilities)
     for edge in case.architecture.edges:
-        # What a neighbour retrieves or asks a model passes through here.
+        # The passages and answers of a neighbour pass through this component.
         for one, other in ((edge.src, edge.dst), (edge.dst, edge.src)):
             if one == component.id:
                 near |= set(case.architecture.component(other).capabilities) & {"retrieval", "llm_chat"}
     if needs and not needs & near:
-        return f"{component.id} cannot influence {metric.concern}: it has none of {', '.join(sorted(needs))}"
+        return f"{component.id} cannot affect {metric.concern}: it lacks each of {', '.join(sorted(needs))}"
     return None
 
 
 def _validity(metric: MetricDesign, case: Case) -> str | None:
     if metric.when is None and len(case.points.get(metric.component, [])) > 1 and metric.source != "cost":
-        return "it applies to every span of the component, although only some carry what it reads"
+        return "it applies to every span of the component, but only some carry its fields"
     return None
 
 
 def _data(metric: MetricDesign, case: Case) -> str | None:
     text = " ".join([*metric.fields, str(metric.claim.get("rubric", {}).get("inputs", ""))])
     if re.search(r"ground_truth|gold|reference_answer|expected_output", text):
-        return "it needs reference answers, which a running pipeline does not have"
+        return "it needs reference answers, which a running pipeline lacks"
     return None
 
 
 def _implementation(metric: MetricDesign, case: Case) -> str | None:
     del case
-    return "it counts what the code does, not what comes of it" if _IMPLEMENTATION.search(metric.name) else None
+    return "it counts calls, not results" if _IMPLEMENTATION.search(metric.name) else None
 
 
 def _threshold(metric: MetricDesign, case: Case) -> str | None:
@@ -215,17 +234,17 @@ def _threshold(metric: MetricDesign, case: Case) -> str | None:
     if metric.threshold is None:
         return None
     if not metric.threshold.get("justification") or metric.threshold_source not in ("code", "fact"):
-        return f"nothing justifies {metric.threshold.get('operator')} {metric.threshold.get('value')}"
+        return f"no constant or fact justifies {metric.threshold.get('operator')} {metric.threshold.get('value')}"
     return None
 
 
 def _missing_judge(metric: MetricDesign, case: Case) -> str | None:
-    """Charged to the first metric of the component, so that it is said once."""
+    """Reject the first metric of the component, so that the report names the missing judge once."""
     component = case.component(metric)
     mine = case.of(component.id)
     is_model = "llm_chat" in component.capabilities and any(t.by == "llm" for t in component.tiers)
     if is_model and mine and mine[0] is metric and not any(m.source == "judge" for m in mine):
-        return f"{component.id} is not deterministic and has no judge"
+        return f"{component.id} calls a model and has no judge"
     return None
 
 
@@ -234,7 +253,7 @@ def _rubric(metric: MetricDesign, case: Case) -> str | None:
     if metric.source != "judge":
         return None
     if metric.rubric is None or len(metric.rubric.scale) < 3 or len(metric.rubric.steps) < 2:
-        return "a judge without a rubric or without steps to reason by"
+        return "the judge has no rubric or no reasoning steps"
     return None
 
 
@@ -252,14 +271,14 @@ def _generic(metric: MetricDesign, case: Case) -> str | None:
     component = case.component(metric)
     named = any(t.id in metric.name for t in component.tiers) or component.id in metric.name
     if _GENERIC.match(bare) or not named:
-        return "the name would do for any component of the kind"
+        return "the name would fit any component of this kind"
     return None
 
 
 def _measurable(metric: MetricDesign, case: Case) -> str | None:
     points = [p for p in case.points.get(metric.component, []) if p.name in metric.spans]
     if not points and metric.source != "cost":
-        return "no integration point gives the span that it reads"
+        return "the spans that it reads are not emitted"
     known = {f for p in points for f in p.fields} | {
         "input",
         "output",
@@ -278,9 +297,9 @@ def _matches_code(metric: MetricDesign, case: Case) -> str | None:
         return None
     component = case.component(metric)
     if metric.source == "judge" and not any(t.by == "llm" for t in component.tiers):
-        return f"{component.id} asks no model"
+        return f"{component.id} calls no model"
     if not metric.evidence:
-        return "no line of the code speaks for it"
+        return "no line of code supports it"
     return None
 
 
@@ -295,7 +314,7 @@ def _orthogonal(metric: MetricDesign, case: Case) -> str | None:
 def _cascade_direction(metric: MetricDesign, case: Case) -> str | None:
     del case
     if metric.is_cascade and metric.direction_verdict != "verified" and metric.severity and metric.better != "unknown":
-        return "only a practitioner can say which way is better; a wrong guess inverts the alert"
+        return "only a practitioner can say which direction is better; a wrong guess inverts the alert"
     return None
 
 
@@ -304,14 +323,14 @@ def _umbrella(metric: MetricDesign, case: Case) -> str | None:
         return None
     precise = [m for m in case.of(metric.component) if m.source == "judge" and m.tier]
     if precise and _UMBRELLA.search(metric.name):
-        return f"it covers the whole module, although {precise[0].name} judges a tier"
+        return f"it covers the whole component, but {precise[0].name} judges a tier"
     return None
 
 
 def _retrieval_judge(metric: MetricDesign, case: Case) -> str | None:
     del case
     if metric.source == "judge" and _RETRIEVAL.search(metric.name):
-        return "retrieval is measured by computation, not by a judge"
+        return "retrieval is computed, not judged"
     return None
 
 
@@ -319,7 +338,11 @@ def _rule_tier(metric: MetricDesign, case: Case) -> str | None:
     if metric.source != "judge" or not metric.tier:
         return None
     tier = next((t for t in case.component(metric).tiers if t.id == metric.tier), None)
-    return f"the tier {metric.tier} answers by rule" if tier is not None and tier.by == "rule" else None
+    return (
+        f"a rule, not a model, gives the answers of tier {metric.tier}"
+        if tier is not None and tier.by == "rule"
+        else None
+    )
 
 
 def _cost_triple(metric: MetricDesign, case: Case) -> str | None:
@@ -329,21 +352,21 @@ def _cost_triple(metric: MetricDesign, case: Case) -> str | None:
     paired = (bundle.get("qualityScorer") or {}).get("pairedMetricName")
     by_name = {m.name: m for m in case.of(metric.component)}
     if not all(bundle.get(key) for key in ("costScorer", "qualityScorer", "derivedMetric")) or paired not in by_name:
-        return "cost scorer, quality scorer and formula must all be there, on the same component"
+        return "cost scorer, quality scorer and formula must all exist on one component"
     if by_name[paired].concern not in ("quality", "groundedness", "safety"):
-        return f"{paired} measures no quality"
+        return f"{paired} does not measure quality"
     return None
 
 
 def _contradicts(metric: MetricDesign, case: Case) -> str | None:
     fact = fact_for(metric, case.facts)
     if fact is not None and fact.better and metric.better not in (fact.better, "unknown"):
-        return f"{fact.by} said {fact.better} ({fact.id}), it says {metric.better}"
+        return f"its direction is {metric.better}, but {fact.by} said {fact.better} ({fact.id})"
     return None
 
 
 def fact_for(metric: MetricDesign, facts: tuple[Fact, ...]) -> Fact | None:
-    """Return the latest fact about the direction of a metric."""
+    """Return the latest fact about the direction of a metric, or None."""
     mine = [f for f in facts if f.kind == "direction" and f.metric == metric.name]
     return max(mine, key=lambda f: f.moment, default=None)
 
@@ -393,7 +416,7 @@ def _weights(metric: MetricDesign, case: Case) -> str | None:
 def _counterpart(metric: MetricDesign, case: Case) -> str | None:
     del case
     if metric.source in ("judge", "composite") and not metric.monitors:
-        return "no monitoring metric stands for it between judgements"
+        return "no metric monitors it between judgements"
     return None
 
 
@@ -406,13 +429,17 @@ def _assumption(metric: MetricDesign, case: Case) -> str | None:
         and any(u.place == p or u.symbol in metric.symbols for p in metric.places)
         and "." not in u.dotted.replace("self.", "")
     ]
-    return "the call to the model is known by its shape only" if by_shape and metric.source == "judge" else None
+    return (
+        "the model call is recognised by its form only, not by a library"
+        if by_shape and metric.source == "judge"
+        else None
+    )
 
 
 def _direction(metric: MetricDesign, case: Case) -> str | None:
     del case
     if not metric.is_cascade and metric.direction_verdict != "verified" and metric.better != "unknown":
-        return "nothing in the code or the facts says which way is better"
+        return "no code and no fact shows which direction is better"
     return None
 
 
@@ -437,20 +464,24 @@ def _cross_issues(case: Case) -> list[CrossIssue]:
             if pattern not in covered and not _only_wrapped(component, pattern):
                 out.append(
                     CrossIssue(
-                        component.id, f"missing_deterministic_coverage: {pattern}", "add the catalog's metric for it"
+                        component.id, f"missing_deterministic_coverage: {pattern}", "add the catalogue's metric for it"
                     )
                 )
         targeted = {m.tier for m in mine}
         for tier in component.tiers:
             if tier.by == "llm" and tier.id not in targeted and _has_own_call(component, tier.symbol):
                 out.append(
-                    CrossIssue(component.id, f"missing_tier_coverage: {tier.id}", f"judge what {tier.symbol} answers")
+                    CrossIssue(
+                        component.id,
+                        f"missing_tier_coverage: {tier.id}",
+                        f"add a judge for {tier.symbol}",
+                    )
                 )
     return out
 
 
 def _only_wrapped(component: ComponentDraft, pattern: str) -> bool:
-    """Whether a pattern is watched elsewhere: a call through another component, or the reading of a file."""
+    """Return whether another metric covers a pattern: a call through another component, or the reading of a file."""
     kinds = {h.kind for h in component.hits if h.pattern == pattern}
     if pattern == "calls_llm":
         return "direct" not in kinds
@@ -471,7 +502,16 @@ def _has_own_call(component: ComponentDraft, symbol: str) -> bool:
 
 
 def redesign(metric: MetricDesign, review: MetricReview, facts: tuple[Fact, ...]) -> MetricDesign | None:
-    """Mend a rejected metric by rule, or return None to drop it."""
+    """Correct a rejected metric by rule.
+
+    Args:
+        metric: Changed in place.
+        review: Its review.
+        facts: Answers of the practitioner.
+
+    Returns:
+        The metric, or None to drop it.
+    """
     for rule in review.rules:
         if rule == "unverified_cascade_direction":
             metric.better, metric.direction_verdict = "unknown", "unverified"
@@ -486,7 +526,7 @@ def redesign(metric: MetricDesign, review: MetricReview, facts: tuple[Fact, ...]
         elif rule == "validity_conditions" and metric.spans:
             metric.when = {"field": "name", "one_of": metric.spans}
         elif rule == "missing_judge":
-            # The lack is the component's, not this metric's: it stays in the issues across components.
+            # The component lacks the judge, not this metric; `_cross_issues` reports it.
             continue
         elif rule in REJECT_RULES:
             return None

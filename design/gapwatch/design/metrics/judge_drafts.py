@@ -1,6 +1,6 @@
-"""Judge skeletons made from code: what a tier is asked, what it must return, what its answer must rest on.
+"""Drafts judges from code: the prompt of a tier, the keys of its answer and the passages that it must rest on.
 
-No model is called here, and none is named: a judge is exported once the practitioner says which model may judge.
+No model is called here and none is named. A judge is exported once the practitioner names the model that may judge.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from gapwatch.design.architecture.prompts import Prompt
 from gapwatch.design.metrics.catalog import metric_name
 from gapwatch.design.metrics.metric_design import MetricDesign, RubricDraft
 from gapwatch.design.metrics.spans import IntegrationPoint
-from gapwatch.design.patterns.uses import CodePlace
+from gapwatch.design.patterns.library_uses import CodePlace
 
-#: Designed metrics of one component at most: the five-metric rule of the paper.
+#: Most designed metrics of one component (the five-metric rule of the paper).
 MAX_DESIGNED = 5
 
 _SCALE = {
@@ -36,16 +36,22 @@ _STEPS = [
 def design_judges(
     component: ComponentDraft, points: list[IntegrationPoint], prompts: list[Prompt]
 ) -> list[MetricDesign]:
-    """Return the judges of one component, at most five, one failure of one tier each."""
+    """Return the judges of one component, at most five; each looks for one failure of one tier.
+
+    Args:
+        component: The component.
+        points: Spans that it can emit.
+        prompts: Its prompts.
+    """
     out: list[MetricDesign] = []
     by_symbol = {p.symbol: p for p in points}
     llm_tiers = [t for t in component.tiers if t.by == "llm"]
     for tier in llm_tiers:
         mine = [p for p in prompts if p.symbol == tier.symbol or p.symbol.startswith(f"{tier.symbol}.")]
-        # The longest says what is asked; the others fill in a name, a date, a tone.
+        # The longest prompt holds the task; shorter ones add a name, a date or a tone.
         mine.sort(key=lambda p: -len(p.text))
         out += _for_tier(component, tier, mine, by_symbol, len(llm_tiers))
-    # One for each tier comes first; what is left of the five goes to second criteria.
+    # One judge for each tier comes first; second criteria take the places that are left.
     firsts = [next(m for m in out if m.tier == t.id) for t in llm_tiers if any(m.tier == t.id for m in out)]
     rest = [m for m in out if m not in firsts]
     return (firsts + rest)[:MAX_DESIGNED]
@@ -188,7 +194,7 @@ def _judge(judged: _Judged, criterion: _Criterion) -> MetricDesign:
         spans=[name],
         fields=[*(f.partition("#")[0] for f in inputs), "tier"],
         when={"all_of": [{"field": "name", "one_of": [name]}, {"field": "output", "present": True}]},
-        valid_when="the answer came from this tier and is not empty; answers from a cache were judged before",
+        valid_when="the answer came from this tier and is not empty; cached answers were judged before",
         better="lower",
         direction_evidence=str(judged.place),
         severity="ticket",
@@ -201,7 +207,7 @@ def _judge(judged: _Judged, criterion: _Criterion) -> MetricDesign:
 
 
 def cost_per_quality(component: ComponentDraft, metrics: list[MetricDesign]) -> MetricDesign | None:
-    """Cost for each good answer: the component's cost over the passes of a quality metric of the same component."""
+    """Return the metric cost per passing unit of a quality check of the same component, or None without one."""
     cost = next((m for m in metrics if m.family == "model_cost"), None)
     paired = next(
         (m for m in metrics if m.concern in ("quality", "groundedness", "safety") and m.claim["form"] == "check"), None
@@ -213,7 +219,7 @@ def cost_per_quality(component: ComponentDraft, metrics: list[MetricDesign]) -> 
         component=component.id,
         source="cost",
         family="cost_per_answer",
-        purpose=f"what one passing {paired.name} costs",
+        purpose=f"cost of one unit that passes {paired.name}",
         concern="cost_per_quality",
         claim={"form": "ratio", "numerator": cost.name, "denominator": paired.name, "per": "unit"},
         evidence=[*cost.evidence[:2], *paired.evidence[:2]],
@@ -225,7 +231,7 @@ def cost_per_quality(component: ComponentDraft, metrics: list[MetricDesign]) -> 
         better="lower",
         of="mean",
         direction_evidence=cost.direction_evidence,
-        valid_when="the price of the model is known to what writes usage.cost_usd",
+        valid_when="the code that writes usage.cost_usd knows the price of the model",
         cost_bundle={
             "costScorer": {"name": cost.name, "source": "usage.cost_usd", "aggregation": "sum"},
             "qualityScorer": {

@@ -1,13 +1,13 @@
-"""One metric while it is designed: what it will be in the portfolio, and everything that its critic must know."""
+"""A metric under design: its keys in the portfolio and the data that the critic needs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from gapwatch.design.patterns.uses import CodePlace
+from gapwatch.design.patterns.library_uses import CodePlace
 
-#: Words of the cascade family (architecture, section 4), for names and for intents.
+#: Families of cascade metrics, whose direction only a practitioner can give.
 CASCADE_FAMILIES = frozenset(
     [
         "tier_hit_rate",
@@ -26,11 +26,15 @@ CASCADE_FAMILIES = frozenset(
 
 @dataclass
 class RubricDraft:
-    """What a judge is asked.
+    """Rubric of a judge.
 
     Attributes:
-        inputs: Fields of a span.
-        scale: Bands from 5 to 1, with their words.
+        criterion: The question to the judge.
+        steps: Reasoning steps, in order.
+        inputs: Fields of a span that the judge reads.
+        scale: Score from 5 to 1 by its description.
+        pass_at: Lowest score that passes.
+        output_schema: JSON schema of the judge's answer.
     """
 
     criterion: str
@@ -43,12 +47,17 @@ class RubricDraft:
 
 @dataclass
 class MetricReview:
-    """What the critic says of a metric.
+    """The critic's review of one metric.
 
     Attributes:
+        metric: Name of the metric.
+        component: Id of its component.
         status: pass, flag or reject.
+        rules: Rules that object.
+        reasoning: At most three objections.
         findings: None for a pass; else pipelineFit, validityConditions, dataAssumptions, concerns.
-        direction: claim, evidence or None, verdict verified or unverified.
+        suggested_fix: For the first rule; None for a pass.
+        direction: claim, evidence (or None) and verdict (verified or unverified).
     """
 
     metric: str
@@ -66,16 +75,40 @@ class MetricDesign:
     """A metric with its evidence.
 
     Attributes:
-        source: `catalog` (from a pattern or a kind), `judge`, `composite` or `cost`.
-        family: What it measures, without the component's name.
-        pattern: The code pattern that it covers, or "".
-        tier: The tier that it targets, or "".
+        name: Name in the portfolio.
+        component: Id of the component.
+        source: `catalog` (from a pattern or a kind of component), `judge`, `composite` or `cost`.
+        family: The name without the component's id.
+        purpose: What it measures, in words.
+        concern: Concern of the portfolio, such as `latency`.
+        claim: As in the portfolio.
+        evidence: Lines of code, as text.
+        symbols: Functions that show the evidence.
+        places: Lines of code.
+        pattern: Code pattern that it covers, or "".
+        tier: Tier that it measures, or "".
         spans: Names of the spans that it reads.
-        fields: What those spans must carry.
-        claim, when, threshold: As in the portfolio.
+        fields: Fields that those spans must carry.
+        when: As in the portfolio.
+        valid_when: Condition under which its value is meaningful, in words.
+        per_trace: How the units of one trace are combined.
+        better: lower, higher or unknown.
+        of: Statistic that the direction is about.
+        direction_verdict: verified or unverified.
+        direction_evidence: Line or fact that verifies the direction.
+        fact: Id of the fact that verifies the direction, or None.
+        threshold: As in the portfolio.
         threshold_source: fact, code or none.
         severity: page, ticket or note; "" for no alert.
-        is_exported: False for what waits for a practitioner (a judge without a model).
+        action: First step of whoever handles the alert.
+        targets: Places where it is used, such as `dashboard`.
+        monitors: Metrics that monitor it between judgements.
+        questions: Ids of the questions that affect it.
+        rubric: Of a judge.
+        parts: Weights of a composite by metric.
+        cost_bundle: Cost scorer, quality scorer and formula of a cost metric.
+        is_exported: False for a judge without a model.
+        goal_words: Concerns of the goal that it serves.
     """
 
     name: str
@@ -115,10 +148,10 @@ class MetricDesign:
 
     @property
     def is_cascade(self) -> bool:
-        """Whether only a practitioner can tell which way is better."""
+        """True if only a practitioner can say which direction is better."""
         return self.family in CASCADE_FAMILIES
 
     @property
     def is_designed(self) -> bool:
-        """Whether it counts for the five-metric rule: the catalog's own do not."""
+        """True if it counts for the five-metric rule; metrics of the catalogue do not."""
         return self.source in ("judge", "composite")

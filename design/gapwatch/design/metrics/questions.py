@@ -1,4 +1,4 @@
-"""What only the practitioner can say, asked where the code leaves it open; and their answers as facts."""
+"""Questions that only the practitioner can answer, and their answers as facts."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from gapwatch.design.architecture.prompts import Prompt
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.scorers.portfolio.fact import Fact
 
-#: The question for the call that no library and no address gives away.
+#: Id of the question for the model call, asked when no library and no address shows it.
 MODEL_QUESTION = "q-pipeline-model-call"
-#: Questions for one component at most.
+#: Most questions for one component.
 MAX_QUESTIONS = 3
+_EITHER = "either; Gapwatch reports a shift without calling it good or bad"
 _ABSTAIN = re.compile(
     r"(cannot answer|can't answer|don't know|do not know|insufficient|not enough (information|context)|unable "
     r"to|no answer|refuse)[^.\n]{0,60}",
@@ -28,10 +29,16 @@ class QuestionDraft:
     """An open question.
 
     Attributes:
-        id: The same in every run on the same code: the component and the topic, never a line.
-        kind: What sort of fact an answer makes: direction, scope, threshold, availability, semantics.
+        id: The same in every run on the same code: made of component and topic, never of a line.
+        component: Id of the component; None for the pipeline.
+        text: The question.
+        why: Its reason, with the line of code.
+        kind: Kind of the fact that an answer makes: direction, scope, threshold, availability, semantics.
+        answer_type: choice, number or text.
+        options: Answers of a choice.
+        default: Assumption until there is an answer.
         decides: Metrics whose admission, direction, threshold or scope the answer changes.
-        meaning: For a choice: what each option says about which way is better (option to lower, higher, unknown).
+        meaning: Better direction (lower, higher, unknown) by option of a choice.
     """
 
     id: str
@@ -46,7 +53,7 @@ class QuestionDraft:
     meaning: dict[str, str] = field(default_factory=dict)
 
     def as_yaml(self) -> dict[str, Any]:
-        """Return it as a portfolio holds it."""
+        """Return the question as in the portfolio."""
         out: dict[str, Any] = {"id": self.id}
         if self.component:
             out["component"] = self.component
@@ -65,7 +72,14 @@ class QuestionDraft:
 def draft_questions(
     architecture: Architecture, metrics: list[MetricDesign], prompts: dict[str, list[Prompt]], has_model: bool
 ) -> list[QuestionDraft]:
-    """Return all questions, those that decide most first within a component, at most three for each."""
+    """Return all questions: at most three for each component, those that affect most metrics first.
+
+    Args:
+        architecture: Components and edges.
+        metrics: Metrics that passed the critic.
+        prompts: Prompts by component.
+        has_model: Whether any call reaches a model.
+    """
     out: list[QuestionDraft] = []
     if not has_model:
         out.append(
@@ -73,10 +87,10 @@ def draft_questions(
                 MODEL_QUESTION,
                 None,
                 "Which call of this code reaches your model?",
-                "no call to a model was found: neither a known library nor a known address",
+                "Gapwatch found no call to a model: no known library and no known address",
                 "scope",
                 "text",
-                default="none: nothing is measured on model answers",
+                default="none; no metric of model answers is designed",
             )
         )
     judges = [m.name for m in metrics if m.source == "judge"]
@@ -86,17 +100,17 @@ def draft_questions(
                 "q-pipeline-judge-model",
                 None,
                 "Which model may judge answers (vendor/name)?",
-                f"{len(judges)} judge metrics are ready and name no model; judging sends answers to that model",
+                f"{len(judges)} judge metrics need a model; judging sends answers to it",
                 "availability",
                 "text",
-                default="none: judges stay in the report",
+                default="none; judges stay in the report and are not exported",
                 decides=sorted(judges),
             )
         )
     for component in architecture.components:
         mine = [m for m in metrics if m.component == component.id]
         asked = [q for q in _of_component(component, mine, prompts.get(component.id, [])) if q is not None]
-        # An answer that decides nothing is not worth the practitioner's time.
+        # A question that affects no metric is not asked.
         asked = [q for q in asked if q.decides]
         asked.sort(key=lambda q: (-len(q.decides), q.id))
         out += asked[:MAX_QUESTIONS]
@@ -121,12 +135,12 @@ def _of_component(
             QuestionDraft(
                 f"q-{c}-cascade",
                 c,
-                f"{name}: is falling back ({ways}) expected service or degraded service?",
-                f"{first['has_cascade']}: {hits['has_cascade'][0].evidence}; a wrong guess turns the alert upside down",
+                f"{name}: is a fallback ({ways}) expected or degraded service?",
+                f"{first['has_cascade']}: {hits['has_cascade'][0].evidence}; a wrong guess would invert the alert",
                 "direction",
                 "choice",
                 ["degraded", "expected", "either"],
-                "either: a shift is reported without saying good or bad",
+                _EITHER,
                 _named(metrics, "fallback_rate", "fallback_depth", "tier_mix"),
                 {"degraded": "lower", "expected": "unknown", "either": "unknown"},
             )
@@ -136,12 +150,12 @@ def _of_component(
             QuestionDraft(
                 f"q-{c}-retry",
                 c,
-                f"{name}: is much retrying a sign of trouble, or thoroughness?",
+                f"{name}: are many retries a sign of trouble or of thoroughness?",
                 f"{first['has_retry_loop']}: {hits['has_retry_loop'][0].evidence}",
                 "direction",
                 "choice",
                 ["trouble", "thoroughness", "either"],
-                "either: a shift is reported without saying good or bad",
+                _EITHER,
                 _named(metrics, "retry_count"),
                 {"trouble": "lower", "thoroughness": "higher", "either": "unknown"},
             )
@@ -151,12 +165,12 @@ def _of_component(
             QuestionDraft(
                 f"q-{c}-cache",
                 c,
-                f"{name}: should hits of the cache go up, or does a rise mean stale answers?",
+                f"{name}: should the cache hit rate rise, or does a rise mean stale answers?",
                 f"{first['has_cache']}: {hits['has_cache'][0].evidence}",
                 "direction",
                 "choice",
                 ["up", "down", "either"],
-                "either: a shift is reported without saying good or bad",
+                _EITHER,
                 _named(metrics, "cache_hit_rate"),
                 {"up": "higher", "down": "lower", "either": "unknown"},
             )
@@ -166,12 +180,12 @@ def _of_component(
             QuestionDraft(
                 f"q-{c}-breaker",
                 c,
-                f"{name}: is an open breaker always an incident?",
+                f"{name}: is an open circuit breaker always an incident?",
                 f"{first['has_circuit_breaker']}: {hits['has_circuit_breaker'][0].evidence}",
                 "direction",
                 "choice",
                 ["incident", "protection", "either"],
-                "either",
+                _EITHER,
                 _named(metrics, "breaker_open_rate"),
                 {"incident": "lower", "protection": "unknown", "either": "unknown"},
             )
@@ -182,7 +196,7 @@ def _of_component(
             QuestionDraft(
                 f"q-{c}-default",
                 c,
-                f"{name}: is what stands in after a swallowed error acceptable to the user?",
+                f"{name}: is the default after a swallowed error acceptable to the user?",
                 f"{swallowing[0].path}:{swallowing[0].line}: {swallowing[0].evidence}",
                 "semantics",
                 "choice",
@@ -227,8 +241,8 @@ def _of_component(
             QuestionDraft(
                 f"q-{c}-agreement",
                 c,
-                f"{name}: is there a set of human verdicts to compare this judge with?",
-                "a judge without known agreement measures itself",
+                f"{name}: are there human ratings to compare this judge with?",
+                "without human ratings the accuracy of this judge is unknown",
                 "availability",
                 "choice",
                 ["yes", "no"],
@@ -257,24 +271,24 @@ def fact_of(question: QuestionDraft, value: str, by: str, at: str) -> Fact:
     """Return the fact that an answer makes.
 
     Args:
-        by: Who said it.
         question: The question that is answered.
         value: One of the options, a number or a text.
-        at: ISO 8601.
+        by: Name of the person who answers.
+        at: Date or time, ISO 8601.
 
     Raises:
-        ValueError: The value is none of what may be answered.
+        ValueError: The value is not a valid answer.
     """
     from pydantic import ValidationError
 
     answer: str | float = value
     if question.answer_type == "choice" and value not in question.options:
-        raise ValueError(f"{value!r} is no answer to {question.id}; expected one of {', '.join(question.options)}")
+        raise ValueError(f"{value!r} is not an answer to {question.id}; expected one of {', '.join(question.options)}")
     if question.answer_type == "number":
         try:
             answer = float(value)
         except ValueError:
-            raise ValueError(f"{value!r} is no number, which {question.id} asks for") from None
+            raise ValueError(f"{value!r} is not a number; {question.id} asks for a number") from None
     data: dict[str, Any] = {
         "id": f"f-{question.id.removeprefix('q-')}",
         "question": question.id,
@@ -287,7 +301,7 @@ def fact_of(question: QuestionDraft, value: str, by: str, at: str) -> Fact:
     if question.kind == "direction":
         metric = next((name for name in question.decides if not name.endswith("_tier_mix")), None)
         if metric is None:
-            raise ValueError(f"{question.id} decides no metric any more")
+            raise ValueError(f"{question.id} no longer affects a metric")
         data |= {"metric": metric, "better": question.meaning.get(value, "unknown")}
     try:
         return Fact.model_validate(data)

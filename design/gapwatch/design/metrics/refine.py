@@ -1,7 +1,7 @@
-"""The narrow doors through which a model may sharpen a design: an interface that nothing implements yet.
+"""Interface through which a model may refine a design; nothing implements it yet.
 
-Every door takes the deterministic result and gives back operations on it. Each operation is checked by itself; one that
-names what is not there costs itself and is reported. Without a refiner every stage is complete.
+Each method takes the deterministic result and returns operations on it. Every operation is checked by itself; one
+that names something unknown is refused and reported. Without a refiner every stage is complete.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from gapwatch.design.metrics.questions import QuestionDraft
 
 @dataclass(frozen=True)
 class ComponentOperation:
-    """One change to the component graph.
+    """One change of the component graph.
 
     Attributes:
         action: rename, describe, relabel or merge.
-        component: Id of the component that it changes.
-        value: New name, description or label; for merge the id of the component that is taken in.
-        edge_to: For relabel: where the edge leads.
+        component: Id of the component to change.
+        value: New name, description or label; for merge the id of the component that is merged in.
+        edge_to: For relabel: id of the component at the end of the edge.
     """
 
     action: str
@@ -32,20 +32,20 @@ class ComponentOperation:
 
 
 class Refiner(Protocol):
-    """What a model-backed implementation offers; each method may return nothing."""
+    """Methods of a model-backed refiner; each may return nothing."""
 
     def refine_components(self, architecture: Architecture) -> list[ComponentOperation]:
-        """Propose changes to the component graph."""
+        """Propose changes of the component graph."""
 
     def refine_questions(self, questions: list[QuestionDraft]) -> dict[str, str]:
-        """Propose other words for questions, by id; what they decide stays."""
+        """Propose other wordings of questions, by id; the metrics that they affect stay."""
 
     def propose_metrics(self, architecture: Architecture, metrics: list[MetricDesign]) -> list[MetricDesign]:
-        """Propose further metrics; the rule critic judges them like all others."""
+        """Propose further metrics; the critic reviews them like all others."""
 
 
 def apply_operations(architecture: Architecture, operations: list[ComponentOperation]) -> list[str]:
-    """Apply what stands, and return a line for each operation that does not."""
+    """Apply valid operations and return one line for each refused one."""
     refused: list[str] = []
     for operation in operations:
         problem = _apply(architecture, operation)

@@ -1,4 +1,4 @@
-"""The spans that the pipeline must emit: which function, under which name, with which fields; what is blind without."""
+"""Spans that the pipeline must emit: function, span name, fields, and the metrics that need them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
 from gapwatch.design.callgraph.graph import CallGraph, Symbol
-from gapwatch.design.patterns.uses import CodePlace
+from gapwatch.design.patterns.library_uses import CodePlace
 
-#: What each pattern needs of the span of the function that shows it.
+#: Fields that each pattern needs in the span of its function.
 PATTERN_FIELDS: dict[str, tuple[str, ...]] = {
     "has_try_except": ("status", "error_type", "attributes.swallowed_errors"),
     "has_retry_loop": ("attributes.retry_count", "attributes.retry_outcome"),
@@ -34,23 +34,23 @@ PATTERN_FIELDS: dict[str, tuple[str, ...]] = {
     "has_queue": ("attributes.queue_wait_seconds",),
     "has_circuit_breaker": ("attributes.breaker",),
 }
-#: Words that an attribute's value may have, for the practitioner who writes it.
+#: Values of the fields, for the practitioner who emits them.
 VALUES: dict[str, str] = {
-    "attributes.swallowed_errors": "how many exceptions the handler swallowed, 0 included",
-    "attributes.retry_count": "attempts after the first, 0 included",
+    "attributes.swallowed_errors": "number of exceptions that the handler swallowed, 0 included",
+    "attributes.retry_count": "number of attempts after the first, 0 included",
     "attributes.retry_outcome": "first_try, recovered or exhausted",
-    "attributes.fallback_depth": "0 for the first way to an answer, 1 for the next, ...",
-    "attributes.parsed_text": "the text that is handed to the parser",
+    "attributes.fallback_depth": "0 for the first tier, 1 for the next, ...",
+    "attributes.parsed_text": "text that the parser gets",
     "attributes.cache": "hit or miss",
-    "attributes.rows_written": "how many rows or vectors were written",
-    "attributes.first_chunk_seconds": "from the call to the first piece",
+    "attributes.rows_written": "number of rows or vectors written",
+    "attributes.first_chunk_seconds": "seconds from the call to the first chunk",
     "attributes.stream_outcome": "completed, aborted or empty",
-    "attributes.queue_wait_seconds": "from handing over to taking up",
+    "attributes.queue_wait_seconds": "seconds from queueing to processing",
     "attributes.breaker": "closed, open or half_open",
-    "attributes.retrieved_count": "how many passages came back",
-    "attributes.finish_reason": "as the provider says it: stop, length, content_filter, ...",
-    "attributes.context": "what the answer must rest on, as it stands in the prompt",
-    "tier": "the id of the tier that answered",
+    "attributes.retrieved_count": "number of passages returned",
+    "attributes.finish_reason": "as the provider reports it: stop, length, content_filter, ...",
+    "attributes.context": "the text that the answer must rest on, as in the prompt",
+    "tier": "id of the tier that answered",
 }
 _KINDS = (
     ("llm_chat", "llm"),
@@ -73,9 +73,14 @@ class IntegrationPoint:
     """A span to emit.
 
     Attributes:
-        name: Of the span.
+        component: Id of the component.
+        name: Name of the span.
+        kind: Kind of the span, such as `llm`.
+        symbol: Dotted name of the function.
         place: The function; emit the span around its body.
-        blind: Metrics that say nothing without it.
+        fields: Fields that the span must carry.
+        why: Patterns, uses and tiers that need the span.
+        blind: Metrics that are undecided without it.
     """
 
     component: str
@@ -89,12 +94,12 @@ class IntegrationPoint:
 
     @property
     def is_first(self) -> bool:
-        """Whether to begin with it: it asks a model, searches, or is one of the ways to an answer."""
+        """True if it belongs to the first step: it calls a model, retrieves, or is a tier or the entry."""
         return any(w.startswith(("tier ", "calls_llm ", "retrieval ", "rerank ", "the way in")) for w in self.why)
 
 
 def integration_points(architecture: Architecture, graph: CallGraph) -> list[IntegrationPoint]:
-    """Return the spans of all components, one for each function in which something to watch happens."""
+    """Return the spans of all components, one for each function that shows something to monitor."""
     symbols = {s.id: s for s in graph.symbols}
     out: list[IntegrationPoint] = []
     for component in architecture.components:
@@ -150,13 +155,13 @@ def integration_points(architecture: Architecture, graph: CallGraph) -> list[Int
     return out
 
 
-#: Functions of one component that are asked for a span for one pattern. Nobody instruments hundreds; what is left out
-#: is said in the report.
+#: Most functions of one component that are asked for a span for one pattern. Nobody instruments hundreds; the report
+#: counts the functions that are left out.
 MAX_FUNCTIONS = 4
-#: Functions of one component that are asked for a span because they search, embed or guard.
+#: Most functions of one component that are asked for a span for one capability (searching, embedding, guarding).
 MAX_USES = 6
-#: In the order in which patterns choose their functions: what says most of an answer first. Later ones take functions
-#: that are chosen already, where they can.
+#: Order in which patterns choose their functions, the most telling about an answer first. Later patterns prefer
+#: functions that are chosen already.
 _ORDER = (
     "has_cascade",
     "parses_json",
@@ -173,7 +178,7 @@ _WATCHED_USES = ("retrieval", "rerank", "embedding", "guardrail")
 
 
 def _chosen(component: ComponentDraft, graph: CallGraph) -> set[str]:
-    """Functions that are asked for a span: those that ask a model or search, and the few next to them for the rest."""
+    """Return the functions to ask for a span: model calls, searches, and the few functions next to them."""
     asking = {h.symbol for h in component.hits if h.pattern == "calls_llm" and h.kind == "direct"}
     tiers = [t.symbol for t in component.tiers]
     core = {s for s in asking if any(s == t or s.startswith(f"{t}.") for t in tiers)} | {component.entry, *tiers}
@@ -182,7 +187,7 @@ def _chosen(component: ComponentDraft, graph: CallGraph) -> set[str]:
     kept = set(core)
 
     def choose(ranks: dict[str, tuple[bool, str, int]], limit: int) -> None:
-        # What nothing calls is rarely what serves the user.
+        # A function without callers rarely serves the user, so it comes late.
         order = sorted(ranks, key=lambda s: (s not in core, s not in kept, s not in near, not called[s], ranks[s], s))
         kept.update(order[:limit])
 
@@ -193,7 +198,7 @@ def _chosen(component: ComponentDraft, graph: CallGraph) -> set[str]:
         ranks: dict[str, tuple[bool, str, int]] = {}
         for hit in component.hits:
             if hit.pattern == pattern:
-                # A handler that swallows is what nobody sees otherwise; a call in a helper's helper is seen there.
+                # Swallowed errors are visible nowhere else, so their handlers come first; wrapped calls come last.
                 rank = (hit.kind in ("translates", "reraises", "wrapped"), hit.path, hit.line)
                 ranks[hit.symbol] = min(rank, ranks.get(hit.symbol, rank))
         choose(ranks, MAX_FUNCTIONS)
@@ -201,7 +206,7 @@ def _chosen(component: ComponentDraft, graph: CallGraph) -> set[str]:
 
 
 def functions_without_span(architecture: Architecture, points: list[IntegrationPoint]) -> dict[str, dict[str, int]]:
-    """Return for each component how many functions with a pattern are asked for no span, by pattern."""
+    """Return for each component the number of functions without a requested span, by pattern."""
     out: dict[str, dict[str, int]] = {}
     for component in architecture.components:
         asked = {p.symbol for p in points if p.component == component.id}
@@ -216,7 +221,7 @@ def functions_without_span(architecture: Architecture, points: list[IntegrationP
 
 
 def _function(symbol: str, symbols: dict[str, Symbol]) -> str | None:
-    """The function that a symbol is; a lambda counts as the one around it."""
+    """Return the function of a symbol, for a lambda the function around it; None for modules and classes."""
     current = symbol
     for _ in range(12):
         found = symbols.get(current)

@@ -1,4 +1,4 @@
-"""What each metric rests on and what stands for it in production; who is woken, and why."""
+"""Links judges to metrics that monitor them between judgements, and sets alert severities and targets."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from gapwatch.design.metrics.metric_design import MetricDesign
 
 @dataclass(frozen=True)
 class Gap:
-    """What is not watched, and what would close it: a judge without a metric beside it, functions without a span.
+    """Something that is not monitored, and how to close the gap.
 
     Attributes:
-        metric: The judge's name, or the component's.
+        metric: Name of a judge without a monitoring metric, or id of a component with functions without a span.
+        missing: What is missing.
+        fix: What to do.
     """
 
     metric: str
@@ -21,8 +23,8 @@ class Gap:
     fix: str
 
 
-#: Families that move when the quality of answers does, nearest first.
-_STANDS_FOR = {
+#: Families that move with the quality of answers, the closest first.
+_MONITORS_OF = {
     "groundedness": ("passages_found", "answer_present", "finish_reason"),
     "quality": ("answer_present", "output_parses", "finish_reason"),
     "safety": ("finish_reason", "guardrail_errors", "answer_present"),
@@ -30,7 +32,7 @@ _STANDS_FOR = {
 
 
 def link(metrics: list[MetricDesign], architecture: Architecture) -> list[Gap]:
-    """Say for each judge which monitoring metrics stand for it between judgements; return those that have none."""
+    """Set for each judge the metrics that monitor it between judgements; return a gap for each judge without one."""
     gaps: list[Gap] = []
     near: dict[str, set[str]] = {c.id: {c.id} for c in architecture.components}
     for edge in architecture.edges:
@@ -39,7 +41,7 @@ def link(metrics: list[MetricDesign], architecture: Architecture) -> list[Gap]:
     for metric in metrics:
         if metric.source not in ("judge", "composite"):
             continue
-        wanted = _STANDS_FOR.get(metric.concern, ("answer_present",))
+        wanted = _MONITORS_OF.get(metric.concern, ("answer_present",))
         mine = [m for m in metrics if m.source == "catalog" and m.component == metric.component]
         others = [m for m in metrics if m.source == "catalog" and m.component in near[metric.component]]
         found: list[str] = []
@@ -58,14 +60,14 @@ def link(metrics: list[MetricDesign], architecture: Architecture) -> list[Gap]:
                 Gap(
                     metric.name,
                     f"no {' or '.join(wanted)} on {metric.component}",
-                    "sample it more often, or emit the span that those need",
+                    "sample the judge more often, or emit the span that those metrics need",
                 )
             )
     return gaps
 
 
 def blast_radius(architecture: Architecture) -> dict[str, int]:
-    """Return for each component how many others see its failures: those that call it, and those that call them."""
+    """Return for each component the number of other components that call it, directly or indirectly."""
     callers: dict[str, set[str]] = {c.id: set() for c in architecture.components}
     for edge in architecture.edges:
         callers[edge.dst].add(edge.src)
@@ -81,7 +83,15 @@ def blast_radius(architecture: Architecture) -> dict[str, int]:
 
 
 def set_alerts(metrics: list[MetricDesign], architecture: Architecture, goal_concerns: set[str]) -> None:
-    """Set severities from who is hit: users (critical), other components (warning), nobody yet (info)."""
+    """Set severities and targets of all metrics.
+
+    A metric pages if its component is primary and its direction is verified; at most `MAX_PAGES` of a component do.
+
+    Args:
+        metrics: Changed in place.
+        architecture: Components and edges.
+        goal_concerns: Concerns that the goal mentions; they are raised by one severity.
+    """
     radius = blast_radius(architecture)
     components = {c.id: c for c in architecture.components}
     for metric in metrics:
@@ -93,14 +103,14 @@ def set_alerts(metrics: list[MetricDesign], architecture: Architecture, goal_con
         metric.targets = ["in_process", "dashboard", "alert"]
     for component in architecture.components:
         pages = [m for m in metrics if m.component == component.id and m.severity == "page"]
-        # One fault of a component shows in several metrics at once; who is called out once has seen them all.
+        # One fault of a component shows in several metrics at once; one page is enough.
         for metric in sorted(pages, key=lambda m: (m.concern not in goal_concerns, _urgency(m)))[MAX_PAGES:]:
             metric.severity = "ticket"
 
 
-#: Metrics of one component that may page.
+#: Most metrics of one component that page.
 MAX_PAGES = 2
-#: What the user feels first.
+#: Families that page first: failures that the user notices soonest.
 _URGENT = ("answer_present", "output_parses", "passages_found", "retries_exhausted", "error_rate", "service_errors")
 
 
@@ -121,7 +131,7 @@ def _severity(metric: MetricDesign, component: ComponentDraft, radius: int, is_g
 
 
 def ci_targets(metrics: list[MetricDesign]) -> None:
-    """Metrics that need nothing but an answer can gate a release, too."""
+    """Add the target `ci_gate` to metrics that need only an answer, and `langfuse` to judges and costs."""
     for metric in metrics:
         if metric.source == "judge" or metric.family in ("output_parses",) or metric.family.endswith("answer_present"):
             metric.targets = list(dict.fromkeys([*metric.targets, "ci_gate"]))

@@ -1,1 +1,1 @@
-"""Finds the code patterns that a portfolio rests on."""
+"""Finds the eleven code patterns that a portfolio rests on."""

@@ -1,4 +1,4 @@
-"""Circuit breakers: calls that are refused for a while because earlier ones failed."""
+"""Finds circuit breakers: calls that are refused for a while because earlier ones failed."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from gapwatch.design.source.ir import (
     handlers_of,
     is_call,
     line_of,
+    line_or,
     orelse_of,
     target_of,
     targets_of,
@@ -40,11 +41,11 @@ _STATE = re.compile(
 
 
 def find_breakers(subject: Subject) -> Iterator[PatternHit]:
-    """Calls that are refused for a while because earlier ones failed."""
+    """Yield circuit breakers: those of a library, and hand-written ones."""
     outer = subject.program.functions[subject.info.parent].symbol if subject.info.parent >= 0 else ""
     owner = subject.program.classes[subject.info.owner].symbol if subject.info.owner >= 0 else outer
     for decorator in subject.ir.decorators:
-        line = decorator[-1] if isinstance(decorator[-1], int) else subject.ir.line
+        line = line_or(decorator, subject.ir.line)
         call = decorator if is_call(decorator) else ("c", decorator, (), (), line)
         for symbol in (owner, outer):
             if any(subject.sites.catalog.capability(d) == "breaker" for d in subject.sites.names_outside(symbol, call)):
@@ -86,7 +87,7 @@ def _state_names(test: Expr) -> set[str]:
 
 
 def _kept_state(subject: Subject, name: str, test: Expr) -> str | None:
-    """How a name is kept between requests: written where a call fails, and set back by time or hand."""
+    """Return how a name holds the breaker's state (written on failure, reset by time or code), or None."""
     written, reset = "", "by time" if re.search(r"time|now|monotonic|clock|until", text_of(test)) else ""
     if not name.startswith("self.") and name in subject.ir.local_names and name not in subject.ir.foreign:
         return None

@@ -1,4 +1,4 @@
-"""Caches: what was computed for a key is kept and handed out again."""
+"""Finds caches: a value is computed for a key, stored, and returned again for the same key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from gapwatch.design.source.ir import (
     is_member,
     keywords_of,
     line_of,
+    line_or,
     member_of,
+    members_in,
     name_of,
     operand_of,
     operands_of,
@@ -31,6 +33,7 @@ from gapwatch.design.source.ir import (
     positional_of,
     targets_of,
     value_of,
+    walrus_value,
 )
 from gapwatch.design.source.program import last_name, statements
 
@@ -58,7 +61,7 @@ _DECORATORS = frozenset(
     ]
 )
 _CACHE_NAME = re.compile(r"cache|memo", re.I)
-#: What is kept once for the whole process is a pool or a singleton, no cache.
+#: Values that a process creates once: pools and singletons, which are not caches.
 _POOL = re.compile(
     r"client|session|pool|lock|conn|engine|instance|logger|semaphore|queue|registry|singleton|loop|handler|model|tokeni[sz]er|encoder",
     re.I,
@@ -87,16 +90,16 @@ _SETS = frozenset(
 
 
 def find_caches(subject: Subject) -> Iterator[PatternHit]:
-    """Look-up, early return, compute, store; or a decorator that does it for a function with arguments."""
+    """Yield caches: look-up, early return, compute and store in one function, or a caching decorator with arguments."""
     function = subject.ir
     takes = [p for p in function.params if p.name not in ("self", "cls")]
     for decorator in function.decorators:
         name = last_name(decorator)
         if function.returns == ("k", None) or _CLIENTS.search(function.name):
-            # Nothing comes back that could be kept, and it is there to run once; or it is a pool of connections.
+            # A function without a result only runs once, and a function that gives clients is a pool.
             continue
         if (name in _DECORATORS or (_CACHE_NAME.search(name) and "property" not in name)) and takes:
-            line = decorator[-1] if isinstance(decorator[-1], int) else function.line
+            line = line_or(decorator, function.line)
             yield subject.hit("has_cache", line, function.line, "decorator", f"@{text_of(decorator)}", 0.9)
     if function.kind == "module":
         return
@@ -113,9 +116,9 @@ def find_caches(subject: Subject) -> Iterator[PatternHit]:
             if not named and (_POOL.search(place) or not _outlives(subject, place)):
                 continue
             if not named and (not gives or _CONSTANT.match(key)):
-                # A table of what is going on: a hit leads elsewhere, the value is not handed out again.
+                # A table of running work: a hit leads elsewhere and does not return the stored value.
                 continue
-            if named and (_makes_pool(value) or (value[0] in "ldS" and not value[1])):
+            if named and (_makes_pool(value) or (value[0] in "ldS" and not members_in(value))):
                 continue
             evidence = f"{place}[{key}] is returned if known, else stored in line {stored_line}"
             yield subject.hit("has_cache", line, stored_line, kind, evidence, 0.9 if named else 0.65)
@@ -123,11 +126,11 @@ def find_caches(subject: Subject) -> Iterator[PatternHit]:
 
 
 _Lookup = tuple[str, str, int, str, bool]
-"""Container, key, line, kind, and whether a hit hands out what was kept."""
+"""Container, key, line, kind, and whether a hit returns the stored value."""
 
 
 def _lookups(body: Body) -> Iterator[_Lookup]:
-    """Look-ups whose hit leaves early or skips the computing."""
+    """Yield look-ups whose hit returns early or skips the computation."""
     bound: dict[str, tuple[str, str, int]] = {}
     for s in statements(body):
         if s[0] == "assign" and (assigned := value_of(s)) is not None:
@@ -180,7 +183,7 @@ def _tested(test: Expr, inner: Body, s: Stmt, bound: dict[str, tuple[str, str, i
 
 
 def _hands_out(inner: Body, name: str) -> bool:
-    """Whether a block returns what was found, as it is or a part of it, and no answer made about it."""
+    """Return whether a block returns the value that was found, or a part of it, and not an object built around it."""
     for s in statements(inner):
         value = unwrapped(value_of(s)) if s[0] == "return" else None
         if value is None or (is_call(value) and last_name(value).lstrip("_")[:1].isupper()):
@@ -201,7 +204,7 @@ def _tested_names(part: Expr) -> list[str]:
 
 def _read_of(e: Expr) -> tuple[str, str] | None:
     if e[0] == ":=":
-        return _read_of(e[2])
+        return _read_of(walrus_value(e))
     inner = unwrapped(e)
     if inner is None:
         return None
@@ -234,13 +237,13 @@ def _stores(subject: Subject) -> list[tuple[str, str, int, Expr]]:
 
 
 def _outlives(subject: Subject, place: str) -> bool:
-    """Whether a container is still there at the next call: an attribute, or a name of the module."""
+    """Return whether a container outlives the call: an attribute, or a name of the module."""
     first = place.partition(".")[0].partition("[")[0]
     return place.startswith(("self.", "cls.")) or first not in subject.ir.local_names
 
 
 def _is_computed(subject: Subject, value: Expr) -> bool:
-    """Whether what is stored was worked out by a call with arguments, and is no empty container or client."""
+    """Return whether the stored value comes from a call with arguments, and is not an empty container or a client."""
     candidates = [value]
     if value[0] == "n":
         for s in subject.statements:

@@ -1,4 +1,4 @@
-"""Walks over the intermediate form of one function: its calls, its names, its constants."""
+"""Walks over the intermediate form of a function: calls, names, constants, blocks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LISTS: dict[str, int] = {"l": 1, "t": 1, "S": 1, "b": 1, "o": 2, "q": 2}
 
 
 def children(e: Expr) -> Iterator[Expr]:
-    """Yield the expressions directly inside one, in the order in which they run."""
+    """Yield the expressions directly inside one, in the order of evaluation."""
     tag = e[0]
     if tag in _CHILDREN:
         for i in _CHILDREN[tag]:
@@ -57,7 +57,7 @@ def children(e: Expr) -> Iterator[Expr]:
 
 
 def walk(e: Expr) -> Iterator[Expr]:
-    """Yield an expression and all inside it."""
+    """Yield an expression and all expressions inside it."""
     stack = [e]
     while stack:
         current = stack.pop()
@@ -66,7 +66,7 @@ def walk(e: Expr) -> Iterator[Expr]:
 
 
 def own_expressions(s: Stmt) -> list[Expr]:
-    """Return the expressions of a statement itself, not those of the blocks inside it."""
+    """Return the expressions of a statement without those of its blocks."""
     tag = s[0]
     out: list[Expr | None] = []
     if tag == "expr":
@@ -114,7 +114,7 @@ _BRACKETS = {"t": ("(", ")"), "l": ("[", "]"), "S": ("{", "}")}
 
 
 def text_of(e: Expr | None) -> str:
-    """Return an expression as short text that is equal for equal code; for comparing and for evidence."""
+    """Return short text of an expression, equal for equal code; used for comparison and as evidence."""
     if e is None:
         return ""
     tag = e[0]
@@ -149,12 +149,12 @@ def text_of(e: Expr | None) -> str:
 
 
 def callee_text(call: Expr) -> str:
-    """Return the dotted text of what a call calls."""
+    """Return the dotted text of the callee of a call."""
     return text_of(call[1])
 
 
 def names_in(e: Expr) -> set[str]:
-    """Return the plain names and dotted names that an expression reads."""
+    """Return the plain and dotted names that an expression reads."""
     out: set[str] = set()
     for inner in walk(e):
         if inner[0] == "n":
@@ -167,7 +167,7 @@ def names_in(e: Expr) -> set[str]:
 
 
 def arguments_of(call: Expr) -> list[Expr]:
-    """Return the arguments of a call, keywords included."""
+    """Return the arguments of a call, keyword arguments included."""
     return [*call[2], *(value for _, value in call[3])]
 
 
@@ -180,14 +180,14 @@ def keyword(call: Expr, name: str) -> Expr | None:
 
 
 def unwrapped(e: Expr | None) -> Expr | None:
-    """Return what stands inside `await`, parentheses or a walrus."""
+    """Return the expression inside `await` or a walrus."""
     while e is not None and e[0] in ("w", ":="):
         e = e[-1]
     return e
 
 
 def leaves(body: Body) -> bool:
-    """Whether a block always ends by leaving its function or loop."""
+    """Return whether a block always ends by leaving its function or loop."""
     if not body:
         return False
     last = body[-1]
@@ -204,7 +204,7 @@ def leaves(body: Body) -> bool:
 
 
 def tags_in(body: Body, *wanted: str) -> bool:
-    """Whether a block holds a statement of some kind; a `break` of a loop inside it is that loop's own."""
+    """Return whether a block holds a statement of some kinds; `break` and `continue` of inner loops do not count."""
     for s in body:
         if s[0] in wanted:
             return True

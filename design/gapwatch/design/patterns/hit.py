@@ -1,4 +1,4 @@
-"""One place in the code where a pattern stands, and what the detectors share."""
+"""A pattern hit, and the view of a function that all pattern detectors share."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import functools
 from dataclasses import dataclass
 
 from gapwatch.design.callgraph.graph import CallEdge
+from gapwatch.design.patterns.call_sites import CallSites, Reach, address_capability
 from gapwatch.design.patterns.code_walk import constants_in, names_in, own_expressions, text_of, walk
-from gapwatch.design.patterns.sites import Reach, Sites, address_capability
 from gapwatch.design.source.ir import (
     Expr,
     Function,
@@ -41,8 +41,13 @@ class PatternHit:
     """A pattern at some lines of a function.
 
     Attributes:
-        kind: What sort of it: `swallows`, `client`, `wrapped`, `llm`, ...
-        evidence: What was seen, in a few words with names of the code.
+        path: The file.
+        line: First line.
+        pattern: One of `PATTERNS`.
+        symbol: Dotted name of the function.
+        end: Last line.
+        kind: Variant of the pattern, such as `swallows`, `client`, `wrapped` or `llm`.
+        evidence: Short text with names of the code.
         confidence: In [0, 1].
     """
 
@@ -56,26 +61,32 @@ class PatternHit:
     confidence: float
 
 
-#: Callers that are read for the address of a request.
+#: Most callers that are read for the address of a request.
 MAX_CALLERS = 8
 
 
 class Subject:
-    """The function that is looked at, with everything a detector may ask."""
+    """A function under inspection, with the queries of the pattern detectors.
 
-    def __init__(self, program: Program, sites: Sites, info: FunctionInfo) -> None:
+    Args:
+        program: All files in intermediate form.
+        sites: Targets of all call sites.
+        info: The function.
+    """
+
+    def __init__(self, program: Program, sites: CallSites, info: FunctionInfo) -> None:
         self.program = program
         self.sites = sites
         self.info = info
 
     @functools.cached_property
     def statements(self) -> list[Stmt]:
-        """Every statement of it, blocks included."""
+        """Every statement of the function, blocks included."""
         return list(statements(self.info.ir.body))
 
     @functools.cached_property
     def calls(self) -> list[Expr]:
-        """Every call in it."""
+        """Every call in the function."""
         known = self.sites.calls_within.get(self.info.number)
         if known is None:
             known = [inner for s in self.statements for e in own_expressions(s) for inner in walk(e) if is_call(inner)]
@@ -90,19 +101,19 @@ class Subject:
         return {line: frozenset(names) for line, names in out.items()}
 
     def reach(self, call: Expr) -> Reach:
-        """Say what a call reaches; a request to an address of a model server is a call to a model."""
+        """Return the target of a call; a request to the address of a model server counts as a model call."""
         found = self.sites.reach(self.symbol, call, self._named.get(call_line(call), frozenset()))
         if found.capability == "http" and (capability := address_capability(self._addresses(call))) is not None:
             return Reach(capability, found.dotted, 0.95)
         return found
 
     def inside(self, call: Expr) -> list[CallEdge]:
-        """Edges that a call takes inside the repository, also where its callee is a variable."""
+        """Return the edges of a call inside the repository, also if its callee is a variable."""
         found = self.sites.inside_of(self.symbol, call)
         return found or self.sites.through_variable(self.symbol, call, self._named.get(call_line(call), frozenset()))
 
     def _addresses(self, call: Expr) -> str:
-        """Constant texts that a request may be sent to: those of the function, and of attributes that it hands over."""
+        """Return the constant texts that may hold a request's address: of the function and of attributes it passes."""
         given = {name for arg in (*positional_of(call), *(v for _, v in keywords_of(call))) for name in names_in(arg)}
         attributes = {name for name in given if name.startswith("self.")}
         texts = self._own_texts
@@ -110,10 +121,10 @@ class Subject:
             texts = texts + [t for name, found in self._owner_texts.items() if name in attributes for t in found]
         own = " ".join(texts)
         if address_capability(own) is None and not given.isdisjoint(p.name for p in self.ir.params):
-            # A function that posts what it is given, to where it is told: its callers say where that is.
-            told = [" ".join(caller._own_texts) for caller in self._callers]
-            if told and all(address_capability(text) is not None for text in told):
-                return " ".join((own, *told))
+            # A function that gets the address as an argument: its callers hold the address.
+            passed = [" ".join(caller._own_texts) for caller in self._callers]
+            if passed and all(address_capability(text) is not None for text in passed):
+                return " ".join((own, *passed))
         return own
 
     @functools.cached_property
@@ -140,22 +151,31 @@ class Subject:
         return out
 
     def other(self, symbol: str) -> Subject | None:
-        """Return another function by its symbol, or None where there is none."""
+        """Return another function by its symbol, or None."""
         number = self.sites.numbers(self.program).get(symbol)
         return Subject(self.program, self.sites, self.program.functions[number]) if number is not None else None
 
     @property
     def ir(self) -> Function:
-        """Its intermediate form."""
+        """The function's intermediate form."""
         return self.info.ir
 
     @property
     def symbol(self) -> str:
-        """Its dotted name."""
+        """The function's dotted name."""
         return self.info.symbol
 
     def hit(self, pattern: str, line: int, end: int, kind: str, evidence: str, confidence: float) -> PatternHit:
-        """Make a hit in this function."""
+        """Return a hit in this function.
+
+        Args:
+            pattern: One of `PATTERNS`.
+            line: First line.
+            end: Last line; smaller values mean one line.
+            kind: Variant of the pattern.
+            evidence: Text, cut to 160 characters.
+            confidence: In [0, 1].
+        """
         path = self.program.path(self.info)
         short = " ".join(evidence.split())[:160]
         return PatternHit(path, line, pattern, self.symbol, max(line, end), kind, short, round(confidence, 2))

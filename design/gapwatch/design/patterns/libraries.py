@@ -1,4 +1,4 @@
-"""What the libraries do that a pipeline calls: dotted name to capability, from `libraries.toml` or a file like it."""
+"""Library catalogue: the capability of a dotted library name, read from `libraries.toml` or a file of the same form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gapwatch.scorers.errors import UsageError
 
-#: Capabilities in the order in which one entry's lists are tried; a later wildcard never hides an earlier end.
+#: Capabilities in the order in which the lists of an entry are tried; wildcards are tried after all names.
 CAPABILITIES = (
     "llm_chat",
     "embedding",
@@ -38,7 +38,7 @@ CAPABILITIES = (
     "web",
 )
 
-#: Parts of a dotted name behind which an HTTP client's names mean a part of an answer or of a request.
+#: Parts of an HTTP client's name after which the next names belong to a response or a request object.
 _INSIDE_ANSWER = frozenset(
     [
         "headers",
@@ -62,7 +62,7 @@ _INSIDE_ANSWER = frozenset(
     ]
 )
 
-#: What stands between a call and a method of the text that it gave.
+#: Parts between a call and a method of its result, when the result is a text.
 _TEXTS = frozenset({"strip", "lower", "upper", "split", "copy", "content", "summary", "title", "text", "url", "name"})
 #: Methods that clients and plain dictionaries share.
 _OF_MAPPINGS = frozenset({"get", "update", "pop", "items", "keys", "values", "copy", "setdefault", "clear", "add"})
@@ -83,7 +83,7 @@ _HOLDS_ANSWERS = frozenset(
         "_source",
     ]
 )
-#: Methods of texts, lists and mappings: at the end of a service's name they read its answer.
+#: Methods of texts, lists and mappings; at the end of a service's name they read its answer.
 _ON_ANSWERS = frozenset(
     [
         "get",
@@ -132,28 +132,28 @@ class _Entry:
 
 
 class LibraryCatalog:
-    """Answers what a dotted name outside the repository does.
+    """Returns the capability of names outside the repository.
 
     Args:
-        text: The catalog as TOML.
-        name: Of the file, for messages.
+        text: The catalogue as TOML.
+        name: Name of the file, for error messages.
 
     Raises:
-        UsageError: It is no TOML, or an entry has an unknown key.
+        UsageError: The text is not TOML, or an entry has an unknown key or no prefixes.
     """
 
     def __init__(self, text: str, name: str) -> None:
         try:
             data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            raise UsageError(f"{name}: no TOML: {error}") from error
+            raise UsageError(f"{name}: not valid TOML: {error}") from error
         self.version = str(data.pop("version", ""))
         self._by_prefix: dict[str, _Entry] = {}
         self._cache: dict[str, str | None] = {}
         for key, entry in data.items():
             unknown = set(entry) - {"prefixes", "reads", *CAPABILITIES}
             if unknown or not entry.get("prefixes"):
-                what = f"unknown {sorted(unknown)}" if unknown else "no prefixes"
+                what = f"unknown keys {sorted(unknown)}" if unknown else "no prefixes"
                 raise UsageError(f"{name}: [{key}]: {what}; expected prefixes, reads, {', '.join(CAPABILITIES)}")
             made = _Entry(
                 tuple((c, tuple(e for e in entry[c] if e != "*")) for c in CAPABILITIES if c in entry),
@@ -164,7 +164,7 @@ class LibraryCatalog:
                 self._by_prefix[prefix] = made
 
     def capability(self, dotted: str) -> str | None:
-        """Return what calling a dotted name does, or None where the catalog does not know."""
+        """Return the capability of calling a dotted name, or None if the catalogue does not know it."""
         if dotted not in self._cache:
             self._cache[dotted] = self._find(dotted)
         return self._cache[dotted]
@@ -180,7 +180,7 @@ class LibraryCatalog:
         return None
 
     def knows(self, dotted: str) -> bool:
-        """Whether a library is in the catalog at all."""
+        """Return whether the catalogue has an entry for the library."""
         parts = dotted.split(".")
         return any(".".join(parts[:length]) in self._by_prefix for length in range(1, len(parts) + 1))
 
@@ -195,7 +195,7 @@ def _match(entry: _Entry, parts: list[str], length: int) -> str | None:
         for end in ends:
             if rest == end or rest.endswith(f".{end}") or whole.endswith(f".{end}"):
                 if capability == "http" and not _INSIDE_ANSWER.isdisjoint(parts[length:-1]):
-                    # `requests.get(...).headers.get`: reading an answer is no second call.
+                    # `requests.get(...).headers.get` reads a response and sends no second request.
                     return None
                 if (
                     capability == "json"
@@ -204,7 +204,7 @@ def _match(entry: _Entry, parts: list[str], length: int) -> str | None:
                 ):
                     return None
                 if end in _OF_MAPPINGS and _is_given(entry, parts[length:-1]):
-                    # A dictionary that a call gave has methods of the same names; reading it reaches nobody.
+                    # A dictionary that a call returned has methods of the same names; reading it calls no service.
                     return None
                 return capability
     for capability in entry.wildcards:
@@ -215,9 +215,9 @@ def _match(entry: _Entry, parts: list[str], length: int) -> str | None:
             or last.endswith("_client")
             or not _TEXTS.isdisjoint(parts[length:-1])
         ):
-            # Reading what a call gave, or making a client, sends nothing.
+            # Reading a result or creating a client sends no request.
             continue
-        # A constructor reaches nobody yet.
+        # A constructor sends no request yet.
         if (rest and not last[:1].isupper() and not last.startswith("__")) or capability in ("framework", "web"):
             return capability
         if rest and capability in ("retry", "breaker", "cache", "guardrail", "tracing", "evaluation", "ingest"):
@@ -228,7 +228,7 @@ def _match(entry: _Entry, parts: list[str], length: int) -> str | None:
 
 
 def _is_given(entry: _Entry, before: list[str]) -> bool:
-    """Whether what stands before the last name is what a call gave, and no client, table or collection."""
+    """Return whether the object before the last name is the result of a call, and not a client, table or collection."""
     if not before:
         return False
     last = before[-1]
@@ -244,16 +244,19 @@ def _is_given(entry: _Entry, before: list[str]) -> bool:
 
 @functools.cache
 def default_catalog() -> LibraryCatalog:
-    """Return the catalog that ships with the program."""
+    """Return the catalogue that ships with Gapwatch."""
     path = Path(__file__).with_name("libraries.toml")
     return LibraryCatalog(path.read_text(encoding="utf-8"), path.name)
 
 
 def load_catalog(path: Path | None) -> LibraryCatalog:
-    """Return the shipped catalog, or one from a file.
+    """Return the catalogue of a file.
+
+    Args:
+        path: The file; None for the shipped catalogue.
 
     Raises:
-        UsageError: The file cannot be read or says something unknown.
+        UsageError: The file cannot be read or is invalid.
     """
     if path is None:
         return default_catalog()

@@ -1,4 +1,4 @@
-"""Streams: output that is sent on piece by piece while it is made."""
+"""Finds streamed answers: output that is sent in chunks while a model produces it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gapwatch.design.patterns.code_walk import (
     walk,
 )
 from gapwatch.design.patterns.hit import PatternHit, Subject
-from gapwatch.design.patterns.io import assigned_to, model_depths
+from gapwatch.design.patterns.outside_calls import assigned_to, model_depths
 from gapwatch.design.source.ir import (
     Body,
     Expr,
@@ -39,13 +39,13 @@ _SOCKET = re.compile(r"(^|[._])(web_?socket|ws|socket|connection)$", re.I)
 
 
 def find_streams(subject: Subject) -> Iterator[PatternHit]:
-    """Output that is sent on piece by piece while it is made."""
+    """Yield streamed answers: streaming responses, socket messages in a loop, generators over model output."""
     for call in subject.calls:
         names = subject.sites.named_at(subject.symbol, call)
         if any(subject.sites.catalog.capability(d) == "stream" for d in names) and not _sends_file(subject, call):
             strength = 0.9 if _comes_from_model(subject, call) else 0.6 if _may_speak(subject, call) else 0.0
             if strength:
-                # What else is sent in pieces is a file, or the progress of a job.
+                # Other streams send files or the progress of a job.
                 yield subject.hit(
                     "streams_response", call_line(call), call_line(call), "response", callee_text(call), strength
                 )
@@ -77,12 +77,12 @@ _SPEAKS = re.compile(
     r"chat|answer|complet(e|ion)|llm|token|assistant|agent|conversation|reply|delta|(^|_)(ask|respond|generate_stream|query|message)",
     re.I,
 )
-#: How far behind what is streamed the model may lie, and how many functions are looked at.
+#: Most calls between streamed content and the model, and most functions that are searched.
 _STREAM_DEPTH, _STREAM_LIMIT = 6, 300
 
 
 def _may_speak(subject: Subject, call: Expr) -> bool:
-    """Whether what is streamed is named like an answer, or made by nobody that the repository shows."""
+    """Return whether the streamed content is named like an answer, or no function of the repository makes it."""
     content = text_of(positional_of(call)[0]) if positional_of(call) else ""
     made_here = any(
         edge.kind != "construct" for edge in subject.sites.inside.get((subject.symbol, call_line(call)), ())
@@ -91,7 +91,7 @@ def _may_speak(subject: Subject, call: Expr) -> bool:
 
 
 def _comes_from_model(subject: Subject, call: Expr) -> bool:
-    """Whether the generators that are handed over, or the function that hands them over, lead to a model."""
+    """Return whether the streamed generators, or the function that streams them, lead to a model."""
     depths = model_depths(subject)
     given = {edge.dst for edge in subject.sites.inside.get((subject.symbol, call_line(call)), ())}
     inner = {e.dst for e in subject.sites.callees[subject.symbol] if e.dst.startswith(f"{subject.symbol}.")}
@@ -123,7 +123,7 @@ _SENDS = frozenset({"send", "send_text", "send_json", "send_str", "send_bytes", 
 
 
 def _sends_inside(subject: Subject, call: Expr) -> bool:
-    """Whether a function of the repository that is called here writes to a socket."""
+    """Return whether a call runs a function of the repository that writes to a socket."""
     for edge in subject.sites.inside_of(subject.symbol, call):
         other = subject.other(edge.dst)
         for inner in other.calls if other is not None else ():
@@ -152,7 +152,7 @@ def _yields_from(s: tuple[object, ...]) -> bool:
 
 
 def _derived(body: Body, names: set[str]) -> set[str]:
-    """Names that are made of the loop's variable inside its body."""
+    """Return the names that a loop's body derives from the loop variable."""
     out: set[str] = set()
     for inner in statements(body):
         if inner[0] == "assign" and (assigned := value_of(inner)) is not None:
@@ -163,7 +163,7 @@ def _derived(body: Body, names: set[str]) -> set[str]:
 
 
 def _is_model_output(subject: Subject, iterable: Expr) -> float:
-    """How sure it is that what is looped over comes from a model as a stream; 0.0 for not."""
+    """Return the confidence in [0, 1] that an iterable is a model's stream; 0.0 for no."""
     e = unwrapped(iterable) or iterable
     candidates = [e]
     for name in sorted(names_in(e)):

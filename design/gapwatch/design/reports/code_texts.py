@@ -1,6 +1,6 @@
-"""The code of each symbol as the words that it says, without white space and comments.
+"""Code of each symbol as a sequence of tokens, without white space and comments.
 
-So a change is told from a move, and from code that was laid out anew.
+Comparing tokens tells changed code from code that only moved or was reformatted.
 """
 
 from __future__ import annotations
@@ -11,30 +11,38 @@ from typing import TYPE_CHECKING
 
 from gapwatch.design.callgraph.graph import Symbol
 from gapwatch.design.source.scan import Scan
-from gapwatch.design.source.trees import parse_python
+from gapwatch.design.source.syntax_trees import parse_python
 from gapwatch.design.stage import Design
 
 if TYPE_CHECKING:
-    from gapwatch.design.source.trees import Node
+    from gapwatch.design.source.syntax_trees import Node
 
-#: Nodes that say nothing, and nodes whose inner form is theirs alone.
+#: Nodes without meaning for a comparison, and nodes that are compared as one token.
 _SILENT = frozenset({"comment", "line_continuation"})
 _WHOLE = frozenset({"string"})
 #: Brackets in which a comma before the end changes nothing (in a tuple it may).
 _LISTS = frozenset({"argument_list", "parameters", "list", "dictionary", "set"})
 
-#: Share of the words of the shorter of two texts that the other holds in the same order, from which code of the same
-#: name in another file is taken to be what it was. Code that moves grows more often than not.
+#: Share of the tokens of the shorter text that the longer one holds in the same order. From here on, code of the same
+#: name in another file counts as moved. The shorter text is the base because code that moves usually grows.
 MIN_LIKENESS = 0.5
 
-#: Words of a text that are looked at: the comparison is quadratic.
+#: Tokens of a text that are compared; the comparison takes quadratic time.
 _COMPARED = 1_000
 
 Words = tuple[bytes, ...]
 
 
 class CodeTexts:
-    """The code of the symbols of one design."""
+    """The tokens of every symbol of one design, for comparison with another design.
+
+    Args:
+        scan: The scan that the design was made from; its file contents are tokenised on demand.
+        design: The design whose symbols are looked up.
+
+    Attributes:
+        paths: Paths of all files of the scan.
+    """
 
     def __init__(self, scan: Scan, design: Design) -> None:
         self._sources = {f.path: f.source for f in scan.files}
@@ -51,11 +59,11 @@ class CodeTexts:
         return symbol in self._symbols
 
     def _unit(self, symbol: Symbol) -> str:
-        """Name inside its file: what stays when the file is moved."""
+        """Name inside its file, which stays the same when the file moves."""
         return symbol.id.removeprefix(f"{self._modules.get(symbol.path, '')}.")
 
     def of(self, symbol: str) -> Words | None:
-        """Return what a symbol says, its decorators included; None where there is none."""
+        """Return the tokens of a symbol, its decorators included, or None for an unknown symbol."""
         found = self._symbols.get(symbol)
         if found is None or found.path not in self._sources:
             return None
@@ -66,15 +74,19 @@ class CodeTexts:
         return words[first : bisect.bisect_right(lines, found.end)]
 
     def place(self, symbol: str) -> str:
-        """Return where a symbol stands."""
+        """Return `path:line` of a symbol, or an empty text for an unknown one."""
         found = self._symbols.get(symbol)
         return f"{found.path}:{found.line}" if found is not None else ""
 
     def where_now(self, symbol: str, new: CodeTexts) -> str | None:
-        """Return the symbol of a newer design that is what a symbol of this one was, or None where it is gone.
+        """Return the symbol of a newer design that corresponds to a symbol of this one, or None if it is gone.
 
-        It has the same name inside its file, for that is the name of its span; the file may be another one, where it
-        stood not before and still says much the same.
+        The new symbol has the same name inside its file, because that is the name of its span. It may stand in another
+        file if that file did not hold it before and its code is alike (`MIN_LIKENESS`).
+
+        Args:
+            symbol: Dotted name in this design.
+            new: Texts of the newer design.
         """
         if symbol in new:
             return symbol
@@ -96,7 +108,7 @@ def _likeness(one: Words, other: Words) -> float:
 
 
 def _read(source: bytes) -> tuple[list[int], Words, dict[int, int]]:
-    """(line of each word, words, line of a definition to the line of its first decorator) of a file."""
+    """Return (line of each token, tokens, line of a definition to the line of its first decorator) of a file."""
     lines: list[int] = []
     words: list[bytes] = []
     starts: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""What the report of a design says, once for all writers: found, watched, asked, refused, and why."""
+"""Contents of the design report: components, edges, questions, metrics, judges, spans, rejections, unread files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,21 @@ from gapwatch.design.reports.document import (
 from gapwatch.design.reports.summary import begin_with, spans_in_order, summary
 from gapwatch.design.stage import Design
 
-#: Paths that were not read and that the report names one by one.
+#: Labels of key figures whose JSON key alone is unclear.
+_LABELS = {
+    "own_import_rate": "share of the repository's own imports that lead to a file",
+    "component_edges": "edges between components",
+    "edges_verified_share": "share of verified edges",
+    "nodes_pruned": "components pruned",
+    "nodes_missing": "important files without a component",
+    "metrics_dropped": "metrics rejected",
+    "passed": "metrics passed",
+    "flagged": "metrics flagged",
+    "integration_points": "spans to emit",
+    "spans_first": "spans of the first step",
+    "metrics_of_first": "metrics that the first step serves",
+}
+#: Unread paths that the report lists one by one; the rest is a count.
 _MOST_SKIPPED = 40
 
 
@@ -36,7 +50,7 @@ def design_document(design: Design) -> Document:
     """Build the report of a design; the same design gives the same document."""
     parts = (_head, _components, _edges, _questions, _metrics, _judges, _points, _refused, _reading)
     sections = (tuple(part(design)) for part in parts)
-    return Document(f"What to watch in {design.name}", tuple(section for section in sections if section))
+    return Document(f"Monitoring design for {design.name}", tuple(section for section in sections if section))
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[Inline | Words, ...]], look: str = "") -> Table:
@@ -65,25 +79,27 @@ def _spaced(text: str) -> str:
 
 
 def _head(design: Design) -> Iterator[Block]:
-    yield _title(f"What to watch in {design.name}", 1)
+    yield _title(f"Monitoring design for {design.name}", 1)
     if design.goal:
         yield _text(f"Goal: {design.goal}", look="goal")
-    yield _text(f"Design {design.version}, from the code alone: no model was asked, no network was used.", look="sub")
+    yield _text(
+        f"Design {design.version}. Read from the code only: Gapwatch asked no model and used no network.", look="sub"
+    )
     if not design.has_model:
-        missing = Strong("No call to a model was found.")
-        yield _text(missing, " Nothing was guessed: see the first question.", look="notice")
+        missing = Strong("Gapwatch found no call to a model.")
+        yield _text(missing, " Answer the first question to name it.", look="notice")
     yield from _numbers(design)
 
 
 def _numbers(design: Design) -> Iterator[Block]:
     s = summary(design)
     confidence = f"confidence {s['overall_confidence']:g}, lowest {s['lowest_confidence']:g}"
-    metrics = f"{s['judges']} judges designed, {s['metrics_dropped']} refused"
-    first = f"the first {s['spans_first']} feed {s['metrics_of_first']} metrics"
+    metrics = f"{s['judges']} judges designed, {s['metrics_dropped']} metrics rejected"
+    first = f"the first {s['spans_first']} serve {s['metrics_of_first']} metrics"
     calls = f"of {s['call_sites']:,} in {s['files']:,} files, {s['lines']:,} lines"
     tiles = (
         (f"{s['components']}", "components", confidence),
-        (f"{s['edges_verified_share']:.0%}", "edges verified", f"of {s['component_edges']}; the rest inferred"),
+        (f"{s['edges_verified_share']:.0%}", "edges verified", f"of {s['component_edges']}; others are inferred"),
         (f"{s['metrics_exported']}", "metrics", metrics),
         (f"{s['open_questions']}", "open questions", "only you can answer"),
         (f"{s['integration_points']}", "spans to emit", first),
@@ -91,8 +107,10 @@ def _numbers(design: Design) -> Iterator[Block]:
     )
     yield Tiles(tiles)
     causes = ", ".join(f"{cause} {count}" for cause, count in s["unresolved_by_cause"].items()) or "none"
-    rows = ((_spaced(name), str(value)) for name, value in (s | {"unresolved_by_cause": causes}).items())
-    yield Fold(_title("Numbers"), (_table(("what", "value"), rows),), look="component")
+    rows = (
+        (_LABELS.get(name, _spaced(name)), str(value)) for name, value in (s | {"unresolved_by_cause": causes}).items()
+    )
+    yield Fold(_title("All numbers"), (_table(("number", "value"), rows),), look="component")
 
 
 def _components(design: Design) -> Iterator[Block]:
@@ -104,25 +122,25 @@ def _components(design: Design) -> Iterator[Block]:
         yield Fold(title, (_facts(design, c),), f"c-{c.id}", aside, f"component {c.role}")
     missing = design.architecture.missing
     if missing:
-        yield _title("Files that matter and belong to no component", 3)
-        yield _table(("file", "salience", "why"), ((Code(m.path), f"{m.salience:g}", m.why) for m in missing))
+        yield _title("Important files without a component", 3)
+        yield _table(("file", "salience", "reason"), ((Code(m.path), f"{m.salience:g}", m.why) for m in missing))
     for c in design.architecture.pruned:
         yield _text("Pruned: ", Code(c.id), f", confidence {c.confidence:g}: {'; '.join(c.issues)}")
 
 
 def _facts(design: Design, c: ComponentDraft) -> Table:
     metrics = [m.name for m in design.metrics if m.component == c.id]
-    offline = "also offline" if c.is_offline_evaluable else "at run time only"
+    offline = "online and offline" if c.is_offline_evaluable else "online only"
     rows: list[tuple[Inline | Words, ...]] = [
         ("role", c.role),
         (
             "stage, pattern",
             f"{c.stage or 'none'}, {c.pattern} ({c.reasoning}; confidence {c.classification_confidence:g})",
         ),
-        ("does", _spaced(", ".join(c.semantics)) or "none of the ten AI behaviours"),
-        ("fails silently", (Badge(c.silent_failure, f"risk {c.silent_failure}"), f": {c.silent_because}")),
-        ("if it is wrong", c.user_facing_failure),
-        ("can be measured", f"{c.measured}; {offline}; framework {c.alignment}"),
+        ("AI behaviour", _spaced(", ".join(c.semantics)) or "none"),
+        ("silent failure", (Badge(c.silent_failure, f"risk {c.silent_failure}"), f": {c.silent_because}")),
+        ("effect on the user", c.user_facing_failure),
+        ("measurement", f"{c.measured}; {offline}; fit to its stage: {c.alignment}"),
         ("files", _codes(c.files, 8)),
         ("patterns", _codes((f"{h.pattern} {h.path}:{h.line}" for h in c.hits), 6) if c.hits else "none"),
         ("metrics", _codes(metrics, 12) if metrics else "none"),
@@ -160,12 +178,12 @@ def _status(verification: str) -> Inline:
 def _questions(design: Design) -> Iterator[Block]:
     yield _title("Questions")
     if not design.open_questions:
-        yield _text("None is open.")
+        yield _text("No question is open.")
         return
     command = Code("gapwatch design answer REPO QUESTION VALUE --facts facts.yaml")
-    yield _text("Answer with ", command, ", then design again.", look="sub")
+    yield _text("Answer with ", command, ", then run gapwatch design again.", look="sub")
     stale = tuple(
-        (("The fact ", Code(f.id), " answers ", Code(f.question or ""), ", which the code no longer asks."),)
+        (("Fact ", Code(f.id), " answers ", Code(f.question or ""), ", a question that the code no longer raises."),)
         for f in design.stale_facts
     )
     yield Listing((*map(_question, design.open_questions), *stale), "questions")
@@ -173,21 +191,21 @@ def _questions(design: Design) -> Iterator[Block]:
 
 def _question(q: QuestionDraft) -> tuple[Words, ...]:
     options = _all(q.options) if q.options else q.answer_type
-    decides = _codes(q.decides, 6) if q.decides else "what is measured at all"
+    decides = _codes(q.decides, 6) if q.decides else "which metrics exist"
     return (
         (Code(q.id), " ", Strong(q.text)),
         (f"Why: {q.why}.",),
-        ("Answer: ", options, f". Until then: {q.default}."),
-        ("Decides: ", decides, "."),
+        ("Answer: ", options, f". Assumed until you answer: {q.default}."),
+        ("Affects: ", decides, "."),
     )
 
 
 def _metrics(design: Design) -> Iterator[Block]:
     yield _title("Metrics")
     yield _table(
-        ("metric", "for", "concern", "better", "alert", "evidence"),
+        ("metric", "purpose", "concern", "better", "alert", "evidence"),
         (
-            (Code(m.name), m.purpose, _spaced(m.concern), _better(m), _alert(m), _evidence(m))
+            (Code(m.name), _purpose(m), _spaced(m.concern), _better(m), _alert(m), _codes(m.evidence, 2))
             for m in design.metrics
             if m.source != "judge"
         ),
@@ -196,6 +214,8 @@ def _metrics(design: Design) -> Iterator[Block]:
 
 
 def _better(m: MetricDesign) -> str:
+    if m.better == "unknown":
+        return f"unknown ({_spaced(m.of)})"
     return f"{m.better} {_spaced(m.of)}{'' if m.direction_verdict == 'verified' else ' (unverified)'}"
 
 
@@ -203,9 +223,8 @@ def _alert(m: MetricDesign) -> Badge:
     return Badge(m.severity, f"sev {m.severity}") if m.severity else Badge("none", "none")
 
 
-def _evidence(m: MetricDesign) -> Words:
-    valid = (f"; says something where {m.valid_when}",) if m.valid_when else ()
-    return (_codes(m.evidence, 2), *valid)
+def _purpose(m: MetricDesign) -> str:
+    return f"{m.purpose}. Valid when {m.valid_when}." if m.valid_when else f"{m.purpose}."
 
 
 def _judges(design: Design) -> Iterator[Block]:
@@ -213,29 +232,34 @@ def _judges(design: Design) -> Iterator[Block]:
     if not judges:
         return
     yield _title("Judges")
-    yield _text("Made from the prompts and from what the code reads of the answers.", look="sub")
+    yield _text("Drafted from the prompts and from the answer fields that the code reads.", look="sub")
     if not design.judge_model:
         asked, option = Code("q-pipeline-judge-model"), Code("--judge-model")
-        yield _text("They wait for a model: answer ", asked, ", or give ", option, ".", look="sub")
+        yield _text("Not exported until you name a model: answer ", asked, ", or pass ", option, ".", look="sub")
     rows = []
     for m in judges:
         rubric = m.claim["rubric"]
-        monitors = _codes(m.monitors, 8) if m.monitors else "nothing yet"
-        rows.append((Code(m.name), Code(m.tier), rubric["criterion"], _codes(rubric["inputs"], 8), monitors))
-    yield _table(("metric", "tier", "criterion", "is shown", "between judgements"), rows, "judges")
+        monitors = _codes(m.monitors, 8) if m.monitors else "no metric"
+        rows.append((Code(m.name), Code(m.tier), _marked(rubric["criterion"]), _codes(rubric["inputs"], 8), monitors))
+    yield _table(("metric", "tier", "criterion", "inputs", "monitored between judgements by"), rows, "judges")
+
+
+def _marked(text: str) -> Words:
+    """Return a text with the parts between backticks as code."""
+    return tuple(Code(part) if i % 2 else part for i, part in enumerate(text.split("`")))
 
 
 def _points(design: Design) -> Iterator[Block]:
-    yield _title("What the pipeline must emit")
+    yield _title("Spans to emit")
     yield _text(
-        "One span around the body of each function; what it carries, and what is blind without it. ",
+        "Emit one span around the body of each function, with these fields. ",
         begin_with(design),
         look="sub",
     )
     for title, points in spans_in_order(design):
         yield _title(title, 3)
         yield _table(
-            ("component", "span", "kind", "where", "fields", "blind without it"),
+            ("component", "span", "kind", "function at", "fields", "metrics that need it"),
             (
                 (Code(p.component), Code(p.name), p.kind, Code(str(p.place)), _all(p.fields), _all(p.blind))
                 for p in points
@@ -243,24 +267,24 @@ def _points(design: Design) -> Iterator[Block]:
             "points",
         )
     used = {f for p in design.points for f in p.fields}
-    yield _title("What the fields hold", 3)
+    yield _title("Values of the fields", 3)
     yield _table(("field", "value"), ((Code(f), value) for f, value in VALUES.items() if f in used))
 
 
 def _refused(design: Design) -> Iterator[Block]:
-    yield _title("Refused, flagged, missing")
+    yield _title("Rejected, flagged and missing metrics")
     critique = design.critique
     yield _text(f"{critique.overall_assessment}.", look="sub")
-    rows = [(Code(m.name), f"refused: {', '.join(v.rules)}", v.reasoning, "") for m, v in design.dropped]
+    rows = [(Code(m.name), f"rejected: {', '.join(v.rules)}", v.reasoning, "") for m, v in design.dropped]
     rows += [
         (Code(v.metric), f"{v.status}: {', '.join(v.rules)}", v.reasoning, v.suggested_fix or "")
         for v in critique.reviews
         if v.status != "pass"
     ]
     rows += [(Code(i.component), "across components", i.issue, i.suggestion) for i in critique.cross_component_issues]
-    rows += [(Code(g.metric), "not watched", g.missing, g.fix) for g in design.gaps]
+    rows += [(Code(g.metric), "not monitored", g.missing, g.fix) for g in design.gaps]
     rows += [(Code(""), "refused operation", line, "") for line in design.refused_operations]
-    yield _table(("what", "rule", "why", "fix"), rows) if rows else _text("Nothing was.")
+    yield _table(("metric or component", "rule", "reason", "fix"), rows) if rows else _text("None.")
 
 
 def _reading(design: Design) -> Iterator[Block]:
@@ -269,8 +293,8 @@ def _reading(design: Design) -> Iterator[Block]:
         if r.errors:
             first, last = r.errors[0]
             more = f", and {len(r.errors) - 1} more places" if len(r.errors) > 1 else ""
-            rows.append((Code(r.path), f"lines {first}-{last} were not understood{more}"))
-    yield _title("What could not be read")
-    yield _table(("path", "why"), rows) if rows else _text("Everything was read.")
+            rows.append((Code(r.path), f"lines {first}-{last} cannot be parsed{more}"))
+    yield _title("Files not read")
+    yield _table(("path", "reason"), rows) if rows else _text("Every file was read.")
     if len(design.skipped) > _MOST_SKIPPED:
         yield _text(f"{len(design.skipped) - _MOST_SKIPPED} more paths were not read.")

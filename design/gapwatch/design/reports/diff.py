@@ -1,4 +1,4 @@
-"""What a change of the code does to a portfolio: metrics that became stale, and what is new and unwatched."""
+"""Compares two designs: metrics that a change of the code made stale, and new code that is not monitored."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from gapwatch.design.stage import Design
 
 @dataclass(frozen=True)
 class TouchedMetric:
-    """A metric of the old design and what happened to the code under it.
+    """A metric of the old design whose code changed or moved.
 
     Attributes:
-        verdict: `gone` (nothing of what it watched is left), `changed` (cited code or a cited prompt reads otherwise),
+        metric: Name of the metric.
+        component: Id of its component in the old design.
+        verdict: `gone` (none of the code that it monitors is left), `changed` (cited code or a cited prompt differs),
             `moved` (the same code on other lines or in another file).
-        successors: Metrics of the new design that watch the same under other names.
+        reasons: One line of text for each changed or moved symbol.
+        successors: At most three metrics of the new design that monitor the same code under other names.
     """
 
     metric: str
@@ -28,7 +31,7 @@ class TouchedMetric:
     successors: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the metric as plain data."""
         return {
             "metric": self.metric,
             "component": self.component,
@@ -39,11 +42,15 @@ class TouchedMetric:
 
 
 @dataclass(frozen=True)
-class Unwatched:
-    """Something that is new in the code: a pattern, a tier, or a component.
+class UnmonitoredCode:
+    """New code that the old portfolio does not monitor: a pattern, a tier or a component.
 
     Attributes:
-        metrics: Those of the new design that would watch it.
+        what: `pattern`, `tier` or `component`.
+        name: Name of the pattern, or id of the tier or component.
+        component: Id of the component in the new design.
+        where: `path:line`, or the first file of a component.
+        metrics: Metrics of the new design that would monitor it.
     """
 
     what: str
@@ -58,22 +65,25 @@ class DesignDiff:
     """The difference of two designs.
 
     Attributes:
-        stale: Metrics that no longer fit their code; `moved` holds those that do, on other lines.
+        stale: Metrics whose code is gone or changed.
+        moved: Metrics whose code only moved.
+        unmonitored: New code without a metric of the old design.
+        unchanged: Names of the metrics whose code is the same at the same place.
     """
 
     stale: tuple[TouchedMetric, ...]
     moved: tuple[TouchedMetric, ...]
-    unwatched: tuple[Unwatched, ...]
+    unmonitored: tuple[UnmonitoredCode, ...]
     unchanged: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the difference as plain data; unmonitored code stands under `unwatched`."""
         return {
             "stale": [m.as_json() for m in self.stale],
             "moved": [m.as_json() for m in self.moved],
             "unwatched": [
                 {"what": u.what, "name": u.name, "component": u.component, "where": u.where, "metrics": list(u.metrics)}
-                for u in self.unwatched
+                for u in self.unmonitored
             ],
             "unchanged": list(self.unchanged),
         }
@@ -83,10 +93,10 @@ def compare(old: Design, new: Design, old_texts: CodeTexts, new_texts: CodeTexts
     """Compare two designs of one pipeline.
 
     Args:
-        new: The design of the changed code.
-        new_texts: Code of the new design.
         old: The design that the portfolio came from.
+        new: The design of the changed code.
         old_texts: Code of the old design.
+        new_texts: Code of the new design.
     """
     return _Comparison(old, new, old_texts, new_texts).result()
 
@@ -110,7 +120,7 @@ class _Comparison:
         )
 
     def now(self, symbol: str) -> str | None:
-        """What a symbol of the old design is called in the new one; None where it is gone."""
+        """Return the name of an old symbol in the new design, or None if it is gone."""
         if symbol not in self._now:
             self._now[symbol] = self.old_texts.where_now(symbol, self.new_texts)
         return self._now[symbol]
@@ -123,7 +133,7 @@ class _Comparison:
         return TouchedMetric(metric.name, metric.component, verdict, tuple(changes or moves), self._successors(metric))
 
     def _follow(self, metric: MetricDesign, symbol: str, changes: list[str], moves: list[str]) -> bool:
-        """Note what happened to one cited symbol; return whether what the metric watches is still there."""
+        """Note what happened to one cited symbol; return whether the monitored code is still there."""
         now = self.now(symbol)
         if now is None:
             changes.append(f"{symbol} is gone")
@@ -136,7 +146,7 @@ class _Comparison:
         if metric.source == "judge":
             changes.extend(self._changed_prompts(symbol, now))
         if (metric.pattern, symbol) in self.old_hits and (metric.pattern, now) not in self.new_hits:
-            changes.append(f"{metric.pattern} no longer in {now}")
+            changes.append(f"{metric.pattern} is no longer in {now}")
             return False
         return True
 
@@ -145,37 +155,37 @@ class _Comparison:
         after = {p.text for p in self.new_prompts.get(now, ())}
         fresh = [p for p in self.new_prompts.get(now, ()) if p.text not in before]
         lost = [p for p in self.old_prompts.get(symbol, ()) if p.text not in after]
-        out = [f"prompt {p.name or 'text'} reads otherwise ({p.place})" for p in fresh]
-        return out or [f"prompt {p.name or 'text'} is gone (it stood in {p.place})" for p in lost]
+        out = [f"prompt {p.name or 'text'} changed ({p.place})" for p in fresh]
+        return out or [f"prompt {p.name or 'text'} is gone (was at {p.place})" for p in lost]
 
     def _successors(self, metric: MetricDesign) -> tuple[str, ...]:
-        """Metrics of the new design that measure the same of the same code, where none has the old name."""
+        """Return new metrics of the same family on the same code, unless the old name still exists."""
         if any(m.name == metric.name for m in self.new.metrics):
             return ()
         mine = {self.now(symbol) for symbol in metric.symbols}
         same = [m.name for m in self.new.metrics if m.family == metric.family and mine & set(m.symbols)]
         return tuple(same[:3])
 
-    def new_things(self) -> list[Unwatched]:
-        """What the old design did not hold, code that only moved left aside."""
+    def new_things(self) -> list[UnmonitoredCode]:
+        """Return the code that the old design did not hold; code that only moved is left out."""
         old = self.old.architecture.components
         known = {self.now(symbol) for c in old for symbol in c.symbols}
         tiers = {self.now(t.symbol) for c in old for t in c.tiers}
         patterns = {(h.pattern, self.now(h.symbol)) for c in old for h in c.hits}
-        out: list[Unwatched] = []
+        out: list[UnmonitoredCode] = []
         for c in self.new.architecture.components:
             mine = [m for m in self.new.metrics if m.component == c.id]
             if known.isdisjoint(c.symbols):
-                out.append(Unwatched("component", c.id, c.id, c.files[0], tuple(m.name for m in mine)))
+                out.append(UnmonitoredCode("component", c.id, c.id, c.files[0], tuple(m.name for m in mine)))
             for tier in c.tiers:
                 if tier.symbol not in tiers:
                     about = tuple(m.name for m in mine if m.tier == tier.id or tier.symbol in m.symbols)
-                    out.append(Unwatched("tier", tier.id, c.id, str(tier.place), about))
+                    out.append(UnmonitoredCode("tier", tier.id, c.id, str(tier.place), about))
             first = {(h.pattern, h.symbol): h for h in reversed(c.hits)}
             for (pattern, symbol), hit in sorted(first.items()):
                 if (pattern, symbol) not in patterns:
                     about = tuple(m.name for m in mine if m.pattern == pattern and symbol in m.symbols)
-                    out.append(Unwatched("pattern", pattern, c.id, f"{hit.path}:{hit.line}", about))
+                    out.append(UnmonitoredCode("pattern", pattern, c.id, f"{hit.path}:{hit.line}", about))
         return out
 
 

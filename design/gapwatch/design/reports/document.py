@@ -1,6 +1,6 @@
-"""A report as values: headings, paragraphs, tables, lists. What it looks like is up to who writes it.
+"""A report as values (headings, paragraphs, tables, lists); a writer decides how they look.
 
-A text stands for itself; each writer escapes it in its own way, so that nothing from the code becomes markup.
+Each writer escapes texts in its own way, so that text from the code never becomes markup.
 """
 
 from __future__ import annotations
@@ -13,14 +13,23 @@ from gapwatch.design.architecture.model import Architecture
 
 @dataclass(frozen=True)
 class Code:
-    """A name, path or command, as it stands in the code."""
+    """A name, path or command of the code.
+
+    Attributes:
+        text: The name, unescaped.
+    """
 
     text: str
 
 
 @dataclass(frozen=True)
 class Codes:
-    """Several names or paths; after `most` of them only how many more there are."""
+    """Several names or paths.
+
+    Attributes:
+        texts: All of them.
+        most: Number that is shown; the rest is a count.
+    """
 
     texts: tuple[str, ...]
     most: int
@@ -28,16 +37,21 @@ class Codes:
 
 @dataclass(frozen=True)
 class Strong:
-    """A text that stands out."""
+    """An emphasised text.
+
+    Attributes:
+        text: The text, unescaped.
+    """
 
     text: str
 
 
 @dataclass(frozen=True)
 class Badge:
-    """A word that a screen shows by colour or frame, too.
+    """A word that a screen also marks by colour or frame.
 
     Attributes:
+        text: The word.
         look: Classes of the style sheet.
     """
 
@@ -46,13 +60,18 @@ class Badge:
 
 
 Inline: TypeAlias = str | Code | Codes | Strong | Badge
-#: What stands in one line or one cell; the pieces follow each other as they are.
+#: Pieces of one line or cell, joined without separators.
 Words: TypeAlias = tuple[Inline, ...]
 
 
 @dataclass(frozen=True)
 class Heading:
-    """A title; level 1 is the report's own."""
+    """A title.
+
+    Attributes:
+        level: 1 for the title of the report, 2 for a section, 3 below.
+        words: The pieces, in order.
+    """
 
     level: int
     words: Words
@@ -60,7 +79,12 @@ class Heading:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Sentences; `look` is a class of the style sheet."""
+    """Sentences.
+
+    Attributes:
+        words: The pieces, in order.
+        look: Class of the style sheet.
+    """
 
     words: Words
     look: str = ""
@@ -68,7 +92,13 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells; without a head the first column names what the second says."""
+    """Rows of cells.
+
+    Attributes:
+        head: Titles of the columns; empty for a table of names (first column) and values.
+        rows: Cells by row.
+        look: Class of the style sheet.
+    """
 
     head: tuple[str, ...]
     rows: tuple[tuple[Words, ...], ...]
@@ -77,7 +107,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Listing:
-    """Items of one or more lines each."""
+    """Items of one or more lines each.
+
+    Attributes:
+        items: Lines of each item.
+        look: Class of the style sheet.
+    """
 
     items: tuple[tuple[Words, ...], ...]
     look: str = ""
@@ -85,14 +120,22 @@ class Listing:
 
 @dataclass(frozen=True)
 class Tiles:
-    """Numbers to see first: each with what it counts and a remark. A text leaves them out: a table has them, too."""
+    """Key figures at the top of a screen. Text reports leave them out, because a table repeats them.
+
+    Attributes:
+        tiles: (number, what it counts, remark) of each.
+    """
 
     tiles: tuple[tuple[str, str, str], ...]
 
 
 @dataclass(frozen=True)
 class Graph:
-    """A picture of the components. A text leaves it out: the table of edges says the same."""
+    """A drawing of the components. Text reports leave it out, because the table of edges repeats it.
+
+    Attributes:
+        architecture: Components and edges to draw.
+    """
 
     architecture: Architecture
 
@@ -102,8 +145,10 @@ class Fold:
     """Blocks below a title that a screen opens on demand.
 
     Attributes:
-        anchor: What links lead to; empty for none.
-        aside: Beside the title.
+        title: The title.
+        blocks: Hidden until the title is clicked.
+        anchor: Target of links; empty for none.
+        aside: Pieces beside the title.
         look: Classes of the style sheet.
     """
 
@@ -119,7 +164,12 @@ Block: TypeAlias = Heading | Paragraph | Table | Listing | Tiles | Graph | Fold
 
 @dataclass(frozen=True)
 class Document:
-    """A report: its title, and its sections from top to bottom."""
+    """A report.
+
+    Attributes:
+        title: Title of the page.
+        sections: Blocks of each section, from top to bottom.
+    """
 
     title: str
     sections: tuple[tuple[Block, ...], ...]

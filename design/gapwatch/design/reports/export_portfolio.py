@@ -1,4 +1,4 @@
-"""The portfolio as YAML that the stream loads as it is: what passed, with its evidence, and nothing else."""
+"""Writes the portfolio as YAML that `gapwatch run` loads: the metrics that passed the critic, with their evidence."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.stage import Design
 from gapwatch.scorers.portfolio.direction import is_cascade_name
 
-#: Symbols and files of one component that the portfolio lists; all are in the store.
+#: Symbols and files of one component that the portfolio lists; design.duckdb holds all of them.
 _MAX_LISTED = 40
-#: Characters of a name in a portfolio.
+#: Longest name that a portfolio allows, in characters.
 _MAX_NAME = 200
 
 
@@ -22,7 +22,7 @@ def portfolio_data(design: Design, pipeline: str | None = None, number: int = 1)
 
     Args:
         design: The design.
-        pipeline: As records name it; the folder's name where not given.
+        pipeline: Pipeline name in the records; None takes the folder's name.
         number: Version of the portfolio, counted by its owner.
     """
     name = pipeline or _slug(design.name)
@@ -44,17 +44,22 @@ def portfolio_data(design: Design, pipeline: str | None = None, number: int = 1)
 
 
 def portfolio_yaml(data: dict[str, Any], design: Design) -> str:
-    """Return the portfolio as text."""
+    """Return the portfolio as YAML text.
+
+    Args:
+        data: Made by `portfolio_data`.
+        design: Names the repository and version in the head comment.
+    """
     head = (
-        f"# Designed from {design.name} ({design.version}); every metric cites the lines it rests on.\n"
-        "# Answer the open questions (gapwatch design questions) and design again to verify directions.\n"
+        f"# Designed from {design.name} ({design.version}); every metric cites its evidence in the code.\n"
+        "# To verify directions, answer the open questions (gapwatch design questions) and run gapwatch design again.\n"
     )
     body: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
     return head + body
 
 
 class _Dumper(yaml.SafeDumper):
-    """Without anchors: each part can be read and moved by itself."""
+    """Writes no anchors, so that each part can be read and moved by itself."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -67,7 +72,7 @@ def _slug(name: str) -> str:
 
 
 def _end(symbol: str) -> str:
-    """The end of a name that is longer than the portfolio takes; what a function is called stands there."""
+    """Cut a symbol that is longer than a portfolio allows; the end stays, because it holds the function's name."""
     return symbol if len(symbol) <= _MAX_NAME else f"…{symbol[1 - _MAX_NAME :]}"
 
 

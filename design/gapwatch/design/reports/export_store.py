@@ -1,4 +1,4 @@
-"""What the portfolio has no key for, in DuckDB: graph, confidences, overlays, reviews, version by version."""
+"""Writes a design to DuckDB by version: call graph, confidences, reviews and all else outside the portfolio."""
 
 from __future__ import annotations
 
@@ -56,7 +56,12 @@ _TABLES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class _Row:
-    """A value of the design, and the columns that its attributes do not give."""
+    """A value of the design as one row.
+
+    Attributes:
+        source: Object whose attributes fill the columns.
+        given: Columns that no attribute of `source` gives.
+    """
 
     source: object
     given: dict[str, Any]
@@ -69,21 +74,25 @@ class _Column:
     attribute: str
 
     def of(self, row: _Row) -> Any:
-        """Return what a row holds in this column, as JSON can hold it."""
+        """Return the value of a row in this column as JSON data."""
         value = row.given[self.name] if self.name in row.given else attrgetter(self.attribute)(row.source)
         return _plain(value)
 
     @property
     def shape(self) -> str:
-        """The column in the structure that `from_json` takes."""
+        """This column in the structure that `from_json` takes."""
         return f'"{self.name}": ["{self.type[:-2]}"]' if self.type.endswith("[]") else f'"{self.name}": "{self.type}"'
 
 
 def write_store(design: Design, path: Path) -> None:
-    """Add a design to the store; the same version replaces itself.
+    """Add a design to the store; rows of the same version are replaced.
+
+    Args:
+        design: The design.
+        path: The DuckDB file, created if missing.
 
     Raises:
-        StoreError: The file is no DuckDB store, or another process holds it.
+        StoreError: The file is not a DuckDB store, or another process holds it.
     """
     try:
         with duckdb.connect(str(path)) as connection:
@@ -102,7 +111,7 @@ def write_store(design: Design, path: Path) -> None:
 
 
 def _ordinal(connection: Any, version: str) -> int:
-    """Return the number of a version: its old one where it is stored, else the next."""
+    """Return the number of a version: its old number if it is stored, else the next one."""
     found = connection.execute(
         "SELECT coalesce(max(ordinal) FILTER (version = ?), max(ordinal) + 1, 1) FROM versions", [version]
     ).fetchone()
@@ -124,7 +133,7 @@ def _values(table: str, rows: Iterable[_Row]) -> list[dict[str, Any]]:
 
 
 def _insert(connection: Any, table: str, rows: list[dict[str, Any]]) -> None:
-    """Insert rows through one parameter: binding each value costs ten times as much."""
+    """Insert rows through one parameter: binding each value takes ten times as long."""
     if not rows:
         return
     columns = _columns(table)

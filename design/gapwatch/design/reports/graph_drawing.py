@@ -1,4 +1,4 @@
-"""The component graph as a picture: layers from the way in to the models and stores, the same every time."""
+"""Draws the component graph as SVG in layers, from entry components down to models and stores; always the same way."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ from gapwatch.design.architecture.model import Architecture, ComponentDraft
 _WIDTH, _HEIGHT = 178, 54
 _GAP_X, _GAP_Y = 26, 74
 _MARGIN = 24
-#: Boxes side by side at most; a wider layer is broken into rows.
+#: Most boxes side by side; a wider layer continues in the next row.
 _PER_ROW = 6
-#: Sweeps that put boxes under their neighbours.
+#: Sweeps that sort each layer by the mean position of its neighbours (barycentre heuristic).
 _SWEEPS = 6
 
 
+#: Shift of the control points of an edge that would run behind a box. A cubic curve moves by 3/4 of it, which
+#: makes half a box and half a gap.
+_DETOUR = (_WIDTH + _GAP_X) / 2 * 4 / 3
+
+
 def draw(architecture: Architecture) -> str:
-    """Return an SVG: solid lines are verified, dashed ones inferred; the fill says the role."""
+    """Return the graph as SVG: solid lines are verified edges, dashed ones inferred; the fill shows the role."""
     layers = _layers(architecture)
     place: dict[str, tuple[float, float]] = {}
     widest = max((len(row) for row in layers), default=1)
@@ -34,7 +39,11 @@ def draw(architecture: Architecture) -> str:
     ]
     out += [
         _edge(
-            place[e.src], place[e.dst], e.verification, f"{e.src} → {e.dst}: {e.label} ({e.verification}, {e.because})"
+            place[e.src],
+            place[e.dst],
+            e.verification,
+            f"{e.src} → {e.dst}: {e.label} ({e.verification}, {e.because})",
+            [box for box in place.values() if place[e.src][1] < box[1] < place[e.dst][1]],
         )
         for e in architecture.edges
     ]
@@ -43,7 +52,7 @@ def draw(architecture: Architecture) -> str:
 
 
 def _layers(architecture: Architecture) -> list[list[str]]:
-    """Longest way from an entry, without the edges that close circles; then neighbours are put near each other."""
+    """Return the ids by layer: the longest path from an entry, cycles cut open; neighbours stand near each other."""
     ids = [c.id for c in architecture.components]
     below: dict[str, list[str]] = {i: [] for i in ids}
     for edge in architecture.edges:
@@ -109,17 +118,20 @@ def _untangle(layers: list[list[str]], below: dict[str, list[str]]) -> None:
             layers[y].sort(key=lambda name: (middle(name), name))
 
 
-def _edge(src: tuple[float, float], dst: tuple[float, float], status: str, title: str) -> str:
+def _edge(
+    src: tuple[float, float], dst: tuple[float, float], status: str, title: str, between: list[tuple[float, float]]
+) -> str:
     x1, y1 = src[0] + _WIDTH / 2, src[1] + _HEIGHT
     x2, y2 = dst[0] + _WIDTH / 2, dst[1]
     if dst[1] > src[1]:
         bend = (y2 - y1) / 2
-        path = f"M{x1:g} {y1:g} C{x1:g} {y1 + bend:g} {x2:g} {y2 - bend:g} {x2:g} {y2 - 2:g}"
+        side = _DETOUR if any(abs(x + _WIDTH / 2 - (x1 + x2) / 2) < _WIDTH / 2 for x, _ in between) else 0
+        path = f"M{x1:g} {y1:g} C{x1 + side:g} {y1 + bend:g} {x2 + side:g} {y2 - bend:g} {x2:g} {y2 - 2:g}"
     elif dst[1] == src[1]:
         top = src[1] - _GAP_Y * 0.45
         path = f"M{x1:g} {src[1]:g} C{x1:g} {top:g} {x2:g} {top:g} {x2:g} {y2 - 2:g}"
     else:
-        # Back up the page: out of the side, so that it does not run through its own box.
+        # An edge back up the page leaves at the side, so that it does not cross its own box.
         right = max(src[0], dst[0]) + _WIDTH + 34
         x1, x2 = src[0] + _WIDTH, dst[0] + _WIDTH
         y1, y2 = src[1] + _HEIGHT / 2, dst[1] + _HEIGHT / 2

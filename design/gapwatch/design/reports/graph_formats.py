@@ -1,4 +1,4 @@
-"""The call graph and the patterns as JSON for others to read and to score."""
+"""Call graph and patterns as JSON, and as the PyCG benchmark's caller-to-callees mapping."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from gapwatch.design.callgraph.graph import CallGraph
 from gapwatch.design.patterns.hit import PatternHit
 
-#: Edges that say what happens in the end and not what a call site calls.
+#: Kinds of edges that the benchmark does not count: they show what runs in the end, not what a call site calls.
 _NO_CALLS = frozenset({"decorated", "callback", "framework", "resume", "protocol"})
 
 
@@ -53,7 +53,7 @@ def graph_pycg(graph: CallGraph) -> dict[str, list[str]]:
     tests = {s.id for s in graph.symbols if "test" in s.tags}
     out: dict[str, set[str]] = {s.id: set() for s in graph.symbols if s.kind != "class"}
     for edge in graph.edges:
-        # What tests hand in shows what the code can be given, not what it calls.
+        # A function that only tests pass in is not part of the call graph of the product.
         is_of_tests = edge.dst in tests and edge.src not in tests
         if edge.kind not in _NO_CALLS and edge.dst in functions and not is_of_tests:
             out.setdefault(edge.src, set()).add(edge.dst)
@@ -83,5 +83,5 @@ def patterns_json(hits: tuple[PatternHit, ...]) -> list[dict[str, Any]]:
 
 
 def _text(path: str) -> str:
-    """Return a path as text that JSON can hold; a name of stray bytes is spelled with replacement characters."""
+    """Return a path as valid Unicode for JSON; undecodable bytes become replacement characters."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

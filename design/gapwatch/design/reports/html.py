@@ -1,7 +1,8 @@
-"""Writes a report as one HTML file that needs nothing else: no script, no font, no network."""
+"""Writes a report as one self-contained HTML file: no script, no font, no network."""
 
 from __future__ import annotations
 
+import re
 from html import escape
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from gapwatch.design.reports.document import (
 from gapwatch.design.reports.graph_drawing import draw
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+#: Characters from which a name may be broken over two lines.
+_LONG = 24
 _LEGEND = (
     '<p class="legend"><span class="key ai_core"></span>AI core <span class="key supporting"></span>supporting'
     ' <span class="key operational"></span>operational <span class="line"></span>verified call'
@@ -52,14 +55,20 @@ def _tag(name: str, inside: str, look: str = "") -> str:
     return f'<{name} class="{_plain(look)}">{inside}</{name}>' if look else f"<{name}>{inside}</{name}>"
 
 
+def _code(text: str) -> str:
+    """Return a name or path as code; a browser may break a long one, behind its separators only."""
+    plain = _plain(text)
+    return _tag("code", re.sub(r"(?<=[_./:])(?=\w)", "<wbr>", plain) if len(text) > _LONG else plain)
+
+
 def _inline(piece: Inline) -> str:
     if isinstance(piece, str):
         return _plain(piece)
     if isinstance(piece, Code):
-        return _tag("code", _plain(piece.text)) if piece.text else ""
+        return _code(piece.text) if piece.text else ""
     if isinstance(piece, Codes):
         more = len(piece.texts) - piece.most
-        shown = " ".join(_tag("code", _plain(text)) for text in piece.texts[: piece.most])
+        shown = " ".join(map(_code, piece.texts[: piece.most]))
         return shown + (" " + _tag("span", f"and {more} more", "more") if more > 0 else "")
     return _tag("span", _plain(piece.text), piece.look) if isinstance(piece, Badge) else _tag("b", _plain(piece.text))
 

@@ -23,13 +23,13 @@ _SIGNS = re.compile(r"[\\`*_{}\[\]|#]")
 
 
 def report_markdown(document: Document) -> str:
-    """Return a document as Markdown; a picture is left out, a table says the same."""
+    """Return a document as Markdown; drawings and tiles are left out, because tables repeat them."""
     blocks = (_block(block) for section in document.sections for block in section)
     return "\n\n".join(text for text in blocks if text) + "\n"
 
 
 def _plain(text: str) -> str:
-    """Return a text so that Markdown shows it and does nothing else with it."""
+    """Return a text escaped so that Markdown shows it as it is."""
     marked = _SIGNS.sub(r"\\\g<0>", re.sub(r"\s+", " ", text))
     return marked.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 

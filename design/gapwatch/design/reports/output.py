@@ -1,4 +1,4 @@
-"""Files and screens of the design stage: the portfolio and its reports, the facts, the summary for a person."""
+"""Writes the files of a design (portfolio, reports, facts) and prints its summary and differences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gapwatch.design.reports.design_document import design_document
-from gapwatch.design.reports.diff import DesignDiff, TouchedMetric, Unwatched
+from gapwatch.design.reports.diff import DesignDiff, TouchedMetric, UnmonitoredCode
 from gapwatch.design.reports.export_portfolio import portfolio_data, portfolio_yaml
 from gapwatch.design.reports.html import report_html
 from gapwatch.design.reports.markdown import report_markdown
@@ -26,11 +26,17 @@ from gapwatch.scorers.portfolio.fact import Fact
 def write_design(design: Design, out: Path, pipeline: str | None, number: int) -> list[Path]:
     """Write portfolio.yaml, report.md and report.html; return their paths.
 
-    The portfolio is loaded by the stream's own loader before anything is written.
+    The loader of `gapwatch run` checks the portfolio before anything is written.
+
+    Args:
+        design: The design.
+        out: Folder, created if missing.
+        pipeline: Pipeline name in the records; None takes the folder's name.
+        number: Version of the portfolio.
 
     Raises:
         JobError: The folder cannot be written.
-        PortfolioError: The loader refuses what was designed, which is a defect of the design stage.
+        PortfolioError: The loader refuses the portfolio, which is a defect of the design stage.
     """
     text = portfolio_yaml(portfolio_data(design, pipeline, number), design)
     parse_portfolio(text, "portfolio.yaml")
@@ -46,7 +52,7 @@ def write_design(design: Design, out: Path, pipeline: str | None, number: int) -
 
 
 def _write(path: Path, content: str) -> None:
-    """Write a file whole or not at all."""
+    """Write a file through a temporary one, so that it is complete or absent."""
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", errors="replace", dir=path.parent, delete=False) as file:
         file.write(content)
     mode = 0o666 & ~_umask()
@@ -65,12 +71,12 @@ def facts_from(path: Path, must_exist: bool) -> tuple[Fact, ...]:
     """Read a file of facts.
 
     Args:
-        path: Of the file.
-        must_exist: False: a file that is not there holds no facts.
+        path: The YAML file.
+        must_exist: False treats a missing file as empty.
 
     Raises:
-        SourceError: It is not there or cannot be read.
-        PortfolioError: It says something wrong.
+        SourceError: The file is missing or cannot be read.
+        PortfolioError: Its content is invalid.
     """
     if not must_exist and not path.exists():
         return ()
@@ -81,7 +87,11 @@ def facts_from(path: Path, must_exist: bool) -> tuple[Fact, ...]:
 
 
 def add_fact(path: Path, fact: Fact) -> None:
-    """Add a fact to a file; one with the same id is replaced, all others stay as they are.
+    """Add a fact to a file; a fact with the same id is replaced, all others stay.
+
+    Args:
+        path: The YAML file, created if missing.
+        fact: The fact.
 
     Raises:
         JobError: The file cannot be written.
@@ -97,7 +107,12 @@ def add_fact(path: Path, fact: Fact) -> None:
 
 
 def print_summary(design: Design, out: Path) -> None:
-    """Print what was designed on one screen."""
+    """Print a design on one screen.
+
+    Args:
+        design: The design.
+        out: Folder that its files were written to.
+    """
     console = Console()
     numbers = summary(design)
     console.print(
@@ -107,7 +122,7 @@ def print_summary(design: Design, out: Path) -> None:
         f" {numbers['call_sites']:,} calls resolved in {numbers['files']:,} files"
     )
     if not design.has_model:
-        console.print("[yellow]No call to a model was found; nothing was guessed. The first question asks for it.[/]")
+        console.print("[yellow]Gapwatch found no call to a model. Answer the first question to name it.[/]")
     table = Table(box=None, pad_edge=False, header_style="dim")
     for title in ("component", "role", "kind", "pattern", "silent failure", "metrics"):
         table.add_column(title, justify="right" if title == "metrics" else "left")
@@ -115,22 +130,22 @@ def print_summary(design: Design, out: Path) -> None:
         count = sum(m.component == c.id and m.is_exported for m in design.metrics)
         table.add_row(c.id, c.role, c.kind, c.pattern, c.silent_failure, str(count))
     console.print(table)
-    console.print(f"{out}: portfolio.yaml, report.md, report.html, design.duckdb", highlight=False)
+    console.print(f"Written to {out}: portfolio.yaml, report.md, report.html, design.duckdb", highlight=False)
     if design.open_questions:
         console.print(
-            f"Next: answer the questions in the report, emit the {numbers['integration_points']} spans that it names, "
-            f"the first {numbers['spans_first']} before the others, then gapwatch replay."
+            f"Next: answer the questions in the report, emit the {numbers['integration_points']} spans that it lists "
+            f"(the first {numbers['spans_first']} of them first), then run gapwatch replay."
         )
 
 
 def diff_text(diff: DesignDiff) -> str:
-    """Return a difference as text for a person: what to look at first stands first, equal reasons together."""
-    if not diff.stale and not diff.moved and not diff.unwatched:
-        return f"Nothing changed under the {len(diff.unchanged)} metrics.\n"
+    """Return a difference as text: stale metrics first, metrics with equal reasons grouped."""
+    if not diff.stale and not diff.moved and not diff.unmonitored:
+        return f"No code of the {len(diff.unchanged)} metrics changed.\n"
     total = len(diff.stale) + len(diff.moved) + len(diff.unchanged)
     lines = [
-        f"{len(diff.stale)} of {total} metrics are stale; {len(diff.moved)} cite lines that only moved; "
-        f"{len(diff.unchanged)} rest on code that did not change."
+        f"{len(diff.stale)} of {total} metrics are stale; the code of {len(diff.moved)} only moved; "
+        f"the code of {len(diff.unchanged)} did not change."
     ]
     for verdict in ("gone", "changed"):
         groups: dict[tuple[str, ...], list[TouchedMetric]] = {}
@@ -145,24 +160,24 @@ def diff_text(diff: DesignDiff) -> str:
                 lines.append(f"  and {len(reasons) - 5} more")
             lines += [f"    {m.metric}{_successors(m)}" for m in touched]
     if diff.moved:
-        lines += ["", "Moved: only the cited lines are other ones"]
+        lines += ["", "Moved: the same code at another place"]
         lines += [f"  {m.metric}: {m.reasons[0]}{_successors(m)}" for m in diff.moved]
-    if diff.unwatched:
-        lines += ["", "New: the old portfolio watches nothing of it"]
-    fresh: dict[tuple[str, str, str], list[Unwatched]] = {}
-    for new in diff.unwatched:
+    if diff.unmonitored:
+        lines += ["", "New: not monitored by the old portfolio"]
+    fresh: dict[tuple[str, str, str], list[UnmonitoredCode]] = {}
+    for new in diff.unmonitored:
         fresh.setdefault((new.component, new.what, new.name), []).append(new)
     for (component, what, name), those in fresh.items():
         places = _first(3, [new.where for new in those])
         metrics = _first(4, list(dict.fromkeys(m for new in those for m in new.metrics)))
         label = what if what == "component" else f"{what} {name}"
-        lines.append(f"  {component}: {label} ({places}): {metrics or 'no metric of its own'}")
+        lines.append(f"  {component}: {label} ({places}): {metrics or 'no metric'}")
     return "\n".join(lines) + "\n"
 
 
 _DIFF_TITLES = {
-    "gone": "Gone: nothing of what these watched is left",
-    "changed": "Changed: read these again",
+    "gone": "Gone: the code of these metrics no longer exists",
+    "changed": "Changed: review these metrics",
 }
 
 

@@ -1,4 +1,4 @@
-"""The numbers of a design that every report shows, worked out once."""
+"""Key figures of a design, computed once for every report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gapwatch.design.stage import Design
 
 
 def summary(design: Design) -> dict[str, Any]:
-    """Return the numbers, in the order in which reports show them."""
+    """Return the key figures, in the order in which reports show them."""
     edges = design.architecture.edges
     verified = sum(e.verification == "verified" for e in edges)
     causes = Counter(u.cause for u in design.graph.unresolved)
@@ -51,19 +51,18 @@ def summary(design: Design) -> dict[str, Any]:
 def spans_in_order(design: Design) -> list[tuple[str, list[IntegrationPoint]]]:
     """Return the spans to emit in two steps, each with its title; a step without spans is left out."""
     steps = (
-        ("First: where a model is asked, where passages come from, the ways to an answer", True),
-        ("Then: what happens around it", False),
+        ("First: model calls, retrieval and the tiers of an answer", True),
+        ("Then: all other functions", False),
     )
     found = [(title, [p for p in design.points if p.is_first is wanted]) for title, wanted in steps]
     return [(title, points) for title, points in found if points]
 
 
 def begin_with(design: Design) -> str:
-    """Return the sentence that says how far the first step leads."""
+    """Return the sentence that says how many metrics the first step serves, or an empty text."""
     numbers = summary(design)
     if not numbers["spans_first"]:
         return ""
     exported = len({name for p in design.points for name in p.blind})
-    return (
-        f"Begin with the first {numbers['spans_first']}: they feed {numbers['metrics_of_first']} of {exported} metrics."
-    )
+    served = f"{numbers['metrics_of_first']} of {exported} metrics"
+    return f"Begin with the first {numbers['spans_first']}: they serve {served}."

@@ -1,1 +1,1 @@
-"""Source files, syntax trees, intermediate form, program."""
+"""Reads source files: scan, syntax trees, intermediate form, numbered program."""

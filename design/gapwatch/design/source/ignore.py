@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from pathlib import Path
 
-#: A longer ignore file is no ignore file.
+#: Most bytes of an ignore file that are read.
 _MAX_BYTES = 100_000
 #: A longer rule than this matches no path that a file system holds.
 _MAX_RULE_BYTES = 4096
@@ -57,12 +57,16 @@ class _Rule:
 
 @dataclass(frozen=True)
 class IgnoreRules:
-    """Rules in force in one folder, those of the folders above first; the last that matches decides."""
+    """Rules in force in one folder; the last rule that matches decides.
+
+    Attributes:
+        rules: Rules of the folders above first.
+    """
 
     rules: tuple[_Rule, ...] = ()
 
     def with_file(self, file: Path, folder: str) -> IgnoreRules:
-        """Add the rules of a file.
+        """Return these rules with those of a file added.
 
         Args:
             file: The `.gitignore`; one that cannot be read adds nothing.
@@ -79,7 +83,7 @@ class IgnoreRules:
         return IgnoreRules((*self.rules, *made))
 
     def ignores(self, path: str, *, is_folder: bool) -> bool:
-        """Whether a path (relative to the root) is ignored; its folders were asked before."""
+        """Return whether a path, relative to the root, is ignored; its folders were asked before."""
         name = _bytes(path)
         for rule in reversed(self.rules):
             if (is_folder or not rule.folders_only) and rule.matches(name):

@@ -51,6 +51,8 @@ class Param:
     Attributes:
         name: As written.
         kind: "" positional or keyword, "/" positional only, "=" keyword only, "*" or "**" collecting.
+        annotation: Its annotation, if any.
+        default: Its default, if any.
     """
 
     name: str
@@ -64,12 +66,23 @@ class Function:
     """A function, a method, a lambda, or (index 0) the module's own body.
 
     Attributes:
+        index: Position in `ModuleIR.functions`.
+        name: As written; `<lambdaN>` for lambdas, empty for the module.
         qual: Dotted name inside the module; empty for the module.
+        line: First line, 1-based.
+        end: Last line.
         parent: Index of the function around it; -1 for the module.
-        class_index: Class whose body defines it, -1 for none.
+        class_index: Index of the class whose body defines it; -1 for none.
+        kind: function, lambda or module.
+        is_async: Whether it is an `async def`.
+        is_generator: Whether it yields.
+        params: In order.
+        returns: Annotation of the result, if any.
+        decorators: In order of writing.
+        body: Its statements.
         local_names: Names bound in it.
-        foreign: Names declared global or nonlocal, with which of the two.
-        returned_params: Parameters that it hands back as they came.
+        foreign: `global` or `nonlocal` by declared name.
+        lambdas: Number of lambdas in it so far.
     """
 
     index: int
@@ -96,8 +109,19 @@ class Class:
     """A class; its body is a scope whose names are its attributes.
 
     Attributes:
+        index: Position in `ModuleIR.classes`.
+        name: As written.
+        qual: Dotted name inside the module.
+        line: First line, 1-based.
+        end: Last line.
         parent: Index of the function around it.
-        outer: Index of the class whose body defines it, -1 for none.
+        outer: Index of the class whose body defines it; -1 for none.
+        bases: Expressions of the bases.
+        keywords: Keyword arguments of the class statement.
+        decorators: In order of writing.
+        body: Its statements.
+        local_names: Names bound in the body.
+        lambdas: Number of lambdas in the body so far.
     """
 
     index: int
@@ -117,10 +141,12 @@ class Class:
 
 @dataclass(slots=True)
 class ModuleIR:
-    """What one file says.
+    """One file in intermediate form.
 
     Attributes:
-        errors: 1-based (first, last) lines that the grammar did not understand or that were cut for their depth.
+        functions: All functions; index 0 is the module's body.
+        classes: All classes.
+        errors: 1-based (first, last) lines that the grammar could not parse or that were cut for their depth.
         lines: Number of lines.
     """
 
@@ -131,7 +157,7 @@ class ModuleIR:
 
 
 def docstring(body: Body) -> str:
-    """Return the text that opens a body, or the empty text."""
+    """Return the docstring of a body, or an empty text."""
     if body and body[0][0] == "expr":
         value = body[0][2]
         if value[0] == "k" and isinstance(value[1], str):
@@ -140,7 +166,7 @@ def docstring(body: Body) -> str:
 
 
 def dotted_text(e: Expr) -> str:
-    """Return an expression as text, as far as it is a dotted name; `…` for the rest."""
+    """Return the text of a dotted name; parts of other forms become `…`."""
     if e[0] == "n":
         return str(e[1])
     if e[0] == "a":
@@ -155,17 +181,17 @@ def dotted_text(e: Expr) -> str:
 
 
 # -- members by name -----------------------------------------------------------------------------------------------
-# For the code that looks for patterns and prompts. The evaluator reads the tuples by index: it looks at each of
-# them often, and calling a function costs more than an index. That is a decision for speed.
+# Accessors for the search of patterns and prompts. The evaluator (`callgraph`), `program` and `code_walk` read the
+# tuples by index for speed: they visit each tuple many times, and a function call takes longer than an index.
 
 
 def is_call(e: Expr) -> bool:
-    """Whether an expression is a call."""
+    """Return whether an expression is a call."""
     return bool(e[0] == "c")
 
 
 def is_text(e: Expr) -> bool:
-    """Whether an expression is a constant text."""
+    """Return whether an expression is a constant text."""
     return e[0] == "k" and isinstance(e[1], str)
 
 
@@ -180,7 +206,7 @@ def constant_of(e: Expr) -> Any:
 
 
 def callee_of(call: Expr) -> Expr:
-    """Return what a call calls."""
+    """Return the callee of a call."""
     return call[1]  # type: ignore[no-any-return]
 
 
@@ -200,7 +226,7 @@ def call_line(call: Expr) -> int:
 
 
 def is_member(e: Expr) -> bool:
-    """Whether an expression is an attribute of another."""
+    """Return whether an expression is an attribute of another."""
     return bool(e[0] == "a")
 
 
@@ -220,7 +246,7 @@ def index_of(e: Expr) -> Expr:
 
 
 def operand_of(e: Expr) -> Expr:
-    """Return what `not` or `yield` is written before; a `yield` alone has None."""
+    """Return the operand of `not` or `yield`; None for a plain `yield`."""
     return e[1]  # type: ignore[no-any-return]
 
 
@@ -245,17 +271,17 @@ def end_of(s: Stmt) -> int:
 
 
 def targets_of(assignment: Stmt) -> tuple[Expr, ...]:
-    """Return the targets of an assignment: two of `a = b = 1`."""
+    """Return the targets of an assignment; `a = b = 1` has two."""
     return assignment[2]  # type: ignore[no-any-return]
 
 
 def annotation_of(assignment: Stmt) -> Expr | None:
-    """Return the annotation of an assignment, if it has one."""
+    """Return the annotation of an assignment, or None."""
     return assignment[4]  # type: ignore[no-any-return]
 
 
 def value_of(s: Stmt) -> Expr | None:
-    """Return what is assigned, returned, raised or evaluated, if anything."""
+    """Return the value that is assigned, returned, raised or evaluated, or None."""
     return s[{"assign": 3, "aug": 4}.get(s[0], 2)]  # type: ignore[no-any-return]
 
 
@@ -265,12 +291,12 @@ def branches_of(s: Stmt) -> tuple[tuple[Expr, Body], ...]:
 
 
 def target_of(s: Stmt) -> Expr:
-    """Return what a `for` or an augmented assignment binds."""
+    """Return the target of a `for` or an augmented assignment."""
     return s[2]  # type: ignore[no-any-return]
 
 
 def iterable_of(s: Stmt) -> Expr:
-    """Return what a `for` goes over."""
+    """Return the iterable of a `for`."""
     return s[3]  # type: ignore[no-any-return]
 
 
@@ -300,7 +326,7 @@ def handlers_of(s: Stmt) -> tuple[Stmt, ...]:
 
 
 def caught_by(handler: Stmt) -> Expr | None:
-    """Return the classes that an `except` clause names, if any."""
+    """Return the exception classes of an `except` clause, or None."""
     return handler[1]  # type: ignore[no-any-return]
 
 
@@ -312,3 +338,58 @@ def handler_body(handler: Stmt) -> Body:
 def items_of(s: Stmt) -> tuple[tuple[Expr, Expr | None], ...]:
     """Return the context managers of a `with`, each with its target."""
     return s[2]  # type: ignore[no-any-return]
+
+
+def is_name(e: Expr) -> bool:
+    """Return whether an expression is a plain name."""
+    return bool(e[0] == "n")
+
+
+def is_subscript(e: Expr) -> bool:
+    """Return whether an expression is a subscript."""
+    return bool(e[0] == "s")
+
+
+def members_in(e: Expr) -> tuple[Expr, ...]:
+    """Return the elements of a list, tuple or set."""
+    return e[1]  # type: ignore[no-any-return]
+
+
+def pairs_in(e: Expr) -> tuple[tuple[Expr | None, Expr], ...]:
+    """Return the keys and values of a dictionary, with the key None for `**x`."""
+    return e[1]  # type: ignore[no-any-return]
+
+
+def text_parts(e: Expr) -> tuple[str | Expr, ...]:
+    """Return the constant texts and the expressions of an f-string, in order."""
+    return e[1]  # type: ignore[no-any-return]
+
+
+def operator_of(e: Expr) -> str:
+    """Return the sign of a binary operator."""
+    return e[1]  # type: ignore[no-any-return]
+
+
+def walrus_value(e: Expr) -> Expr:
+    """Return the value that a walrus binds."""
+    return e[2]  # type: ignore[no-any-return]
+
+
+def line_or(e: Expr, default: int) -> int:
+    """Return the line of an expression that carries one as its last member, else the default."""
+    return e[-1] if isinstance(e[-1], int) else default
+
+
+def import_names(s: Stmt) -> tuple[tuple[str, str | None], ...]:
+    """Return (dotted name, alias or None) of each module of an `import`."""
+    return s[2]  # type: ignore[no-any-return]
+
+
+def from_module(s: Stmt) -> tuple[int, str]:
+    """Return the number of leading dots and the dotted name of a `from` import's module."""
+    return s[2], str(s[3])
+
+
+def from_names(s: Stmt) -> tuple[tuple[str, str | None], ...] | None:
+    """Return (name, alias or None) of each name of a `from` import; None for `*`."""
+    return s[4]  # type: ignore[no-any-return]

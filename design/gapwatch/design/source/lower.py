@@ -1,6 +1,6 @@
-"""Syntax tree to intermediate form, in one pass over the tree.
+"""Converts a syntax tree to the intermediate form in one pass.
 
-Nothing here may fail: what is not understood becomes `UNKNOWN` and a line range in `errors`.
+Nothing here raises: code that cannot be understood becomes `UNKNOWN` and a line range in `errors`.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gapwatch.design.source.ir import UNKNOWN, Body, Class, Expr, Function, ModuleIR, Param, Stmt
-from gapwatch.design.source.trees import parse_python
+from gapwatch.design.source.syntax_trees import parse_python
 
 if TYPE_CHECKING:
-    from gapwatch.design.source.trees import Node
+    from gapwatch.design.source.syntax_trees import Node
 
 #: Deeper expressions and blocks are cut. Real code stays under 40; the resolver recurses three frames a level, and the
 #: interpreter's default limit is 1,000 frames.
 MAX_DEPTH = 110
-#: Longest constant that is kept whole, in characters; longer ones (data in code) keep their beginning.
+#: Longest constant, in characters; longer ones (data in code) are cut.
 MAX_CONSTANT = 20_000
-#: Nodes that may stand between the parts of anything and are no part of it.
+#: Nodes that may appear anywhere and have no meaning.
 _BETWEEN = frozenset({"comment", "line_continuation"})
 
 
 def lower_source(source: bytes) -> ModuleIR:
-    """Lower one file.
+    """Return one file in intermediate form.
 
     Args:
-        source: Any bytes; what is not UTF-8 is replaced inside texts.
+        source: Any bytes; bytes that are not UTF-8 are replaced inside texts.
     """
     return _Lowering(source).module(parse_python(source))
 
@@ -66,7 +66,7 @@ class _Lowering:
                 stack.extend(node.children)
 
     def text(self, node: Node) -> str:
-        # The same few names stand everywhere: one text for each saves a fifth of the memory.
+        # The same few names occur everywhere: interning them saves a fifth of the memory.
         return sys.intern(self.source[node.start_byte : node.end_byte].decode("utf-8", "replace"))
 
     def site(self) -> int:
@@ -94,7 +94,7 @@ class _Lowering:
                 if statement is not None:
                     out.append(statement)
             elif child.type == "ERROR":
-                # What can still be read inside a broken stretch is read.
+                # Statements inside a broken stretch are still read.
                 out.extend(self.block(child))
             elif child.type in _EXPRESSIONS:
                 out.append(("expr", child.start_point[0] + 1, self.expr(child)))
@@ -468,7 +468,7 @@ class _Lowering:
         return ("n", self.text(node))
 
     def e_attribute(self, node: Node) -> Expr:
-        # The parts stand at fixed places; looking them up by field costs three times as much.
+        # The parts have fixed positions; looking them up by field takes three times as long.
         parts = [c for c in node.named_children if c.type not in _BETWEEN]
         if len(parts) != 2:
             return UNKNOWN
@@ -577,7 +577,7 @@ class _Lowering:
         return ("o", sign, tuple(self._chain(node, "binary_operator")), node.start_point[0] + 1)
 
     def _chain(self, node: Node, kind: str) -> list[Expr]:
-        """Operands of a left-leaning chain, without a frame for each link: `a + b + ...` may have thousands."""
+        """Return the operands of a left-leaning chain without recursion: `a + b + ...` may have thousands."""
         rights: list[Expr] = []
         current: Node | None = node
         while current is not None and current.type == kind:
@@ -659,7 +659,7 @@ class _Lowering:
         return ("k", _KEYWORDS[node.type])
 
     def e_assignment(self, node: Node) -> Expr:
-        """An assignment where the grammar nests it in an expression (a chain inside broken code)."""
+        """Lower an assignment that the grammar nests in an expression (a chain inside broken code)."""
         return self.expr(node.child_by_field_name("right"))
 
 

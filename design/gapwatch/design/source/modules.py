@@ -1,8 +1,8 @@
-"""The import name of every file, and which file an import means.
+"""Names every file and resolves imports to files.
 
-A file may be reached under several names: a package below `src`, a workspace member below `packages/x`, a folder that
-is itself the package that was given as root. Wrong here means that every edge between two files is lost, so the share
-of resolved imports of the repository's own top names is part of every report.
+A file may have several names: a package below `src`, a workspace member below `packages/x`, a folder that is itself
+the package given as root. A wrong resolution loses every edge between two files, so every report states the share of
+the repository's own imports that lead to a file.
 """
 
 from __future__ import annotations
@@ -15,21 +15,23 @@ from dataclasses import dataclass, field
 from gapwatch.design.source.scan import module_path
 
 _STDLIB = frozenset(sys.stdlib_module_names)
-#: From so many imports on, and only if this share of them resolves, an unknown top name is taken for the root itself.
+#: An unknown top name counts as the root if at least so many imports use it and this share of them resolves.
 _ALIAS_MIN_IMPORTS = 2
 _ALIAS_MIN_SHARE = 0.6
 
 
 @dataclass(slots=True)
 class Module:
-    """A file or, without one, a folder that holds files (a namespace package).
+    """A file, or a folder without a package file (a namespace package).
 
     Attributes:
-        index: Its place in `ModuleIndex.modules`.
+        index: Position in `ModuleIndex.modules`.
         name: Dotted name relative to the root, unique.
-        path: Of the file; empty for a namespace.
+        path: Path of the file; empty for a namespace.
+        parts: Parts of the name before it was made unique.
         package: Parts of the folder whose members `from . import x` names.
-        children: Last name part to module index.
+        is_package: Whether it is a package.
+        children: Index of each module below it, by the last part of its name.
     """
 
     index: int
@@ -45,8 +47,13 @@ class ModuleIndex:
     """All modules under a root, and the resolution of imports between them.
 
     Args:
-        paths: Of the files, sorted.
+        paths: Paths of the files, sorted.
         root_name: Name of the root folder, for imports that spell it out.
+
+    Attributes:
+        modules: All modules.
+        by_parts: Index by parts of the name.
+        root_aliases: Names under which the code imports the root itself.
     """
 
     def __init__(self, paths: Iterable[str], root_name: str) -> None:
@@ -54,7 +61,7 @@ class ModuleIndex:
         self.by_parts: dict[tuple[str, ...], int] = {}
         self.root_aliases: set[str] = set()
         self._by_top: dict[str, list[int]] = {}
-        #: Top folders that imports name as they lie under the root.
+        #: Top folders that imports name by their path under the root.
         self._spelled_out: set[str] = set()
         self._cache: dict[tuple[int, str], int | None] = {}
         used: set[str] = set()
@@ -94,13 +101,13 @@ class ModuleIndex:
             if parent is not None:
                 self.modules[parent].children[parts[-1]] = index
             module = self.modules[index]
-            # A name may be imported from a folder that is no package itself: `src`, a workspace member, a script's own.
+            # Imports also start in folders without a package file: `src`, a workspace member, a script's folder.
             above = self.by_parts.get(parts[:-1])
             if len(parts) == 1 or above is None or not self.modules[above].path:
                 self._by_top.setdefault(parts[-1], []).append(module.index)
 
     def learn_root_name(self, imported: Iterable[str]) -> None:
-        """Find out whether the root is known to its own code under a name that its folder does not bear.
+        """Find the name under which the code imports the root, if the folder has another name.
 
         Args:
             imported: Dotted names of all absolute imports, with repetitions.
@@ -119,7 +126,7 @@ class ModuleIndex:
                 self.root_aliases.add(top)
 
     def resolve(self, importer: int, dotted: str) -> int | None:
-        """Return the module that an absolute import means, or None where it lies outside the repository."""
+        """Return the module of an absolute import, or None if it lies outside the repository."""
         key = (importer, dotted)
         if key not in self._cache:
             self._cache[key] = self._resolve(self.modules[importer], tuple(dotted.split(".")))
@@ -148,16 +155,25 @@ class ModuleIndex:
     def _may_mean(self, importer: Module, top: Module, name: str) -> bool:
         folder = top.parts[:-1]
         if not folder:
-            # Where the code knows its root by name, a folder without a package's file is no neighbour of its files:
+            # If the code imports its root by name, a folder without a package file is not importable by its own name:
             # `import httpx` beside `product/httpx/pool.py` means the library.
             return not self.root_aliases or bool(top.path) or name in self._spelled_out
         if importer.parts[:-1] == folder:
-            # A script sees its neighbours first, unless it is a package's file with the name of a library.
+            # A script imports its neighbours first, except a module of the standard library from inside a package.
             return name not in _STDLIB or not importer.is_package
         return top.is_package and bool(top.path) and name not in _STDLIB
 
     def relative(self, importer: int, level: int, dotted: str) -> tuple[int | None, tuple[str, ...]]:
-        """Resolve `from ..x import y`: the module and its parts; the module is None where there is none."""
+        """Resolve `from ..x import y`.
+
+        Args:
+            importer: Index of the importing module.
+            level: Number of leading dots.
+            dotted: Name after the dots; may be empty.
+
+        Returns:
+            Index of the module (None if there is none) and its parts.
+        """
         package = self.modules[importer].package
         if level - 1 > len(package):
             return None, ()

@@ -18,11 +18,18 @@ class FunctionInfo:
     """A function of the program.
 
     Attributes:
-        number: Its place in `Program.functions`; for a module's body the number of its scope.
+        number: Position in `Program.functions`; for a module's body the number of its scope.
         symbol: Dotted name relative to the root.
-        owner: Number of its class, -1 for none.
-        parent: Number of the function or module body around it, -1 for a module body.
-        is_plain: Whether it has no decorator that could change what calling it does.
+        ir: Its intermediate form.
+        module: Index of its module.
+        owner: Number of its class; -1 for none.
+        parent: Number of the function or module body around it; -1 for a module body.
+        is_static: Whether it is a static method.
+        is_classmethod: Whether calling it passes the class.
+        is_property: Whether reading it calls it.
+        is_abstract: Whether subclasses must define it.
+        is_overload: Whether it only declares types.
+        returned: Indices of the parameters that it returns unchanged.
     """
 
     number: int
@@ -44,9 +51,15 @@ class ClassInfo:
     """A class of the program.
 
     Attributes:
-        bases: Numbers of its internal bases, in order.
+        number: Position in `Program.classes`.
+        symbol: Dotted name relative to the root.
+        ir: Its intermediate form.
+        module: Index of its module.
+        parent: Number of the function or module body around it.
+        bases: Numbers of its bases inside the repository, in order.
         outside: Dotted names of its bases outside, in order.
-        subclasses: Numbers of the direct ones.
+        subclasses: Numbers of its direct subclasses.
+        field_names: Annotated names of its body, in order.
     """
 
     number: int
@@ -62,12 +75,17 @@ class ClassInfo:
 
 @dataclass
 class Program:
-    """What the resolver works on.
+    """Input of the resolver.
 
     Attributes:
-        files: By module index; None for a namespace.
-        bodies: Number of the scope of each module's body, -1 for a namespace.
-        first_function, first_class: By module index: what to add to an index inside its file.
+        index: Modules and imports.
+        files: File by module index; None for a namespace.
+        irs: Intermediate form by module index; None for a namespace.
+        bodies: Number of each module body's scope; -1 for a namespace.
+        first_function: By module index: offset from an index inside the file to a number.
+        first_class: The same for classes.
+        functions: All functions and module bodies.
+        classes: All classes.
     """
 
     index: ModuleIndex
@@ -80,13 +98,13 @@ class Program:
     classes: list[ClassInfo] = field(default_factory=list)
 
     def path(self, function: FunctionInfo) -> str:
-        """Path of the file that defines a function."""
+        """Return the path of the file that defines a function."""
         return self.index.modules[function.module].path
 
 
 @contextmanager
 def paused_collector() -> Iterator[None]:
-    """Keep the cyclic collector off while millions of tuples are made: it would walk them again and again."""
+    """Pause the cyclic garbage collector, which would traverse millions of new tuples again and again."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -100,8 +118,8 @@ def load_program(scan: Scan, progress: Callable[[int], None] = lambda done: None
     """Lower every file of a scan.
 
     Args:
-        scan: What was found under the root.
-        progress: Told the number of files done.
+        scan: Files of the repository.
+        progress: Called with the number of files done.
     """
     root_name = scan.root.resolve().name
     program = Program(ModuleIndex((file.path for file in scan.files), root_name))
@@ -169,7 +187,7 @@ def _note_decorators(info: FunctionInfo) -> None:
 
 
 def _is_stub(body: Body) -> bool:
-    """Whether a body only says that a subclass must say more."""
+    """Return whether a body only says that a subclass must define the method."""
     rest = [s for s in body if not (s[0] == "expr" and s[2][0] == "k")]
     if not rest:
         return any(s[0] == "expr" and s[2] == ("k", Ellipsis) for s in body)
@@ -179,7 +197,7 @@ def _is_stub(body: Body) -> bool:
 
 
 def last_name(e: Expr) -> str:
-    """Return the last part of a dotted name or of what is called by one; empty for anything else."""
+    """Return the last part of a dotted name or of a call's callee; empty for other expressions."""
     while e[0] == "c":
         e = e[1]
     if e[0] == "n":
@@ -188,7 +206,7 @@ def last_name(e: Expr) -> str:
 
 
 def _returned_parameters(function: Function) -> tuple[int, ...]:
-    """Indices of the parameters that the function hands back and never binds anew."""
+    """Return the indices of the parameters that the function returns and never rebinds."""
     names = {p.name: i for i, p in enumerate(function.params) if p.kind not in ("*", "**")}
     if not names or function.is_generator:
         return ()
@@ -209,7 +227,7 @@ def _returned_parameters(function: Function) -> tuple[int, ...]:
 
 
 def inner_bodies(s: Stmt) -> list[Body]:
-    """Return the blocks inside a compound statement, not those of functions and classes."""
+    """Return the blocks of a compound statement, without those of functions and classes."""
     tag = s[0]
     out: list[Body] = []
     if tag == "if":
@@ -246,7 +264,7 @@ def _absolute_imports(program: Program) -> Iterable[str]:
 
 
 def _spread_stars(program: Program) -> None:
-    """Give each module the names that it imports by `*`, through chains of them."""
+    """Add to each module the names that it imports by `*`, through chains of up to six imports."""
     stars: list[tuple[int, int]] = []
     for module, ir in zip(program.index.modules, program.irs, strict=True):
         for s in statements(ir.functions[0].body) if ir is not None else ():
@@ -268,7 +286,7 @@ def _spread_stars(program: Program) -> None:
 
 
 def import_target(index: ModuleIndex, importer: int, level: int, dotted: str) -> int | None:
-    """Return the module that the `from` of an import names, or None where it lies outside."""
+    """Return the module of a `from` import, or None if it lies outside the repository."""
     if level:
         return index.relative(importer, level, dotted)[0]
     return index.resolve(importer, dotted)

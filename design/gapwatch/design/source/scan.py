@@ -1,4 +1,4 @@
-"""Which files a repository holds, read as data: never followed out of the root, never executed, sorted."""
+"""Finds and reads the Python files of a repository as data: links are not followed, nothing is executed."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pathlib import Path, PurePosixPath
 from gapwatch.design.source.ignore import IgnoreRules
 from gapwatch.scorers.errors import SourceError
 
-#: Larger files are data or generated; reading them costs time and finds nothing.
+#: Larger files are data or generated code; reading them takes time and finds nothing.
 MAX_FILE_BYTES = 1_000_000
-#: A repository with more Python files than this is refused to be read on; the rest is reported, never silently left.
+#: Most Python files of a repository; files beyond it are reported as skipped.
 MAX_FILES = 50_000
 
-#: Folders that hold no source of the project, whatever their ignore files say.
+#: Folders that never hold source of the project.
 _SKIPPED_FOLDERS = frozenset(
     {"__pycache__", "node_modules", "site-packages", "venv", "env", "virtualenv", "bower_components", "__pypackages__"}
 )
-#: Build results by convention, unless they are packages.
+#: Folders of build results, unless they are packages.
 _BUILD_FOLDERS = frozenset({"build", "dist", "target", "out"})
 
 _TAGS = (
@@ -66,7 +66,12 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A file or folder that was not read, and why."""
+    """A file or folder that was not read.
+
+    Attributes:
+        path: Relative to the root.
+        reason: In words.
+    """
 
     path: str
     reason: str
@@ -74,9 +79,12 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Scan:
-    """What was found under one root.
+    """The files under one root.
 
     Attributes:
+        root: The folder.
+        files: Sorted by path.
+        skipped: Files and folders that were not read, sorted by path.
         sha: Digest over the paths and contents of all files.
     """
 
@@ -90,13 +98,13 @@ def scan_repository(root: Path) -> Scan:
     """Find the Python files under a folder.
 
     Args:
-        root: The repository; itself it may be a link.
+        root: The repository; it may itself be a link.
 
     Raises:
-        SourceError: There is no such folder, or it cannot be listed.
+        SourceError: The folder does not exist or cannot be listed.
     """
     if not root.is_dir():
-        raise SourceError(f"{root}: no folder to read; give the path of a repository")
+        raise SourceError(f"{root}: no such folder; give the path of a repository")
     walk = _Walk(root)
     walk.folder("", IgnoreRules())
     files = tuple(sorted(walk.files, key=lambda file: file.path))
@@ -135,7 +143,7 @@ class _Walk:
 
     def _entry(self, entry: os.DirEntry[str], path: str, rules: IgnoreRules) -> tuple[str, IgnoreRules] | None:
         if entry.is_symlink():
-            # What a link inside the root points at is found under its own name; one that leads out is never followed.
+            # The target of a link inside the root is found under its own name; targets outside are never read.
             if path.endswith(".py") or entry.is_dir(follow_symlinks=True):
                 self.skipped.append(Skipped(path, "symbolic link, not followed"))
             return None
@@ -166,7 +174,7 @@ class _Walk:
         try:
             status = entry.stat(follow_symlinks=False)
             if not stat.S_ISREG(status.st_mode):
-                self.skipped.append(Skipped(path, "no regular file"))
+                self.skipped.append(Skipped(path, "not a regular file"))
             elif status.st_size > MAX_FILE_BYTES:
                 self.skipped.append(Skipped(path, f"{status.st_size} bytes, more than {MAX_FILE_BYTES}"))
             elif len(self.files) >= MAX_FILES:
@@ -181,12 +189,12 @@ class _Walk:
 
 
 def spelled(path: str) -> str:
-    r"""Return a path as text that every output can hold; bytes that are no UTF-8 are spelled `\xff`."""
+    r"""Return a path as valid Unicode; bytes that are not UTF-8 are written as `\xff`."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _read(path: str) -> bytes:
-    # O_NOFOLLOW: the entry may have become a link since it was looked at.
+    # O_NOFOLLOW: the entry may have become a link since it was listed.
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         return file.read(MAX_FILE_BYTES + 1)

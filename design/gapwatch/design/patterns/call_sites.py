@@ -1,4 +1,4 @@
-"""What each call site reaches: the join of the call graph and the library catalog, asked by symbol, line and name."""
+"""Targets of each call site: joins the call graph with the library catalogue, looked up by symbol, line and name."""
 
 from __future__ import annotations
 
@@ -9,16 +9,26 @@ from dataclasses import dataclass, field
 from gapwatch.design.callgraph.graph import CallEdge, CallGraph
 from gapwatch.design.patterns.code_walk import arguments_of, callee_text, constants_in
 from gapwatch.design.patterns.libraries import LibraryCatalog
-from gapwatch.design.source.ir import Expr
+from gapwatch.design.source.ir import (
+    Expr,
+    call_line,
+    callee_of,
+    is_call,
+    is_member,
+    is_name,
+    member_of,
+    name_of,
+    positional_of,
+)
 from gapwatch.design.source.program import Program
 
-#: Ends of a chain that mean a call to a model whatever the receiver is: the resolver may not know an untyped client.
+#: Ends of a chain that mean a model call for every receiver, because the resolver may not know an untyped client.
 _MODEL_ENDS = re.compile(
     r"(chat\.completions\.(create|parse|stream)|beta\.chat\.completions\.(parse|stream)|messages\.(create|stream)"
     r"|responses\.(create|parse|stream)|generate_content(_async|_stream)?|invoke_model(_with_response_stream)?"
     r"|converse(_stream)?|ChatCompletion\.a?create|chat\.complete(_async)?|acompletion|models\.generate_content(_stream)?)$"
 )
-#: Methods that mean a call to a model on a receiver that is named like one.
+#: Methods that mean a model call if the receiver is named like a model.
 _MODEL_METHODS = frozenset(
     [
         "invoke",
@@ -53,11 +63,11 @@ _MODEL_NAMES = re.compile(
     r"|qa_chain|rag_chain|completion_?model)$",
     re.IGNORECASE,
 )
-#: Methods that only the models of LangChain have; there `model` alone says enough.
+#: Methods that only LangChain models have, so that the receiver name `model` is enough.
 _RUNNABLE = frozenset({"invoke", "ainvoke", "astream", "abatch"})
 _ANY_NAMED_MODEL = re.compile(r"(^|_|\.)model(_with_(tools|structured_output|fallbacks|retry))?$", re.IGNORECASE)
 _EMBED_ENDS = re.compile(r"embeddings\.create$|(^|\.)a?embed_(documents|query|texts|document|batch)$|embed_content$")
-#: Calls that reach whatever model they name.
+#: Calls that serve chat and embedding models alike.
 _ANY_MODEL = ("invoke_model", "predict", "invoke_endpoint", ".run")
 _EMBEDS = re.compile(r"embed", re.IGNORECASE)
 #: Paths of HTTP interfaces of model servers.
@@ -65,7 +75,7 @@ _MODEL_PATHS = re.compile(
     r"/chat/completions|/v1/messages|/v1/completions|:generateContent|:streamGenerateContent"
     r"|/v1/responses|/v1/complete\b|/generate_stream\b"
 )
-#: Paths that a pipeline's own service may have, too; what is sent there tells.
+#: Paths that a pipeline's own service may also have; they count together with `_SENT_TO_MODELS`.
 _SHARED_PATHS = re.compile(r"(^|[/\s])api/(generate|chat)\b")
 _SENT_TO_MODELS = re.compile(r"(^|\W)(messages|model|prompt|num_predict|num_ctx)(\W|$)|ollama|:11434", re.IGNORECASE)
 _EMBEDDING_PATHS = re.compile(r"/v1/embeddings|/api/embeddings?\b|/embeddings\b|:embedContent")
@@ -73,12 +83,12 @@ _EMBEDDING_PATHS = re.compile(r"/v1/embeddings|/api/embeddings?\b|/embeddings\b|
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What a call site reaches.
+    """Target of a call site outside the repository.
 
     Attributes:
-        capability: Of the catalog, or None.
-        dotted: The library name that says so, or the text of the call where only its shape does.
-        confidence: 1.0 where the resolver knows the callee, less where a name does.
+        capability: Capability of the catalogue, or None.
+        dotted: Library name with that capability, or the text of the call if only its form shows it.
+        confidence: 1.0 if the resolver knows the callee, less if only its name is known.
     """
 
     capability: str | None
@@ -87,8 +97,18 @@ class Reach:
 
 
 @dataclass
-class Sites:
-    """Look-ups over a call graph."""
+class CallSites:
+    """Look-ups over a call graph.
+
+    Attributes:
+        graph: The call graph.
+        catalog: The library catalogue.
+        outside: Library names by (symbol, line).
+        inside: Edges inside the repository by (symbol, line).
+        callers: Edges by called symbol.
+        callees: Edges by calling symbol.
+        calls_within: Calls by number of the function, filled by the first detector that asks.
+    """
 
     graph: CallGraph
     catalog: LibraryCatalog
@@ -114,69 +134,75 @@ class Sites:
                 self.inside[edge.src, line].append(edge)
 
     def names_outside(self, symbol: str, call: Expr) -> list[str]:
-        """Dotted library names that a call may reach."""
+        """Return the library names that a call may reach."""
         last = _last(call)
-        found = self.outside.get((symbol, call[4]), ())
+        found = self.outside.get((symbol, call_line(call)), ())
         return [dotted for dotted in found if not last or dotted.rpartition(".")[2] == last or dotted == last]
 
     def named_at(self, symbol: str, call: Expr) -> list[str]:
-        """As `names_outside`, or every library name of the line where the callee was bound under another name."""
+        """Return `names_outside`, or all library names of the line if the callee is bound under another name."""
         return self.names_outside(symbol, call) or (
-            list(self.outside.get((symbol, call[4]), ()))
-            if call[1][0] == "n" and not self.inside_of(symbol, call)
+            list(self.outside.get((symbol, call_line(call)), ()))
+            if is_name(callee_of(call)) and not self.inside_of(symbol, call)
             else []
         )
 
     def instances_at(self, symbol: str, call: Expr, named_here: frozenset[str]) -> list[str]:
-        """Dotted names of `X.__call__` where an instance of X is called: `answer = Predict(...)`, `answer(q)`.
+        """Return names `X.__call__` if a call calls an instance of X: `answer = Predict(...)`, `answer(q)`.
 
         Args:
-            symbol: Of the function that calls.
+            symbol: Function that holds the call.
             call: The call.
-            named_here: Last names of all calls on its line; what one of them explains is not called by this one.
+            named_here: Last names of all calls on its line; names that another call explains are left out.
         """
-        if call[1][0] == "c":
-            named_here -= {_last(call[1])}
-        found = self.outside.get((symbol, call[4]), ())
+        if is_call(callee_of(call)):
+            named_here -= {_last(callee_of(call))}
+        found = self.outside.get((symbol, call_line(call)), ())
         lasts = [(dotted, dotted.rpartition(".")[2]) for dotted in found]
         called = [f"{dotted}.__call__" for dotted, last in lasts if last not in named_here and last[:1] != "_"]
         return [dotted for dotted in called if self.catalog.capability(dotted) is not None]
 
     def inside_of(self, symbol: str, call: Expr) -> list[CallEdge]:
-        """Edges that a call takes inside the repository."""
+        """Return the edges of a call inside the repository."""
         last = _last(call)
-        found = self.inside.get((symbol, call[4]), ())
+        found = self.inside.get((symbol, call_line(call)), ())
         return [edge for edge in found if not last or last in (edge.dst.rpartition(".")[2], _owner_name(edge.dst))]
 
     def through_variable(self, symbol: str, call: Expr, named_here: frozenset[str]) -> list[CallEdge]:
-        """Edges of a call of a name that holds a function: `ask = config["model"]`, `ask(prompt)`.
+        """Return the edges of a call of a variable: `ask = config["model"]`, `ask(prompt)`.
 
         Args:
-            symbol: Of the function that calls.
+            symbol: Function that holds the call.
             call: The call.
-            named_here: Last names of all calls on its line; what one of them explains is not called by this one.
+            named_here: Last names of all calls on its line; names that another call explains are left out.
         """
-        if call[1][0] != "n" or self.inside_of(symbol, call):
+        if not is_name(callee_of(call)) or self.inside_of(symbol, call):
             return []
-        found = self.inside.get((symbol, call[4]), ())
+        found = self.inside.get((symbol, call_line(call)), ())
         return [e for e in found if e.dst.rpartition(".")[2] not in named_here and _owner_name(e.dst) not in named_here]
 
     def numbers(self, program: Program) -> dict[str, int]:
-        """Number of each function by its symbol."""
+        """Return the number of each function by its symbol."""
         if not self._numbers:
             self._numbers.update((info.symbol, info.number) for info in program.functions)
         return self._numbers
 
     def reach(self, symbol: str, call: Expr, named_here: frozenset[str]) -> Reach:
-        """Say what a call reaches outside the repository; `named_here` are the last names of all calls on its line."""
-        # The intermediate form outlives the look-ups, so that a call is known by its identity.
+        """Return the target of a call outside the repository.
+
+        Args:
+            symbol: Function that holds the call.
+            call: The call.
+            named_here: Last names of all calls on its line.
+        """
+        # The intermediate form outlives the look-ups, so `id` identifies a call.
         found = self._reached.get(id(call))
         if found is None:
             found = self._reached[id(call)] = self._reach(symbol, call, named_here)
         return found
 
     def externals_of(self, symbol: str) -> list[str]:
-        """Dotted library names that a function calls."""
+        """Return the library names that a function calls."""
         if not self._by_symbol:
             for external in self.graph.externals:
                 self._by_symbol.setdefault(external.src, []).append(external.dotted)
@@ -194,7 +220,7 @@ class Sites:
                 best = Reach(capability, dotted, 1.0)
         if best is not None:
             if best.capability == "llm_chat" and best.dotted.endswith(_ANY_MODEL) and _EMBEDS.search(symbol):
-                # One call of this vendor serves models of either kind; the code around it says which one is meant.
+                # The call serves models of both kinds; the name of its function shows which one.
                 return Reach("embedding", best.dotted, 0.8)
             return best
         text = callee_text(call)
@@ -206,7 +232,7 @@ class Sites:
         return Reach(None, text, 1.0)
 
 
-#: Which capability counts where one site may reach several.
+#: Order of capabilities of a site that may reach several; the smallest counts, 9 for those not listed.
 _RANK = {"llm_chat": 0, "embedding": 1, "rerank": 2, "retrieval": 3, "vector_write": 4, "framework": 12, "web": 13}
 
 
@@ -215,7 +241,7 @@ def _by_path(call: Expr) -> str | None:
 
 
 def address_capability(texts: str) -> str | None:
-    """Return what a server does at an address that stands in some texts: llm_chat, embedding, or None."""
+    """Return the capability of a server address in some texts: llm_chat, embedding or None."""
     if _MODEL_PATHS.search(texts) or (_SHARED_PATHS.search(texts) and _SENT_TO_MODELS.search(texts)):
         return "llm_chat"
     return "embedding" if _EMBEDDING_PATHS.search(texts) else None
@@ -229,7 +255,7 @@ def _by_shape(text: str, call: Expr) -> Reach | None:
         return Reach("llm_chat", text, 0.7)
     if receiver and method in _RUNNABLE and _ANY_NAMED_MODEL.search(receiver):
         return Reach("llm_chat", text, 0.7)
-    if not receiver and _MODEL_NAMES.search(text) and call[2] and text.islower():
+    if not receiver and _MODEL_NAMES.search(text) and positional_of(call) and text.islower():
         return Reach("llm_chat", text, 0.6)
     if receiver and _EMBED_ENDS.search(text):
         return Reach("embedding", text, 0.75)
@@ -237,10 +263,10 @@ def _by_shape(text: str, call: Expr) -> Reach | None:
 
 
 def _last(call: Expr) -> str:
-    callee = call[1]
-    if callee[0] == "n":
-        return str(callee[1])
-    return str(callee[2]) if callee[0] == "a" else ""
+    callee = callee_of(call)
+    if is_name(callee):
+        return name_of(callee)
+    return member_of(callee) if is_member(callee) else ""
 
 
 def _owner_name(symbol: str) -> str:

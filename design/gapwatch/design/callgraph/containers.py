@@ -1,4 +1,4 @@
-"""Reads and copies the slots of a container: a list, tuple, set or dictionary with what is known of its inside."""
+"""Reads and copies slots of containers (lists, tuples, sets, dictionaries)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gapwatch.design.callgraph.values import Kind, Values
 
 
 def read_slot(frame: Frame, box: int, keys: Values) -> Values:
-    """Return what a container holds at the constant keys, or all of it where a key is not constant."""
+    """Return the values of a container at constant keys; all its values if a key is not constant."""
     table = frame.table
     constants = [table.a[v] for v in keys if table.kinds[v] in (Kind.TEXT, Kind.NUMBER)]
     if not constants or len(constants) != len(keys):
@@ -25,7 +25,7 @@ def read_slot(frame: Frame, box: int, keys: Values) -> Values:
 
 
 def copy_box(frame: Frame, source: int, target: int) -> None:
-    """Let a container hold what another one holds."""
+    """Add all slots and keys of a container to another one."""
     solver = frame.solver
     for key in list(solver.box_keys.get(source, ())):
         solver.put(target, key, frame.read(("s", source, key)))

@@ -1,4 +1,4 @@
-"""The eleven code patterns: where each stands, on which lines, of which sort, how sure."""
+"""Runs the detectors of the eleven code patterns on every function."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 
 from gapwatch.design.patterns.breakers import find_breakers
 from gapwatch.design.patterns.caches import find_caches
+from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.failures import find_cascades, find_handlers, find_retries
 from gapwatch.design.patterns.hit import PATTERNS, PatternHit, Subject
-from gapwatch.design.patterns.io import find_json, find_model_calls, find_queues, find_services, find_writes
-from gapwatch.design.patterns.sites import Sites
+from gapwatch.design.patterns.outside_calls import find_json, find_model_calls, find_queues, find_services, find_writes
 from gapwatch.design.patterns.streams import find_streams
 from gapwatch.design.source.program import Program
 
@@ -30,8 +30,15 @@ _DETECTORS: tuple[Callable[[Subject], Iterator[PatternHit]], ...] = (
 )
 
 
-def find_patterns(program: Program, sites: Sites) -> tuple[PatternHit, ...]:
-    """Return every hit in every function, sorted by file and line; one function that cannot be read costs itself."""
+def find_patterns(program: Program, sites: CallSites) -> tuple[PatternHit, ...]:
+    """Return every hit in every function, sorted by file and line.
+
+    A detector that exceeds the recursion limit on a function skips that function only.
+
+    Args:
+        program: All files in intermediate form.
+        sites: Targets of all call sites.
+    """
     hits: set[PatternHit] = set()
     for info in program.functions:
         if not info.ir.body or info.is_overload:

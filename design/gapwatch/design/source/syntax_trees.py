@@ -1,4 +1,4 @@
-"""Tree-sitter lives here and nowhere else: bytes in, a concrete syntax tree out, whatever the bytes are."""
+"""Parses Python with tree-sitter, which is imported only here; any bytes give a tree."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Node", "grammar_versions", "parse_python"]
 
-#: Where the extra is missing, the one sentence that says what to do.
-_MISSING = "reading source code needs tree-sitter, which is not installed; install gapwatch[design]"
+#: Error message if the extra `design` is not installed.
+_MISSING = "reading source code needs tree-sitter, which is not installed; run pip install 'gapwatch[design]'"
 
 
 @functools.cache
@@ -28,11 +28,11 @@ def _python_parser() -> Parser:
 
 
 def parse_python(source: bytes) -> Node:
-    """Return the root of the tree of any byte string; errors are nodes in it, never exceptions."""
+    """Return the root node of any byte string; syntax errors are nodes of the tree, never exceptions."""
     return _python_parser().parse(source).root_node
 
 
 @functools.cache
 def grammar_versions() -> dict[str, str]:
-    """Name and version of the parser and of each grammar, for the record of a run and the key of the cache."""
+    """Return name and version of the parser and its grammar, for the key of the cache."""
     return {name: importlib.metadata.version(name) for name in ("tree-sitter", "tree-sitter-python")}

@@ -1,8 +1,8 @@
-"""Which functions of libraries run what they are given, and which hand it back."""
+"""Library functions that run or return their arguments."""
 
 from __future__ import annotations
 
-#: Functions from outside that run what they are given, with the place of it: a position or a keyword.
+#: Library functions that run an argument, with its position or keyword.
 RUNNERS: dict[str, tuple[int | str, ...]] = {
     "asyncio.to_thread": (0,),
     "threading.Thread": (1, "target"),
@@ -14,7 +14,7 @@ RUNNERS: dict[str, tuple[int | str, ...]] = {
     "asyncio.run": (0,),
     "functools.reduce": (0,),
 }
-#: Methods, of whatever object, that run what they are given.
+#: Methods of any library object that run an argument, with its position or keyword.
 RUNNER_METHODS: dict[str, tuple[int | str, ...]] = {
     "submit": (0,),
     "run_in_executor": (1,),
@@ -36,7 +36,7 @@ RUNNER_METHODS: dict[str, tuple[int | str, ...]] = {
     "subscribe": (0, 1),
     "on_event": (1,),
 }
-#: Calls that give back what they are given.
+#: Library functions that return their first argument.
 TRANSPARENT = frozenset(
     [
         "asyncio.gather",

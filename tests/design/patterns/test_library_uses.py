@@ -1,4 +1,4 @@
-"""What counts as using a library, and which functions of a repository count as its own search."""
+"""Library uses: calls that count as one, and the repository's own search functions."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from gapwatch.design.analysis import build
+from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.libraries import default_catalog
-from gapwatch.design.patterns.patterns import find_patterns
-from gapwatch.design.patterns.sites import Sites
-from gapwatch.design.patterns.uses import uses_of
+from gapwatch.design.patterns.library_uses import find_library_uses
+from gapwatch.design.patterns.pattern_search import find_patterns
 from gapwatch.design.source.scan import scan_repository
 from tests.design.source_tree import write_tree
 
@@ -19,8 +19,8 @@ _ASKS = "from openai import OpenAI\ndef ask(q): return OpenAI().chat.completions
 
 def _uses(root: Path, files: dict[str, str]) -> set[tuple[str, str]]:
     program, graph = build(scan_repository(write_tree(root, files)))
-    sites = Sites(graph, default_catalog())
-    return {(use.capability, use.symbol) for use in uses_of(graph, sites, find_patterns(program, sites))}
+    sites = CallSites(graph, default_catalog())
+    return {(use.capability, use.symbol) for use in find_library_uses(graph, sites, find_patterns(program, sites))}
 
 
 @pytest.mark.parametrize(

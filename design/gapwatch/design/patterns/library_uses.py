@@ -1,4 +1,4 @@
-"""What the functions of a repository use outside it, with the searches that it has written itself."""
+"""Library uses of a repository's functions, and its own retrieval functions, which are known by name."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ import re
 from dataclasses import dataclass
 
 from gapwatch.design.callgraph.graph import CallGraph
+from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.hit import PatternHit
-from gapwatch.design.patterns.sites import Sites
 
 
 @dataclass(frozen=True, slots=True)
 class CodePlace:
-    """Some lines of a file."""
+    """Lines of a file.
+
+    Attributes:
+        path: The file.
+        line: First line.
+        end: Last line; 0 for one line.
+    """
 
     path: str
     line: int
@@ -23,8 +29,15 @@ class CodePlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
-    """A call that leaves the repository: by whom, to what, where."""
+class LibraryUse:
+    """A call that leaves the repository.
+
+    Attributes:
+        capability: Capability of the catalogue.
+        symbol: Function that makes the call.
+        dotted: Library name, or the text of the call.
+        place: Line of the call.
+    """
 
     capability: str
     symbol: str
@@ -40,19 +53,25 @@ _RETRIEVER = re.compile(
     rf"^_?a?((retrieve|get_relevant|get_similar|search)_(\w+_)?{_PASSAGES}(_\w+)?|retrieve_(similar|relevant|from_\w+)"
     r"|similarity_search|semantic_search|vector_search|find_passages|search_(index|corpus|knowledge\w*))$"
 )
-#: Where a plain `retrieve` takes passages, and not a password or a translation.
+#: Owners whose plain `retrieve` returns passages, and not a password or a translation.
 _OF_RETRIEVAL = re.compile(
     rf"retriev|(?<!re)search|(^|[._])rag([._]|$)|index|vector|knowledge|corpus|embed|{_PASSAGES}", re.I
 )
 
 
-def uses_of(graph: CallGraph, sites: Sites, hits: tuple[PatternHit, ...]) -> list[Use]:
-    """Return every call that leaves the repository for something with a capability."""
-    out: list[Use] = []
+def find_library_uses(graph: CallGraph, sites: CallSites, hits: tuple[PatternHit, ...]) -> list[LibraryUse]:
+    """Return every call that leaves the repository for a target with a capability.
+
+    Args:
+        graph: The call graph.
+        sites: Targets of all call sites.
+        hits: Patterns; direct model calls are taken from them.
+    """
+    out: list[LibraryUse] = []
     seen: set[tuple[str, int]] = set()
     for hit in hits:
         if hit.pattern == "calls_llm" and hit.kind == "direct":
-            out.append(Use("llm_chat", hit.symbol, hit.evidence, CodePlace(hit.path, hit.line)))
+            out.append(LibraryUse("llm_chat", hit.symbol, hit.evidence, CodePlace(hit.path, hit.line)))
             seen.add((hit.path, hit.line))
     for external in graph.externals:
         capability = sites.catalog.capability(external.dotted)
@@ -60,14 +79,14 @@ def uses_of(graph: CallGraph, sites: Sites, hits: tuple[PatternHit, ...]) -> lis
             continue
         for line in external.lines:
             if capability != "http" or (external.path, line) not in seen:
-                out.append(Use(capability, external.src, external.dotted, CodePlace(external.path, line)))
+                out.append(LibraryUse(capability, external.src, external.dotted, CodePlace(external.path, line)))
     if any(use.capability == "llm_chat" for use in out):
         out += _retrievers_by_name(graph, {(use.symbol, use.capability) for use in out})
     return sorted(out, key=lambda u: (u.symbol, u.place.line, u.capability, u.dotted))
 
 
-def _retrievers_by_name(graph: CallGraph, known: set[tuple[str, str]]) -> list[Use]:
-    """A search that is written in the repository itself is known by its name, where a model is asked at all."""
+def _retrievers_by_name(graph: CallGraph, known: set[tuple[str, str]]) -> list[LibraryUse]:
+    """Return the repository's own search functions, known by name; only for code that calls a model."""
     out = []
     for s in graph.symbols:
         owner, _, name = s.id.rpartition(".")
@@ -75,5 +94,5 @@ def _retrievers_by_name(graph: CallGraph, known: set[tuple[str, str]]) -> list[U
             name.strip("_") in ("retrieve", "aretrieve") and _OF_RETRIEVAL.search(owner)
         )
         if s.kind == "function" and is_one and (s.id, "retrieval") not in known:
-            out.append(Use("retrieval", s.id, f"def {name}", CodePlace(s.path, s.line)))
+            out.append(LibraryUse("retrieval", s.id, f"def {name}", CodePlace(s.path, s.line)))
     return out

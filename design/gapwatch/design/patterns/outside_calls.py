@@ -1,4 +1,4 @@
-"""Patterns of code that talks to something outside: models, services, stores, queues, streams, and JSON from them."""
+"""Finds calls that leave the process: models, services, databases, queues; and JSON parsing of their answers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ from gapwatch.design.source.ir import (
     iterable_of,
     keywords_of,
     member_of,
+    operator_of,
     owner_of,
+    pairs_in,
     positional_of,
     target_of,
     targets_of,
@@ -52,7 +54,7 @@ _JSON_METHODS = frozenset({"model_validate_json", "parse_raw", "validate_json", 
 
 
 def find_json(subject: Subject) -> Iterator[PatternHit]:
-    """Texts that are read as JSON, with where they come from."""
+    """Yield calls that parse JSON, with the source of the text as kind."""
     for call in subject.calls:
         names = subject.sites.named_at(subject.symbol, call)
         is_json = any(subject.sites.catalog.capability(d) == "json" for d in names)
@@ -74,12 +76,17 @@ def _is_parser_instance(call: Expr) -> bool:
     )
 
 
-#: Assignments that are followed back to where a text comes from.
+#: Most assignments that are followed back to the source of a text.
 _MAX_STEPS = 4
 
 
 def source_of(subject: Subject, e: Expr) -> str:
-    """Say where a text comes from, a few assignments back: llm, http, queue, file, or text where that is not seen."""
+    """Return the source of a text: llm, http, queue, cache, file, or `text` if unknown.
+
+    Args:
+        subject: The function.
+        e: The text; assignments are followed back `_MAX_STEPS` times.
+    """
     pending, seen = [e], set[str]()
     for _ in range(_MAX_STEPS):
         for candidate in pending:
@@ -113,7 +120,7 @@ def _source(subject: Subject, e: Expr) -> str | None:
 
 
 def assigned_to(body: Body, name: str) -> Iterator[Expr]:
-    """Yield what a name is bound to in a block."""
+    """Yield the expressions that a block binds to a name."""
     for s in statements(body):
         if s[0] == "assign" and (assigned := value_of(s)) is not None:
             if any(name in target_names(t) for t in targets_of(s)):
@@ -136,12 +143,12 @@ _WRAPPER_NAMES = re.compile(
 _WRAPPER_OWNER = re.compile(
     r"llm|model|chat|gpt|claude|gemini|provider|completion|client|openai|anthropic|ollama", re.I
 )
-#: How far behind a function the call to the model may lie for it still to be told as a caller.
+#: Most wrappers between a function and the model call at which the function counts as a caller of the model.
 MAX_WRAPPED = 3
 
 
 def model_depths(subject: Subject) -> dict[str, int]:
-    """Return, for each function that calls a model, through how many wrappers; 0 is the call itself."""
+    """Return, by function that reaches a model, the number of wrappers in between; 0 calls it directly."""
     key = id(subject.sites)
     cached = _DEPTHS.get("depths") if _DEPTHS.get("key") == key else None
     if cached is None:
@@ -179,17 +186,17 @@ def _direct(subject: Subject, call: Expr) -> bool:
 
 
 def is_model_caller(subject: Subject, symbol: str) -> bool:
-    """Whether a function calls a model itself or is a thin wrapper around one that does."""
+    """Return whether a function calls a model itself or is a thin wrapper of one that does."""
     depths = model_depths(subject)
     if symbol not in depths:
         return False
     name = symbol.rpartition(".")[2]
-    # Behind wrappers `create` makes the object that will ask, as `Coder.create(...)`.
+    # Through wrappers, `create` usually makes an object and calls no model: `Coder.create(...)`.
     return depths[symbol] == 0 or (name != "create" and bool(_WRAPPER_NAMES.search(name)))
 
 
 def find_model_calls(subject: Subject) -> Iterator[PatternHit]:
-    """Calls to a language model: direct, or through wrappers of the repository."""
+    """Yield calls to language models: direct ones, and those through wrappers of the repository."""
     depths = model_depths(subject)
     for call in subject.calls:
         reach = subject.reach(call)
@@ -224,7 +231,7 @@ _CLIENT = re.compile(r"request|http|fetch|download|(^|_)(get|post|put|patch)(_|$
 
 
 def find_services(subject: Subject) -> Iterator[PatternHit]:
-    """Calls over the network that are no model, store or queue."""
+    """Yield network calls that reach no model, store or queue."""
     for call in subject.calls:
         reach = subject.reach(call)
         if reach.capability in _HTTP:
@@ -274,7 +281,7 @@ def _sends_its_own_url(subject: Subject, symbol: str) -> bool:
 # -- stores --------------------------------------------------------------------------------------------------------
 
 _SESSION = re.compile(r"(^|[._])(db_?session|session|db|async_session|sess)$")
-#: Names of methods that run a statement, those of wrappers included.
+#: Names of methods that run SQL, those of wrappers included.
 _EXECUTES = re.compile(
     r"_?(a?sync_)?(a?execute\w*|exec|run|run_\w*(sql|query|statement)|fetch(val|row|one|all)?|scalars?|query|do_query)$",
     re.I,
@@ -286,7 +293,7 @@ _NO_SESSION = re.compile(r"http|client|aio|request|cache|redis|vector|chroma|coo
 
 
 def find_writes(subject: Subject) -> Iterator[PatternHit]:
-    """Writes to a database or a vector store."""
+    """Yield writes to a database or a vector store."""
     for call in subject.calls:
         reach = subject.reach(call)
         capability = reach.capability
@@ -323,7 +330,7 @@ def _writing_statement(subject: Subject, e: Expr, depth: int = 0) -> str | None:
     e = unwrapped(e) or e
     if is_text(e):
         return constant_of(e).strip()[:60] if _WRITE_SQL.search(constant_of(e)) else None
-    if e[0] == "f" or (e[0] == "o" and e[1] in "+%"):
+    if e[0] == "f" or (e[0] == "o" and operator_of(e) in "+%"):
         texts = constants_in(e)
         return texts[0].strip()[:60] if texts and _WRITE_SQL.search(texts[0]) else None
     for call in walk(e):
@@ -336,9 +343,9 @@ def _writing_statement(subject: Subject, e: Expr, depth: int = 0) -> str | None:
                 if (found := _writing_statement(subject, part, depth + 1)) is not None:
                     return found
     if e[0] == "s" and index_of(e)[0] == "k" and depth < 2:
-        # STATEMENTS["insert"]: a table of statements in the module.
+        # STATEMENTS["insert"]: the module holds a dictionary of statements.
         for value in _module_constant(subject, text_of(owner_of(e))):
-            for key, inner in value[1] if value[0] == "d" else ():
+            for key, inner in pairs_in(value) if value[0] == "d" else ():
                 if key == index_of(e) and (found := _writing_statement(subject, inner, 2)) is not None:
                     return found
     if e[0] in "na" and depth == 0:
@@ -361,7 +368,7 @@ def _module_constant(subject: Subject, name: str) -> list[Expr]:
 
 
 def find_queues(subject: Subject) -> Iterator[PatternHit]:
-    """Work that is handed to something that does it later."""
+    """Yield calls that hand work to a queue."""
     for call in subject.calls:
         reach = subject.reach(call)
         if reach.capability == "queue":
@@ -381,7 +388,7 @@ def find_queues(subject: Subject) -> Iterator[PatternHit]:
 
 
 def _has_both_ends(subject: Subject, dotted: str) -> bool:
-    """Whether what is put is also taken somewhere: a queue that only fills is a discard."""
+    """Return whether the repository also takes from the queue; a queue that only fills carries no work."""
     base = dotted.rpartition(".")[0]
     key = (id(subject.sites.graph), base)
     if key not in _ENDS:
