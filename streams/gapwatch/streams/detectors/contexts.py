@@ -12,6 +12,11 @@ TICKS_A_DAY = 2880
 TICKS_TO_A_WEEK_BASELINE = 4 * 7 * TICKS_A_DAY
 
 
+def tick_start(tick: int) -> datetime.datetime:
+    """Return the begin of a tick, naive UTC; `tick` is seconds since the epoch over 30."""
+    return datetime.datetime.fromtimestamp(tick * TICK_SECONDS, datetime.UTC).replace(tzinfo=None)
+
+
 def hour_of_week(bucket: int, time_zone: str) -> int:
     """Return the hour of the week of a tick in local time, 0 (Monday, midnight) to 167.
 

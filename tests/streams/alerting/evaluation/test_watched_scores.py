@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gapwatch.scorers.judges.request import JudgeRequest
 from gapwatch.scorers.loading.load import parse_portfolio
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.slices.slices import ScoredSlice
@@ -81,8 +82,13 @@ def verdicts(number: int, ticks: dict[int, list[float]]) -> ScoredSlice:
     made = VerdictTicks(datetime(2026, 3, 20))
     series = ("m", "v1", "a/b", "e1")
     for tick, scores in ticks.items():
-        request = {"lane": "live", "pipeline": "shop", "environment": None, "component": "agent", "tier": None,
-                   "release": "r1", "model": None, "stratum": None, "bucket": tick, "session_id": None}  # fmt: skip
+        request = JudgeRequest(
+            lane="live", source_topic="traces", source_partition=0, source_offset=0, span_index=0, metric="m",
+            metric_version="v1", portfolio_sha="", pipeline="shop", component="agent", trace_id="t", span_id=None,
+            environment=None, release="r1", session_id=None, tier=None, model=None, p_evaluated=1.0, stratum=None,
+            policy="", inputs={}, event_at=None, bucket=tick, epoch="e1", members=("a/b",), quorum=1, composites=(),
+            judge="a/b",
+        )  # fmt: skip
         for score in scores:
             made.add_unit(request, series, "good", score, 1.0)
     return scored_slice(number, number + 1, topic="judge-verdicts", ticks=made.table().to_pylist())

@@ -17,12 +17,12 @@ from gapwatch.streams.alerting.evaluation.lane_detectors import LaneDetectors
 from gapwatch.streams.alerting.evaluation.series_status import PHASES, SeriesState, series_states
 from gapwatch.streams.alerting.evaluation.shift_watch import ShiftWatch
 from gapwatch.streams.alerting.incidents.alert_rows import kind_of
-from gapwatch.streams.alerting.incidents.attribution import tick_start
 from gapwatch.streams.alerting.rules.finding import Watched
 from gapwatch.streams.alerting.series.open_tick import WINDOW_TICKS
 from gapwatch.streams.alerting.series.slice_units import SeriesKey
 from gapwatch.streams.alerting.series.slice_values import LABEL_LIMIT
 from gapwatch.streams.detectors.categories import MOST_LABELS
+from gapwatch.streams.detectors.contexts import tick_start
 from gapwatch.streams.detectors.grid import quantiles_of_bins, quantiles_of_cells
 
 #: Rows with gauges of their own. More make a page that Prometheus is slow to take; fewer hide rows that rest.

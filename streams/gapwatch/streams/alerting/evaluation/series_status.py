@@ -13,11 +13,11 @@ from gapwatch.sinks.store.detector_states import WatchedRow, write_watched_rows
 from gapwatch.sinks.store.transaction import Connection
 from gapwatch.streams.alerting.evaluation.lane_detectors import LaneDetectors
 from gapwatch.streams.alerting.evaluation.series_detectors import Learned
-from gapwatch.streams.alerting.incidents.attribution import tick_start
 from gapwatch.streams.alerting.rules.alert_rule import AlertRule
 from gapwatch.streams.alerting.rules.finding import Watched
 from gapwatch.streams.alerting.series.series_book import HourBook
 from gapwatch.streams.detectors.budget import smallest_rate_ratio
+from gapwatch.streams.detectors.contexts import tick_start
 from gapwatch.streams.detectors.fleet import Fleet
 from gapwatch.streams.detectors.lifecycle import Phase
 from gapwatch.streams.detectors.watch import evidence_by_side

@@ -30,14 +30,13 @@ from gapwatch.streams.alerting.evaluation.series_status import write_watched
 from gapwatch.streams.alerting.evaluation.state_file import pack_state, unpack_state
 from gapwatch.streams.alerting.evaluation.stored_history import StoredCommit, partition_name, stored_commits
 from gapwatch.streams.alerting.incidents.alert_rows import StepRows, say, write_steps
-from gapwatch.streams.alerting.incidents.attribution import tick_start
 from gapwatch.streams.alerting.incidents.incident import Incident, IncidentBook
 from gapwatch.streams.alerting.incidents.relabelling import relabel
 from gapwatch.streams.alerting.rules.alert_rule import AlarmBudget, AlertRule, budget_of, rules_of
 from gapwatch.streams.alerting.rules.finding import Finding
 from gapwatch.streams.alerting.series.lane_clock import LaneClock
 from gapwatch.streams.alerting.series.slice_units import OpenTicks, SliceContent
-from gapwatch.streams.detectors.contexts import TICK_SECONDS
+from gapwatch.streams.detectors.contexts import TICK_SECONDS, tick_start
 from gapwatch.streams.detectors.snapshot import SnapshotError
 from gapwatch.streams.detectors.watch import accept
 

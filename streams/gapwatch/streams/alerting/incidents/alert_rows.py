@@ -25,14 +25,13 @@ from gapwatch.streams.alerting.incidents.alert_facts import (
     PromisedBound,
     ShareEstimate,
 )
-from gapwatch.streams.alerting.incidents.attribution import Moved, attribute, tick_start
+from gapwatch.streams.alerting.incidents.attribution import Moved, attribute
 from gapwatch.streams.alerting.incidents.incident import Incident, Step
 from gapwatch.streams.alerting.incidents.links import runbook_link, trace_link
-from gapwatch.streams.alerting.incidents.value_attribution import attribute_values
 from gapwatch.streams.alerting.rules.alert_rule import AlertRule
 from gapwatch.streams.alerting.rules.finding import Finding
 from gapwatch.streams.detectors.change import Change, Interval
-from gapwatch.streams.detectors.contexts import TICK_SECONDS
+from gapwatch.streams.detectors.contexts import TICK_SECONDS, tick_start
 
 _BY = "gapwatch"
 
@@ -94,10 +93,10 @@ def _write_step(con: Connection, lane: str, seq: int, rows: StepRows) -> None:
     _write_alert(con, seq, _step_row(lane, step.incident, step.state, at, _BY, step.why, facts.to_json()), {})
 
 
-def _find_cause(con: Connection, lane: str, rows: StepRows, facts: AlertFacts) -> Cause | None:
+def _find_cause(con: Connection, lane: str, rows: StepRows, facts: AlertFacts) -> Cause:
     """Ask the store for the cause of what a step opens, and add the addresses that the portfolio gives."""
     step, limit = rows.step, rows.rule.limit
-    series, part = step.incident.watched.series, step.finding.part
+    series = step.incident.watched.series
     moved = Moved(
         lane=lane,
         series=series,
@@ -108,9 +107,9 @@ def _find_cause(con: Connection, lane: str, rows: StepRows, facts: AlertFacts) -
         share_before=(facts.before and facts.before.value) or 0.0,
         promised=limit.value if step.finding.breach is not None and limit is not None else None,
     )
-    found = attribute(con, moved) if part is None else attribute_values(con, moved, part)
-    examples = [{**one, "url": trace_link(rows.portfolio, one["trace_id"])} for one in found["examples"]]
-    return Cause.from_json({**found, "examples": examples, "runbook_url": runbook_link(rows.portfolio, series.metric)})
+    cause = attribute(con, moved, step.finding.part)
+    examples = tuple(replace(one, url=trace_link(rows.portfolio, one.trace_id)) for one in cause.examples)
+    return replace(cause, examples=examples, runbook_url=runbook_link(rows.portfolio, series.metric))
 
 
 def _since(step: Step) -> int:
