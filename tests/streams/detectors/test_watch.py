@@ -191,7 +191,7 @@ def test_learning_series_are_told_from_watched_ones() -> None:
     fleet = rates(plain(burn_in_units=100), 2)
     fleet.fold(1, np.array([[99.0, 100.0], [0.0, 1.0]]))
 
-    assert fleet.knows(np.zeros(2, np.int64)).tolist() == [False, True]
+    assert fleet.has_baseline(np.zeros(2, np.int64)).tolist() == [False, True]
 
 
 def evidence(

@@ -82,9 +82,9 @@ def _decide(store: Path, action: str, asked: dict[str, Any]) -> None:
 
 def _at_rest(kept: Store, action: str, asked: dict[str, Any]) -> str | None:
     from gapwatch.sinks.store.decisions import Decisions
-    from gapwatch.streams.alerting.triage.decision_reader import RestingWatches, read_decision
+    from gapwatch.streams.alerting.triage.decision_reader import OfflineWatches, read_decision
 
-    watches = RestingWatches(kept)
+    watches = OfflineWatches(kept)
     decisions = Decisions()
     applied = decisions.submit(read_decision(action, asked, watches))
     watches.open(action)

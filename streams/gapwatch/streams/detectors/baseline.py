@@ -105,7 +105,7 @@ class Baseline:
             cells = self.hours[stratum, hour, :, row]
             cells[:] = np.maximum(cells.astype(np.float64) - counts, 0.0).astype(cells.dtype)
 
-    def forget(self, row: int) -> None:
+    def reset(self, row: int) -> None:
         """Drop all units of one series; bins that could receive a unit keep the plain prior of 1/2."""
         self.pooled[:, :, row] = 0.0
         self.hours[:, :, :, row] = 0

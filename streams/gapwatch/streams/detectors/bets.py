@@ -99,7 +99,7 @@ class BetTable:
         return tuple(i for i, shape in enumerate(self.shapes) for _ in shape.deltas)
 
     @property
-    def yardstick(self) -> Floats:
+    def noise_statistic(self) -> Floats:
         """The g in which the day-to-day wander of the series is measured: that of the first shape."""
         return np.array(self.shapes[0].g)
 

@@ -76,7 +76,7 @@ class Change:
     bad_per_hour: float
 
     @property
-    def is_told(self) -> bool:
+    def is_significant(self) -> bool:
         """Whether there is a before, and the share since the change differs from it by more than chance.
 
         By the likelihood ratio of two rates against one: the alarm itself is the test, this only keeps out alarms that
@@ -141,7 +141,7 @@ def ratio_interval(after: Interval, before: Interval) -> Interval:
     return Interval(math.exp(value), math.exp(value - down), math.exp(min(value + up, 700.0)))
 
 
-def rest_of(share: Interval) -> Interval:
+def complement(share: Interval) -> Interval:
     """Return the interval of all other bins together."""
     return Interval(1.0 - share.value, 1.0 - share.upper, 1.0 - share.lower)
 
@@ -237,7 +237,9 @@ def find_change(fleet: Fleet, row: int, side: int | None) -> Change:
         before=before,
         after=after,
         ratio=ratio_interval(after, before),
-        growth_lower=(ratio_interval(after, before) if grew else ratio_interval(rest_of(after), rest_of(before))).lower,
+        growth_lower=(
+            ratio_interval(after, before) if grew else ratio_interval(complement(after), complement(before))
+        ).lower,
         bad_per_hour=(moved - before.value * units) / hours * (1.0 if grew else -1.0),
     )
 

@@ -38,7 +38,7 @@ def close_days(config: FleetConfig, s: dict[str, Array], rows: Rows, day: int, s
 
 
 def _set_margin(config: FleetConfig, s: dict[str, Array], rows: Ints) -> None:
-    yard = config.table.yardstick[:, None]
+    yard = config.table.noise_statistic[:, None]
     whole = s["prior"][:, rows] + add_up(s["pooled"][:, :, rows])
     shares = whole / add_up(whole)
     mean = add_up(shares * yard)

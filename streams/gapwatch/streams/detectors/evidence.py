@@ -11,7 +11,7 @@ import numpy as np
 
 from gapwatch.streams.detectors.arrays import Array, Bools, Floats, add_up
 from gapwatch.streams.detectors.bets import BetTable
-from gapwatch.streams.detectors.log_gamma import rising_excess
+from gapwatch.streams.detectors.log_gamma import log_gamma_excess
 
 # Evidence is kept as a plain number, for speed; what is beyond this means "certain", and stays finite.
 MOST_EVIDENCE = 1e300
@@ -65,7 +65,7 @@ def increments(table: BetTable, alpha: Floats, counts: Floats) -> Floats:
     """
     units = add_up(counts)
     total = add_up(alpha)
-    growth = rising_excess(total, units) - add_up(rising_excess(alpha, counts))
+    growth = log_gamma_excess(total, units) - add_up(log_gamma_excess(alpha, counts))
     shares = alpha / total
     result = np.empty((table.count, units.shape[0]))
     at = 0

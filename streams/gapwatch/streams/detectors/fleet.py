@@ -72,7 +72,7 @@ class Fleet:
         whole: Floats = self.state["prior"][:, row] + self.state["pooled"][:, :, row].sum(axis=0)
         return whole
 
-    def knows(self, hours: Ints) -> Bools:
+    def has_baseline(self, hours: Ints) -> Bools:
         """Return which series would show an ordinary change in the tick that they saw last.
 
         They have burnt in, and, where they have seasons, were in its hour of the day on an earlier day and often
@@ -302,7 +302,7 @@ class Fleet:
         if sessions is not None:
             which, y = sessions
             s["squares"][rows] += np.bincount(which, y * y, len(calm)) * calm
-        yard = add_up(counts * self.config.table.yardstick[:, None]) * calm
+        yard = add_up(counts * self.config.table.noise_statistic[:, None]) * calm
         s["day_units"][rows] += add_up(counts) * calm
         s["day_sum"][rows] += yard
         if self.config.ring_buckets:

@@ -48,8 +48,8 @@ def quantiles_of_cells(histogram: Mapping[int, int], levels: Sequence[float]) ->
     if not cells:
         return [None] * len(levels)
     up_to = np.cumsum([histogram[cell] for cell in cells])
-    places = np.searchsorted(up_to, np.array(levels) * up_to[-1])
-    return [cell_middle(cells[min(int(place), len(cells) - 1)]) for place in places]
+    positions = np.searchsorted(up_to, np.array(levels) * up_to[-1])
+    return [cell_middle(cells[min(int(position), len(cells) - 1)]) for position in positions]
 
 
 def quantiles_of_bins(edges: Ints, masses: Floats, levels: Sequence[float]) -> list[float | None]:
@@ -65,14 +65,14 @@ def quantiles_of_bins(edges: Ints, masses: Floats, levels: Sequence[float]) -> l
     found: list[float | None] = []
     for level in levels:
         wanted = level * float(up_to[-1])
-        place = min(int(np.searchsorted(up_to, wanted)), len(masses) - 1)
-        low, high = ends[place], ends[place + 1]
-        if 0 < place < len(edges) and edges[place] - edges[place - 1] == 1:
-            found.append(cell_middle(int(edges[place])))  # a value that is seen often
-        elif low is None or high is None or not masses[place]:
+        position = min(int(np.searchsorted(up_to, wanted)), len(masses) - 1)
+        low, high = ends[position], ends[position + 1]
+        if 0 < position < len(edges) and edges[position] - edges[position - 1] == 1:
+            found.append(cell_middle(int(edges[position])))  # a value that is seen often
+        elif low is None or high is None or not masses[position]:
             found.append(high if low is None else low)
         else:
-            found.append(high - (high - low) * float(up_to[place] - wanted) / float(masses[place]))
+            found.append(high - (high - low) * float(up_to[position] - wanted) / float(masses[position]))
     return found
 
 
@@ -97,8 +97,8 @@ def form_bins(histogram: Mapping[int, int], levels: tuple[float, ...] = LEVELS) 
         levels: Ascending, within (0, 1). Levels that fewer than four units lie beyond are dropped.
 
     Returns:
-        Bins with len(levels) + 1 places. A cell that holds several levels (a value that is seen often) becomes a bin
-        of its own, in the middle of the places that it covers.
+        Bins with len(levels) + 1 positions. A cell that holds several levels (a value that is seen often) becomes a bin
+        of its own, in the middle of the positions that it covers.
 
     Source:
         Given its edges at order statistics, the probabilities of the bins are Dirichlet(spacings) for every continuous
@@ -116,7 +116,7 @@ def form_bins(histogram: Mapping[int, int], levels: tuple[float, ...] = LEVELS) 
     ranks = np.array([max(round(level * (units + 1)), 1) for level in levels])
     usable = [min(level, 1.0 - level) * units >= _LEAST_BEYOND for level in levels]
     at = np.array([cells[min(int(np.searchsorted(up_to, rank)), len(cells) - 1)] for rank in ranks])
-    edges = _place(at, usable)
+    edges = _edges_at(at, usable)
     bins = _bin_of(edges[None, :], cells)
     prior = np.bincount(bins, counts, len(levels) + 1).astype(np.float64)
     prior[_bin_of(edges[None, :], np.array([_AFTER_ALL - 1]))[0]] += 1.0
@@ -124,31 +124,31 @@ def form_bins(histogram: Mapping[int, int], levels: tuple[float, ...] = LEVELS) 
     return Bins(edges, np.where(reachable & (prior == 0.0), 0.5, prior))
 
 
-def _place(at: Ints, usable: list[bool]) -> Ints:
-    """Turn the cells of the levels into edges, so that a cell that many levels share gets the middle place."""
+def _edges_at(at: Ints, usable: list[bool]) -> Ints:
+    """Turn the cells of the levels into edges, so that a cell that many levels share gets the middle position."""
     edges = np.empty(len(at), np.int64)
     before = _BEFORE_ALL
-    place = 0
-    while place < len(at):
-        if not usable[place]:
-            # Dropped: below the first usable level the places stay empty, above the last one they are never reached.
-            edges[place] = before if place < len(at) // 2 else _AFTER_ALL
-            place += 1
+    position = 0
+    while position < len(at):
+        if not usable[position]:
+            # Dropped: below the first usable level the positions stay empty, above the last one they are never reached.
+            edges[position] = before if position < len(at) // 2 else _AFTER_ALL
+            position += 1
             continue
-        last = place
-        while last + 1 < len(at) and usable[last + 1] and at[last + 1] == at[place]:
+        last = position
+        while last + 1 < len(at) and usable[last + 1] and at[last + 1] == at[position]:
             last += 1
-        if last == place or at[place] - 1 <= before:
-            edges[place : last + 1] = at[place]
-            if last > place:
-                edges[place : (place + last) // 2 + 1] = before
-                edges[(place + last) // 2 + 1 : last + 1] = at[place]
+        if last == position or at[position] - 1 <= before:
+            edges[position : last + 1] = at[position]
+            if last > position:
+                edges[position : (position + last) // 2 + 1] = before
+                edges[(position + last) // 2 + 1 : last + 1] = at[position]
         else:
-            middle = (place + 1 + last) // 2
-            edges[place:middle] = at[place] - 1
-            edges[middle : last + 1] = at[place]
-        before = int(at[place])
-        place = last + 1
+            middle = (position + 1 + last) // 2
+            edges[position:middle] = at[position] - 1
+            edges[middle : last + 1] = at[position]
+        before = int(at[position])
+        position = last + 1
     return edges
 
 

@@ -28,7 +28,7 @@ def _tail(x: Floats) -> Floats:
     return value
 
 
-def _eight(x: Floats) -> Floats:
+def _rising_8(x: Floats) -> Floats:
     """Return x (x+1) ... (x+7), by pairs: x (x+7) = y, (x+1)(x+6) = y+6, (x+2)(x+5) = y+10, (x+3)(x+4) = y+12."""
     pairs = x * (x + 7.0)
     value: Floats = pairs * (pairs + 6.0)
@@ -37,7 +37,7 @@ def _eight(x: Floats) -> Floats:
     return value
 
 
-def rising_excess(a: Floats, k: Floats) -> Floats:
+def log_gamma_excess(a: Floats, k: Floats) -> Floats:
     """Return ln[Gamma(a + k) / Gamma(a)] - k ln a: by how much a growing count beats a fixed one.
 
     Args:
@@ -60,5 +60,5 @@ def rising_excess(a: Floats, k: Floats) -> Floats:
     result -= k
     result += _tail(high)
     result -= _tail(low)
-    result -= np.log(_eight(base + k) / _eight(base))
+    result -= np.log(_rising_8(base + k) / _rising_8(base))
     return result

@@ -101,7 +101,7 @@ def advance_phases(fleet: Fleet, bucket: int) -> list[Transition]:
     limits = (s["ticket_threshold"], s["page_threshold"])
     found = advance(phase, Evidence(sides.bad, sides.bad_beyond_margin, *limits, large, recovery, risen))
     for row in np.flatnonzero((found >= Phase.TICKET) & (phase < Phase.TICKET)).tolist():
-        if not _is_told(fleet, row, changes):
+        if not _has_significant_change(fleet, row, changes):
             found[row] = min(phase[row], Phase.SUSPECT)
     seen, transitions = _Seen(sides, recovery, changes), []
     for row in np.flatnonzero(found != phase).tolist():
@@ -112,10 +112,10 @@ def advance_phases(fleet: Fleet, bucket: int) -> list[Transition]:
     for row in np.flatnonzero(improved).tolist():
         side = -int(s["bad_side"][row])
         change = find_change(fleet, row, side) if fleet.config.ring_buckets else None
-        is_told = change is None or change.is_told
-        if is_told:
+        is_significant = change is None or change.is_significant
+        if is_significant:
             transitions.append(Transition(row, bucket, Event.IMPROVED, _log10(sides.good[row]), change))
-        if is_told or (change and change.units >= _MANY * change.learned):
+        if is_significant or (change and change.units >= _MANY * change.learned):
             _reset_side(fleet, row, side)
     waiting = (
         (s["fired_bucket"] > 0) & ~s["asked"] & (bucket - s["fired_bucket"].astype(np.int64) >= _TICKS_TO_A_QUESTION)
@@ -143,7 +143,7 @@ def _risen_units(fleet: Fleet, way: int) -> Floats:
     return result
 
 
-def _is_told(fleet: Fleet, row: int, changes: dict[int, Change]) -> bool:
+def _has_significant_change(fleet: Fleet, row: int, changes: dict[int, Change]) -> bool:
     """Whether a series that reached its threshold has a change to show.
 
     A young change may need some more units. One that has had many and still cannot be told from what was before is
@@ -154,9 +154,9 @@ def _is_told(fleet: Fleet, row: int, changes: dict[int, Change]) -> bool:
     if row not in changes:
         changes[row] = find_change(fleet, row, _side(fleet, row))
     change = changes[row]
-    if not change.is_told and change.units >= _MANY * change.learned:
+    if not change.is_significant and change.units >= _MANY * change.learned:
         _reset_side(fleet, row, None)
-    return change.is_told
+    return change.is_significant
 
 
 def _is_large(fleet: Fleet, row: int, bucket: int, changes: dict[int, Change]) -> bool:
@@ -284,7 +284,7 @@ def accept(fleet: Fleet, row: int, bucket: int) -> Transition:
     if not s["fired_bucket"][row]:
         raise ValueError(f"series {row} has no open alert to accept; accept only what was found")
     since = int(s["change_bucket"][row])
-    fleet.baseline.forget(row)
+    fleet.baseline.reset(row)
     for entry in fleet.ring.entries(row):
         if entry.first >= since:
             stratum, hour = divmod(entry.context, HOURS)

@@ -130,7 +130,7 @@ def test_a_partition_that_is_dead_stops_detection_for_ten_minutes_at_most() -> N
     closed = {}
     for i in range(300):
         clock.move("t/0", 1000 + i, 1e6 + 5.0 * i, is_live=False, unread=["t/1"])
-        closed[5.0 * i] = clock.closed
+        closed[5.0 * i] = clock.watermark
 
     assert {at for at, tick in closed.items() if tick > 0} == {at for at in closed if at >= PATIENCE_SECONDS}
     assert clock.move("t/1", 900, 1e6 + 1500, is_live=False, unread=["t/1"]) == 1000 + 299 - 5
@@ -142,9 +142,9 @@ def test_a_partition_of_which_nothing_is_watched_is_given_up_for_good() -> None:
     clock = LaneClock()
     moved = []
     for i in range(400):
-        before = clock.closed
+        before = clock.watermark
         clock.move("t/0", 1000 + i, 1e6 + 5.0 * i, is_live=False, unread=["t/1"] if i % 2 else [])
-        moved.append(clock.closed > before)
+        moved.append(clock.watermark > before)
 
     assert moved[:100] == [True, False] * 50
     assert all(moved[300:])
@@ -155,7 +155,7 @@ def test_while_nothing_comes_nobody_is_waited_for() -> None:
     clock.move("t/0", 1000, 1e6, is_live=False, unread=["t/1"])
     clock.move("t/0", 1001, 1e6 + 3 * 86_400, is_live=False, unread=["t/1"])
 
-    assert clock.closed == 0
+    assert clock.watermark == 0
     assert clock.waited["t/1"] < PATIENCE_SECONDS / 2
 
 

@@ -91,12 +91,12 @@ class AlertGauges:
     ) -> Samples:
         """Return the samples of series whose bins are formed, or whose labels are chosen; those shown first."""
         samples: Samples = {f"gapwatch_{name}": {} for name in _NAMES}
-        detectors, closed = watch.detectors, watch.clock.closed
+        detectors, watermark = watch.detectors, watch.clock.watermark
         kinds = detectors.values.fleets
         chosen = [one.watched for one in states if one.watched.kind in kinds and one.phase != "unwatched"]
-        if chosen and closed // WINDOW_TICKS != self._window:
-            self._look(detectors, con, watch.lane, tick_start(closed + 1))
-            self._window = closed // WINDOW_TICKS
+        if chosen and watermark // WINDOW_TICKS != self._window:
+            self._look(detectors, con, watch.lane, tick_start(watermark + 1))
+            self._window = watermark // WINDOW_TICKS
         # Of several epochs of a metric the one that came last stays.
         for watched in sorted(chosen[:VALUE_LIMIT], key=lambda one: _last_bucket(detectors, one)):
             add = self._add_numbers if watched.kind == "numbers" else self._add_labels
@@ -108,7 +108,7 @@ class AlertGauges:
         known = set(detectors.rows.series)
         for names, cell, n in recent_cells(con, lane, until - _HOUR, until):
             self._numbers[_known(SeriesKey(*names), known)][cell] += n
-        levels = {place: rule.labels for place, rule in detectors.rows.rules.items() if rule.labels}
+        levels = {key: rule.labels for key, rule in detectors.rows.rules.items() if rule.labels}
         for names, level, label, n in recent_labels(con, lane, until - _HOUR, until):
             key = _known(SeriesKey(*names), known)
             if levels.get((key.pipeline, key.metric)) == level:
@@ -150,9 +150,9 @@ def _totals(states: Sequence[SeriesState], environment: Callable[[str], str]) ->
     phases: Counter[tuple[str, ...]] = Counter()
     expected: dict[tuple[str, ...], float] = {}
     for state in states:
-        place = (state.watched.series.pipeline, environment(state.watched.series.environment))
-        phases[*place, state.phase] += 1
-        expected[place] = expected.get(place, 0.0) + state.expected_false_alarms
+        key = (state.watched.series.pipeline, environment(state.watched.series.environment))
+        phases[*key, state.phase] += 1
+        expected[key] = expected.get(key, 0.0) + state.expected_false_alarms
     for pipeline, label in expected:
         for phase in PHASES:  # a phase that nobody is in is a 0 and no gap
             phases[pipeline, label, phase] += 0

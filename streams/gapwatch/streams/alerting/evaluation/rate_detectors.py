@@ -55,7 +55,7 @@ class RateDetectors:
         """Put the units of a slice into the open ticks; late ones join the current tick, with the hour of their own."""
         numbers = np.array([self._rows.number_of(key) for key in content.series], np.int64)
         self.late_units += int(content.counts[:, content.ticks < there.first].sum())
-        folded = there.places(content.ticks).tolist()
+        folded = there.fold_ticks(content.ticks).tolist()
         columns = zip(
             numbers[content.which].tolist(), content.ticks.tolist(), folded, *content.counts.tolist(), strict=True
         )
@@ -66,7 +66,7 @@ class RateDetectors:
             cell[2] += unknown
         for session in content.sessions:
             entry = (self._rows.number_of(session.series), session.session, session.units, session.bad)
-            self.pending[there.place(session.tick)].sessions.append(entry)
+            self.pending[there.fold_tick(session.tick)].sessions.append(entry)
 
     def ready(self, closed: int) -> Iterable[int]:
         """Return the closed ticks, with the sparse ones put together by window."""
@@ -92,9 +92,9 @@ class RateDetectors:
             by_hour[hour][number, "unknown"] = (good + bad, unknown)
         if not by_hour:
             return []
-        self._rows.make(self, "units", [place for _, cells in sorted(by_hour.items()) for place in cells])
+        self._rows.make(self, "units", [key for _, cells in sorted(by_hour.items()) for key in cells])
         for hour, cells in sorted(by_hour.items()):
-            rows = np.array([self._rows.row(*place) for place in cells], np.int64)
+            rows = np.array([self._rows.row(*key) for key in cells], np.int64)
             self._units.fold(tick, np.array(list(cells.values()), np.float64).T, rows, hour)
         return self._rows.take_findings(self, "units", tick, tick)
 

@@ -44,7 +44,7 @@ class SeriesRows:
         self._book = SeriesBook()
         self._hours = HourBook()
         self._share_keys: dict[Watched, str] = {}
-        self._place: dict[tuple[int, str], int] = {}
+        self._row_of: dict[tuple[int, str], int] = {}
 
     # ---- series ----
 
@@ -73,11 +73,11 @@ class SeriesRows:
 
     def row(self, number: int, kind: str) -> int:
         """Return the row of a series and kind in its fleet; KeyError where there is none."""
-        return self._place[number, kind]
+        return self._row_of[number, kind]
 
     def without_row(self, wanted: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
         """Return those (number, kind) that have no row, each once, in their order."""
-        return [place for place in dict.fromkeys(wanted) if place not in self._place]
+        return [key for key in dict.fromkeys(wanted) if key not in self._row_of]
 
     def make(self, family: SeriesDetectors[Any], name: str, wanted: Iterable[tuple[int, str]]) -> None:
         """Add a row for each (number, kind) that has none: all at once, for each addition copies the fleet."""
@@ -90,7 +90,7 @@ class SeriesRows:
             watched = Watched(self.series[number], kind)
             rule = self.rule(watched.series)
             self.watched[name].append(watched)
-            self._place[number, kind] = row
+            self._row_of[number, kind] = row
             self._share_keys[watched] = self._shares[rule.pipeline].key_for(
                 rule, kind, repr(watched.series), watched.series.environment
             )
@@ -195,7 +195,7 @@ class SeriesRows:
             for row, (number, kind, share) in enumerate(rows):
                 watched = Watched(self.series[number], kind)
                 self.watched[name].append(watched)
-                self._place[number, kind] = row
+                self._row_of[number, kind] = row
                 self._share_keys[watched] = share
         for pipeline, dealt in value["allotments"].items():
             if pipeline in self._shares:

@@ -105,7 +105,9 @@ def _fleet_states(
     evidence = np.maximum(sides.bad, sides.bad_beyond_margin)
     book = HourBook()
     ticks = zip(s["last_bucket"].tolist(), rules, strict=True)
-    knows = fleet.knows(np.array([book.hour(int(tick), rule.time_zone) for tick, rule in ticks], np.int64))
+    has_baseline = fleet.has_baseline(
+        np.array([book.hour(int(tick), rule.time_zone) for tick, rule in ticks], np.int64)
+    )
     units = learned.units
     rate = np.full(len(rows), _TAIL) if learned.rates is None else learned.rates
     a_day = np.array([rule.units_per_month / _DAYS for rule in rules])
@@ -116,24 +118,24 @@ def _fleet_states(
         yield SeriesState(
             watched=watched,
             rule=rule,
-            phase=_phase(int(s["phase"][row]), bool(knows[row]), is_blind),
+            phase=_phase(int(s["phase"][row]), bool(has_baseline[row]), is_blind),
             direction=_DIRECTIONS[rule.side_of(watched.kind)],
             units=float(units[row]),
             rate=math.nan if learned.rates is None else float(rate[row]),
             evidence_log10=_log10(evidence[row]),
             ticket_log10=_log10(s["ticket_threshold"][row]),
             page_log10=_log10(s["page_threshold"][row]),
-            smallest_ratio=float(ratio[row]) if knows[row] else math.inf,
+            smallest_ratio=float(ratio[row]) if has_baseline[row] else math.inf,
             is_blind=is_blind,
             last_unit_at=tick_start(last) if last else None,
             expected_false_alarms=float(s["expected_tickets"][row] + s["expected_pages"][row]),
         )
 
 
-def _phase(phase: int, knows: bool, is_blind: bool) -> str:
+def _phase(phase: int, has_baseline: bool, is_blind: bool) -> str:
     if phase >= Phase.SUSPECT:
         return Phase(phase).name.lower()
-    if not knows:
+    if not has_baseline:
         return "learning"
     return "blind" if is_blind else "calm"
 

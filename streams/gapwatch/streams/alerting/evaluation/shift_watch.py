@@ -29,7 +29,7 @@ from gapwatch.streams.alerting.evaluation.lane_detectors import LaneDetectors
 from gapwatch.streams.alerting.evaluation.series_status import write_watched
 from gapwatch.streams.alerting.evaluation.state_file import pack_state, unpack_state
 from gapwatch.streams.alerting.evaluation.stored_history import StoredCommit, partition_name, stored_commits
-from gapwatch.streams.alerting.incidents.alert_rows import StepRows, say, write_steps
+from gapwatch.streams.alerting.incidents.alert_rows import StepRows, record_step, write_steps
 from gapwatch.streams.alerting.incidents.incident import Incident, IncidentBook
 from gapwatch.streams.alerting.incidents.relabelling import relabel
 from gapwatch.streams.alerting.rules.alert_rule import AlarmBudget, AlertRule, budget_of, rules_of
@@ -157,29 +157,29 @@ class ShiftWatch:
             ticks = self._open_ticks(second).stamp(ticks)
             scored = dataclasses.replace(scored, tables={**scored.tables, "ticks": ticks})
         waits_for = self.clock.silent((partition_name(*one) for one in unread), second)
-        place = partition_name(scored.topic, scored.partition)
+        partition = partition_name(scored.topic, scored.partition)
         content = SliceContent(ticks, scored.tables["session_ticks"])
-        steps = self._fold(StoredCommit(place, second, waits_for, content))
+        steps = self._fold(StoredCommit(partition, second, waits_for, content))
         also: list[tuple[str, Step]] = []
         if waits_for:
             also.append(("waited_for", waiting_step(self.lane, waits_for)))
         if steps:
             also.append(("alerts", lambda transaction: write_steps(transaction.con, self.lane, transaction.seq, steps)))
-        if self.clock.closed - self._snapshot_at >= _SNAPSHOT_TICKS:
-            self._snapshot_at = self.clock.closed
+        if self.clock.watermark - self._snapshot_at >= _SNAPSHOT_TICKS:
+            self._snapshot_at = self.clock.watermark
             also.append(("detectors", self._write_state))
         opened = sum(s.step.state == "open" and s.step.incident.fired == s.step.finding.tick for s in steps)
         return Taken(scored, also, opened)
 
     def _open_ticks(self, second: float) -> OpenTicks:
-        return OpenTicks.between(self.clock.closed, int(second // TICK_SECONDS) if self.lane == LIVE else None)
+        return OpenTicks.between(self.clock.watermark, int(second // TICK_SECONDS) if self.lane == LIVE else None)
 
-    def _fold(self, kept: StoredCommit) -> list[StepRows]:
-        newest = self.detectors.add(kept.content, self._open_ticks(kept.second))
+    def _fold(self, commit: StoredCommit) -> list[StepRows]:
+        newest = self.detectors.add(commit.content, self._open_ticks(commit.second))
         is_live = self.lane == LIVE
-        closed = self.clock.move(kept.place, newest, kept.second, is_live=is_live, unread=kept.waits_for)
-        self.clock.closed = max(closed, self.detectors.full_until())
-        return self._steps(self.detectors.close(self.clock.closed))
+        closed = self.clock.move(commit.partition, newest, commit.second, is_live=is_live, unread=commit.waits_for)
+        self.clock.watermark = max(closed, self.detectors.full_until())
+        return self._steps(self.detectors.close(self.clock.watermark))
 
     def _steps(self, findings: Sequence[Finding]) -> list[StepRows]:
         steps = []
@@ -222,7 +222,7 @@ class ShiftWatch:
             fleet, row = self.detectors.find(incident.watched)
             accept(fleet, row, max(self.detectors.folded, 1))
         del self.incidents.open[incident.watched]
-        say(transaction.con, self.lane, transaction.seq, incident, "accepted", transaction.kept_at, by, why)
+        record_step(transaction.con, self.lane, transaction.seq, incident, "accepted", transaction.kept_at, by, why)
         self._write_state(transaction)
         return incident
 
@@ -257,7 +257,9 @@ class ShiftWatch:
         closed = self.incidents.drop(self.detectors.use_rules(rules, budgets))
         why = "which way is better was answered anew; the alert belonged to the old answer"
         for incident in closed:
-            say(transaction.con, self.lane, transaction.seq, incident, "resolved", transaction.kept_at, "gapwatch", why)
+            record_step(
+                transaction.con, self.lane, transaction.seq, incident, "resolved", transaction.kept_at, "gapwatch", why
+            )
         turned = [rule for rule in rules if rule.is_turned(before.get((rule.pipeline, rule.metric)))]
         labelled = sum(relabel(transaction.con, self.lane, transaction.seq, rule) for rule in turned)
         self._write_state(transaction)
@@ -267,7 +269,7 @@ class ShiftWatch:
 
     def save(self, store: Store) -> None:
         """Write the state, in a transaction of its own; at the end of a run, so that the next starts at once."""
-        if self.clock.closed:
+        if self.clock.watermark:
             store.record("writing the state of the detectors", lambda con, seq: self._write(con, seq, _now()))
 
     def packed(self) -> bytes:
@@ -285,14 +287,14 @@ class ShiftWatch:
         watch = cls(lane, LaneDetectors.from_json(head["bank"], fleets))
         watch.clock = LaneClock.from_json(head["clock"])
         watch.incidents.take_json(head["incidents"])
-        watch._snapshot_at = watch.clock.closed
+        watch._snapshot_at = watch.clock.watermark
         return watch
 
     def _write_state(self, transaction: StoreTransaction) -> None:
         self._write(transaction.con, transaction.seq, transaction.kept_at)
 
     def _write(self, con: Connection, seq: int, now: datetime) -> None:
-        write_detectors(con, seq, self.lane, tick_start(self.clock.closed + 1), self.packed(), now)
+        write_detectors(con, seq, self.lane, tick_start(self.clock.watermark + 1), self.packed(), now)
         write_watched(con, self.lane, seq, self.detectors)
 
     def _refold(self, store: Store, after: int) -> None:
@@ -300,7 +302,7 @@ class ShiftWatch:
 
         After a crash that is nothing; it is all of it where a store was kept without a watch before.
         """
-        found = [rows for kept in stored_commits(store, self.lane, after) for rows in self._fold(kept)]
+        found = [rows for commit in stored_commits(store, self.lane, after) for rows in self._fold(commit)]
         with closing(store.cursor()) as cursor:
             written = written_steps(cursor, self.lane)
         missing = [rows for rows in found if _identity(rows) not in written]

@@ -16,13 +16,13 @@ class StoredCommit:
     """One slice, as far as it matters to the watch.
 
     Attributes:
-        place: Topic and partition that it came from.
+        partition: Topic and partition that it came from.
         second: When it was kept, since the epoch.
         waits_for: Places whose unread records event time waited for.
         content: Its ticks of units and of labels, and all of its sessions.
     """
 
-    place: str
+    partition: str
     second: float
     waits_for: Sequence[str]
     content: SliceContent
@@ -38,8 +38,8 @@ def stored_commits(store: Store, lane: str, after: int) -> Iterator[StoredCommit
     cursor = store.cursor()
     try:
         for commit in lane_commits(cursor, lane, after):
-            place = partition_name(commit.topic, commit.partition)
+            partition = partition_name(commit.topic, commit.partition)
             second = commit.kept_at.replace(tzinfo=UTC).timestamp()
-            yield StoredCommit(place, second, commit.waited_for, SliceContent(commit.ticks, commit.session_ticks))
+            yield StoredCommit(partition, second, commit.waited_for, SliceContent(commit.ticks, commit.session_ticks))
     finally:
         cursor.close()

@@ -82,14 +82,14 @@ class ValueDetectors:
             distinct, at = np.unique(content.ticks[mine], return_inverse=True)
             hours[mine] = np.array([self._rows.hour(number, tick) for tick in distinct.tolist()], np.int64)[at]
         entries = np.stack([which, hours, content.cells, content.n])
-        ends = window_end(there.places(content.ticks))
+        ends = window_end(there.fold_ticks(content.ticks))
         for end in np.unique(ends).tolist():
             self.pending[end].cells.append(entries[:, ends == end])
 
     def _add_labels(self, content: Labels, there: OpenTicks) -> None:
         for entry in content.found:
             number = self._rows.number_of(entry.series)
-            window = self.pending[window_end(there.place(entry.tick))]
+            window = self.pending[window_end(there.fold_tick(entry.tick))]
             window.add_labels(number, self._rows.hour(number, entry.tick), entry.units, entry.counts)
 
     def ready(self, closed: int) -> Iterable[int]:

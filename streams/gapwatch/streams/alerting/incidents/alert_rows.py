@@ -250,7 +250,7 @@ def _step_row(
     )
 
 
-def say(
+def record_step(
     con: Connection,
     lane: str,
     seq: int,

@@ -41,7 +41,7 @@ class LaneClock:
         last: Second at which the last slice was kept.
     """
 
-    closed: int = 0
+    watermark: int = 0
     newest: dict[str, list[float]] = field(default_factory=dict)
     waited: dict[str, float] = field(default_factory=dict)
     last: float = 0.0
@@ -75,8 +75,8 @@ class LaneClock:
             tick for one, (tick, _) in self.newest.items() if one in waited_for or self._is_active(one, kept_at)
         ]
         if counting and all(one in self.newest for one in waited_for):
-            self.closed = max(self.closed, int(min(counting)) - _BEHIND)
-        return self.closed
+            self.watermark = max(self.watermark, int(min(counting)) - _BEHIND)
+        return self.watermark
 
     def _wait(self, unread: list[str], kept_at: float) -> list[str]:
         """Count how long each is waited for, and return those that are not given up.
@@ -91,7 +91,7 @@ class LaneClock:
 
     def as_json(self) -> list[Any]:
         """Return it as JSON values."""
-        return [self.closed, self.newest, self.waited, self.last]
+        return [self.watermark, self.newest, self.waited, self.last]
 
     @classmethod
     def from_json(cls, value: list[Any]) -> LaneClock:

@@ -64,8 +64,8 @@ class OpenTick:
 
     def join(self, other: OpenTick) -> None:
         """Add the units of another tick."""
-        for place, cell in other.counts.items():
-            mine = self.counts[place]
+        for key, cell in other.counts.items():
+            mine = self.counts[key]
             for i, n in enumerate(cell):
                 mine[i] += n
         self.sessions += other.sessions

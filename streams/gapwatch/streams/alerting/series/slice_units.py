@@ -112,10 +112,10 @@ def read_units(content: SliceContent, watched: Collection[tuple[str, str]]) -> S
     distinct, entry = np.unique(which * width + (tick - first), return_inverse=True)
     counts = np.zeros((3, len(distinct)), np.int64)
     np.add.at(counts, (outcome, entry), n)
-    place = {(int(cell) // width, int(cell) % width + first): i for i, cell in enumerate(distinct.tolist())}
+    entry_of = {(int(cell) // width, int(cell) % width + first): i for i, cell in enumerate(distinct.tolist())}
     position = {key: i for i, key in enumerate(keys)}
     for session in sessions:
-        cell = place[position[session.series], session.tick]
+        cell = entry_of[position[session.series], session.tick]
         counts[0, cell] -= session.units - session.bad
         counts[1, cell] -= session.bad
     return SliceUnits(keys, distinct // width, distinct % width + first, counts, sessions)
@@ -180,11 +180,11 @@ class OpenTicks:
         """Return those after the last closed one, up to now; up to any time without a now."""
         return cls(closed + 1, LAST_TICK if now is None else max(now, closed + 1))
 
-    def place(self, tick: int) -> int:
+    def fold_tick(self, tick: int) -> int:
         """Return where a unit of a tick is folded."""
         return min(max(tick, self.first), self.last)
 
-    def places(self, ticks: Ints) -> Ints:
+    def fold_ticks(self, ticks: Ints) -> Ints:
         """Return where units of some ticks are folded."""
         return np.clip(ticks, self.first, self.last)
 
@@ -195,5 +195,5 @@ class OpenTicks:
         folded = pc.max_element_wise(bucket.cast(pa.int64()), first, skip_nulls=True)
         folded = pc.min_element_wise(folded, last, skip_nulls=True)
         folded = pc.if_else(bucket.is_valid(), folded, None).cast(bucket.type)
-        place = ticks.schema.get_field_index("fold_bucket")
-        return ticks.set_column(place, ticks.schema.field(place), folded)
+        column = ticks.schema.get_field_index("fold_bucket")
+        return ticks.set_column(column, ticks.schema.field(column), folded)

@@ -153,14 +153,14 @@ def read_labels(content: SliceContent, levels: Mapping[tuple[str, str], str]) ->
     for i, tick, level, value, n in columns:
         if i < 0 or level != levels[keys[i].pipeline, keys[i].metric]:
             continue
-        place = (keys[i], tick)
-        if place in skipped:
+        key = (keys[i], tick)
+        if key in skipped:
             left_out.add(keys[i])
             continue
-        entry = found.setdefault(place, TickLabels(*place, whole.get(place, 0)))
+        entry = found.setdefault(key, TickLabels(*key, whole.get(key, 0)))
         label = value[:LABEL_LIMIT]
         entry.counts[label] = entry.counts.get(label, 0) + n
-    return Labels([found[place] for place in sorted(found)], sorted(left_out))
+    return Labels([found[key] for key in sorted(found)], sorted(left_out))
 
 
 def _whole(units: pa.Table, metrics: Collection[tuple[str, str]]) -> dict[tuple[SeriesKey, int], int]:

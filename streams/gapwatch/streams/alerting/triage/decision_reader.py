@@ -78,7 +78,7 @@ def readers(watches: Watches) -> dict[str, Callable[[Mapping[str, Any]], HumanDe
     return {path: reader(action) for action, path in PATHS.items()}
 
 
-class RestingWatches:
+class OfflineWatches:
     """The watches over a store that no process keeps: opened before the transaction, for they may write themselves.
 
     Args:

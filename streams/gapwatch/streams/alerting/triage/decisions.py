@@ -16,7 +16,7 @@ from gapwatch.sinks.store.decisions import TEXT_LIMIT
 from gapwatch.sinks.store.registration import insert_portfolio
 from gapwatch.sinks.store.transaction import StoreTransaction
 from gapwatch.streams.alerting.evaluation.shift_watch import ShiftWatch
-from gapwatch.streams.alerting.incidents.alert_rows import say
+from gapwatch.streams.alerting.incidents.alert_rows import record_step
 from gapwatch.streams.alerting.incidents.incident import Incident
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert, find_alert
 from gapwatch.streams.alerting.rules.finding import Watched
@@ -73,7 +73,9 @@ class AlertDecision:
             until = None if self.duration is None else transaction.kept_at + self.duration
             state = _STATES[self.action]
             lane, incident = found.row.lane, _incident(found)
-            say(transaction.con, lane, transaction.seq, incident, state, transaction.kept_at, self.by, self.why, until)
+            record_step(
+                transaction.con, lane, transaction.seq, incident, state, transaction.kept_at, self.by, self.why, until
+            )
             what = state + (f" until {moment_text(until, 'seconds')}" if until is not None else "")
         return f"{found.row.alert_id} {shown(found.row.metric)}: {what} by {shown(self.by)}"
 
@@ -154,7 +156,7 @@ def _check_texts(**texts: str) -> None:
 
 
 def _incident(alert: StoredAlert) -> Incident:
-    """Return what `say` needs of an alert that is known from the store."""
+    """Return what `record_step` needs of an alert that is known from the store."""
     row = alert.row
     series = SeriesKey(
         pipeline=row.pipeline,

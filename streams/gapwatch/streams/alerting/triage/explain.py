@@ -274,15 +274,15 @@ def _do(store: Path, alert: StoredAlert, portfolio: Portfolio | None) -> Iterato
     if not alert.is_open:
         yield "nothing: it is closed"
         return
-    place, name = shlex.quote(str(store)), alert.row.alert_id
+    path, name = shlex.quote(str(store)), alert.row.alert_id
     if alert.facts.polarity == "unknown" and alert.facts.question:
         question = shlex.quote(alert.facts.question)
-        yield f"$ {program_name()} answer {question} lower --store {place} --by YOU   # or higher: which is better?"
-    yield f"$ {program_name()} ack {name} --store {place} --by YOU      # somebody looks at it"
+        yield f"$ {program_name()} answer {question} lower --store {path} --by YOU   # or higher: which is better?"
+    yield f"$ {program_name()} ack {name} --store {path} --by YOU      # somebody looks at it"
     meaning = "it is right as it is now: the new normal"
     if alert.facts.kind == "bound":
         meaning = "quiet until it was kept again; the bound itself is the portfolio's"
-    yield f"$ {program_name()} accept {name} --store {place} --by YOU   # {meaning}"
+    yield f"$ {program_name()} accept {name} --store {path} --by YOU   # {meaning}"
 
 
 def _metric(alert: StoredAlert, portfolio: Portfolio | None) -> Metric | None:
