@@ -89,15 +89,13 @@ class IncidentBook:
         if self._is_in_the_rate(finding, _at_most(rule.severity, "ticket")):
             return None
         if event is Event.TICKETED:
-            return self._begin(
-                finding, _at_most(rule.severity, "ticket"), began, "evidence at the threshold of a ticket"
-            )
+            return self._begin(finding, _at_most(rule.severity, "ticket"), began, "evidence at the ticket threshold")
         if event is Event.PAGED:
             if finding.watched in self.open:
                 grown = replace(self.open[finding.watched], severity="page")
                 self.open[finding.watched] = grown
                 return Step("open", grown, finding, "became a page")
-            return self._begin(finding, "page", began, "evidence at the threshold of a page")
+            return self._begin(finding, "page", began, "evidence at the page threshold")
         if event is Event.RECOVERED:
             return self._end(
                 finding, "recovered: the evidence that the change is over reached the threshold that opened the alert"
@@ -125,7 +123,7 @@ class IncidentBook:
         return Step("open", incident, finding, why)
 
     def _has_loud_shift(self, series: SeriesKey, severity: str) -> bool:
-        """Return True where a shift of the series is open with at least this severity: its bound breaks for the same."""
+        """Return True where a shift of the series is open with at least this severity: it also breaks the bound."""
         shifts = (self.open.get(Watched(series, kind)) for kind in ("rate", "sessions"))
         return any(_SEVERITIES.index(s.severity) >= _SEVERITIES.index(severity) for s in shifts if s is not None)
 
