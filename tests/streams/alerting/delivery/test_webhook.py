@@ -96,5 +96,5 @@ def test_an_address_that_is_away_is_waited_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "https://", "x"])
 def test_an_address_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(UsageError, match="no address"):
+    with pytest.raises(UsageError, match="not a valid address"):
         check_address(url)

@@ -178,8 +178,8 @@ def test_numbers_of_sessions_are_unwatched_and_say_why(tmp_path: Path) -> None:
 
     told = words(path)
     assert "numbers of seconds of agent (its traces are in sessions" in told
-    assert "unwatched" not in told.split("series watched:")[1].split(";")[0]
-    assert "nothing: in sessions" in words(path, "--watched")
+    assert "not monitored" not in told.split("series monitored:")[1].split(";")[0]
+    assert "none: in sessions" in words(path, "--watched")
 
 
 def test_what_no_detector_holds_is_named(tmp_path: Path) -> None:
@@ -197,6 +197,6 @@ def test_what_no_detector_holds_is_named(tmp_path: Path) -> None:
     )
 
     told = words(path)
-    assert "threshold of m of agent (it bounds mean; only failure_rate is held)" in told
+    assert "threshold of m of agent (it bounds mean; only failure_rate has checked bounds)" in told
     assert "(a ratio of two sums has no traces of its own" in told
     assert "long of agent (no trace was decided)" in told

@@ -42,7 +42,7 @@ def test_an_answer_tells_past_shifts_anew_and_closes_what_belonged_to_none(store
     done = gapwatch("answer", "q-fallback", "lower", "--store", store, "--by", "maria")
 
     assert done.status == 0, done.err
-    assert "a lower failure rate is better, says maria; 1 past shift is told anew" in done.out
+    assert "a lower failure rate is better, says maria; 1 past shift is relabelled" in done.out
     assert labels(store) == [("cascade", "worse", None)]
     assert [a.row.state for a in alerts(store)] == ["resolved"]
     assert query(store, 'SELECT metric, better, "by" FROM facts') == [("fallback_rate", "lower", "maria")]
@@ -127,7 +127,7 @@ def test_an_accepted_alert_is_closed_and_cannot_be_accepted_again(store: Path) -
     again = gapwatch(*asked)
 
     assert (again.status, [a.row.state for a in alerts(store)]) == (2, ["accepted"])
-    assert "only an open one can be answered" in again.err
+    assert "only an open alert takes a decision" in again.err
 
 
 def test_one_page_tells_what_is_known(store: Path) -> None:

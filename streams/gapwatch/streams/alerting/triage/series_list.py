@@ -72,7 +72,7 @@ def _unseen(portfolio: Portfolio, seen: list[SeenMetric]) -> Iterator[str]:
         elif metric.name not in decided:
             yield f"{name} (no trace was decided)"
         elif metric.threshold is not None and metric.threshold.of != "failure_rate":
-            yield f"threshold of {name} (it bounds {shown(metric.threshold.of)}; only bounds on failure_rate are checked)"
+            yield f"threshold of {name} (it bounds {shown(metric.threshold.of)}; only failure_rate has checked bounds)"
     components = {row.component for row in mine}
     for component in portfolio.components:
         if component.id not in components:
