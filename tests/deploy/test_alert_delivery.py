@@ -50,7 +50,7 @@ def test_a_page_reaches_who_is_on_call(tmp_path: Path) -> None:
 
     assert page["labels"]["alertname"] == "GapwatchPage"
     assert page["labels"]["metric"] == "parses"
-    assert page["annotations"]["summary"] == "parses of agent moved the bad way (cascade), shop in production"
+    assert page["annotations"]["summary"] == "parses of agent moved in the bad direction (cascade), shop in production"
 
 
 def pages(on_call: OnCall) -> list[tuple[str, dict]]:  # type: ignore[type-arg]

@@ -255,7 +255,7 @@ class ShiftWatch:
         if self._is_in_force(rules, budgets):
             return 0
         closed = self.incidents.drop(self.detectors.use_rules(rules, budgets))
-        why = "a new answer changed the better direction; this alert belonged to the old answer"
+        why = "the question of the better direction was answered; this alert belonged to the earlier answer"
         for incident in closed:
             record_step(
                 transaction.con, self.lane, transaction.seq, incident, "resolved", transaction.kept_at, "gapwatch", why
