@@ -43,7 +43,11 @@ def alerts_command(
     from gapwatch.sinks.reading.alert_query import AlertFilter
     from gapwatch.streams.alerting.incidents.stored_alerts import read_alerts
     from gapwatch.streams.alerting.triage.alert_list import print_alerts, print_json
-    from gapwatch.streams.alerting.triage.series_list import print_rows, print_unwatched, print_watched
+    from gapwatch.streams.alerting.triage.series_list import (
+        print_monitored_series,
+        print_phase_counts,
+        print_unmonitored,
+    )
 
     begin = parse_since(since, datetime.now(UTC)) if since is not None else None
     with reading(store) as con:
@@ -55,9 +59,9 @@ def alerts_command(
             return
         print_alerts(chosen, closed=len(alerts) - len(chosen), is_part=not wanted.is_any)
         if show_watched:
-            print_rows(con, lane)
-        print_watched(con, lane)
-        print_unwatched(con, lane)
+            print_monitored_series(con, lane)
+        print_phase_counts(con, lane)
+        print_unmonitored(con, lane)
 
 
 @click.command("explain")

@@ -106,7 +106,7 @@ class Fleet:
         return rows
 
     def start_epoch(self, rows: Ints) -> None:
-        """Reset the baseline and the evidence of these series: a new judge, sampler or set of bins measures anew.
+        """Reset the baseline and the evidence of these series: a new judge, sampler or set of bins is another measure.
 
         Thresholds and the direction stay. Expected false alarms stay as well, because the budget was spent.
         """
@@ -228,8 +228,10 @@ class Fleet:
         s["evidence"][:, rows] = fold_sum(s["evidence"][:, rows], log_factors, starts)
         s["expected_tickets"][rows] += starts / s["ticket_threshold"][rows]
         if self.config.page_margin:
-            strange = seen & self._has_burnt_in(rows) & ~armed
-            beyond, others = self._fold_margin(rows, (stratum, hour), alpha, counts, sessions, armed & steady, strange)
+            no_baseline = seen & self._has_burnt_in(rows) & ~armed
+            beyond, others = self._fold_margin(
+                rows, (stratum, hour), alpha, counts, sessions, armed & steady, no_baseline
+            )
             log_factors, starts = np.where(known, log_factors, beyond), np.where(known, starts, others)
         rise, fell = fold_rise(s["rise"][:, rows], log_factors)
         fell &= seen
@@ -247,11 +249,11 @@ class Fleet:
         counts: Floats,
         sessions: tuple[Ints, Floats] | None,
         armed: Bools,
-        strange: Bools,
+        no_baseline: Bools,
     ) -> tuple[Floats, Floats]:
         """Fold the bets beyond the margin; return their log factors and starts.
 
-        In an hour without a baseline (`strange`) the margin is wide, and around the baseline of all other hours
+        In an hour without a baseline (`no_baseline`) the margin is wide, and around the baseline of all other hours
         together. The hour itself is excluded: a young baseline would learn the change before it is detected.
         """
         s = self.state
@@ -259,11 +261,11 @@ class Fleet:
         units = add_up(counts)
         if sessions is not None:
             units = np.bincount(sessions[0], None, len(armed)).astype(np.float64)
-        if strange.any():
+        if no_baseline.any():
             whole = self.baseline.elsewhere(rows, *context)
-            armed = armed | (strange & (add_up(whole) >= PLUG_IN_RATIO * units))
-            alpha = np.where(strange, whole, alpha)
-            margin = np.where(strange, np.maximum(margin, self.config.first_visit_margin), margin)
+            armed = armed | (no_baseline & (add_up(whole) >= PLUG_IN_RATIO * units))
+            alpha = np.where(no_baseline, whole, alpha)
+            margin = np.where(no_baseline, np.maximum(margin, self.config.first_visit_margin), margin)
         if sessions is None:
             log_factors = margin_increments(self.config.table, alpha, counts, margin)
         else:

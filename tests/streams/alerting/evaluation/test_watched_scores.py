@@ -1,4 +1,4 @@
-"""Scores of judges, composites and Python scorers are watched as numbers; what cannot be watched says why."""
+"""Scores of judges, composites and Python scorers are monitored as numbers; unmonitored series say why."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def judged(scale: str = "[5, 4, 3, 2, 1]") -> str:
         ("form: python, scorer: s, fields: [output]", HIGHER_MEAN, -1, True),
     ],
 )
-def test_which_way_of_a_score_is_bad(claim: str, direction: str, side: int, pages: bool) -> None:
+def test_the_bad_direction_of_a_score(claim: str, direction: str, side: int, pages: bool) -> None:
     (rule,) = rules_of([portfolio(claim, direction)])
 
     assert "numbers" in rule.kinds
@@ -171,18 +171,18 @@ def words(store: Path, *more: Any) -> str:
     return " ".join(gapwatch("alerts", "--store", store, *more).out.split())
 
 
-def test_numbers_of_sessions_are_unwatched_and_say_why(tmp_path: Path) -> None:
+def test_numbers_of_sessions_are_not_monitored_and_say_why(tmp_path: Path) -> None:
     path = tmp_path / "s.duckdb"
     made = [numbers_slice(n, {MONDAY + STEP * n: [1.0, 2.0]}, sessions=True) for n in range(30)]
     kept(path, made, with_a_measure(OF_THE_MEAN))
 
-    told = words(path)
-    assert "numbers of seconds of agent (its traces are in sessions" in told
-    assert "not monitored" not in told.split("series monitored:")[1].split(";")[0]
+    listed = words(path)
+    assert "numbers of seconds of agent (its traces are in sessions" in listed
+    assert "not monitored" not in listed.split("series monitored:")[1].split(";")[0]
     assert "none: in sessions" in words(path, "--watched")
 
 
-def test_what_no_detector_holds_is_named(tmp_path: Path) -> None:
+def test_bounds_and_ratios_that_no_detector_checks_are_listed(tmp_path: Path) -> None:
     path = tmp_path / "s.duckdb"
     said = portfolio(
         "form: measure, field: latency, unit: s, limit: {max: 9}",
@@ -196,7 +196,7 @@ def test_what_no_detector_holds_is_named(tmp_path: Path) -> None:
         said,
     )
 
-    told = words(path)
-    assert "threshold of m of agent (it bounds mean; only failure_rate has checked bounds)" in told
-    assert "(a ratio of two sums has no traces of its own" in told
-    assert "long of agent (no trace was decided)" in told
+    listed = words(path)
+    assert "threshold of m of agent (it bounds mean; only failure_rate has checked bounds)" in listed
+    assert "(a ratio of two sums has no traces of its own" in listed
+    assert "long of agent (no trace was decided)" in listed

@@ -22,7 +22,7 @@ from gapwatch.sinks.reading.watched_series import (
 from gapwatch.sinks.store.store_reader import StoreReader
 
 
-def print_watched(con: StoreReader, lane: str | None) -> None:
+def print_phase_counts(con: StoreReader, lane: str | None) -> None:
     """Print the number of monitored series by phase, and the false alarms to expect."""
     rows = phase_counts(con, lane)
     if not rows:
@@ -37,7 +37,7 @@ def print_watched(con: StoreReader, lane: str | None) -> None:
     )
 
 
-def print_unwatched(con: StoreReader, lane: str | None) -> None:
+def print_unmonitored(con: StoreReader, lane: str | None) -> None:
     """Print unmonitored metrics and components, each with the reason."""
     portfolios = [parse_portfolio(text) for text in latest_portfolio_texts(con)]
     seen = seen_metrics(con, lane)
@@ -79,7 +79,7 @@ def _unseen(portfolio: Portfolio, seen: list[SeenMetric]) -> Iterator[str]:
             yield f"component {component.id} (no span of it was scored)"
 
 
-def print_rows(con: StoreReader, lane: str | None) -> None:
+def print_monitored_series(con: StoreReader, lane: str | None) -> None:
     """Print each monitored series: its phase, baseline, minimum detectable change in one day, and evidence."""
     rows = watched_standings(con, lane)
     columns = [
