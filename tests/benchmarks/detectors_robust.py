@@ -278,7 +278,7 @@ def _found(p0: float, factor: float, step: int, streams: int, rng: np.random.Gen
             if fold <= warm:
                 continue
             change = find_change(fleet, row, side)
-            told.append(change.is_told)
+            told.append(change.is_significant)
             right.append(change.after.lower <= p1 <= change.after.upper)
             holds.append(change.from_bucket <= start + warm + 1 <= change.to_bucket)
             errors.append(abs(change.change_bucket - (start + warm + 1)) * step)

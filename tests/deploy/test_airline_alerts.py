@@ -1,4 +1,4 @@
-"""What the engineer of the airline's agent is told while the releases are played one after the other."""
+"""Alerts on the airline's agent while its releases are replayed one after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a stream that breaks to the phone of whoever is on call, through a real Prometheus and a real Alertmanager."""
+"""Delivery of a page from a stream that breaks, through a real Prometheus and a real Alertmanager."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_page_reaches_who_is_on_call(tmp_path: Path) -> None:
 
     assert page["labels"]["alertname"] == "GapwatchPage"
     assert page["labels"]["metric"] == "parses"
-    assert page["annotations"]["summary"] == "parses of agent moved the bad way (cascade), shop in production"
+    assert page["annotations"]["summary"] == "parses of agent moved in the bad direction (cascade), shop in production"
 
 
 def pages(on_call: OnCall) -> list[tuple[str, dict]]:  # type: ignore[type-arg]
@@ -94,7 +94,7 @@ def test_a_hostile_name_of_a_pipeline_is_a_text_in_the_rules(tmp_path: Path) -> 
     assert all('pipeline="x\\"} or' in rule["expr"] for rule in rules)
 
 
-def test_an_address_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_address_is_refused(tmp_path: Path) -> None:
     done = gapwatch("rules", PORTFOLIO, "--out", tmp_path, "--pages-to", "file:///etc/passwd")
     assert (done.status, list(tmp_path.iterdir())) == (2, [])
     assert alertmanager_document()["receivers"] == [{"name": "pages"}, {"name": "tickets"}]

@@ -1,4 +1,4 @@
-"""Dashboards without a Grafana: sound by its own models, and every query answered by a real Prometheus."""
+"""Dashboards: valid by Grafana's own models, and every query returns data on a real Prometheus."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_the_model_would_find_a_wrong_type(documents: dict[str, Any]) -> None:
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusServer]:
     """A server that scrapes the airline's releases while they come, and a note of a deployment.
 
-    There are as many conversations as numbers need to be held against something: 500 with a price.
+    There are as many conversations as the baseline of numbers needs: 500 with a price.
     """
     folder = tmp_path_factory.mktemp("airline")
     portfolio = load_portfolio(PORTFOLIO)

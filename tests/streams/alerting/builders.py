@@ -69,7 +69,7 @@ def at(tick: int) -> datetime:
 def keep_with_breakdowns(
     path: Path, count: int, failing: set[int], keep: Callable[[Store, ShiftWatch, int, Steps], None]
 ) -> None:
-    """Keep slices by number; at the end of some transactions all breaks down, and is opened anew."""
+    """Keep slices by number; at the end of some transactions all breaks down, and is opened again."""
 
     def break_down(_: StoreTransaction) -> None:
         raise InterruptedError

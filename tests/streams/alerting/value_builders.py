@@ -1,4 +1,4 @@
-"""Slices of measures and labels for the watch, as scoring would give them, and a portfolio that watches them."""
+"""Slices of measures and labels for the watch, as scoring gives them, and a portfolio that monitors them."""
 
 from __future__ import annotations
 

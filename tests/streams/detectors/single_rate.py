@@ -1,4 +1,4 @@
-"""One rate, one unit at a time, in plain Python: the law in a dozen lines, and the yardstick of the folded form."""
+"""One rate, one unit at a time, in plain Python: the law in a dozen lines, as the reference of the folded form."""
 
 from __future__ import annotations
 

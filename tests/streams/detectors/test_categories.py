@@ -1,4 +1,4 @@
-"""Series of labels: which labels get bins, that a mix that moves is found and named, and that a steady one is not."""
+"""Detectors of labels: labels with bins, a mix that moves is found and named, a steady one raises no alarm."""
 
 from __future__ import annotations
 

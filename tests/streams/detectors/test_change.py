@@ -79,7 +79,7 @@ def test_the_change_is_dated_and_sized() -> None:
     assert np.median([abs(c.change_bucket - at) for c in changes]) <= 2
     assert np.mean([c.from_bucket <= at <= c.to_bucket for c in changes]) >= 0.85
     assert np.mean([c.after.lower <= 0.3 <= c.after.upper for c in changes]) >= 0.9
-    assert all(c.is_told and c.moved == "rate up" and c.side == 1 and not c.is_truncated for c in changes)
+    assert all(c.is_significant and c.moved == "rate up" and c.side == 1 and not c.is_truncated for c in changes)
     assert np.median([c.before.value for c in changes]) == pytest.approx(0.1, abs=0.01)
     assert np.median([c.bad_per_hour for c in changes]) == pytest.approx(0.2 * 10 * 120, rel=0.2)
 

@@ -1,4 +1,4 @@
-"""When a series moved, also where its hours were not known yet."""
+"""Change points, also in hours without a baseline."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def folded(rates: list[tuple[int, float]], units: int = 8) -> Fleet:
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.1])
-def test_a_change_in_hours_that_are_not_known_yet_is_dated_when_they_are(rate: float) -> None:
-    """A change at 18:00 of Monday, which is a strange hour; told on Tuesday, when the hours are known."""
+def test_a_change_in_hours_without_a_baseline_is_dated_later(rate: float) -> None:
+    """A change at 18:00 of Monday, an hour without a baseline; found on Tuesday, when the hours have one."""
     fleet = folded([(18, rate), (14, rate + 0.05)])
     change = find_change(fleet, 0, None)
     broke = MONDAY + 18 * TICKS_AN_HOUR
@@ -44,7 +44,7 @@ def test_a_change_in_hours_that_are_not_known_yet_is_dated_when_they_are(rate: f
     assert change.to_bucket - change.from_bucket < TICKS_A_DAY
 
 
-def test_a_look_back_gives_what_each_entry_was_held_against() -> None:
+def test_a_look_back_gives_the_baseline_of_each_entry() -> None:
     fleet = Fleet(FleetConfig(rate_bets(), context_units=1), 1)
     rng, seen = np.random.default_rng(0), []
     for i in range(300):

@@ -171,7 +171,7 @@ def test_a_season_is_learned_by_hour() -> None:
     assert high < 1e6 < flat
 
 
-def test_on_its_first_day_a_season_is_learned_in_silence() -> None:
+def test_on_its_first_day_a_season_raises_no_alarm() -> None:
     """At once, nearly every series would alarm on the first day and the first Saturday."""
     start, series = 4 * 2880, 30
     fleet = Fleet(plain(seasonal=True, context_units=50, burn_in_units=100, page_margin=True, ring_buckets=0), series)
@@ -238,7 +238,7 @@ def test_a_tick_out_of_order_is_refused_and_late_units_are_not() -> None:
         fleet.fold(9, np.ones((2, 2)))
 
 
-def test_a_new_epoch_forgets_all_but_the_settings() -> None:
+def test_a_new_epoch_resets_all_but_the_settings() -> None:
     fleet = rates(FULL, 3, 500.0)
     run(fleet, ticks(0.3, 30, 150, 3, 14), 1000)
     fresh = rates(FULL, 3, 500.0)
@@ -252,7 +252,7 @@ def test_a_new_epoch_forgets_all_but_the_settings() -> None:
     assert fleet.state["expected_tickets"][1] > 0
 
 
-def test_day_to_day_wander_sets_the_margin_after_two_weeks() -> None:
+def test_daily_noise_sets_the_margin_after_two_weeks() -> None:
     rng = np.random.default_rng(15)
     fleet = Fleet(plain(page_margin=True, ring_buckets=0), 200)
     sd = np.repeat([0.0, 0.3], 100)

@@ -78,7 +78,7 @@ def test_a_success_rate_that_falls_pages_as_a_failure_that_grew() -> None:
     assert first.bad_per_hour > 0
 
 
-def test_accepting_makes_the_new_level_normal() -> None:
+def test_accepting_makes_the_new_level_the_baseline() -> None:
     fleet = calm()
     fold(fleet, 301, ticks(0.3, 20, 200, 1, 5))
     said = accept(fleet, 0, 500)
@@ -88,7 +88,7 @@ def test_accepting_makes_the_new_level_normal() -> None:
     assert after == []
     pooled = fleet.state["pooled"][0, :, 0]
     assert pooled[1] / pooled.sum() == pytest.approx(0.3, abs=0.03)
-    # The hour in which it changed is mixed and left out.
+    # The hour in which it changed is mixed and does not count.
     assert 8_000 <= pooled.sum() <= 10_000
     with pytest.raises(ValueError, match="no open alert"):
         accept(fleet, 0, 900)
@@ -187,11 +187,11 @@ def test_a_series_that_never_fails_is_never_suspect() -> None:
         assert advance_phases(fleet, bucket) == []
 
 
-def test_learning_series_are_told_from_watched_ones() -> None:
+def test_learning_series_have_no_baseline_yet() -> None:
     fleet = rates(plain(burn_in_units=100), 2)
     fleet.fold(1, np.array([[99.0, 100.0], [0.0, 1.0]]))
 
-    assert fleet.knows(np.zeros(2, np.int64)).tolist() == [False, True]
+    assert fleet.has_baseline(np.zeros(2, np.int64)).tolist() == [False, True]
 
 
 def evidence(
@@ -243,7 +243,7 @@ def first_morning(rate_later: float) -> list[Transition]:
     return [e for e in events if e.event in (Event.TICKETED, Event.PAGED)]
 
 
-def test_what_is_far_beyond_any_season_pages_on_the_first_morning() -> None:
+def test_a_change_far_beyond_any_season_pages_on_the_first_morning() -> None:
     events = first_morning(0.5)
 
     assert sorted(e.row for e in events) == list(range(20))
@@ -253,7 +253,7 @@ def test_what_is_far_beyond_any_season_pages_on_the_first_morning() -> None:
     assert np.median(off) <= 3
 
 
-def test_what_could_be_a_season_is_learned_in_silence_on_the_first_morning() -> None:
+def test_a_possible_season_raises_no_alarm_on_the_first_morning() -> None:
     assert first_morning(0.03) == []
 
 

@@ -178,7 +178,7 @@ def test_while_it_runs_alerts_are_on_metrics_and_can_be_answered(
     assert gapwatch("ack", told["parses"], "--store", watched.store, "--by", "maria").status == 0
     watched.wait_until(lambda: any('state="acknowledged"' in line for line in lines("gapwatch_alert_state")))
     answered = gapwatch("answer", "q-fallback", "lower", "--store", watched.store, "--by", "maria")
-    assert "1 past shift is told anew" in answered.out, answered.err
+    assert "1 past shift is relabelled" in answered.out, answered.err
     assert {one["metric"]: one["verdict"] for one in alerts(watched)} == {"parses": "worse", "fallback_rate": "worse"}
     page_on_it = gapwatch("explain", told["parses"], "--store", watched.store).out
     assert "CASCADE worse" in page_on_it and "acknowledged (page) by maria" in page_on_it
@@ -186,7 +186,7 @@ def test_while_it_runs_alerts_are_on_metrics_and_can_be_answered(
         gapwatch("accept", told["parses"], "--store", watched.store, "--by", "maria", "--why", "new format").status == 0
     )
     again = gapwatch("accept", told["parses"], "--store", watched.store, "--by", "maria")
-    assert (again.status, "only an open one" in again.err) == (2, True)
+    assert (again.status, "only an open alert" in again.err) == (2, True)
     watched.wait_until(lambda: lines("gapwatch_alert_state") == [])
     ids = list(told.values())
     watched.wait_until(lambda: {"accepted", "resolved"} <= states(kafka_broker, ids))

@@ -1,1 +1,1 @@
-"""From ticks to alerts: what moved, which way, how much, and no more often than promised."""
+"""Alerting: from ticks to alerts, within a false-alarm budget."""

@@ -1,4 +1,4 @@
-"""`gapwatch alerts`: what moved, which way, how much, since when; `gapwatch explain`: one page on a single alert."""
+"""`gapwatch alerts` lists alerts and monitored series; `gapwatch explain` prints one page on an alert."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from gapwatch.sinks.reading.since import parse_since
 
 @click.command("alerts")
 @store_option
-@click.option("--all", "show_all", is_flag=True, help="Closed ones and notes, too. Default: what is open.")
+@click.option("--all", "show_all", is_flag=True, help="List closed alerts and notes as well. Default: open alerts.")
 @click.option(
     "--watched", "show_watched", is_flag=True,
-    help="Every watched series as well: its phase, what it is held against, the smallest change it would show.",
+    help="List every monitored series as well: phase, baseline, minimum detectable change in one day.",
 )  # fmt: skip
 @metric_option
 @lane_option
 @click.option(
     "--since", metavar="WHEN",
-    help="Only what changed since: 15m, 2h, 7d before now, or ISO 8601 (UTC). By event time. Default: all.",
+    help="Only changes since: 15m, 2h, 7d before now, or ISO 8601 (UTC). By event time. Default: all.",
 )  # fmt: skip
 @format_option
 def alerts_command(
@@ -34,16 +34,20 @@ def alerts_command(
     since: str | None,
     form: str,
 ) -> None:
-    """Show the alerts of a store: what moved, which way, how much and since when.
+    """List the alerts of a store: metric, direction, size and begin of each change.
 
-    Alerts that began together stand together. A share in brackets is a 95 % interval. `gapwatch replay --alerts`
-    raises them on files, `gapwatch run` on a stream.
+    Alerts that began together are listed together. Brackets hold a 95 % interval. `gapwatch replay --alerts` raises
+    alerts on files, `gapwatch run` on a stream.
     """
     # Not above: --help must not wait for the engine.
     from gapwatch.sinks.reading.alert_query import AlertFilter
     from gapwatch.streams.alerting.incidents.stored_alerts import read_alerts
     from gapwatch.streams.alerting.triage.alert_list import print_alerts, print_json
-    from gapwatch.streams.alerting.triage.series_list import print_rows, print_unwatched, print_watched
+    from gapwatch.streams.alerting.triage.series_list import (
+        print_monitored_series,
+        print_phase_counts,
+        print_unmonitored,
+    )
 
     begin = parse_since(since, datetime.now(UTC)) if since is not None else None
     with reading(store) as con:
@@ -55,9 +59,9 @@ def alerts_command(
             return
         print_alerts(chosen, closed=len(alerts) - len(chosen), is_part=not wanted.is_any)
         if show_watched:
-            print_rows(con, lane)
-        print_watched(con, lane)
-        print_unwatched(con, lane)
+            print_monitored_series(con, lane)
+        print_phase_counts(con, lane)
+        print_unmonitored(con, lane)
 
 
 @click.command("explain")
@@ -65,7 +69,7 @@ def alerts_command(
 @store_option
 @format_option
 def explain_command(alert: str, store: Path, form: str) -> None:
-    """Show one page on ALERT, its id or how that begins: what moved, since when, how sure, where, what to do."""
+    """Print one page on ALERT (an id or its first characters): size, begin, evidence, likely cause, what to do."""
     # Not above: --help must not wait for the engine.
     from gapwatch.streams.alerting.incidents.stored_alerts import find_alert
     from gapwatch.streams.alerting.triage.alert_list import print_json

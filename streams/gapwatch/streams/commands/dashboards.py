@@ -1,4 +1,4 @@
-"""`gapwatch dashboards`: dashboards for Grafana, to be provisioned from files."""
+"""`gapwatch dashboards`: writes dashboards for Grafana, which provisions them from files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 _PROVIDER = """\
-# For provisioning/dashboards of Grafana; made by gapwatch dashboards. Let path name where the folder of this file is.
+# For provisioning/dashboards of Grafana; made by gapwatch dashboards. Set path to the folder of this file.
 apiVersion: 1
 providers:
   - name: gapwatch
@@ -21,12 +21,12 @@ providers:
 @click.argument("portfolios", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PORTFOLIO...")
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER",
-    help="Where the files are written, in the place of what is there.",
+    help="Folder for the files; files of the same names are replaced.",
 )  # fmt: skip
 def dashboards_command(portfolios: tuple[Path, ...], out: Path) -> None:
     """Write dashboards for Grafana: an overview, and one for the pipeline of each PORTFOLIO.
 
-    Needs pip install 'gapwatch[dashboards]'. Beside them lies provider.yaml, by which Grafana finds them.
+    Needs pip install 'gapwatch[dashboards]'. Grafana finds the dashboards by the file provider.yaml beside them.
     """
     import warnings
 
@@ -37,7 +37,7 @@ def dashboards_command(portfolios: tuple[Path, ...], out: Path) -> None:
     loaded = [load_portfolio(path) for path in portfolios]
     try:
         with warnings.catch_warnings():
-            # Its import says that there is a newer schema; every Grafana from 10 on reads this one.
+            # The import warns of a newer schema; every Grafana from 10 on reads this one.
             warnings.simplefilter("ignore", DeprecationWarning)
             from gapwatch.streams.monitoring.dashboards import dashboard_files
 

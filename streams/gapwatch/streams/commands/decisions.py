@@ -1,6 +1,6 @@
-"""What people say to alerts and questions: `gapwatch ack`, `silence`, `accept`, `answer`.
+"""`gapwatch ack`, `silence`, `accept` and `answer`: decisions of people on alerts and questions.
 
-Into a store at rest, or through the process that keeps it.
+A decision is written into the store directly, or sent to the process that holds the store.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from gapwatch.sinks.commands.options import WAITS, decide_on, store_option
 if TYPE_CHECKING:
     from gapwatch.sinks.store.store import Store
 
-_by_option = click.option("--by", required=True, metavar="NAME", help="Who says it; stands beside it for ever.")
-_why_option = click.option("--why", default="", metavar="TEXT", help="Why, for those who read it later.")
+_by_option = click.option("--by", required=True, metavar="NAME", help="Your name, stored with the decision.")
+_why_option = click.option("--why", default="", metavar="TEXT", help="Reason, for later readers.")
 _alert_argument = click.argument("alert", metavar="ALERT")
 
 # The engine is loaded inside the commands: --help must not wait for it.
@@ -28,18 +28,18 @@ _alert_argument = click.argument("alert", metavar="ALERT")
 @_by_option
 @_why_option
 def ack_command(alert: str, store: Path, by: str, why: str) -> None:
-    """Say that somebody looks at ALERT: it stays open, and asks for nobody else."""
+    """Acknowledge ALERT: you work on it. It stays open, and nobody else is called."""
     _decide(store, "ack", {"alert": alert, "by": by, "why": why})
 
 
 @click.command("silence")
 @_alert_argument
 @store_option
-@click.option("--for", "duration", required=True, metavar="TIME", help="How long: 90m, 8h, 3d, 2w.")
+@click.option("--for", "duration", required=True, metavar="TIME", help="Length of the silence: 90m, 8h, 3d, 2w.")
 @_by_option
 @_why_option
 def silence_command(alert: str, store: Path, duration: str, by: str, why: str) -> None:
-    """Say that ALERT shall be quiet for a while. It stays open, and is told again if it grows into a page."""
+    """Silence ALERT for a while. It stays open, and is sent again if it becomes a page."""
     _decide(store, "silence", {"alert": alert, "for": duration, "by": by, "why": why})
 
 
@@ -49,10 +49,10 @@ def silence_command(alert: str, store: Path, duration: str, by: str, why: str) -
 @_by_option
 @_why_option
 def accept_command(alert: str, store: Path, by: str, why: str) -> None:
-    """Say that the pipeline is right as it is since ALERT began: what came since becomes the baseline.
+    """Accept the level since ALERT began as right: it becomes the new baseline.
 
-    The alert is closed. A change from the new level, back to the old one included, is a new alert. A bound does not
-    move: it is told again after it was kept in between; to move it, change the portfolio.
+    The alert is closed. A change from the new level is a new alert, also a change back to the old level. A bound does
+    not move: Gapwatch alerts again when it breaks after it has held in between. To move a bound, change the portfolio.
     """
     _decide(store, "accept", {"alert": alert, "by": by, "why": why})
 
@@ -65,8 +65,8 @@ def accept_command(alert: str, store: Path, by: str, why: str) -> None:
 def answer_command(question: str, value: str, store: Path, by: str) -> None:
     """Answer QUESTION of a portfolio: is a lower or a higher failure rate better, or neither?
 
-    VALUE is lower, higher, neither, or one of the question's own options. What was reported before is told anew by it,
-    and from now on a shift the bad way is a CASCADE. A later answer takes the place of this one.
+    VALUE is lower, higher, neither, or one of the question's own options. Past shifts are relabelled by the answer,
+    and from now on a shift in the bad direction is a CASCADE. A later answer replaces this one.
     """
     _decide(store, "answer", {"question": question, "value": value, "by": by})
 
@@ -74,19 +74,19 @@ def answer_command(question: str, value: str, store: Path, by: str) -> None:
 def _decide(store: Path, action: str, asked: dict[str, Any]) -> None:
     from gapwatch.streams.alerting.triage.decision_reader import PATHS
 
-    said = decide_on(
-        store, lambda kept: _at_rest(kept, action, asked), lambda reader: reader.decide(PATHS[action], asked)
+    done = decide_on(
+        store, lambda opened: _decide_offline(opened, action, asked), lambda reader: reader.decide(PATHS[action], asked)
     )
-    click.echo(WAITS if said is None else said)
+    click.echo(WAITS if done is None else done)
 
 
-def _at_rest(kept: Store, action: str, asked: dict[str, Any]) -> str | None:
+def _decide_offline(store: Store, action: str, asked: dict[str, Any]) -> str | None:
     from gapwatch.sinks.store.decisions import Decisions
-    from gapwatch.streams.alerting.triage.decision_reader import RestingWatches, read_decision
+    from gapwatch.streams.alerting.triage.decision_reader import OfflineWatches, read_decision
 
-    watches = RestingWatches(kept)
+    watches = OfflineWatches(store)
     decisions = Decisions()
     applied = decisions.submit(read_decision(action, asked, watches))
     watches.open(action)
-    decisions.apply(kept)
+    decisions.apply(store)
     return applied.result()

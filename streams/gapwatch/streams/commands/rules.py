@@ -1,4 +1,4 @@
-"""`gapwatch rules`: rules for Prometheus and routes for Alertmanager."""
+"""`gapwatch rules`: writes alerting rules for Prometheus and routes for Alertmanager."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import click
 @click.argument("portfolios", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PORTFOLIO...")
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER",
-    help="Where rules.yml and alertmanager.yml are written, in the place of what is there.",
+    help="Folder for rules.yml and alertmanager.yml; files of these names are replaced.",
 )  # fmt: skip
-@click.option("--pages-to", metavar="URL", help="Webhook that Alertmanager sends pages to. Default: nowhere.")
-@click.option("--tickets-to", metavar="URL", help="The same for tickets.")
+@click.option("--pages-to", metavar="URL", help="Webhook to which Alertmanager sends pages. Default: none.")
+@click.option("--tickets-to", metavar="URL", help="Webhook to which Alertmanager sends tickets. Default: none.")
 def rules_command(portfolios: tuple[Path, ...], out: Path, pages_to: str | None, tickets_to: str | None) -> None:
     """Write Prometheus rules and Alertmanager settings for PORTFOLIOs.
 
-    Prometheus must scrape Gapwatch under the job name gapwatch. Check them with promtool check rules and amtool
-    check-config. What the detectors found fires at once, without thresholds of its own.
+    Prometheus must scrape Gapwatch under the job name gapwatch. Check the files with promtool check rules and amtool
+    check-config. The rules on alerts of Gapwatch fire at once: the detectors have thresholds of their own.
     """
     import yaml
 
@@ -32,11 +32,11 @@ def rules_command(portfolios: tuple[Path, ...], out: Path, pages_to: str | None,
 
     for option, url in (("--pages-to", pages_to), ("--tickets-to", tickets_to)):
         if url is not None and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
-            raise UsageError(f"{option} {url!r} is no address; write http://host:port/path")
+            raise UsageError(f"{option} {url!r} is not a valid address; write http://host:port/path")
     loaded = [load_portfolio(path) for path in portfolios]
     if len({portfolio.pipeline for portfolio in loaded}) < len(loaded):
-        raise UsageError("two of these portfolios claim one pipeline")
-    head = f"# Made by gapwatch rules {' '.join(path.name for path in portfolios)}; a change here is lost.\n"
+        raise UsageError("two of these portfolios are for the same pipeline; give one portfolio for each pipeline")
+    head = f"# Made by gapwatch rules {' '.join(path.name for path in portfolios)}; changes here are lost.\n"
     documents = {
         "rules.yml": rules_document(loaded),
         "alertmanager.yml": alertmanager_document(pages_to, tickets_to),

@@ -1,4 +1,4 @@
-"""Names for the array types that the detectors pass around."""
+"""Array types of the detectors, and a sum with a fixed order of additions."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Array: TypeAlias = npt.NDArray[Any]
-# Which series a call is about: positions, or a stretch of neighbours (a view, no copy).
+# Series of a call: positions, or a range of neighbours (a view, no copy).
 Rows: TypeAlias = npt.NDArray[np.int64] | slice
 
-# A call of numpy costs about a microsecond; for wide rows that is nothing, and a running sum would write them all.
+# A call of numpy costs about a microsecond. For wide rows that is little, and a running sum would write all of them.
 _MANY = 3
 _NARROW = 500
 
 
 def add_up(rows: Array) -> Floats:
-    """Sum over the first axis, one row after the other.
+    """Return the sum over the first axis, one row after the other.
 
-    `numpy.sum` picks its order of additions by shape and layout, so the same series would get other last bits in
-    a fleet of one than in a fleet of thousands; a refold must not depend on who else is folded.
+    `numpy.sum` chooses its order of additions by shape and layout, so a series would get other last bits in a fleet of
+    one than in a fleet of thousands. A refold must not depend on the other series.
     """
     if rows.ndim > 1 and len(rows) > _MANY and rows[0].size < _NARROW:
         # The same additions in the same order, in one call.

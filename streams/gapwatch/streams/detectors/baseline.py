@@ -1,4 +1,4 @@
-"""What a series used to look like: counts by bin, for each stratum and hour of the week, shrunk towards the pool."""
+"""Baseline of a series: counts by bin for each stratum and hour of the week, shrunk towards all hours."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import numpy as np
 from gapwatch.streams.detectors.arrays import Array, Bools, Floats, Rows, add_up
 from gapwatch.streams.detectors.contexts import HOURS, day_group
 
-# Weight of what is shared, in units: less, and a quiet hour has no baseline; more, and a real season is flattened (with
-# 50 a strong season gave ten times the promised alarms on the second day, and x2 was seen no sooner).
+# Weight of the wider group, in units. With less, a quiet hour has no baseline; with more, a real season is flattened
+# (50 gave ten times the promised alarms on the second day of a strong season, and x2 was detected no sooner).
 PSEUDO_UNITS = 20.0
-# Halve an hour's counts before 32 bits overflow; a Dirichlet law with half of 2e9 units is no less sure.
+# An hour's counts are halved before 32 bits overflow; 1e9 units are as precise as 2e9.
 _FULL = 2**31
 
 
@@ -27,12 +27,12 @@ def alpha_of(prior: Floats, pooled: Floats, group: Floats | None, hour: Floats |
         prior: Parameters before any unit: 1/2 a bin for rates and categories, spacings for numbers.
         pooled: Units so far, all hours.
         group: Units so far in the same hour of the day, by weekday or weekend; None for a series without seasons.
-        hour: Units so far in the same hour of the week.
-        old: Series that are old enough (four weeks) to tell the days of the week apart.
+        hour: Units so far in the same hour of the week; None for a series without seasons.
+        old: True for series of at least four weeks, whose days of the week are told apart; None without seasons.
 
     Source:
-        Two-level shrinkage by pseudo-counts (a Dirichlet whose mean is the wider group's estimate). Promise: none of
-        its own; with seasons finer than an hour, or that the calendar does not know, the baseline is wrong.
+        Two-level shrinkage by pseudo-counts (a Dirichlet whose mean is the wider group's estimate). It makes no
+        promise of its own. The baseline is wrong where seasons are finer than an hour or follow no week.
     """
     whole = prior + pooled
     if group is None or hour is None or old is None:
@@ -45,7 +45,7 @@ def alpha_of(prior: Floats, pooled: Floats, group: Floats | None, hour: Floats |
 
 
 class Baseline:
-    """Counts by bin of many series, laid out so that the hour that a tick needs lies in one piece.
+    """Counts by bin of many series; the counts of one hour are contiguous in memory.
 
     Attributes:
         prior: Shape (bins, series).
@@ -60,11 +60,11 @@ class Baseline:
 
     @property
     def seasonal(self) -> bool:
-        """Whether hours are kept."""
+        """True where each hour of the week has counts of its own."""
         return bool(self.hours.shape[1] == HOURS)
 
     def alpha(self, rows: Rows, stratum: int, hour: int, old: Bools) -> tuple[Floats, Floats]:
-        """Return the Dirichlet parameters of the context and the number of units that it has seen itself."""
+        """Return the Dirichlet parameters of a context, and the units of the context itself."""
         pooled = self.pooled[stratum][:, rows]
         if not self.seasonal:
             return alpha_of(self.prior[:, rows], pooled, None, None, None), add_up(pooled)
@@ -79,7 +79,7 @@ class Baseline:
         return alpha_of(self.prior[:, rows], pooled, group, own, old), units
 
     def elsewhere(self, rows: Rows, stratum: int, hour: int) -> Floats:
-        """Return the Dirichlet parameters of all units but those of this hour of the day."""
+        """Return the Dirichlet parameters of all units outside this hour of the day."""
         group = np.zeros_like(self.pooled[stratum][:, rows])
         for member in day_group(hour) if self.seasonal else ():
             group += self.hours[stratum][member][:, rows]
@@ -98,21 +98,21 @@ class Baseline:
         cells[:, rows] = new.astype(cells.dtype)
 
     def take(self, row: int, stratum: int, hour: int, counts: Floats) -> None:
-        """Take units of one series out again, down to nothing."""
+        """Subtract units of one series; counts stay at least 0."""
         pooled = self.pooled[stratum, :, row]
         pooled[:] = np.maximum(pooled - counts, 0.0)
         if self.seasonal:
             cells = self.hours[stratum, hour, :, row]
             cells[:] = np.maximum(cells.astype(np.float64) - counts, 0.0).astype(cells.dtype)
 
-    def forget(self, row: int) -> None:
-        """Drop all units of one series; bins that could receive a unit keep the plain prior of 1/2."""
+    def reset(self, row: int) -> None:
+        """Drop all units of one series; bins that can receive a unit get the plain prior of 1/2."""
         self.pooled[:, :, row] = 0.0
         self.hours[:, :, :, row] = 0
         self.prior[:, row] = np.where(self.prior[:, row] > 0.0, 0.5, 0.0)
 
     def one(self, row: int) -> Baseline:
-        """Return a copy of one series, to look back with."""
+        """Return a copy of the baseline of one series."""
         return Baseline(
             self.prior[:, row : row + 1].copy(),
             self.pooled[:, :, row : row + 1].copy(),

@@ -1,4 +1,4 @@
-"""What a detector bets on: tilts of the learned distribution over bins, a few sizes for each way to move.
+"""Bets of a detector: tilts of the learned distribution over bins, of a few sizes for each kind of change.
 
 A bet is (g, delta): under it the share of bin b is q_b exp(delta g(b)) / Z(delta). Bets with the same g are one shape;
 a shape needs only the mass of each value of g, so a bet on one tail of 26 bins costs as much as one on a rate.
@@ -23,7 +23,7 @@ LOCATION_DELTAS = (0.2, 0.5, 1.2, 3.0)
 SPREAD_DELTAS = (0.4, 1.0)
 TAILS = ((0.95, (0.35, 0.8, 1.6, 3.0, -0.8)), (0.99, (0.8, 1.6, 3.0)), (0.998, (1.6, 3.0, 5.0)))
 LEVELS = (0.002, 0.01, 0.025, *(round(0.05 * i, 2) for i in range(1, 20)), 0.975, 0.99, 0.998)
-"""Order-statistic levels at which numbers are cut: 25 cuts, 26 bins."""
+"""Levels of the order statistics at which numbers are cut: 25 cuts, 26 bins."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,10 @@ class Shape:
     """Bets that share one function g of the bin.
 
     Attributes:
-        name: What moves, in words that can stand in an alert: "share above the old p95".
-        g: One value for each bin, within [-1, 1].
-        deltas: Sizes of the bets, in log odds per unit of g; the sign is the way.
-        side: The way in which a positive delta points: UP, DOWN, or SPREAD where it is neither.
+        name: Quantity that moves, as an alert names it: "share above the old p95". Part of the fingerprint of a fleet.
+        g: One value for each bin, in [-1, 1].
+        deltas: Sizes of the bets, in log odds per unit of g; the sign is the direction.
+        side: Direction of a positive delta: UP, DOWN, or SPREAD for neither.
     """
 
     name: str
@@ -44,17 +44,17 @@ class Shape:
 
     @cached_property
     def values(self) -> tuple[float, ...]:
-        """The distinct values of g, ascending."""
+        """Distinct values of g, ascending."""
         return tuple(sorted(set(self.g)))
 
     @cached_property
     def members(self) -> tuple[tuple[int, ...], ...]:
-        """For each of `values` the bins that have it."""
+        """Bins of each of `values`."""
         return tuple(tuple(b for b, g in enumerate(self.g) if g == value) for value in self.values)
 
     @cached_property
     def moved_bins(self) -> tuple[int, ...]:
-        """The bins whose share is reported when a bet of this shape wins: g above the middle of its range."""
+        """Bins whose share is reported when a bet of this shape leads: g above the middle of its range."""
         middle = (self.values[0] + self.values[-1]) / 2
         return tuple(b for b, g in enumerate(self.g) if g > middle)
 
@@ -66,7 +66,7 @@ class BetTable:
     Attributes:
         kind: "rate", "category" or "number".
         bin_names: One name for each bin.
-        shapes: The bets, by shape; a bet's number counts through them in this order.
+        shapes: Shapes; bets are numbered through them in this order.
     """
 
     kind: str
@@ -85,26 +85,26 @@ class BetTable:
 
     @cached_property
     def deltas(self) -> Floats:
-        """The size of each bet."""
+        """Size of each bet."""
         return np.array([d for shape in self.shapes for d in shape.deltas])
 
     @cached_property
     def sides(self) -> Ints:
-        """The way in which each bet points: UP, DOWN or SPREAD."""
+        """Direction of each bet: UP, DOWN or SPREAD."""
         return np.array([shape.side * (1 if d > 0 else -1) for shape in self.shapes for d in shape.deltas], np.int64)
 
     @cached_property
     def shape_of(self) -> tuple[int, ...]:
-        """The shape of each bet, as a position in `shapes`."""
+        """Shape of each bet, as a position in `shapes`."""
         return tuple(i for i, shape in enumerate(self.shapes) for _ in shape.deltas)
 
     @property
-    def yardstick(self) -> Floats:
-        """The g in which the day-to-day wander of the series is measured: that of the first shape."""
+    def noise_statistic(self) -> Floats:
+        """Statistic (one value for each bin) whose daily means give the daily noise: g of the first shape."""
         return np.array(self.shapes[0].g)
 
     def describe(self, bet: int) -> str:
-        """Name what a bet says, for an alert: what moves, and whether it grows or shrinks."""
+        """Return the name of a bet for an alert: the quantity that moves, and up or down."""
         return f"{self.shapes[self.shape_of[bet]].name} {'up' if self.deltas[bet] > 0 else 'down'}"
 
 
@@ -113,32 +113,32 @@ def _both(deltas: Sequence[float]) -> tuple[float, ...]:
 
 
 def rate_bets() -> BetTable:
-    """Bets on a 0/1 rate, both ways; bin 0 is "no", bin 1 "yes", UP is a higher rate.
+    """Return bets on a 0/1 rate in both directions; bin 0 is "no", bin 1 "yes", UP is a higher rate.
 
     Source:
         Shin, Ramdas, Rinaldo, "E-detectors", NEJSDS 2024: a few exponential baselines, averaged. Four sizes are as
-        good as thirteen (within the noise of 2,000 simulated streams); a rate that moves by less than exp(0.15) in
-        odds is seen late.
+        good as thirteen (within the noise of 2,000 simulated streams); a rate whose odds move
+        by less than exp(0.15) is detected late.
     """
     return BetTable("rate", ("no", "yes"), (Shape("rate", (0.0, 1.0), _both(RATE_DELTAS), UP),))
 
 
 def frequent_labels(counts: Mapping[str, int], most: int = 8) -> tuple[str, ...]:
-    """Return the labels that get bins of their own where a portfolio names none, from the counts of a burn-in.
+    """Return the most frequent labels of a burn-in; they get bins of their own.
 
     Args:
         counts: Units by label.
-        most: Number of bins besides "new"; rarer labels share that one with what comes later.
+        most: Number of bins besides "new"; rarer and later labels share the bin "new".
 
     Returns:
-        The most frequent labels, ties in the order of their names: the order of counting changes nothing.
+        Labels, most frequent first; ties by name, so that the order of counting does not matter.
     """
     ordered = sorted((label for label, n in counts.items() if n > 0 and label != "new"), key=lambda x: (-counts[x], x))
     return tuple(ordered[:most])
 
 
 def category_bets(names: Sequence[str], cost: Sequence[float] | None = None, bad: Sequence[str] = ()) -> BetTable:
-    """Bets on the shares of categories; a bin for what was never seen before is put last.
+    """Return bets on the shares of categories; the last bin, "new", holds all other categories.
 
     Args:
         names: The categories, best first where they are ordered (tiers); at least one, all different.
@@ -171,10 +171,10 @@ def category_bets(names: Sequence[str], cost: Sequence[float] | None = None, bad
 
 
 def number_bets() -> BetTable:
-    """Bets on numbers cut at the order statistics of a burn-in: location, spread and both tails, 34 in all.
+    """Return the 34 bets on numbers cut at order statistics of a burn-in: location, spread and both tails.
 
-    UP is towards larger numbers. Promise: see `fold` in `evidence`; the bins' law is known only up to the burn-in, so
-    levels that fewer than four of its values lie beyond are dropped (`form_bins`).
+    UP is towards larger numbers. Promise: see `increments` in `evidence`. The law of the bins is known only as far as
+    the burn-in tells it, so levels with fewer than four of its values beyond them are dropped (`form_bins`).
     """
     cuts = (0.0, *LEVELS, 1.0)
     middles = [(low + high) / 2 for low, high in itertools.pairwise(cuts)]
@@ -185,7 +185,7 @@ def number_bets() -> BetTable:
         below = tuple(float(u < 1.0 - level) for u in middles)
         shapes.append(Shape(f"share above the old p{100 * level:g}", above, deltas, UP))
         shapes.append(Shape(f"share below the old p{100 - 100 * level:g}", below, deltas, DOWN))
-    # The sixth power: a wider law gains in its tails, not evenly; it holds 1.6 times the information of the distance.
+    # Sixth power: a wider law gains in its tails, not evenly. It has 1.6 times the information of the plain distance.
     spread = tuple(2.0 * abs(2.0 * u - 1.0) ** 6 - 1.0 for u in middles)
     shapes.append(Shape("spread", spread, _both(SPREAD_DELTAS), SPREAD))
     return BetTable("number", names, tuple(shapes))

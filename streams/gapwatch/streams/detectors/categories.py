@@ -1,4 +1,4 @@
-"""Series of labels: a burn-in that chooses which labels get bins of their own, then a fleet of nine bins."""
+"""Detectors of labels: a burn-in chooses the labels that get bins of their own, then a fleet of nine bins."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from gapwatch.streams.detectors.fleet import Fleet
 from gapwatch.streams.detectors.fleet_config import FleetConfig
 
 MOST_LABELS = 8
-"""Labels with a bin of their own; all others share the bin "new" with what comes later."""
+"""Number of labels with a bin of their own; all other labels share the bin "new"."""
 
 
 def label_bets() -> BetTable:
-    """Bets on the share of each of eight labels and of "new", both ways: no direction, see `category_bets`."""
+    """Return bets on the share of each of eight labels and of "new", without a direction; see `category_bets`."""
     return category_bets([f"label {i}" for i in range(1, MOST_LABELS + 1)])
 
 
 class CategoryFleet:
-    """A fleet of label series, each with labels of its own.
+    """Fleet of label series, each with labels of its own.
 
-    The labels are chosen by the first `burn_in_units`, which count for nothing else: a label that is frequent there by
-    chance would be expected as often for ever. A bin that no label has is empty, and its bets are always 1.
+    The first `burn_in_units` choose the labels and count for nothing else: otherwise a label that is frequent there by
+    chance would be expected as often for ever. A bin without a label is empty, and its bets are always 1.
 
     Attributes:
         fleet: Evidence and baselines.
-        names: For each series its labels, by bin; None until they are chosen.
-        waiting: For each series in its burn-in, units by label.
+        names: Labels of each series, by bin; None until they are chosen.
+        waiting: Units by label of each series in its burn-in.
         burn_in_units: Units after which labels are chosen; as many more are learned before the first bet.
     """
 
@@ -42,7 +42,7 @@ class CategoryFleet:
         self.waiting: list[dict[str, float]] = []
 
     def add_series(self, count: int) -> Ints:
-        """Add series that have seen nothing; return their rows."""
+        """Add empty series; return their rows."""
         self.names.extend([None] * count)
         self.waiting.extend({} for _ in range(count))
         return self.fleet.add_series(count)
@@ -52,7 +52,7 @@ class CategoryFleet:
 
         Args:
             bucket: Number of the tick.
-            units: For each row its units by label, whole numbers >= 1.
+            units: Row to its units by label, whole numbers >= 1.
             hour: Hour of the week of the units.
 
         A tick in which a burn-in ends belongs to the burn-in as a whole.
@@ -82,12 +82,12 @@ class CategoryFleet:
         self.fleet.state["prior"][[*range(len(names)), MOST_LABELS], row] = 0.5
 
     def labels_of(self, row: int, change: Change) -> tuple[str, ...]:
-        """Return the labels whose share a change is about; none for the bin "new"."""
+        """Return the labels whose share changed; empty for the bin "new"."""
         names = self.names[row] or ()
         return tuple(names[bin_] for bin_ in change.bins if bin_ < len(names))
 
     def head(self) -> dict[str, Any]:
-        """Return what is not in the fleet, for `snapshot.snapshot_headed`."""
+        """Return the state outside the fleet, for `snapshot.snapshot_headed`."""
         return {
             "burn_in_units": self.burn_in_units,
             "names": self.names,
@@ -95,7 +95,7 @@ class CategoryFleet:
         }
 
     def take_head(self, head: dict[str, Any]) -> None:
-        """Go on from what `head` gave, for `snapshot.restore_headed`."""
+        """Restore the state from `head`, for `snapshot.restore_headed`."""
         self.burn_in_units = int(head["burn_in_units"])
         self.names = [None if names is None else tuple(names) for names in head["names"]]
         self.waiting = [dict(pairs) for pairs in head["waiting"]]

@@ -1,4 +1,4 @@
-"""What an alert says beyond "something moved": since when, how much, which way, and how sure."""
+"""Estimates of a change: change point with its 95 % set, size with its interval, direction, excess by part."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from gapwatch.streams.detectors.change_point import Past, entry_log_factors, lik
 from gapwatch.streams.detectors.contexts import HOURS, TICKS_TO_A_WEEK_BASELINE
 from gapwatch.streams.detectors.fleet import Fleet
 
-# With fewer units before the change there is nothing to compare with: the prior alone is no baseline.
+# Units before a change that a comparison needs: the prior alone is no baseline.
 _LEAST_LEARNED = 30
-# In nats: a difference of 2.4 standard errors.
+# Information in nats that a change needs: a difference of 2.4 standard errors.
 _LEAST_INFORMATION = 3.0
 _ODDS = math.log(20.0)
 _STEPS = 60
@@ -23,7 +23,7 @@ _STEPS = 60
 
 @dataclass(frozen=True)
 class Interval:
-    """A number with bounds.
+    """Estimate with lower and upper bound.
 
     Attributes:
         value: The estimate.
@@ -38,15 +38,15 @@ class Interval:
 
 @dataclass(frozen=True)
 class Change:
-    """A change that was found in one series.
+    """Change of one series.
 
     Attributes:
         change_bucket: First bucket after the change, by the companion CUSUM of the winning bet.
         from_bucket: Earliest bucket of the 95 % set.
         to_bucket: Latest bucket of the 95 % set.
-        is_truncated: The ring does not reach back to the change: it began at `from_bucket` or earlier.
+        is_truncated: The ring does not reach back to the change, which began at `from_bucket` or earlier.
         bet: The bet with the largest share of M.
-        moved: What it says, in words.
+        moved: Name of the bet, for an alert.
         side: 1 up, -1 down, 0 neither.
         bins: The bins whose share is reported.
         learned: Units of the baseline before the change.
@@ -55,8 +55,8 @@ class Change:
         after: Share since the change; biased away from `before` at the time of detection.
         ratio: after / before.
         growth_lower: Lower bound of the ratio for the side that grew: these bins, or all others where they shrank. A
-            success rate that falls from 99 % to 97 % is a failure that grew threefold.
-        bad_per_hour: Units of the side that grew beyond the expected, an hour.
+            success rate that falls from 99 % to 97 % is a failure rate that grew threefold.
+        bad_per_hour: Units an hour of the side that grew, above the expected number.
     """
 
     change_bucket: int
@@ -76,11 +76,12 @@ class Change:
     bad_per_hour: float
 
     @property
-    def is_told(self) -> bool:
-        """Whether there is a before, and the share since the change differs from it by more than chance.
+    def is_significant(self) -> bool:
+        """True where the baseline has enough units, and the share since the change differs from it significantly.
 
-        By the likelihood ratio of two rates against one: the alarm itself is the test, this only keeps out alarms that
-        have no change to show. The interval of the ratio is wider, and may hold 1 for a small change of a rare event.
+        The criterion is the likelihood ratio of two rates against one. The alarm itself is the test; this only removes
+        alarms without a visible change. The interval of the ratio is wider and may hold 1 for a small change of a rare
+        event.
         """
         before, after, units = self.before.value, self.after.value, self.units
         pooled = (self.learned * before + units * after) / max(self.learned + units, 1e-12)
@@ -97,8 +98,8 @@ def rate_interval(k: float, n: float) -> Interval:
 
     Source:
         Krichevsky and Trofimov (1981); Ville's inequality makes it valid at all times at once (Robbins 1970).
-        Promise: covers a rate with at least 95 %, whenever one looks, for a fixed start. From an estimated start it is
-        approximate: measured in the README. Naive intervals at an alarm cover 64 to 84 % only.
+        Promise: for a fixed start it covers the rate with at least 95 % at every time. From an estimated start it is
+        approximate (measured in docs/figures/detectors.md). Naive intervals at an alarm cover only 64 to 84 %.
     """
     if n <= 0:
         return Interval(math.nan, 0.0, 1.0)
@@ -141,8 +142,8 @@ def ratio_interval(after: Interval, before: Interval) -> Interval:
     return Interval(math.exp(value), math.exp(value - down), math.exp(min(value + up, 700.0)))
 
 
-def rest_of(share: Interval) -> Interval:
-    """Return the interval of all other bins together."""
+def complement(share: Interval) -> Interval:
+    """Return the interval of the share of all other bins together."""
     return Interval(1.0 - share.value, 1.0 - share.upper, 1.0 - share.lower)
 
 
@@ -158,11 +159,11 @@ def divergence(p: float, q: float) -> float:
 
 
 def excess_shares(units: Floats, moved: Floats, expected_share: Floats) -> Floats:
-    """Return for each part (tier, release, model, stratum) its share of the excess since the change.
+    """Return the share of the excess since the change in each part (tier, release, model, stratum).
 
     Args:
         units: Units of each part since the change.
-        moved: Of these the ones in the moved bins.
+        moved: Units of each part in the moved bins.
         expected_share: Baseline share of the moved bins in each part.
 
     Returns:
@@ -174,7 +175,7 @@ def excess_shares(units: Floats, moved: Floats, expected_share: Floats) -> Float
 
 
 def leading_evidence(fleet: Fleet) -> Floats:
-    """Return the evidence of each bet, with or without the margin, whichever is more: who leads, not an M."""
+    """Return the larger evidence of each bet, with or without the margin: it ranks bets, and is no M."""
     s = fleet.state
     if not fleet.config.page_margin:
         return s["evidence"]
@@ -182,19 +183,19 @@ def leading_evidence(fleet: Fleet) -> Floats:
 
 
 def find_change(fleet: Fleet, row: int, side: int | None) -> Change:
-    """Return since when and how a series has moved; call it before the baseline is rolled back.
+    """Return the change of a series; call it before the baseline is rolled back.
 
     Args:
         fleet: The fleet, with a ring.
-        row: The series.
-        side: 1 or -1 where only bets of that side count, None for all.
+        row: Row of the series.
+        side: 1 or -1 to use bets of that side only, None for all bets.
 
     Source:
         Point: last zero of the CUSUM of the leading bet (Page 1954; Hinkley 1970), or the likeliest start where that
         lies outside the interval. Interval: posterior over starts, p(tau) ~ mean_c exp(S_c(T) - S_c(tau)), uniform
-        prior over units. Size: `rate_interval`. Promise: none by
-        theorem after a stop (Saha and Ramdas 2025); coverage is measured in the README. It does not hold for slow
-        ramps, for two changes in a row, or when the change is older than the ring (`is_truncated`).
+        prior over units. Size: `rate_interval`. After a stop no
+        theorem promises coverage (Saha and Ramdas 2025); it is measured in docs/figures/detectors.md. It does not hold
+        for slow ramps, for two changes in a row, or for a change older than the ring (`is_truncated`).
     """
     table = fleet.config.table
     bets = list(range(table.count)) if side is None else np.flatnonzero(table.sides == side).tolist()
@@ -203,14 +204,14 @@ def find_change(fleet: Fleet, row: int, side: int | None) -> Change:
     last_zero = int(fleet.state["rise_bucket"][bet, row])
     past = look_back(fleet, row)
     bins = table.shapes[table.shape_of[bet]].moved_bins
-    # An hour that holds units from both sides of the change tells nothing of its size.
+    # An hour with units from both sides of the change does not count for its size.
     began = next((i for i, e in enumerate(past.entries) if e.first > last_zero), len(past.entries) - 1)
     mixed = began > 0 and past.entries[began - 1].last > last_zero
     low, _, high = likely_starts(entry_log_factors(fleet, row, past), bets, add_up(past.counts))
     since_bucket = last_zero + 1 if mixed else past.entries[began].first
     earlier = began - mixed - 1
     if not low <= earlier + 1 <= high or (earlier >= 0 and not past.known[earlier]):
-        # In hours that were not known yet the CUSUM stood still, and the baseline learned what it should have told.
+        # In hours without a baseline the CUSUM stood still, and the baseline has learned the change.
         low, likeliest, high = likely_split(fleet, row, past, list(bins), grew=bool(table.deltas[bet] > 0))
         slot = past.entries[likeliest]
         mixed, since_bucket = slot.last > slot.first and likeliest + 1 < len(past.entries), slot.first
@@ -218,7 +219,7 @@ def find_change(fleet: Fleet, row: int, side: int | None) -> Change:
     since = past.counts[:, began:]
     units = float(since.sum())
     moved = float(since[list(bins)].sum())
-    # The baseline as it was before the change, in the contexts of the units since.
+    # Baseline before the change, in the contexts of the units since.
     before, learned = _expected(fleet, row, past, began, mixed, list(bins))
     after = rate_interval(moved, units)
     hours = max(past.entries[-1].last - past.entries[began].first + 1, 1) / 120.0
@@ -237,13 +238,15 @@ def find_change(fleet: Fleet, row: int, side: int | None) -> Change:
         before=before,
         after=after,
         ratio=ratio_interval(after, before),
-        growth_lower=(ratio_interval(after, before) if grew else ratio_interval(rest_of(after), rest_of(before))).lower,
+        growth_lower=(
+            ratio_interval(after, before) if grew else ratio_interval(complement(after), complement(before))
+        ).lower,
         bad_per_hour=(moved - before.value * units) / hours * (1.0 if grew else -1.0),
     )
 
 
 def _expected(fleet: Fleet, row: int, past: Past, began: int, mixed: bool, bins: list[int]) -> tuple[Interval, float]:
-    """Return the baseline share in the contexts of the units since, with the interval and units of the baseline."""
+    """Return the baseline share, with its interval, in the contexts of the units since, and the baseline's units."""
     rolled = fleet.baseline.one(row)
     for entry in past.entries[began - mixed :]:
         rolled.take(0, *divmod(entry.context, HOURS), entry.counts)

@@ -1,4 +1,4 @@
-"""When a series moved: its ring undone, and the starts that its counts make likely."""
+"""Change point of a series: its past baselines, undone from the ring, and the likely starts of the change."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Past:
-    """A series' ring.
+    """Recent past of a series, from its ring.
 
     Attributes:
-        entries: Oldest first.
-        counts: Their units, shape (bins, entries).
-        alpha: The baseline that each was compared with, same shape.
-        known: Whether there were bets without a margin in the hour of each.
+        entries: Entries, oldest first.
+        counts: Units of the entries, shape (bins, entries).
+        alpha: Baseline against which each entry was folded, same shape.
+        known: True for entries in hours with a baseline, where bets without a margin were made.
     """
 
     entries: list[Entry]
@@ -37,9 +37,9 @@ class Past:
 
 
 def look_back(fleet: Fleet, row: int) -> Past:
-    """Undo the ring, newest first: what was the baseline when each entry was folded?
+    """Return the past of a series with the baseline of each entry, as it was when the entry was folded.
 
-    Entries of one context (stratum and hour) are looked at together: what came since is a running sum from the end.
+    Entries of one context (stratum and hour) are undone together: the units since are a running sum from the end.
     """
     entries = fleet.ring.entries(row)
     base, first = fleet.baseline.one(row), int(fleet.state["first_bucket"][row])
@@ -52,7 +52,7 @@ def look_back(fleet: Fleet, row: int) -> Past:
     ages = np.array([entry.first - first for entry in entries])
 
     def before(whole: Floats, which: Bools, here: Bools) -> Floats:
-        """Take all that came since out of counts of today; those that are in none stay out."""
+        """Return present counts less the units since each entry, at least 0."""
         since = np.cumsum(np.where(which, counts, 0.0)[:, ::-1], axis=1)[:, ::-1]
         result: Floats = np.maximum(whole[:, None] - since[:, here], 0.0)
         return result
@@ -70,7 +70,7 @@ def look_back(fleet: Fleet, row: int) -> Past:
         own = before(base.hours[stratum, hour, :, 0].astype(np.float64), here, here)
         known = alpha_of(base.prior, pooled, group, own, old[here])
         units = np.where(old[here], add_up(own), add_up(group))
-        # As the fold did: an hour that nothing is known of is held against all others.
+        # As in the fold: an hour without a baseline is compared with all other hours.
         elsewhere = base.prior + np.maximum(pooled - group, 0.0)
         alpha[:, here] = np.where(units < fleet.config.context_units, elsewhere, known)
         known_hour[here] = (units >= fleet.config.context_units) & (ages[here] >= ticks_to_a_second_visit(hour))
@@ -87,7 +87,7 @@ def entry_log_factors(fleet: Fleet, row: int, past: Past) -> Floats:
     table: BetTable = fleet.config.table
     if not fleet.config.sessions:
         return increments(table, past.alpha, past.counts)
-    # Sessions are gone; their sums bound the factors from the mean session.
+    # Single sessions are not stored; the factor of the mean session stands for each of them.
     units = np.maximum(add_up(past.counts), 1e-12)
     mean = past.alpha[1] / add_up(past.alpha)
     pooled = fleet.state["pooled"][:, :, row].sum(axis=0)
@@ -100,15 +100,15 @@ def entry_log_factors(fleet: Fleet, row: int, past: Past) -> Floats:
 
 
 def likely_starts(factors: Floats, bets: list[int], units: Floats) -> tuple[int, int, int]:
-    """Return the first, likeliest and last entry of the smallest set with 95 % of the posterior of the change."""
+    """Return the first, most likely and last entry of the smallest set with 95 % of the posterior of the start."""
     suffix = np.cumsum(factors[bets, ::-1], axis=1)[:, ::-1]
     return _smallest_set(np.logaddexp.reduce(suffix, axis=0) + np.log(np.maximum(units, 1e-12)))
 
 
 def likely_split(fleet: Fleet, row: int, past: Past, bins: list[int], *, grew: bool) -> tuple[int, int, int]:
-    """Return the same by the likelihood of two shares, one before and one since, whatever the hour.
+    """Return the 95 % set of the start by the likelihood of two shares, before and since, whatever the hour.
 
-    Each share costs half the logarithm of its units (Schwarz 1978). What lies before the ring belongs to the first.
+    Each share costs half the logarithm of its units (Schwarz 1978). Units before the ring belong to the first share.
     """
     units, moved = add_up(past.counts), past.counts[bins].sum(axis=0)
     whole = fleet.learned(row)

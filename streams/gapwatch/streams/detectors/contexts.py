@@ -1,4 +1,4 @@
-"""Which hours share a baseline: hour of the week, and before that hour of the day by weekday or weekend."""
+"""Hours that share a baseline: hour of the week, and in the first weeks hour of the day by weekday or weekend."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ TICKS_A_DAY = 2880
 TICKS_TO_A_WEEK_BASELINE = 4 * 7 * TICKS_A_DAY
 
 
+def tick_start(tick: int) -> datetime.datetime:
+    """Return the begin of a tick, naive UTC; `tick` is seconds since the epoch over 30."""
+    return datetime.datetime.fromtimestamp(tick * TICK_SECONDS, datetime.UTC).replace(tzinfo=None)
+
+
 def hour_of_week(bucket: int, time_zone: str) -> int:
     """Return the hour of the week of a tick in local time, 0 (Monday, midnight) to 167.
 
@@ -19,20 +24,20 @@ def hour_of_week(bucket: int, time_zone: str) -> int:
         bucket: Number of the tick: seconds since the epoch, UTC, over 30.
         time_zone: IANA name, as in a portfolio.
 
-    A change of the clock moves the pattern with the people: the hour that comes twice shares one baseline.
+    Daylight saving moves the pattern with the local time: an hour that occurs twice has one baseline.
     """
     at = datetime.datetime.fromtimestamp(bucket * TICK_SECONDS, zoneinfo.ZoneInfo(time_zone))
     return at.weekday() * 24 + at.hour
 
 
 def day_group(hour: int) -> tuple[int, ...]:
-    """Return the hours of the week that share hour of the day and weekday or weekend with this one."""
+    """Return the hours of the week with the same hour of the day, of weekdays or of the weekend."""
     days = range(5) if hour < 120 else range(5, 7)
     return tuple(day * 24 + hour % 24 for day in days)
 
 
 def ticks_to_a_second_visit(hour: int) -> int:
-    """Return the age at which a series has surely been in this hour's group on an earlier day, in ticks.
+    """Return the age, in ticks, from which a series has certainly seen this hour's group on an earlier day.
 
     Tuesday to Friday and Sunday look back one day, Monday three (to Friday), Saturday six (to Sunday).
     """

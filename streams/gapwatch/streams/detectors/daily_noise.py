@@ -1,4 +1,4 @@
-"""How much a series wanders from day to day when nothing is wrong: the paging margin is taken from it."""
+"""Between-day variance of a series (daily noise), and the paging margin (log odds) made from it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,24 @@ import numpy as np
 from gapwatch.streams.detectors.arrays import Array, Bools, Ints, Rows, add_up
 from gapwatch.streams.detectors.fleet_config import FleetConfig
 
-# A day tells something about day-to-day wander only with this many units, and the rule needs two weeks of days.
+# Units that a day needs to count, and days that the margin needs.
 _LEAST_DAY_UNITS = 100
 _DAYS_TO_A_MARGIN = 14
 
 
 def close_days(config: FleetConfig, s: dict[str, Array], rows: Rows, day: int, seen: Bools) -> None:
-    """Fold yesterday into the day-to-day wander of the series, and set the paging margin from it.
+    """Add the days that have ended to the daily noise of the series, and set the paging margin from it.
 
     Source: between-day variance less the variance that sampling alone gives (DerSimonian and Laird 1986, moments).
-    The margin is twice its root, in log odds, between `least_margin` and no upper limit; `first_margin` until 14
-    days were measured. Weekends count as wander: seasons make it larger, never smaller.
+    The margin is twice its square root, in log odds, and at least `least_margin`; until 14 days are measured it is
+    `first_margin`. Weekends count as daily noise: seasons make it larger, never smaller.
+
+    Args:
+        config: Configuration of the fleet.
+        s: State arrays of the fleet, by name.
+        rows: Series of the fold.
+        day: Number of the current day, UTC.
+        seen: True for the series with a unit in the fold.
     """
     ended = seen & (s["day"][rows] < day)
     if not ended.any():
@@ -38,7 +45,7 @@ def close_days(config: FleetConfig, s: dict[str, Array], rows: Rows, day: int, s
 
 
 def _set_margin(config: FleetConfig, s: dict[str, Array], rows: Ints) -> None:
-    yard = config.table.yardstick[:, None]
+    yard = config.table.noise_statistic[:, None]
     whole = s["prior"][:, rows] + add_up(s["pooled"][:, :, rows])
     shares = whole / add_up(whole)
     mean = add_up(shares * yard)

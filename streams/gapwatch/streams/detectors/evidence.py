@@ -1,7 +1,7 @@
-"""How one bucket of counts changes the evidence of each bet: the heart of the detectors, and nothing but arithmetic.
+"""Update of the evidence of each bet by one bucket of counts: the core arithmetic of the detectors.
 
 R_c <- (R_c + n) exp(inc_c)      Shiryaev-Roberts: a sum over all starts, n of them in this bucket
-C_c <- max(0, C_c + inc_c)       its companion CUSUM, which remembers when the rise began
+C_c <- max(0, C_c + inc_c)       companion CUSUM, which dates the begin of the rise
 M    = mean of R_c               alarm when M >= A
 """
 
@@ -11,18 +11,18 @@ import numpy as np
 
 from gapwatch.streams.detectors.arrays import Array, Bools, Floats, add_up
 from gapwatch.streams.detectors.bets import BetTable
-from gapwatch.streams.detectors.log_gamma import rising_excess
+from gapwatch.streams.detectors.log_gamma import log_gamma_excess
 
-# Evidence is kept as a plain number, for speed; what is beyond this means "certain", and stays finite.
+# Evidence is a plain number, not a logarithm, for speed. Larger values mean "certain" and stay finite.
 MOST_EVIDENCE = 1e300
-# A plug-in baseline is a fair stand-in for the growing one only where it is this many times the bucket.
+# A baseline may be plugged in, without growing inside the bucket, where it has this many times the units of the bucket.
 PLUG_IN_RATIO = 4.0
-# Below this many products a call of numpy costs more than what it does.
+# Below this many products the overhead of a call of numpy is larger than its work.
 _NARROW = 8192
 
 
 def _masses(members: tuple[tuple[int, ...], ...], rows: Floats) -> Floats:
-    """Sum the rows of the bins that share a value of g: shape (values, series)."""
+    """Return the sums of the rows of bins that share a value of g, shape (values, series)."""
     if len(members) == len(rows):
         return rows if all(bins[0] == i for i, bins in enumerate(members)) else rows[[b[0] for b in members]]
     masses = np.empty((len(members), rows.shape[1]))
@@ -32,7 +32,7 @@ def _masses(members: tuple[tuple[int, ...], ...], rows: Floats) -> Floats:
 
 
 def _weighted(weights: Floats, rows: Floats) -> Floats:
-    """Sum over values of weight[c, v] * rows[v]: shape (bets, series). In fixed order, see `add_up`."""
+    """Return the sums over values of weight[c, v] * rows[v], shape (bets, series), in fixed order; see `add_up`."""
     if weights.shape[1] > 2 and weights.size * rows.shape[1] < _NARROW:
         running: Floats = np.add.accumulate(weights[:, :, None] * rows, axis=1)
         return running[:, -1]
@@ -44,7 +44,7 @@ def _weighted(weights: Floats, rows: Floats) -> Floats:
 
 
 def increments(table: BetTable, alpha: Floats, counts: Floats) -> Floats:
-    """Return the log factor of each bet for one bucket, against a baseline that grows inside the bucket.
+    """Return the log factor of each bet for one bucket, against a baseline that learns inside the bucket.
 
         inc_c = sum_b k_b ln(q_b exp(delta_c g_c(b)) / Z_c) - ln Polya(k; alpha)      q = alpha / sum alpha
 
@@ -60,12 +60,12 @@ def increments(table: BetTable, alpha: Floats, counts: Floats) -> Floats:
         Bets: Shin, Ramdas, Rinaldo (2024). Denominator: Dirichlet-multinomial predictive of the ordered bucket (as in
         Lindon and Malek 2022). Promise: the numerator is a probability given the past and the denominator is the
         predictive law of the bucket, so the factor's mean is 1 on average over the prior. For one fixed rate that is
-        a measured fact, not a theorem. It does not hold when units depend on each other (sessions: `sessions`) or
-        when the baseline wanders (use the margin form).
+        a measured fact, not a theorem. It does not hold when units depend on each other (for sessions see `sessions`)
+        or when the baseline has daily noise (use the margin form).
     """
     units = add_up(counts)
     total = add_up(alpha)
-    growth = rising_excess(total, units) - add_up(rising_excess(alpha, counts))
+    growth = log_gamma_excess(total, units) - add_up(log_gamma_excess(alpha, counts))
     shares = alpha / total
     result = np.empty((table.count, units.shape[0]))
     at = 0
@@ -92,7 +92,7 @@ def margin_increments(table: BetTable, alpha: Floats, counts: Floats, margin: Fl
         table: The bets.
         alpha: As in `increments`.
         counts: As in `increments`.
-        margin: For each series the tilt, in log odds, that is no news; >= 0.
+        margin: Tilt of each series, in log odds, that does not count as a change; >= 0.
 
     Returns:
         Shape (bets, series), natural logs.
@@ -101,7 +101,7 @@ def margin_increments(table: BetTable, alpha: Floats, counts: Floats, margin: Fl
         Shin, Ramdas, Rinaldo (2024), exponential baselines with a composite null: ln Z is convex, so the factor's mean
         is at most 1 for every tilt up to the margin. Promise: holds for a true law that is a tilt of the learned one by
         at most the margin in the bet's direction. The learned shares are plugged in, so call it only where
-        sum(alpha) >= 4 n (`PLUG_IN_RATIO`): with a small baseline and big buckets false alarms were ten times as many.
+        sum(alpha) >= 4 n (`PLUG_IN_RATIO`): otherwise there were ten times as many false alarms.
     """
     units = add_up(counts)
     shares = alpha / add_up(alpha)
@@ -132,7 +132,7 @@ def fold_sum(evidence: Floats, log_factors: Floats, starts: Floats) -> Floats:
     Args:
         evidence: R_c, shape (bets, series).
         log_factors: From `increments`, `margin_increments` or `sessions.increments`.
-        starts: Units of the bucket: each could have been the first after a change.
+        starts: Units of the bucket; each one may be the first after a change.
 
     Source:
         Shiryaev-Roberts as a sum of e-processes over starts (Shin, Ramdas, Rinaldo 2024). Promise: R - units is a
@@ -147,9 +147,9 @@ def fold_sum(evidence: Floats, log_factors: Floats, starts: Floats) -> Floats:
 
 
 def fold_rise(rise: Floats, log_factors: Floats) -> tuple[Floats, Bools]:
-    """Return max(0, C + log factor) and where it fell to 0: one CUSUM step (Page 1954).
+    """Return max(0, C + log factor), and True where it fell to 0: one CUSUM step (Page 1954).
 
-    Used for the change point only; no promise hangs on it.
+    Only the change point uses it; no promise depends on it.
     """
     result: Floats = rise + log_factors
     fell: Bools = result <= 0.0
@@ -161,7 +161,7 @@ def mean_evidence(table: BetTable, evidence: Array, side: int | None) -> Floats:
     """Return M: the mean of R over the bets of one side, or over all bets where `side` is None.
 
     An average of e-detectors is an e-detector whatever their dependence (Shin, Ramdas, Rinaldo 2024). A table without
-    bets on that side gives 0: it can never alarm that way.
+    bets on that side gives 0 and never alarms on it.
     """
     chosen = range(table.count) if side is None else np.flatnonzero(table.sides == side).tolist()
     if not len(chosen):

@@ -1,4 +1,4 @@
-"""All series of one kind in a struct of arrays: one call folds one tick of all of them.
+"""Fleet: all series of one kind in a struct of arrays; one call folds one tick of all of them.
 
     counts of a tick --> evidence of each bet (margin 0, page margin) --> baseline (unless an alert is open) --> ring
 
@@ -27,26 +27,26 @@ from gapwatch.streams.detectors.recovery import recovery_increments
 from gapwatch.streams.detectors.ring import Ring
 from gapwatch.streams.detectors.sessions import session_increments
 
-# Series folded at once: small enough that the arrays of one block stay in the processor's second cache.
+# Series folded at once; the arrays of one block stay in the second-level cache of the processor.
 _BLOCK = 2048
 
 
 LEAST_RATIO = 1.25
-"""A page needs a lower bound of the growth of at least this, unless the series says otherwise ..."""
+"""Default of the lower bound of the growth that a page needs ..."""
 LEAST_BAD_PER_HOUR = 1.0
-"""... and this many bad units an hour more than expected."""
+"""... and of the bad units an hour above the expected number."""
 
 
 class OutOfOrderError(ValueError):
-    """A bucket was folded after a later one; late units belong into the current bucket."""
+    """A bucket was folded after a later one; fold late units in the current bucket."""
 
 
 class Fleet:
     """Series of one kind, in a struct of arrays whose last axis is the series.
 
     Attributes:
-        config: What they have in common.
-        state: The arrays, by the names of `FleetConfig.layout`.
+        config: Configuration of all series of the fleet.
+        state: Arrays by the names of `FleetConfig.layout`.
     """
 
     def __init__(self, config: FleetConfig, series: int = 0) -> None:
@@ -64,22 +64,22 @@ class Fleet:
 
     @property
     def baseline(self) -> Baseline:
-        """The baseline of all series, as a view."""
+        """Baseline of all series, as a view."""
         return Baseline(self.state["prior"], self.state["pooled"], self.state["hours"])
 
     def learned(self, row: int) -> Floats:
-        """Return what one series is held against, all hours and strata together: units by bin, its prior included."""
+        """Return the baseline of one series, all hours and strata together: units by bin, including the prior."""
         whole: Floats = self.state["prior"][:, row] + self.state["pooled"][:, :, row].sum(axis=0)
         return whole
 
-    def knows(self, hours: Ints) -> Bools:
-        """Return which series would show an ordinary change in the tick that they saw last.
+    def has_baseline(self, hours: Ints) -> Bools:
+        """Return True for each series that has a baseline for the hour of its last tick.
 
-        They have burnt in, and, where they have seasons, were in its hour of the day on an earlier day and often
-        enough. Until then the others show what is beyond a wide margin, where a direction is verified.
+        Such a series has finished its burn-in. With seasons it has also seen this hour of the day on an earlier day,
+        with enough units. Other series detect only changes beyond a wide margin, in a verified direction.
 
         Args:
-            hours: For each series the hour of the week of the tick that it saw last.
+            hours: Hour of the week of the last tick of each series.
         """
         known = self._has_burnt_in(slice(0, self.series)).copy()
         age = self.state["last_bucket"].astype(np.int64) - self.state["first_bucket"].astype(np.int64)
@@ -91,11 +91,11 @@ class Fleet:
 
     @property
     def ring(self) -> Ring:
-        """The recent past of all series, as a view."""
+        """Recent past of all series, as a view."""
         return Ring(self.state, self.config.ring_buckets, self.config.ring_hours)
 
     def add_series(self, count: int) -> Ints:
-        """Add series that have seen nothing; return their rows."""
+        """Add empty series; return their rows."""
         first = self.series
         for name, array in self.state.items():
             self.state[name] = np.concatenate([array, np.zeros((*array.shape[:-1], count), array.dtype)], axis=-1)
@@ -106,9 +106,9 @@ class Fleet:
         return rows
 
     def start_epoch(self, rows: Ints) -> None:
-        """Forget all that these series have seen: a new judge, sampler or set of bins measures something else.
+        """Reset the baseline and the evidence of these series: a new judge, sampler or set of bins is another measure.
 
-        Limits, thresholds and the direction stay; expected false alarms stay, for they were spent.
+        Thresholds and the direction stay. Expected false alarms stay as well, because the budget was spent.
         """
         kept = ("bad_side", "ticket_threshold", "page_threshold", "min_ratio", "min_bad_per_hour")
         for name, array in self.state.items():
@@ -127,18 +127,18 @@ class Fleet:
         Args:
             bucket: Number of the tick, positive, not before the series' last.
             counts: Shape (bins, rows). A series without a unit is left untouched, bit for bit.
-            rows: Distinct series; None for all. A series with units in several contexts is folded once for each.
-            hour: Hour of the week of the units, from `contexts.hour_of_week`; late units bring that of their own event.
-            stratum: Their weight class.
+            rows: Distinct series; None for all. Fold a series with units in several contexts once for each context.
+            hour: Hour of the week of the units, from `contexts.hour_of_week`; for late units that of their event.
+            stratum: Weight class of the units.
 
         Raises:
             OutOfOrderError: the tick lies before one that was folded.
-            ValueError: counts of another shape, or negative; a bucket, hour or stratum that cannot be.
+            ValueError: counts have another shape or are negative; bucket, hour or stratum is out of range.
 
         Promise, with the thresholds of `budget`: expected false alarms of a series up to any time are at most the sum
         of units / A. It holds on average over the prior for counts of independent units with a steady law in each
-        context. It does not hold for units of unmarked sessions, seasons finer than an hour, or a baseline that
-        wanders by more than the margin; a burn-in during an incident makes the incident the norm.
+        context. It does not hold for units of unmarked sessions, seasons finer than an hour, or daily noise above
+        the margin. A burn-in during an incident makes the incident the baseline.
         """
         if self.config.sessions:
             raise ValueError("this fleet counts sessions; call fold_sessions")
@@ -146,7 +146,7 @@ class Fleet:
         if counts.shape != (self.config.table.bins, self.series if rows is None else len(rows)):
             raise ValueError(f"counts have shape {counts.shape}; one row for each bin, one column for each series")
         if counts.size and counts.min() < 0:
-            raise ValueError("a count is negative; ticks hold units that came, corrections are refolded")
+            raise ValueError("a count is negative; refold the ticks to correct counts")
         for start in range(0, self.series if rows is None else len(rows), _BLOCK):
             stop = min(start + _BLOCK, self.series if rows is None else len(rows))
             chosen: Rows = slice(start, stop) if rows is None else rows[start:stop]
@@ -160,11 +160,11 @@ class Fleet:
 
         Args:
             bucket: As in `fold`.
-            which: For each session its series, as a position in `rows`.
-            y: For each session the share of its units that count as "yes", in [0, 1].
+            which: Series of each session, as a position in `rows`.
+            y: Share of the units of each session that count as "yes", in [0, 1].
             hour: As in `fold`.
             stratum: As in `fold`.
-            rows: Distinct series; None for those that occur in `which`.
+            rows: Distinct series; None for the series in `which`.
 
         Raises:
             OutOfOrderError: as in `fold`.
@@ -215,7 +215,7 @@ class Fleet:
         armed = seen & self._has_burnt_in(rows) & (own >= (self.config.context_units if self.config.seasonal else 0.0))
         known = armed
         if self.config.seasonal:
-            # What an hour is like is known from another day; until then only what is beyond the margin counts.
+            # An hour has a baseline only from an earlier day; until then only changes beyond the margin count.
             known = armed & (bucket - first.astype(np.int64) >= ticks_to_a_second_visit(hour))
         no_margin = np.zeros(len(units))
         if sessions is None:
@@ -228,8 +228,10 @@ class Fleet:
         s["evidence"][:, rows] = fold_sum(s["evidence"][:, rows], log_factors, starts)
         s["expected_tickets"][rows] += starts / s["ticket_threshold"][rows]
         if self.config.page_margin:
-            strange = seen & self._has_burnt_in(rows) & ~armed
-            beyond, others = self._fold_margin(rows, (stratum, hour), alpha, counts, sessions, armed & steady, strange)
+            no_baseline = seen & self._has_burnt_in(rows) & ~armed
+            beyond, others = self._fold_margin(
+                rows, (stratum, hour), alpha, counts, sessions, armed & steady, no_baseline
+            )
             log_factors, starts = np.where(known, log_factors, beyond), np.where(known, starts, others)
         rise, fell = fold_rise(s["rise"][:, rows], log_factors)
         fell &= seen
@@ -247,22 +249,23 @@ class Fleet:
         counts: Floats,
         sessions: tuple[Ints, Floats] | None,
         armed: Bools,
-        strange: Bools,
+        no_baseline: Bools,
     ) -> tuple[Floats, Floats]:
-        """Bet on what is beyond the margin; in strange hours, beyond a wide one around all other hours together.
+        """Fold the bets beyond the margin; return their log factors and starts.
 
-        The hour itself is left out there: with a young baseline it would be learned before it is seen.
+        In an hour without a baseline (`no_baseline`) the margin is wide, and around the baseline of all other hours
+        together. The hour itself is excluded: a young baseline would learn the change before it is detected.
         """
         s = self.state
         margin = s["margin"][rows]
         units = add_up(counts)
         if sessions is not None:
             units = np.bincount(sessions[0], None, len(armed)).astype(np.float64)
-        if strange.any():
+        if no_baseline.any():
             whole = self.baseline.elsewhere(rows, *context)
-            armed = armed | (strange & (add_up(whole) >= PLUG_IN_RATIO * units))
-            alpha = np.where(strange, whole, alpha)
-            margin = np.where(strange, np.maximum(margin, self.config.first_visit_margin), margin)
+            armed = armed | (no_baseline & (add_up(whole) >= PLUG_IN_RATIO * units))
+            alpha = np.where(no_baseline, whole, alpha)
+            margin = np.where(no_baseline, np.maximum(margin, self.config.first_visit_margin), margin)
         if sessions is None:
             log_factors = margin_increments(self.config.table, alpha, counts, margin)
         else:
@@ -278,7 +281,7 @@ class Fleet:
         for stratum in range(self.config.strata):
             units += add_up(self.state["pooled"][stratum][:, rows])
         if self.config.table.kind == "number":
-            # A number's burn-in lies in its prior: the spacings of the values that its bins were cut from.
+            # The burn-in of numbers is their prior: the spacings of the values that their bins were cut from.
             units += add_up(self.state["prior"][:, rows])
         result: Bools = units >= self.config.burn_in_units
         return result
@@ -295,14 +298,14 @@ class Fleet:
     def _learn(
         self, rows: Rows, bucket: int, hour: int, stratum: int, counts: Floats, sessions: tuple[Ints, Floats] | None
     ) -> None:
-        """Feed what was seen to the baseline, unless an alert is open, and to the ring always."""
+        """Add the units to the ring, and to the baseline unless an alert is open."""
         s = self.state
         calm = s["fired_bucket"][rows] == 0
         self.baseline.add(rows, stratum, hour, counts if calm.all() else counts * calm)
         if sessions is not None:
             which, y = sessions
             s["squares"][rows] += np.bincount(which, y * y, len(calm)) * calm
-        yard = add_up(counts * self.config.table.yardstick[:, None]) * calm
+        yard = add_up(counts * self.config.table.noise_statistic[:, None]) * calm
         s["day_units"][rows] += add_up(counts) * calm
         s["day_sum"][rows] += yard
         if self.config.ring_buckets:

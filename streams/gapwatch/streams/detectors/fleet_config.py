@@ -1,4 +1,4 @@
-"""What all series of a fleet have in common, and how their state lies in memory."""
+"""Configuration of a fleet, and the layout of its state in memory."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from gapwatch.streams.detectors.ring import Ring
 
 @dataclass(frozen=True)
 class FleetConfig:
-    """What all series of a fleet have in common.
+    """Configuration of all series of a fleet; its repr is part of the fingerprint of a snapshot.
 
     Attributes:
         table: The bets.
-        seasonal: Keep a baseline for each hour of the week.
+        seasonal: Learn a baseline for each hour of the week.
         strata: Number of strata (weight classes), 1 to 32; each has its own baseline, all share the evidence.
         sessions: Units are sessions with a mean in [0, 1] (rates only), not counts.
-        burn_in_units: Units that only feed the baseline, before any bet.
-        context_units: Units that a context must have seen before there are bets in it.
-        page_margin: Keep a second set of evidence with the paging margin.
+        burn_in_units: Units that only feed the baseline, before the first bet.
+        context_units: Units that a context needs before bets are made in it.
+        page_margin: Compute a second set of evidence, with the paging margin.
         first_margin: Paging margin until 14 days are measured, in log odds.
-        least_margin: Paging margin at least, in log odds.
-        first_visit_margin: Paging margin, in log odds, in an hour that is not known yet, against all hours together. A
-            smaller one pages on seasons in the first week; with a larger one only thresholds tell of a bad first day.
-        ring_buckets: Single buckets remembered for each series; 0 for no memory (no rollback, no change point).
-        ring_hours: Hours remembered before those.
+        least_margin: Smallest paging margin, in log odds.
+        first_visit_margin: Paging margin, in log odds, in an hour without a baseline, against all hours together. A
+            smaller one pages on seasons in the first week; with a larger one only bounds detect a bad first day.
+        ring_buckets: Single buckets in the ring of each series; 0 for no ring (no rollback, no change point).
+        ring_hours: Hours in the ring, before those buckets.
     """
 
     table: BetTable
@@ -51,7 +51,7 @@ class FleetConfig:
         if not 1 <= self.strata <= 32:
             raise ValueError(f"strata is {self.strata}; a series has 1 to 32, merge the smallest into one")
         if self.sessions and self.table.kind != "rate":
-            raise ValueError(f"sessions are a unit for rates, not for a {self.table.kind}; watch its failure rate")
+            raise ValueError(f"sessions are a unit for rates, not for a {self.table.kind}; monitor its failure rate")
 
     def layout(self) -> dict[str, tuple[tuple[int, ...], type]]:
         """Return shape (without the series) and type of each array of the state, in a fixed order."""
@@ -96,6 +96,6 @@ class FleetConfig:
         }
 
     def fingerprint(self) -> str:
-        """Return 12 hex digits that change whenever a state of one config has no meaning in the other."""
+        """Return 12 hex digits that differ for configurations whose states cannot be exchanged."""
         text = json.dumps([repr(self), [[name, shape, kind.__name__] for name, (shape, kind) in self.layout().items()]])
         return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -1,8 +1,8 @@
-"""Numbers as bins: from counts on the fixed 1 % grid to bins that end at order statistics of a burn-in.
+"""Bins of numbers: from counts on the fixed 1 % grid to bins that end at order statistics of a burn-in.
 
 The grid is that of ticks (`value_histogram`): cell 0 below 1e-12 in size, else sign(x) (floor(ln|x| / ln 1.01)
-+ 2778). Cells are 1 % wide and grow with x; numbers in one cell are the same number to a detector. A test holds this
-file, which needs numpy alone, and that one together.
++ 2778). Cells are 1 % wide and grow with x; numbers in one cell are equal for a detector. A test compares this
+module, which needs only numpy, with `value_histogram`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LEAST = 1e-12
 _HALF = 1.005
 _BEFORE_ALL = -(2**31)
 _AFTER_ALL = 2**31
-# An order statistic needs this many values of the burn-in beyond it.
+# Values of the burn-in beyond an order statistic that it needs.
 _LEAST_BEYOND = 4
 
 
@@ -37,52 +37,52 @@ def cell_end(cell: int) -> float | None:
 
 
 def cell_middle(cell: int) -> float:
-    """Return what is the least wrong of a number in a cell: half a percent from its ends."""
+    """Return the middle of a cell, which is within half a percent of every number in it."""
     end = cell_end(cell) if cell else 0.0
     return 0.0 if end is None else end / _HALF if cell > 0 else end * _HALF
 
 
 def quantiles_of_cells(histogram: Mapping[int, int], levels: Sequence[float]) -> list[float | None]:
-    """Return quantiles of counted cells, within half a percent; None of nothing."""
+    """Return quantiles of counted cells, within half a percent; None without units."""
     cells = sorted(cell for cell, n in histogram.items() if n > 0)
     if not cells:
         return [None] * len(levels)
     up_to = np.cumsum([histogram[cell] for cell in cells])
-    places = np.searchsorted(up_to, np.array(levels) * up_to[-1])
-    return [cell_middle(cells[min(int(place), len(cells) - 1)]) for place in places]
+    positions = np.searchsorted(up_to, np.array(levels) * up_to[-1])
+    return [cell_middle(cells[min(int(position), len(cells) - 1)]) for position in positions]
 
 
 def quantiles_of_bins(edges: Ints, masses: Floats, levels: Sequence[float]) -> list[float | None]:
-    """Return quantiles of what fell into bins, taken as spread evenly within each; None where no edge is near.
+    """Return quantiles of binned units, taken as evenly spread in each bin; None where no edge is near.
 
     Args:
-        edges: Of one series, as in `Bins`.
+        edges: Edges of one series, as in `Bins`.
         masses: Units by bin, or any multiple of them.
-        levels: In (0, 1).
+        levels: Levels of the quantiles, in (0, 1).
     """
     ends = [None, *(cell_end(int(edge)) for edge in edges), None]
     up_to = np.cumsum(masses)
     found: list[float | None] = []
     for level in levels:
         wanted = level * float(up_to[-1])
-        place = min(int(np.searchsorted(up_to, wanted)), len(masses) - 1)
-        low, high = ends[place], ends[place + 1]
-        if 0 < place < len(edges) and edges[place] - edges[place - 1] == 1:
-            found.append(cell_middle(int(edges[place])))  # a value that is seen often
-        elif low is None or high is None or not masses[place]:
+        position = min(int(np.searchsorted(up_to, wanted)), len(masses) - 1)
+        low, high = ends[position], ends[position + 1]
+        if 0 < position < len(edges) and edges[position] - edges[position - 1] == 1:
+            found.append(cell_middle(int(edges[position])))  # a frequent value with a bin of its own
+        elif low is None or high is None or not masses[position]:
             found.append(high if low is None else low)
         else:
-            found.append(high - (high - low) * float(up_to[place] - wanted) / float(masses[place]))
+            found.append(high - (high - low) * float(up_to[position] - wanted) / float(masses[position]))
     return found
 
 
 @dataclass(frozen=True)
 class Bins:
-    """How one series' numbers fall into bins.
+    """Bins of one series of numbers.
 
     Attributes:
         edges: Last cell of each bin but the last, non-decreasing; where two are equal, the later bin is empty.
-        prior: Dirichlet parameters from the burn-in, one for each bin; 0 for a bin that nothing can fall into.
+        prior: Dirichlet parameters from the burn-in, one for each bin; 0 for a bin that no number can fall into.
     """
 
     edges: Ints
@@ -90,22 +90,25 @@ class Bins:
 
 
 def form_bins(histogram: Mapping[int, int], levels: tuple[float, ...] = LEVELS) -> Bins:
-    """Cut a burn-in at its order statistics.
+    """Return bins that cut a burn-in at its order statistics.
 
     Args:
         histogram: Cell to number of units, at least one unit.
-        levels: Ascending, within (0, 1). Levels that fewer than four units lie beyond are dropped.
+        levels: Levels, ascending, in (0, 1). Levels with fewer than four units beyond them are dropped.
 
     Returns:
-        Bins with len(levels) + 1 places. A cell that holds several levels (a value that is seen often) becomes a bin
-        of its own, in the middle of the places that it covers.
+        Bins with len(levels) + 1 positions. A cell that holds several levels (a frequent value) becomes a bin of its
+        own, in the middle of the positions that it covers.
 
     Source:
         Given its edges at order statistics, the probabilities of the bins are Dirichlet(spacings) for every continuous
         distribution (Wilks 1962, 8.7), so the predictive shares are the true law on average over the burn-in,
-        distribution-free, for any size. On the grid values within 1 % are tied, and a bin ends at the end of its
-        cell: then the promise is approximate (measured in the README). It does not hold for a burn-in whose units
-        depend on each other.
+        distribution-free, for any size. On the grid, values within 1 % are tied, and a bin ends at the end of its
+        cell: then the promise is approximate (measured in docs/figures/detectors.md). It does not hold for a burn-in
+        whose units depend on each other.
+
+    Raises:
+        ValueError: The burn-in holds no unit.
     """
     cells = np.array(sorted(cell for cell, n in histogram.items() if n > 0), np.int64)
     if not len(cells):
@@ -116,7 +119,7 @@ def form_bins(histogram: Mapping[int, int], levels: tuple[float, ...] = LEVELS) 
     ranks = np.array([max(round(level * (units + 1)), 1) for level in levels])
     usable = [min(level, 1.0 - level) * units >= _LEAST_BEYOND for level in levels]
     at = np.array([cells[min(int(np.searchsorted(up_to, rank)), len(cells) - 1)] for rank in ranks])
-    edges = _place(at, usable)
+    edges = _edges_at(at, usable)
     bins = _bin_of(edges[None, :], cells)
     prior = np.bincount(bins, counts, len(levels) + 1).astype(np.float64)
     prior[_bin_of(edges[None, :], np.array([_AFTER_ALL - 1]))[0]] += 1.0
@@ -124,36 +127,36 @@ def form_bins(histogram: Mapping[int, int], levels: tuple[float, ...] = LEVELS) 
     return Bins(edges, np.where(reachable & (prior == 0.0), 0.5, prior))
 
 
-def _place(at: Ints, usable: list[bool]) -> Ints:
-    """Turn the cells of the levels into edges, so that a cell that many levels share gets the middle place."""
+def _edges_at(at: Ints, usable: list[bool]) -> Ints:
+    """Return edges for the cells of the levels; a cell that several levels share gets the middle position."""
     edges = np.empty(len(at), np.int64)
     before = _BEFORE_ALL
-    place = 0
-    while place < len(at):
-        if not usable[place]:
-            # Dropped: below the first usable level the places stay empty, above the last one they are never reached.
-            edges[place] = before if place < len(at) // 2 else _AFTER_ALL
-            place += 1
+    position = 0
+    while position < len(at):
+        if not usable[position]:
+            # Dropped level: positions below the first usable level stay empty, those above the last are never reached.
+            edges[position] = before if position < len(at) // 2 else _AFTER_ALL
+            position += 1
             continue
-        last = place
-        while last + 1 < len(at) and usable[last + 1] and at[last + 1] == at[place]:
+        last = position
+        while last + 1 < len(at) and usable[last + 1] and at[last + 1] == at[position]:
             last += 1
-        if last == place or at[place] - 1 <= before:
-            edges[place : last + 1] = at[place]
-            if last > place:
-                edges[place : (place + last) // 2 + 1] = before
-                edges[(place + last) // 2 + 1 : last + 1] = at[place]
+        if last == position or at[position] - 1 <= before:
+            edges[position : last + 1] = at[position]
+            if last > position:
+                edges[position : (position + last) // 2 + 1] = before
+                edges[(position + last) // 2 + 1 : last + 1] = at[position]
         else:
-            middle = (place + 1 + last) // 2
-            edges[place:middle] = at[place] - 1
-            edges[middle : last + 1] = at[place]
-        before = int(at[place])
-        place = last + 1
+            middle = (position + 1 + last) // 2
+            edges[position:middle] = at[position] - 1
+            edges[middle : last + 1] = at[position]
+        before = int(at[position])
+        position = last + 1
     return edges
 
 
 def _bin_of(edges: Ints, cells: Ints) -> Ints:
-    """Return for each cell its bin: the number of edges below it. `edges` has one row for all cells, or one each."""
+    """Return the bin of each cell: the number of edges below it. `edges` has one row for all cells, or one each."""
     result: Ints = (edges < cells[:, None]).sum(axis=1)
     return result
 
@@ -163,9 +166,9 @@ def count_bins(edges: Ints, series: Ints, cells: Ints, counts: Ints) -> Floats:
 
     Args:
         edges: Shape (series, bins - 1).
-        series: For each entry its series, as a row of `edges`.
-        cells: For each entry its cell.
-        counts: For each entry its units.
+        series: Series of each entry, as a row of `edges`.
+        cells: Cell of each entry.
+        counts: Units of each entry.
     """
     width = edges.shape[1] + 1
     flat = series * width + _bin_of(edges[series], cells)

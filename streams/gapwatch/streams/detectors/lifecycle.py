@@ -1,4 +1,4 @@
-"""The life of an alert as pure transitions: calm, suspect, ticket, page, and back only on evidence or by a person.
+"""Life cycle of an alert: calm, suspect, ticket, page, and back only on evidence or by a person.
 
              M >= A/100           M >= A_ticket          M_margin >= A_page, and big enough
 CALM <-----------------> SUSPECT ---------------> TICKET ---------------------------------> PAGE
@@ -17,7 +17,7 @@ from gapwatch.streams.detectors.arrays import Array, Bools, Floats
 
 
 class Phase(enum.IntEnum):
-    """How far an alert has come. From TICKET on it is firing: the baseline stands still."""
+    """Phase of a series. From TICKET on its alert is firing, and its baseline is frozen."""
 
     CALM = 0
     SUSPECT = 1
@@ -26,7 +26,7 @@ class Phase(enum.IntEnum):
 
 
 class Event(enum.Enum):
-    """What a folded tick can report of a series."""
+    """Event that a folded tick reports of a series."""
 
     SUSPECTED = "suspected"
     CLEARED = "cleared"
@@ -39,23 +39,24 @@ class Event(enum.Enum):
 
 
 SUSPECT_DIVISOR = 100.0
-"""A series is suspect at a hundredth of the ticket's threshold: on dashboards, never a notification."""
+"""A series is suspect from a hundredth of the ticket threshold on: dashboards show it, nobody is notified."""
 
 
 LEAST_PER_UNIT = 10.0
-"""What the evidence must be for each unit since it began to rise, see `is_carried`."""
+"""Evidence that each unit since the begin of the rise must carry; see `is_carried`."""
 
 
 def is_carried(evidence: Floats, units: Floats) -> Bools:
-    """Whether M is evidence, and not just the number of starts that it sums over.
+    """Return True where M is evidence of a change, not only the number of starts that it sums over.
 
-    Where units carry next to no information, as in a series that never fails, each start has a factor of about 1 and M
-    is one to two for each unit: it reaches any threshold in the end. A change that is seen after n units has A / n, and
-    n is small against A, or the change could not be seen in a period. To ask for more only lowers false alarms.
+    Where units carry almost no information, as in a series that never fails, each start has a factor of about 1, and M
+    grows by one to two for each unit until it reaches any threshold. A change that is detected after n units carries
+    A / n for each, and n is small against A, or the change could not be detected in a period. The condition only lowers
+    the number of false alarms.
 
     Args:
         evidence: M.
-        units: Units since the rise began, of the leading bet.
+        units: Units since the rise of the leading bet began.
     """
     result: Bools = evidence >= LEAST_PER_UNIT * units
     return result
@@ -63,13 +64,13 @@ def is_carried(evidence: Floats, units: Floats) -> Bools:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the transitions look at, one value for each series.
+    """Inputs of the transitions, one value for each series.
 
     Attributes:
-        bad: M of the bad side, or of all bets where the direction is unverified.
+        bad: M of the bad direction, or of all bets where the direction is unverified.
         bad_beyond_margin: The same with the paging margin; 0 where the direction is unverified, so it cannot page.
         ticket_threshold: A for tickets.
-        page_threshold: A for pages; infinite where a page is not asked for.
+        page_threshold: A for pages; infinite for a series that may not page.
         is_large: The lower bound of the ratio and the excess an hour are large enough for a page.
         recovery: M of the recovery detector.
         units: Units since the rise of the leading bet began.
@@ -87,18 +88,18 @@ class Evidence:
 def advance(phase: Array, evidence: Evidence) -> Array:
     """Return the next phase of each series.
 
-    A firing series never falls back to SUSPECT or CALM but by recovery: hysteresis is inside the detector. One that
-    recovers is CALM, whatever else holds in the same tick. A page that comes at once skips the ticket: one alert.
+    A firing series goes back to CALM only by recovery: this is the hysteresis of the detector. A series that recovers
+    is CALM whatever else holds in the same tick. A page that comes at once skips the ticket: one alert.
 
-    Source: thresholds of `budget`. Promise: a firing alert whose series still is at 1.25 times the baseline odds or
-    more is closed by mistake at most once in A units on average. See `recovery` for when it is not.
+    Source: thresholds of `budget`. Promise: a firing alert whose series is still at 1.25 times the baseline odds or
+    more is closed by mistake at most once in A units on average. See `recovery` for the exceptions.
     """
     firing = phase >= Phase.TICKET
     carried = is_carried(evidence.bad, evidence.units)
     ticket = firing | (carried & (evidence.bad >= evidence.ticket_threshold))
     page = (phase == Phase.PAGE) | (evidence.is_large & (evidence.bad_beyond_margin >= evidence.page_threshold))
     suspect = carried & (evidence.bad >= evidence.ticket_threshold / SUSPECT_DIVISOR)
-    # A page and its recovery are held to the page's threshold only where it is the only one that is set.
+    # Recovery uses the lower of the thresholds that are set.
     limit = np.minimum(evidence.ticket_threshold, evidence.page_threshold)
     recovered = firing & (evidence.recovery >= limit)
     following = np.where(page, Phase.PAGE, np.where(ticket, Phase.TICKET, np.where(suspect, Phase.SUSPECT, Phase.CALM)))
@@ -107,7 +108,7 @@ def advance(phase: Array, evidence: Evidence) -> Array:
 
 
 def event_of(before: int, after: int) -> Event | None:
-    """Name the transition, or None where there is none to report."""
+    """Return the event of a transition between phases; None for an unchanged phase."""
     if before == after:
         return None
     if after == Phase.PAGE:

@@ -1,6 +1,7 @@
-"""The Polya probability of a bucket needs ratios of Gamma functions; numpy has none, and scipy is not worth its weight.
+"""Logarithms of ratios of Gamma functions on arrays, for the Polya probability of a bucket.
 
-`math.lgamma` knows single numbers only and loses all digits in `lgamma(a + k) - lgamma(a)` for a large `a`.
+numpy has no Gamma function, and scipy is too heavy a dependency for this one. `math.lgamma` takes single numbers only,
+and `lgamma(a + k) - lgamma(a)` loses all digits for a large `a`.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from gapwatch.streams.detectors.arrays import Floats
 # Terms B_2n / (2n (2n-1)) of Stirling's series. With five terms and arguments of at least 8 the rest is below 1.9e-13.
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)
 _SHIFT = 8.0
-# Stands for a bin that nothing can fall into (a = 0, k = 0): adds nothing, does not underflow.
+# Stands for 0 in a bin that no unit can fall into (a = 0, k = 0): adds nothing, and does not underflow.
 _NOTHING = 1e-300
 
 
 def _tail(x: Floats) -> Floats:
-    """Stirling's correction ln Gamma(x) - [(x - 1/2) ln x - x + ln(2 pi)/2] for x >= 8."""
+    """Return Stirling's correction ln Gamma(x) - [(x - 1/2) ln x - x + ln(2 pi)/2] for x >= 8."""
     inverse = 1.0 / x
     square = inverse * inverse
     value = np.full_like(x, _STIRLING[-1])
@@ -28,7 +29,7 @@ def _tail(x: Floats) -> Floats:
     return value
 
 
-def _eight(x: Floats) -> Floats:
+def _rising_8(x: Floats) -> Floats:
     """Return x (x+1) ... (x+7), by pairs: x (x+7) = y, (x+1)(x+6) = y+6, (x+2)(x+5) = y+10, (x+3)(x+4) = y+12."""
     pairs = x * (x + 7.0)
     value: Floats = pairs * (pairs + 6.0)
@@ -37,11 +38,11 @@ def _eight(x: Floats) -> Floats:
     return value
 
 
-def rising_excess(a: Floats, k: Floats) -> Floats:
-    """Return ln[Gamma(a + k) / Gamma(a)] - k ln a: by how much a growing count beats a fixed one.
+def log_gamma_excess(a: Floats, k: Floats) -> Floats:
+    """Return ln[Gamma(a + k) / Gamma(a)] - k ln a: the gain of a growing count over a fixed one.
 
     Args:
-        a: Counts so far with their prior, >= 0. Where a is 0, k must be 0, and the result is 0.
+        a: Counts so far, including the prior, >= 0. Where a is 0, k must be 0, and the result is 0.
         k: New units, >= 0, whole or not; same shape as `a`.
 
     Returns:
@@ -49,8 +50,8 @@ def rising_excess(a: Floats, k: Floats) -> Floats:
 
     Source:
         Stirling's series with the argument shifted by 8 (Abramowitz and Stegun 6.1.41, 6.1.16). The leading terms
-        cancel on paper and not in floating point. Promise: absolute error below 2e-12 + 1e-15 of the value, for
-        0.5 <= a <= 1e9. It does not hold for 0 < a < 0.5, where it is not tested.
+        are cancelled by hand, because floating point would lose digits. Promise: absolute error below 2e-12 + 1e-15
+        of the value, for 0.5 <= a <= 1e9. It is not tested for 0 < a < 0.5.
     """
     base = np.maximum(a, _NOTHING)
     low = base + _SHIFT
@@ -60,5 +61,5 @@ def rising_excess(a: Floats, k: Floats) -> Floats:
     result -= k
     result += _tail(high)
     result -= _tail(low)
-    result -= np.log(_eight(base + k) / _eight(base))
+    result -= np.log(_rising_8(base + k) / _rising_8(base))
     return result

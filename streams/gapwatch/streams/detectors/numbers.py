@@ -1,4 +1,4 @@
-"""Series of numbers: a burn-in on the grid, then bins at its order statistics, then a fleet of 26 bins."""
+"""Detectors of numbers: a burn-in on the grid, then bins at its order statistics, then a fleet of 26 bins."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gapwatch.streams.detectors.grid import count_bins, form_bins
 
 
 class NumberFleet:
-    """A fleet of number series with what comes before their bins.
+    """Fleet of number series, with the burn-ins that form their bins.
 
     Attributes:
         fleet: Evidence and baselines of the series whose bins are formed.
-        edges: Shape (series, 25); meaningless until formed.
-        formed: Which series have their bins.
-        waiting: For each series in its burn-in, units by cell.
-        burn_in_units: Units after which bins are formed: 2,000 lets all tails be watched, 100 the middle only.
+        edges: Edges of the bins, shape (series, 25); meaningless until formed.
+        formed: True for series with bins.
+        waiting: Units by cell of each series in its burn-in.
+        burn_in_units: Units after which bins are formed: with 2,000 all tails are monitored, with 100 the middle only.
     """
 
     def __init__(self, config: FleetConfig, series: int = 0, burn_in_units: int = 2000) -> None:
@@ -34,7 +34,7 @@ class NumberFleet:
             self.add_series(series)
 
     def add_series(self, count: int) -> Ints:
-        """Add series that have seen nothing; return their rows."""
+        """Add empty series; return their rows."""
         self.edges = np.concatenate([self.edges, np.zeros((count, self.edges.shape[1]), np.int64)])
         self.formed = np.concatenate([self.formed, np.zeros(count, np.bool_)])
         self.waiting.extend({} for _ in range(count))
@@ -45,13 +45,13 @@ class NumberFleet:
 
         Args:
             bucket: Number of the tick.
-            series: For each entry its row.
-            cells: For each entry its cell of the grid, see `grid`.
-            counts: For each entry its units, >= 1.
+            series: Row of each entry.
+            cells: Cell of each entry, see `grid`.
+            counts: Units of each entry, >= 1.
             hour: Hour of the week of the units.
-            stratum: Their weight class.
+            stratum: Weight class of the units.
 
-        A tick in which a burn-in ends belongs to the burn-in as a whole; bins are formed behind it.
+        A tick in which a burn-in ends belongs to the burn-in as a whole; bins are formed after it.
         """
         known = self.formed[series]
         if known.any():
@@ -76,14 +76,14 @@ class NumberFleet:
         self.waiting[row] = {}
 
     def start_epoch(self, rows: Ints) -> None:
-        """Forget what these series have seen, bins included."""
+        """Reset these series, including their bins."""
         self.fleet.start_epoch(rows)
         self.formed[rows] = False
         for row in rows.tolist():
             self.waiting[row] = {}
 
     def head(self) -> dict[str, Any]:
-        """Return what is not in the fleet, for `snapshot.snapshot_headed`."""
+        """Return the state outside the fleet, for `snapshot.snapshot_headed`."""
         return {
             "burn_in_units": self.burn_in_units,
             "formed": self.formed.tolist(),
@@ -92,7 +92,7 @@ class NumberFleet:
         }
 
     def take_head(self, head: dict[str, Any]) -> None:
-        """Go on from what `head` gave, for `snapshot.restore_headed`."""
+        """Restore the state from `head`, for `snapshot.restore_headed`."""
         self.burn_in_units = int(head["burn_in_units"])
         self.formed = np.array(head["formed"], np.bool_)
         self.edges = np.array(head["edges"], np.int64).reshape(self.fleet.series, self.fleet.config.table.bins - 1)

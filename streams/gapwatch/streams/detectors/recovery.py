@@ -1,4 +1,4 @@
-"""Is it over? A detector against "still moved": an open alert closes on evidence, not on silence."""
+"""Recovery detector: closes an open alert on evidence that the change is over, not on missing evidence."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import numpy as np
 from gapwatch.streams.detectors.arrays import Floats, add_up
 
 STILL_MOVED = math.log(1.25)
-"""Tilt, in log odds per unit of g, that still counts as moved: 1.25 times the baseline odds."""
+"""Smallest tilt, in log odds per unit of g, that still counts as moved: 1.25 times the baseline odds."""
 RECOVERY_DELTAS = (0.12, 0.22, 0.45, 0.9)
 
 
 def recovery_increments(g: Floats, alpha: Floats, counts: Floats) -> Floats:
-    """Return the log factors of bets that a moved series has come back, shape (4, series).
+    """Return the log factors of the bets that a moved series has recovered, shape (4, series).
 
         inc = -delta sum_b k_b g(b) - n [ln Z(t - delta) - ln Z(t)]      t = ln 1.25
 
     Args:
-        g: What moved, one value for each bin, positive in the way it moved.
-        alpha: The frozen baseline of the context, shape (bins, series).
+        g: Statistic that moved, one value for each bin, positive in the direction of the move.
+        alpha: Frozen baseline of the context, shape (bins, series).
         counts: Units of this bucket, same shape.
 
     Source:
         The margin form of `evidence` turned round: ln Z is convex, so the factor's mean is at most 1 for every tilt of
-        t or more. Promise: the mean number of units until a series that is still at 1.25 times the baseline odds, or
-        above, is called recovered is at least the threshold. It does not hold where the baseline was wrong; a series
-        that stays between the baseline and 1.25 times its odds may stay open, and a person closes it.
+        t or more. Promise: a series that is still at 1.25 times the baseline odds or above is called recovered after
+        at least as many units, on average, as the threshold says. It does not hold where the baseline was wrong. A
+        series between the baseline and 1.25 times its odds may stay open until a person closes it.
     """
     shares = alpha / add_up(alpha)
     units = add_up(counts)

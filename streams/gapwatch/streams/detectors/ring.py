@@ -1,7 +1,7 @@
-"""The recent past of each series: its last buckets one by one, and before them the last hours.
+"""Ring: recent units of each series, as its last single buckets, and before them its last hours.
 
-It is what a baseline is rolled back with, what a change point's interval is read from, and what becomes the new
-normal when a person accepts one.
+The ring serves to roll a baseline back, to find the 95 % set of a change point, and to build the new baseline when a
+person accepts a change.
 
     |<------- hours (one slot per hour and context) ------->|<--- buckets, one by one --->| now
 """
@@ -18,7 +18,7 @@ from gapwatch.streams.detectors.contexts import TICKS_AN_HOUR
 
 @dataclass(frozen=True)
 class Entry:
-    """Units that one slot holds.
+    """Units of one slot.
 
     Attributes:
         first: First bucket in the slot.
@@ -34,12 +34,12 @@ class Entry:
 
 
 class Ring:
-    """Slots of many series; a series' slots are written in its own turn, so a quiet series looks further back.
+    """Slots of many series. A slot is used only for a bucket with units, so a quiet series reaches further back.
 
     Attributes:
-        arrays: The state, by name; each array's last axis is the series. A bucket of 0 marks an empty slot.
-        buckets: Slots for single buckets.
-        hours: Slots for hours.
+        arrays: State arrays by name; the last axis is the series. A bucket of 0 marks an empty slot.
+        buckets: Number of slots for single buckets.
+        hours: Number of slots for hours.
     """
 
     def __init__(self, arrays: dict[str, Array], buckets: int, hours: int) -> None:
@@ -63,7 +63,7 @@ class Ring:
         }
 
     def write(self, rows: Ints, bucket: int, context: int, counts: Floats) -> None:
-        """Put one bucket of some series in, shape (bins, series); what it pushes out goes to its hour."""
+        """Write one bucket of some series, shape (bins, series); the bucket that it overwrites is added to its hour."""
         if not self.buckets or not len(rows):
             return
         a = self.arrays
@@ -98,7 +98,7 @@ class Ring:
             self.arrays[name][..., row] = 0
 
     def entries(self, row: int) -> list[Entry]:
-        """Return what the ring holds of one series, oldest first."""
+        """Return the entries of one series, oldest first."""
         a = self.arrays
         found = []
         for step in range(self.hours):

@@ -1,7 +1,7 @@
-"""Sessions as the unit of evidence: what happens inside one session is one observation, however long it is.
+"""Sessions as the unit of evidence: a session is one observation, however many units it has.
 
 Units of one session fail together. Counted one by one they raise false alarms in nearly every stream (measured: 98 to
-100 %); one e-value for each session is valid under any dependence inside it.
+100 %). One e-value for each session is valid under any dependence inside the session.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from gapwatch.streams.detectors.arrays import Floats, Ints
 from gapwatch.streams.detectors.bets import BetTable
 
 IDLE_BUCKETS = 20
-"""A session is closed 20 ticks (10 minutes) after its last unit ..."""
+"""A session ends 20 ticks (10 minutes) after its last unit ..."""
 MOST_UNITS = 50
-"""... or at 50 units, so that an endless one is still seen."""
-# Bets are kept below the point where one session could take all evidence away.
+"""... or at 50 units, so that an endless session counts as well."""
+# Largest share of the evidence that one session may take away.
 _LARGEST_LOSS = 0.9
 _LEAST_VARIANCE = 1e-6
 
@@ -41,13 +41,13 @@ def session_log_factors(
         mean: Baseline mean for each session.
         variance: Running variance of y for each session.
         tilt: Size of the bet, log odds, > 0 for "more"; for "less" pass 1 - y, 1 - mean and a positive tilt.
-        null_tilt: Log odds that are no news.
+        null_tilt: Log odds that do not count as a change.
 
     Source:
         Betting martingales with variance-adaptive bets (Waudby-Smith and Ramdas 2024, "Estimating means of bounded
         random variables by betting"), inside the e-detector of Shin, Ramdas, Rinaldo. Promise: the factor's mean is at
-        most 1 when the mean of y given the past is at most m. The learned mean is plugged in; with fewer than four
-        times as many sessions learned as bet on it does not hold, and the fold then only learns.
+        most 1 when the mean of y given the past is at most m. The learned mean is plugged in. With fewer than four
+        times as many learned sessions as sessions of the bet it does not hold, and the fold then only learns.
     """
     null = shift_odds(mean, null_tilt)
     step = shift_odds(null, tilt) - null
@@ -65,11 +65,11 @@ def session_increments(
     Args:
         table: `rate_bets()`.
         series: Number of series in the call.
-        which: For each session the series it belongs to, 0 to series - 1.
-        y: For each session its mean, in [0, 1].
-        mean: For each series the baseline mean.
-        variance: For each series the running variance of y.
-        margin: For each series the margin in log odds; 0 for none.
+        which: Series of each session, 0 to series - 1.
+        y: Mean of each session, in [0, 1].
+        mean: Baseline mean of each series.
+        variance: Running variance of y of each series.
+        margin: Margin of each series in log odds; 0 for none.
 
     Source, promise: see `session_log_factors`.
     """
@@ -84,10 +84,10 @@ def session_increments(
 
 @dataclass
 class SessionBook:
-    """Sessions that are still open, by series; pure bookkeeping over `session_ticks`.
+    """Open sessions by series, from `session_ticks`.
 
     Attributes:
-        open: (series, session) to [last bucket, units, bad]; in the order of their first unit.
+        open: (series, session) to [last bucket, units, bad units], in the order of their first unit.
     """
 
     open: dict[tuple[int, str], list[int]] = field(default_factory=dict)
@@ -100,11 +100,11 @@ class SessionBook:
         entry[2] += bad
 
     def close(self, bucket: int) -> tuple[Ints, Floats, Ints]:
-        """Take out the sessions that have ended by this tick.
+        """Remove the sessions that have ended by this tick, and return them.
 
         Returns:
-            Series, mean in [0, 1], and units of each, sorted by series and session: the order of their coming, or of
-            the workers that counted them, changes nothing.
+            Series, mean in [0, 1], and units of each session, sorted by series and session, so that the order of
+            arrival and the workers that counted them do not matter.
         """
         ended = sorted(
             key for key, (last, units, _) in self.open.items() if bucket - last >= IDLE_BUCKETS or units >= MOST_UNITS

@@ -1,4 +1,4 @@
-"""A fleet as bytes and back, alone or with what belongs to it: the same state gives the same bytes."""
+"""Snapshots: a fleet as bytes and back, with its burn-ins where it has them; equal states give equal bytes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _MAGIC = b"gapwatch-fleet-1\n"
 
 
 class SnapshotError(ValueError):
-    """A snapshot cannot be read, or was made by a fleet of another make; refold the ticks from the start."""
+    """A snapshot cannot be read, or was made by another version of a fleet; refold the ticks from the start."""
 
 
 def snapshot(fleet: Fleet) -> bytes:
-    """Return the whole state of a fleet as bytes: a line of JSON, then each array as it lies in memory.
+    """Return the state of a fleet as bytes: a line of JSON, then the memory of each array.
 
-    Promise: `restore` gives the same arrays bit for bit, and folding goes on as if nothing had happened.
+    Promise: `restore` returns the same arrays bit for bit, and later folds give the same results.
     """
     head = {
         "config": fleet.config.fingerprint(),
@@ -63,30 +63,30 @@ def restore(config: FleetConfig, data: bytes) -> Fleet:
 
 
 class Headed(Protocol):
-    """A fleet with what comes before it, such as a burn-in."""
+    """Fleet with state outside its arrays, such as burn-ins."""
 
     fleet: Fleet
 
     def head(self) -> dict[str, Any]:
-        """Return all but the fleet as JSON values."""
+        """Return the state outside the fleet as JSON values."""
 
     def take_head(self, head: dict[str, Any]) -> None:
-        """Go on from what `head` gave, its fleet being there; may raise KeyError, TypeError, ValueError."""
+        """Restore the state from `head`, after the fleet; may raise KeyError, TypeError, ValueError."""
 
 
 AnyHeaded = TypeVar("AnyHeaded", bound=Headed)
 
 
 def snapshot_headed(one: Headed) -> bytes:
-    """Return the whole state of a fleet and what belongs to it as bytes; see `snapshot`."""
+    """Return a fleet and the state outside it as bytes; see `snapshot`."""
     return json.dumps(one.head(), separators=(",", ":")).encode() + b"\n" + snapshot(one.fleet)
 
 
 def restore_headed(empty: AnyHeaded, data: bytes) -> AnyHeaded:
-    """Fill one without series with what `snapshot_headed` wrote, and return it.
+    """Restore an empty one from `snapshot_headed`, and return it.
 
     Raises:
-        SnapshotError: As `restore`; then nothing of it is to be used.
+        SnapshotError: As for `restore`; do not use `empty` after it.
     """
     line, newline, rest = data.partition(b"\n")
     if not newline:

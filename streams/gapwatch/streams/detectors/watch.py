@@ -1,4 +1,4 @@
-"""After each tick: which series changed their phase, what is known of the change, and what it does to the baseline."""
+"""Advances the phases of a fleet after each tick: transitions, change points, rollback, recovery, decisions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gapwatch.streams.detectors.fleet import Fleet
 from gapwatch.streams.detectors.lifecycle import Event, Evidence, Phase, advance, event_of, is_carried
 
 _TICKS_TO_A_QUESTION = 7 * TICKS_A_DAY
-# A change that cannot be told from before, with this many times the units from before, is none.
+# A change that is not significant after this share of the units before it counts as no change.
 _MANY = 0.5
 
 
@@ -25,11 +25,11 @@ class Transition:
     """One step in the life of an alert.
 
     Attributes:
-        row: The series.
-        bucket: The tick that brought it.
-        event: What happened.
-        evidence_log10: log10 of the M that decided.
-        change: Since when and how the series moved; None for events that name no change.
+        row: Row of the series.
+        bucket: Tick of the transition.
+        event: Kind of the transition.
+        evidence_log10: log10 of the M that decided; -inf for a decision of a person.
+        change: Change of the series; None for events that name no change.
     """
 
     row: int
@@ -41,11 +41,11 @@ class Transition:
 
 @dataclass(frozen=True)
 class Sides:
-    """M of each series, by the way that is bad.
+    """Evidence M of each series, by bad and good direction.
 
     Attributes:
-        bad: Of the bets towards bad; of all bets where no direction is verified.
-        good: Of the bets towards good; 0 where none is verified.
+        bad: M of the bets in the bad direction; of all bets where no direction is verified.
+        good: M of the bets in the good direction; 0 where no direction is verified.
         bad_beyond_margin: As `bad`, with the paging margin; 0 where no direction is verified.
     """
 
@@ -55,10 +55,10 @@ class Sides:
 
 
 def evidence_by_side(fleet: Fleet) -> Sides:
-    """Return M of each series towards bad and good.
+    """Return M of each series in the bad and in the good direction.
 
-    Source, promise: `evidence.mean_evidence`. M towards bad alone decides over tickets and pages of a verified series,
-    so a pure improvement spends nothing and pages nobody.
+    Source, promise: `evidence.mean_evidence`. Only M in the bad direction decides on tickets and pages of a verified
+    series, so a pure improvement spends no budget and pages nobody.
     """
     s, table = fleet.state, fleet.config.table
     bad_side = s["bad_side"]
@@ -76,15 +76,15 @@ def advance_phases(fleet: Fleet, bucket: int) -> list[Transition]:
     """Move every series to its next phase, after all units of a tick are folded.
 
     Args:
-        fleet: The fleet; baselines of series that fire are rolled back to the change point and stand still.
+        fleet: The fleet; baselines of series that start to fire are rolled back to the change point and frozen.
         bucket: Number of the tick.
 
     Returns:
-        What changed, by row. An improvement resets the good side's evidence, so that it is reported once for each
-        time that it is found anew; the baseline learns it.
+        Transitions, by row. An improvement resets the evidence of the good direction, so it is reported once each time
+        that it is found; the baseline learns it.
 
-    Promise: at most one open alert a series. Expected tickets and pages without cause stay within the budget of
-    `budget.threshold`; see `Fleet.fold` for when not.
+    Promise: at most one open alert a series. The expected false tickets and pages stay within the budget of
+    `budget.threshold`; see `Fleet.fold` for the exceptions.
     """
     s = fleet.state
     sides = evidence_by_side(fleet)
@@ -101,21 +101,21 @@ def advance_phases(fleet: Fleet, bucket: int) -> list[Transition]:
     limits = (s["ticket_threshold"], s["page_threshold"])
     found = advance(phase, Evidence(sides.bad, sides.bad_beyond_margin, *limits, large, recovery, risen))
     for row in np.flatnonzero((found >= Phase.TICKET) & (phase < Phase.TICKET)).tolist():
-        if not _is_told(fleet, row, changes):
+        if not _has_significant_change(fleet, row, changes):
             found[row] = min(phase[row], Phase.SUSPECT)
     seen, transitions = _Seen(sides, recovery, changes), []
     for row in np.flatnonzero(found != phase).tolist():
         transitions.append(_move(fleet, row, bucket, (int(phase[row]), int(found[row])), seen))
-    # One that recovers in this tick starts from nothing: its evidence of being better is gone with its ring.
+    # A series that recovers in this tick starts without evidence, so it cannot be improved as well.
     improved = (sides.good >= s["ticket_threshold"]) & (found < Phase.TICKET) & (phase < Phase.TICKET)
     improved &= is_carried(sides.good, _risen_units(fleet, -1))
     for row in np.flatnonzero(improved).tolist():
         side = -int(s["bad_side"][row])
         change = find_change(fleet, row, side) if fleet.config.ring_buckets else None
-        is_told = change is None or change.is_told
-        if is_told:
+        is_significant = change is None or change.is_significant
+        if is_significant:
             transitions.append(Transition(row, bucket, Event.IMPROVED, _log10(sides.good[row]), change))
-        if is_told or (change and change.units >= _MANY * change.learned):
+        if is_significant or (change and change.units >= _MANY * change.learned):
             _reset_side(fleet, row, side)
     waiting = (
         (s["fired_bucket"] > 0) & ~s["asked"] & (bucket - s["fired_bucket"].astype(np.int64) >= _TICKS_TO_A_QUESTION)
@@ -135,7 +135,7 @@ def _side(fleet: Fleet, row: int) -> int | None:
 
 
 def _risen_units(fleet: Fleet, way: int) -> Floats:
-    """Units since the leading bet of the bad side (1) or the good side (-1) began to rise."""
+    """Return the units since the leading bet of the bad (1) or good (-1) direction began to rise."""
     s, table = fleet.state, fleet.config.table
     counts = (table.sides[:, None] == way * s["bad_side"]) | (s["bad_side"] == 0)
     leading = np.where(counts, leading_evidence(fleet), -1.0).argmax(axis=0)
@@ -143,24 +143,24 @@ def _risen_units(fleet: Fleet, way: int) -> Floats:
     return result
 
 
-def _is_told(fleet: Fleet, row: int, changes: dict[int, Change]) -> bool:
-    """Whether a series that reached its threshold has a change to show.
+def _has_significant_change(fleet: Fleet, row: int, changes: dict[int, Change]) -> bool:
+    """Return True where a series that reached its threshold has a significant change.
 
-    A young change may need some more units. One that has had many and still cannot be told from what was before is
-    none: the evidence starts anew. To drop such an alarm keeps the promise, it only alarms less.
+    A young change may need more units. A change with many units that is still not significant is dropped, and the
+    evidence is reset. This keeps the promise: it only lowers the number of alarms.
     """
     if not fleet.config.ring_buckets:
         return True
     if row not in changes:
         changes[row] = find_change(fleet, row, _side(fleet, row))
     change = changes[row]
-    if not change.is_told and change.units >= _MANY * change.learned:
+    if not change.is_significant and change.units >= _MANY * change.learned:
         _reset_side(fleet, row, None)
-    return change.is_told
+    return change.is_significant
 
 
 def _is_large(fleet: Fleet, row: int, bucket: int, changes: dict[int, Change]) -> bool:
-    """Whether a change is large enough to page, by the bound of the interval and not by the point."""
+    """Return True where a change is large enough to page, by the lower bound of its interval."""
     s = fleet.state
     if s["fired_bucket"][row]:
         interval, excess = ongoing_size(fleet, row, bucket)
@@ -174,10 +174,10 @@ def _is_large(fleet: Fleet, row: int, bucket: int, changes: dict[int, Change]) -
 
 
 def ongoing_size(fleet: Fleet, row: int, bucket: int) -> tuple[Interval, float]:
-    """Return the growth and the excess an hour of an open alert, from units after the alarm only.
+    """Return the growth and the excess an hour of an open alert, from the units after the alarm.
 
-    The growth is after / before of the side that grew, as `Change.growth_lower`. These units did not choose the moment
-    of the alarm, so the estimate is not biased by it; the interval is that of `change.rate_interval`, over the
+    The growth is after / before of the side that grew, as `Change.growth_lower`. These units did not trigger the
+    alarm, so the estimate is not biased by it; the interval is that of `change.rate_interval`, over the
     baseline's expected share.
     """
     s, table = fleet.state, fleet.config.table
@@ -195,11 +195,12 @@ def ongoing_size(fleet: Fleet, row: int, bucket: int) -> tuple[Interval, float]:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What one look at a fleet has found.
+    """Results of one tick that all transitions share.
 
     Attributes:
-        sides, recovery: Evidence of a shift by side, and of its end.
-        changes: Change points that are computed already, by row.
+        sides: Evidence by direction.
+        recovery: Evidence of the recovery detector.
+        changes: Changes that are computed already, by row.
     """
 
     sides: Sides
@@ -208,7 +209,7 @@ class _Seen:
 
 
 def _move(fleet: Fleet, row: int, bucket: int, phases: tuple[int, int], seen: _Seen) -> Transition:
-    """Move a series from the first phase to the second."""
+    """Move a series from the first of two phases to the second, and return the transition."""
     s, sides, (before, after) = fleet.state, seen.sides, phases
     s["phase"][row] = after
     event = event_of(before, after)
@@ -243,9 +244,9 @@ def _reset_side(fleet: Fleet, row: int, side: int | None) -> None:
 
 
 def roll_back(fleet: Fleet, row: int, change_bucket: int) -> None:
-    """Take all units since the change point out of the baseline: an incident never becomes the norm.
+    """Subtract all units since the change point from the baseline, so that an incident never becomes the baseline.
 
-    Buckets older than the ring's single ones are taken out by the hour. What lies before the ring stays in.
+    Buckets older than the single ones of the ring are subtracted by the hour. Units before the ring stay.
     """
     for entry in fleet.ring.entries(row):
         if entry.last >= change_bucket:
@@ -253,13 +254,13 @@ def roll_back(fleet: Fleet, row: int, change_bucket: int) -> None:
 
 
 def close(fleet: Fleet, row: int) -> None:
-    """End an open alert: evidence starts from nothing, the baseline of before the change learns again."""
+    """Close an open alert: the evidence is reset, and the baseline from before the change learns again."""
     s = fleet.state
     for name in ("evidence", "margin_evidence", "rise", "rise_units", "recovery", "after"):
         s[name][:, row] = 0.0
     s["rise_bucket"][:, row] = s["last_bucket"][row]
     if s["fired_bucket"][row]:
-        # The ring holds units that the baseline has not: nothing may be taken out that was never put in.
+        # The ring holds units that the baseline does not: they must never be subtracted from it.
         fleet.ring.clear(row)
     for name in ("fired_bucket", "change_bucket", "day_units", "day_sum"):
         s[name][row] = 0
@@ -267,31 +268,31 @@ def close(fleet: Fleet, row: int) -> None:
 
 
 def accept(fleet: Fleet, row: int, bucket: int) -> Transition:
-    """Make what came since the change point the new baseline: a person says that this is normal now.
+    """Make the units since the change point the new baseline: a person says that the new level is right.
 
     Args:
         fleet: The fleet.
-        row: A series whose alert is open.
-        bucket: The tick at which it was said; part of the order of folds, so that a refold gives the same.
+        row: Row of a series whose alert is open.
+        bucket: Tick of the decision; part of the order of folds, so that a refold gives the same state.
 
     Raises:
-        ValueError: no alert is open.
+        ValueError: the series has no open alert.
 
-    Promise: from here on as for a fresh series with that burn-in, as far back as the ring reaches (about 10 days with
-    the default). Bins of numbers keep their edges, with a prior of 1/2 each.
+    Promise: as for a new series with these units as burn-in. The ring reaches back about 10 days by default. Bins of
+    numbers keep their edges, with a prior of 1/2 each.
     """
     s = fleet.state
     if not s["fired_bucket"][row]:
-        raise ValueError(f"series {row} has no open alert to accept; accept only what was found")
+        raise ValueError(f"series {row} has no open alert to accept")
     since = int(s["change_bucket"][row])
-    fleet.baseline.forget(row)
+    fleet.baseline.reset(row)
     for entry in fleet.ring.entries(row):
         if entry.first >= since:
             stratum, hour = divmod(entry.context, HOURS)
             fleet.baseline.add(np.array([row]), stratum, hour, entry.counts[:, None])
     sessions = s["pooled"][:, :, row].sum(axis=0)
     if fleet.config.sessions:
-        # The squares of these sessions are gone; a 0/1 outcome has the largest variance that their mean allows.
+        # The squares of these sessions are not stored; a 0/1 outcome has the largest variance that their mean allows.
         s["squares"][row] = sessions[1]
     for name in ("days", "days_mean", "days_squares", "days_noise"):
         s[name][row] = 0
@@ -301,9 +302,9 @@ def accept(fleet: Fleet, row: int, bucket: int) -> Transition:
 
 
 def turn(fleet: Fleet, rows: Ints, bad_side: int) -> None:
-    """Set which way is bad: 1 up, -1 down, 0 unverified. Evidence starts anew, what was learned stays.
+    """Set the bad direction: 1 up, -1 down, 0 unverified. The evidence is reset; the baseline stays.
 
-    An open alert is closed: its severity followed from the old direction.
+    An open alert is closed, because its severity followed from the old direction.
     """
     for row in rows.tolist():
         if fleet.state["bad_side"][row] != bad_side:

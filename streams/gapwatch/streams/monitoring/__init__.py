@@ -1,1 +1,1 @@
-"""Rules and dashboards for those who run Prometheus and Grafana, made from a portfolio."""
+"""Monitoring: Prometheus rules, Alertmanager routes and Grafana dashboards, made from portfolios."""

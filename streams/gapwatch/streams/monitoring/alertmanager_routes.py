@@ -1,4 +1,4 @@
-"""Alertmanager's settings: pages to those on call, tickets to those who plan."""
+"""Settings of Alertmanager: routes of pages and of tickets."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 
 def alertmanager_document(pages_url: str | None = None, tickets_url: str | None = None) -> dict[str, Any]:
-    """Return `alertmanager.yml`: what began together is one message, and a page is not followed by its own ticket.
+    """Return `alertmanager.yml`: one message for each group of alerts, and no ticket on a series that pages.
 
     Args:
-        pages_url: Webhook for pages; None: they are shown by Alertmanager and sent nowhere.
-        tickets_url: The same for tickets.
+        pages_url: Webhook for pages; None: Alertmanager shows pages and sends them nowhere.
+        tickets_url: Webhook for tickets; None as for pages.
     """
     return {
         "route": {

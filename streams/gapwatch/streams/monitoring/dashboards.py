@@ -1,4 +1,4 @@
-"""Grafana's dashboards: what is wrong now, and one pipeline with its components in the order of their graph."""
+"""Grafana dashboards: an overview, and one for each pipeline with its components in the order of their graph."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gapwatch.scorers.portfolio.metric import Metric
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.streams.alerting.rules.alert_rule import AlertRule, rules_of
 from gapwatch.streams.monitoring.panels import (
-    HELD_AGAINST,
+    BASELINE,
     Line,
     board,
     choice,
@@ -35,10 +35,10 @@ _YELLOW: list[tuple[float | None, str]] = [(None, "green"), (1, "yellow")]
 
 
 def overview(portfolios: Sequence[Portfolio]) -> dashboard.Dashboard:
-    """Return what fires, what is blind or unwatched, and whether Gapwatch itself keeps up and what judging costs."""
+    """Return the overview: open alerts, unmonitored components, lag of Gapwatch, cost of the pipelines."""
     state = f"gapwatch_alert_state{{{_HERE}"
     return (
-        board("gapwatch-overview", "Gapwatch: overview", "What fires, what nobody sees, and whether it keeps up.")
+        board("gapwatch-overview", "Gapwatch: overview", "Open alerts, unmonitored metrics and components, lag.")
         .with_variable(choice("pipeline", "Pipeline", "label_values(gapwatch_portfolio_info, pipeline)"))
         .with_variable(
             choice(
@@ -55,14 +55,14 @@ def overview(portfolios: Sequence[Portfolio]) -> dashboard.Dashboard:
         )
         .with_panel(
             number_panel(
-                "Blind", "Series that would not have seen the change they are to see.",
+                "Blind", "Series whose minimum detectable change is above their limit blind_above_ratio.",
                 f'sum(gapwatch_series{{{_HERE},phase="blind"}}) or vector(0)', "short", _YELLOW,
             )
         )
         .with_panel(
             number_panel(
-                "Unwatched", "Metrics and components of which nothing was decided in the last hour, and numbers and "
-                "labels that cannot be watched, for their traces are in sessions: not green.",
+                "Not monitored", "Metrics and components without a decided trace in the last hour, and numbers and "
+                "labels of traces in sessions, which cannot be monitored.",
                 'sum(gapwatch_metric_unwatched{pipeline=~"$pipeline"})'
                 ' + sum(gapwatch_component_unwatched{pipeline=~"$pipeline"})'
                 f' + (sum(gapwatch_series{{{_HERE},phase="unwatched"}}) or vector(0))', "short", _YELLOW,
@@ -70,54 +70,56 @@ def overview(portfolios: Sequence[Portfolio]) -> dashboard.Dashboard:
         )
         .with_panel(
             number_panel(
-                "Behind", "For how long the oldest record that is not kept has waited.",
+                "Lag", "Age of the oldest record that is not stored yet.",
                 "max(gapwatch_lag_seconds)", "s", [(None, "green"), (60, "yellow"), (600, "red")],
             )
         )
         .with_panel(
             number_panel(
-                "Ledger", "By how much what was consumed and what became of it disagree; 0 is right.",
+                "Ledger imbalance", "Difference of records consumed and records accounted for; 0 is right.",
                 "abs(gapwatch_ledger_imbalance)", "short", _RED,
             )
         )
         .with_panel(
             table_panel(
-                "Open alerts", "One line an alert; gapwatch explain ALERT is a page on it.", f"{state}}} == 1",
+                "Open alerts", "One line for each alert; gapwatch explain ALERT prints one page on it.",
+                f"{state}}} == 1",
                 "no alert is open",
             )
         )
         .with_panel(
             line_panel(
                 "Series by phase",
-                "Only calm ones are green: learning ones have no baseline, blind ones too few traces.",
+                "Only calm series are well: learning series have no baseline yet, blind series too few traces.",
                 [(f"sum by (phase) (gapwatch_series{{{_HERE}}})", "{{phase}}")], "short",
             )
         )
         .with_panel(
             line_panel(
-                "Alerts against the budget", "Opened so far, and how many without a cause the budget allows so far.",
+                "Alerts and false-alarm budget",
+                "Alerts opened so far, and the most false alarms that the budget allows so far.",
                 [
                     (f"sum by (severity) (gapwatch_alerts_total{{{_HERE}}})", "{{severity}}s opened"),
-                    (f"sum(gapwatch_expected_false_alarms_total{{{_HERE}}})", "false ones to expect at most"),
+                    (f"sum(gapwatch_expected_false_alarms_total{{{_HERE}}})", "false alarms expected at most"),
                 ],
                 "short",
             )
         )
         .with_panel(
             line_panel(
-                "Records", "By what became of them.",
+                "Records", "Records a second by state.",
                 [("sum by (state) (rate(gapwatch_records_total[$__rate_interval]))", "{{state}}")], "reqps",
             )
         )
         .with_panel(
             line_panel(
-                "Behind, by partition", "Offsets of the topic that are not kept yet.",
+                "Lag by partition", "Consumer lag: offsets of the topic that are not stored yet.",
                 [("sum by (topic, partition) (gapwatch_lag_records)", "{{topic}} {{partition}}")], "short",
             )
         )
         .with_panel(
             line_panel(
-                "Time a slice takes", "95th percentile by stage.",
+                "Time of a slice", "95th percentile by stage.",
                 [
                     (
                         "histogram_quantile(0.95, sum by (le, stage)"
@@ -125,7 +127,7 @@ def overview(portfolios: Sequence[Portfolio]) -> dashboard.Dashboard:
                         "{{stage}}",
                     )
                 ],
-                "s", "no data: no slice was kept within the window",
+                "s", "no data: no slice was stored within the window",
             )
         )
         .with_panel(_cost_panel(portfolios))
@@ -141,8 +143,8 @@ def _cost_panel(portfolios: Sequence[Portfolio]) -> timeseries.Panel:
     why = "no data: no portfolio measures usage.cost_usd, or no trace carries it" if not names else (
         "no data: no trace with usage.cost_usd came within the window"
     )  # fmt: skip
-    meaning = f"What the pipelines' own model calls cost, by {', '.join(names) or 'no metric: none measures it'}."
-    return line_panel("Cost of the pipelines, an hour", meaning, [(expr, "{{pipeline}}")], "currencyUSD", why)
+    meaning = f"Cost of the pipelines' own model calls, by {', '.join(names) or 'no metric: none measures it'}."
+    return line_panel("Cost of the pipelines per hour", meaning, [(expr, "{{pipeline}}")], "currencyUSD", why)
 
 
 def _is_cost(metric: Metric) -> bool:
@@ -150,7 +152,7 @@ def _is_cost(metric: Metric) -> bool:
 
 
 def pipeline_board(portfolio: Portfolio) -> dashboard.Dashboard:
-    """Return one pipeline: rates with intervals against the baseline, tiers, latency, cost; shifts and deploys."""
+    """Return the dashboard of one pipeline: rates with intervals and baselines, values, tiers, shifts and deploys."""
     mine = f'pipeline="{_escaped(portfolio.pipeline)}"'
     here = f'{mine},environment=~"$environment"'
     noted = "gapwatch_last_annotation_timestamp_seconds"
@@ -174,7 +176,7 @@ def pipeline_board(portfolio: Portfolio) -> dashboard.Dashboard:
         )
         .with_panel(
             table_panel(
-                "Open alerts", "One line an alert; gapwatch explain ALERT is a page on it.",
+                "Open alerts", "One line for each alert; gapwatch explain ALERT prints one page on it.",
                 f"gapwatch_alert_state{{{here}}} == 1", "no alert is open",
             )
         )
@@ -196,7 +198,7 @@ def pipeline_board(portfolio: Portfolio) -> dashboard.Dashboard:
 
 
 def in_order(portfolio: Portfolio) -> list[Component]:
-    """Return the components, each after those that lead to it; circles in the order of the portfolio."""
+    """Return the components in the order of their graph; components of a circle in the order of the portfolio."""
     left = list(portfolio.components)
     ordered: list[Component] = []
     while left:
@@ -232,15 +234,15 @@ def _metric_panels(metrics: Sequence[Metric], rules: Mapping[str, AlertRule], he
             yield watched_labels_panel(metric, series)
     series = f'{here},metric=~"{"|".join(metric.name for metric in metrics)}"'
     yield line_panel(
-        "Undecided traces", "They are in no rate; more of them is blindness.",
+        "Undecided traces", "Share of traces that no rate counts; the metric cannot see them.",
         [(f"gapwatch_unknown_ratio{{{series}}}", "{{metric}}")], "percentunit",
     )  # fmt: skip
     if any(metric.alert is not None for metric in metrics):
         ratio = f"gapwatch_evidence_log10{{{series}}} / gapwatch_evidence_threshold_log10{{{series}}}"
         yield line_panel(
-            "Evidence against its threshold", "log10 of the evidence over that of an alert: 1 is an alert.",
+            "Evidence and threshold", "log10 of the evidence over log10 of the threshold: 1 is an alert.",
             [(ratio, "{{metric}} ({{watched}})")], "short",
-            "no data: nothing here is watched yet; alert in the portfolio asks for it", bound=1.0,
+            "no data: nothing here is monitored yet; add alert to a metric of the portfolio", bound=1.0,
         )  # fmt: skip
 
 
@@ -256,11 +258,11 @@ def _can_fail(metric: Metric) -> bool:
 def _rate_panel(metric: Metric, series: str) -> timeseries.Panel:
     lines: list[Line] = [
         (f"gapwatch_failure_ratio{{{series}}}", "failing {{environment}}"),
-        (f"gapwatch_failure_ratio_lower{{{series}}}", "95 % from"),
-        (f"gapwatch_failure_ratio_upper{{{series}}}", "95 % to"),
+        (f"gapwatch_failure_ratio_lower{{{series}}}", "95 % lower bound"),
+        (f"gapwatch_failure_ratio_upper{{{series}}}", "95 % upper bound"),
     ]
     if metric.alert is not None:
-        lines.append((f'gapwatch_baseline_ratio{{{series},watched="rate"}}', HELD_AGAINST))
+        lines.append((f'gapwatch_baseline_ratio{{{series},watched="rate"}}', BASELINE))
     limit = metric.threshold
     bound = limit.value if limit is not None and limit.of == "failure_rate" else None
     meaning = f"{metric.purpose or 'Failing traces'}; share in the last hour of event time, with its 95 % interval."
@@ -269,12 +271,12 @@ def _rate_panel(metric: Metric, series: str) -> timeseries.Panel:
 
 
 def _escaped(text: str) -> str:
-    """Return a text as it stands within PromQL's double quotes, safe from Grafana's variables."""
+    """Return a text escaped for PromQL's double quotes and for Grafana's variables."""
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("$", "\\x24")
 
 
 def dashboard_files(portfolios: Sequence[Portfolio]) -> dict[str, str]:
-    """Return the dashboards as JSON by the name of their file."""
+    """Return the dashboards as JSON, by file name."""
     boards = {"overview.json": overview(portfolios)}
     for number, portfolio in enumerate(portfolios):
         name = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in portfolio.pipeline)[:60]

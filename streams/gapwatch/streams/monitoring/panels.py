@@ -1,4 +1,4 @@
-"""Panels of Grafana as all our dashboards have them: title, meaning, unit, legend, and why there is no data."""
+"""Grafana panels with the parts that all dashboards need: title, meaning, unit, legend, reason for missing data."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from grafana_foundation_sdk.models import prometheus as prometheus_models
 from gapwatch.scorers.portfolio.metric import Metric
 
 SOURCE = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
-#: PromQL and the legend of what it gives.
+#: PromQL and the legend of its lines.
 Line = tuple[str, str]
 
-#: Ends the legend of what something is held against: a dashed line.
-HELD_AGAINST = "held against"
+#: Ends the legend of a baseline, which is a dashed line.
+BASELINE = "baseline"
 
-_NO_DATA = "no data: gapwatch run is not scraped, or has kept no trace yet"
+_NO_DATA = "no data: Prometheus does not scrape gapwatch run, or no trace is stored yet"
 _WHOLE_WIDTH, _HEIGHT = 24, 8
-#: Units of measures to Grafana's.
+#: Unit of a measure to the unit of Grafana.
 _UNITS = {
     "seconds": "s", "s": "s", "second": "s", "milliseconds": "ms", "ms": "ms", "usd": "currencyUSD",
     "$": "currencyUSD", "dollars": "currencyUSD", "share": "percentunit", "ratio": "percentunit", "bytes": "bytes",
@@ -40,13 +40,13 @@ def line_panel(
     """Return lines over time.
 
     Args:
-        title: Of the panel.
-        meaning: One sentence.
+        title: Title of the panel.
+        meaning: Description of the panel, one sentence.
         lines: At least one.
-        unit: A unit of Grafana's.
-        no_data: Why there may be none.
-        width: Of 24.
-        bound: Drawn as a line; None for none.
+        unit: Unit of Grafana.
+        no_data: Reason for missing data, shown in their place.
+        width: Width, 1 to 24.
+        bound: Value of a red line; None for no line.
     """
     panel = (
         timeseries.Panel()
@@ -72,9 +72,9 @@ def line_panel(
     )
     for ref_id, (expr, legend) in zip("ABCDEFGHIJKLMNOP", lines, strict=False):
         panel = panel.with_target(_query(ref_id, expr, legend).range())
-    if any(HELD_AGAINST in legend for _, legend in lines):
+    if any(BASELINE in legend for _, legend in lines):
         style = models.DynamicConfigValue(id_val="custom.lineStyle", value={"fill": "dash", "dash": [6, 6]})
-        panel = panel.override_by_regexp(f"/{HELD_AGAINST}/", [style])
+        panel = panel.override_by_regexp(f"/{BASELINE}/", [style])
     if bound is not None:
         steps = [models.Threshold(value=None, color="transparent"), models.Threshold(value=bound, color="red")]
         panel = panel.thresholds(dashboard.ThresholdsConfig().mode(models.ThresholdsMode.ABSOLUTE).steps(steps))
@@ -87,14 +87,14 @@ def line_panel(
 def number_panel(
     title: str, meaning: str, expr: str, unit: str, colors: Sequence[tuple[float | None, str]]
 ) -> stat.Panel:
-    """Return one number, now.
+    """Return a panel with one present value.
 
     Args:
-        title: Of the panel.
-        meaning: One sentence.
+        title: Title of the panel.
+        meaning: Description of the panel, one sentence.
         expr: PromQL with one value.
-        unit: A unit of Grafana's.
-        colors: Its colour from a value on; the first from None.
+        unit: Unit of Grafana.
+        colors: (Value, colour from that value on); the value of the first is None.
     """
     steps = [models.Threshold(value=value, color=color) for value, color in colors]
     return (
@@ -112,7 +112,7 @@ def number_panel(
 
 
 def table_panel(title: str, meaning: str, expr: str, no_data: str) -> table.Panel:
-    """Return what is so now, a row for each set of labels."""
+    """Return a table of present values, a row for each set of labels."""
     return (
         table.Panel()
         .title(title)
@@ -131,43 +131,43 @@ def _query(ref_id: str, expr: str, legend: str) -> prometheus.Dataquery:
 
 
 def watched_numbers_panel(metric: Metric, unit: str, series: str) -> timeseries.Panel:
-    """Return the median and the 95th percentile of watched numbers against those that they are held against.
+    """Return the median and the 95th percentile of monitored numbers beside their baselines.
 
     Args:
-        metric: A measure, or what has scores.
-        unit: Of its numbers, for people.
-        series: Its labels in PromQL.
+        metric: A measure, or a metric with scores.
+        unit: Unit of its numbers, for people.
+        series: Labels of its series in PromQL.
     """
     lines: list[Line] = []
     for level, name in _LEVELS.items():
         lines.append((f'gapwatch_value_quantile{{{series},level="{level}"}}', f"{name} {{{{environment}}}}"))
-        lines.append((f'gapwatch_baseline_quantile{{{series},level="{level}"}}', f"{name}, {HELD_AGAINST}"))
-    meaning = f"{metric.purpose or 'What is measured'}, in {unit}; one number a trace, in the last hour of event time."
-    why = "no data: fewer than 500 traces were seen, which it takes to learn what to hold it against"
+        lines.append((f'gapwatch_baseline_quantile{{{series},level="{level}"}}', f"{name}, {BASELINE}"))
+    meaning = f"{metric.purpose or 'Measured value'}, in {unit}; one number a trace, in the last hour of event time."
+    why = "no data: the baseline needs 500 traces"
     return line_panel(f"{metric.name}: values", meaning, lines, _unit(unit), why)
 
 
 def numbers_panel(metric: Metric, unit: str, series: str) -> timeseries.Panel:
-    """Return the median and the 95th percentile of numbers that nobody is alerted about, one a span."""
+    """Return the median and the 95th percentile of numbers without alerts, one number a span."""
 
     def quantile(level: str) -> str:
         return f"histogram_quantile({level}, sum by (le) (rate(gapwatch_value_bucket{{{series}}}[$__rate_interval])))"
 
     lines = [(quantile(level), name) for level, name in _LEVELS.items()]
-    meaning = f"{metric.purpose or 'What is measured'}, in {unit}."
+    meaning = f"{metric.purpose or 'Measured value'}, in {unit}."
     return line_panel(
         f"{metric.name}: values", meaning, lines, _unit(unit), "no data: nothing was measured within the window"
     )
 
 
 def watched_labels_panel(metric: Metric, series: str) -> timeseries.Panel:
-    """Return the shares of watched labels against those that they are held against."""
+    """Return the shares of monitored labels beside their baselines."""
     lines: list[Line] = [
         (f"gapwatch_label_ratio{{{series}}}", "{{label}}"),
-        (f"gapwatch_baseline_label_ratio{{{series}}}", f"{{{{label}}}}, {HELD_AGAINST}"),
+        (f"gapwatch_baseline_label_ratio{{{series}}}", f"{{{{label}}}}, {BASELINE}"),
     ]
-    meaning = f"{metric.purpose or 'Which labels occur'}; their shares in the last hour of event time."
-    why = "no data: fewer than 200 traces were seen, which it takes to learn what to hold it against"
+    meaning = f"{metric.purpose or 'Labels'}; share of each label in the last hour of event time."
+    why = "no data: the baseline needs 200 traces"
     return line_panel(f"{metric.name}: labels", meaning, lines, "percentunit", why)
 
 
@@ -176,7 +176,7 @@ def _unit(unit: str) -> str:
 
 
 def choice(name: str, label: str, query: str) -> dashboard.QueryVariable:
-    """Return a variable of which several values may be chosen; all at first."""
+    """Return a variable that takes several values; all at first."""
     return (
         dashboard.QueryVariable(name)
         .label(label)
@@ -190,14 +190,14 @@ def choice(name: str, label: str, query: str) -> dashboard.QueryVariable:
 
 
 def moments(name: str, expr: str, color: str, title: str, text: str) -> dashboard.AnnotationQuery:
-    """Return marks at times that are the values of a query.
+    """Return marks at the times that a query returns.
 
     Args:
-        name: What is marked.
-        expr: PromQL whose values are milliseconds since 1970.
-        color: Of the marks.
-        title: May name labels as {{label}}.
-        text: The same.
+        name: Name of the marks.
+        expr: PromQL whose values are milliseconds since the epoch.
+        color: Colour of the marks.
+        title: Title of a mark; {{label}} stands for the value of a label.
+        text: Text of a mark, with labels as in the title.
     """
     return (
         dashboard.AnnotationQuery()
@@ -214,7 +214,7 @@ def moments(name: str, expr: str, color: str, title: str, text: str) -> dashboar
 
 
 def board(uid: str, title: str, meaning: str) -> dashboard.Dashboard:
-    """Return an empty dashboard with its data source to be chosen."""
+    """Return an empty dashboard with a choice of the Prometheus data source."""
     return (
         dashboard.Dashboard(title)
         .uid(uid)

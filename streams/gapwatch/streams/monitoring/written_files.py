@@ -1,4 +1,4 @@
-"""Puts generated files into a folder, and says which."""
+"""Writes generated files into a folder."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from gapwatch.scorers.errors import UsageError
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> list[Path]:
-    """Write files, folders made as needed; what is there under their names is replaced.
+    """Write files, with their folders as needed, and return their paths; files of the same names are replaced.
 
     Args:
-        folder: Where to.
-        files: Text by path within the folder.
+        folder: Folder for the files.
+        files: Path within the folder to its text.
 
     Raises:
         UsageError: The folder cannot be written.

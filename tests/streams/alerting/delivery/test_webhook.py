@@ -1,4 +1,4 @@
-"""Alerts posted to an address, as a store holds them: in order, at least once, and past what cannot be helped."""
+"""Webhook: alerts of a store are posted in order, at least once, and refused ones are skipped."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_an_alert_is_posted_once_in_words_though_the_address_fails_at_first(tmp_
     assert body["id"] == f"{body['alert_id']}/open/page/{body['at'].removesuffix('Z')}"
 
 
-def test_what_was_before_the_address_was_given_is_not_posted(tmp_path: Path) -> None:
+def test_alerts_from_before_the_address_was_set_are_not_posted(tmp_path: Path) -> None:
     with Store.open(tmp_path / "s.duckdb", create=True) as store, OnCall() as on_call:
         broken(store)
         post(store, on_call.url, lambda w: w._done is not None)
@@ -75,7 +75,7 @@ def test_what_was_before_the_address_was_given_is_not_posted(tmp_path: Path) -> 
     assert on_call.received == []
 
 
-def test_what_the_address_refuses_holds_up_nothing(tmp_path: Path) -> None:
+def test_a_refused_alert_delays_no_other(tmp_path: Path) -> None:
     with Store.open(tmp_path / "s.duckdb", create=True) as store, OnCall(400) as on_call:
         post(store, on_call.url, lambda w: bool(store.query("SELECT * FROM relayed")))
         broken(store)
@@ -84,7 +84,7 @@ def test_what_the_address_refuses_holds_up_nothing(tmp_path: Path) -> None:
     assert on_call.received == []
 
 
-def test_an_address_that_is_away_is_waited_for(tmp_path: Path) -> None:
+def test_alerts_wait_for_an_address_that_does_not_answer(tmp_path: Path) -> None:
     with Store.open(tmp_path / "s.duckdb", create=True) as store:
         url = f"http://127.0.0.1:{free_port()}"
         post(store, url, lambda w: bool(store.query("SELECT * FROM relayed")))
@@ -95,6 +95,6 @@ def test_an_address_that_is_away_is_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "https://", "x"])
-def test_an_address_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(UsageError, match="no address"):
+def test_an_invalid_address_is_refused(url: str) -> None:
+    with pytest.raises(UsageError, match="not a valid address"):
         check_address(url)

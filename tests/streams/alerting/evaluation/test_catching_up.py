@@ -1,4 +1,4 @@
-"""Several partitions, hours behind, read in any order: what is found is what one, read in order, would have shown."""
+"""Catching up: several partitions, hours behind and read in any order, give the alerts of one read in order."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def backlog(seed: int) -> Backlog:
 
 
 def second(number: int) -> float:
-    """When the n-th slice is kept: four a second, after a stop of a day before the tenth."""
+    """Return the time of the n-th commit: four a second, after a stop of a day before the tenth."""
     return KEPT_AT.timestamp() + number / 4 + (86_400 if number >= 10 else 0)
 
 
@@ -92,7 +92,7 @@ IN_ORDER: Backlog = [(scored, []) for scored in slices([*BROKEN, (BROKEN[-1][0] 
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_a_backlog_of_several_partitions_tells_what_one_in_order_would(tmp_path: Path, seed: int) -> None:
+def test_a_backlog_of_several_partitions_gives_the_alerts_of_one_in_order(tmp_path: Path, seed: int) -> None:
     expected, _, _ = caught_up(tmp_path / "in_order.duckdb", IN_ORDER)
     told, _, late = caught_up(tmp_path / "s.duckdb", backlog(seed))
     with Store.open(tmp_path / "s.duckdb") as store:
@@ -130,7 +130,7 @@ def test_a_partition_that_is_dead_stops_detection_for_ten_minutes_at_most() -> N
     closed = {}
     for i in range(300):
         clock.move("t/0", 1000 + i, 1e6 + 5.0 * i, is_live=False, unread=["t/1"])
-        closed[5.0 * i] = clock.closed
+        closed[5.0 * i] = clock.watermark
 
     assert {at for at, tick in closed.items() if tick > 0} == {at for at in closed if at >= PATIENCE_SECONDS}
     assert clock.move("t/1", 900, 1e6 + 1500, is_live=False, unread=["t/1"]) == 1000 + 299 - 5
@@ -138,24 +138,24 @@ def test_a_partition_that_is_dead_stops_detection_for_ten_minutes_at_most() -> N
     assert clock.move("t/0", 2000, 1e6 + 1501, is_live=False, unread=["t/1"]) == 1000 + 299 - 5
 
 
-def test_a_partition_of_which_nothing_is_watched_is_given_up_for_good() -> None:
+def test_a_partition_without_monitored_units_stops_holding_event_time_back() -> None:
     clock = LaneClock()
     moved = []
     for i in range(400):
-        before = clock.closed
+        before = clock.watermark
         clock.move("t/0", 1000 + i, 1e6 + 5.0 * i, is_live=False, unread=["t/1"] if i % 2 else [])
-        moved.append(clock.closed > before)
+        moved.append(clock.watermark > before)
 
     assert moved[:100] == [True, False] * 50
     assert all(moved[300:])
 
 
-def test_while_nothing_comes_nobody_is_waited_for() -> None:
+def test_a_gap_of_the_whole_topic_does_not_count_as_waiting() -> None:
     clock = LaneClock()
     clock.move("t/0", 1000, 1e6, is_live=False, unread=["t/1"])
     clock.move("t/0", 1001, 1e6 + 3 * 86_400, is_live=False, unread=["t/1"])
 
-    assert clock.closed == 0
+    assert clock.watermark == 0
     assert clock.waited["t/1"] < PATIENCE_SECONDS / 2
 
 

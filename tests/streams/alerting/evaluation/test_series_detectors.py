@@ -1,4 +1,4 @@
-"""What both families of detectors promise: rates, and values (numbers and labels)."""
+"""Contract of both families of detectors: rates, and values (numbers and labels)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def again(of: LaneDetectors) -> LaneDetectors:
 
 
 @FAMILIES
-def test_what_is_folded_waits_no_longer_and_the_rest_does(family: Family) -> None:
+def test_a_folded_tick_is_no_longer_pending_and_others_are(family: Family) -> None:
     detectors = family(lane(*contents()))
     ready = sorted(detectors.ready(MONDAY + 60))
     waiting = set(detectors.pending) - set(ready)
@@ -68,7 +68,7 @@ def test_what_is_folded_waits_no_longer_and_the_rest_does(family: Family) -> Non
 
 
 @FAMILIES
-def test_a_tick_in_which_nothing_waits_brings_nothing(family: Family) -> None:
+def test_an_empty_tick_gives_no_finding(family: Family) -> None:
     whole = lane(*contents())
     before = state(whole)
 
@@ -77,7 +77,7 @@ def test_a_tick_in_which_nothing_waits_brings_nothing(family: Family) -> None:
 
 
 @FAMILIES
-def test_each_row_has_one_entry_of_what_was_learned(family: Family) -> None:
+def test_each_row_has_one_baseline(family: Family) -> None:
     whole = lane(*contents())
     whole.close(MONDAY + 200)
     detectors = family(whole)
@@ -117,14 +117,14 @@ def test_the_order_of_slices_within_a_tick_changes_nothing() -> None:
     assert one.snapshots() == other.snapshots()
 
 
-def test_fleets_of_another_program_are_refused() -> None:
+def test_fleets_of_another_version_are_refused() -> None:
     value, snapshots = state(lane(*contents()))
 
     with pytest.raises(SnapshotError, match="other fleets"):
         LaneDetectors.from_json(value, {**snapshots, "durations": b""})
 
 
-def test_slices_without_anything_watched_are_no_event_time() -> None:
+def test_slices_without_monitored_units_do_not_move_event_time() -> None:
     made = lane()
     empty = content(units_slice(0, []))
 

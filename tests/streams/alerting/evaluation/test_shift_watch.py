@@ -115,7 +115,7 @@ def test_the_same_shift_is_worse_or_better_by_what_a_person_confirmed(tmp_path: 
     assert {(row[10], row[11]) for row in good["alerts"]} == {("noted", "note")}
 
 
-def test_an_answer_closes_the_alert_that_belonged_to_no_answer(tmp_path: Path) -> None:
+def test_an_answer_closes_an_alert_that_was_opened_without_it(tmp_path: Path) -> None:
     made = slices_after_calm(stream([(BEFORE, 0.1), (HOURS, 0.5)]), metric="fallback_rate")
     kept(tmp_path / "s.duckdb", made, portfolio())
     with Store.open(tmp_path / "s.duckdb") as store:
@@ -129,7 +129,7 @@ def test_an_answer_closes_the_alert_that_belonged_to_no_answer(tmp_path: Path) -
         assert again.packed() == watch.packed()
 
 
-def test_a_bound_is_held_from_the_first_hour_on_and_by_its_interval(tmp_path: Path) -> None:
+def test_a_bound_is_checked_from_the_first_hour_on_by_its_interval(tmp_path: Path) -> None:
     bound = "threshold: {operator: '<=', value: 0.05, window: 1h, min_units: 50}"
     above = stream([(6, 0.5), (30, 0.0)], units=10)
     just_above = stream([(36, 0.07)], units=10)
@@ -140,7 +140,7 @@ def test_a_bound_is_held_from_the_first_hour_on_and_by_its_interval(tmp_path: Pa
     assert silent["alerts"] == []
 
 
-def test_more_that_cannot_be_decided_is_told_as_blindness(tmp_path: Path) -> None:
+def test_more_undecided_traces_are_an_alert(tmp_path: Path) -> None:
     known = [(MONDAY + STEP * i, 40, 0, 0) for i in range(BEFORE)]
     blind = [(CHANGE + STEP * i, 20, 0, 20) for i in range(HOURS)]
     with Store.open(tmp_path / "s.duckdb", create=True) as store:
@@ -258,7 +258,7 @@ def test_a_kill_within_the_commit_that_holds_the_alert_loses_nothing(tmp_path: P
         assert ShiftWatch.open(store, [portfolio()]).packed() == whole["state"]
 
 
-def test_stored_ticks_say_where_they_were_folded(tmp_path: Path) -> None:
+def test_stored_ticks_hold_their_fold_tick(tmp_path: Path) -> None:
     made = [
         units_slice(0, [(MONDAY, 1, 0, 0), (MONDAY + 50, 1, 0, 0)]),
         units_slice(1, [(MONDAY + 3, 1, 0, 0), (MONDAY + 49, 1, 0, 0)]),
@@ -273,7 +273,7 @@ def test_stored_ticks_say_where_they_were_folded(tmp_path: Path) -> None:
     assert watch.detectors.rates.late_units == 1
 
 
-def test_an_accepted_level_is_the_new_normal(tmp_path: Path) -> None:
+def test_an_accepted_level_is_the_new_baseline(tmp_path: Path) -> None:
     path = tmp_path / "s.duckdb"
     first = kept(path, slices_after_calm(BROKEN), portfolio())
     with Store.open(path) as store:
@@ -291,7 +291,7 @@ def test_an_accepted_level_is_the_new_normal(tmp_path: Path) -> None:
     assert set(states[:-1]) == {("open", "gapwatch")}
 
 
-def test_a_broken_bound_that_was_accepted_is_quiet_until_it_was_kept_again(tmp_path: Path) -> None:
+def test_a_broken_bound_that_was_accepted_alerts_again_only_after_it_has_held(tmp_path: Path) -> None:
     said = portfolio(threshold="threshold: {operator: '<=', value: 0.05, window: 1h, min_units: 50}")
     path, told = tmp_path / "s.duckdb", "SELECT state FROM alerts ORDER BY rowid"
     hours = [stream([(24, rate)], units=10, first=MONDAY + STEP * 24 * i) for i, rate in enumerate((0.5, 0.5, 0, 0.5))]

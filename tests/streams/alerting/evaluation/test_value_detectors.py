@@ -1,4 +1,4 @@
-"""Numbers and labels in the watch: shifts of values that fail nothing are found, dated, named, and told which way."""
+"""Detectors of numbers and labels: shifts within the limits are found, dated, named, and given a direction."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_latencies_that_double_within_their_limit_page_where_larger_is_confirmed
         pytest.param(portfolio(facts=LOWER_IS_BETTER), "ticket", "worse", id="by a fact", marks=pytest.mark.slow),
     ],
 )
-def test_what_says_which_way_is_bad(tmp_path: Path, said: Portfolio, severity: str, verdict: str) -> None:
+def test_the_bad_direction_of_numbers(tmp_path: Path, said: Portfolio, severity: str, verdict: str) -> None:
     kept(tmp_path / "s.duckdb", seconds(2.0), said)
 
     assert told(tmp_path / "s.duckdb") == [("seconds", "numbers", severity, "open", verdict, "true")]
@@ -83,7 +83,7 @@ def test_numbers_that_get_better_are_a_note(tmp_path: Path) -> None:
     assert told(tmp_path / "s.duckdb") == [("seconds", "numbers", "note", "noted", "better", "false")]
 
 
-def test_an_answer_tells_a_past_shift_of_numbers_anew(tmp_path: Path) -> None:
+def test_an_answer_relabels_a_past_shift_of_numbers(tmp_path: Path) -> None:
     path = tmp_path / "s.duckdb"
     kept(path, seconds(2.0), portfolio())
     with Store.open(path) as store:
@@ -102,7 +102,7 @@ def test_steady_numbers_are_silent(tmp_path: Path) -> None:
     assert told(tmp_path / "s.duckdb") == []
 
 
-def test_numbers_of_sessions_are_left_out(tmp_path: Path) -> None:
+def test_numbers_of_sessions_are_skipped(tmp_path: Path) -> None:
     watch = kept(tmp_path / "s.duckdb", seconds(2.0, sessions=True), portfolio(OF_THE_MEAN))
 
     assert told(tmp_path / "s.duckdb") == []
@@ -125,7 +125,7 @@ def test_ten_equal_labels_a_trace_are_one_observation(tmp_path: Path) -> None:
     assert snapshot_headed(ten.detectors.values.labels) == snapshot_headed(one.detectors.values.labels)
 
 
-def test_two_labels_of_which_one_is_bad_are_their_failure_rate() -> None:
+def test_one_good_and_one_bad_label_are_a_failure_rate() -> None:
     kinds = {metric.name: metric for metric in portfolio().metrics}
 
     assert set(kinds) == {"seconds", "intent", "tier"}

@@ -1,4 +1,4 @@
-"""What people see of numbers and labels: how they lie in the last hour, beside what they are held against."""
+"""Gauges of numbers and labels: the last hour beside the baseline."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def values(samples: Samples, name: str) -> dict[str, float]:
     return {key[-1]: value for key, value in samples[f"gapwatch_{name}"].items()}
 
 
-def test_what_moved_is_seen_beside_what_it_is_held_against(tmp_path: Path) -> None:
+def test_the_last_hour_is_shown_beside_the_baseline(tmp_path: Path) -> None:
     made = [together(*pair) for pair in zip(seconds(3.0, HOURS), intents(MIX, steps=HOURS), strict=True)]
     gauges = AlertGauges()
     with Store.open(tmp_path / "s.duckdb", create=True) as store:

@@ -1,9 +1,8 @@
-"""Scores of judges, composites and Python scorers are watched as numbers; what cannot be watched says why."""
+"""Scores of judges, composites and Python scorers are monitored as numbers; unmonitored series say why."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -71,7 +70,7 @@ def judged(scale: str = "[5, 4, 3, 2, 1]") -> str:
         ("form: python, scorer: s, fields: [output]", HIGHER_MEAN, -1, True),
     ],
 )
-def test_which_way_of_a_score_is_bad(claim: str, direction: str, side: int, pages: bool) -> None:
+def test_the_bad_direction_of_a_score(claim: str, direction: str, side: int, pages: bool) -> None:
     (rule,) = rules_of([portfolio(claim, direction)])
 
     assert "numbers" in rule.kinds
@@ -83,14 +82,13 @@ def verdicts(number: int, ticks: dict[int, list[float]]) -> ScoredSlice:
     made = VerdictTicks(datetime(2026, 3, 20))
     series = ("m", "v1", "a/b", "e1")
     for tick, scores in ticks.items():
-        known: dict[str, Any] = {
-            "lane": "live",
-            "pipeline": "shop",
-            "component": "agent",
-            "release": "r1",
-            "bucket": tick,
-        }
-        request = JudgeRequest(**{**dict.fromkeys(field.name for field in fields(JudgeRequest)), **known})
+        request = JudgeRequest(
+            lane="live", source_topic="traces", source_partition=0, source_offset=0, span_index=0, metric="m",
+            metric_version="v1", portfolio_sha="", pipeline="shop", component="agent", trace_id="t", span_id=None,
+            environment=None, release="r1", session_id=None, tier=None, model=None, p_evaluated=1.0, stratum=None,
+            policy="", inputs={}, event_at=None, bucket=tick, epoch="e1", members=("a/b",), quorum=1, composites=(),
+            judge="a/b",
+        )  # fmt: skip
         for score in scores:
             made.add_unit(request, series, "good", score, 1.0)
     return scored_slice(number, number + 1, topic="judge-verdicts", ticks=made.table().to_pylist())
@@ -173,18 +171,18 @@ def words(store: Path, *more: Any) -> str:
     return " ".join(gapwatch("alerts", "--store", store, *more).out.split())
 
 
-def test_numbers_of_sessions_are_unwatched_and_say_why(tmp_path: Path) -> None:
+def test_numbers_of_sessions_are_not_monitored_and_say_why(tmp_path: Path) -> None:
     path = tmp_path / "s.duckdb"
     made = [numbers_slice(n, {MONDAY + STEP * n: [1.0, 2.0]}, sessions=True) for n in range(30)]
     kept(path, made, with_a_measure(OF_THE_MEAN))
 
-    told = words(path)
-    assert "numbers of seconds of agent (its traces are in sessions" in told
-    assert "unwatched" not in told.split("series watched:")[1].split(";")[0]
-    assert "nothing: in sessions" in words(path, "--watched")
+    listed = words(path)
+    assert "numbers of seconds of agent (its traces are in sessions" in listed
+    assert "not monitored" not in listed.split("series monitored:")[1].split(";")[0]
+    assert "none: in sessions" in words(path, "--watched")
 
 
-def test_what_no_detector_holds_is_named(tmp_path: Path) -> None:
+def test_bounds_and_ratios_that_no_detector_checks_are_listed(tmp_path: Path) -> None:
     path = tmp_path / "s.duckdb"
     said = portfolio(
         "form: measure, field: latency, unit: s, limit: {max: 9}",
@@ -198,7 +196,7 @@ def test_what_no_detector_holds_is_named(tmp_path: Path) -> None:
         said,
     )
 
-    told = words(path)
-    assert "threshold of m of agent (it bounds mean; only failure_rate is held)" in told
-    assert "(a ratio of two sums has no traces of its own" in told
-    assert "long of agent (no trace was decided)" in told
+    listed = words(path)
+    assert "threshold of m of agent (it bounds mean; only failure_rate has checked bounds)" in listed
+    assert "(a ratio of two sums has no traces of its own" in listed
+    assert "long of agent (no trace was decided)" in listed

@@ -1,4 +1,4 @@
-"""The facts of an alert: their JSON is what stores hold and topics carry; what lacks something is read all the same."""
+"""Facts of an alert: their JSON is the stored and sent form; old alerts that lack keys are readable."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_what_is_stored_is_read_and_written_byte_for_byte(shape: dict[str, Any])
     assert json.dumps(AlertFacts.from_json(shape).to_json()) == json.dumps(shape)
 
 
-def test_what_stands_beside_the_facts_in_a_message_changes_nothing() -> None:
+def test_other_keys_of_a_message_are_ignored() -> None:
     envelope = {"alert_id": "a1", "state": "open", "at": "2026-03-02T10:05:00Z", "by": "maria", "why": "on it"}
 
     assert AlertFacts.from_json({**envelope, **_SHAPES["numbers"]}) == AlertFacts.from_json(_SHAPES["numbers"])

@@ -1,4 +1,4 @@
-"""What a portfolio says of alerts: for the whole cascade family only a person's word makes a direction."""
+"""Alert rules: in the cascade family only the answer of a person gives a direction."""
 
 from __future__ import annotations
 

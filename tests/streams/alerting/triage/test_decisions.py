@@ -1,4 +1,4 @@
-"""What people say to alerts and questions, on a store at rest, by the commands that they use."""
+"""Decisions on alerts and answers to questions, by the commands, on a store that no process holds."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ def labels(store: Path) -> list[tuple[str, str | None, str | None]]:
     return [(a.facts.kind, a.facts.polarity, a.facts.question) for a in alerts(store)]
 
 
-def test_an_answer_tells_past_shifts_anew_and_closes_what_belonged_to_none(store: Path) -> None:
+def test_an_answer_relabels_past_shifts_and_closes_alerts_opened_without_it(store: Path) -> None:
     assert labels(store) == [("shift", "unknown", "q-fallback")]
     done = gapwatch("answer", "q-fallback", "lower", "--store", store, "--by", "maria")
 
     assert done.status == 0, done.err
-    assert "a lower failure rate is better, says maria; 1 past shift is told anew" in done.out
+    assert "a lower failure rate is better, says maria; 1 past shift is relabelled" in done.out
     assert labels(store) == [("cascade", "worse", None)]
     assert [a.row.state for a in alerts(store)] == ["resolved"]
     assert query(store, 'SELECT metric, better, "by" FROM facts') == [("fallback_rate", "lower", "maria")]
 
 
-def test_the_opposite_answer_tells_the_opposite_and_never_both(store: Path) -> None:
+def test_the_opposite_answer_relabels_the_opposite_way(store: Path) -> None:
     for value, expected in (("lower", "worse"), ("higher", "better"), ("neither", "unknown")):
         assert gapwatch("answer", "q-fallback", value, "--store", store, "--by", "maria").status == 0
 
@@ -78,7 +78,7 @@ def test_an_answer_holds_from_then_on(store: Path) -> None:
         ("q-fallback", "perhaps", "answer one of: lower, higher, neither"),
     ],
 )
-def test_an_answer_that_says_nothing_is_refused(store: Path, question: str, value: str, says: str) -> None:
+def test_an_answer_without_a_direction_is_refused(store: Path, question: str, value: str, says: str) -> None:
     done = gapwatch("answer", question, value, "--store", store, "--by", "maria")
 
     assert done.status == 2
@@ -96,7 +96,7 @@ def test_a_portfolio_that_says_the_opposite_is_refused(store: Path) -> None:
         assert watch.detectors.rows.rules["shop", "fallback_rate"].bad_side == 1
 
 
-def test_who_looks_at_it_is_known_and_it_stays_open(store: Path) -> None:
+def test_an_acknowledged_alert_stays_open(store: Path) -> None:
     (alert,) = alerts(store)
     done = gapwatch("ack", alert.row.alert_id[:5], "--store", store, "--by", "maria", "--why", "on it")
 
@@ -127,10 +127,10 @@ def test_an_accepted_alert_is_closed_and_cannot_be_accepted_again(store: Path) -
     again = gapwatch(*asked)
 
     assert (again.status, [a.row.state for a in alerts(store)]) == (2, ["accepted"])
-    assert "only an open one can be answered" in again.err
+    assert "only an open alert takes a decision" in again.err
 
 
-def test_one_page_tells_what_is_known(store: Path) -> None:
+def test_explain_prints_one_page(store: Path) -> None:
     (alert,) = alerts(store)
     page = gapwatch("explain", alert.row.alert_id, "--store", store).out
 
@@ -145,7 +145,7 @@ def test_one_page_tells_what_is_known(store: Path) -> None:
         assert words in page
 
 
-def test_what_nobody_sees_is_named_and_each_series_says_what_it_would_show(store: Path) -> None:
+def test_unmonitored_metrics_are_listed_and_each_series_has_a_detectable_change(store: Path) -> None:
     words = gapwatch("alerts", "--store", store, "--watched").out
 
     assert "\n  parses of agent (no trace was decided)\n  watched_by_eye of agent (no trace was decided)\n" in words

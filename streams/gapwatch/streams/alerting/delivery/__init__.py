@@ -1,1 +1,1 @@
-"""Sends alerts to people: message and webhook."""
+"""Delivery: the one-line message of an alert, and the webhook that posts it."""

@@ -1,4 +1,4 @@
-"""An alert of the topic `alerts` as one line for people."""
+"""One-line text of a message of the topic `alerts`."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from gapwatch.streams.alerting.triage.wording import headline, quantile_move, sh
 
 
 def message_text(message: Mapping[str, Any]) -> str:
-    """Return one line: how loud, what, where, how much, since when.
+    """Return one line for people: severity, headline, metric and component, size, begin, pipeline and environment.
 
     Args:
-        message: As it is sent to the topic.
+        message: Message of the topic `alerts`.
     """
     facts = AlertFacts.from_json(message)
     where = f"{shown(message['metric'])} of {shown(message.get('component') or 'the trace')}"
-    place = f"{shown(message['pipeline'])} in {shown(message['environment'])}"
-    if not facts.kind:  # what somebody said to it
+    scope = f"{shown(message['pipeline'])} in {shown(message['environment'])}"
+    if not facts.kind:  # a decision of a person
         by = f" by {shown(message['by'])}" if message.get("by") else ""
-        return f"{message['state'].upper()}{by}: {where}, {place} ({message['alert_id']})"
+        return f"{message['state'].upper()}{by}: {where}, {scope} ({message['alert_id']})"
     if message["state"] == "resolved":
-        return f"RESOLVED: {where}, {place} ({message['alert_id']})"
+        return f"RESOLVED: {where}, {scope} ({message['alert_id']})"
     since = "" if facts.change is None else f", since {utc_text(facts.change.at)}"
     moved = quantile_move(facts) or f"{share_name(facts)} {size(facts)}"
-    text = f"{message['severity'].upper()}: {headline(facts)}: {where}: {moved}{since}, {place}"
+    text = f"{message['severity'].upper()}: {headline(facts)}: {where}: {moved}{since}, {scope}"
     return f"{text} ({message['alert_id']})"

@@ -1,7 +1,7 @@
-"""Posts alerts to one address, without Alertmanager: each message of the topic `alerts`, at least once, in order.
+"""Posts each message of the topic `alerts` to one address, at least once and in order, without Alertmanager.
 
-What was posted is marked in the store, so an address that is away for a night is told in the morning. Posts hold up
-nothing else.
+The store records the last posted commit, so alerts of a night without an answer are posted in the morning. Posting
+delays nothing else.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from gapwatch.streams.alerting.delivery.message import message_text
 
 log = logging.getLogger("gapwatch.webhook")
 
-#: Under which name the store remembers what was posted.
+#: Name under which the store records the last posted commit.
 MARK = "webhook"
 TIMEOUT_SECONDS = 5.0
-#: Between looks for news, and between attempts while the address does not answer.
+#: Seconds between looks for new messages, and between attempts while the address does not answer.
 LOOK_SECONDS, FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 1.0, 1.0, 60.0
 _COMMITS_A_ROUND = 20
-#: Answers that will not change by asking again: the message is left out, and the next one is posted.
+#: Status codes that a retry will not change: the message is skipped, and the next one is posted.
 _REFUSED = (400, 401, 403, 404, 405, 410, 413, 415, 422)
 
 
@@ -40,25 +40,25 @@ def check_address(url: str) -> str:
     """Return the address.
 
     Raises:
-        UsageError: It is none.
+        UsageError: The text is not an http or https address.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError("the webhook is no address; write https://host/path")
+        raise UsageError("the webhook is not a valid address; write https://host/path")
     return url
 
 
 class AlertWebhook:
-    """Posts until it is cancelled.
+    """Posts alerts to an address until it is cancelled.
 
     Args:
-        url: Where to; may hold a secret, and is never logged.
-        cursor: Gives a connection for reading the store.
-        mark: Records in the store up to which commit all was posted.
+        url: Address; may hold a secret, and is never logged.
+        cursor: Returns a connection for reading the store.
+        mark: Records in the store the last commit whose messages were posted.
 
     Attributes:
-        waiting_for: What keeps it from posting; empty where nothing does.
-        refused: Messages that the address refused, so far.
+        waiting_for: Reason why nothing is posted now; empty where posts succeed.
+        refused: Messages that the address has refused so far.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class AlertWebhook:
         self.refused = 0
 
     async def run(self) -> None:
-        """Post what comes; ends by cancellation, or with what `mark` raises."""
+        """Post new messages; ends by cancellation, or with the error that `mark` raises."""
         back_off = BackOff(FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)
         while True:
             try:
@@ -79,7 +79,7 @@ class AlertWebhook:
                 self.waiting_for = ""
             except (OSError, HTTPException) as error:
                 if not self.waiting_for:
-                    log.warning("the webhook does not take alerts (%s); they wait and are posted later", error)
+                    log.warning("the webhook does not accept alerts (%s); Gapwatch posts them later", error)
                 self.waiting_for = f"the webhook does not answer: {error}"
                 await back_off.wait()
                 continue
@@ -89,7 +89,7 @@ class AlertWebhook:
         loop = asyncio.get_running_loop()
         if self._done is None:
             known, last = await loop.run_in_executor(None, self._begin)
-            if known is None:  # who gives an address today does not want to hear of last year
+            if known is None:  # a new address gets no alerts from before it was set
                 await self._mark({MARK: last})
             self._done = last if known is None else known
         waiting = await loop.run_in_executor(None, self._waiting)
@@ -127,11 +127,11 @@ class AlertWebhook:
                 if refusal.code not in _REFUSED:
                     raise
             self.refused += 1
-            log.error("the webhook refuses alert %s with status %d; it is left out", row.id, refusal.code)
+            log.error("the webhook refused alert %s with status %d; Gapwatch skips this message", row.id, refusal.code)
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """An alert goes where it was sent, and nowhere else."""
+    """Refuses redirects: an alert goes to the configured address only."""
 
     def redirect_request(self, *_: Any) -> None:
-        """Follow none."""
+        """Return None: the redirect is not followed."""

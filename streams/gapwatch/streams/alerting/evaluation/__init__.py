@@ -1,1 +1,1 @@
-"""Runs the detectors of a lane: catching up, state, gauges."""
+"""Evaluation: runs the detectors of a lane, saves and restores their state, and shows it as gauges."""

@@ -1,4 +1,4 @@
-"""What `/metrics` says of alerts and of the series behind them; names and meanings are in `sinks.metrics.families`."""
+"""Gauges of alerts and of monitored series for `/metrics`; `sinks.metrics.families` has their names and meanings."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from gapwatch.streams.alerting.evaluation.lane_detectors import LaneDetectors
 from gapwatch.streams.alerting.evaluation.series_status import PHASES, SeriesState, series_states
 from gapwatch.streams.alerting.evaluation.shift_watch import ShiftWatch
 from gapwatch.streams.alerting.incidents.alert_rows import kind_of
-from gapwatch.streams.alerting.incidents.attribution import tick_start
 from gapwatch.streams.alerting.rules.finding import Watched
 from gapwatch.streams.alerting.series.open_tick import WINDOW_TICKS
 from gapwatch.streams.alerting.series.slice_units import SeriesKey
 from gapwatch.streams.alerting.series.slice_values import LABEL_LIMIT
 from gapwatch.streams.detectors.categories import MOST_LABELS
+from gapwatch.streams.detectors.contexts import tick_start
 from gapwatch.streams.detectors.grid import quantiles_of_bins, quantiles_of_cells
 
-#: Rows with gauges of their own. More make a page that Prometheus is slow to take; fewer hide rows that rest.
+#: Most rows with gauges of their own. More make `/metrics` slow to scrape; fewer hide calm rows.
 DETAIL_LIMIT = 2_500
 
 _DETAIL = (
@@ -37,17 +37,17 @@ _DETAIL = (
 
 _PHASE = "gapwatch_series_phase"
 
-#: Of each number of the last hour, and of what it is held against.
+#: Quantiles that are shown of the last hour and of the baseline.
 QUANTILES = (0.05, 0.5, 0.95)
-#: Rows of numbers and labels with gauges of their own.
+#: Most rows of numbers and labels with gauges of their own.
 VALUE_LIMIT = 500
-#: Stands for labels that were rare when the eight were chosen, and for those that came later.
+#: Label value for all labels that are not among the eight most frequent of the burn-in.
 OTHERS = OTHER
 
 _HOUR = timedelta(hours=1)
-# Fewer units say nothing of shares.
+# Units of a baseline below which its shares are not shown.
 _LEAST_LEARNED = 100
-# An empty label of Prometheus is none.
+# Prometheus drops an empty label value.
 _NO_TEXT = "(empty)"
 _NAMES = ("value_quantile", "baseline_quantile", "label_ratio", "baseline_label_ratio")
 
@@ -56,9 +56,9 @@ Samples = dict[str, dict[tuple[str, ...], float]]
 
 
 class AlertGauges:
-    """The samples of one lane, between two of its slices; on the keeper's thread.
+    """Samples of one lane, taken between two slices on the writer thread.
 
-    How the values of the last hour lie is looked up once for each five minutes of event time.
+    The values of the last hour are read once for each five minutes of event time.
     """
 
     def __init__(self) -> None:
@@ -70,9 +70,9 @@ class AlertGauges:
         """Return all samples, by name and label values.
 
         Args:
-            watch: Of the lane.
-            con: Reading; sees what was committed.
-            environment: Gives the label of an environment's name.
+            watch: Watch of the lane.
+            con: Connection for reading; sees committed rows only.
+            environment: Returns the label value of an environment.
         """
         states = list(series_states(watch.detectors))
         shown = sorted(states, key=_interest)[:DETAIL_LIMIT]
@@ -89,15 +89,15 @@ class AlertGauges:
     def _value_samples(
         self, watch: ShiftWatch, con: Connection, states: Sequence[SeriesState], environment: Callable[[str], str]
     ) -> Samples:
-        """Return the samples of series whose bins are formed, or whose labels are chosen; those shown first."""
+        """Return the samples of numbers with formed bins and of chosen labels; `states` says which come first."""
         samples: Samples = {f"gapwatch_{name}": {} for name in _NAMES}
-        detectors, closed = watch.detectors, watch.clock.closed
+        detectors, watermark = watch.detectors, watch.clock.watermark
         kinds = detectors.values.fleets
         chosen = [one.watched for one in states if one.watched.kind in kinds and one.phase != "unwatched"]
-        if chosen and closed // WINDOW_TICKS != self._window:
-            self._look(detectors, con, watch.lane, tick_start(closed + 1))
-            self._window = closed // WINDOW_TICKS
-        # Of several epochs of a metric the one that came last stays.
+        if chosen and watermark // WINDOW_TICKS != self._window:
+            self._look(detectors, con, watch.lane, tick_start(watermark + 1))
+            self._window = watermark // WINDOW_TICKS
+        # Several epochs of a metric have the same labels: the latest epoch is written last and wins.
         for watched in sorted(chosen[:VALUE_LIMIT], key=lambda one: _last_bucket(detectors, one)):
             add = self._add_numbers if watched.kind == "numbers" else self._add_labels
             add(samples, detectors, watched, _labels(watched.series, environment))
@@ -108,7 +108,7 @@ class AlertGauges:
         known = set(detectors.rows.series)
         for names, cell, n in recent_cells(con, lane, until - _HOUR, until):
             self._numbers[_known(SeriesKey(*names), known)][cell] += n
-        levels = {place: rule.labels for place, rule in detectors.rows.rules.items() if rule.labels}
+        levels = {key: rule.labels for key, rule in detectors.rows.rules.items() if rule.labels}
         for names, level, label, n in recent_labels(con, lane, until - _HOUR, until):
             key = _known(SeriesKey(*names), known)
             if levels.get((key.pipeline, key.metric)) == level:
@@ -138,23 +138,23 @@ class AlertGauges:
             now[label if label in names else OTHERS] += n
         before = {name: float(learned[bin_]) for bin_, name in enumerate(names)}
         before[OTHERS] = before.get(OTHERS, 0.0) + float(learned[MOST_LABELS])
-        told: tuple[tuple[str, Mapping[str, float]], ...] = (("label_ratio", now), ("baseline_label_ratio", before))
-        for name, counts in told:
+        shares: tuple[tuple[str, Mapping[str, float]], ...] = (("label_ratio", now), ("baseline_label_ratio", before))
+        for name, counts in shares:
             whole = sum(counts.values())
             for label, count in counts.items() if whole else ():
                 samples[f"gapwatch_{name}"][*key, label or _NO_TEXT] = count / whole
 
 
 def _totals(states: Sequence[SeriesState], environment: Callable[[str], str]) -> Samples:
-    """Return how many rows are in each phase, and the false alarms to expect so far."""
+    """Return the number of rows by phase, and the false alarms to expect so far."""
     phases: Counter[tuple[str, ...]] = Counter()
     expected: dict[tuple[str, ...], float] = {}
     for state in states:
-        place = (state.watched.series.pipeline, environment(state.watched.series.environment))
-        phases[*place, state.phase] += 1
-        expected[place] = expected.get(place, 0.0) + state.expected_false_alarms
+        key = (state.watched.series.pipeline, environment(state.watched.series.environment))
+        phases[*key, state.phase] += 1
+        expected[key] = expected.get(key, 0.0) + state.expected_false_alarms
     for pipeline, label in expected:
-        for phase in PHASES:  # a phase that nobody is in is a 0 and no gap
+        for phase in PHASES:  # a phase without rows is shown as 0, not as missing
             phases[pipeline, label, phase] += 0
     return {
         "gapwatch_series": {key: float(n) for key, n in phases.items()},
@@ -184,7 +184,7 @@ def _add_series(samples: Samples, state: SeriesState, environment: Callable[[str
 
 
 def _known(key: SeriesKey, known: set[SeriesKey]) -> SeriesKey:
-    """Return the series that a tick belongs to: environments beyond the limit share one."""
+    """Return the series of a tick: environments beyond the limit share the series of `other`."""
     return key if key in known else replace(key, environment=OTHER)
 
 

@@ -1,4 +1,4 @@
-"""All detectors of one lane: both families fold the closed ticks, in order, and say what moved."""
+"""Detectors of one lane: both families fold the closed ticks, in order, and return findings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gapwatch.streams.detectors.fleet import Fleet
 from gapwatch.streams.detectors.snapshot import SnapshotError
 from gapwatch.streams.detectors.watch import turn
 
-# The order in which the state file holds them: equal states are equal bytes, those of earlier programs too.
+# Order of the fields in the state file: equal states give equal bytes, also those of earlier versions.
 _FIELDS = (
     "series", "rows", "pending", "values", "book", "bounds", "allotments", "cards", "budgets", "left_out", "folded",
     "late_units",
@@ -31,16 +31,16 @@ _FIELDS = (
 class LaneDetectors:
     """Detectors and bounds of one lane, and the ticks that are still open.
 
-    Its state is a function of the calls, in order: the same slices give the same findings, bit for bit.
+    The state is a function of the calls, in order: the same slices give the same findings, bit for bit.
 
     Args:
-        rules: Of the metrics that may alert; their series are fed.
-        budgets: By pipeline.
+        rules: Alert rules; series of their metrics are fed.
+        budgets: Pipeline to its false-alarm budget.
 
     Attributes:
-        rows: Of all fleets, with the rules.
+        rows: Rows of all fleets, with the rules.
         rates, values: The two families.
-        folded: Last tick that was folded.
+        folded: Last folded tick.
     """
 
     def __init__(self, rules: Sequence[AlertRule], budgets: dict[str, AlarmBudget]) -> None:
@@ -51,31 +51,31 @@ class LaneDetectors:
 
     @property
     def families(self) -> tuple[SeriesDetectors[Any], ...]:
-        """The families, in the order in which they fold a tick."""
+        """Families, in the order in which they fold a tick."""
         return self.rates, self.values
 
     @property
     def fleets(self) -> dict[str, Fleet]:
-        """The fleets of both families, by name."""
+        """Fleets of both families, by name."""
         return {name: fleet for family in self.families for name, fleet in family.fleets.items()}
 
     # ---- ticks ----
 
     def feed(self, rules: Sequence[AlertRule]) -> None:
-        """Feed the series of these metrics from now on; those of others rest."""
+        """Feed the series of these metrics from now on; other series get no units."""
         self._watched = {(rule.pipeline, rule.metric) for rule in rules}
         self._measures = {(rule.pipeline, rule.metric) for rule in rules if rule.numbers}
         self._levels = {(rule.pipeline, rule.metric): rule.labels for rule in rules if rule.labels}
 
     def add(self, content: SliceContent, there: OpenTicks) -> int | None:
-        """Put what is watched of a slice into the open ticks.
+        """Add the monitored units and values of a slice to the open ticks.
 
         Args:
-            content: Of the slice.
-            there: The ticks that are open.
+            content: Counts of the slice.
+            there: Ticks that are open.
 
         Returns:
-            The latest tick of its watched units by event time; None without any.
+            Latest tick of the monitored units by event time; None without units.
         """
         units = read_units(content, self._watched)
         self.rates.add(units, there)
@@ -83,14 +83,14 @@ class LaneDetectors:
         return units.newest
 
     def full_until(self) -> int:
-        """Return the last tick that must be closed for the open ones to fit into memory; 0 where they do."""
+        """Return the last tick to close so that the open ticks fit into memory; 0 where they do already."""
         sizes: Counter[int] = Counter()
         for family in self.families:
             sizes.update({tick: entries.size for tick, entries in family.pending.items()})
         return full_until(sizes)
 
     def close(self, closed: int) -> list[Finding]:
-        """Fold every open tick up to `closed`, in order, and return what they brought."""
+        """Fold every open tick up to `closed`, in order, and return the findings."""
         findings: list[Finding] = []
         for tick in sorted({tick for family in self.families for tick in family.ready(closed)}):
             for pipeline in self.rows.start_period(tick):
@@ -103,9 +103,9 @@ class LaneDetectors:
     # ---- what people decide ----
 
     def use_rules(self, rules: Sequence[AlertRule], budgets: dict[str, AlarmBudget]) -> list[Watched]:
-        """Go on with other rules; return the rows whose direction turned. Open alerts of those are closed.
+        """Change the rules; return the rows whose bad direction changed. Their open alerts are closed.
 
-        Series of a metric that has no rule any more are kept. Which are fed is for `feed` to say.
+        Series of a metric without a rule stay; `feed` says which series get units.
         """
         dealt = self.rows.use_rules(rules, budgets)
         self.rates.use_bounds()
@@ -126,14 +126,14 @@ class LaneDetectors:
         return turned
 
     def find(self, watched: Watched) -> tuple[Fleet, int]:
-        """Return the fleet and the row of what is watched; KeyError where there is none."""
+        """Return the fleet and the row of a series and quantity; KeyError where it has no row."""
         name = watched.kind if watched.kind in self.rows.watched else "units"
         return self.fleets[name], self.rows.row(self.rows.number_of(watched.series), watched.kind)
 
     # ---- the state ----
 
     def as_json(self) -> dict[str, Any]:
-        """Return all but the fleets as JSON values."""
+        """Return everything but the fleets as JSON values."""
         whole = {**self.rows.as_json(), "folded": self.folded}
         for family in self.families:
             whole |= family.as_json()
@@ -145,15 +145,15 @@ class LaneDetectors:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], snapshots: Mapping[str, bytes]) -> LaneDetectors:
-        """Return the detectors of which `as_json` and `snapshots` were given.
+        """Return the detectors from `as_json` and `snapshots`.
 
         Raises:
-            SnapshotError: The fleets cannot be read, or belong to detectors of another make.
+            SnapshotError: The fleets cannot be read, or belong to detectors of another version.
         """
         rules = [AlertRule.from_json(rule) for rule in value["cards"]]
         lane = cls(rules, {pipeline: AlarmBudget(*numbers) for pipeline, numbers in value["budgets"].items()})
         if set(snapshots) != set(lane.fleets):
-            raise SnapshotError("the state is of other fleets; refold the ticks from the start")
+            raise SnapshotError("the saved state holds other fleets; refold the ticks from the start")
         lane.rows.take_json(value)
         for family in lane.families:
             family.restore(snapshots)

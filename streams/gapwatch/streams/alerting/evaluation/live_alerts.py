@@ -1,4 +1,4 @@
-"""The watch of a run: opened over its store, told of decisions, and shown on `/metrics`."""
+"""Watch of the lane `live` in a run: opens it over the store, gives it to decisions, shows it on `/metrics`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from gapwatch.sinks.store.store import Store
 from gapwatch.streams.alerting.evaluation.gauges import AlertGauges
 from gapwatch.streams.alerting.evaluation.shift_watch import LIVE, ShiftWatch
 
-# Seconds between two looks while slices come; a look that takes long is taken as much more seldom.
+# Seconds between two updates of the gauges while slices come, and the largest share of time that updates may take.
 _LOOK_SECONDS = 1.0
 _LOOK_SHARE = 0.02
-# A silence may have ended.
+# Seconds between two updates without commits: the end of a silence changes the gauges.
 _IDLE_SECONDS = 15.0
 
 
 class LiveAlerts:
-    """The lane `live` of one run; all but the constructor is for the keeper's thread."""
+    """Watch of the lane `live` of one run; all methods but the constructor belong to the writer thread."""
 
     def __init__(self) -> None:
         self._watch: ShiftWatch | None = None
@@ -28,10 +28,10 @@ class LiveAlerts:
         self._gauges = AlertGauges()
 
     def open(self, store: Store, portfolios: Sequence[Portfolio]) -> ShiftWatch:
-        """Open the watch over what the store holds; what `Pipeline` calls at its start and for new portfolios.
+        """Open the watch over the store; `Pipeline` calls this at its start and for new portfolios.
 
         Raises:
-            UsageError: A portfolio contradicts what somebody answered.
+            UsageError: A portfolio contradicts the answer of a person.
             JobError: The store cannot be read or written.
         """
         self._watch, self._gauges = ShiftWatch.open(store, portfolios), AlertGauges()
@@ -39,10 +39,10 @@ class LiveAlerts:
         return self._watch
 
     def show(self, store: Store, metrics: LiveMetrics) -> bool:
-        """Bring the gauges up to the last commit; about once a second, cheap where nothing has changed.
+        """Update the gauges to the last commit, at most about once a second.
 
         Returns:
-            Whether something was committed since.
+            True where the store has commits that were not shown before.
         """
         now = time.monotonic()
         is_new = store.seq != self._shown_seq and now >= self._next_look
@@ -62,10 +62,10 @@ class LiveAlerts:
         self._idle_look = now + _IDLE_SECONDS
         return has_news
 
-    # --- as `decision_reading.Watches`
+    # --- as `decision_reader.Watches`
 
     def of(self, lane: str) -> ShiftWatch | None:
-        """Return the watch of a lane, which this run has for `live` only."""
+        """Return the watch of a lane; None for all lanes but `live`."""
         return self._watch if lane == LIVE else None
 
     def all(self) -> Sequence[ShiftWatch]:

@@ -1,4 +1,4 @@
-"""The detectors of failure rates: of traces, of sessions, of the undecided, and the bounds that a portfolio sets."""
+"""Detectors of failure rates (of traces, sessions and undecided traces), and bounds of the portfolio."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _UNITS, _SESSIONS = FleetConfig(rate_bets()), FleetConfig(rate_bets(), sessions=
 class RateDetectors:
     """Detectors and bounds of the rates of one lane; see `SeriesDetectors`.
 
-    A tick is folded as it closes; one with few units of each series waits for the end of its window.
+    A tick is folded when it closes; a sparse tick waits for the end of its window.
 
     Args:
-        rows: Of the lane.
+        rows: Rows of the lane.
 
     Attributes:
         pending: Open tick to its units.
-        late_units: Units that came after their tick was closed.
+        late_units: Units that arrived after their tick was closed.
     """
 
     def __init__(self, rows: SeriesRows) -> None:
@@ -48,14 +48,14 @@ class RateDetectors:
 
     @property
     def fleets(self) -> dict[str, Fleet]:
-        """The fleets of units (kinds `rate` and `unknown`) and of sessions."""
+        """Fleets of units (kinds `rate` and `unknown`) and of sessions."""
         return {"units": self._units, "sessions": self._sessions}
 
     def add(self, content: SliceUnits, there: OpenTicks) -> None:
-        """Put the units of a slice into the open ticks; late ones join the current tick, with the hour of their own."""
+        """Add the units of a slice to the open ticks; late units join the current tick with the hour of their event."""
         numbers = np.array([self._rows.number_of(key) for key in content.series], np.int64)
         self.late_units += int(content.counts[:, content.ticks < there.first].sum())
-        folded = there.places(content.ticks).tolist()
+        folded = there.fold_ticks(content.ticks).tolist()
         columns = zip(
             numbers[content.which].tolist(), content.ticks.tolist(), folded, *content.counts.tolist(), strict=True
         )
@@ -66,10 +66,10 @@ class RateDetectors:
             cell[2] += unknown
         for session in content.sessions:
             entry = (self._rows.number_of(session.series), session.session, session.units, session.bad)
-            self.pending[there.place(session.tick)].sessions.append(entry)
+            self.pending[there.fold_tick(session.tick)].sessions.append(entry)
 
     def ready(self, closed: int) -> Iterable[int]:
-        """Return the closed ticks, with the sparse ones put together by window."""
+        """Return the closed ticks, with sparse ticks merged by window."""
         gather(self.pending, closed)
         return [tick for tick in self.pending if tick <= closed]
 
@@ -92,9 +92,9 @@ class RateDetectors:
             by_hour[hour][number, "unknown"] = (good + bad, unknown)
         if not by_hour:
             return []
-        self._rows.make(self, "units", [place for _, cells in sorted(by_hour.items()) for place in cells])
+        self._rows.make(self, "units", [key for _, cells in sorted(by_hour.items()) for key in cells])
         for hour, cells in sorted(by_hour.items()):
-            rows = np.array([self._rows.row(*place) for place in cells], np.int64)
+            rows = np.array([self._rows.row(*key) for key in cells], np.int64)
             self._units.fold(tick, np.array(list(cells.values()), np.float64).T, rows, hour)
         return self._rows.take_findings(self, "units", tick, tick)
 
@@ -122,12 +122,12 @@ class RateDetectors:
         return self._rows.take_findings(self, "sessions", tick, tick)
 
     def use_bounds(self) -> None:
-        """Hold series to the bounds of their rules from now on; where a rule has none any more, to the last one."""
+        """Check series against the bounds of the present rules; a rule without a bound keeps its last one."""
         for number, watch in self._bounds.items():
             watch.bound = self._rows.rule_of(number).limit or watch.bound
 
     def grow(self, name: str, count: int) -> Ints:
-        """Add series that have seen nothing to a fleet, and return their rows."""
+        """Add empty series to a fleet, and return their rows."""
         return self.fleets[name].add_series(count)
 
     def learned(self, name: str) -> Learned:
@@ -139,7 +139,7 @@ class RateDetectors:
     # ---- the state ----
 
     def as_json(self) -> dict[str, Any]:
-        """Return all but the fleets as JSON values."""
+        """Return everything but the fleets as JSON values."""
         return {
             "pending": [[tick, open_tick.as_json()] for tick, open_tick in sorted(self.pending.items())],
             "book": [[*key, *entry] for key, entry in self._open_sessions.open.items()],
@@ -148,7 +148,7 @@ class RateDetectors:
         }
 
     def take_json(self, value: Mapping[str, Any]) -> None:
-        """Go on from what `as_json` gave; the rows must be those of then."""
+        """Restore the state from `as_json`; the rows must be restored before."""
         self.pending.update((tick, OpenTick.from_json(one)) for tick, one in value["pending"])
         for number, session, last, units, bad in value["book"]:
             self._open_sessions.open[number, session] = [last, units, bad]
@@ -163,5 +163,5 @@ class RateDetectors:
         return {name: snapshot(fleet) for name, fleet in self.fleets.items()}
 
     def restore(self, snapshots: Mapping[str, bytes]) -> None:
-        """Go on from the fleets that `snapshots` gave; SnapshotError where they cannot be read."""
+        """Restore the fleets from `snapshots`; SnapshotError where they cannot be read."""
         self._units, self._sessions = restore(_UNITS, snapshots["units"]), restore(_SESSIONS, snapshots["sessions"])

@@ -1,4 +1,4 @@
-"""The rows of a lane's fleets: which series and kind each row watches, and how much evidence it needs to alarm."""
+"""Rows of a lane's fleets: the series and quantity of each row, its alert rule, and its thresholds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gapwatch.streams.detectors.fleet import LEAST_BAD_PER_HOUR, LEAST_RATIO, Fl
 from gapwatch.streams.detectors.lifecycle import Event
 from gapwatch.streams.detectors.watch import Transition, advance_phases
 
-#: Transitions of a series that nobody is told of: dashboards show the phase.
+#: Transitions without a message to people; dashboards show the phase.
 _QUIET = (Event.SUSPECTED, Event.CLEARED)
 
 
@@ -25,12 +25,12 @@ class SeriesRows:
     """Rows of all fleets of one lane; both families make their rows here.
 
     Args:
-        rules: Of the metrics that may alert.
-        budgets: By pipeline.
+        rules: Alert rules.
+        budgets: Pipeline to its false-alarm budget.
 
     Attributes:
-        rules: By (pipeline, metric).
-        watched: Fleet to what its rows watch, by row.
+        rules: (pipeline, metric) to its alert rule.
+        watched: Fleet to the series and quantity of its rows, by row.
     """
 
     def __init__(self, rules: Sequence[AlertRule], budgets: dict[str, AlarmBudget]) -> None:
@@ -44,13 +44,13 @@ class SeriesRows:
         self._book = SeriesBook()
         self._hours = HourBook()
         self._share_keys: dict[Watched, str] = {}
-        self._place: dict[tuple[int, str], int] = {}
+        self._row_of: dict[tuple[int, str], int] = {}
 
     # ---- series ----
 
     @property
     def series(self) -> list[SeriesKey]:
-        """The series, by number."""
+        """Series, by number."""
         return self._book.series
 
     def number_of(self, key: SeriesKey) -> int:
@@ -72,15 +72,15 @@ class SeriesRows:
     # ---- rows ----
 
     def row(self, number: int, kind: str) -> int:
-        """Return the row of a series and kind in its fleet; KeyError where there is none."""
-        return self._place[number, kind]
+        """Return the row of a series and kind in its fleet; KeyError where it has no row."""
+        return self._row_of[number, kind]
 
     def without_row(self, wanted: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
-        """Return those (number, kind) that have no row, each once, in their order."""
-        return [place for place in dict.fromkeys(wanted) if place not in self._place]
+        """Return the (number, kind) without a row, each once, in their order."""
+        return [key for key in dict.fromkeys(wanted) if key not in self._row_of]
 
     def make(self, family: SeriesDetectors[Any], name: str, wanted: Iterable[tuple[int, str]]) -> None:
-        """Add a row for each (number, kind) that has none: all at once, for each addition copies the fleet."""
+        """Add a row for each (number, kind) without one, all at once because each addition copies the fleet."""
         new = self.without_row(wanted)
         if not new:
             return
@@ -90,7 +90,7 @@ class SeriesRows:
             watched = Watched(self.series[number], kind)
             rule = self.rule(watched.series)
             self.watched[name].append(watched)
-            self._place[number, kind] = row
+            self._row_of[number, kind] = row
             self._share_keys[watched] = self._shares[rule.pipeline].key_for(
                 rule, kind, repr(watched.series), watched.series.environment
             )
@@ -105,16 +105,16 @@ class SeriesRows:
         bucket: int,
         part_of: Callable[[Transition], Part | None] = lambda _: None,
     ) -> list[Finding]:
-        """Return what the detectors of a fleet say of a folded bucket, but for what nobody is told of.
+        """Advance the phases of a fleet after a folded bucket, and return the transitions that people are told of.
 
         Args:
-            family: With the fleet.
-            name: Of the fleet.
-            tick: At which it is said.
-            bucket: As folded: the tick, or the first tick of the window that ends with it.
-            part_of: Names the part of the values that moved.
+            family: Family of the fleet.
+            name: Name of the fleet.
+            tick: Tick of the findings.
+            bucket: Folded bucket: the tick, or the first tick of the window that ends with it.
+            part_of: Returns the part of the values that moved.
         """
-        told = (one for one in advance_phases(family.fleets[name], bucket) if one.event not in _QUIET)
+        reported = (one for one in advance_phases(family.fleets[name], bucket) if one.event not in _QUIET)
         return [
             Finding(
                 self.watched[name][one.row],
@@ -122,13 +122,13 @@ class SeriesRows:
                 transition=_in_window(one, ends=bucket == tick),
                 part=part_of(one),
             )
-            for one in told
+            for one in reported
         ]
 
     # ---- the budget ----
 
     def start_period(self, tick: int) -> list[str]:
-        """Deal the budgets anew where a month began, and return the pipelines whose limits are to be set again."""
+        """Split budgets again where a period of 30 days has begun; return the pipelines whose thresholds change."""
         return [pipeline for pipeline in self._shares if self._is_dealt(pipeline, tick)]
 
     def _is_dealt(self, pipeline: str, tick: int) -> bool:
@@ -143,7 +143,7 @@ class SeriesRows:
         return shares.start_period(tick, there)
 
     def set_limits(self, fleets: Mapping[str, Fleet], pipeline: str) -> None:
-        """Set the thresholds of a pipeline's rows by its budget."""
+        """Set the thresholds of a pipeline's rows from its budget."""
         for name, fleet in fleets.items():
             for row, watched in enumerate(self.watched[name]):
                 if watched.series.pipeline == pipeline:
@@ -158,9 +158,9 @@ class SeriesRows:
         fleet.state["min_bad_per_hour"][row] = bad_per_hour
 
     def use_rules(self, rules: Sequence[AlertRule], budgets: dict[str, AlarmBudget]) -> list[str]:
-        """Go on with other rules; return the pipelines whose limits are to be set again.
+        """Change the rules; return the pipelines whose thresholds change.
 
-        Series of a metric that has no rule any more keep the last one.
+        Series of a metric without a rule keep its last one.
         """
         self.budgets = {**self.budgets, **budgets}
         for rule in rules:
@@ -176,7 +176,7 @@ class SeriesRows:
     # ---- the state ----
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the rows as JSON values."""
         return {
             "series": [list(astuple(key)) for key in self.series],
             "rows": {
@@ -189,13 +189,13 @@ class SeriesRows:
         }
 
     def take_json(self, value: Mapping[str, Any]) -> None:
-        """Go on from what `as_json` gave; the rules and budgets must be those of then."""
+        """Restore the rows from `as_json`; the rules and budgets must be the saved ones."""
         self._book.learn(SeriesKey(*texts) for texts in value["series"])
         for name, rows in value["rows"].items():
             for row, (number, kind, share) in enumerate(rows):
                 watched = Watched(self.series[number], kind)
                 self.watched[name].append(watched)
-                self._place[number, kind] = row
+                self._row_of[number, kind] = row
                 self._share_keys[watched] = share
         for pipeline, dealt in value["allotments"].items():
             if pipeline in self._shares:
@@ -203,11 +203,11 @@ class SeriesRows:
 
 
 def _in_window(transition: Transition, *, ends: bool) -> Transition:
-    """Return a transition whose change may have come anywhere in the windows at both ends of its interval.
+    """Return a transition whose 95 % set covers the whole windows at both of its ends.
 
     Args:
-        transition: Of a fleet some or all of whose buckets are windows.
-        ends: Buckets have the number of the last tick of their window (where it is one at all), not of the first.
+        transition: Transition of a fleet in which buckets may be windows of five minutes.
+        ends: True where a window has the number of its last tick, False where it has that of its first tick.
     """
     change = transition.change
     if change is None:

@@ -1,4 +1,4 @@
-"""The series as they stand: what each is, how far its evidence has come, and what it could not have seen."""
+"""Status of each monitored series: phase, baseline, evidence, and minimum detectable change in one day."""
 
 from __future__ import annotations
 
@@ -13,45 +13,45 @@ from gapwatch.sinks.store.detector_states import WatchedRow, write_watched_rows
 from gapwatch.sinks.store.transaction import Connection
 from gapwatch.streams.alerting.evaluation.lane_detectors import LaneDetectors
 from gapwatch.streams.alerting.evaluation.series_detectors import Learned
-from gapwatch.streams.alerting.incidents.attribution import tick_start
 from gapwatch.streams.alerting.rules.alert_rule import AlertRule
 from gapwatch.streams.alerting.rules.finding import Watched
 from gapwatch.streams.alerting.series.series_book import HourBook
 from gapwatch.streams.detectors.budget import smallest_rate_ratio
+from gapwatch.streams.detectors.contexts import tick_start
 from gapwatch.streams.detectors.fleet import Fleet
 from gapwatch.streams.detectors.lifecycle import Phase
 from gapwatch.streams.detectors.watch import evidence_by_side
 
-#: What a row can be, the most restless last.
+#: Phases of a row, the most urgent last.
 PHASES = ("unwatched", "learning", "blind", "calm", "suspect", "ticket", "page")
 
-# The smallest change that is seen is told for what comes in one day at the declared volume.
+# Divides the monthly volume: the minimum detectable change is that of one day at the declared volume.
 _DAYS = 30.0
 _DIRECTIONS = {1: "up", -1: "down", 0: "unverified"}
-# Of numbers and labels a share of this size is what growth is told of.
+# Share whose growth stands for the minimum detectable change of numbers and labels.
 _TAIL = 0.05
 
 
 @dataclass(frozen=True)
 class SeriesState:
-    """One watched row, now.
+    """Status of one monitored row.
 
     Attributes:
-        watched: What it is.
-        rule: Of its metric.
+        watched: Series and quantity.
+        rule: Alert rule of the metric.
         phase: One of `PHASES`.
-        direction: up, down, or unverified: which way is bad.
-        units: Of the baseline.
-        rate: Of the baseline, all hours together; NaN for numbers and labels.
-        evidence_log10: log10 of M towards bad; -inf without any.
-        ticket_log10: log10 of A for tickets; inf where none is asked for.
-        page_log10: log10 of A for pages.
-        smallest_ratio: Smallest growth that would be seen within a day of units, as a median; inf for none, and in an
-            hour of the day that is not known yet. For numbers and labels it is that of a share of 5 %, such as of those
-            above the 95th percentile.
-        is_blind: That is above the metric's `blind_above_ratio`.
+        direction: Bad direction: up, down, or unverified.
+        units: Units of the baseline.
+        rate: Failure rate of the baseline, all hours together; NaN for numbers and labels.
+        evidence_log10: log10 of the evidence M in the bad direction; -inf without evidence.
+        ticket_log10: log10 of the threshold A for tickets; inf for a row without tickets.
+        page_log10: log10 of the threshold A for pages; inf for a row that may not page.
+        smallest_ratio: Minimum detectable change: smallest growth that is detected within one day of units, as a
+            median. inf where no growth is, and in an hour of the day without a baseline. For numbers and labels it is
+            the growth of a share of 5 %, such as that above the 95th percentile.
+        is_blind: `smallest_ratio` is above the metric's `blind_above_ratio`.
         last_unit_at: Begin of the last tick with a unit, naive UTC; None without one.
-        expected_false_alarms: Units / A so far: a bound on the tickets and pages to expect without a cause.
+        expected_false_alarms: Units / A so far: upper bound on the expected tickets and pages without a cause.
     """
 
     watched: Watched
@@ -70,7 +70,7 @@ class SeriesState:
 
 
 def series_states(detectors: LaneDetectors) -> Iterator[SeriesState]:
-    """Yield the state of every row, in the order in which they came."""
+    """Yield the status of every row, in the order in which the rows were added."""
     for family in detectors.families:
         for name, fleet in family.fleets.items():
             watched_rows = detectors.rows.watched[name]
@@ -101,11 +101,13 @@ def _fleet_states(
 ) -> Iterator[SeriesState]:
     s = fleet.state
     sides = evidence_by_side(fleet)
-    # In an hour that is not known yet only what lies beyond the margin counts.
+    # In an hour without a baseline only evidence beyond the margin counts.
     evidence = np.maximum(sides.bad, sides.bad_beyond_margin)
     book = HourBook()
     ticks = zip(s["last_bucket"].tolist(), rules, strict=True)
-    knows = fleet.knows(np.array([book.hour(int(tick), rule.time_zone) for tick, rule in ticks], np.int64))
+    has_baseline = fleet.has_baseline(
+        np.array([book.hour(int(tick), rule.time_zone) for tick, rule in ticks], np.int64)
+    )
     units = learned.units
     rate = np.full(len(rows), _TAIL) if learned.rates is None else learned.rates
     a_day = np.array([rule.units_per_month / _DAYS for rule in rules])
@@ -116,24 +118,24 @@ def _fleet_states(
         yield SeriesState(
             watched=watched,
             rule=rule,
-            phase=_phase(int(s["phase"][row]), bool(knows[row]), is_blind),
+            phase=_phase(int(s["phase"][row]), bool(has_baseline[row]), is_blind),
             direction=_DIRECTIONS[rule.side_of(watched.kind)],
             units=float(units[row]),
             rate=math.nan if learned.rates is None else float(rate[row]),
             evidence_log10=_log10(evidence[row]),
             ticket_log10=_log10(s["ticket_threshold"][row]),
             page_log10=_log10(s["page_threshold"][row]),
-            smallest_ratio=float(ratio[row]) if knows[row] else math.inf,
+            smallest_ratio=float(ratio[row]) if has_baseline[row] else math.inf,
             is_blind=is_blind,
             last_unit_at=tick_start(last) if last else None,
             expected_false_alarms=float(s["expected_tickets"][row] + s["expected_pages"][row]),
         )
 
 
-def _phase(phase: int, knows: bool, is_blind: bool) -> str:
+def _phase(phase: int, has_baseline: bool, is_blind: bool) -> str:
     if phase >= Phase.SUSPECT:
         return Phase(phase).name.lower()
-    if not knows:
+    if not has_baseline:
         return "learning"
     return "blind" if is_blind else "calm"
 
@@ -143,7 +145,7 @@ def _log10(value: float) -> float:
 
 
 def write_watched(con: Connection, lane: str, seq: int, detectors: LaneDetectors) -> None:
-    """Write the state of every row in the place of the last one of this lane."""
+    """Replace the stored status of all rows of a lane."""
     rows = [
         WatchedRow(
             series=state.watched.series,

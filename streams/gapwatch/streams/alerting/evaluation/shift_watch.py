@@ -1,8 +1,8 @@
-"""The keeper's watch over one lane: takes each slice before it is kept, and writes what moved into the same commit.
+"""Watch over one lane: folds each slice before it is stored, and writes shifts and alerts in the same commit.
 
 scored slice ─▶ take ─▶ ticks with fold_bucket ─▶ Store.write_slice(scored, kept_at, also=steps) ─▶ alerts, shifts,
                  │                                                                            detectors' state
-                 └─ closes ticks two minutes behind event time, folds them, says what moved
+                 └─ closes ticks two minutes behind event time, folds them, returns findings
 """
 
 from __future__ import annotations
@@ -29,20 +29,19 @@ from gapwatch.streams.alerting.evaluation.lane_detectors import LaneDetectors
 from gapwatch.streams.alerting.evaluation.series_status import write_watched
 from gapwatch.streams.alerting.evaluation.state_file import pack_state, unpack_state
 from gapwatch.streams.alerting.evaluation.stored_history import StoredCommit, partition_name, stored_commits
-from gapwatch.streams.alerting.incidents.alert_rows import StepRows, say, write_steps
-from gapwatch.streams.alerting.incidents.attribution import tick_start
+from gapwatch.streams.alerting.incidents.alert_rows import StepRows, record_step, write_steps
 from gapwatch.streams.alerting.incidents.incident import Incident, IncidentBook
 from gapwatch.streams.alerting.incidents.relabelling import relabel
 from gapwatch.streams.alerting.rules.alert_rule import AlarmBudget, AlertRule, budget_of, rules_of
 from gapwatch.streams.alerting.rules.finding import Finding
 from gapwatch.streams.alerting.series.lane_clock import LaneClock
 from gapwatch.streams.alerting.series.slice_units import OpenTicks, SliceContent
-from gapwatch.streams.detectors.contexts import TICK_SECONDS
+from gapwatch.streams.detectors.contexts import TICK_SECONDS, tick_start
 from gapwatch.streams.detectors.snapshot import SnapshotError
 from gapwatch.streams.detectors.watch import accept
 
 LIVE = "live"
-# An hour of event time: what a restart folds again at most. More often costs writing, less often costs starting.
+# One hour of event time between two saved states. A shorter one costs writing, a longer one a slower restart.
 _SNAPSHOT_TICKS = 120
 
 logger = logging.getLogger(__name__)
@@ -50,12 +49,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Taken:
-    """What the keeper hands to `Store.write_slice`.
+    """Folded slice, for `Store.write_slice`.
 
     Attributes:
-        scored: The slice, with the tick that each row is folded in.
-        steps: For `also`: what was found, and now and then the state. Often empty.
-        opened: Alerts that this slice opened.
+        scored: Slice with the fold tick of each row.
+        steps: Steps for `also`: alerts, partitions that event time waited for, once an hour the state. Often empty.
+        opened: Number of alerts that this slice opened.
     """
 
     scored: ScoredSlice
@@ -66,20 +65,20 @@ class Taken:
 class ShiftWatch:
     """Detectors, bounds and alerts of one lane.
 
-    Its state is a function of the slices of the lane, in the order of their commits, with their partition and the time
-    of their keeping: after a crash the slices since the last snapshot are folded again from the stored ticks, and give
-    the same state. Event time is that of the lane: the slowest of the partitions that are not idle, or have records
-    that are not read (`LaneClock`); which were waited for is recorded with each slice.
+    The state is a function of the slices of the lane in the order of their commits, with the partition and the time of
+    each commit. After a crash the slices since the last snapshot are folded again from the stored ticks, and give the
+    same state. Event time is that of the slowest partition that is not idle or has unread records (`LaneClock`). Each
+    commit records the idle partitions that held event time back.
 
-    One thread, the keeper's. A slice that was taken and could not be kept leaves the watch ahead of the store: throw
-    it away and open another, as the process does that ends on a failed commit.
+    All methods belong to the writer thread. A slice that was taken but could not be stored leaves the watch ahead of
+    the store: drop the watch and open another one, as a process does that ends after a failed commit.
 
     Args:
-        lane: Whose slices come; others are refused.
-        detectors: Of the lane.
+        lane: Name of the lane; slices of other lanes are refused.
+        detectors: Detectors of the lane.
 
     Attributes:
-        portfolios: In force, with all facts that are known.
+        portfolios: Portfolios in force, with all known facts.
     """
 
     def __init__(self, lane: str, detectors: LaneDetectors) -> None:
@@ -92,14 +91,14 @@ class ShiftWatch:
 
     @classmethod
     def open(cls, store: Store, portfolios: Sequence[Portfolio] | None, lane: str = LIVE) -> ShiftWatch:
-        """Go on where the store ends: from the last snapshot, folding what was kept since.
+        """Open the watch at the end of a store: restore the last snapshot, and fold the slices stored since.
 
-        Where a direction, a bound or the budget changed since, it holds from now on: alerts of series whose direction
-        turned are closed, and the state is written at once, so that no later refold needs to know of the change.
+        A direction, a bound or a budget that has changed applies from now on. Alerts of series whose direction changed
+        are closed, and the state is written at once, so that no later refold depends on the change.
 
         Args:
-            store: Open for keeping.
-            portfolios: As they are scored by; None for those that the store was kept with.
+            store: Store, open for writing.
+            portfolios: Portfolios that score the slices; None for those in the store.
             lane: `live`, `file:<source>` or `backfill:<id>`.
 
         Raises:
@@ -121,12 +120,12 @@ class ShiftWatch:
             try:
                 watch, seq = cls._unpacked(lane, found[0]), found[1]
             except SnapshotError as error:
-                logger.warning("the state of the detectors of lane %s is folded anew: %s", lane, error)
+                logger.warning("the detectors of lane %s are folded again from all stored ticks: %s", lane, error)
         if watch is None:
             watch = cls(lane, LaneDetectors(rules, budgets))
             watch.portfolios = tuple(portfolios)
             watch._refold(store, 0)
-            # From here on the store says what holds, and a change of it can be told.
+            # From now on the store holds the rules in force, so a later change of them is noticed.
             store.record("writing the state of the detectors", lambda con, seq: watch._write(con, seq, _now()))
         else:
             watch.portfolios = tuple(portfolios)
@@ -139,16 +138,16 @@ class ShiftWatch:
     # ---- slices ----
 
     def take(self, scored: ScoredSlice, kept_at: datetime, unread: Collection[tuple[str, int]] = ()) -> Taken:
-        """Fold a slice that is about to be kept; call it once for each slice of the lane, in the order of keeping.
+        """Fold a slice before it is stored; call it once for each slice of the lane, in the order of the commits.
 
         Args:
-            scored: As scored.
-            kept_at: As given to `Store.write_slice`, with a time zone.
-            unread: (Topic, partition) of those that have records which are not kept, this slice aside. Those that
-                event time waits for are recorded with the slice.
+            scored: Scored slice.
+            kept_at: Time of the commit, as given to `Store.write_slice`, with a time zone.
+            unread: (Topic, partition) with records that are not stored yet, besides this slice. The idle ones hold
+                event time back and are recorded with the slice.
 
         Raises:
-            ValueError: Of another lane.
+            ValueError: The slice belongs to another lane.
         """
         if scored.lane != self.lane:
             raise ValueError(f"a slice of lane {scored.lane} came to the watch of lane {self.lane}; open one for each")
@@ -158,29 +157,29 @@ class ShiftWatch:
             ticks = self._open_ticks(second).stamp(ticks)
             scored = dataclasses.replace(scored, tables={**scored.tables, "ticks": ticks})
         waits_for = self.clock.silent((partition_name(*one) for one in unread), second)
-        place = partition_name(scored.topic, scored.partition)
+        partition = partition_name(scored.topic, scored.partition)
         content = SliceContent(ticks, scored.tables["session_ticks"])
-        steps = self._fold(StoredCommit(place, second, waits_for, content))
+        steps = self._fold(StoredCommit(partition, second, waits_for, content))
         also: list[tuple[str, Step]] = []
         if waits_for:
             also.append(("waited_for", waiting_step(self.lane, waits_for)))
         if steps:
             also.append(("alerts", lambda transaction: write_steps(transaction.con, self.lane, transaction.seq, steps)))
-        if self.clock.closed - self._snapshot_at >= _SNAPSHOT_TICKS:
-            self._snapshot_at = self.clock.closed
+        if self.clock.watermark - self._snapshot_at >= _SNAPSHOT_TICKS:
+            self._snapshot_at = self.clock.watermark
             also.append(("detectors", self._write_state))
         opened = sum(s.step.state == "open" and s.step.incident.fired == s.step.finding.tick for s in steps)
         return Taken(scored, also, opened)
 
     def _open_ticks(self, second: float) -> OpenTicks:
-        return OpenTicks.between(self.clock.closed, int(second // TICK_SECONDS) if self.lane == LIVE else None)
+        return OpenTicks.between(self.clock.watermark, int(second // TICK_SECONDS) if self.lane == LIVE else None)
 
-    def _fold(self, kept: StoredCommit) -> list[StepRows]:
-        newest = self.detectors.add(kept.content, self._open_ticks(kept.second))
+    def _fold(self, commit: StoredCommit) -> list[StepRows]:
+        newest = self.detectors.add(commit.content, self._open_ticks(commit.second))
         is_live = self.lane == LIVE
-        closed = self.clock.move(kept.place, newest, kept.second, is_live=is_live, unread=kept.waits_for)
-        self.clock.closed = max(closed, self.detectors.full_until())
-        return self._steps(self.detectors.close(self.clock.closed))
+        closed = self.clock.move(commit.partition, newest, commit.second, is_live=is_live, unread=commit.waits_for)
+        self.clock.watermark = max(closed, self.detectors.full_until())
+        return self._steps(self.detectors.close(self.clock.watermark))
 
     def _steps(self, findings: Sequence[Finding]) -> list[StepRows]:
         steps = []
@@ -203,18 +202,18 @@ class ShiftWatch:
     # ---- people ----
 
     def accept(self, transaction: StoreTransaction, alert_id: str, by: str, why: str) -> Incident:
-        """Make what came since the change the new normal, and close the alert: a person says that this is right.
+        """Make the units since the change the new baseline, and close the alert: a person says that they are right.
 
-        A bound is the portfolio's, and does not move: it stays broken, and is told again when it was kept in between.
+        A bound of the portfolio does not move. It stays broken, and alerts again after it has held in between.
 
         Args:
-            transaction: The open transaction; the state is written with it.
-            alert_id: Of an alert of this lane.
-            by: Who says so.
-            why: In words; may be empty.
+            transaction: Open transaction; the state is written with it.
+            alert_id: Id of an alert of this lane.
+            by: Name of the person.
+            why: Reason in words; may be empty.
 
         Raises:
-            KeyError: No such alert is open.
+            KeyError: No alert with this id is open.
         """
         incident = next((one for one in self.incidents.open.values() if one.alert_id == alert_id), None)
         if incident is None:
@@ -223,19 +222,19 @@ class ShiftWatch:
             fleet, row = self.detectors.find(incident.watched)
             accept(fleet, row, max(self.detectors.folded, 1))
         del self.incidents.open[incident.watched]
-        say(transaction.con, self.lane, transaction.seq, incident, "accepted", transaction.kept_at, by, why)
+        record_step(transaction.con, self.lane, transaction.seq, incident, "accepted", transaction.kept_at, by, why)
         self._write_state(transaction)
         return incident
 
     def take_over(self, transaction: StoreTransaction, portfolios: Sequence[Portfolio]) -> int:
-        """Go on by other portfolios, or by the same with further facts; see `open`.
+        """Change to other portfolios, or to the same portfolios with further facts; see `open`.
 
         Args:
-            transaction: The open transaction; the state is written with it.
-            portfolios: All of them, with the facts in force.
+            transaction: Open transaction; the state is written with it.
+            portfolios: All portfolios, with the facts in force.
 
         Returns:
-            How many past shifts are labelled anew.
+            Number of past shifts that were relabelled.
         """
         self.portfolios = tuple(portfolios)
         return self._use(transaction)
@@ -256,9 +255,11 @@ class ShiftWatch:
         if self._is_in_force(rules, budgets):
             return 0
         closed = self.incidents.drop(self.detectors.use_rules(rules, budgets))
-        why = "which way is better was answered anew; the alert belonged to the old answer"
+        why = "the question of the better direction was answered; this alert belonged to the earlier answer"
         for incident in closed:
-            say(transaction.con, self.lane, transaction.seq, incident, "resolved", transaction.kept_at, "gapwatch", why)
+            record_step(
+                transaction.con, self.lane, transaction.seq, incident, "resolved", transaction.kept_at, "gapwatch", why
+            )
         turned = [rule for rule in rules if rule.is_turned(before.get((rule.pipeline, rule.metric)))]
         labelled = sum(relabel(transaction.con, self.lane, transaction.seq, rule) for rule in turned)
         self._write_state(transaction)
@@ -267,8 +268,8 @@ class ShiftWatch:
     # ---- the state ----
 
     def save(self, store: Store) -> None:
-        """Write the state, in a transaction of its own; at the end of a run, so that the next starts at once."""
-        if self.clock.closed:
+        """Write the state in a transaction of its own, at the end of a run, so that the next run starts at once."""
+        if self.clock.watermark:
             store.record("writing the state of the detectors", lambda con, seq: self._write(con, seq, _now()))
 
     def packed(self) -> bytes:
@@ -286,22 +287,22 @@ class ShiftWatch:
         watch = cls(lane, LaneDetectors.from_json(head["bank"], fleets))
         watch.clock = LaneClock.from_json(head["clock"])
         watch.incidents.take_json(head["incidents"])
-        watch._snapshot_at = watch.clock.closed
+        watch._snapshot_at = watch.clock.watermark
         return watch
 
     def _write_state(self, transaction: StoreTransaction) -> None:
         self._write(transaction.con, transaction.seq, transaction.kept_at)
 
     def _write(self, con: Connection, seq: int, now: datetime) -> None:
-        write_detectors(con, seq, self.lane, tick_start(self.clock.closed + 1), self.packed(), now)
+        write_detectors(con, seq, self.lane, tick_start(self.clock.watermark + 1), self.packed(), now)
         write_watched(con, self.lane, seq, self.detectors)
 
     def _refold(self, store: Store, after: int) -> None:
-        """Fold again what was kept after a commit, and write what was found in it and is not told yet.
+        """Fold the slices stored after a commit again, and write those of their alerts that the store lacks.
 
-        After a crash that is nothing; it is all of it where a store was kept without a watch before.
+        After a crash the store lacks none; a store that was written without alerts lacks all of them.
         """
-        found = [rows for kept in stored_commits(store, self.lane, after) for rows in self._fold(kept)]
+        found = [rows for commit in stored_commits(store, self.lane, after) for rows in self._fold(commit)]
         with closing(store.cursor()) as cursor:
             written = written_steps(cursor, self.lane)
         missing = [rows for rows in found if _identity(rows) not in written]

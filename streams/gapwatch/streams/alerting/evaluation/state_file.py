@@ -1,4 +1,4 @@
-"""The state of one lane's detectors as bytes and back."""
+"""State of one lane's detectors as bytes, and back."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _LEVEL = 1
 
 
 def pack_state(head: Mapping[str, Any], fleets: Mapping[str, bytes]) -> bytes:
-    """Return a head of JSON values and fleets as bytes; the same state gives the same bytes.
+    """Return JSON values and fleets as bytes; equal states give equal bytes.
 
     Args:
-        head: All but the fleets.
-        fleets: Snapshot of each fleet, by name.
+        head: State besides the fleets, as JSON values.
+        fleets: Name of each fleet to its snapshot.
     """
     line = json.dumps({"head": head, "sizes": {name: len(blob) for name, blob in fleets.items()}})
     whole = line.encode() + b"\n" + b"".join(fleets.values())
@@ -28,20 +28,22 @@ def pack_state(head: Mapping[str, Any], fleets: Mapping[str, bytes]) -> bytes:
 
 
 def unpack_state(data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Return what `pack_state` took.
+    """Return the JSON values and the fleets from `pack_state`.
 
     Raises:
-        SnapshotError: It cannot be read, or belongs to detectors of another make; refold the ticks.
+        SnapshotError: The bytes cannot be read, or belong to detectors of another version; refold the ticks.
     """
     if not data.startswith(_MAGIC):
-        raise SnapshotError("these bytes are no state of detectors; refold the ticks from the start")
+        raise SnapshotError("these bytes are no saved state of detectors; refold the ticks from the start")
     try:
         whole = zstandard.ZstdDecompressor().decompress(data[len(_MAGIC) :])
         end = whole.index(b"\n")
         line = json.loads(whole[:end])
         head, sizes = dict(line["head"]), dict(line["sizes"])
     except (ValueError, KeyError, TypeError, zstandard.ZstdError) as error:
-        raise SnapshotError("the state of the detectors cannot be read; refold the ticks from the start") from error
+        raise SnapshotError(
+            "the saved state of the detectors cannot be read; refold the ticks from the start"
+        ) from error
     at, fleets = end + 1, {}
     for name, size in sizes.items():
         fleets[name] = whole[at : at + size]

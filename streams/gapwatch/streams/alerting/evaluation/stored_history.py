@@ -1,4 +1,4 @@
-"""What a store keeps of a lane, commit by commit, as the watch folds it again."""
+"""Stored slices of a lane, commit by commit, for the watch to fold again."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from gapwatch.streams.alerting.series.slice_units import SliceContent
 
 @dataclass(frozen=True)
 class StoredCommit:
-    """One slice, as far as it matters to the watch.
+    """One stored slice, as the watch reads it.
 
     Attributes:
-        place: Topic and partition that it came from.
-        second: When it was kept, since the epoch.
-        waits_for: Places whose unread records event time waited for.
-        content: Its ticks of units and of labels, and all of its sessions.
+        partition: Topic and partition of the slice, as `partition_name` gives it.
+        second: Time of the commit, seconds since the epoch.
+        waits_for: Partitions whose unread records held event time back.
+        content: Ticks of units and of labels, and all ticks of sessions.
     """
 
-    place: str
+    partition: str
     second: float
     waits_for: Sequence[str]
     content: SliceContent
 
 
 def partition_name(topic: str, partition: int) -> str:
-    """Return the name of a partition."""
+    """Return the name of a partition, such as `traces/0`."""
     return f"{topic}/{partition}"
 
 
 def stored_commits(store: Store, lane: str, after: int) -> Iterator[StoredCommit]:
-    """Yield the slices of a lane that were kept after a commit, in order."""
+    """Yield the slices of a lane that were stored after a commit, in order."""
     cursor = store.cursor()
     try:
         for commit in lane_commits(cursor, lane, after):
-            place = partition_name(commit.topic, commit.partition)
+            partition = partition_name(commit.topic, commit.partition)
             second = commit.kept_at.replace(tzinfo=UTC).timestamp()
-            yield StoredCommit(place, second, commit.waited_for, SliceContent(commit.ticks, commit.session_ticks))
+            yield StoredCommit(partition, second, commit.waited_for, SliceContent(commit.ticks, commit.session_ticks))
     finally:
         cursor.close()

@@ -1,4 +1,4 @@
-"""The detectors of values: numbers of measures, and mixes of labels."""
+"""Detectors of values: numbers of measures and scores, and mixes of labels."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gapwatch.streams.detectors.watch import Transition
 
 NUMBERS = FleetConfig(number_bets())
 LABELS = FleetConfig(label_bets(), page_margin=False)
-# Enough for the first and the 99th percentile; the bins of 2,000 would also tell the last of 500, days later.
+# Enough for the 1st and the 99th percentile. 2,000 would add the tails at 0.2 %, days later.
 _NUMBERS_BURN_IN = 500
 _QUANTILES = {
     "location": 0.5,
@@ -41,15 +41,15 @@ _QUANTILES = {
 class ValueDetectors:
     """Detectors of the values of one lane; see `SeriesDetectors`.
 
-    All that comes in five minutes is folded as one bucket, however much it is; it bears the number of its first tick.
+    The values of five minutes are folded as one bucket, whose number is that of its first tick.
 
     Args:
-        rows: Of the lane.
+        rows: Rows of the lane.
 
     Attributes:
-        numbers: Of measures, and of verdicts with scores.
-        labels: Of label claims.
-        pending: Last tick of each window that is open, to its values.
+        numbers: Fleet of numbers: of measures, and scores of verdicts.
+        labels: Fleet of labels.
+        pending: Last tick of each open window to its values.
     """
 
     def __init__(self, rows: SeriesRows) -> None:
@@ -62,11 +62,11 @@ class ValueDetectors:
 
     @property
     def fleets(self) -> dict[str, Fleet]:
-        """The fleets of numbers and of labels, which are also the kinds of their rows."""
+        """Fleets of numbers and of labels, by name; the names are also the kinds of their rows."""
         return {"numbers": self.numbers.fleet, "labels": self.labels.fleet}
 
     def add(self, content: SliceValues, there: OpenTicks) -> None:
-        """Put the values of a slice into the open windows; late ones join the current one, with their own hour."""
+        """Add the values of a slice to the open windows; late ones join the current window with their own hour."""
         self._add_numbers(content.numbers, there)
         self._add_labels(content.labels, there)
         for kind, left_out in (("numbers", content.numbers.left_out), ("labels", content.labels.left_out)):
@@ -82,22 +82,22 @@ class ValueDetectors:
             distinct, at = np.unique(content.ticks[mine], return_inverse=True)
             hours[mine] = np.array([self._rows.hour(number, tick) for tick in distinct.tolist()], np.int64)[at]
         entries = np.stack([which, hours, content.cells, content.n])
-        ends = window_end(there.places(content.ticks))
+        ends = window_end(there.fold_ticks(content.ticks))
         for end in np.unique(ends).tolist():
             self.pending[end].cells.append(entries[:, ends == end])
 
     def _add_labels(self, content: Labels, there: OpenTicks) -> None:
         for entry in content.found:
             number = self._rows.number_of(entry.series)
-            window = self.pending[window_end(there.place(entry.tick))]
+            window = self.pending[window_end(there.fold_tick(entry.tick))]
             window.add_labels(number, self._rows.hour(number, entry.tick), entry.units, entry.counts)
 
     def ready(self, closed: int) -> Iterable[int]:
-        """Return the ends of the windows that are closed."""
+        """Return the last ticks of the closed windows."""
         return [end for end in self.pending if end <= closed]
 
     def fold(self, tick: int) -> list[Finding]:
-        """Fold the window that ends with a tick, if one does."""
+        """Fold the window that ends with a tick, if it holds values."""
         window = self.pending.pop(tick, None)
         if window is None:
             return []
@@ -138,7 +138,7 @@ class ValueDetectors:
         return {number: self._rows.row(number, name) for number in numbers}
 
     def _part(self, kind: str, transition: Transition) -> Part | None:
-        """Return which part of the values moved; None where the transition names no change."""
+        """Return the part of the values that moved; None where the transition names no change."""
         change = transition.change
         if change is None:
             return None
@@ -159,16 +159,16 @@ class ValueDetectors:
         return Part(words_of_part, _QUANTILES[name], above, below)
 
     def left_out(self) -> list[Watched]:
-        """Return what has come, and was left out each time: numbers and labels of traces in sessions."""
+        """Return numbers and labels that are not monitored because all their traces were in sessions."""
         series = self._rows.series
         return [Watched(series[number], kind) for number, kind in sorted(self._rows.without_row(self._left_out))]
 
     def grow(self, name: str, count: int) -> Ints:
-        """Add series that have seen nothing to a fleet, and return their rows."""
+        """Add empty series to a fleet, and return their rows."""
         return self.numbers.add_series(count) if name == "numbers" else self.labels.add_series(count)
 
     def learned(self, name: str) -> Learned:
-        """Return the baselines of a fleet; of labels the units since they were chosen count."""
+        """Return the baselines of a fleet; labels count units from the end of their burn-in."""
         state = self.fleets[name].state
         units = state["pooled"].sum(axis=(0, 1))
         if name == "numbers":
@@ -179,14 +179,14 @@ class ValueDetectors:
     # ---- the state ----
 
     def as_json(self) -> dict[str, Any]:
-        """Return all but the fleets as JSON values."""
+        """Return everything but the fleets as JSON values."""
         return {
             "values": [[end, *window.as_json()] for end, window in sorted(self.pending.items())],
             "left_out": sorted(self._left_out),
         }
 
     def take_json(self, value: Mapping[str, Any]) -> None:
-        """Go on from what `as_json` gave."""
+        """Restore the state from `as_json`."""
         self.pending.update((end, OpenWindow.from_json(window)) for end, *window in value["values"])
         self._left_out = {(number, kind) for number, kind in value["left_out"]}
 
@@ -195,21 +195,21 @@ class ValueDetectors:
         return {"numbers": snapshot_headed(self.numbers), "labels": snapshot_headed(self.labels)}
 
     def restore(self, snapshots: Mapping[str, bytes]) -> None:
-        """Go on from the fleets that `snapshots` gave; SnapshotError where they cannot be read."""
+        """Restore the fleets from `snapshots`; SnapshotError where they cannot be read."""
         self.numbers = restore_headed(NumberFleet(NUMBERS), snapshots["numbers"])
         self.labels = restore_headed(CategoryFleet(LABELS), snapshots["labels"])
 
 
 def one_each(units: int, counts: Mapping[str, int]) -> dict[str, int]:
-    """Return counts that add up to at most the number of traces: each trace is one observation, however many labels.
+    """Return label counts scaled down to at most one label a trace, because a trace is one observation.
+
+    Labels of one trace depend on each other. Where there are more labels than traces, their shares stay and their sum
+    becomes the number of traces (whole numbers by largest remainder, ties by name). For traces with about equally many
+    labels the evidence is at most that of one label drawn from each: a geometric mean is below the arithmetic one.
 
     Args:
-        units: Traces.
-        counts: How often each label occurs in them.
-
-    Labels of one trace depend on each other. Where there are more labels than traces their shares are kept and the
-    sum is that of the traces (whole numbers by largest remainder, ties by name). For traces of about as many labels
-    each the evidence is at most that of one label drawn from each: a geometric mean is below the arithmetic one.
+        units: Number of traces.
+        counts: Label to its number of occurrences in these traces.
     """
     spans = sum(counts.values())
     if spans <= units:

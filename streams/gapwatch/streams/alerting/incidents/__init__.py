@@ -1,1 +1,1 @@
-"""One incident: its facts, its rows, its attribution."""
+"""Incidents: one open alert a series, its facts, its cause, its rows in the store."""

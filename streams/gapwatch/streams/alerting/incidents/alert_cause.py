@@ -1,4 +1,4 @@
-"""The cause of an alert as the store knows it: which parts hold it, what was new, which traces show it; its JSON."""
+"""Cause of an alert: parts that hold the excess, values that were new, example traces; and their JSON."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Entry = TypeVar("Entry", bound="LabelShare | NewValue | NotedNear | Example | Co
 
 @dataclass(frozen=True)
 class CountedShare:
-    """The share of the excess that one release, model, tier or stratum holds, by counts.
+    """Share of the excess in one release, model, tier or stratum, by counts.
 
     Attributes:
         value: Name of the part.
-        share: Of the excess; may be above 1 where other parts moved the other way.
-        units: Since the change.
-        moved: Of these, those of the kind whose share moved.
-        before_units: Before the change.
-        before_moved: Of these.
+        share: Share of the excess; above 1 where other parts moved the other way.
+        units: Units of the part since the change.
+        moved: Units of the kind whose share moved, among `units`.
+        before_units: Units of the part before the change.
+        before_moved: Units of the kind whose share moved, among `before_units`.
     """
 
     value: str
@@ -35,15 +35,15 @@ class CountedShare:
 
 @dataclass(frozen=True)
 class MeanShare:
-    """The share of the excess that one release, model, tier or stratum holds, by the sum of its numbers.
+    """Share of the excess in one release, model, tier or stratum, by the sum of its numbers.
 
     Attributes:
         value: Name of the part.
-        share: Of the excess; may be above 1 where other parts moved the other way.
-        units: Since the change.
-        mean: Of their numbers.
-        before_units: Before the change.
-        before_mean: Of their numbers; None without units.
+        share: Share of the excess; above 1 where other parts moved the other way.
+        units: Units of the part since the change.
+        mean: Mean of their numbers.
+        before_units: Units of the part before the change.
+        before_mean: Mean of their numbers; None without units.
     """
 
     value: str
@@ -56,7 +56,7 @@ class MeanShare:
 
 @dataclass(frozen=True)
 class LabelShare:
-    """The share of one label among the spans, before and since the change."""
+    """Share of one label among the spans, 0 to 1, before and since the change."""
 
     value: str
     before: float
@@ -74,7 +74,7 @@ class NewValue:
 
 @dataclass(frozen=True)
 class NotedNear:
-    """What somebody noted near the change; `at` is naive UTC."""
+    """Note that a person left near the change; `at` is naive UTC."""
 
     at: datetime
     text: str
@@ -86,11 +86,11 @@ class Example:
     """One trace that shows what moved.
 
     Attributes:
-        trace_id: Its id.
+        trace_id: Id of the trace.
         at: Event time, naive UTC.
-        observed: What was seen; None where nothing was kept.
-        release: Of the trace; None where it names none.
-        url: Where it can be looked at; None where the portfolio does not say.
+        observed: Observed value; None where the store holds no row of it.
+        release: Release of the trace; None where the trace names none.
+        url: Address that shows the trace; None where the portfolio gives no `trace_url`.
     """
 
     trace_id: str
@@ -105,9 +105,9 @@ class QuantileMove:
     """One quantile of the numbers before and since the change.
 
     Attributes:
-        q: Which, in (0, 1); None in alerts that do not say: the one of their part.
-        before: None where it is not known.
-        after: None where it is not known.
+        q: The quantile, in (0, 1); None in old alerts, which mean the quantile of their part.
+        before: Value before the change; None where it is not known.
+        after: Value since the change; None where it is not known.
     """
 
     q: float | None
@@ -120,22 +120,22 @@ class QuantileMove:
 
     @classmethod
     def from_json(cls, value: Mapping[str, float | None] | None) -> QuantileMove | None:
-        """Return what `to_json` gave; None for null."""
+        """Return the move from `to_json`; None for null."""
         return cls(value.get("q"), value.get("before"), value.get("after")) if value else None
 
 
 @dataclass(frozen=True)
 class Cause:
-    """What the store says of the cause when the alert is opened.
+    """Likely cause of an alert, read from the store when the alert is opened.
 
     Attributes:
         shares: Facet to the parts with the largest shares of the excess, largest first.
         labels: Labels whose share moved most.
         new: Releases and models that were first seen near the change.
-        notes: What people noted near it.
+        notes: Notes that people left near the change.
         examples: Traces that show what moved.
-        quantile: How a quantile of the numbers moved; None for what is no number.
-        runbook_url: What to do; None where the portfolio does not say.
+        quantile: Move of one quantile of the numbers; None for rates and labels.
+        runbook_url: Address of the runbook; None where the portfolio gives no `runbook_url`.
     """
 
     shares: Mapping[str, tuple[CountedShare | MeanShare, ...]]
@@ -160,7 +160,7 @@ class Cause:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Cause | None:
-        """Return what `to_json` gave; None where nothing of it is there."""
+        """Return the cause from `to_json`; None where the JSON holds no cause."""
         if "shares" not in value:
             return None
         return cls(
@@ -183,7 +183,7 @@ def _entries(kind: type[Entry], values: Iterable[Mapping[str, Any]] | None) -> t
 
 
 def _entry(kind: type[Entry], value: Mapping[str, Any]) -> Entry:
-    """Return an entry whose JSON keys are its fields; what the JSON lacks is None."""
+    """Return an entry whose JSON keys are its fields; a field that the JSON lacks is None."""
     known: dict[str, Any] = {field.name: value.get(field.name) for field in fields(kind)}
     if known.get("at") is not None:
         known["at"] = parse_utc(known["at"])

@@ -1,6 +1,7 @@
-"""The facts of an alert: what moved, how much, since when, how sure; and the one place that knows their JSON.
+"""Facts of an alert (series, size, time, evidence) and their JSON, which no other module reads or writes.
 
-They are stored with the first step of an alert, sent to the topic `alerts`, posted by the webhook and shown to people.
+The facts are stored with the step that opens an alert, sent to the topic `alerts`, posted to the webhook and shown to
+people.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from gapwatch.streams.alerting.rules.finding import Part
 
 @dataclass(frozen=True)
 class ShareEstimate:
-    """A share or a ratio with its 95 % interval; None stands for a number that is not finite."""
+    """Share or ratio with its 95 % interval; None stands for a number that is not finite."""
 
     value: float | None
     lower: float | None
@@ -29,7 +30,7 @@ class ShareEstimate:
 
     @classmethod
     def from_json(cls, value: list[float | None] | None) -> ShareEstimate | None:
-        """Return what `to_json` gave; None for null."""
+        """Return the estimate from `to_json`; None for null."""
         return None if value is None else cls(*value)
 
 
@@ -38,8 +39,8 @@ class Counts:
     """Units since the change, or in the window of a bound.
 
     Attributes:
-        units: All of them.
-        moved: Those of the kind whose share moved.
+        units: All units.
+        moved: Units of the kind whose share moved.
     """
 
     units: int
@@ -48,11 +49,11 @@ class Counts:
 
 @dataclass(frozen=True)
 class AlertEvidence:
-    """How sure a detector is.
+    """Evidence of a detector, and the threshold that it reached.
 
     Attributes:
         log10: log10 of the evidence; None where it is not finite.
-        limit_log10: log10 of what was needed; None where none is asked for.
+        limit_log10: log10 of the threshold; None where the series has no threshold.
     """
 
     log10: float | None
@@ -61,12 +62,12 @@ class AlertEvidence:
 
 @dataclass(frozen=True)
 class PromisedBound:
-    """The bound of a portfolio that the rate is held to.
+    """Bound that a portfolio sets on a failure rate.
 
     Attributes:
-        operator: How the rate stands to `value` when all is well: <, <=, > or >=.
-        value: The bound.
-        window_seconds: Over how long.
+        operator: Comparison of the rate with `value` that must hold: <, <=, > or >=.
+        value: The bound, 0 to 1.
+        window_seconds: Length of the window over which the rate is taken.
     """
 
     operator: str
@@ -76,15 +77,15 @@ class PromisedBound:
 
 @dataclass(frozen=True)
 class ChangePoint:
-    """When a change began. Times are naive UTC.
+    """Time at which a change began, with its 95 % set. Times are naive UTC.
 
     Attributes:
         learned: Units that the baseline was learned from.
-        bad_per_hour: Bad units an hour beyond the expected; None where it is not finite.
-        at: The likeliest begin.
+        bad_per_hour: Bad units an hour above the expected number; None where it is not finite.
+        at: Most likely begin.
         earliest: Begin of the 95 % set.
-        latest: Its end.
-        is_truncated: It may have begun earlier than `earliest`.
+        latest: End of the 95 % set.
+        is_truncated: The change may have begun earlier than `earliest`.
         part_grew: The share of the part that moved grew; else it shrank.
     """
 
@@ -110,7 +111,7 @@ class ChangePoint:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> ChangePoint | None:
-        """Return what `to_json` gave; None where there is no time of a change."""
+        """Return the change point from `to_json`; None where the JSON holds no time of a change."""
         if value.get("change_at") is None:
             return None
         at, earliest, latest = (parse_utc(value[name]) for name in ("change_at", "change_from", "change_to"))
@@ -127,27 +128,27 @@ class ChangePoint:
 
 @dataclass(frozen=True)
 class AlertFacts:
-    """The facts of an alert.
+    """Facts of an alert: what moved, by how much, since when, and with which evidence.
 
     Attributes:
-        unit: trace or session: what is counted.
-        is_cascade: The metric is of the cascade family, whose direction only a person can tell.
-        units_per_month: Declared volume: traces in 30 days.
-        before: Share of the units before; None where it is not known.
+        unit: Unit that is counted: trace or session.
+        is_cascade: The metric is of the cascade family; only a person can tell its direction.
+        units_per_month: Declared volume, in traces in 30 days.
+        before: Share of the units before the change; None where it is not known.
         after: Share of the units since the change, or in the window of a bound.
         ratio: `after` over `before`.
-        question: Id of the question that would settle the direction; None where none is asked.
-        watched: What of the series is watched: rate, sessions, unknown, numbers, labels, or bound.
-        went_up: The share, or the number, rose.
-        polarity: worse, better, or unknown where nobody confirmed which way is better; None where nothing is said.
-        kind: cascade (a confirmed bad direction), shift, unknown or bound; empty where the alert does not say.
-        part: The part of the values that moved; None for rates.
-        number_unit: Of the numbers, for people.
-        evidence: How sure a detector is; None for a bound.
-        counts: Units behind it; None where no change is named.
-        bound: The bound that it speaks of; None for a detector.
-        change: When the change began; None where no change is named.
-        cause: What the store says of the cause; only in the step that opens the alert.
+        question: Id of the question whose answer gives the direction; None without such a question.
+        watched: Monitored quantity of the series: rate, sessions, unknown, numbers, labels, or bound.
+        went_up: The share (of numbers: the number) rose.
+        polarity: worse, better, or unknown where nobody confirmed the direction; None where the step has no polarity.
+        kind: cascade (a shift in a confirmed bad direction), shift, unknown or bound; empty for decisions.
+        part: Part of the values that moved; None for rates.
+        number_unit: Unit of the numbers, for people.
+        evidence: Evidence of the detector; None for a bound.
+        counts: Units since the change; None where no change is named.
+        bound: The broken bound; None for a detector.
+        change: Change point; None where no change is named.
+        cause: Likely cause; only in the step that opens the alert.
     """
 
     unit: str
@@ -171,11 +172,11 @@ class AlertFacts:
 
     @property
     def part_grew(self) -> bool:
-        """Whether the share of the part that moved grew."""
+        """True where the share of the part that moved grew."""
         return self.went_up if self.change is None else self.change.part_grew
 
     def to_json(self) -> dict[str, Any]:
-        """Return them as JSON values; the order of the keys is part of what is stored and sent."""
+        """Return the facts as JSON values; the order of the keys is part of the stored and the sent form."""
         return {
             "unit": self.unit,
             "cascade": self.is_cascade,
@@ -217,7 +218,7 @@ class AlertFacts:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> AlertFacts:
-        """Return what `to_json` gave, also with other keys beside it; what an old alert does not say is empty."""
+        """Return the facts from `to_json`; other keys are ignored, and facts that an old alert lacks are empty."""
         estimates = (ShareEstimate.from_json(value.get(name)) for name in ("before", "after", "ratio"))
         before, after, ratio = estimates
         return cls(

@@ -25,27 +25,26 @@ from gapwatch.streams.alerting.incidents.alert_facts import (
     PromisedBound,
     ShareEstimate,
 )
-from gapwatch.streams.alerting.incidents.attribution import Moved, attribute, tick_start
+from gapwatch.streams.alerting.incidents.attribution import Moved, attribute
 from gapwatch.streams.alerting.incidents.incident import Incident, Step
 from gapwatch.streams.alerting.incidents.links import runbook_link, trace_link
-from gapwatch.streams.alerting.incidents.value_attribution import attribute_values
 from gapwatch.streams.alerting.rules.alert_rule import AlertRule
 from gapwatch.streams.alerting.rules.finding import Finding
 from gapwatch.streams.detectors.change import Change, Interval
-from gapwatch.streams.detectors.contexts import TICK_SECONDS
+from gapwatch.streams.detectors.contexts import TICK_SECONDS, tick_start
 
 _BY = "gapwatch"
 
 
 @dataclass(frozen=True)
 class StepRows:
-    """A step with what its rows say of it.
+    """A step of an alert, with everything that its rows are made from.
 
     Attributes:
         step: The step.
-        rule: Of its metric.
+        rule: Alert rule of the metric.
         limit_log10: log10 of the threshold that the evidence had to reach; None for a bound.
-        portfolio: Of its pipeline; None where it is not known.
+        portfolio: Portfolio of the pipeline; None where it is not known.
     """
 
     step: Step
@@ -55,14 +54,14 @@ class StepRows:
 
 
 def kind_of(kind: str, polarity: str | None) -> str:
-    """Return what sort of alert it is: cascade (a confirmed bad direction), shift, unknown or bound."""
+    """Return the kind of an alert: cascade (a shift in a confirmed bad direction), shift, unknown or bound."""
     if kind in ("unknown", "bound"):
         return kind
     return "cascade" if polarity == "worse" else "shift"
 
 
 def polarity_of(rule: AlertRule, kind: str, went_up: bool) -> str:
-    """Return worse, better, or unknown where nobody confirmed which way is better."""
+    """Return worse, better, or unknown where nobody confirmed the direction."""
     side = rule.side_of(kind)
     if kind == "bound":
         return "worse"
@@ -75,10 +74,10 @@ def write_steps(con: Connection, lane: str, seq: int, steps: list[StepRows]) -> 
     """Insert the steps of one commit.
 
     Args:
-        con: In the transaction that holds the ticks they follow from.
-        lane: Of all.
+        con: Connection in the transaction that holds the ticks of the steps.
+        lane: Lane of all steps.
         seq: Number of the commit.
-        steps: In the order in which they were found.
+        steps: Steps in the order in which they were found.
     """
     for rows in steps:
         _write_step(con, lane, seq, rows)
@@ -94,10 +93,10 @@ def _write_step(con: Connection, lane: str, seq: int, rows: StepRows) -> None:
     _write_alert(con, seq, _step_row(lane, step.incident, step.state, at, _BY, step.why, facts.to_json()), {})
 
 
-def _find_cause(con: Connection, lane: str, rows: StepRows, facts: AlertFacts) -> Cause | None:
-    """Ask the store for the cause of what a step opens, and add the addresses that the portfolio gives."""
+def _find_cause(con: Connection, lane: str, rows: StepRows, facts: AlertFacts) -> Cause:
+    """Return the cause of an alert that opens, with the addresses that the portfolio gives."""
     step, limit = rows.step, rows.rule.limit
-    series, part = step.incident.watched.series, step.finding.part
+    series = step.incident.watched.series
     moved = Moved(
         lane=lane,
         series=series,
@@ -108,9 +107,9 @@ def _find_cause(con: Connection, lane: str, rows: StepRows, facts: AlertFacts) -
         share_before=(facts.before and facts.before.value) or 0.0,
         promised=limit.value if step.finding.breach is not None and limit is not None else None,
     )
-    found = attribute(con, moved) if part is None else attribute_values(con, moved, part)
-    examples = [{**one, "url": trace_link(rows.portfolio, one["trace_id"])} for one in found["examples"]]
-    return Cause.from_json({**found, "examples": examples, "runbook_url": runbook_link(rows.portfolio, series.metric)})
+    cause = attribute(con, moved, step.finding.part)
+    examples = tuple(replace(one, url=trace_link(rows.portfolio, one.trace_id)) for one in cause.examples)
+    return replace(cause, examples=examples, runbook_url=runbook_link(rows.portfolio, series.metric))
 
 
 def _since(step: Step) -> int:
@@ -121,7 +120,7 @@ def _since(step: Step) -> int:
 
 
 def describe(step: Step, rule: AlertRule, limit_log10: float | None) -> AlertFacts:
-    """Return the facts that are known without asking the store."""
+    """Return the facts that need no query of the store."""
     finding, kind = step.finding, step.incident.watched.kind
     breach, transition = finding.breach, finding.transition
     change = transition.change if transition is not None else None
@@ -149,13 +148,13 @@ def describe(step: Step, rule: AlertRule, limit_log10: float | None) -> AlertFac
 
 
 def _went_up(finding: Finding, rule: AlertRule, kind: str) -> bool:
-    """Say whether the share rose, or the number."""
+    """Return True where the share (of numbers: the number) rose."""
     if finding.breach is not None:
         return rule.limit is None or finding.breach.rate.value > rule.limit.value
     change = finding.transition.change if finding.transition is not None else None
     if change is None:
         return True
-    # Which way the numbers went: more of them below the old p5 means that they fell.
+    # For numbers the side of the bet counts, not its share: more numbers below the old p5 means that they fell.
     return change.side > 0 if kind == "numbers" and change.side else _grew(change)
 
 
@@ -251,7 +250,7 @@ def _step_row(
     )
 
 
-def say(
+def record_step(
     con: Connection,
     lane: str,
     seq: int,
@@ -262,18 +261,18 @@ def say(
     why: str,
     until: datetime | None = None,
 ) -> None:
-    """Insert a step that no tick brought, such as what a person said, and tell those who read the topic.
+    """Insert a step that follows from no tick, such as the decision of a person, and its message for the topic.
 
     Args:
-        con: In a transaction.
-        lane: Of the alert.
+        con: Connection in a transaction.
+        lane: Lane of the alert.
         seq: Number of the commit.
         incident: The alert.
-        state: That it is in from now on.
-        at: Now, naive UTC.
-        by: Who says so.
-        why: In words.
-        until: How long the state lasts, naive UTC; None for as long as nobody says otherwise.
+        state: New state of the alert.
+        at: Time of the step, naive UTC.
+        by: Name of the person, or gapwatch.
+        why: Reason, in words.
+        until: End of the state, naive UTC; None where it lasts until the next step.
     """
     attribution = None if until is None else {"until": utc_text(until)}
     row = _step_row(lane, incident, state, at, by, why, attribution)
@@ -281,13 +280,13 @@ def say(
 
 
 def _write_alert(con: Connection, seq: int, row: AlertStepRow, said: Mapping[str, str]) -> None:
-    """Insert a step, and lay its message into the outbox where it is of the live lane and no note.
+    """Insert a step, and put its message into the outbox; other lanes than `live` and notes send no message.
 
     Args:
-        con: In a transaction.
+        con: Connection in a transaction.
         seq: Number of the commit.
         row: The step.
-        said: What its message says besides the columns and the attribution of the row.
+        said: Fields of the message besides the columns and the attribution of the row.
     """
     insert_alert_step(con, seq, row)
     if row.lane == "live" and row.severity != "note":
@@ -295,7 +294,7 @@ def _write_alert(con: Connection, seq: int, row: AlertStepRow, said: Mapping[str
 
 
 def _message(row: AlertStepRow, said: Mapping[str, str]) -> OutboxRow:
-    """Return the message of a step; its id is the same however often it is sent."""
+    """Return the message of a step. Its id is a function of the step, so receivers can drop repeated messages."""
     message = {
         "alert_id": row.alert_id,
         "group_id": row.group_id,

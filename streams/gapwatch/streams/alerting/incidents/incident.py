@@ -1,4 +1,4 @@
-"""From what detectors find to alerts that people live with: one open alert a series, related ones in one group."""
+"""Incidents: turns findings into steps of alerts, with one open alert a series and related alerts in one group."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from gapwatch.streams.detectors.lifecycle import Event
 
 # Alerts of one pipeline belong together where the later one's change began at most this long after the earlier fired.
 _GROUP_TICKS = 20
-# A series that got better is noted once a week at most: until its baseline has taken the better level in, its
-# evidence comes to the threshold again and again.
+# An improvement is noted once a week at most: until the baseline has learned the better level, the evidence reaches
+# the threshold again and again.
 _NOTE_TICKS = 7 * TICKS_A_DAY
 _SEVERITIES = ("note", "ticket", "page")
 
 
 @dataclass(frozen=True)
 class Incident:
-    """One alert, as it stands.
+    """One alert, in its present state.
 
     Attributes:
         alert_id, shift_id: Ids, functions of the series and the tick.
-        watched: What moved; its kind is `bound` for a threshold.
+        watched: Series and quantity that moved; its kind is `bound` for a broken bound.
         severity: page, ticket or note.
-        fired: Tick at which it was found.
-        began: Earliest tick at which it may have begun.
-        group_id: `alert_id` of the first alert of its group.
+        fired: Tick at which the alert was found.
+        began: Earliest tick at which the change may have begun.
+        group_id: `alert_id` of the first alert of the group.
     """
 
     alert_id: str
@@ -45,13 +45,13 @@ class Incident:
 
 @dataclass(frozen=True)
 class Step:
-    """One step in an alert's life that people hear of.
+    """One step of an alert that people are told of.
 
     Attributes:
-        state: open, resolved, noted.
+        state: open, resolved or noted.
         incident: The alert.
-        finding: What brought it.
-        why: In words.
+        finding: Finding that caused the step.
+        why: Reason, in words.
     """
 
     state: str
@@ -61,10 +61,10 @@ class Step:
 
 
 class IncidentBook:
-    """The alerts that are open in one lane; a function of the findings, in order.
+    """Open alerts of one lane; its state is a function of the findings, in order.
 
     Args:
-        lane: Part of the ids.
+        lane: Name of the lane; it is part of the ids.
     """
 
     def __init__(self, lane: str) -> None:
@@ -73,7 +73,7 @@ class IncidentBook:
         self._noted: dict[Watched, int] = {}
 
     def take(self, finding: Finding, rule: AlertRule) -> Step | None:
-        """Turn a finding into the step that it means; None where people need not hear of it."""
+        """Return the step that a finding causes; None where people need not be told."""
         if finding.breach is not None:
             if finding.breach.is_broken:
                 if self._has_loud_shift(finding.watched.series, rule.severity):
@@ -81,7 +81,7 @@ class IncidentBook:
                 return self._begin(
                     finding, rule.severity, max(finding.breach.since, finding.tick - 120), "bound broken"
                 )
-            return self._end(finding, "back within its bound")
+            return self._end(finding, "back within the bound")
         transition = finding.transition
         assert transition is not None
         event, change = transition.event, transition.change
@@ -89,21 +89,21 @@ class IncidentBook:
         if self._is_in_the_rate(finding, _at_most(rule.severity, "ticket")):
             return None
         if event is Event.TICKETED:
-            return self._begin(finding, _at_most(rule.severity, "ticket"), began, "evidence of a ticket")
+            return self._begin(finding, _at_most(rule.severity, "ticket"), began, "evidence at the ticket threshold")
         if event is Event.PAGED:
             if finding.watched in self.open:
                 grown = replace(self.open[finding.watched], severity="page")
                 self.open[finding.watched] = grown
-                return Step("open", grown, finding, "grew into a page")
-            return self._begin(finding, "page", began, "evidence of a page")
+                return Step("open", grown, finding, "became a page")
+            return self._begin(finding, "page", began, "evidence at the page threshold")
         if event is Event.RECOVERED:
             return self._end(
-                finding, "recovered: the evidence against 'still moved' is as strong as that which opened it"
+                finding, "recovered: the evidence that the change is over reached the threshold that opened the alert"
             )
         if event is Event.ASKED:
             if finding.watched not in self.open:
                 return None
-            return Step("open", self.open[finding.watched], finding, "open for 7 days: is this the new normal?")
+            return Step("open", self.open[finding.watched], finding, "open for 7 days: is this the new baseline?")
         if event is Event.IMPROVED:
             last = self._noted.get(finding.watched)
             if last is not None and finding.tick - last < _NOTE_TICKS:
@@ -123,12 +123,12 @@ class IncidentBook:
         return Step("open", incident, finding, why)
 
     def _has_loud_shift(self, series: SeriesKey, severity: str) -> bool:
-        """Say whether a shift of the series is open that is as loud: its bound is broken by the same failures."""
+        """Return True where a shift of the series is open with at least this severity: it also breaks the bound."""
         shifts = (self.open.get(Watched(series, kind)) for kind in ("rate", "sessions"))
         return any(_SEVERITIES.index(s.severity) >= _SEVERITIES.index(severity) for s in shifts if s is not None)
 
     def _is_in_the_rate(self, finding: Finding, severity: str) -> bool:
-        """Say whether a shift of values tells what the failure rate of the same series has told already."""
+        """Return True where a shift of values repeats an open alert on the failure rate of the same series."""
         if finding.watched.kind not in ("numbers", "labels"):
             return False
         event = finding.transition.event if finding.transition is not None else None
@@ -149,21 +149,21 @@ class IncidentBook:
             and incident.watched.series.environment == series.environment
             and began <= incident.fired + _GROUP_TICKS
         ]
-        # The first that fired after this change began: later ones may be of another incident.
+        # The first alert that fired after this change began. Later alerts may belong to another incident.
         first = min(near, key=lambda incident: (incident.fired, incident.alert_id), default=None)
         return None if first is None else first.group_id
 
     def drop(self, gone: Sequence[Watched]) -> list[Incident]:
-        """Take out the open alerts of these series, whose direction turned, and return them."""
+        """Remove the open alerts of these series, whose direction was reversed, and return them."""
         return [self.open.pop(watched) for watched in gone if watched in self.open]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the open alerts, and when each series was noted last, as JSON values."""
+        """Return the open alerts, and the tick of the last note of each series, as JSON values."""
         noted = [[asdict(watched), tick] for watched, tick in self._noted.items()]
         return {"open": [asdict(incident) for incident in self.open.values()], "noted": noted}
 
     def take_json(self, value: dict[str, Any]) -> None:
-        """Go on from what `as_json` gave."""
+        """Restore the state from `as_json`."""
         for fields in value["open"]:
             watched = _watched(fields["watched"])
             self.open[watched] = Incident(**{**fields, "watched": watched})

@@ -1,4 +1,4 @@
-"""Addresses that a portfolio gives: where a trace can be looked at, and what to do about a metric."""
+"""Addresses from the templates of a portfolio: of a trace, and of the runbook of a metric."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from gapwatch.scorers.portfolio.portfolio import Portfolio
 
 
 def trace_link(portfolio: Portfolio | None, trace_id: str) -> str | None:
-    """Return where a trace can be looked at; None where the portfolio does not say.
+    """Return the address that shows a trace; None where the portfolio gives no `trace_url`.
 
     Args:
-        portfolio: Of its pipeline.
-        trace_id: As it came: whatever stands in it stays one part of the address.
+        portfolio: Portfolio of the pipeline; None where it is not known.
+        trace_id: Id as the trace carries it; it is escaped, so it stays one part of the address.
     """
     if portfolio is None or portfolio.trace_url is None:
         return None
@@ -20,7 +20,7 @@ def trace_link(portfolio: Portfolio | None, trace_id: str) -> str | None:
 
 
 def runbook_link(portfolio: Portfolio | None, metric: str) -> str | None:
-    """Return what to do about a metric; None where the portfolio does not say."""
+    """Return the address of the runbook of a metric; None where the portfolio gives no `runbook_url`."""
     if portfolio is None or portfolio.runbook_url is None:
         return None
     return portfolio.runbook_url.replace("{metric}", quote(metric, safe=""))

@@ -1,4 +1,4 @@
-"""Past shifts under a new answer: when it is known which way is better, each is labelled anew."""
+"""Relabels past shifts when the direction of their metric changes."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from gapwatch.streams.alerting.rules.alert_rule import AlertRule
 
 
 def relabel(con: Connection, lane: str, seq: int, rule: AlertRule) -> int:
-    """Insert the last label of each past shift of a metric whose direction turned; the earlier ones stay as history.
+    """Insert a new label for each past shift of a metric whose direction changed; earlier labels stay as history.
 
     Args:
-        con: In a transaction.
-        lane: Whose shifts.
+        con: Connection in a transaction.
+        lane: Lane of the shifts.
         seq: Number of the commit.
-        rule: Of the metric, with the new direction.
+        rule: Alert rule of the metric, with the new direction.
 
     Returns:
-        How many shifts are labelled otherwise from now on.
+        Number of shifts whose label changed.
     """
     changed = 0
     for shift in labelled_shifts(con, lane, rule.pipeline, rule.metric):
         if shift.watched == "labels":
-            continue  # which label fails is in the rate; the mix of labels has no way
+            continue  # a mix of labels has no direction; labels that fail count in the failure rate
         polarity = polarity_of(rule, shift.watched, shift.moved == "up")
         question = rule.question if rule.side_of(shift.watched) == 0 else None
         label = ShiftLabel(kind_of(shift.watched, polarity), polarity, question)

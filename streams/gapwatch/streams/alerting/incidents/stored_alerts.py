@@ -1,4 +1,4 @@
-"""Alerts as they stand in a store: the last step of each, and its facts."""
+"""Alerts of a store: the last step of each, and its facts."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _ANY = AlertFilter()
 
 @dataclass(frozen=True)
 class StoredAlert:
-    """One alert, as it stands.
+    """One alert of a store, in its present state.
 
     Attributes:
-        row: Its names, with the last state and severity.
-        facts: Those of the step that opened it, under the last answer to its question.
+        row: Ids and series, with the last state and severity.
+        facts: Facts of the step that opened the alert, relabelled by the last answer to its question.
     """
 
     row: AlertRow
@@ -27,21 +27,21 @@ class StoredAlert:
 
     @property
     def is_open(self) -> bool:
-        """Whether it wants something of somebody."""
+        """True for an alert that still asks for somebody."""
         return self.row.state in OPEN_STATES
 
     @property
     def began_at(self) -> datetime | None:
-        """The likeliest begin of the change; None for a bound, whose window says nothing of it."""
+        """Most likely begin of the change, naive UTC; None for a bound, whose window does not tell it."""
         return None if self.facts.change is None else self.facts.change.at
 
 
 def read_alerts(con: StoreReader, wanted: AlertFilter = _ANY) -> list[StoredAlert]:
-    """Return alerts, groups together: first those that page somebody now, then the latest; in a group the first found.
+    """Return alerts by group. Groups that page somebody now come first, then the latest; in a group the first found.
 
     Args:
-        con: Reading.
-        wanted: Which alerts; all of them by default.
+        con: Connection for reading.
+        wanted: Filter; all alerts by default.
     """
     now = datetime.now(UTC).replace(tzinfo=None)
     return [_stored_alert(entry) for entry in alert_entries(con, wanted, now)]
@@ -56,10 +56,14 @@ def _stored_alert(entry: AlertEntry) -> StoredAlert:
 
 
 def find_alert(con: StoreReader, wanted: str) -> StoredAlert:
-    """Return the alert with this id, or the only one whose id begins so.
+    """Return the alert with this id, or the only alert whose id begins with it.
+
+    Args:
+        con: Connection for reading.
+        wanted: Id, or its first characters.
 
     Raises:
-        UsageError: None, or several.
+        UsageError: No alert has such an id, or several have.
     """
     alerts = [a for a in read_alerts(con) if a.row.alert_id.startswith(wanted)] if wanted else []
     if not alerts:

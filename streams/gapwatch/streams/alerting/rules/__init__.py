@@ -1,1 +1,1 @@
-"""Which way is bad, bounds, and shares of the false-alarm budget."""
+"""Alert rules of metrics, bounds on failure rates, and shares of the false-alarm budget."""

@@ -1,4 +1,4 @@
-"""What a portfolio says of alerts on one metric: which way is bad, how loud, and which bound it shall keep."""
+"""Alert rules: bad direction, severity, bound and monitored quantities of each metric, read from a portfolio."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.store.registration import metric_direction
 from gapwatch.streams.detectors.contexts import TICK_SECONDS
 
-#: Traces a month where a portfolio declares no volume; a fleet of another size has other delays, by a logarithm.
+#: Traces a month where a portfolio declares no volume. The delay of an alert grows with its logarithm.
 DEFAULT_UNITS_PER_MONTH = 1_000_000.0
 DEFAULT_PAGES_PER_MONTH = 1.0
 DEFAULT_TICKETS_PER_MONTH = 10.0
-#: Units below which a bound is not asked for, where the portfolio names none.
+#: Units in the window below which a bound is not checked, where the portfolio gives no `min_units`.
 DEFAULT_MIN_UNITS = 30
 #: Unit of the numbers of judges, composites and Python scorers.
 SCORE = "points"
@@ -34,13 +34,13 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 @dataclass(frozen=True)
 class RateBound:
-    """The bound that the failure rate of a metric shall keep.
+    """Bound on the failure rate of a metric.
 
     Attributes:
-        operator: How the rate stands to `value` when all is well: <, <=, > or >=.
-        value: The bound.
-        window_ticks: Over how many ticks.
-        min_units: Units in the window below which nothing is said.
+        operator: Comparison of the rate with `value` that must hold: <, <=, > or >=.
+        value: The bound, 0 to 1.
+        window_ticks: Length of the window, in ticks of 30 seconds.
+        min_units: Units in the window below which the bound is not checked.
     """
 
     operator: str
@@ -50,33 +50,33 @@ class RateBound:
 
     @property
     def is_ceiling(self) -> bool:
-        """Whether the rate shall stay below."""
+        """True where the rate must stay below the bound."""
         return self.operator in ("<", "<=")
 
 
 @dataclass(frozen=True)
 class AlertRule:
-    """What is known of a metric that may alert.
+    """Alert rule of one metric.
 
     Attributes:
-        pipeline: Whose metric it is.
-        metric: Its name.
+        pipeline: Pipeline of the metric.
+        metric: Name of the metric.
         component: Id of the component; None for the trace.
-        severity: page, ticket or note: the loudest that it may be.
+        severity: Highest severity that an alert may have: page, ticket or note.
         bad_side: 1 where a rising failure rate is bad, -1 where a falling one is, 0 where nobody confirmed either.
-        is_cascade: It is of the cascade family, whose direction only a person can tell.
-        question: Id of the open question that would settle the direction; None where there is none.
-        min_ratio: Growth that a page needs at least, by the bound of its interval; None for the detectors' default.
-        min_bad_per_hour: Bad units an hour beyond the expected that a page needs; None for the detectors' default.
-        blind_above_ratio: The series counts as blind where only larger changes would have been seen; None: never.
-        limit: The threshold; None where there is none on the failure rate.
+        is_cascade: The metric is of the cascade family; only a person can tell its direction.
+        question: Id of the open question whose answer gives the direction; None without one.
+        min_ratio: Smallest growth that pages, by the lower bound of its interval; None for the detectors' default.
+        min_bad_per_hour: Bad units an hour above the expected ones that a page needs; None for the default.
+        blind_above_ratio: A series is blind where its minimum detectable change is above this ratio; None: never.
+        limit: Bound on the failure rate; None without one.
         time_zone: IANA name, for the hours of the week.
-        units_per_month: Declared volume: traces in 30 days.
-        numbers: Its numbers are watched, not only whether they fail: it is a measure, or its verdicts have scores.
+        units_per_month: Declared volume, in traces in 30 days.
+        numbers: The numbers are monitored besides the failures: of a measure, or the scores of verdicts.
         number_side: 1 where larger numbers are bad, -1 where smaller ones are, 0 where nobody confirmed either.
-        number_pages: The direction of the numbers themselves is confirmed, not only that of the failure rate.
-        number_unit: Of the numbers, for people.
-        labels: Its labels are watched, by `unit` or by `span`; None where failing and passing is all they say.
+        number_pages: The confirmed direction is that of the numbers, not only that of the failure rate.
+        number_unit: Unit of the numbers, for people.
+        labels: The labels are monitored, by `unit` or by `span`; None where the failure rate says all of them.
     """
 
     pipeline: str
@@ -100,51 +100,52 @@ class AlertRule:
 
     @property
     def may_page(self) -> bool:
-        """Whether a shift of its rate may page: asked for, and its direction confirmed."""
+        """True where a shift of the rate may page: the portfolio asks for pages, and the direction is confirmed."""
         return self.severity == "page" and self.bad_side != 0
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """What of it is watched: failures of traces, of sessions, the undecided, and what its claim has besides."""
+        """Monitored quantities: failing traces and sessions, undecided traces, and numbers or labels of the claim."""
         also = (*(["numbers"] if self.numbers else []), *(["labels"] if self.labels else []))
         return ("rate", "sessions", "unknown", *also)
 
     def pages_on(self, kind: str) -> bool:
-        """Whether a shift of what is watched may page."""
+        """Return True where a shift of this quantity may page."""
         if kind == "numbers":
             return self.severity == "page" and self.number_pages and self.number_side != 0
         return self.may_page and kind in ("rate", "sessions")
 
     def side_of(self, kind: str) -> int:
-        """Return which way is bad for what is watched: 1 up, -1 down, 0 where nobody confirmed either.
+        """Return the bad direction of a monitored quantity: 1 up, -1 down, 0 where nobody confirmed either.
 
-        That fewer units can be told is bad whatever the metric. Labels have no way: which of them fail is in the rate.
+        More undecided units are bad for every metric. Labels have no direction: those that fail count in the failure
+        rate.
         """
         return {"unknown": 1, "numbers": self.number_side, "labels": 0}.get(kind, self.bad_side)
 
     def is_turned(self, before: AlertRule | None) -> bool:
-        """Say whether another way is bad than by the rule of before; no where there was none."""
+        """Return True where the bad direction differs from that of an earlier rule; False without an earlier rule."""
         sides = (self.bad_side, self.number_side)
         return before is not None and (before.bad_side, before.number_side) != sides
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the rule as JSON values."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> AlertRule:
-        """Return what `as_json` gave."""
+        """Return the rule from `as_json`."""
         limit = value["limit"]
         return cls(**{**value, "limit": None if limit is None else RateBound(**limit)})
 
 
 @dataclass(frozen=True)
 class AlarmBudget:
-    """False alarms that a team can bear in 30 days, over all series of a pipeline.
+    """False-alarm budget of a pipeline: false alarms allowed in 30 days, over all its series.
 
     Attributes:
-        pages: Of pages; 0 for no pages by detectors.
-        tickets: Of tickets and notes.
+        pages: False pages allowed; with 0 the detectors page nobody.
+        tickets: False tickets and notes allowed.
     """
 
     pages: float
@@ -152,7 +153,7 @@ class AlarmBudget:
 
 
 def budget_of(portfolio: Portfolio) -> AlarmBudget:
-    """Return the budget of a portfolio; where it names none, one page and ten tickets a month."""
+    """Return the budget of a portfolio; one page and ten tickets a month where the portfolio gives none."""
     pages, tickets = portfolio.budget.pages_per_month, portfolio.budget.tickets_per_month
     return AlarmBudget(
         DEFAULT_PAGES_PER_MONTH if pages is None else pages,
@@ -191,7 +192,7 @@ def _rule(portfolio: Portfolio, metric: Metric) -> AlertRule:
 
 
 def _bad_side(portfolio: Portfolio, metric: Metric) -> int:
-    """Return which way of the failure rate is bad; 0 unless a fact or a cited line verifies it."""
+    """Return the bad direction of the failure rate; 0 unless a fact or a cited line verifies it."""
     direction = metric_direction(portfolio, metric)
     if direction is None or direction["verdict"] != "verified" or direction["of"] != "failure_rate":
         return 0
@@ -199,14 +200,14 @@ def _bad_side(portfolio: Portfolio, metric: Metric) -> int:
 
 
 def _values(portfolio: Portfolio, metric: Metric) -> dict[str, Any]:
-    """Return what is watched of a claim besides its failures."""
+    """Return the fields of `AlertRule` about numbers and labels of a claim."""
     claim = metric.claim
     if isinstance(claim, MeasureClaim | JudgedClaim | CompositeClaim | PythonClaim):
         side, pages = _number_side(portfolio, metric, _failing_end(claim))
         unit = claim.unit if isinstance(claim, MeasureClaim) else SCORE
         return {"numbers": True, "number_side": side, "number_pages": pages, "number_unit": unit}
     if isinstance(claim, LabelClaim):
-        # With one good and one bad label their shares are the failure rate.
+        # With one good and one bad label, the shares of the labels are the failure rate.
         passing = None if claim.labels is None else len(claim.labels) - len(claim.bad)
         if passing is None or passing > 1 or len(claim.bad) > 1:
             return {"labels": "unit" if metric.per_trace == "worst" else "span"}
@@ -214,19 +215,20 @@ def _values(portfolio: Portfolio, metric: Metric) -> dict[str, Any]:
 
 
 def _failing_end(claim: MeasureClaim | JudgedClaim | CompositeClaim | PythonClaim) -> int:
-    """Return at which end numbers fail: 1 for large ones, -1 for small ones, 0 where nobody knows."""
+    """Return the end at which numbers fail: 1 for large ones, -1 for small ones, 0 where it is not known."""
     if isinstance(claim, MeasureClaim):
         return 0 if claim.limit is None else 1 if claim.limit.max is not None else -1
     if isinstance(claim, JudgedClaim):
-        return -1  # of every scale the highest is the best
+        return -1  # the highest value of every scale is the best
     return -1 if isinstance(claim, CompositeClaim) and claim.pass_at is not None else 0
 
 
 def _number_side(portfolio: Portfolio, metric: Metric, failing_end: int) -> tuple[int, bool]:
-    """Return which way of the numbers is bad, and whether that may page.
+    """Return the bad direction of the numbers, and True where a shift of them may page.
 
-    A direction of the numbers (`of: mean` and the like) says it. One of the failure rate says it through the end at
-    which numbers fail: towards it is bad. But short of the limit nothing is broken, so it is a ticket at most.
+    A direction of the numbers (such as `of: mean`) gives it. A direction of the failure rate gives it through the end
+    at which numbers fail: a move towards that end is bad. Short of the limit nothing is broken, so such a shift is a
+    ticket at most.
     """
     direction = metric_direction(portfolio, metric)
     if direction is None or direction["verdict"] != "verified" or direction["better"] not in ("lower", "higher"):

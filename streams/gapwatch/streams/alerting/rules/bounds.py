@@ -1,4 +1,4 @@
-"""Bounds that a portfolio sets: the rate of a sliding window against them, by the bound of its interval."""
+"""Checks the failure rate of a sliding window, with its interval, against the bound of a portfolio."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any
 from gapwatch.streams.alerting.rules.alert_rule import RateBound
 from gapwatch.streams.detectors.change import Interval, rate_interval
 
-# A window is kept in this many cells at most: more cost memory, fewer make its begin coarse (1/360 of the window).
+# Most cells of a window: more cost memory, fewer make the begin of the window coarse (1/360 of its length).
 _CELLS = 360
 
 
 @dataclass(frozen=True)
 class Breach:
-    """A bound that is broken, or kept again.
+    """A bound that has just been broken, or that holds again.
 
     Attributes:
-        is_broken: False: kept again.
+        is_broken: True where the bound has been broken; False where it holds again.
         since: First tick of the window.
-        rate: Of the window, with its interval.
-        units: In the window.
-        bad: Of these.
+        rate: Failure rate of the window, with its interval.
+        units: Units in the window.
+        bad: Failing units among them.
     """
 
     is_broken: bool
@@ -35,17 +35,17 @@ class Breach:
 
 @dataclass
 class BoundWatch:
-    """One series against one bound; it needs no baseline and speaks from the first hour on.
+    """Check of one series against one bound. It needs no baseline and works from the first hour on.
 
-    It is broken when the whole 95 % interval of the window lies beyond the bound, and kept again when the rate itself
-    is back within it. The interval is `change.rate_interval`, valid at all times for a fixed start; for a window that
-    slides it is not: a rate that sits exactly on its bound breaks it now and then (measured in the README). It does
-    not count against the false-alarm budget: a bound is a promise of the portfolio, not of a detector.
+    The bound is broken when the whole 95 % interval of the window lies beyond it. It holds again when the rate itself
+    is back within it. The interval is `change.rate_interval`, which is valid at all times for a fixed start. For a
+    sliding window it is not: a rate that sits exactly on its bound breaks it now and then. A broken bound does not
+    count against the false-alarm budget: it is a promise of the portfolio, not of a detector.
 
     Attributes:
-        bound: As the portfolio sets it.
-        cells: [first tick, good, bad], oldest first.
-        is_broken: Whether it is, now.
+        bound: Bound of the portfolio.
+        cells: [first tick, good units, bad units], oldest first.
+        is_broken: True while the bound is broken.
     """
 
     bound: RateBound
@@ -57,7 +57,7 @@ class BoundWatch:
         self._bad = sum(cell[2] for cell in self.cells)
 
     def add(self, tick: int, good: int, bad: int) -> Breach | None:
-        """Take in the units of one closed tick, and say whether the bound is newly broken or newly kept."""
+        """Add the units of one closed tick; return a breach where the bound breaks or holds again, else None."""
         width = max(self.bound.window_ticks // _CELLS, 1)
         first = tick // width * width
         if self.cells and self.cells[-1][0] == first:
@@ -76,7 +76,7 @@ class BoundWatch:
         if units < self.bound.min_units:
             return None
         if self._is_within(bad_units / units) == (not self.is_broken):
-            return None  # as before: a rate within its bound breaks nothing, whatever its interval
+            return None  # unchanged: a rate within the bound breaks nothing, whatever its interval
         rate = rate_interval(bad_units, units)
         if not self.is_broken and self._is_within(rate.lower if self.bound.is_ceiling else rate.upper):
             return None
@@ -88,12 +88,12 @@ class BoundWatch:
         return {"<": rate < value, "<=": rate <= value, ">": rate > value, ">=": rate >= value}[self.bound.operator]
 
     def as_json(self) -> dict[str, Any]:
-        """Return what it remembers as JSON values."""
+        """Return the state as JSON values."""
         return {"cells": list(self.cells), "is_broken": self.is_broken}
 
     @classmethod
     def from_json(cls, bound: RateBound, value: dict[str, Any]) -> BoundWatch:
-        """Return what `as_json` gave, held against a bound that may be another by now."""
+        """Return the check from `as_json`, against a bound that may have changed since."""
         return cls(bound, deque(value["cells"]), value["is_broken"])
 
 
@@ -103,16 +103,16 @@ def hold_to_bounds(
     tick: int,
     units: Mapping[int, Sequence[int]],
 ) -> list[tuple[int, Breach]]:
-    """Hold the units of one closed tick against the bounds of their series.
+    """Check the units of one closed tick against the bounds of their series.
 
     Args:
-        watches: By number of the series; those that are missing are made.
-        bounds: The bound of each series; None for none.
+        watches: Number of the series to its check; missing checks are added.
+        bounds: Number of the series to its bound; None for a series without one.
         tick: The tick.
-        units: Good and bad ones by series.
+        units: Number of the series to its good and bad units.
 
     Returns:
-        Number of the series and what is newly broken or kept, by number.
+        (Number of the series, breach), by number.
     """
     found = []
     for number, (good, bad) in sorted(units.items()):

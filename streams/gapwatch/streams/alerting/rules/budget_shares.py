@@ -1,4 +1,4 @@
-"""The budget of a pipeline, split over its series: how much evidence each needs before it may speak."""
+"""Splits the monthly false-alarm budget of a pipeline over its series, and gives the threshold of each."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _TICKS_A_PERIOD = 30 * TICKS_A_DAY
 
 
 def share_key(rule: AlertRule, kind: str, environment: str | None) -> str:
-    """Return under which name a series draws on the budget; an environment that nobody planned has its own."""
+    """Return the key of a budget share; an environment that was not planned for has a key of its own."""
     return "\x1f".join([rule.metric, kind, *([] if environment is None else [environment])])
 
 
 class BudgetShares:
-    """Alarms a month of one pipeline, dealt to the series that its portfolio lets alert.
+    """Monthly false-alarm budget of one pipeline, split over the series that may alert.
 
-    The first environment that is seen has the planned shares; another, or a new epoch of a series, is a newcomer and
-    draws on the reserve, so the sum stays within the budget. Each 30 days it is dealt anew.
+    The first environment that is seen gets the planned shares. Another environment, or a new epoch of a series, is a
+    newcomer and draws on the reserve, so the sum stays within the budget. The budget is split again every 30 days.
 
     Args:
-        budget: Of the portfolio.
-        rules: Of its metrics.
+        budget: Budget of the portfolio.
+        rules: Alert rules of the pipeline's metrics.
     """
 
     def __init__(self, budget: AlarmBudget, rules: Sequence[AlertRule]) -> None:
@@ -38,15 +38,15 @@ class BudgetShares:
         self.period = 0
 
     def is_over(self, tick: int) -> bool:
-        """Say whether the month that was dealt is over, or none was dealt yet."""
+        """Return True where the current period is over, or no period has begun yet."""
         return tick // _TICKS_A_PERIOD + 1 != self.period
 
     def start_period(self, tick: int, extra: Iterable[tuple[str, str]]) -> bool:
-        """Deal the budget anew where a new month began; say whether it did.
+        """Split the budget again where a new period of 30 days has begun; return True where it has.
 
         Args:
-            tick: Now.
-            extra: (share key, metric) of newcomers that are still there, who get planned shares from now on.
+            tick: Current tick.
+            extra: (share key, metric) of newcomers that still exist; they get planned shares from now on.
         """
         if not self.is_over(tick):
             return False
@@ -59,14 +59,14 @@ class BudgetShares:
         return True
 
     def key_for(self, rule: AlertRule, kind: str, series: str, environment: str) -> str:
-        """Return the share of a series: the planned one for whoever comes first, else one of its own."""
+        """Return the share key of a series: the planned one for the first series that asks, else one of its own."""
         planned = share_key(rule, kind, None)
         if self._owner.setdefault(planned, series) == series:
             return planned
         return share_key(rule, kind, f"{environment}\x1f{series}")
 
     def limits(self, rule: AlertRule, kind: str, key: str) -> tuple[float, float]:
-        """Return A for tickets and for pages; infinite where none is asked for, or the budget is nothing."""
+        """Return the thresholds A for tickets and for pages; infinite where the rule or the budget allows none."""
         units = rule.units_per_month
         ticket = self._tickets.limit(key, units) if self._budget.tickets > 0 else math.inf
         page = math.inf
@@ -75,7 +75,7 @@ class BudgetShares:
         return ticket, page
 
     def as_json(self) -> dict[str, Any]:
-        """Return what was dealt as JSON values."""
+        """Return the shares as JSON values."""
         return {
             "period": self.period,
             "owner": self._owner,
@@ -84,7 +84,7 @@ class BudgetShares:
         }
 
     def take_json(self, value: dict[str, Any]) -> None:
-        """Go on from what `as_json` gave."""
+        """Restore the shares from `as_json`."""
         self.period, self._owner = value["period"], dict(value["owner"])
         for allowances, name in ((self._tickets, "tickets"), (self._pages, "pages")):
             allowances.shares, allowances.newcomers = dict(value[name][0]), value[name][1]

@@ -1,4 +1,4 @@
-"""What a closed tick can bring: a detector that speaks, or a bound that breaks."""
+"""Findings of a closed tick: a detector that changed its phase, or a bound that broke or holds again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from gapwatch.streams.detectors.watch import Transition
 
 @dataclass(frozen=True, order=True)
 class Watched:
-    """One row of a fleet: a series, and what of it is watched (`AlertRule.kinds`)."""
+    """Monitored row of a fleet: a series, and the quantity of it that is monitored (`AlertRule.kinds`).
+
+    The repr of this class is part of the ids of alerts.
+    """
 
     series: SeriesKey
     kind: str
@@ -20,15 +23,15 @@ class Watched:
 
 @dataclass(frozen=True)
 class Part:
-    """The part of a series' values whose share moved.
+    """Part of a series' values whose share moved.
 
     Attributes:
-        name: In words: `above the old p95`.
-        statistic: The quantile of the numbers that shows it best, in (0, 1); None for labels.
-        above: The numbers in it are larger than this; None without a lower end.
-        below: They are at most this; None without an upper end.
-        outside: It is what lies above `above` or below `below`, not between them.
-        labels: The labels in it; empty for numbers, and where they are rare or new.
+        name: Name in words, such as `above the old p95`.
+        statistic: Quantile of the numbers that shows the move best, in (0, 1); None for labels.
+        above: Numbers of the part are larger than this; None without a lower end.
+        below: Numbers of the part are at most this; None without an upper end.
+        outside: The part is everything above `above` or up to `below`, not what lies between them.
+        labels: Labels of the part; empty for numbers, and for labels that are rare or new.
     """
 
     name: str
@@ -39,21 +42,21 @@ class Part:
     labels: tuple[str, ...] = ()
 
     def as_value_part(self, *, inside: bool) -> ValuePart:
-        """Return it as a question to the store: for rows inside of it, or outside."""
+        """Return the part as a condition on rows of the store: rows inside the part, or outside of it."""
         labels = self.labels if self.statistic is None else None
         return ValuePart(labels, self.above, self.below, self.outside, inside)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that a closed tick brought.
+    """One finding of a closed tick.
 
     Attributes:
-        watched: Where.
-        tick: When, by event time.
-        transition: What a detector says; None for a bound.
-        breach: What a bound says; None for a detector.
-        part: Of numbers and labels: which part of them moved; None for rates.
+        watched: Series and quantity.
+        tick: Tick of event time.
+        transition: Change of a detector's phase; None for a bound.
+        breach: Bound that broke or holds again; None for a detector.
+        part: Part of the numbers or labels that moved; None for rates.
     """
 
     watched: Watched

@@ -1,1 +1,1 @@
-"""Units and values by series and tick."""
+"""Series: units and values of slices by series and tick, and event time of a lane."""

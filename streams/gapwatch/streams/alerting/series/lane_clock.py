@@ -1,4 +1,4 @@
-"""When a tick is over: event time of a lane, from the slices that came."""
+"""Watermark of a lane: the last tick that no unit can join any more, from the event times of its slices."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any
 from gapwatch.streams.detectors.contexts import TICK_SECONDS
 
 LATENESS_TICKS = 4
-"""Two minutes: a tick is closed when event time is this far beyond its end. What comes later joins the current tick."""
+"""Allowed lateness, in ticks (two minutes): a tick closes when event time is this far beyond its end. Late data joins
+the current tick."""
 PATIENCE_SECONDS = 600.0
-"""Ten minutes: so long a partition whose records are not read is waited for while others are."""
+"""Ten minutes: longest time that a partition with unread records holds the watermark back while others are read."""
+# A partition without a unit for this long is idle.
 _IDLE_SECONDS = 120.0
-# Of the time between two slices this much counts as waiting: while the process was down, nothing could have come.
+# Most seconds between two slices that count as waiting: while the process was down, no record could be read.
 _LONGEST_GAP = 60.0
 # A tick t ends at t + 1; the newest unit of a slice lies somewhere in its own tick.
 _BEHIND = LATENESS_TICKS + 1
@@ -21,33 +23,33 @@ _BEHIND = LATENESS_TICKS + 1
 
 @dataclass
 class LaneClock:
-    """Event time of one lane: as far as the slowest of the partitions that count.
+    """Watermark of one lane: two minutes behind the slowest partition that counts.
 
-        partition 0   ....|newest              read to its end, nothing for two minutes: does not count
+        partition 0   ....|newest              read to its end, idle for two minutes: does not count
         partition 1   ............|newest
         partition 2   .....................|newest
-        partition 3   |newest     unread       waited for, up to ten minutes
+        partition 3   |newest     unread       holds the watermark back, up to ten minutes
                       |
-                      closed: two minutes before it, every tick up to there is folded
+                      watermark: two minutes before it; every tick up to there is folded
 
-    It moves with slices only: in a lane where nothing comes the last two minutes stay open. A partition counts while
-    units of it come, until two minutes before a slice is kept; and, beyond that, while it is known to have records
-    that are not read: what they hold would be late. One that was never read holds back all.
+    The watermark moves with slices only: in a lane without new slices the last two minutes stay open. A partition
+    counts until it has been idle for two minutes. After that it counts while it has unread records, whose units would
+    otherwise be late. A partition that was never read holds back the whole lane.
 
     Attributes:
-        closed: Last tick that is closed; 0 before the first unit.
-        newest: Partition to [newest tick, second since the epoch at which its last unit was kept].
-        waited: Partition to the seconds that it was waited for since its last unit, while others came.
-        last: Second at which the last slice was kept.
+        watermark: Last closed tick; 0 before the first unit.
+        newest: Partition to [newest tick, second since the epoch at which its last unit was stored].
+        waited: Partition to the seconds that it has held the watermark back since its last unit.
+        last: Second since the epoch at which the last slice was stored.
     """
 
-    closed: int = 0
+    watermark: int = 0
     newest: dict[str, list[float]] = field(default_factory=dict)
     waited: dict[str, float] = field(default_factory=dict)
     last: float = 0.0
 
     def silent(self, partitions: Iterable[str], kept_at: float) -> list[str]:
-        """Return those of some partitions that do not count by themselves, sorted."""
+        """Return the idle ones among some partitions, sorted."""
         return sorted(one for one in partitions if not self._is_active(one, kept_at))
 
     def _is_active(self, partition: str, kept_at: float) -> bool:
@@ -56,14 +58,14 @@ class LaneClock:
     def move(
         self, partition: str, newest: int | None, kept_at: float, *, is_live: bool, unread: Iterable[str] = ()
     ) -> int:
-        """Take note of a slice, and return the last tick that is closed now.
+        """Count a slice, and return the new watermark.
 
         Args:
-            partition: Topic and partition.
-            newest: Latest tick of the units in it; None where there was none.
-            kept_at: When it is kept, seconds since the epoch.
-            is_live: Event times after `kept_at` are wrong clocks, and count as now; a file may tell of any time.
-            unread: Partitions with records that will come after this slice. `silent` of them are enough.
+            partition: Topic and partition of the slice.
+            newest: Latest tick of its units; None for a slice without units.
+            kept_at: Time at which the slice is stored, seconds since the epoch.
+            is_live: Event times after `kept_at` come from wrong clocks and count as `kept_at`. Files may hold any time.
+            unread: Partitions with unread records after this slice; the idle ones of them are enough.
         """
         if newest is not None:
             if is_live:
@@ -75,13 +77,13 @@ class LaneClock:
             tick for one, (tick, _) in self.newest.items() if one in waited_for or self._is_active(one, kept_at)
         ]
         if counting and all(one in self.newest for one in waited_for):
-            self.closed = max(self.closed, int(min(counting)) - _BEHIND)
-        return self.closed
+            self.watermark = max(self.watermark, int(min(counting)) - _BEHIND)
+        return self.watermark
 
     def _wait(self, unread: list[str], kept_at: float) -> list[str]:
-        """Count how long each is waited for, and return those that are not given up.
+        """Count how long each partition has held the watermark back; return those below the limit of ten minutes.
 
-        Only a unit begins the count anew: a partition of which nothing is watched has unread records now and then.
+        Only a unit resets the count: a partition without monitored units may have unread records now and then.
         """
         gap = min(max(kept_at - self.last, 0.0), _LONGEST_GAP)
         self.waited = {one: seconds for one, seconds in self.waited.items() if not self._is_active(one, kept_at)}
@@ -90,10 +92,10 @@ class LaneClock:
         return [one for one in unread if self.waited[one] < PATIENCE_SECONDS]
 
     def as_json(self) -> list[Any]:
-        """Return it as JSON values."""
-        return [self.closed, self.newest, self.waited, self.last]
+        """Return the clock as JSON values."""
+        return [self.watermark, self.newest, self.waited, self.last]
 
     @classmethod
     def from_json(cls, value: list[Any]) -> LaneClock:
-        """Return what `as_json` gave."""
+        """Return the clock from `as_json`."""
         return cls(*value)

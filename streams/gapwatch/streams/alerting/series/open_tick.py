@@ -1,7 +1,7 @@
-"""What waits in ticks that are still open: units, and values; where few come, five minutes are folded as one.
+"""Open ticks: units and values that wait until their tick is closed; sparse ticks are folded by five minutes.
 
-A fold of a fleet costs half a millisecond, for one unit as for a thousand. A change in so few units cannot be told
-within five minutes anyway.
+A fold of a fleet costs half a millisecond, for one unit as for a thousand, and a change in so few units cannot be
+detected within five minutes.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import numpy as np
 from gapwatch.streams.detectors.arrays import Ints
 
 WINDOW_TICKS = 10
-"""Five minutes of event time."""
+"""Ticks of a window: five minutes of event time."""
 MOST_OPEN = 300_000
-"""Entries of open ticks, about 300 bytes each: where one partition is days ahead of another they add up."""
-# Fewer units of each series than this, and a tick waits for the end of its window.
+"""Most entries of all open ticks, about 300 bytes each. They add up where one partition is days ahead of another."""
+# A tick with fewer units than this of each series waits for the end of its window.
 _SPARSE = 20
 
 
 def window_end(ticks: Any) -> Any:
-    """Return the last tick of the window that each tick lies in."""
+    """Return the last tick of the window of each tick."""
     return ticks // WINDOW_TICKS * WINDOW_TICKS + WINDOW_TICKS - 1
 
 
@@ -33,8 +33,8 @@ class OpenTick:
     """Units of one open tick.
 
     Attributes:
-        counts: Number of the series and hour of the week of the event to units good, bad, unknown.
-        sessions: Number of the series, session, units, bad ones.
+        counts: (Number of the series, hour of the week of the event) to units [good, bad, unknown].
+        sessions: (Number of the series, session, units, bad units).
     """
 
     counts: dict[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0]))
@@ -42,17 +42,17 @@ class OpenTick:
 
     @property
     def size(self) -> int:
-        """How many entries it has."""
+        """Number of entries."""
         return len(self.counts) + len(self.sessions)
 
     @property
     def is_sparse(self) -> bool:
-        """Whether no series has enough units to be folded on its own."""
+        """True where no series has enough units for a fold of its own."""
         most = max((sum(cell) for cell in self.counts.values()), default=0)
         return max(most, sum(units for _, _, units, _ in self.sessions)) < _SPARSE
 
     def whole_units(self) -> dict[int, list[int]]:
-        """Return the good and bad units of each series, those of sessions among them."""
+        """Return the good and bad units of each series, including units of sessions."""
         whole: dict[int, list[int]] = defaultdict(lambda: [0, 0])
         for (number, _), (good, bad, _) in self.counts.items():
             whole[number][0] += good
@@ -64,19 +64,19 @@ class OpenTick:
 
     def join(self, other: OpenTick) -> None:
         """Add the units of another tick."""
-        for place, cell in other.counts.items():
-            mine = self.counts[place]
+        for key, cell in other.counts.items():
+            mine = self.counts[key]
             for i, n in enumerate(cell):
                 mine[i] += n
         self.sessions += other.sessions
 
     def as_json(self) -> list[Any]:
-        """Return it as JSON values."""
+        """Return the tick as JSON values."""
         return [[[*at, *cell] for at, cell in sorted(self.counts.items())], self.sessions]
 
     @classmethod
     def from_json(cls, value: list[Any]) -> OpenTick:
-        """Return what `as_json` gave."""
+        """Return the tick from `as_json`."""
         counts, sessions = value
         tick = cls()
         for number, hour, *cell in counts:
@@ -90,8 +90,8 @@ class OpenWindow:
     """Values of one open window: numbers by cell of the grid, and labels.
 
     Attributes:
-        cells: Arrays of number of the series, hour of the week of the event, cell, units; shape (4, entries).
-        labels: Number of the series and hour to [units, counts by label].
+        cells: Arrays of (number of the series, hour of the week of the event, cell, units), shape (4, entries).
+        labels: (Number of the series, hour of the week) to ([units], counts by label).
     """
 
     cells: list[Ints] = field(default_factory=list)
@@ -99,7 +99,7 @@ class OpenWindow:
 
     @property
     def size(self) -> int:
-        """How many entries it has."""
+        """Number of entries."""
         return sum(len(some[0]) for some in self.cells) + sum(len(counts) for _, counts in self.labels.values())
 
     def add_labels(self, number: int, hour: int, units: int, counts: Mapping[str, int]) -> None:
@@ -110,7 +110,7 @@ class OpenWindow:
             sums[label] = sums.get(label, 0) + n
 
     def summed(self) -> Ints:
-        """Return the cells, sorted and each once: the order in which slices came changes nothing."""
+        """Return the cells, sorted and each once, so that the order of slices does not matter."""
         if not self.cells:
             return np.zeros((4, 0), np.int64)
         whole = np.concatenate(self.cells, axis=1)
@@ -119,13 +119,13 @@ class OpenWindow:
         return np.concatenate([whole[:3, first], np.add.reduceat(whole[3], first)[None]])
 
     def as_json(self) -> list[Any]:
-        """Return it as JSON values."""
+        """Return the window as JSON values."""
         labels = [[*at, whole[0], sorted(counts.items())] for at, (whole, counts) in sorted(self.labels.items())]
         return [self.summed().tolist(), labels]
 
     @classmethod
     def from_json(cls, value: list[Any]) -> OpenWindow:
-        """Return what `as_json` gave."""
+        """Return the window from `as_json`."""
         cells, labels = value
         return cls(
             [np.array(cells, np.int64).reshape(4, -1)],
@@ -134,10 +134,10 @@ class OpenWindow:
 
 
 def full_until(sizes: Mapping[int, int]) -> int:
-    """Return the last tick that must be closed for the rest to fit into memory; 0 where all of them do.
+    """Return the last tick to close so that the open ticks stay within `MOST_OPEN`; 0 where they do already.
 
     Args:
-        sizes: Open tick to its entries.
+        sizes: Open tick to its number of entries.
     """
     too_many = sum(sizes.values()) - MOST_OPEN
     for tick in sorted(sizes) if too_many > 0 else ():
@@ -148,11 +148,11 @@ def full_until(sizes: Mapping[int, int]) -> int:
 
 
 def gather(pending: dict[int, OpenTick], closed: int) -> None:
-    """Put the units of closed ticks that are sparse into the last tick of their window.
+    """Move the units of sparse closed ticks into the last tick of their window.
 
     Args:
-        pending: By tick; gives an empty one for a tick that is missing.
-        closed: Last tick that nothing can join any more, so that it is known how many units it has.
+        pending: Tick to its units; returns an empty entry for a missing tick.
+        closed: Watermark: up to this tick the number of units is final.
     """
     for tick in sorted(tick for tick in pending if tick <= closed):
         end = window_end(tick)

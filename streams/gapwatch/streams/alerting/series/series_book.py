@@ -1,4 +1,4 @@
-"""The series of one lane by number, and the hour of the week that a tick lies in."""
+"""Numbers of the series of one lane, and the hour of the week of a tick."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from gapwatch.sinks.store.schema import OTHER
 from gapwatch.streams.alerting.series.slice_units import SeriesKey
 from gapwatch.streams.detectors.contexts import hour_of_week
 
-# Time zones differ from UTC by whole quarters of an hour: within one, the hour of the week is the same.
+# Time zones differ from UTC by whole quarters of an hour: all ticks of a quarter lie in the same hour of the week.
 _TICKS_A_QUARTER = 30
-# Environments come from traces: whoever names a new one in each would have a series for each, ten kilobytes of it.
+# Environments come from traces: a new name in each trace would make a series for each, of ten kilobytes.
 _NAME_LIMIT = 100
 _MOST_HOURS = 10_000
 
 
 class SeriesBook:
-    """Gives each series a number, which it keeps; environments beyond the limit share one, `other`.
+    """Gives each series a fixed number; environments beyond the limit share the name `other`.
 
     Attributes:
-        series: By number.
+        series: Series by number.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class SeriesBook:
         self._environments: dict[str, set[str]] = defaultdict(set)
 
     def number_of(self, key: SeriesKey) -> int:
-        """Return the number of a series, a new one where it has none yet."""
+        """Return the number of a series; a new series gets the next one."""
         if key not in self._number:
             known = self._environments[key.pipeline]
             is_named = len(key.environment) <= _NAME_LIMIT and len(known) < ENVIRONMENT_LIMIT
@@ -42,7 +42,7 @@ class SeriesBook:
         return self._number[key]
 
     def learn(self, keys: Iterable[SeriesKey]) -> None:
-        """Number further series, in this order."""
+        """Add series, numbered in this order."""
         for key in keys:
             self._number[key] = len(self.series)
             self.series.append(key)
@@ -51,13 +51,13 @@ class SeriesBook:
 
 
 class HourBook:
-    """Hours of the week, looked up once for each quarter of an hour: time zones are slow."""
+    """Cache of hours of the week by quarter of an hour, because a conversion of time zones is slow."""
 
     def __init__(self) -> None:
         self._hours: dict[tuple[int, str], int] = {}
 
     def hour(self, tick: int, time_zone: str) -> int:
-        """Return the hour of the week of a tick in a zone, as `hour_of_week`."""
+        """Return the hour of the week of a tick in a time zone, as `hour_of_week` does."""
         quarter = tick // _TICKS_A_QUARTER * _TICKS_A_QUARTER
         if (quarter, time_zone) not in self._hours:
             if len(self._hours) > _MOST_HOURS:

@@ -1,4 +1,4 @@
-"""The units of one slice as the detectors want them: by series and tick, with those of sessions set apart."""
+"""Units of one slice by series and tick, with units of sessions apart, as the detectors read them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from gapwatch.streams.detectors.contexts import TICK_SECONDS
 
 _TICK_MICROSECONDS = TICK_SECONDS * 1_000_000
 _KEY = ("pipeline", "environment", "component", "metric", "metric_version", "judge", "epoch")
-#: Beyond any event: its microseconds still fit into 64 bits.
+#: A tick after any event; its microseconds still fit into 64 bits.
 LAST_TICK = 2**37
 _OUTCOMES = ("good", "bad", "unknown")
 
 
 @dataclass(frozen=True)
 class SliceContent:
-    """What scoring counted in one slice, as both families of detectors read it.
+    """Counts of one scored slice, as both families of detectors read them.
 
     Attributes:
-        ticks: With the columns of `scorers.slices.tables.TICKS`: those of whole units, and of labels; no others.
-        sessions: With the columns of `SESSION_TICKS`.
+        ticks: Columns of `scorers.slices.tables.TICKS`; only rows of whole units and of labels are read.
+        sessions: Columns of `SESSION_TICKS`.
     """
 
     ticks: pa.Table
@@ -34,14 +34,14 @@ class SliceContent:
 
     @cached_property
     def units(self) -> pa.Table:
-        """The ticks that count whole units, at a time that is known."""
+        """Rows that count whole units at a known time."""
         is_unit = pc.and_(pc.equal(self.ticks["level"], "unit"), pc.equal(self.ticks["facet"], "all"))
         return self.ticks.filter(pc.and_(is_unit, self.ticks["bucket"].is_valid()))
 
 
 @dataclass(frozen=True, order=True)
 class SeriesKey:
-    """What one watched line is, within its lane; texts are empty where the tables have null."""
+    """Key of a series within its lane; texts are empty where the tables have null."""
 
     pipeline: str
     environment: str
@@ -65,13 +65,13 @@ class SessionUnits:
 
 @dataclass(frozen=True)
 class SliceUnits:
-    """What one slice adds.
+    """Units that one slice adds to the open ticks.
 
     Attributes:
         series: Distinct keys, sorted.
-        which: For each entry its series, as a position in `series`.
-        ticks: For each entry its tick of event time: seconds since the epoch over 30.
-        counts: Shape (3, entries): units good, bad and unknown that belong to no session; unknown counts all.
+        which: Series of each entry, as a position in `series`.
+        ticks: Tick of event time of each entry: seconds since the epoch over 30.
+        counts: Good and bad units outside of sessions, and all unknown units; shape (3, entries).
         sessions: Units of sessions, sorted.
     """
 
@@ -83,19 +83,19 @@ class SliceUnits:
 
     @property
     def newest(self) -> int | None:
-        """The latest tick in it; None without units."""
+        """Latest tick; None without units."""
         return int(self.ticks.max()) if len(self.ticks) else None
 
 
 def read_units(content: SliceContent, watched: Collection[tuple[str, str]]) -> SliceUnits:
-    """Read the units of watched metrics; those without a time are left out, for no tick is theirs.
+    """Read the units of monitored metrics; units without a time belong to no tick and are skipped.
+
+    Units are counted without their weights: uniform weights cancel. Where weights differ inside a series (strata of a
+    judge), a change of the mix of strata looks like a change of the rate.
 
     Args:
-        content: Of the slice.
-        watched: (pipeline, metric) that have a rule.
-
-    Units are counted as they came, whatever their weight: uniform weights cancel. Where weights differ inside a series
-    (strata of a judge), a change of the mix of strata looks like a change of the rate.
+        content: Counts of the slice.
+        watched: (pipeline, metric) of each alert rule.
     """
     units = content.units
     keys, of_row = series_of(units, watched)
@@ -112,18 +112,18 @@ def read_units(content: SliceContent, watched: Collection[tuple[str, str]]) -> S
     distinct, entry = np.unique(which * width + (tick - first), return_inverse=True)
     counts = np.zeros((3, len(distinct)), np.int64)
     np.add.at(counts, (outcome, entry), n)
-    place = {(int(cell) // width, int(cell) % width + first): i for i, cell in enumerate(distinct.tolist())}
+    entry_of = {(int(cell) // width, int(cell) % width + first): i for i, cell in enumerate(distinct.tolist())}
     position = {key: i for i, key in enumerate(keys)}
     for session in sessions:
-        cell = place[position[session.series], session.tick]
+        cell = entry_of[position[session.series], session.tick]
         counts[0, cell] -= session.units - session.bad
         counts[1, cell] -= session.bad
     return SliceUnits(keys, distinct // width, distinct % width + first, counts, sessions)
 
 
 def series_of(table: pa.Table, watched: Collection[tuple[str, str]]) -> tuple[list[SeriesKey], Ints]:
-    """Return the distinct watched series, sorted, and for each row its position; -1 where it is not watched."""
-    # Names come from strangers, so none is joined with another: columns are encoded one by one.
+    """Return the distinct monitored series, sorted, and the position of each row's series; -1 for other rows."""
+    # Names come from traces and may hold any separator, so columns are encoded one by one and never joined as text.
     which = np.zeros(table.num_rows, np.int64)
     found: list[tuple[str, ...]] = [()]
     for name in _KEY:
@@ -165,11 +165,11 @@ def _sessions(table: pa.Table, watched: Collection[tuple[str, str]]) -> list[Ses
 
 @dataclass(frozen=True)
 class OpenTicks:
-    """The ticks that something may still join; what comes from beyond joins the nearest.
+    """Ticks that units may still join; units of other ticks join the nearest one.
 
     Attributes:
-        first: One after the last that is closed: what comes late joins it.
-        last: Of the clock: an event after it is of a wrong clock. At least `first`.
+        first: First tick after the watermark; late data joins it.
+        last: Tick of the wall clock; events after it come from wrong clocks. At least `first`.
     """
 
     first: int
@@ -177,23 +177,23 @@ class OpenTicks:
 
     @classmethod
     def between(cls, closed: int, now: int | None) -> OpenTicks:
-        """Return those after the last closed one, up to now; up to any time without a now."""
+        """Return the ticks after the watermark `closed`, up to `now`; without an upper limit where `now` is None."""
         return cls(closed + 1, LAST_TICK if now is None else max(now, closed + 1))
 
-    def place(self, tick: int) -> int:
-        """Return where a unit of a tick is folded."""
+    def fold_tick(self, tick: int) -> int:
+        """Return the tick in which a unit of a tick is folded."""
         return min(max(tick, self.first), self.last)
 
-    def places(self, ticks: Ints) -> Ints:
-        """Return where units of some ticks are folded."""
+    def fold_ticks(self, ticks: Ints) -> Ints:
+        """Return the ticks in which units of some ticks are folded."""
         return np.clip(ticks, self.first, self.last)
 
     def stamp(self, ticks: pa.Table) -> pa.Table:
-        """Return the ticks of a slice with the bucket that each is folded in."""
+        """Return the ticks of a slice with `fold_bucket`: the bucket in which each row is folded."""
         bucket = ticks["bucket"].combine_chunks()
         first, last = self.first * _TICK_MICROSECONDS, self.last * _TICK_MICROSECONDS
         folded = pc.max_element_wise(bucket.cast(pa.int64()), first, skip_nulls=True)
         folded = pc.min_element_wise(folded, last, skip_nulls=True)
         folded = pc.if_else(bucket.is_valid(), folded, None).cast(bucket.type)
-        place = ticks.schema.get_field_index("fold_bucket")
-        return ticks.set_column(place, ticks.schema.field(place), folded)
+        column = ticks.schema.get_field_index("fold_bucket")
+        return ticks.set_column(column, ticks.schema.field(column), folded)

@@ -1,4 +1,4 @@
-"""What the units of one slice were, and not only whether they failed: numbers of measures, labels of label claims."""
+"""Values of one slice by series and tick: numbers of measures and scores, labels of label claims."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import pyarrow.compute as pc
 from gapwatch.streams.alerting.series.slice_units import SeriesKey, SliceContent, series_of, tick_numbers
 from gapwatch.streams.detectors.arrays import Ints
 
-#: Names come from traces; what differs only beyond this is one label.
+#: Characters of a label that count; labels come from traces and may be long.
 LABEL_LIMIT = 100
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """Units of measures by cell of the grid.
+    """Numbers of a slice, as units by cell of the grid.
 
     Attributes:
         series: Distinct keys, sorted.
-        which: For each entry its series, as a position in `series`.
-        ticks: For each entry its tick of event time.
-        cells: For each entry its cell.
-        n: For each entry its units.
-        left_out: Series of which a tick was left out for its sessions, sorted.
+        which: Series of each entry, as a position in `series`.
+        ticks: Tick of event time of each entry.
+        cells: Cell of each entry.
+        n: Units of each entry.
+        left_out: Series with a tick that was skipped because of sessions, sorted.
     """
 
     series: list[SeriesKey]
@@ -42,10 +42,10 @@ class TickLabels:
     """Labels of one series in one tick.
 
     Attributes:
-        series: Its key.
-        tick: Of event time.
-        units: Traces that they are of; a trace may hold several labels.
-        counts: How often each label occurs.
+        series: Key of the series.
+        tick: Tick of event time.
+        units: Traces that carry the labels; a trace may hold several labels.
+        counts: Label to its number of occurrences.
     """
 
     series: SeriesKey
@@ -59,8 +59,8 @@ class Labels:
     """Labels of a slice.
 
     Attributes:
-        found: By series and tick, sorted.
-        left_out: Series of which a tick was left out for its sessions, sorted.
+        found: Labels by series and tick, sorted.
+        left_out: Series with a tick that was skipped because of sessions, sorted.
     """
 
     found: list[TickLabels]
@@ -69,11 +69,11 @@ class Labels:
 
 @dataclass(frozen=True)
 class SliceValues:
-    """What one slice adds.
+    """Values that one slice adds to the open windows.
 
     Attributes:
-        numbers: Of measures, and of verdicts with scores.
-        labels: Of label claims.
+        numbers: Numbers of measures, and scores of verdicts.
+        labels: Labels of label claims.
     """
 
     numbers: Numbers
@@ -91,11 +91,11 @@ def read_numbers(content: SliceContent, measures: Collection[tuple[str, str]]) -
     """Read the numbers of some metrics.
 
     Args:
-        content: Of the slice.
-        measures: (pipeline, metric) whose numbers are watched.
+        content: Counts of the slice.
+        measures: (pipeline, metric) whose numbers are monitored.
 
-    The histogram of a tick does not say which units are of one session. Units of one session are one observation, so
-    the numbers of a series are left out of a tick in which any unit of it has a session.
+    Units of one session are one observation, but the histogram of a tick does not tell which units are of one session.
+    So the numbers of a series are skipped in a tick where any unit of the series has a session.
     """
     chosen = content.units.filter(content.units["histogram"].is_valid())
     keys, which = series_of(chosen, measures)
@@ -109,7 +109,7 @@ def read_numbers(content: SliceContent, measures: Collection[tuple[str, str]]) -
         if key in keys and (skipped := inside & (which == keys.index(key)) & (tick == with_sessions)).any():
             inside &= ~skipped
             left_out.add(key)
-    # A null or empty map is as long as nothing; `take` makes the offsets those of the chosen rows.
+    # A null or empty map has length 0; `take` makes the offsets those of the chosen rows.
     maps = chosen["histogram"].combine_chunks().take(pa.array(np.flatnonzero(inside)))
     offsets = maps.offsets.to_numpy()
     lengths = np.diff(offsets)
@@ -128,10 +128,10 @@ def read_labels(content: SliceContent, levels: Mapping[tuple[str, str], str]) ->
     """Read the labels of some label claims.
 
     Args:
-        content: Of the slice.
-        levels: (pipeline, metric) whose labels are watched, and whether those of units or of spans are.
+        content: Counts of the slice.
+        levels: (pipeline, metric) whose labels are monitored, to `unit` or `span`: the level of the labels.
 
-    As with numbers, ticks with sessions are left out.
+    As with numbers, ticks with sessions are skipped.
     """
     if not levels:
         return Labels([], [])
@@ -153,18 +153,18 @@ def read_labels(content: SliceContent, levels: Mapping[tuple[str, str], str]) ->
     for i, tick, level, value, n in columns:
         if i < 0 or level != levels[keys[i].pipeline, keys[i].metric]:
             continue
-        place = (keys[i], tick)
-        if place in skipped:
+        key = (keys[i], tick)
+        if key in skipped:
             left_out.add(keys[i])
             continue
-        entry = found.setdefault(place, TickLabels(*place, whole.get(place, 0)))
+        entry = found.setdefault(key, TickLabels(*key, whole.get(key, 0)))
         label = value[:LABEL_LIMIT]
         entry.counts[label] = entry.counts.get(label, 0) + n
-    return Labels([found[place] for place in sorted(found)], sorted(left_out))
+    return Labels([found[key] for key in sorted(found)], sorted(left_out))
 
 
 def _whole(units: pa.Table, metrics: Collection[tuple[str, str]]) -> dict[tuple[SeriesKey, int], int]:
-    """Return how many units each series has in each tick."""
+    """Return the number of units by series and tick."""
     keys, which = series_of(units, metrics)
     found: dict[tuple[SeriesKey, int], int] = {}
     for i, tick, n in zip(which.tolist(), tick_numbers(units["bucket"]).tolist(), units["n"].to_pylist(), strict=True):

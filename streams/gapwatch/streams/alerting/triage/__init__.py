@@ -1,1 +1,1 @@
-"""Lists, explains, acknowledges, silences and accepts alerts, and answers questions."""
+"""Triage: lists and explains alerts, and records decisions on alerts and answers to questions."""

@@ -1,4 +1,4 @@
-"""The list of alerts for people, and as JSON for programs."""
+"""List of alerts: a table for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gapwatch.streams.alerting.triage.wording import headline, size
 
 
 def print_json(alerts: list[StoredAlert]) -> None:
-    """Print alerts as an array of objects."""
+    """Print alerts as a JSON array of objects."""
     sys.stdout.write(json.dumps([_as_json(alert) for alert in alerts], indent=1) + "\n")
 
 
@@ -26,16 +26,16 @@ def _as_json(alert: StoredAlert) -> dict[str, Any]:
 
 
 def print_alerts(alerts: list[StoredAlert], closed: int, is_part: bool) -> None:
-    """Print alerts as a table, those that began together one below the other.
+    """Print alerts as a table, with the alerts of a group below each other.
 
     Args:
-        alerts: To be shown.
-        closed: How many there are that are not.
-        is_part: Only some were asked for.
+        alerts: Alerts to show.
+        closed: Number of closed alerts and notes that are not shown.
+        is_part: The list is filtered.
     """
     others = f"; {closed} closed or noted, --all shows them" if closed else ""
     if not alerts:
-        print_note(f"{'none of the alerts asked for is open' if is_part else 'no alert is open'}{others}")
+        print_note(f"{'no alert that matches is open' if is_part else 'no alert is open'}{others}")
         return
     columns = [
         Column("alert", whole=True),
@@ -43,8 +43,8 @@ def print_alerts(alerts: list[StoredAlert], closed: int, is_part: bool) -> None:
         Column("state", whole=True),
         Column("component"),
         Column("metric", whole=True),
-        Column("what"),
-        Column("failing, or how it moved"),
+        Column("kind"),
+        Column("failing, or the move"),
         Column("since", whole=True),
         Column("found", whole=True),
     ]
@@ -52,7 +52,7 @@ def print_alerts(alerts: list[StoredAlert], closed: int, is_part: bool) -> None:
     groups = len({alert.row.group_id for alert in alerts})
     sys.stdout.write(
         f"\n{len(alerts)} {'alert' if len(alerts) == 1 else 'alerts'} in {groups} "
-        f"{'group' if groups == 1 else 'groups'} (what began together){others}\n"
+        f"{'group' if groups == 1 else 'groups'} (a group holds alerts that began together){others}\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""From the answer to a question of the portfolio to facts: which way is better, for each metric that it decides."""
+"""Turns the answer to a question of the portfolio into facts: the better direction of each metric it decides."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _IN_WORDS = re.compile(r"\b(lower|higher) is better\b")
 def facts_of(
     portfolios: Iterable[Portfolio], question: str, value: str, by: str, at: datetime
 ) -> tuple[Portfolio, list[Fact]]:
-    """Return the portfolio that asks a question, and what an answer to it means.
+    """Return the portfolio that asks a question, and the facts that an answer to it states.
 
     Args:
-        portfolios: In force.
-        question: Its id.
-        value: `lower`, `higher`, `neither`, or one of the question's options, or how it alone begins.
-        by: Who says so.
-        at: When, with a time zone.
+        portfolios: Portfolios in force.
+        question: Id of the question.
+        value: `lower`, `higher`, `neither`, one of the question's options, or the first characters of only one option.
+        by: Name of the person who answers.
+        at: Time of the answer, with a time zone.
 
     Raises:
-        UsageError: No such question, an answer that says no direction, or one that the portfolio contradicts.
+        UsageError: No portfolio asks the question, the answer gives no direction, or the portfolio contradicts it.
     """
     if not by.strip():
-        raise UsageError("say who answers, with --by")
+        raise UsageError("the answer has no author; give your name with --by")
     portfolio, asked = _asked(portfolios, question)
     chosen, better = _meaning(asked, value)
     metrics = [metric for metric in portfolio.metrics if metric.name in asked.decides]
@@ -59,7 +59,7 @@ def facts_of(
     try:
         answered(portfolio, facts)
     except PortfolioError as error:
-        raise UsageError(f"the portfolio says otherwise, change it first: {error}") from error
+        raise UsageError(f"the portfolio contradicts this answer; change the portfolio first: {error}") from error
     return portfolio, facts
 
 
@@ -71,11 +71,11 @@ def _asked(portfolios: Iterable[Portfolio], wanted: str) -> tuple[Portfolio, Que
                 return portfolio, question
             known.append(question.id)
     there = ", ".join(shown(one) for one in known) or "none"
-    raise UsageError(f"no portfolio of this store asks {shown(wanted)}; the questions are: {there}")
+    raise UsageError(f"no portfolio of this store asks the question {shown(wanted)}; the questions are: {there}")
 
 
 def _meaning(question: Question, value: str) -> tuple[str, Better]:
-    """Return the answer in full and which way it says is better."""
+    """Return the answer in full, and the direction that it calls better."""
     options = [str(option) for option in (question.answer.options if question.answer is not None else ())]
     exact = [option for option in options if option == value]
     likely = exact or [option for option in options if value and option.startswith(value)]
@@ -85,7 +85,7 @@ def _meaning(question: Question, value: str) -> tuple[str, Better]:
     if len(likely) == 1 and (way := _way(likely[0])) is not None:
         return likely[0], way
     expected = ["lower", "higher", "neither", *(shown(o) for o in options if _way(o) and o not in _PLAIN)]
-    raise UsageError(f"{shown(value)} does not say which way is better; answer one of: {', '.join(expected)}")
+    raise UsageError(f"{shown(value)} does not say which direction is better; answer one of: {', '.join(expected)}")
 
 
 def _way(option: str) -> Better | None:

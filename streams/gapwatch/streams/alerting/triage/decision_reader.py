@@ -1,4 +1,4 @@
-"""What was sent to the API, or typed, as a decision; and the watches that it changes."""
+"""Reads decisions that were sent to the API or typed, and gives them the watches that they change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gapwatch.sinks.store.store import Store
 from gapwatch.streams.alerting.evaluation.shift_watch import ShiftWatch
 from gapwatch.streams.alerting.triage.decisions import AlertDecision, QuestionAnswer, parse_duration
 
-#: Where each is sent to, while a process keeps the store.
+#: Action to the path of the API that takes it, while a process holds the store.
 PATHS = {
     "ack": "/v1/alerts/ack",
     "silence": "/v1/alerts/silence",
@@ -35,33 +35,33 @@ class Watches(Protocol):
     """The watches of a process."""
 
     def of(self, lane: str) -> ShiftWatch | None:
-        """Return the one of a lane; None where this process has none for it."""
+        """Return the watch of a lane; None where this process has none for it."""
 
     def all(self) -> Sequence[ShiftWatch]:
-        """Return all of them."""
+        """Return all watches of this process."""
 
     def portfolios(self) -> Sequence[Portfolio]:
         """Return the portfolios in force."""
 
 
 def read_decision(action: str, asked: Mapping[str, Any], watches: Watches) -> HumanDecision:
-    """Make a decision of what was sent.
+    """Return the decision that a request states.
 
     Args:
         action: ack, silence, accept or answer.
-        asked: An object of texts; `why` may be missing.
-        watches: That it changes, looked up when it is applied.
+        asked: Fields of the request, all of them texts; `why` may be missing.
+        watches: Watches that the decision changes; looked up when it is applied.
 
     Raises:
-        UsageError: Something is missing, or no text.
+        UsageError: A field is missing, unknown, or not a text.
     """
     fields = _FIELDS[action]
     texts = {name: asked.get(name, "" if name == "why" else None) for name in fields}
     if unknown := sorted(set(asked) - set(fields)):
-        raise UsageError(f"there is no {unknown[0]!r} in this; give {', '.join(fields)}")
+        raise UsageError(f"unknown field {unknown[0]!r}; give {', '.join(fields)}")
     for name, text in texts.items():
         if not isinstance(text, str):
-            raise UsageError(f"give `{name}`, a text; this takes {', '.join(fields)}")
+            raise UsageError(f"the field `{name}` is missing or not a text; give {', '.join(fields)}")
     if action == "answer":
         return QuestionAnswer(texts["question"], texts["value"], texts["by"], watches.all, watches.portfolios)
     duration = parse_duration(texts["for"]) if action == "silence" else None
@@ -70,7 +70,7 @@ def read_decision(action: str, asked: Mapping[str, Any], watches: Watches) -> Hu
 
 
 def readers(watches: Watches) -> dict[str, Callable[[Mapping[str, Any]], HumanDecision]]:
-    """Return what the API calls for each of its paths."""
+    """Return the reader of each path of the API."""
 
     def reader(action: str) -> Callable[[Mapping[str, Any]], HumanDecision]:
         return lambda asked: read_decision(action, asked, watches)
@@ -78,11 +78,13 @@ def readers(watches: Watches) -> dict[str, Callable[[Mapping[str, Any]], HumanDe
     return {path: reader(action) for action, path in PATHS.items()}
 
 
-class RestingWatches:
-    """The watches over a store that no process keeps: opened before the transaction, for they may write themselves.
+class OfflineWatches:
+    """Watches of a store that no other process holds.
+
+    They are opened before the transaction of a decision, because opening a watch may write to the store.
 
     Args:
-        store: Open for keeping.
+        store: Store, open for writing.
     """
 
     def __init__(self, store: Store) -> None:
@@ -91,7 +93,7 @@ class RestingWatches:
         self._portfolios: list[Portfolio] = []
 
     def open(self, action: str) -> None:
-        """Open those that such a decision may change."""
+        """Open the watches that such a decision may change."""
         if action not in ("accept", "answer"):
             return
         with closing(self._store.cursor()) as cursor:
@@ -100,13 +102,13 @@ class RestingWatches:
         self._open = {lane: ShiftWatch.open(self._store, None, lane) for lane in lanes}
 
     def of(self, lane: str) -> ShiftWatch | None:
-        """Return the watch of a lane."""
+        """Return the watch of a lane; None where the store has no detectors of it."""
         return self._open.get(lane)
 
     def all(self) -> Sequence[ShiftWatch]:
-        """Return all of them."""
+        """Return all watches that are open."""
         return list(self._open.values())
 
     def portfolios(self) -> Sequence[Portfolio]:
-        """Return the latest of each pipeline."""
+        """Return the latest portfolio of each pipeline."""
         return self._portfolios

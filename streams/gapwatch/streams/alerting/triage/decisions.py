@@ -1,4 +1,4 @@
-"""What a person says to an alert or to a question, as it goes into a store: a decision of `sinks.store.decisions`."""
+"""Decisions of people on alerts and questions, applied in a transaction of the store (`sinks.store.decisions`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gapwatch.sinks.store.decisions import TEXT_LIMIT
 from gapwatch.sinks.store.registration import insert_portfolio
 from gapwatch.sinks.store.transaction import StoreTransaction
 from gapwatch.streams.alerting.evaluation.shift_watch import ShiftWatch
-from gapwatch.streams.alerting.incidents.alert_rows import say
+from gapwatch.streams.alerting.incidents.alert_rows import record_step
 from gapwatch.streams.alerting.incidents.incident import Incident
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert, find_alert
 from gapwatch.streams.alerting.rules.finding import Watched
@@ -24,7 +24,7 @@ from gapwatch.streams.alerting.series.slice_units import SeriesKey
 from gapwatch.streams.alerting.triage.answer_reader import facts_of
 
 Action = Literal["ack", "silence", "accept"]
-#: Gives the watch of a lane; None where this process has none for it.
+#: Returns the watch of a lane; None where this process has none for it.
 WatchOf = Callable[[str], ShiftWatch | None]
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -33,15 +33,15 @@ _STATES = {"ack": "acknowledged", "silence": "silenced"}
 
 @dataclass(frozen=True)
 class AlertDecision:
-    """What somebody says to an alert.
+    """Decision of a person on an alert.
 
     Attributes:
-        action: ack: somebody looks at it; silence: quiet for a while; accept: it is right as it is now.
-        alert: Its id, or how that begins.
-        by: Who says so.
-        why: In words; may be empty.
-        duration: For `silence`.
-        watch_of: The watches of this process.
+        action: ack (somebody works on it), silence (no messages for a while) or accept (the new level is right).
+        alert: Id of the alert, or its first characters.
+        by: Name of the person.
+        why: Reason in words; may be empty.
+        duration: Length of a silence; None for other actions.
+        watch_of: Returns the watch of a lane.
     """
 
     action: Action
@@ -54,26 +54,28 @@ class AlertDecision:
     def __post_init__(self) -> None:
         _check_texts(alert=self.alert, by=self.by, why=self.why)
         if not self.by.strip():
-            raise UsageError("say who says so, with --by")
+            raise UsageError("the decision has no author; give your name with --by")
 
     def apply(self, transaction: StoreTransaction) -> str:
-        """Write it, and return one line that says what was done.
+        """Write the decision, and return one line that says what was done.
 
         Raises:
-            UsageError: No such alert, several, or one that is not open.
+            UsageError: No such alert, several such alerts, or an alert that is not open.
         """
         found = find_alert(transaction.con, self.alert)
         if not found.is_open:
-            raise UsageError(f"alert {found.row.alert_id} is {found.row.state}; only an open one can be answered")
+            raise UsageError(f"alert {found.row.alert_id} is {found.row.state}; only an open alert takes a decision")
         if self.action == "accept":
             self._accept(transaction, found)
             is_bound = found.facts.kind == "bound"
-            what = "accepted, until its bound was kept again," if is_bound else "accepted as the new normal"
+            what = "accepted until its bound has held again," if is_bound else "accepted as the new baseline"
         else:
             until = None if self.duration is None else transaction.kept_at + self.duration
             state = _STATES[self.action]
             lane, incident = found.row.lane, _incident(found)
-            say(transaction.con, lane, transaction.seq, incident, state, transaction.kept_at, self.by, self.why, until)
+            record_step(
+                transaction.con, lane, transaction.seq, incident, state, transaction.kept_at, self.by, self.why, until
+            )
             what = state + (f" until {moment_text(until, 'seconds')}" if until is not None else "")
         return f"{found.row.alert_id} {shown(found.row.metric)}: {what} by {shown(self.by)}"
 
@@ -81,8 +83,8 @@ class AlertDecision:
         watch = self.watch_of(found.row.lane)
         if watch is None:
             raise UsageError(
-                f"alert {found.row.alert_id} is of the lane {shown(found.row.lane)}, which the process that "
-                "keeps the store does not watch; accept it when the store is at rest"
+                f"alert {found.row.alert_id} belongs to the lane {shown(found.row.lane)}, which the process that "
+                "holds the store does not monitor; accept it when that process has stopped"
             )
         try:
             watch.accept(transaction, found.row.alert_id, self.by, self.why)
@@ -92,14 +94,14 @@ class AlertDecision:
 
 @dataclass(frozen=True)
 class QuestionAnswer:
-    """The answer to a question of the portfolio.
+    """Answer of a person to a question of the portfolio.
 
     Attributes:
-        question: Its id.
-        value: Which way is better, or one of the question's options.
-        by: Who says so.
-        watches: That label their shifts anew.
-        portfolios: In force.
+        question: Id of the question.
+        value: Better direction, or one of the question's options.
+        by: Name of the person.
+        watches: Returns the watches whose shifts are relabelled.
+        portfolios: Returns the portfolios in force.
     """
 
     question: str
@@ -112,7 +114,7 @@ class QuestionAnswer:
         _check_texts(question=self.question, value=self.value, by=self.by)
 
     def apply(self, transaction: StoreTransaction) -> str:
-        """Write the facts that it means, label past shifts anew, and return one line that says what was done.
+        """Write the facts of the answer, relabel past shifts, and return one line that says what was done.
 
         Raises:
             UsageError: See `facts_of`.
@@ -130,31 +132,34 @@ class QuestionAnswer:
             labelled += watch.take_over(transaction, known)
         metrics = ", ".join(shown(fact.metric) for fact in facts)
         better = facts[0].better
-        way = f"a {better} failure rate is better" if better != "unknown" else "neither way is better"
-        past = f"; {labelled} past {'shift is' if labelled == 1 else 'shifts are'} told anew" if labelled else ""
+        way = f"a {better} failure rate is better" if better != "unknown" else "neither direction is better"
+        past = f"; {labelled} past {'shift is' if labelled == 1 else 'shifts are'} relabelled" if labelled else ""
         return f"{metrics}: {way}, says {shown(self.by)}{past}"
 
 
 def parse_duration(text: str) -> timedelta:
-    """Return how long `--for` says.
+    """Return the duration that `--for` gives.
+
+    Args:
+        text: A number with m, h, d or w, such as `8h`.
 
     Raises:
-        UsageError: It is no number with m, h, d or w.
+        UsageError: The text has another form.
     """
     number, unit = text[:-1], text[-1:]
     if not (number.isascii() and number.isdigit()) or unit not in _UNITS or not 0 < int(number) < 10_000:
-        raise UsageError(f"--for {shown(text)}: a number and m, h, d or w is expected, such as 8h")
+        raise UsageError(f"--for {shown(text)}: expected a number with m, h, d or w, such as 8h")
     return timedelta(**{_UNITS[unit]: int(number)})
 
 
 def _check_texts(**texts: str) -> None:
     for name, text in texts.items():
         if len(text) > TEXT_LIMIT:
-            raise UsageError(f"{name} has at most {TEXT_LIMIT} characters")
+            raise UsageError(f"{name} is too long: {len(text)} characters, and at most {TEXT_LIMIT} are allowed")
 
 
 def _incident(alert: StoredAlert) -> Incident:
-    """Return what `say` needs of an alert that is known from the store."""
+    """Return the fields of a stored alert that `record_step` needs."""
     row = alert.row
     series = SeriesKey(
         pipeline=row.pipeline,

@@ -1,4 +1,4 @@
-"""`gapwatch explain`: one page of plain words for the engineer on call."""
+"""`gapwatch explain`: one page on an alert for the engineer on call."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _WIDTH = 11
 _PLAIN_WIDTH = 110
 _SPANS = (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1))
 _LOUDNESS = ("page", "ticket", "note")
-# One page is what is read: all others of a large incident are in the list.
+# Other alerts of the group on the page; the list shows all of a large incident.
 _MOST_TOGETHER = 6
-# The rows of this long before it was found are shown where an alert names no time of a change.
+# Length of the window whose rows are shown where an alert names no time of a change.
 _USUAL_WINDOW_SECONDS = 3600
 _STYLES = {"page": "bold red", "ticket": "yellow", "note": "cyan"}
 
@@ -42,7 +42,7 @@ Line = tuple[str, str]
 
 
 def print_explanation(con: StoreReader, store: Path, alert: StoredAlert) -> None:
-    """Print what is known of an alert, and what to do next."""
+    """Print one page on an alert: size, time, evidence, direction, likely cause, and what to do next."""
     terminal = Console(highlight=False)
     out = terminal if terminal.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
     row = alert.row
@@ -58,7 +58,7 @@ def print_explanation(con: StoreReader, store: Path, alert: StoredAlert) -> None
 
 
 def _print_section(out: Console, title: str, lines: list[str]) -> None:
-    """Print lines beside a title; what is to be copied is one line, whatever the width."""
+    """Print lines beside a title; a line to copy is never wrapped."""
     for i, line in enumerate(lines):
         head = title if i == 0 else ""
         if line.startswith("$ "):
@@ -84,8 +84,8 @@ def _sections(
         yield "Together", together
     if rows := list(_examples(alert.facts.cause, portfolio)):
         yield "Rows", rows
-    yield "See them", [f"$ {program_name()} history --store {shlex.quote(str(store))} {_quoted(alert_rows_sql(alert))}"]
-    yield "Life", [_life_text(step) for step in alert_life(con, alert.row.alert_id)]
+    yield "See rows", [f"$ {program_name()} history --store {shlex.quote(str(store))} {_quoted(alert_rows_sql(alert))}"]
+    yield "History", [_life_text(step) for step in alert_life(con, alert.row.alert_id)]
     yield "Do", list(_do(store, alert, portfolio))
 
 
@@ -101,17 +101,17 @@ def _what(alert: StoredAlert, portfolio: Portfolio | None) -> Iterator[str]:
     if facts.went_up and least is not None and least > 1:
         yield f"at least {least:.3g} times as often as before"
     if facts.kind != "bound":
-        yield "the new rate is biased away from the old one at the time of the alarm; brackets: 95 %, approximate"
+        yield "an estimate at the time of the alarm exaggerates the change; brackets: approximate 95 % interval"
     metric = _metric(alert, portfolio)
     if metric is not None and metric.purpose:
-        yield f"promised: {shown(metric.purpose, 300)}"
+        yield f"purpose of the metric: {shown(metric.purpose, 300)}"
 
 
 def _since(alert: StoredAlert) -> Iterator[str]:
     change, bound, found = alert.facts.change, alert.facts.bound, alert.row.found_at
     if change is None:
         window = _span(0 if bound is None else bound.window_seconds)
-        yield f"a window of {window} that ended {moment_text(found)}; a bound does not say when it began"
+        yield f"window of {window} that ended {moment_text(found)}; a bound does not tell when the failures began"
         return
     first, last = moment_text(change.earliest), moment_text(change.latest)
     earlier = " or earlier" if change.is_truncated else ""
@@ -126,20 +126,20 @@ def _span(seconds: int) -> str:
 def _how_sure(alert: StoredAlert) -> Iterator[str]:
     facts = alert.facts
     if facts.kind == "bound":
-        yield "the whole 95 % interval of the window lies beyond the promised value"
+        yield "the whole 95 % interval of the window lies beyond the bound"
         return
     evidence = facts.evidence
     if evidence is None or evidence.limit_log10 is None:
         return
     limit = evidence.limit_log10
-    there = "" if evidence.log10 is None else f", 10^{evidence.log10:.1f} was there"
+    found = "" if evidence.log10 is None else f"10^{evidence.log10:.1f}, "
     months = math.pow(10.0, limit) / facts.units_per_month
     yield (
-        f"evidence 10^{limit:.1f} was needed{there}: at its declared volume this series raises a false one at most "
+        f"evidence {found}threshold 10^{limit:.1f}: at the declared volume this series raises at most one false alarm "
         f"every {_months(months)}, on average"
     )
     if facts.change is not None and facts.change.learned:
-        yield f"learned from {facts.change.learned:,} {facts.unit}s before"
+        yield f"baseline learned from {facts.change.learned:,} {facts.unit}s before the change"
 
 
 def _months(months: float) -> str:
@@ -150,26 +150,26 @@ def _which_way(alert: StoredAlert, portfolio: Portfolio | None) -> Iterator[str]
     facts = alert.facts
     way = "rose" if facts.went_up else "fell"
     if facts.kind == "unknown":
-        yield f"the share that cannot be decided {way}: more is always worse, it hides what the metric is for"
+        yield f"the share of undecided traces {way}; more of them is always worse: the metric cannot see them"
         return
     if facts.watched == "labels":
-        yield f"their share {way}; a mix of labels has no better way: the labels that fail are in the failure rate"
+        yield f"their share {way}; a mix of labels has no better direction: labels that fail count in the failure rate"
         return
     what = "the numbers" if facts.watched == "numbers" else "the failure rate"
     metric = _metric(alert, portfolio)
     direction = metric_direction(portfolio, metric) if portfolio is not None and metric is not None else None
     if facts.polarity == "unknown":
-        yield f"{what} {way}; nobody has confirmed which way is better, so it pages nobody"
+        yield f"{what} {way}; nobody has confirmed which direction is better, so this alert pages nobody"
         question = next((q for q in portfolio.questions if q.id == facts.question), None) if portfolio else None
         if question is not None:
-            yield f"this question settles it: {shown(question.text, 300)} ({question.id})"
+            yield f"answer this question to set the direction: {shown(question.text, 300)} ({question.id})"
         return
     better = (direction or {}).get("better")
     source = (direction or {}).get("fact") or (direction or {}).get("evidence")
     quantity = "failure rate" if (direction or {}).get("of", "failure_rate") == "failure_rate" else "number"
     known = f"a {better} {quantity} is better" if better in ("lower", "higher") else ""
     verified = f": {known}, verified by {shown(source, 300)}" if known and source else ""
-    yield f"{what} {way}, which is {facts.polarity or 'what it was'}{verified}"
+    yield f"{what} {way}, which is {facts.polarity or 'as before'}{verified}"
 
 
 def _where(cause: Cause | None) -> Iterator[str]:
@@ -208,7 +208,7 @@ def _together(con: StoreReader, alert: StoredAlert, portfolio: Portfolio | None)
         return
     first = earliest_component(group, portfolio)
     if first is not None:
-        yield f"earliest along the graph: {shown(first)}"
+        yield f"first component along the graph: {shown(first)}"
     others = [other for other in group if other.row.alert_id != alert.row.alert_id]
     others.sort(key=lambda other: _LOUDNESS.index(other.row.severity))
     for other in others[:_MOST_TOGETHER]:
@@ -218,9 +218,9 @@ def _together(con: StoreReader, alert: StoredAlert, portfolio: Portfolio | None)
 
 
 def earliest_component(alerts: list[StoredAlert], portfolio: Portfolio | None) -> str | None:
-    """Return the component that moved and that no other one that moved leads to; None where that names no single one.
+    """Return the most upstream of the components that moved; None where there is not exactly one.
 
-    A component that is reached from another that moved as well is a likely victim, not the cause.
+    A component downstream of another one that moved is more likely a victim than the cause.
     """
     moved = {a.row.component for a in alerts if a.row.component and a.facts.polarity != "better"}
     if portfolio is None or len(moved) < 2:
@@ -249,7 +249,7 @@ def _examples(cause: Cause | None, portfolio: Portfolio | None) -> Iterator[str]
 
 
 def alert_rows_sql(alert: StoredAlert) -> str:
-    """Return the SQL that shows the rows behind an alert, with every value escaped."""
+    """Return the SQL that selects the rows of an alert, with every value escaped."""
     facts = alert.facts
     if facts.part is not None:
         which: str | ValuePart = facts.part.as_value_part(inside=facts.part_grew)
@@ -260,7 +260,7 @@ def alert_rows_sql(alert: StoredAlert) -> str:
 
 
 def _quoted(sql: str) -> str:
-    """Quote for a shell: by double quotes where nothing in them means anything, for the SQL is full of single ones."""
+    """Return SQL quoted for a shell, by double quotes where that is safe: the SQL itself is full of single ones."""
     return f'"{sql}"' if not set(sql) & set('"$`\\!') else shlex.quote(sql)
 
 
@@ -272,17 +272,17 @@ def _do(store: Path, alert: StoredAlert, portfolio: Portfolio | None) -> Iterato
     if (runbook := runbook_link(portfolio, alert.row.metric)) is not None:
         yield f"$ {shown(runbook, 2000)}"
     if not alert.is_open:
-        yield "nothing: it is closed"
+        yield "nothing: the alert is closed"
         return
-    place, name = shlex.quote(str(store)), alert.row.alert_id
+    path, name = shlex.quote(str(store)), alert.row.alert_id
     if alert.facts.polarity == "unknown" and alert.facts.question:
         question = shlex.quote(alert.facts.question)
-        yield f"$ {program_name()} answer {question} lower --store {place} --by YOU   # or higher: which is better?"
-    yield f"$ {program_name()} ack {name} --store {place} --by YOU      # somebody looks at it"
-    meaning = "it is right as it is now: the new normal"
+        yield f"$ {program_name()} answer {question} lower --store {path} --by YOU   # or higher: the better direction"
+    yield f"$ {program_name()} ack {name} --store {path} --by YOU      # you work on it"
+    meaning = "the new level is right: make it the baseline"
     if alert.facts.kind == "bound":
-        meaning = "quiet until it was kept again; the bound itself is the portfolio's"
-    yield f"$ {program_name()} accept {name} --store {place} --by YOU   # {meaning}"
+        meaning = "no alert until the bound has held again; to move the bound, change the portfolio"
+    yield f"$ {program_name()} accept {name} --store {path} --by YOU   # {meaning}"
 
 
 def _metric(alert: StoredAlert, portfolio: Portfolio | None) -> Metric | None:
@@ -292,7 +292,7 @@ def _metric(alert: StoredAlert, portfolio: Portfolio | None) -> Metric | None:
 
 
 def _portfolio(con: StoreReader, pipeline: str) -> Portfolio | None:
-    """Return the portfolio that the store holds for a pipeline, the latest; None where it cannot be read any more."""
+    """Return the latest portfolio of a pipeline in the store; None where this program cannot read it."""
     text = latest_portfolio_text(con, pipeline)
     try:
         return None if text is None else parse_portfolio(text)

@@ -1,4 +1,4 @@
-"""What stands behind the silence, for people: which series are watched, which are not, and why."""
+"""Lists of monitored series by phase, and of unmonitored metrics and components with the reason."""
 
 from __future__ import annotations
 
@@ -22,33 +22,38 @@ from gapwatch.sinks.reading.watched_series import (
 from gapwatch.sinks.store.store_reader import StoreReader
 
 
-def print_watched(con: StoreReader, lane: str | None) -> None:
-    """Say what stands behind the silence: which series are watched, and which only seem to be."""
+def print_phase_counts(con: StoreReader, lane: str | None) -> None:
+    """Print the number of monitored series by phase, and the false alarms to expect."""
     rows = phase_counts(con, lane)
     if not rows:
-        print_note("no series is watched: nothing was kept by gapwatch run or gapwatch replay --alerts")
+        print_note("no series is monitored: this store was not written by gapwatch run or gapwatch replay --alerts")
         return
     unwatched = sum(row.n for row in rows if row.phase == "unwatched")
     phases = ", ".join(f"{row.n} {shown(row.phase)}" for row in rows if row.phase != "unwatched")
     expected = sum(row.expected or 0.0 for row in rows)
     sys.stdout.write(
-        f"{sum(row.n for row in rows) - unwatched} series watched: {phases}; "
-        f"false alarms to expect so far: {expected:.2g} at most\n"
+        f"{sum(row.n for row in rows) - unwatched} series monitored: {phases}; "
+        f"at most {expected:.2g} false alarms expected so far\n"
     )
 
 
-def print_unwatched(con: StoreReader, lane: str | None) -> None:
-    """Name what nobody sees, and why."""
+def print_unmonitored(con: StoreReader, lane: str | None) -> None:
+    """Print unmonitored metrics and components, each with the reason."""
     portfolios = [parse_portfolio(text) for text in latest_portfolio_texts(con)]
     seen = seen_metrics(con, lane)
     pipelines = {row.pipeline for row in seen}
     missing = [text for one in portfolios if one.pipeline in pipelines for text in _unseen(one, seen)]
     missing += [f"{row.kind} of {_name(row.metric, row.component)} ({_IN_SESSIONS})" for row in left_out(con, lane)]
     if missing:
-        sys.stdout.write("unwatched, which is not green:\n" + "".join(f"  {shown(text, 1000)}\n" for text in missing))
+        sys.stdout.write("not monitored:\n" + "".join(f"  {shown(text, 1000)}\n" for text in missing))
 
 
-_IN_SESSIONS = "its traces are in sessions, and no tick says which number is of which; sessions and its limit watch it"
+# Phase as stored, to the word that people read.
+_PHASE_WORDS = {"unwatched": "not monitored"}
+
+_IN_SESSIONS = (
+    "its traces are in sessions, and ticks do not tell which session a value is of; failing sessions are monitored"
+)
 
 
 def _name(metric: str, component: str | None) -> str:
@@ -56,31 +61,31 @@ def _name(metric: str, component: str | None) -> str:
 
 
 def _unseen(portfolio: Portfolio, seen: list[SeenMetric]) -> Iterator[str]:
-    """Yield what a portfolio names and no trace shows, or no detector can hold it to."""
+    """Yield metrics and components of a portfolio that no trace shows or that no detector can monitor."""
     mine = [row for row in seen if row.pipeline == portfolio.pipeline]
     decided = {row.metric for row in mine if row.is_decided}
     for metric in portfolio.metrics:
         name = _name(metric.name, metric.component)
         if isinstance(metric.claim, RatioClaim):
             if metric.alert is not None or metric.threshold is not None:
-                yield f"{name} (a ratio of two sums has no traces of its own; its parts may have alerts)"
+                yield f"{name} (a ratio of two sums has no traces of its own; put alerts on its parts)"
         elif metric.name not in decided:
             yield f"{name} (no trace was decided)"
         elif metric.threshold is not None and metric.threshold.of != "failure_rate":
-            yield f"threshold of {name} (it bounds {shown(metric.threshold.of)}; only failure_rate is held)"
+            yield f"threshold of {name} (it bounds {shown(metric.threshold.of)}; only failure_rate has checked bounds)"
     components = {row.component for row in mine}
     for component in portfolio.components:
         if component.id not in components:
-            yield f"component {component.id} (no span was looked at)"
+            yield f"component {component.id} (no span of it was scored)"
 
 
-def print_rows(con: StoreReader, lane: str | None) -> None:
-    """Print each watched row: what it is held against, and what it could not have seen."""
+def print_monitored_series(con: StoreReader, lane: str | None) -> None:
+    """Print each monitored series: its phase, baseline, minimum detectable change in one day, and evidence."""
     rows = watched_standings(con, lane)
     columns = [
-        Column("component"), Column("metric", whole=True), Column("watched", whole=True), Column("phase", whole=True),
-        Column("bad way"), Column("held against", whole=True), Column("units", whole=True),
-        Column("would see in a day", whole=True), Column("evidence", whole=True),
+        Column("component"), Column("metric", whole=True), Column("monitored", whole=True), Column("phase", whole=True),
+        Column("bad direction"), Column("baseline", whole=True), Column("units", whole=True),
+        Column("minimum detectable change in one day", whole=True), Column("evidence", whole=True),
     ]  # fmt: skip
     if rows:
         print_table(columns, [_watched_cells(row) for row in rows], upright=True)
@@ -88,16 +93,16 @@ def print_rows(con: StoreReader, lane: str | None) -> None:
 
 def _watched_cells(row: WatchedStanding) -> list[str]:
     ratio, evidence = row.smallest_ratio, row.evidence_log10
-    would_see = "nothing yet" if ratio is None else f"x{ratio:.3g}" + (" (blind)" if row.is_blind else "")
+    detectable = "not known yet" if ratio is None else f"x{ratio:.3g}" + (" (blind)" if row.is_blind else "")
     return [
         component_text(row.component),
         row.metric,
         row.kind,
-        row.phase,
+        _PHASE_WORDS.get(row.phase, row.phase),
         row.direction,
         share_text(row.rate),
         f"{row.units:,}",
-        "nothing: in sessions" if row.phase == "unwatched" else would_see,
+        "none: in sessions" if row.phase == "unwatched" else detectable,
         "reached" if row.phase in ("ticket", "page") else _progress(max(evidence or 0.0, 0.0) / row.limit_log10),
     ]
 

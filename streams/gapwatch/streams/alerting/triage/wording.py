@@ -1,4 +1,4 @@
-"""An alert in words: what moved, which way, how much, since when."""
+"""Wording of an alert: headline, subject, share and size. To change the text of an alert, start here."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _POLARITIES = {"worse": "worse", "better": "better", "unknown": "polarity unknow
 
 
 def headline(facts: AlertFacts) -> str:
-    """Return what is wrong in a few words, such as `CASCADE worse`."""
+    """Return the kind and polarity of an alert, such as `CASCADE worse`."""
     polarity = _POLARITIES.get(facts.polarity or "", "")
     return f"{_KINDS.get(facts.kind, '')} {'broken' if facts.kind == 'bound' else polarity}".strip()
 
 
 def subject(alert: StoredAlert) -> str:
-    """Return whose failures they are: `ids_known of tools`."""
+    """Return the metric and component of an alert: `ids_known of tools`."""
     return f"{alert.row.metric} of {component_text(alert.row.component)}"
 
 
 def share_name(facts: AlertFacts) -> str:
-    """Return what the share is of: `failing traces`, `undecided traces`, `traces above 2.5 seconds`."""
+    """Return the units whose share moved: `failing traces`, `undecided traces`, `traces above 2.5 seconds`."""
     if facts.part is not None:
         return _part_name(facts.part, facts.number_unit)
     unit = "sessions" if facts.unit == "session" else "traces"
@@ -42,7 +42,7 @@ def _part_name(part: Part, unit: str) -> str:
 
 
 def quantile_move(facts: AlertFacts) -> str | None:
-    """Return how a quantile of the numbers moved: `median 2.1 -> 4.3 seconds`; None where it is not known."""
+    """Return the move of a quantile of the numbers: `median 2.1 -> 4.3 seconds`; None where it is not known."""
     move = None if facts.cause is None else facts.cause.quantile
     if move is None or move.before is None or move.after is None:
         return None
@@ -54,7 +54,7 @@ def quantile_move(facts: AlertFacts) -> str | None:
 
 
 def _number(value: float) -> str:
-    """Return a number that is known to half a percent; what is as near to a whole one is that."""
+    """Return a number that is known to half a percent; one that is as near to a whole number is shown as that."""
     nearest = round(value)
     if nearest and abs(value - nearest) <= 0.006 * abs(nearest) and abs(nearest) < 100:
         return str(nearest)
@@ -62,16 +62,16 @@ def _number(value: float) -> str:
 
 
 def size(facts: AlertFacts) -> str:
-    """Return how much it moved: a quantile, `0.99% -> 47% [14%, 82%]`, or for a bound the rate against it."""
+    """Return the size of the move: a quantile, or the share as `share_move` gives it."""
     return quantile_move(facts) or share_move(facts)
 
 
 def share_move(facts: AlertFacts) -> str:
-    """Return how the share moved: `0.99% -> 47% [14%, 82%]`, or for a bound the rate against it."""
+    """Return the move of the share: `0.99% -> 47% [14%, 82%]`; for a bound the rate and the bound."""
     before, after, bound = facts.before, facts.after, facts.bound
     if after is None:
         return "-"
     now = f"{share_text(after.value)} [{share_text(after.lower)}, {share_text(after.upper)}]"
     if bound is not None:
-        return f"{now}, promised {bound.operator} {share_text(bound.value)}"
+        return f"{now}, bound {bound.operator} {share_text(bound.value)}"
     return now if before is None else f"{share_text(before.value)} -> {now}"
