@@ -13,10 +13,10 @@ class Mutant:
     """One fault.
 
     Attributes:
-        id: Says the fault.
-        module: Module of `scorers` that has it.
-        old: Source text that stands there once.
-        new: What stands there instead.
+        id: Short name of the fault.
+        module: File of `gapwatch.scorers` that has it, without `.py`.
+        old: Source text that occurs there exactly once.
+        new: Text that replaces it.
         killed_by: Id of a claim case that must fail, or `READING`.
     """
 
@@ -300,7 +300,7 @@ MUTANTS = [
     # ---- spans and traces ----
     Mutant(
         "span-index-from-one",
-        "parse_sql",
+        "record_sql",
         "generate_subscripts({listed}, 1) - 1",
         "generate_subscripts({listed}, 1)",
         "present-missing",
@@ -391,7 +391,7 @@ MUTANTS = [
     # ---- selection and counts ----
     Mutant(
         "skips-are-kept-like-failures",
-        "sample",
+        "sampling",
         'outcome in ("fail", "unknown", "error")',
         'outcome in ("fail", "unknown", "error", "skip")',
         READING,

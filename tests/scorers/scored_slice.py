@@ -29,12 +29,12 @@ class Product:
         texts = [yaml.safe_dump(portfolio, allow_unicode=True, sort_keys=False) for portfolio in portfolios]
         parsed = [parse_portfolio(text) for text in texts]
         self.plan: Plan = compile_plan(parsed)
-        self.policy: Selection = fixed_selection(parsed)
+        self.selection: Selection = fixed_selection(parsed)
         self._scorer = Scorer(self.plan, scorers)
 
     def score(self, records: RecordSlice) -> ScoredSlice:
         """Score one slice."""
-        return score(self._scorer, self.policy, records)
+        return score(self._scorer, self.selection, records)
 
 
 def record_slice(

@@ -109,7 +109,7 @@ def test_the_record_of_the_documentation_is_a_valid_envelope():
 def test_the_file_in_the_repository_is_up_to_date(name):
     kept = (ROOT / "deploy" / "schemas" / name).read_text(encoding="utf-8")
 
-    assert kept == schema_text(SCHEMAS[name]()), "run: python -m scorers.json_schema deploy/schemas"
+    assert kept == schema_text(SCHEMAS[name]()), "run: python -m gapwatch.scorers.checking.json_schema deploy/schemas"
 
 
 def test_the_schemas_are_written_into_a_folder(tmp_path):

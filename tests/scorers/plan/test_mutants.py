@@ -18,7 +18,7 @@ from tests.reference.strategies import DrawnPortfolio, DrawnSlice
 from tests.scorers.mutants import MUTANTS, READING, Mutant
 
 #: Modules that hold on to parts of the compiler.
-_RELOADED = ("scorers", "tests.scorers.scored_slice", "tests.scorers.scored_view")
+_RELOADED = ("gapwatch.scorers", "tests.scorers.scored_slice", "tests.scorers.scored_view")
 _SLICES = 4
 
 
@@ -40,11 +40,11 @@ class _Patched(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 @contextmanager
 def broken(mutant: Mutant) -> Iterator[None]:
-    """Import the product anew with one fault in it, and put everything back afterwards."""
-    name = f"scorers.{mutant.module}"
+    """Import the product again with one fault in it, and put everything back afterwards."""
     (path,) = FOLDERS["scorers"].rglob(f"{mutant.module}.py")
+    name = f"gapwatch.scorers.{path.parent.name}.{mutant.module}"
     source = path.read_text(encoding="utf-8")
-    assert source.count(mutant.old) == 1, f"{name} no longer holds {mutant.old!r} once; write the mutant anew"
+    assert source.count(mutant.old) == 1, f"{name} no longer holds {mutant.old!r} once; rewrite the mutant"
     finder = _Patched(name, source.replace(mutant.old, mutant.new))
     kept = {key: module for key, module in sys.modules.items() if key.startswith(_RELOADED)}
     for key in kept:

@@ -41,8 +41,8 @@ _WORTH[[PASS, WARN, FAIL]] = [1.0, 0.5, 0.0]
 def settle_deferred(
     columns: SliceColumns,
     result: BlockResult,
-    policies: Sequence[MetricSelection],
-    selection: FloatArray,
+    selections: Sequence[MetricSelection],
+    u_of_record: FloatArray,
     scorers: ScorerHost | None,
 ) -> None:
     """Replace every deferred code of a block by an outcome, or by pending where a judge has to answer.
@@ -52,22 +52,22 @@ def settle_deferred(
     Args:
         columns: The slice.
         result: Changed in place.
-        policies: One a metric of the block.
-        selection: u(trace_id) of each record.
+        selections: One a metric of the block.
+        u_of_record: u(trace_id) of each record.
         scorers: Where Python scorers run; None where the plan has none.
     """
     metrics = result.block.metrics
-    u = selection[columns.ord[result.rows]]
+    u = u_of_record[columns.ord[result.rows]]
     for m, planned in enumerate(metrics):
         if not isinstance(planned.metric.claim, PythonClaim | JudgedClaim):
             continue
         codes = result.codes[:, m]
-        rates = policies[m].rates[result.strata[m]] if m in result.strata else policies[m].rates[0]
+        rates = selections[m].rates[result.strata[m]] if m in result.strata else selections[m].rates[0]
         applies = codes == DEFERRED
         codes[applies & (u >= rates)] = _SAMPLED_OUT
         chosen = np.flatnonzero(codes == DEFERRED)
         if isinstance(planned.metric.claim, JudgedClaim):
-            codes[chosen] = _SHED_LOAD if policies[m].sheds else _PENDING
+            codes[chosen] = _SHED_LOAD if selections[m].sheds else _PENDING
         else:
             assert scorers is not None
             _score_by_python(columns, result, m, planned, chosen, scorers)

@@ -33,7 +33,7 @@ class StoredRows:
     """
 
     result: BlockResult
-    policies: BlockSelection
+    selections: BlockSelection
     row: IntArray
     metric: IntArray
 
@@ -50,32 +50,32 @@ class StoredRows:
 
     def probabilities(self, p: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return p_evaluated and p_kept of each, from the publisher's probability."""
-        rates = self.policies.rates[self.metric]
+        rates = self.selections.rates[self.metric]
         for m, strata in self.result.strata.items():
             mine = self.metric == m
-            rates[mine] = self.policies[m].rates[strata[self.row[mine]]]
-        kept = self.policies.keep[self.metric, self.result.outcomes[self.row, self.metric]]
-        selected = self.policies.selects[self.metric]
+            rates[mine] = self.selections[m].rates[strata[self.row[mine]]]
+        kept = self.selections.keep[self.metric, self.result.outcomes[self.row, self.metric]]
+        selected = self.selections.selects[self.metric]
         return np.where(selected, p * rates, p), np.where(selected, kept, kept * rates)
 
 
-def kept_rows(result: BlockResult, policies: BlockSelection, u: FloatArray) -> StoredRows:
+def kept_rows(result: BlockResult, selections: BlockSelection, u: FloatArray) -> StoredRows:
     """Find each outcome that leaves a row, by row and then by metric.
 
     Args:
         result: n rows by m metrics.
-        policies: One a metric.
+        selections: One a metric.
         u: Selection number of each row's trace, in [0, 1).
     """
     outcomes = result.outcomes
     keep = np.empty(outcomes.shape, bool, order="F")
-    for m, policy in enumerate(policies):
-        probability = policy.keep.take(outcomes[:, m])
-        rates = policy.rates[result.strata[m]] if m in result.strata else policy.rates[0]
+    for m, selection in enumerate(selections):
+        probability = selection.keep.take(outcomes[:, m])
+        rates = selection.rates[result.strata[m]] if m in result.strata else selection.rates[0]
         np.less(u, probability * rates, out=keep[:, m])
     rows = np.flatnonzero(keep.any(axis=1))
     row, metric = np.nonzero(keep[rows])
-    return StoredRows(result, policies, rows[row], metric)
+    return StoredRows(result, selections, rows[row], metric)
 
 
 def gap_rows(
@@ -97,7 +97,7 @@ def gap_rows(
     """
     rows = np.concatenate([of.rows for of in kept])
     codes = np.concatenate([of.codes for of in kept])
-    first = np.cumsum([0, *(len(of.policies) for of in kept)])
+    first = np.cumsum([0, *(len(of.selections) for of in kept)])
     metric = np.concatenate([of.metric + start for of, start in zip(kept, first, strict=False)])
     p = columns.publisher_p[columns.ord[rows]]
     places = np.split(p, np.cumsum([len(of.row) for of in kept])[:-1])
@@ -190,7 +190,7 @@ def _strata(of: StoredRows) -> pa.Array:
     parts = []
     for m, strata in of.result.strata.items():
         mine = of.metric == m
-        names = pa.array(of.policies[m].strata, pa.string())
+        names = pa.array(of.selections[m].strata, pa.string())
         parts.append((mine, names.take(pa.array(strata[of.row[mine]]))))
     return _pick(parts, len(of.row), pa.string())
 

@@ -27,7 +27,7 @@ def judge_requests(
     columns: SliceColumns,
     records: RecordSlice,
     result: BlockResult,
-    policies: Sequence[MetricSelection],
+    selections: Sequence[MetricSelection],
     selection_id: str,
     redactor: Redactor,
     offsets: Mapping[int, int],
@@ -38,14 +38,14 @@ def judge_requests(
         columns: The slice's columns.
         records: Where the records came from.
         result: Outcomes of the block.
-        policies: One a metric of the block.
+        selections: One a metric of the block.
         selection_id: In force.
         redactor: Of the block's portfolio.
         offsets: `ord` to source offset.
     """
     rows: list[dict[str, object]] = []
     outcomes = result.outcomes
-    composites = [composite_of(result, policies, m) for m in composites_awaiting(result)]
+    composites = [composite_of(result, selections, m) for m in composites_awaiting(result)]
     for m, planned in enumerate(result.block.metrics):
         claim = planned.metric.claim
         if not isinstance(claim, JudgedClaim):
@@ -74,13 +74,13 @@ def judge_requests(
                 pipeline=planned.portfolio.pipeline,
                 component=result.block.component,
                 **{name: columns.arrow(name)[at].as_py() for name in _IDENTITY},
-                p_evaluated=float(columns.publisher_p[ord_] * policies[m].rates[stratum]),
-                stratum=policies[m].strata[stratum],
+                p_evaluated=float(columns.publisher_p[ord_] * selections[m].rates[stratum]),
+                stratum=selections[m].strata[stratum],
                 policy=selection_id,
                 inputs={name: _cut(values[i]) for name, values in inputs.items()},
                 event_at=None if np.isnan(event_at[i]) else float(event_at[i]),
                 bucket=None if columns.bucket[ord_] == NO_BUCKET else int(columns.bucket[ord_]),
-                epoch=policies[m].epoch,
+                epoch=selections[m].epoch,
                 members=members,
                 quorum=claim.quorum or len(members) // 2 + 1,
                 composites=[c for of in composites if (c := of(planned.metric.name, row, at, columns)) is not None],

@@ -90,19 +90,19 @@ def _require_scorers(plan: Plan, scorers: ScorerHost | None) -> None:
                 raise UsageError(f"{where}: the scorer {claim.scorer!r} does not read {', '.join(missing)}")
 
 
-def score(plan: Plan | Scorer, policy: Selection, records: RecordSlice) -> ScoredSlice:
+def score(plan: Plan | Scorer, selection: Selection, records: RecordSlice) -> ScoredSlice:
     """Score one slice of records.
 
     Args:
         plan: A plan, or a `Scorer` that keeps its prepared query from slice to slice.
-        policy: The probabilities in force over the slice.
+        selection: The probabilities in force over the slice.
         records: What was read from one source partition.
 
     Returns:
         Rows, ticks, ledger deltas, dead letters, samples and judge requests; rows sorted by offset, span and metric.
     """
     scorer = plan if isinstance(plan, Scorer) else Scorer(plan)
-    return _Scoring(scorer, policy, records).run()
+    return _Scoring(scorer, selection, records).run()
 
 
 @dataclass
@@ -110,7 +110,7 @@ class _Scoring:
     """The scoring of one slice."""
 
     scorer: Scorer
-    policy: Selection
+    selection: Selection
     records: RecordSlice
     spans: int = 0
     pieces: dict[str, list[pa.Table]] = field(default_factory=lambda: {name: [] for name in SCORED_TABLES})
@@ -226,7 +226,7 @@ class _Part:
         own = self.read[np.asarray(pc.is_in(pipelines, pa.array([p.pipeline for p in plan.portfolios], pa.string())))]
         scoring.count(None, None, "foreign", len(self.read) - len(own))
         self._count_read(own)
-        selection = selection_of(columns.of_records("trace_id"))
+        u_of_record = selection_numbers(columns.of_records("trace_id"))
         ticks = SliceTicks(columns, scoring.records.lane)
         failing = np.zeros(columns.records, bool)
         judged = np.zeros(columns.records, bool)
@@ -235,17 +235,17 @@ class _Part:
             result = self._block_result(number)
             if len(result.codes) == 0:
                 continue
-            policies = scoring.policy.of_block(block.sha, block.names)
-            settle_deferred(columns, result, policies, selection, self.scorer.scorers)
+            selections = scoring.selection.of_block(block.sha, block.names)
+            settle_deferred(columns, result, selections, u_of_record, self.scorer.scorers)
             self._count_outcomes(result)
-            ticks.add_block(result, policies)
-            kept.append(kept_rows(result, policies, selection[columns.ord[result.rows]]))
+            ticks.add_block(result, selections)
+            kept.append(kept_rows(result, selections, u_of_record[columns.ord[result.rows]]))
             failing[columns.ord[result.rows][(result.outcomes == FAIL).any(axis=1)]] = True
-            judged |= self._request_judges(result, policies)
+            judged |= self._request_judges(result, selections)
         self._add_gaps([of for of in kept if len(of.row)])
         scoring.pieces["ticks"].append(ticks.table())
         scoring.pieces["session_ticks"].append(ticks.session_table())
-        self._sample(failing, judged, selection)
+        self._sample(failing, judged, u_of_record)
 
     @property
     def scorer(self) -> Scorer:
@@ -297,7 +297,7 @@ class _Part:
         if not kept:
             return
         scoring = self.scoring
-        gaps = gap_rows(self.columns, kept, scoring.policy.id, self.scorer.redactors)
+        gaps = gap_rows(self.columns, kept, scoring.selection.id, self.scorer.redactors)
         n, source = gaps.num_rows, scoring.source()
         replaced = {
             "lane": pa.repeat(pa.scalar(source["lane"], pa.string()), n),
@@ -312,7 +312,7 @@ class _Part:
         return self.scoring.records.offsets[self.ords[ords]]
 
     def _request_judges(
-        self, result: BlockResult, policies: Sequence[MetricSelection]
+        self, result: BlockResult, selections: Sequence[MetricSelection]
     ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         judged = np.zeros(self.columns.records, bool)
         if not any(isinstance(planned.metric.claim, JudgedClaim) for planned in result.block.metrics):
@@ -321,7 +321,7 @@ class _Part:
         rows = self.columns.ord[result.rows]
         offsets = dict(zip(rows.tolist(), self._offsets(rows).tolist(), strict=True))
         requests = judge_requests(
-            self.columns, self.scoring.records, result, policies, self.scoring.policy.id, redactor, offsets
+            self.columns, self.scoring.records, result, selections, self.scoring.selection.id, redactor, offsets
         )
         self.scoring.pieces["judge_requests"].append(requests)
         for m, planned in enumerate(result.block.metrics):
@@ -329,14 +329,14 @@ class _Part:
                 judged[rows[result.codes[:, m] == 100]] = True
         return judged
 
-    def _sample(self, failing: np.ndarray, judged: np.ndarray, selection: FloatArray) -> None:
+    def _sample(self, failing: np.ndarray, judged: np.ndarray, u_of_record: FloatArray) -> None:
         """Keep the redacted text of traces with a failing row, at the policy's rate, and of all that are judged."""
         columns, scoring = self.columns, self.scoring
         pipelines = coded(columns.of_records("pipeline"))
         for portfolio in self.scorer.plan.portfolios:
             mine = _is_value(pipelines, portfolio.pipeline)
-            rate = scoring.policy.sample_rates[portfolio.sha]
-            chosen = np.flatnonzero(mine & (judged | (failing & (selection < rate))))
+            rate = scoring.selection.sample_rates[portfolio.sha]
+            chosen = np.flatnonzero(mine & (judged | (failing & (u_of_record < rate))))
             if len(chosen) == 0:
                 continue
             raw = [scoring.records.values[int(self.ords[i])].as_py() for i in chosen]
@@ -359,7 +359,7 @@ class _Part:
             scoring.pieces["samples"].append(pa.table(table, schema=SAMPLES))
 
 
-def selection_of(trace_ids: pa.Array) -> FloatArray:
+def selection_numbers(trace_ids: pa.Array) -> FloatArray:
     """Return u(trace_id), from 0 to below 1: the first 52 bits of sha256("gapwatch/1/" + trace_id)."""
     digest = hashlib.sha256
     first = [digest(b"gapwatch/1/" + t).digest()[:7] for t in trace_ids.cast(pa.binary()).to_pylist()]

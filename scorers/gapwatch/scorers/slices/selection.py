@@ -59,17 +59,17 @@ class BlockSelection(tuple[MetricSelection, ...]):
     @cached_property
     def keep(self) -> npt.NDArray[np.float64]:
         """M metrics x outcome ids: with which a row is kept of a span that was evaluated."""
-        return np.array([policy.keep for policy in self]).reshape(len(self), OUTCOME_COUNT)
+        return np.array([selection.keep for selection in self]).reshape(len(self), OUTCOME_COUNT)
 
     @cached_property
     def rates(self) -> npt.NDArray[np.float64]:
         """M rates where no stratum holds."""
-        return np.array([policy.rates[0] for policy in self], float)
+        return np.array([selection.rates[0] for selection in self], float)
 
     @cached_property
     def selects(self) -> npt.NDArray[np.bool_]:
         """Of m metrics, those whose rates select what is evaluated."""
-        return np.array([policy.selects for policy in self], bool)
+        return np.array([selection.selects for selection in self], bool)
 
 
 @dataclass(frozen=True)
@@ -101,21 +101,21 @@ class Selection:
         return {}
 
     def rows(self) -> list[dict[str, object]]:
-        """Return what the table `policies` records, without where it holds from: one row a metric and stratum."""
+        """Return what the table `selections` records, without where it holds from: one row a metric and stratum."""
         return [
             {
                 "policy": self.id,
                 "portfolio_sha": sha,
                 "metric": name,
                 "stratum": stratum,
-                "p_evaluated": 0.0 if policy.sheds else float(rate) if policy.selects else 1.0,
+                "p_evaluated": 0.0 if selection.sheds else float(rate) if selection.selects else 1.0,
                 "p_kept": {
-                    OUTCOME_NAMES[outcome]: float(policy.keep[outcome]) * (1.0 if policy.selects else float(rate))
+                    OUTCOME_NAMES[outcome]: float(selection.keep[outcome]) * (1.0 if selection.selects else float(rate))
                     for outcome in _KEPT_OUTCOMES
                 },
             }
-            for (sha, name), policy in self.metrics.items()
-            for stratum, rate in zip(policy.strata, policy.rates, strict=True)
+            for (sha, name), selection in self.metrics.items()
+            for stratum, rate in zip(selection.strata, selection.rates, strict=True)
         ]
 
 
@@ -142,20 +142,20 @@ def thinned_selection(portfolios: Sequence[Portfolio], factors: Factors, sheds: 
     metrics = dict(fixed.metrics)
     for portfolio in portfolios:
         for metric in portfolio.metrics:
-            policy = metrics[portfolio.sha, metric.name]
-            keep = policy.keep.copy()
+            selection = metrics[portfolio.sha, metric.name]
+            keep = selection.keep.copy()
             for outcome in _KEPT_OUTCOMES:
                 keep[outcome] *= factors.get((portfolio.pipeline, metric.name, OUTCOME_NAMES[outcome]), 1.0)
             shed = sheds and isinstance(metric.claim, JudgedClaim)
             # What is shed is asked of nobody, whatever a judge's rate was lowered to.
-            lowered = policy.selects and not shed
+            lowered = selection.selects and not shed
             evaluated = factors.get((portfolio.pipeline, metric.name, EVALUATED), 1.0) if lowered else 1.0
-            if shed or (keep != policy.keep).any() or evaluated != 1.0:
-                rates = policy.rates * evaluated
-                metrics[portfolio.sha, metric.name] = replace(policy, keep=keep, rates=rates, sheds=shed)
-    if all(policy is fixed.metrics[key] for key, policy in metrics.items()):
+            if shed or (keep != selection.keep).any() or evaluated != 1.0:
+                rates = selection.rates * evaluated
+                metrics[portfolio.sha, metric.name] = replace(selection, keep=keep, rates=rates, sheds=shed)
+    if all(selection is fixed.metrics[key] for key, selection in metrics.items()):
         return fixed
-    is_shed = any(policy.sheds for policy in metrics.values())
+    is_shed = any(selection.sheds for selection in metrics.values())
     return _named("shed" if is_shed else "thinned", metrics, fixed.sample_rates)
 
 
