@@ -179,4 +179,5 @@ def test_an_answered_question_is_to_be_written_into_the_direction():
 def test_an_empty_portfolio_says_that_it_watches_nothing():
     text = TOP + "metrics: []\n"
 
-    assert [caution.text for caution in portfolio_warnings(parse_portfolio(text))] == ["no metrics: nothing is monitored"]
+    (caution,) = portfolio_warnings(parse_portfolio(text))
+    assert caution.text == "no metrics: nothing is monitored"

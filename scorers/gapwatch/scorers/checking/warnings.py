@@ -86,7 +86,7 @@ def _alerts(metric: Metric) -> Iterator[str]:
         return
     if not can_fail(metric) and (direction is None or direction.of == "failure_rate"):
         missing = {"measure": "a limit", "label": "a bad label"}.get(metric.claim.form, "pass_at")
-        yield f"it can never fail, so it never alerts: give the claim {missing}, or name another quantity in direction.of"
+        yield f"it can never fail, so it never alerts: give the claim {missing}, or direction.of another quantity"
     if alert.severity == "page" and direction is None:
         yield (
             "its severity is page, but it has no direction (which way is better):"
