@@ -64,7 +64,7 @@ def test_a_key_of_a_later_version_is_passed_over() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"{", b"{}", b"[]", b"1", b'{"too_large": null}', WRITTEN[:-1]])
 def test_what_is_no_request_is_refused(data: bytes) -> None:
-    with pytest.raises(ValueError, match="no judge request"):
+    with pytest.raises(ValueError, match="not a judge request"):
         read_request(data)
 
 

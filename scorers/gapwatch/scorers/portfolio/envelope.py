@@ -1,7 +1,7 @@
 """Fields of the trace envelope, version 1, in one table.
 
-The parsed structure of the query, the field references of a portfolio, the publisher's pydantic model and the JSON
-Schema are generated from `ENVELOPE`.
+The parsed structure of the query, the field references of a portfolio and the JSON Schema are generated from
+`ENVELOPE`.
 """
 
 from __future__ import annotations

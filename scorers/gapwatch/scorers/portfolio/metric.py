@@ -44,7 +44,7 @@ class Metric(WrittenModel):
         sample: Shares of the spans that are evaluated and of the rows that are stored.
         alert: Alert settings; without them the metric never alerts.
         targets: Places where the metric is used.
-        monitors: Metrics of the other kind (judged or computed) that this one stands for.
+        monitors: Counterparts of the other kind; a computed metric stands for a judged one between judgements.
         evidence: Lines of code and other sources that it was made from.
     """
 

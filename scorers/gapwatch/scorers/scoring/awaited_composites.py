@@ -1,4 +1,4 @@
-"""What a composite that waits for a judge has to remember until the judge has answered."""
+"""Collects the values that a composite needs once the judges it waits for have answered."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gapwatch.scorers.slices.selection import MetricSelection
 _WORTH = {PASS: 1.0, WARN: 0.5, FAIL: 0.0}
 _KEPT = (PASS, WARN, FAIL, UNKNOWN, SKIP)
 
-#: (judged metric, row of the block, row of the slice, columns) -> what the composite needs; None: it does not wait.
+#: (judged metric, row of the block, row of the slice, columns) -> waiting composite; None where it does not wait.
 CompositeOf = Callable[[str, int, int, SliceColumns], AwaitedComposite | None]
 
 
@@ -31,12 +31,12 @@ def composites_awaiting(result: BlockResult) -> list[int]:
 
 
 def composite_of(result: BlockResult, selections: Sequence[MetricSelection], number: int) -> CompositeOf:
-    """Return the function that says, for a row, what one composite waits for and what it has.
+    """Return a function that gives the waiting composite of a row: awaited parts and known parts.
 
     Args:
         result: The block's outcomes.
-        selections: One a metric of the block.
-        number: Of the composite.
+        selections: Selection of each metric of the block.
+        number: Number of the composite in the block.
     """
     metric, selection = result.block.metrics[number].metric, selections[number]
     claim = metric.claim

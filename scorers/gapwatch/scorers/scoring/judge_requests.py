@@ -1,4 +1,4 @@
-"""Makes the requests to judges of one scored block."""
+"""Builds the judge requests of one scored block."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gapwatch.scorers.slices.selection import MetricSelection
 from gapwatch.scorers.slices.slices import RecordSlice
 from gapwatch.scorers.slices.tables import JUDGE_REQUESTS
 
-#: Characters of one input field that a judge is shown; a judge that needs more is asked about a pointer into it.
+#: Longest input field in a request, in characters; for a longer one, use a pointer to the part that the judge needs.
 INPUT_CHARACTERS = 100_000
 
 
@@ -32,16 +32,16 @@ def judge_requests(
     redactor: Redactor,
     offsets: Mapping[int, int],
 ) -> pa.Table:
-    """Return one request for each pending (span, metric, judge) of a block, with the columns that order them.
+    """Return one request for each pending (span, metric, judge) of a block, with the columns to sort them by.
 
     Args:
-        columns: The slice's columns.
-        records: Where the records came from.
+        columns: Columns of the slice.
+        records: The slice of records, for its source.
         result: Outcomes of the block.
-        selections: One a metric of the block.
-        selection_id: In force.
-        redactor: Of the block's portfolio.
-        offsets: `ord` to source offset.
+        selections: Selection of each metric of the block.
+        selection_id: Id of the selection in force.
+        redactor: Redactor of the block's portfolio.
+        offsets: Source offset by `ord`.
     """
     rows: list[dict[str, object]] = []
     outcomes = result.outcomes
@@ -90,7 +90,7 @@ def judge_requests(
     return pa.Table.from_pylist(rows, schema=_ORDERED)
 
 
-#: The columns by which requests are put in order, beside their own.
+#: Columns of the requests, and those to sort them by.
 _ORDERED = pa.schema([*JUDGE_REQUESTS, ("source_offset", pa.int64()), ("span_index", pa.int32())])
 _IDENTITY = ("trace_id", "span_id", "environment", "release", "session_id", "tier", "model")
 

@@ -1,7 +1,7 @@
-"""`score(plan, policy, slice) -> ScoredSlice`: the pure function at the heart of Gapwatch.
+"""Scores a slice of records: `score(plan, selection, records) -> ScoredSlice`, a pure function.
 
-No clock, no randomness, nothing that depends on where a slice begins or ends: over adjacent slices the rows
-concatenated and the counts added are equal.
+It uses no clock and no randomness, and nothing depends on where a slice begins or ends: the rows of two adjacent
+slices, concatenated, and their counts, added, equal those of one slice over both.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ INBOX_SCHEMA = pa.schema([("ord", pa.int32()), ("v", pa.string()), ("trusted", p
 
 
 class Scorer:
-    """A plan ready to run: its prepared query, its redactors, its Python scorers.
+    """Plan that is ready to run: its prepared query, its redactors, its Python scorers.
 
-    One at a time may use it; a process that scores in several threads has one a thread.
+    It is not thread-safe; a process that scores in several threads needs one per thread.
 
     Args:
-        plan: What is run.
-        scorers: Host of the `@scorer` functions that the plan's claims name.
+        plan: The plan.
+        scorers: Process of the `@scorer` functions that the plan's claims name.
 
     Raises:
-        UsageError: A claim names a Python scorer that there is none of.
+        UsageError: A claim names a Python scorer that is not registered, or a field that the scorer does not read.
     """
 
     def __init__(self, plan: Plan, scorers: ScorerHost | None = None) -> None:
@@ -63,8 +63,8 @@ class Scorer:
         """Run the query.
 
         Args:
-            values: Texts of n records, null where there is nothing to read.
-            trusted: Whether an exact look has found all of them to be JSON by its grammar.
+            values: Texts of n records, null for a record that is not read.
+            trusted: Whether `examine` has found that all of them are JSON by its grammar.
         """
         n = len(values)
         columns = [pa.array(np.arange(n, dtype=np.int32)), values, pa.repeat(pa.scalar(trusted), n)]
@@ -81,25 +81,28 @@ def _require_scorers(plan: Plan, scorers: ScorerHost | None) -> None:
             known = scorers.scorers if scorers is not None else {}
             where = f"metric {planned.metric.name} of portfolio {planned.portfolio.portfolio}"
             if claim.scorer not in known:
-                names = ", ".join(sorted(known)) or "none is"
+                names = ", ".join(sorted(known)) or "none"
                 raise UsageError(
-                    f"{where}: no scorer named {claim.scorer!r} ({names} registered); name its module with --scorers"
+                    f"{where}: no scorer named {claim.scorer!r} (registered: {names}); name its module with --scorers"
                 )
             missing = [f.text for f in claim.fields if f.text not in known[claim.scorer]]
             if missing:
-                raise UsageError(f"{where}: the scorer {claim.scorer!r} does not read {', '.join(missing)}")
+                raise UsageError(
+                    f"{where}: the scorer {claim.scorer!r} does not read {', '.join(missing)}; add it to its fields"
+                )
 
 
 def score(plan: Plan | Scorer, selection: Selection, records: RecordSlice) -> ScoredSlice:
     """Score one slice of records.
 
     Args:
-        plan: A plan, or a `Scorer` that keeps its prepared query from slice to slice.
-        selection: The probabilities in force over the slice.
-        records: What was read from one source partition.
+        plan: A plan, or a `Scorer`, whose query stays prepared from slice to slice.
+        selection: The selection in force for the slice.
+        records: Records of one source partition.
 
     Returns:
-        Rows, ticks, ledger deltas, dead letters, samples and judge requests; rows sorted by offset, span and metric.
+        Rows, ticks, ledger deltas, dead letters, samples and judge requests; rows are sorted by offset, span and
+        metric.
     """
     scorer = plan if isinstance(plan, Scorer) else Scorer(plan)
     return _Scoring(scorer, selection, records).run()
@@ -107,7 +110,7 @@ def score(plan: Plan | Scorer, selection: Selection, records: RecordSlice) -> Sc
 
 @dataclass
 class _Scoring:
-    """The scoring of one slice."""
+    """Scores one slice."""
 
     scorer: Scorer
     selection: Selection
@@ -126,7 +129,7 @@ class _Scoring:
                 ords = np.array(sorted(repaired))
                 again = self._score_part(ords, pa.array([repaired[i] for i in ords], pa.string()), trusted=True)
                 for ord_ in again:
-                    self._bury(ord_, DeadLetter("not_json", "valid, but the engine cannot read it"))
+                    self._bury(ord_, DeadLetter("not_json", "valid JSON, but DuckDB cannot read it"))
         return ScoredSlice(
             records.lane,
             records.topic,
@@ -155,14 +158,14 @@ class _Scoring:
         return [int(ord_) for ord_ in ords[unread]]
 
     def _look_exactly(self, unread: list[int]) -> dict[int, str]:
-        """Decide on the records that the query could not read; return the texts of those that are only spelt oddly."""
+        """Examine the records that the query could not read; return the repaired texts of those that are valid."""
         repaired = {}
         for ord_ in unread:
-            verdict = examine(self.records.values[ord_].as_py())
-            if isinstance(verdict, DeadLetter):
-                self._bury(ord_, verdict)
+            examined = examine(self.records.values[ord_].as_py())
+            if isinstance(examined, DeadLetter):
+                self._bury(ord_, examined)
             else:
-                repaired[ord_] = verdict
+                repaired[ord_] = examined
         return repaired
 
     def _bury(self, ord_: int, letter: DeadLetter) -> None:
@@ -179,12 +182,12 @@ class _Scoring:
         self.count(None, None, "dead_letter", 1)
 
     def source(self) -> dict[str, object]:
-        """Return the columns that say where the slice came from, without the offset."""
+        """Return the columns of the slice's source, without the offset."""
         records = self.records
         return {"lane": records.lane, "source_topic": records.topic, "source_partition": records.partition}
 
     def count(self, pipeline: str | None, metric: str | None, state: str, n: int) -> None:
-        """Add to the ledger."""
+        """Add a count to the ledger."""
         if n:
             key = (pipeline, metric, state)
             self.ledger[key] = self.ledger.get(key, 0) + n
@@ -204,13 +207,13 @@ class _Scoring:
 
 @dataclass
 class _Part:
-    """Those records of a slice that one run of the query has read.
+    """Records of a slice that go through one run of the query.
 
     Attributes:
-        scoring: The whole.
-        columns: The query's answer; its `ord` counts within the part.
-        ords: Place in the slice of each record of the part.
-        read: Places in the part of the records that were read.
+        scoring: The scoring of the whole slice.
+        columns: Result of the query; its `ord` is the position in the part.
+        ords: Position in the slice of each record of the part.
+        read: Positions in the part of the records that were read.
     """
 
     scoring: _Scoring
@@ -330,7 +333,7 @@ class _Part:
         return judged
 
     def _sample(self, failing: np.ndarray, judged: np.ndarray, u_of_record: FloatArray) -> None:
-        """Keep the redacted text of traces with a failing row, at the policy's rate, and of all that are judged."""
+        """Store the redacted text of traces with a failing row, at the sample rate, and of all judged traces."""
         columns, scoring = self.columns, self.scoring
         pipelines = coded(columns.of_records("pipeline"))
         for portfolio in self.scorer.plan.portfolios:
@@ -360,7 +363,7 @@ class _Part:
 
 
 def selection_numbers(trace_ids: pa.Array) -> FloatArray:
-    """Return u(trace_id), from 0 to below 1: the first 52 bits of sha256("gapwatch/1/" + trace_id)."""
+    """Return the selection number u(trace_id) in [0, 1): the first 52 bits of sha256("gapwatch/1/" + trace_id)."""
     digest = hashlib.sha256
     first = [digest(b"gapwatch/1/" + t).digest()[:7] for t in trace_ids.cast(pa.binary()).to_pylist()]
     words = np.frombuffer(b"".join(b"\0" + f for f in first), dtype=">u8")
@@ -368,14 +371,14 @@ def selection_numbers(trace_ids: pa.Array) -> FloatArray:
 
 
 def trace_hashes(trace_ids: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    """Return 64 bits of a digest of each trace id, for counting how many came again."""
+    """Return a 64-bit hash of each trace id, for counting repeated traces."""
     digest = hashlib.blake2b
     joined = b"".join(digest(t, digest_size=8).digest() for t in trace_ids.cast(pa.binary()).to_pylist())
     return np.frombuffer(joined, dtype="<u8")
 
 
 def texts_of(values: pa.BinaryArray) -> pa.Array:
-    """Return the records as texts; null where one is too large, or not UTF-8: an exact look says which."""
+    """Return the records as texts; null for a record that is too large or not UTF-8, which `examine` then reports."""
     lengths = pc.binary_length(values)
     largest = pc.max(lengths).as_py()
     if largest is not None and largest > MAX_RECORD_BYTES:
@@ -411,7 +414,7 @@ def _concatenated(pieces: list[pa.Table], schema: pa.Schema) -> pa.Table:
 
 
 def _sorted(table: pa.Table) -> pa.Table:
-    """Sort rows by offset and span; the order of the metrics in their portfolio is kept. Counts stay as they are."""
+    """Sort rows by offset and span, keeping the portfolio's order of metrics; tables of counts stay unsorted."""
     if "source_offset" not in table.column_names:
         return table
     offsets = np.asarray(table.column("source_offset"))

@@ -1,4 +1,4 @@
-"""The ticks of one slice: every metric of every block counted at span and at unit level, by facet."""
+"""Ticks of one slice: counts of every metric at span and at unit level, by facet."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class SliceTicks:
     def _evaluation_rates(
         self, result: BlockResult, selections: BlockSelection
     ) -> list[tuple[list[int], FloatArray | None]]:
-        """Return metrics by what selection adds to the publisher's probability: nothing, or a rate a row."""
+        """Return metric numbers with the selection rate of each row; None where every span is evaluated."""
         plain = np.flatnonzero(~selections.selects).tolist()
         batches: list[tuple[list[int], FloatArray | None]] = [(plain, None)] if plain else []
         for m, selection in enumerate(selections):
@@ -101,12 +101,12 @@ class SliceTicks:
 
         Args:
             result: The block's outcomes.
-            selections: One a metric of the block.
+            selections: Selection of each metric of the block.
             level: span or unit.
-            facets: Name of the facet to the value of each item.
+            facets: Value of each item by the name of the facet; None for the facet `all`.
             group: Record group of each of n items.
-            outcomes: n x all metrics, ids of the level.
-            scores: By metric number, n scores.
+            outcomes: Outcome ids of the level, n x all metrics.
+            scores: n scores by metric number.
             columns: Numbers of the metrics to count.
             factor: n probabilities of being evaluated; None for 1.
         """
@@ -266,9 +266,9 @@ def _taken(column: Coded, items: IntArray) -> Coded:
 
 
 def _unit_factor(units: UnitRows, factor: FloatArray, outcomes: Bytes) -> FloatArray:
-    """Return with which probability each unit was evaluated: the largest rate among its spans.
+    """Return the probability with which each unit was evaluated: the largest rate among its spans.
 
-    Spans of one trace are selected by the same number, so the trace is evaluated as soon as its likeliest span is.
+    All spans of a trace are selected by the same number u, so some span is evaluated whenever the likeliest one is.
     """
     rates = np.where(outcomes > 0, factor, 0.0)
     largest = rates if units.one_each else np.maximum.reduceat(rates, units.starts)
