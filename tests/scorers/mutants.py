@@ -1,4 +1,4 @@
-"""Faults that a compiler of claims could have, each as a change of its source, and what must notice it."""
+"""Seeded faults of the claim compiler, each as a change of its source, and the case that must fail."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ READING = ""
 
 @dataclass(frozen=True)
 class Mutant:
-    """One fault.
+    """Seeded fault.
 
     Attributes:
         id: Short name of the fault.

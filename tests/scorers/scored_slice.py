@@ -1,4 +1,4 @@
-"""The product, run on plain portfolios and raw records."""
+"""Scores raw records with portfolios given as Python values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gapwatch.scorers.slices.slices import RecordSlice, ScoredSlice
 
 
 class Product:
-    """Portfolios, compiled once, with the policy that they write down.
+    """Portfolios, compiled once, with the selection that they define.
 
     Args:
         portfolios: As YAML would give them.
@@ -42,7 +42,7 @@ def record_slice(
     timestamps: Sequence[float | None] | None = None,
     first_offset: int = 0,
 ) -> RecordSlice:
-    """A slice of these records at consecutive offsets."""
+    """Return a slice of these records at consecutive offsets."""
     seconds = None
     if timestamps is not None:
         seconds = np.array([np.nan if stamp is None else stamp for stamp in timestamps], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""A claim in words that an engineer on call understands without the portfolio."""
+"""Claims in words for an engineer on call who does not know the portfolio."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON form of a judge request: its bytes are in stores and topics, so they stay as they are."""
+"""JSON form of a judge request: stores and topics contain its bytes, so they must not change."""
 
 from __future__ import annotations
 

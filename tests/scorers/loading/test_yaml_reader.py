@@ -1,4 +1,4 @@
-"""The YAML of portfolios: strict, in bounds, and every problem with its line."""
+"""YAML of portfolios is read strictly and within bounds, and every problem has its line."""
 
 from __future__ import annotations
 

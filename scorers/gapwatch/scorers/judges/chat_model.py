@@ -108,7 +108,7 @@ class ModelFailure(Exception):  # noqa: N818 - a failure is a normal outcome tha
 
     @property
     def passes(self) -> bool:
-        """Whether the same call may succeed when it is retried."""
+        """True if the same call may succeed when it is retried."""
         return self.kind in PASSING
 
 

@@ -40,7 +40,7 @@ class StabilityTriple:
 
     @property
     def is_unreported(self) -> bool:
-        """Whether the provider did not name the version of the model."""
+        """True if the provider did not name the version of the model."""
         return self.model_id.endswith(f"@{UNREPORTED}")
 
     def as_json(self) -> dict[str, str]:

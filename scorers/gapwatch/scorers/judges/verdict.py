@@ -52,7 +52,7 @@ class NoAnswer:
 
     @property
     def can_be_repaired(self) -> bool:
-        """Whether Gapwatch asks once more; it respects a refusal."""
+        """True if Gapwatch asks once more; it respects a refusal."""
         return self.reason != "refusal"
 
 

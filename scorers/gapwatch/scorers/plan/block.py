@@ -65,5 +65,5 @@ class Block:
 
     @property
     def is_trace(self) -> bool:
-        """Whether the rows are traces."""
+        """True if the rows are traces."""
         return self.component == ""

@@ -74,5 +74,5 @@ class Metric(WrittenModel):
 
     @property
     def is_trace(self) -> bool:
-        """Whether it is about the whole trace."""
+        """True if it is about the whole trace."""
         return self.scope == "trace"

@@ -69,7 +69,7 @@ class BlockSelection(tuple[MetricSelection, ...]):
 
     @cached_property
     def selects(self) -> npt.NDArray[np.bool_]:
-        """Whether each metric's rates select the spans to evaluate."""
+        """True if each metric's rates select the spans to evaluate."""
         return np.array([selection.selects for selection in self], bool)
 
 

@@ -32,7 +32,7 @@ class UnitRows:
 
     @property
     def one_each(self) -> bool:
-        """Whether every record has exactly one row, so that there is nothing to fold."""
+        """True if every record has exactly one row, so that there is nothing to fold."""
         return len(self.starts) == self.rows
 
 
