@@ -1,4 +1,4 @@
-"""The command `gapwatch`: finds the subcommands of every package and imports only the one that is run.
+"""Command `gapwatch`: finds the subcommands of every package and imports only the one that is run.
 
 A package contributes its subcommands as a dict `COMMANDS` of `Command`s in `commands/index.py`; an entry point of the
 group `gapwatch.commands` names it. Those modules import nothing heavy, so that `gapwatch --help` answers at once.

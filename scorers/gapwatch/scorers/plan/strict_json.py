@@ -38,7 +38,7 @@ class NumberText(str):
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 def first_wins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The graph of a pipeline: its components, their tiers, and the edges between them."""
+"""Graph of a pipeline: its components, their tiers, and the edges between them."""
 
 from __future__ import annotations
 
