@@ -1,4 +1,4 @@
-"""The claim cases as portfolios and records, each alone and all together in one slice."""
+"""Claim cases as portfolios and records, each alone and all in one slice."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FOLDER = ROOT / "tests" / "contracts"
 
 
 class SeenRow(NamedTuple):
-    """A row that scoring gave, as far as a case can ask for it."""
+    """Row of a scored slice, with the values that a case can expect."""
 
     trace_id: str
     metric: str
@@ -48,7 +48,7 @@ class SeenRow(NamedTuple):
 
 @dataclass(frozen=True)
 class ClaimCase:
-    """One case.
+    """Claim case.
 
     Attributes:
         id: Says the behaviour.
@@ -68,11 +68,11 @@ class ClaimCase:
 
     @property
     def portfolio(self) -> dict[str, Any]:
-        """The skeleton with the metrics of this case alone."""
+        """Portfolio with the metrics of this case alone."""
         return portfolio_of([self])
 
     def check_rows(self, seen: Sequence[SeenRow]) -> None:
-        """Assert that the rows of this case's trace are those it expects, and no other."""
+        """Assert that this case's trace has exactly the expected rows."""
         expected = sorted(self.rows, key=lambda row: (row["span"], row["metric"]))
         found = sorted(seen, key=lambda row: (row.span, row.metric))
 
@@ -88,7 +88,7 @@ class ClaimCase:
 
 
 def portfolio_of(cases: Sequence[ClaimCase]) -> dict[str, Any]:
-    """The skeleton with the metrics and components of these cases."""
+    """Return the skeleton with the metrics and components of these cases."""
     components = {component["id"]: component for case in cases for component in case.components}
     return {
         **copy.deepcopy(SKELETON),
@@ -98,17 +98,17 @@ def portfolio_of(cases: Sequence[ClaimCase]) -> dict[str, Any]:
 
 
 def claim_cases() -> list[ClaimCase]:
-    """All cases, each with a portfolio of its own in mind."""
+    """Return all cases, each for its own portfolio."""
     return [_case(written, "") for written in _written_cases()]
 
 
 def claim_cases_for_one_slice() -> list[ClaimCase]:
-    """All cases with names of their own, so that one portfolio holds them all."""
+    """Return all cases with unique names, so that one portfolio can have them all."""
     return [_case(written, f"_{number}") for number, written in enumerate(_written_cases())]
 
 
 def _written_cases() -> list[dict[str, Any]]:
-    """The normative cases, and those that were found to be missing among them."""
+    """Return the contract's cases and further ones."""
     files = ("claim_cases.yaml", "more_claim_cases.yaml")
     return [case for file in files for case in yaml.safe_load((_FOLDER / file).read_text(encoding="utf-8"))]
 

@@ -1,4 +1,4 @@
-"""The envelope cases as raw records."""
+"""Envelope cases as raw records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.paths import ROOT
 
 @dataclass(frozen=True)
 class EnvelopeCase:
-    """One raw record and what it must become.
+    """Raw record with its expected result.
 
     Attributes:
         id: Says the behaviour.
@@ -31,7 +31,7 @@ class EnvelopeCase:
 
 
 def envelope_cases() -> list[EnvelopeCase]:
-    """All cases."""
+    """Return all cases."""
     text = (ROOT / "tests/contracts/envelope_cases.yaml").read_text(encoding="utf-8")
     return [_case(written) for written in yaml.safe_load(text)]
 

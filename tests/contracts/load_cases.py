@@ -1,4 +1,4 @@
-"""The normative cases of what loads, and the file that each describes."""
+"""Load cases of the contract, and the portfolio file of each."""
 
 from __future__ import annotations
 

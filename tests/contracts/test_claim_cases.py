@@ -1,4 +1,4 @@
-"""Every normative claim case, alone and among all the others: a neighbour must change nothing."""
+"""Every claim case of the contract holds, alone and together with all others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def seen_rows(*slices: ScoredSlice) -> dict[str, list[SeenRow]]:
 
 
 def unit_states(scored: ScoredSlice) -> dict[str, list[str]]:
-    """Units by metric, from the ticks."""
+    """Return the units by metric, from the ticks."""
     states: dict[str, list[str]] = {}
     for tick in scored.tables["ticks"].to_pylist():
         if tick["level"] == "unit" and tick["facet"] == "all":
@@ -32,7 +32,7 @@ def unit_states(scored: ScoredSlice) -> dict[str, list[str]]:
 
 
 def span_counts(scored: ScoredSlice) -> dict[tuple[str, str], int]:
-    """Spans by metric and outcome, from the ticks."""
+    """Return the spans by metric and outcome, from the ticks."""
     ticks = scored.tables["ticks"].to_pylist()
     return {
         (tick["metric"], tick["outcome"]): tick["n"]

@@ -1,4 +1,4 @@
-"""Every normative raw record between two good ones, which it must not harm."""
+"""Every envelope case of the contract holds between two good records, which it does not harm."""
 
 from __future__ import annotations
 

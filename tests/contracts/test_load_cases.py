@@ -1,4 +1,4 @@
-"""Every normative case of what loads and what is refused, and by which key."""
+"""Every load case of the contract loads, or is refused with its key."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gapwatch.scorers.errors import PortfolioError
 from gapwatch.scorers.loading.load import parse_portfolio
 from tests.contracts.load_cases import CASES, portfolio_of
 
-# Refused for more than one thing, each of which is told.
+# Cases with several problems, each of which is reported.
 SEVERAL_PROBLEMS = {"yaml-alias-bomb": 6}
 
 
@@ -19,7 +19,7 @@ def key_parts(key: str) -> list[str]:
 
 
 def is_within(expected: list[str], found: list[str]) -> bool:
-    """Say whether `expected` stands in `found` as it is, without a gap."""
+    """Return whether `expected` is a contiguous part of `found`."""
     return any(found[i : i + len(expected)] == expected for i in range(len(found) - len(expected) + 1))
 
 

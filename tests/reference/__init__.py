@@ -1,1 +1,1 @@
-"""A slow, row-by-row reading of the contract: the oracle against which the compiled plan is held."""
+"""Reference implementation of the contract, slow and row by row; tests compare the compiled plan with it."""

@@ -1,4 +1,4 @@
-"""`cited_in`: what a model wrote names the place in another field that it was taken from."""
+"""Predicate `cited_in`: values that a model wrote cite the passage of another field that they come from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.reference.values import NOT_JSON, WRONG_TYPE, Absent, Place, json_of,
 
 
 def is_cited(field: str, other: str, place: Place) -> bool | Absent:
-    """Whether every non-empty member that a model wrote has a source span inside the other field."""
+    """Return whether every non-empty member that a model wrote has a source span in the other field."""
     text, source, field_meta = (
         read_text(field, place),
         read_text(other, place),

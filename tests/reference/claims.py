@@ -1,4 +1,4 @@
-"""What a metric's claim says of one place: its outcome, score, label and reason."""
+"""Evaluates a metric's claim at one place: outcome, score, label, reason."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PREDICATES_WITH_WARN = ("range", "length", "count")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one metric at one place.
+    """Outcome of one metric at one place.
 
     `state` is pass, warn, fail, skip, unknown or error; `pending` for what a judge must say, `sampled_out` for what
     it is not asked.
@@ -36,7 +36,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Around:
-    """What a claim may need besides its place.
+    """Further values that a claim may need.
 
     Attributes:
         metrics: All metrics of the portfolio by name, for the parts of a composite.
@@ -50,12 +50,12 @@ class Around:
 
 
 def is_inline(metric: Written) -> bool:
-    """Whether the claim sees every trace, whatever the rates say."""
+    """Return whether the claim is evaluated on every trace, whatever its rates are."""
     return metric["claim"]["form"] in INLINE_FORMS
 
 
 def applies(metric: Written, place: Place) -> bool:
-    """Whether the metric speaks of this place: its component and its `when`."""
+    """Return whether the metric applies to this place: its component and its `when`."""
     if metric["claim"]["form"] == "ratio":
         return False
     if metric.get("scope") == "trace":
@@ -67,12 +67,12 @@ def applies(metric: Written, place: Place) -> bool:
 
 
 def places_of(metric: Written, trace: Trace) -> list[Place]:
-    """The places of a trace to which the metric applies, in their order."""
+    """Return the places of a trace to which the metric applies, in their order."""
     return [place for index in range(-1, len(trace.spans)) if applies(metric, place := Place(trace, index))]
 
 
 def outcome_of(metric: Written, place: Place, around: Around) -> Outcome:
-    """Judge one metric at a place to which it applies."""
+    """Return the outcome of one metric at a place to which it applies."""
     claim = metric["claim"]
     form = claim["form"]
     if not is_inline(metric) and around.position >= chance_of(metric, place).rate:
@@ -120,7 +120,7 @@ def _measure(claim: Written, place: Place) -> Outcome:
 
 
 def hold_against_limit(number: float, limit: Written) -> str:
-    """Outcome of a number under the `limit` of a measure; a bound itself still passes."""
+    """Return the outcome of a number under the `limit` of a measure; the bound itself passes."""
     if "max" in limit:
         if number > limit["max"]:
             return "fail"
@@ -144,7 +144,7 @@ def _label(claim: Written, place: Place) -> Outcome:
 
 
 def _composite(claim: Written, place: Place, around: Around) -> Outcome:
-    """The weighted mean; the first part without a value, as written, says what becomes of the whole."""
+    """Return the weighted mean's outcome; the first part without a value, as written, decides the outcome."""
     total, exact_total = 0.0, Fraction(0)
     for name, weight in claim["parts"].items():
         if not applies(around.metrics[name], place):
@@ -161,7 +161,7 @@ def _composite(claim: Written, place: Place, around: Around) -> Outcome:
 
 
 def _exact(number: float) -> Fraction:
-    """The decimal that a person wrote: three times 0.1 is 0.3."""
+    """Return a number as the decimal that a person wrote: three times 0.1 is 0.3."""
     return Fraction(repr(number))
 
 

@@ -1,4 +1,4 @@
-"""What a raw record becomes: a trace that is read, a dead letter with its cause, or a foreign record."""
+"""Reads raw records: a trace, a dead letter with its cause, or a foreign record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_DEPTH = 200
 
 @dataclass(frozen=True)
 class Trace:
-    """A record that was read; its spans in their order."""
+    """Trace of a record, with its spans in their order."""
 
     record: JsonObject
     trace_id: str
@@ -24,7 +24,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """A record that is set aside for its structure."""
+    """Record that could not be read."""
 
     cause: str
     detail: str
@@ -32,13 +32,13 @@ class DeadLetter:
 
 @dataclass(frozen=True)
 class Foreign:
-    """A sound record of a pipeline that no portfolio claims."""
+    """Valid record of a pipeline without a portfolio."""
 
     pipeline: str
 
 
 def read_record(value: bytes | None, pipelines: Collection[str]) -> Trace | DeadLetter | Foreign:
-    """Read one raw record; the causes are tested in the order in which the rulings list them."""
+    """Read one raw record; causes are checked in the order of the contract."""
     raw = b"" if value is None else value
     if len(raw) > MAX_BYTES:
         return DeadLetter("too_large", f"{len(raw)} bytes")
@@ -67,7 +67,7 @@ def read_record(value: bytes | None, pipelines: Collection[str]) -> Trace | Dead
 
 @lru_cache(maxsize=1_000)
 def _parsed(text: str) -> Json:
-    """Parse a record once, for several tests read the same ones; what comes of it is never changed."""
+    """Parse a record, with a cache because several tests read the same ones; callers must not change the result."""
     return parse_json(text, MAX_DEPTH)
 
 
@@ -94,5 +94,5 @@ def _bad_spans(document: JsonObject) -> DeadLetter | None:
 
 
 def text_of(value: Json) -> str:
-    """Text of a value that is not null: the text itself, or its compact JSON."""
+    """Return the text of a value that is not null: the text itself, or its compact JSON."""
     return value if isinstance(value, str) else write_json(value)

@@ -1,4 +1,4 @@
-"""JSON by the grammar of RFC 8259, written out so that no library's leniency decides what a record means.
+"""Reads and writes JSON by the grammar of RFC 8259, without a library whose leniency could change the meaning.
 
 The first of two equal keys counts, a lone surrogate escape is U+FFFD, numbers keep their spelling.
 """
@@ -15,28 +15,28 @@ from typing import TypeAlias
 
 @dataclass(frozen=True)
 class JsonNumber:
-    """A number as it was spelled."""
+    """Number with its spelling."""
 
     spelling: str
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is spelled without fraction and exponent."""
+        """True if the number is spelled without fraction and exponent."""
         return not any(mark in self.spelling for mark in ".eE")
 
 
 @dataclass(frozen=True)
 class JsonObject:
-    """The members of an object as they were written, repeated keys included."""
+    """Members of an object as they were written, repeated keys included."""
 
     members: tuple[tuple[str, Json], ...]
 
     def get(self, key: str) -> Json:
-        """Value of the first member with this key; None where there is none, as for null."""
+        """Return the value of the first member with this key; None for null and for a missing key."""
         return next((value for name, value in self.members if name == key), None)
 
     def first_members(self) -> Iterator[tuple[str, Json]]:
-        """Each key once, with the value that counts."""
+        """Return each key once, with the value that counts."""
         seen: set[str] = set()
         for key, value in self.members:
             if key not in seen:
@@ -48,11 +48,11 @@ Json: TypeAlias = "bool | str | JsonNumber | JsonObject | list[Json] | None"
 
 
 class NotJsonError(Exception):
-    """The text is no JSON."""
+    """The text is not JSON."""
 
 
 class TooDeepError(Exception):
-    """The text nests deeper than the reader was asked to follow."""
+    """The text is nested deeper than the given limit."""
 
 
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -64,7 +64,7 @@ _WORDS: tuple[tuple[str, Json], ...] = (("null", None), ("true", True), ("false"
 
 
 class _Open:
-    """A list or an object that is not closed yet."""
+    """List or object that is not closed yet."""
 
     def __init__(self, is_object: bool) -> None:
         self.is_object = is_object
@@ -205,7 +205,7 @@ def parse_json(text: str, max_depth: int | None = None) -> Json:
     """Read one JSON document.
 
     Raises:
-        NotJsonError: The text is none.
+        NotJsonError: The text is not JSON.
         TooDeepError: It opens more than `max_depth` lists and objects inside each other.
     """
     return _Reader(text, max_depth).document()
@@ -213,13 +213,13 @@ def parse_json(text: str, max_depth: int | None = None) -> Json:
 
 @dataclass(frozen=True)
 class _Literally:
-    """A piece of punctuation that waits to be written."""
+    """Punctuation that is still to be written."""
 
     text: str
 
 
 def write_json(value: Json) -> str:
-    """Compact JSON: no white space, members as they were written, non-ASCII unescaped; without recursion."""
+    """Return compact JSON: no white space, members as they were written, non-ASCII unescaped; without recursion."""
     written: list[str] = []
     waiting: list[Json | _Literally] = [value]
     while waiting:
@@ -259,7 +259,7 @@ def _escape(character: str) -> str:
 
 
 def write_number(number: JsonNumber) -> str:
-    """Text of a number as DuckDB's JSON reader writes it: whole ones as spelled, others as the shortest double."""
+    """Return a number as DuckDB writes it: a whole one as spelled, another as its shortest double."""
     if number.is_whole:
         return "0" if number.spelling == "-0" else number.spelling
     value = float(number.spelling)

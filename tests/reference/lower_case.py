@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def lower(text: str) -> str:
-    """Lower each code point by itself; one whose lower case is longer takes the first of it (`İ` is `i`)."""
+    """Return the text with each code point lowered by itself; of a longer lower case the first one (`İ` is `i`)."""
     return "".join(character.lower()[0] for character in text)

@@ -1,4 +1,4 @@
-"""Portfolios that the loader accepts, over every claim form and predicate."""
+"""Generates portfolios that load, with every claim form and predicate."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _JUDGE: Written = {
 
 
 class MetricMaker(Maker):
-    """Makes one metric from a seed.
+    """Generates one metric from a seed.
 
     Attributes:
         is_trace: Whether the metric speaks of the trace as a whole.
@@ -85,7 +85,7 @@ class MetricMaker(Maker):
     # ---- fields, by what a predicate needs ----
 
     def attribute(self) -> str:
-        """Any attribute."""
+        """Return a reference to any attribute."""
         return self._attribute(_KEYS if self.chance(0.6) else ODD_ATTRIBUTES)
 
     def _attribute(self, keys: Sequence[str]) -> str:
@@ -146,7 +146,7 @@ class MetricMaker(Maker):
         return bounds
 
     def likely_predicate(self) -> Written:
-        """A predicate that comes to every outcome often: a wide band to warn in, words that texts share."""
+        """Return a predicate with every outcome likely: a wide band of warnings, words that texts share."""
         name = self.pick(_LIKELY)
         if name == "one_of":
             return {"field": self._attribute(["label"]), "one_of": ["fair", "good"]}
@@ -185,7 +185,7 @@ class MetricMaker(Maker):
         return shape
 
     def leaf_predicate(self, with_warn: bool, fixed_texts: bool) -> Written:
-        """One predicate; `fixed_texts` allows equality with one text, as in a `when`."""
+        """Return one predicate; `fixed_texts` allows equality with one text, as in a `when`."""
         name = self.pick(_LEAVES[:-1] if self.is_trace else _LEAVES)
         if name == "sibling":
             return {"field": self.any_field(), "sibling": self.any_field()}
@@ -297,7 +297,7 @@ class MetricMaker(Maker):
         return metric
 
     def composite(self, name: str, metrics: Sequence[Written]) -> Written | None:
-        """A composite of some of these metrics, or None where none are on the place that was chosen."""
+        """Return a composite of some of these metrics, or None if no metric is at the chosen place."""
         place = self.place()
         inline_only = self.chance(0.7)
         names = [
@@ -333,7 +333,7 @@ _LIKELY = [
 
 
 def _inheriting(kind: str, parts: list[Written]) -> Written:
-    """Hand the field of the first part to the composition, where that part has one."""
+    """Move the field of the first part to the composition, if that part has one."""
     first = parts[0]
     if "field" not in first:
         return {kind: parts}
@@ -342,7 +342,7 @@ def _inheriting(kind: str, parts: list[Written]) -> Written:
 
 
 def make_portfolio(seeds: Sequence[int], composite_seeds: Sequence[int] = (), pipeline: str = "p") -> Written:
-    """One portfolio that loads, with a metric for each seed."""
+    """Return a portfolio that loads, with a metric for each seed."""
     metrics = [MetricMaker(seed).metric(f"m{number}") for number, seed in enumerate(seeds)]
     composites = [MetricMaker(seed).composite(f"co{number}", metrics) for number, seed in enumerate(composite_seeds)]
     return {

@@ -1,4 +1,4 @@
-"""Predicates in three-valued logic: true, false, or absent with a reason."""
+"""Evaluates predicates in three-valued logic: true, false, or absent with a reason."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _COMPARISONS: dict[str, Callable[[float, float], bool]] = {
 
 
 def holds(written: Written, place: Place, enclosing_field: str = "") -> Truth:
-    """Whether one predicate, or a composition of them, holds at a place.
+    """Return whether a predicate, or a composition of predicates, holds at a place.
 
     Args:
         written: The predicate with its own `field`, if it has one.
@@ -63,7 +63,7 @@ def holds(written: Written, place: Place, enclosing_field: str = "") -> Truth:
 
 
 def in_bounds(number: float, bounds: Written) -> bool:
-    """Whether a number meets every bound that is given."""
+    """Return whether a number is within all given bounds."""
     return (
         ("min" not in bounds or number >= bounds["min"])
         and ("max" not in bounds or number <= bounds["max"])
@@ -73,7 +73,7 @@ def in_bounds(number: float, bounds: Written) -> bool:
 
 
 def bounded_number(name: str, field: str, place: Place) -> float | Absent:
-    """The number that `range`, `length` or `count` holds against its bounds."""
+    """Return the number that `range`, `length` or `count` compares with its bounds."""
     if name == "range":
         return read_number(field, place)
     if name == "length":
@@ -136,7 +136,7 @@ def _is_of_type(value: Json, name: str) -> bool:
 
 
 def _has_fraction(number: float) -> bool:
-    """Whether a double is no whole number; one too large for a double has no fraction either."""
+    """Return whether a number has a fraction; one too large for a double has no fraction."""
     return math.isfinite(number) and not number.is_integer()
 
 

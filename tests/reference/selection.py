@@ -1,4 +1,4 @@
-"""Which traces are chosen, with which probability, and when they happened."""
+"""Selection of traces, its probabilities, and event times."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _KEPT_LIKE = {"unknown": "fail", "error": "fail", "skip": "pass"}
 
 @dataclass(frozen=True)
 class Chance:
-    """The stratum of a place and its rate."""
+    """Stratum of a place, and its rate."""
 
     stratum: str | None
     rate: float
 
 
 def position(trace_id: str) -> float:
-    """`u` of a trace: uniform in [0, 1), the same for all metrics and all runs."""
+    """Return `u` of a trace: uniform in [0, 1), the same for all metrics and all runs."""
     return int(hashlib.sha256(f"gapwatch/1/{trace_id}".encode()).hexdigest()[:13], 16) / 2**52
 
 
 def chance_of(metric: Written, place: Place) -> Chance:
-    """The first stratum whose `when` is true, else the rate of the metric."""
+    """Return the first stratum whose `when` is true, else the rate of the metric."""
     sample = metric.get("sample") or {}
     for stratum in sample.get("strata") or []:
         if holds(stratum["when"], place) is True:
@@ -40,7 +40,7 @@ def chance_of(metric: Written, place: Place) -> Chance:
 
 
 def keep_rate(metric: Written, state: str, default: dict[str, float]) -> float:
-    """With which probability a row of this outcome is kept, where its place was evaluated."""
+    """Return the probability that a row with this outcome is stored, if its place was evaluated."""
     keep = {**default, **((metric.get("sample") or {}).get("keep") or {})}
     if state == "warn":
         return float(keep.get("warn", keep["pass"]))
@@ -48,19 +48,19 @@ def keep_rate(metric: Written, state: str, default: dict[str, float]) -> float:
 
 
 def publisher_probability(trace: Trace) -> float:
-    """With which probability the publisher kept this trace; 1 where it says nothing usable."""
+    """Return the probability with which the publisher sent this trace; an invalid one counts as 1."""
     number = number_of(trace.record.get("sampling_probability"))
     return number if isinstance(number, float) and 0 < number <= 1 else 1.0
 
 
 def moment(value: Json) -> float | None:
-    """Epoch seconds within the years 1 to 9999, else None."""
+    """Return epoch seconds within the years 1 to 9999, else None."""
     number = number_of(value)
     return number if isinstance(number, float) and _YEAR_1 <= number < _YEAR_10000 else None
 
 
 def unit_moment(trace: Trace, timestamp: float | None) -> float | None:
-    """When a unit happened: the trace's end, else its latest span end, else its start, else the record's timestamp."""
+    """Return the time of a unit: the trace's end, else its latest span end, its start, or the record's timestamp."""
     ends = [end for span in trace.spans if (end := moment(span.get("ended_at"))) is not None]
     candidates = (
         moment(trace.record.get("ended_at")),
@@ -72,7 +72,7 @@ def unit_moment(trace: Trace, timestamp: float | None) -> float | None:
 
 
 def event_moment(place: Place, timestamp: float | None) -> float | None:
-    """When a span happened; for the trace itself, when the unit did."""
+    """Return the time of a span; that of the unit for the trace itself."""
     if place.index < 0:
         return unit_moment(place.trace, timestamp)
     record, span = place.trace.record, place.span
@@ -89,10 +89,10 @@ def _timestamp(timestamp: float | None) -> float | None:
 
 
 def bucket_of(at: float | None) -> int | None:
-    """Start of the bucket of a moment, in epoch seconds."""
+    """Return the start of a moment's bucket, in epoch seconds."""
     return None if at is None else math.floor(at / BUCKET_SECONDS) * BUCKET_SECONDS
 
 
 def text_or_none(value: Json) -> str | None:
-    """Text of a field of the envelope; None where it is absent."""
+    """Return the text of a field of the envelope; None where it is absent."""
     return None if value is None else text_of(value)

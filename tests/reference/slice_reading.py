@@ -1,4 +1,4 @@
-"""What a whole slice must come to: outcomes, kept rows, ledger, ticks, units and dead letters."""
+"""Scores a slice by the reference: outcomes, stored rows, ledger, ticks, units and dead letters."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tests.reference.selection import (
 from tests.reference.units import Unit, unit_of
 from tests.reference.values import Place
 
-#: Rates at which rows are kept where a portfolio says nothing.
+#: Default rates at which rows are stored.
 DEFAULT_KEEP = {"fail": 1.0, "pass": 0.02}
 
 
 class Row(NamedTuple):
-    """One gap row, as far as the contract fixes it."""
+    """Gap row, with the columns that the contract defines."""
 
     offset: int
     pipeline: str
@@ -55,7 +55,7 @@ class Row(NamedTuple):
 
 
 class TickKey(NamedTuple):
-    """What the counts of a tick are kept apart by."""
+    """Key of a tick's counts."""
 
     pipeline: str
     environment: str
@@ -71,19 +71,19 @@ class TickKey(NamedTuple):
 
 @dataclass
 class Tick:
-    """The counts of one tick."""
+    """Counts of one tick."""
 
     n: int = 0
     scores: list[float] = field(default_factory=list)
 
     @property
     def histogram(self) -> dict[int, int]:
-        """Scores by the cell that holds them; stored for the facet `all` only."""
+        """Number of scores by cell; stored for the facet `all` only."""
         return dict(Counter(map(histogram_cell, self.scores)))
 
 
 class LedgerKey(NamedTuple):
-    """A line of the ledger; without a metric it counts records."""
+    """Key of a ledger line; without a metric the line counts records."""
 
     pipeline: str | None
     metric: str | None
@@ -91,7 +91,7 @@ class LedgerKey(NamedTuple):
 
 
 class SeenOutcome(NamedTuple):
-    """One metric at one place, whether its row was kept or not."""
+    """Outcome of one metric at one place, stored or not."""
 
     offset: int
     pipeline: str
@@ -101,7 +101,7 @@ class SeenOutcome(NamedTuple):
 
 
 class SeenUnit(NamedTuple):
-    """One trace as evidence for one metric."""
+    """Unit: one trace as evidence for one metric."""
 
     offset: int
     pipeline: str
@@ -110,7 +110,7 @@ class SeenUnit(NamedTuple):
 
 
 class SessionKey(NamedTuple):
-    """What the units of a session are counted apart by."""
+    """Key of a session's counts of units."""
 
     pipeline: str
     environment: str
@@ -124,7 +124,7 @@ class SessionKey(NamedTuple):
 
 @dataclass
 class Reading:
-    """Everything that a slice must come to."""
+    """Everything that scoring a slice must give."""
 
     outcomes: list[SeenOutcome] = field(default_factory=list)
     units: list[SeenUnit] = field(default_factory=list)
@@ -137,7 +137,7 @@ class Reading:
 
 
 def histogram_cell(score: float) -> int:
-    """Cell of a score: cells grow by 1 % from 1e-12 on, on both sides of 0."""
+    """Return the cell of a score: cells grow by 1 % from 1e-12 on, on both sides of 0."""
     size = abs(score)
     if size < 1e-12:
         return 0
@@ -182,7 +182,7 @@ def read_slice(
 
 
 class _TraceReader:
-    """Reads one trace into the reading of its slice."""
+    """Adds one trace to the reading of its slice."""
 
     def __init__(self, reading: Reading, offset: int, trace: Trace, timestamp: float | None) -> None:
         self.reading = reading

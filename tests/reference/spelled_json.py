@@ -1,4 +1,4 @@
-"""JSON documents with their spelling: odd numbers, repeated keys, escapes, white space."""
+"""Writes JSON documents with unusual spelling: odd numbers, repeated keys, escapes, white space."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ Shape: TypeAlias = "str | bool | Spelled | Pairs | list[Shape] | None"
 
 @dataclass(frozen=True)
 class Spelled:
-    """A number, by its spelling."""
+    """Number, by its spelling."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """An object."""
+    """Object, as pairs of key and value."""
 
     members: tuple[tuple[str, Shape], ...]
 
 
 @dataclass(frozen=True)
 class Style:
-    """How a document is written down.
+    """Style in which a document is written.
 
     Attributes:
         ascii_only: Escape what is not ASCII.
@@ -45,7 +45,7 @@ PLAIN = Style()
 
 
 def spell(shape: Shape, style: Style = PLAIN) -> str:
-    """JSON text of a shape."""
+    """Return the JSON text of a shape."""
     if isinstance(shape, Spelled):
         return shape.text
     if isinstance(shape, Pairs):

@@ -1,4 +1,4 @@
-"""Whole slices: portfolios that load, and the raw records that meet them."""
+"""Hypothesis strategies for slices: portfolios that load, and raw records for them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.reference.trace_maker import make_record
 
 @dataclass(frozen=True)
 class DrawnPortfolio:
-    """Seeds of one portfolio."""
+    """Seeds of one generated portfolio."""
 
     pipeline: str
     metrics: list[int]
@@ -23,7 +23,7 @@ class DrawnPortfolio:
 
 @dataclass(frozen=True)
 class DrawnSlice:
-    """One slice and the portfolios in force, by their seeds: what fails is small enough to print and to make again.
+    """Seeds of one slice and its portfolios: a failing example is short to print and can be generated again.
 
     Attributes:
         salt: Part of every seed, so that the small numbers that Hypothesis likes are not always the same values.
@@ -39,7 +39,7 @@ class DrawnSlice:
 
     @cached_property
     def portfolios(self) -> list[dict[str, Any]]:
-        """The portfolios as YAML gives them."""
+        """Return the portfolios as Python values of their YAML."""
         return [
             make_portfolio(self._salted(seeds.metrics), self._salted(seeds.composites), seeds.pipeline)
             for seeds in self.portfolio_seeds
@@ -47,7 +47,7 @@ class DrawnSlice:
 
     @cached_property
     def values(self) -> list[bytes | None]:
-        """The raw records, most of them of the first pipeline; None where a record has no value."""
+        """Return the raw records, most of them of the first pipeline; None for a record without a value."""
         pipelines = [seeds.pipeline for seeds in self.portfolio_seeds]
         weighted = [pipelines[0]] * 12 + pipelines * 2 + ["foreign"]
         return [make_record(seed, weighted) for seed in self._salted(self.record_seeds)]
@@ -62,14 +62,14 @@ _TIMESTAMPS = st.one_of(st.none(), st.sampled_from([1_774_166_401.5, 1_774_166_4
 
 @st.composite
 def _seeds(draw: st.DrawFn, least: int, most: int) -> list[int]:
-    """Seeds whose number is spread evenly; a plain list would have about six most of the time."""
+    """Return seeds whose number is evenly distributed; a plain list would mostly have about six."""
     size = draw(st.integers(least, most))
     return draw(st.lists(_SEED, min_size=size, max_size=size))
 
 
 @st.composite
 def slices(draw: st.DrawFn, max_records: int = 40, max_metrics: int = 24) -> DrawnSlice:
-    """One slice over one or two portfolios; it shrinks by dropping records and metrics."""
+    """Return a slice over one or two portfolios; it shrinks by dropping records and metrics."""
     portfolios = [DrawnPortfolio("p", draw(_seeds(1, max_metrics)), draw(_seeds(0, 6)))]
     if draw(st.integers(0, 4)) == 4:
         portfolios.append(DrawnPortfolio("q", draw(_seeds(1, 3)), []))

@@ -1,4 +1,4 @@
-"""The strict reader agrees with an independent one where both are defined, and refuses what RFC 8259 refuses."""
+"""The reference's JSON reader agrees with an independent one, and refuses what RFC 8259 refuses."""
 
 from __future__ import annotations
 

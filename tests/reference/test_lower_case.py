@@ -1,4 +1,4 @@
-"""The reading's lower case is DuckDB's, code point by code point."""
+"""Lower case of the reference equals DuckDB's, code point by code point."""
 
 from __future__ import annotations
 

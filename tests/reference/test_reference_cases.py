@@ -1,4 +1,4 @@
-"""The reading itself must pass every normative case before anything is held against it."""
+"""The reference itself passes every case of the contract."""
 
 from __future__ import annotations
 

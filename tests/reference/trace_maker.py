@@ -1,4 +1,4 @@
-"""Traces as they come: some sound, some odd, some hostile, some no traces at all.
+"""Generates records: valid, unusual and hostile traces, and some records that are not traces.
 
 They are made from a seed and not drawn value by value: a slice holds thousands of values, more than Hypothesis likes
 to draw. It still drops records and metrics one by one when it shrinks.
@@ -52,7 +52,7 @@ _WILD = "aZé\u0130ß٣😀\x00\x01\x1f\x7f\u2028\ud83d\udc00'\"\\/%_#~$ \t\n"
 
 
 class Maker:
-    """Makes values from a seed.
+    """Generates values from a seed.
 
     Attributes:
         oddness: Share of values that are not what a reader would hope for; some records have none.
@@ -63,36 +63,36 @@ class Maker:
         self.oddness = self.pick([0.0, 0.0, 0.1, 0.3])
 
     def pick(self, items: Sequence[T]) -> T:
-        """One of the items."""
+        """Return one of the items."""
         return items[self.random.randrange(len(items))]
 
     def chance(self, share: float) -> bool:
-        """True with this probability."""
+        """Return True with this probability."""
         return self.random.random() < share
 
     def some(self, make: Callable[[], T], most: int) -> list[T]:
-        """0 to `most` values."""
+        """Return 0 to `most` values."""
         return [make() for _ in range(self.random.randint(0, most))]
 
     def odd(self) -> Shape:
-        """A value that no field hopes for."""
+        """Return a value that no field expects."""
         return self.pick(_ODD)
 
     def or_odd(self, make: Callable[[], Shape]) -> Shape:
-        """The value, or an odd one as often as this record is odd."""
+        """Return the value, or an unexpected one with this record's probability of odd values."""
         return self.odd() if self.chance(self.oddness) else make()
 
     def members(self, **makers: Callable[[], Shape]) -> list[tuple[str, Shape]]:
-        """Members of an object; some lack as often as this record is odd."""
+        """Return the members of an object; some are missing with this record's probability of odd values."""
         return [(key, make()) for key, make in makers.items() if not self.chance(self.oddness)]
 
     def style(self) -> Style:
-        """How a document is written down."""
+        """Return a style in which a document is written."""
         spaces = ["", "", " ", "\n\t"]
         return Style(self.chance(0.5), self.pick(spaces), self.pick(spaces), self.chance(0.1))
 
     def number(self) -> Shape:
-        """A number, or what may pass for one."""
+        """Return a number, or a text similar to one."""
         if self.chance(self.oddness):
             return self.pick([self.odd(), self.pick(_NUMBER_TEXTS), Spelled(self.pick(_ODD_NUMBERS))])
         if self.chance(0.1):
@@ -100,29 +100,29 @@ class Maker:
         return Spelled(self.pick(_NUMBERS) if self.chance(0.7) else repr(self.random.uniform(-5, 15)))
 
     def far_number(self) -> Shape:
-        """A number where no text is asked for."""
+        """Return a number that may be very large or very small."""
         return Spelled(self.pick(_FAR_NUMBERS)) if self.chance(self.oddness / 2) else self.number()
 
     def word(self) -> str:
-        """A word that inputs and outputs share."""
+        """Return a word that inputs and outputs share."""
         return self.pick(WORDS)
 
     def plain_text(self) -> str:
-        """A text that is no JSON most of the time."""
+        """Return a text that is mostly not JSON."""
         if self.chance(0.05):
             return "".join(self.pick(_WILD) for _ in range(self.random.randint(0, 8)))
         return self.pick(self.pick([_PROSE, WORDS, _FORMATTED, LABELS, ["yes", "no", "good", "a"]]))
 
     def word_list(self) -> Shape:
-        """A JSON list."""
+        """Return a JSON list."""
         return self.some(lambda: self.or_odd(self.pick([self.word, self.word, self.number])), 5)
 
     def leaf(self) -> Shape:
-        """Any value inside a document."""
+        """Return any value inside a document."""
         return self.or_odd(self.pick([self.number, self.plain_text, self.word_list]))
 
     def document(self) -> Pairs:
-        """A JSON object with the members that pointers ask for."""
+        """Return a JSON object with the members that pointers name."""
         nested = Pairs((("b", self.leaf()),))
         members = self.members(
             a=lambda: self.pick([nested, self.number(), self.leaf()]),
@@ -137,25 +137,25 @@ class Maker:
         return Pairs(tuple(members))
 
     def json_value(self) -> Shape:
-        """An object or a list."""
+        """Return an object or a list."""
         return self.word_list() if self.chance(0.2) else self.document()
 
     def json_text(self) -> str:
-        """A text that holds JSON, or nearly does."""
+        """Return a text that is JSON, or almost."""
         if self.chance(self.oddness):
             return self.pick(_BROKEN)
         return spell(self.json_value(), self.style())
 
     def text(self) -> Shape:
-        """A text field of any kind."""
+        """Return a text for a field of any kind."""
         return self.or_odd(self.pick([self.plain_text, self.json_text, self.json_text, self.json_value]))
 
     def source(self) -> Shape:
-        """A text that citations may be found in."""
+        """Return a text that may contain citations."""
         return self.or_odd(lambda: " in ".join([self.word(), *self.some(self.word, 20)]))
 
     def field_meta(self) -> Shape:
-        """Where a model says it took its fields from."""
+        """Return the sources that a model names for its fields."""
         entries = self.members(name=self._entry, city=self._entry)
         entries += [(key, self._entry()) for key in ("output", "list", "n") if self.chance(self.oddness)]
         meta = Pairs(tuple(entries))
@@ -168,7 +168,7 @@ class Maker:
         )
 
     def attributes(self) -> Shape:
-        """Attributes of a span or a trace."""
+        """Return attributes of a span or a trace."""
         members = self.members(
             x=self.number,
             y=self.number,
@@ -185,7 +185,7 @@ class Maker:
         return self.or_odd(lambda: Pairs(tuple(members)))
 
     def usage(self) -> Shape:
-        """What a span used."""
+        """Return the usage of a span."""
         return self.or_odd(
             lambda: Pairs(
                 tuple(
@@ -200,14 +200,14 @@ class Maker:
         )
 
     def time(self) -> Shape:
-        """A point in time."""
+        """Return a point in time."""
         if self.chance(self.oddness / 2):
             return self.pick(_ODD_TIMES)
         seconds = self.pick([*_SECONDS, self.random.uniform(0, 100)])
         return Spelled(repr(1_774_166_400 + seconds))
 
     def name(self, common: Sequence[str]) -> Shape:
-        """One of a few names."""
+        """Return one of a few names."""
         return self.or_odd(lambda: self.pick(common))
 
 
@@ -221,7 +221,7 @@ _KINDS: list[Shape] = ["llm", "llm", "llm", "llm", "embedding", "rerank", "tool"
 
 
 def make_span(maker: Maker) -> Pairs:
-    """One span; its component is one of the portfolio's most of the time."""
+    """Return one span; its component is mostly one of the portfolio's."""
     members: list[tuple[str, Shape]] = [
         ("span_id", maker.pick(["s0", "s1", "s2", "", "s\x00", Spelled("1")])),
         ("component", maker.pick(["c"] * 8 + ["d"] * 4 + ["zzz", Spelled("3")])),
@@ -248,7 +248,7 @@ def make_span(maker: Maker) -> Pairs:
 
 
 def make_trace(maker: Maker, pipelines: Sequence[str]) -> bytes:
-    """One sound record of one of these pipelines."""
+    """Return one valid record of one of these pipelines."""
     usual: list[Shape] = [f"t{maker.random.randrange(10**6)}"] * 8
     trace_id = maker.pick([*usual, "", "t\x00", "\ud800", Spelled("42")])
     required: list[tuple[str, Shape]] = [
@@ -285,13 +285,13 @@ _BAD_RECORDS = [
 
 
 def _spoilt(maker: Maker, record: bytes) -> bytes:
-    """A record with one byte lost or overwritten."""
+    """Return a record with one byte lost or overwritten."""
     at = maker.random.randrange(len(record))
     return record[:at] + maker.pick([b"", b"\x00", b"\xff", b",", b"}", b"\\", b'"']) + record[at + 1 :]
 
 
 def make_record(seed: int, pipelines: Sequence[str]) -> bytes | None:
-    """One raw record: mostly a sound trace, sometimes one that was overwritten, sometimes none at all."""
+    """Return one raw record: mostly a valid trace, sometimes a damaged one, sometimes another value."""
     maker = Maker(seed)
     if maker.chance(0.04):
         return maker.pick([*_BAD_RECORDS, None])

@@ -1,4 +1,4 @@
-"""The unit that one trace makes for a metric: good, bad or unknown, its number and its label."""
+"""Folds one trace to its unit for a metric: good, bad or unknown, its number and its label."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.reference.predicates import Written
 
 @dataclass(frozen=True)
 class Unit:
-    """One trace as evidence for one metric."""
+    """Unit: one trace as evidence for one metric."""
 
     state: str
     number: float | None = None
@@ -23,7 +23,7 @@ UNKNOWN = Unit("unknown")
 
 
 def unit_of(metric: Written, outcomes: list[Outcome]) -> Unit:
-    """Fold the outcomes of the spans of one trace, in their order, to which the metric applies.
+    """Fold the outcomes of those spans of one trace, in their order, to which the metric applies.
 
     Args:
         metric: As written.

@@ -1,4 +1,4 @@
-"""What a field of a span or of a trace holds, as a text or as a number, or why it holds nothing."""
+"""Reads fields of spans and traces as text or number, or gives the reason for a missing value."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from tests.reference.json_text import Json, JsonNumber, JsonObject, NotJsonError
 
 @dataclass(frozen=True)
 class Absent:
-    """No value, and the reason."""
+    """Missing value, with the reason."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a metric looks: one span of a trace, or with `index` -1 the trace itself."""
+    """Place that a metric evaluates: one span of a trace, or with `index` -1 the trace itself."""
 
     trace: Trace
     index: int
 
     @property
     def span(self) -> JsonObject:
-        """The span; only for a place that is one."""
+        """The span; only for a place that is a span."""
         assert self.index >= 0
         return self.trace.spans[self.index]
 
@@ -48,7 +48,7 @@ _MODEL_KINDS = ("llm", "embedding", "rerank")
 
 
 def number_of(value: Json) -> float | Absent:
-    """The finite number that a JSON value is or spells."""
+    """Return the finite number that a JSON value is or spells."""
     if value is None:
         return ABSENT
     if isinstance(value, JsonNumber):
@@ -63,7 +63,7 @@ def _finite(number: float) -> float | Absent:
 
 
 def read_text(field: str, place: Place) -> str | Absent:
-    """The field as a text."""
+    """Return the field as a text."""
     found = read_field(field, place)
     if isinstance(found, Absent):
         return found
@@ -72,19 +72,19 @@ def read_text(field: str, place: Place) -> str | Absent:
 
 
 def read_number(field: str, place: Place) -> float | Absent:
-    """The field as a finite number."""
+    """Return the field as a finite number."""
     found = read_field(field, place)
     return found if isinstance(found, Absent | float) else number_of(found)
 
 
 def read_json(field: str, place: Place) -> Json | Absent:
-    """The JSON that the field's text holds."""
+    """Return the JSON in the field's text."""
     text = read_text(field, place)
     return text if isinstance(text, Absent) else json_of(text)
 
 
 def json_of(text: str) -> Json | Absent:
-    """The JSON that a text holds."""
+    """Return the JSON in a text."""
     try:
         return parse_json(text)
     except NotJsonError:
@@ -92,13 +92,13 @@ def json_of(text: str) -> Json | Absent:
 
 
 def is_present(field: str, place: Place) -> bool:
-    """Whether the field is neither null nor the empty text; what has the wrong type is not present."""
+    """Return whether the field is neither null nor the empty text; a value of a wrong type is not present."""
     found = read_field(field, place)
     return not isinstance(found, Absent) and found != ""
 
 
 def read_field(field: str, place: Place) -> Found | Absent:
-    """What a field holds; `a#/b` goes into the JSON that the text of `a` holds."""
+    """Return the value of a field; `a#/b` follows a pointer into the JSON in the text of `a`."""
     name, mark, pointer = field.partition("#")
     found = _read_trace_field(name, place.trace) if name.startswith("trace.") else _read_span_field(name, place)
     if isinstance(found, Absent) or not mark:
@@ -112,7 +112,7 @@ def read_field(field: str, place: Place) -> Found | Absent:
 
 
 def point(document: Json, pointer: str) -> Json:
-    """What an RFC 6901 pointer finds; None where there is nothing, as for null."""
+    """Return the value at an RFC 6901 pointer; None for null and for a missing value."""
     value = document
     for step in pointer.split("/")[1:]:
         token = step.replace("~1", "/").replace("~0", "~")
@@ -153,7 +153,7 @@ def _member(owner: JsonObject, holder: str, key: str) -> Found | Absent:
 
 
 def usage(span: JsonObject, key: str) -> float | Absent:
-    """A number of the span's `usage`."""
+    """Return a number of the span's `usage`."""
     found = _member(span, "usage", key)
     if isinstance(found, Absent):
         return found
@@ -162,7 +162,7 @@ def usage(span: JsonObject, key: str) -> float | Absent:
 
 
 def elapsed(owner: JsonObject) -> float | Absent:
-    """End minus start of a span or a trace, in seconds; negative where they are reversed."""
+    """Return end minus start of a span or a trace, in seconds; negative where they are reversed."""
     start, end = number_of(owner.get("started_at")), number_of(owner.get("ended_at"))
     if ABSENT in (start, end):
         return NO_TIME
@@ -172,7 +172,7 @@ def elapsed(owner: JsonObject) -> float | Absent:
 
 
 def total_tokens(span: JsonObject) -> float | Absent:
-    """Input plus output, whatever the span says itself; the output of an embedding or a rerank may lack."""
+    """Return input plus output tokens; those of the output may be missing for an embedding or a rerank."""
     tokens_in, tokens_out = usage(span, "input_tokens"), usage(span, "output_tokens")
     if isinstance(tokens_in, Absent):
         return tokens_in

@@ -1,4 +1,4 @@
-"""Faults that a compiler of claims could have, each as a change of its source, and what must notice it."""
+"""Seeded faults of the claim compiler, each as a change of its source, and the case that must fail."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ READING = ""
 
 @dataclass(frozen=True)
 class Mutant:
-    """One fault.
+    """Seeded fault.
 
     Attributes:
-        id: Says the fault.
-        module: Module of `scorers` that has it.
-        old: Source text that stands there once.
-        new: What stands there instead.
+        id: Short name of the fault.
+        module: File of `gapwatch.scorers` that has it, without `.py`.
+        old: Source text that occurs there exactly once.
+        new: Text that replaces it.
         killed_by: Id of a claim case that must fail, or `READING`.
     """
 
@@ -391,7 +391,7 @@ MUTANTS = [
     # ---- selection and counts ----
     Mutant(
         "skips-are-kept-like-failures",
-        "sample",
+        "sampling",
         'outcome in ("fail", "unknown", "error")',
         'outcome in ("fail", "unknown", "error", "skip")',
         READING,

@@ -1,4 +1,4 @@
-"""Python scorers that answer in every way there is, for the tests; imported by the process that runs them."""
+"""Python scorers for tests, with every kind of answer; the scorers' process imports them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FIELDS = ["output", "tier", "latency", "attributes.label"]
 
 
 def answer(span: dict[str, Any]) -> Any:
-    """What `moody` says of one span: it hangs on the length of the output alone, and on what else there is."""
+    """Return the answer of `moody` for one span, which depends on the length of the output and on other fields."""
     if span["output"] is None:
         return None
     ways: list[Any] = [
@@ -35,11 +35,11 @@ def moody(spans: list[dict[str, Any]]) -> list[Any]:
 
 @scorer(name="broken", fields=["output"])
 def broken(spans: list[dict[str, Any]]) -> list[Any]:
-    """Fail whatever comes."""
+    """Raise for every batch."""
     raise RuntimeError(f"{len(spans)} spans were too many")
 
 
 @scorer(name="babbling", fields=["output"])
 def babbling(spans: list[dict[str, Any]]) -> list[Any]:
-    """Answer what is no answer."""
+    """Return an invalid answer."""
     return [{"score": float("nan")} for _ in spans]

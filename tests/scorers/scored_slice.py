@@ -1,4 +1,4 @@
-"""The product, run on plain portfolios and raw records."""
+"""Scores raw records with portfolios given as Python values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gapwatch.scorers.slices.slices import RecordSlice, ScoredSlice
 
 
 class Product:
-    """Portfolios, compiled once, with the policy that they write down.
+    """Portfolios, compiled once, with the selection that they define.
 
     Args:
         portfolios: As YAML would give them.
@@ -29,12 +29,12 @@ class Product:
         texts = [yaml.safe_dump(portfolio, allow_unicode=True, sort_keys=False) for portfolio in portfolios]
         parsed = [parse_portfolio(text) for text in texts]
         self.plan: Plan = compile_plan(parsed)
-        self.policy: Selection = fixed_selection(parsed)
+        self.selection: Selection = fixed_selection(parsed)
         self._scorer = Scorer(self.plan, scorers)
 
     def score(self, records: RecordSlice) -> ScoredSlice:
         """Score one slice."""
-        return score(self._scorer, self.policy, records)
+        return score(self._scorer, self.selection, records)
 
 
 def record_slice(
@@ -42,7 +42,7 @@ def record_slice(
     timestamps: Sequence[float | None] | None = None,
     first_offset: int = 0,
 ) -> RecordSlice:
-    """A slice of these records at consecutive offsets."""
+    """Return a slice of these records at consecutive offsets."""
     seconds = None
     if timestamps is not None:
         seconds = np.array([np.nan if stamp is None else stamp for stamp in timestamps], dtype=np.float64)

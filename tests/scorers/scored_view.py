@@ -1,4 +1,4 @@
-"""A scored slice in the words of the reading, and where the two differ."""
+"""Converts a scored slice to the values of the reference, and lists the differences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.reference.slice_reading import LedgerKey, Reading, Row, SessionKey, T
 
 
 def differences(scored: ScoredSlice, reading: Reading, values: Sequence[bytes | None]) -> list[str]:
-    """Everything in which a scored slice is not what the reading of the same records says; empty where they agree."""
+    """Return every difference between a scored slice and the reference for the same records; empty if they agree."""
     return [
         *_row_differences(rows_of(scored), reading.rows),
         *_count_differences("ledger", ledger_of(scored), reading.ledger),
@@ -28,7 +28,7 @@ def differences(scored: ScoredSlice, reading: Reading, values: Sequence[bytes | 
 
 
 def rows_of(scored: ScoredSlice) -> list[Row]:
-    """The gap rows, as far as the contract fixes them."""
+    """Return the gap rows, with the columns that the contract defines."""
     table = scored.tables["gaps"]
     moments = table["event_at"].cast(pa.int64()).to_pylist()
     return [
@@ -42,7 +42,7 @@ def rows_of(scored: ScoredSlice) -> list[Row]:
 
 
 def ledger_of(scored: ScoredSlice) -> Counter[LedgerKey]:
-    """The ledger's deltas, added up."""
+    """Return the sums of the ledger's deltas."""
     ledger: Counter[LedgerKey] = Counter()
     for row in scored.tables["ledger"].to_pylist():
         ledger[LedgerKey(row["pipeline"], row["metric"], row["state"])] += row["n"]
@@ -50,7 +50,7 @@ def ledger_of(scored: ScoredSlice) -> Counter[LedgerKey]:
 
 
 def sessions_of(scored: ScoredSlice) -> Counter[SessionKey]:
-    """Known units by session."""
+    """Return the known units by session."""
     sessions: Counter[SessionKey] = Counter()
     table = scored.tables["session_ticks"]
     for row, bucket in zip(table.to_pylist(), _seconds(table["bucket"]), strict=True):
@@ -61,13 +61,13 @@ def sessions_of(scored: ScoredSlice) -> Counter[SessionKey]:
 
 
 def dead_letters_of(scored: ScoredSlice) -> Counter[tuple[int, str, int, str]]:
-    """Dead letters by offset, cause, size and digest."""
+    """Return the dead letters by offset, cause, size and digest."""
     rows = scored.tables["dead_letters"].to_pylist()
     return Counter((row["source_offset"], row["cause"], row["size"], row["sha256"]) for row in rows)
 
 
 def expected_dead_letters(reading: Reading, values: Sequence[bytes | None]) -> Counter[tuple[int, str, int, str]]:
-    """The same, of the reading."""
+    """Return the dead letters of the reference, in the same form."""
     letters: Counter[tuple[int, str, int, str]] = Counter()
     for offset, letter in reading.dead_letters:
         raw = values[offset] or b""
@@ -116,7 +116,7 @@ def _count_differences(name: str, found: Mapping[Any, int], expected: Mapping[An
 
 @dataclass
 class TickSum:
-    """Tick rows of one key, added up: a slice may hold several."""
+    """Sum of the tick rows of one key; a slice may have several."""
 
     n: int = 0
     score_sum: float = 0.0
@@ -125,7 +125,7 @@ class TickSum:
 
 
 def ticks_of(scored: ScoredSlice) -> dict[TickKey, TickSum]:
-    """The ticks, added up."""
+    """Return the sums of the ticks by key."""
     table = scored.tables["ticks"]
     ticks: dict[TickKey, TickSum] = {}
     for row, bucket in zip(table.to_pylist(), _seconds(table["bucket"]), strict=True):

@@ -157,11 +157,11 @@ def test_a_contribution_that_is_broken_costs_a_warning(tmp_path: Path) -> None:
     )  # fmt: skip
     assert process.returncode == 0
     assert "history" in process.stdout
-    assert "broken:COMMANDS cannot be loaded: no good" in process.stderr
+    assert "cannot load the commands of broken:COMMANDS: no good" in process.stderr
 
 
 def test_a_target_that_is_no_command_says_so() -> None:
-    with pytest.raises(TypeError, match=r"scorers\.errors:JobError is no click command"):
+    with pytest.raises(TypeError, match=r"scorers\.errors:JobError is not a click command"):
         Command("", "gapwatch.scorers.errors:JobError").load()
 
 

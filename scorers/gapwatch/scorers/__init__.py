@@ -1,1 +1,1 @@
-"""What a trace, a portfolio and a score are, and how one becomes the other."""
+"""Types of traces, portfolios and scores, and the query that scores a slice of traces."""

@@ -1,7 +1,7 @@
-"""The one command, `gapwatch`: finds the subcommands that each folder contributes and loads only the one that is run.
+"""Command `gapwatch`: finds the subcommands of every package and imports only the one that is run.
 
-A folder contributes a dict `COMMANDS` of `Command`s in its `commands.py`, named by an entry point of the group
-`gapwatch.commands`. Those modules import nothing heavy, so that `gapwatch --help` answers at once.
+A package contributes its subcommands as a dict `COMMANDS` of `Command`s in `commands/index.py`; an entry point of the
+group `gapwatch.commands` names it. Those modules import nothing heavy, so that `gapwatch --help` answers at once.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from gapwatch.scorers.version import program_version
 
 ENTRY_POINT_GROUP = "gapwatch.commands"
 
-#: The folders of the house, asked by name: a source tree has no entry points, or those of another version.
+#: Gapwatch's own packages, imported by name: a source tree has no entry points, or those of another version.
 OWN_MODULES = ("gapwatch.sinks.commands.index", "gapwatch.streams.commands.index", "gapwatch.design.commands.index")
 
-#: How the errors end that DuckDB raises in place of a KeyboardInterrupt which comes while it runs a query.
+#: Last words of the errors that DuckDB raises instead of KeyboardInterrupt when Ctrl-C interrupts a query.
 _INTERRUPTED_QUERY = ("Query interrupted", "KeyboardInterrupt")
 
 
 @dataclass(frozen=True)
 class Command:
-    """A subcommand that is not loaded yet.
+    """Subcommand that is not imported yet.
 
     Attributes:
         summary: One line for `gapwatch --help`.
-        target: `module:attribute` of a click command; imported when the command is run or its help is asked for.
+        target: `module:attribute` of a click command; imported when the command is run or its help is shown.
     """
 
     summary: str
@@ -48,20 +48,20 @@ class Command:
         """Import the click command.
 
         Raises:
-            TypeError: The target is no click command.
+            TypeError: The target is not a click command.
         """
         module, _, attribute = self.target.partition(":")
         command = getattr(importlib.import_module(module), attribute)
         if not isinstance(command, click.Command):
-            raise TypeError(f"{self.target} is no click command but {type(command).__name__}")
+            raise TypeError(f"{self.target} is not a click command but {type(command).__name__}")
         return command
 
 
 def discover_commands() -> dict[str, Command]:
-    """Return the commands of all folders and of installed packages that contribute some, by name.
+    """Return the commands of Gapwatch and of other installed packages, by name.
 
-    The house's own commands cannot be replaced from outside. A foreign contribution that cannot be loaded costs a
-    warning on standard error, not the command line.
+    Another package cannot replace a command of Gapwatch. Where its commands cannot be loaded, `gapwatch` prints a
+    warning on standard error and works without them.
     """
     commands: dict[str, Command] = {}
     for module in OWN_MODULES:
@@ -70,7 +70,7 @@ def discover_commands() -> dict[str, Command]:
     for name, foreign in _foreign_contributions():
         for command_name, command in foreign.items():
             if command_name in commands:
-                click.echo(f"gapwatch: {name} offers a second `{command_name}`, which is ignored", err=True)
+                click.echo(f"gapwatch: ignored a second command `{command_name}`, from {name}", err=True)
             else:
                 commands[command_name] = command
     return commands
@@ -91,18 +91,18 @@ def _foreign_contributions() -> Iterator[tuple[str, dict[str, Command]]]:
             continue
         try:
             yield entry.value, dict(entry.load())
-        except Exception as error:  # whatever a foreign module raises at import
-            click.echo(f"gapwatch: the commands of {entry.value} cannot be loaded: {error}", err=True)
+        except Exception as error:  # another package may raise anything at import
+            click.echo(f"gapwatch: cannot load the commands of {entry.value}: {error}", err=True)
 
 
 class CommandLine(click.Group):
-    """A group whose subcommands are known by summary and imported when used."""
+    """Group of subcommands, each known by its summary and imported when it is used."""
 
     def __init__(self, commands: dict[str, Command]) -> None:
         super().__init__(
             name="gapwatch",
-            help="Tells, in production, whether an LLM pipeline still does what it was built to do.",
-            epilog="Exit status: 0 done; 1 the job failed; 2 it cannot be done as asked.",
+            help="Monitors in production whether an LLM pipeline still does what it was built to do.",
+            epilog="Exit status: 0 success; 1 the job failed; 2 the request is invalid.",
             context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
         )
         self._offered = commands
@@ -122,14 +122,14 @@ class CommandLine(click.Group):
         return sorted(self._offered)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command, or return None where there is none of that name."""
+        """Import one command by its name; return None where no command has it."""
         offered = self._offered.get(cmd_name)
         return None if offered is None else offered.load()
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the first argument names; a name that is off by a little gets a proposal."""
+        """Find the command that the first argument names; for a misspelt name, suggest the nearest one."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -156,10 +156,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status.
 
     Args:
-        arguments: Without the program's name; None for those of the process.
+        arguments: Without the program's name; None for the arguments of the process.
 
     Returns:
-        0 done, 1 the job failed or was interrupted, 2 it cannot be done as asked.
+        0 for success, 1 if the job failed or was interrupted, 2 if the request is invalid.
     """
     try:
         status = CommandLine(discover_commands()).main(args=arguments, prog_name="gapwatch", standalone_mode=False)
@@ -175,7 +175,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if not _is_interrupt(error):
             raise
         status = _say_interrupted()
-    except SystemExit as stop:  # click's answer to a pipe whose reader is gone, or a command's own
+    except SystemExit as stop:  # raised by click when the reader of a pipe is gone, or by a command itself
         status = stop.code
     try:
         sys.stdout.flush()
@@ -196,14 +196,14 @@ def _say_interrupted() -> int:
 
 
 def _discard_output() -> None:
-    """Point standard output at nothing: its reader is gone, and the flush at exit would complain once more."""
+    """Redirect standard output to /dev/null: its reader is gone, and the flush at exit would fail again."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
 
 def program_name() -> str:
-    """Return what to type for this program: its name where the shell finds it, else where it lies."""
+    """Return the text to type for this program: its name where the shell finds it, else its path."""
     called = Path(sys.argv[0])
     if called.name != "gapwatch" or shutil.which("gapwatch") == str(called.absolute()):
         return "gapwatch"
@@ -211,7 +211,7 @@ def program_name() -> str:
 
 
 def near_path(path: Path) -> str:
-    """Return a path as short as it can be said from here: what lies below the current folder is relative to it."""
+    """Return a path relative to the current folder where it is inside it, else as it is."""
     try:
         return str(path.absolute().relative_to(Path.cwd()))
     except ValueError:
@@ -219,22 +219,22 @@ def near_path(path: Path) -> str:
 
 
 def main() -> None:
-    """Run the command line and end the process with its exit status; a request to end is an interrupt."""
+    """Run the command line and end the process with its exit status; SIGTERM has the effect of Ctrl-C."""
     signal.signal(signal.SIGTERM, _interrupt)
     status = run()
     if "faust" in sys.modules and "duckdb" in sys.modules:
-        # All is closed. A thread of the stream's libraries that is still about to end would let the engine list its
-        # objects while the interpreter ends: one stop of a dozen on a busy machine.
+        # Everything is closed. If a thread of the Kafka libraries is still ending, DuckDB lists its objects while the
+        # interpreter shuts down: about one stop in twelve on a busy machine.
         sys.stderr.flush()
         os._exit(status)
     sys.exit(status)
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    """End as after Ctrl-C: stores are closed, scorers' processes are ended, the status is 1."""
+    """End as after Ctrl-C: close stores, end the processes of Python scorers, exit with status 1."""
     if callable(signal.getsignal(signal.SIGINT)):
         signal.raise_signal(signal.SIGINT)
-    else:  # ignored, as a shell does for what it runs in the background
+    else:  # SIGINT is ignored, which a shell sets for background jobs
         raise KeyboardInterrupt
 
 

@@ -1,14 +1,14 @@
-"""The errors of Gapwatch, one type for each answer that a caller must give.
+"""Errors of Gapwatch, one type for each reaction that a caller needs.
 
     GapwatchError
-    ├── UsageError          stop, exit status 2: the caller must change what was asked for
-    │   ├── PortfolioError  a portfolio that says something wrong, with every problem in it
-    │   ├── SourceError     a source of records that is missing, unreadable or not the one it was
-    │   └── StoreError      a store that is missing, foreign or newer
-    │       └── StoreHeldError   a store that another process keeps; it may be asked over its API
+    ├── UsageError          stop, exit status 2: the user must change the request
+    │   ├── PortfolioError  a portfolio with mistakes; lists every one of them
+    │   ├── SourceError     a source of records that is missing, unreadable, or has changed
+    │   └── StoreError      a store that is missing, made by another program, or newer
+    │       └── StoreHeldError   a store that another process has open; read it over that process's API
     └── JobError            stop, exit status 1: the job could not be finished (disk full, imbalance)
 
-Bad records are no errors: they are values (`gapwatch.scorers.scoring.dead_letter`), counted and set aside.
+Bad records raise no error: they become dead letters (`gapwatch.scorers.scoring.dead_letter`), which are counted.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ from dataclasses import dataclass
 
 
 class GapwatchError(Exception):
-    """Any error that Gapwatch raises on purpose; its text says what was wrong, where, and what to do next."""
+    """Error that Gapwatch raises on purpose; its text says what was wrong, where, and what to do next."""
 
     exit_status = 1
 
 
 class UsageError(GapwatchError):
-    """What was asked for cannot be done as asked; nothing was read or written."""
+    """The request cannot be carried out; Gapwatch has read and written nothing."""
 
     exit_status = 2
 
 
 class SourceError(UsageError):
-    """A source of records is missing, unreadable, or no longer what was read before."""
+    """A source of records is missing, unreadable, or has changed since it was last read."""
 
 
 class StoreError(UsageError):
-    """A store is missing, is no store, is newer than this program, or is held by another process."""
+    """A store is missing, is not a Gapwatch store, is newer than this program, or is open in another process."""
 
 
 class JobError(GapwatchError):
-    """The job stopped before its end; what was committed stays, and the next run goes on from there."""
+    """The job stopped before its end; committed work stays, and the next run continues from there."""
 
 
 class StoreHeldError(StoreError):
-    """A store is being kept by another process, or already by this one; its API answers for it."""
+    """A store is open in another process, or already in this one; read it over that process's API."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong in a file that a person wrote.
+    """One mistake in a file that a person wrote.
 
     Attributes:
         file: Path as it was given.
-        line: 1-based line, or None where the file as a whole is meant.
+        line: 1-based; None for the file as a whole.
         key: Dotted path of the key, such as `metrics[2].claim.range`; empty for the whole file.
         message: What is wrong.
-        expected: What may stand there instead; empty where `message` says it.
-        suggestion: What to write, ready to copy; empty where there is none.
+        expected: The values that are allowed there; empty where `message` says it.
+        suggestion: Text to write there, ready to copy; empty where there is no suggestion.
     """
 
     file: str
@@ -75,7 +75,7 @@ class Problem:
 
 
 class PortfolioError(UsageError):
-    """A portfolio was refused; `problems` holds every reason that was found, in the order of the file."""
+    """A portfolio was refused; `problems` lists every mistake in it, in the order of the file."""
 
     def __init__(self, problems: list[Problem]) -> None:
         self.problems = problems

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def shown(value: object, limit: int = 60) -> str:
-    """Return a value as an error message shows it: on one line, printable, at most `limit` characters or so."""
+    """Return a value as an error message shows it: printable, on one line, about `limit` characters at most."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Finds the version of this program: of the source tree it lies in, else of the installed package."""
+"""Finds the version of this program: that of its source tree, else that of the installed package."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pathlib import Path
 
 
 def program_version() -> str:
-    """Return the version of the installed package, or that of the source tree this file lies in."""
+    """Return the version of the source tree that this file is part of, else that of the installed package."""
     from importlib.metadata import PackageNotFoundError, version
 
-    source = Path(__file__).parent.parent / "pyproject.toml"
+    source = Path(__file__).parents[3] / "pyproject.toml"
     if source.is_file():
         import tomllib
 

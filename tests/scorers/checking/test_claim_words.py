@@ -1,4 +1,4 @@
-"""A claim in words that an engineer on call understands without the portfolio."""
+"""Claims in words for an engineer on call who does not know the portfolio."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def words_of(claim: str, more: str = "") -> str:
 @pytest.mark.parametrize(
     ("predicate", "words"),
     [
-        ("field: output, present: true", "output is there"),
+        ("field: output, present: true", "output is present"),
         ("field: output, absent: true", "output is missing"),
-        ("field: error_type, sibling: output", "output is there whenever error_type is"),
+        ("field: error_type, sibling: output", "output is present whenever error_type is"),
         ("field: tier, one_of: [a, b, '']", 'tier is a, b or ""'),
         ("field: latency, range: {min: 0, below: 2.5}", "latency is at least 0 and below 2.5"),
         ("field: latency, range: {min: 3, max: 3}", "latency is exactly 3"),
@@ -38,7 +38,7 @@ def words_of(claim: str, more: str = "") -> str:
         ("field: output, json: {required: [/answer, /citations]}", "output is JSON and has /answer and /citations"),
         (
             "field: output, json: {types: {'': object, /n: integer}}",
-            "output is JSON, with all of it an object, /n an integer",
+            "output is JSON, with the whole value an object, /n an integer",
         ),
         ("field: output, substring_of: input", "output is inside input"),
         ("field: output, substring_of: input, each: true", "every text of output is inside input"),
@@ -67,9 +67,9 @@ def test_a_check_in_words(predicate, words):
         ("{form: measure, field: latency, unit: seconds, limit: {min: 0}}", "latency in seconds is at least 0"),
         ("{form: label, field: tier, labels: [a, b, c], bad: [c]}", "tier is a or b, not c"),
         ("{form: label, field: tier, bad: [c]}", "tier is not c"),
-        ("{form: label, field: tier}", "tier, whatever it is"),
+        ("{form: label, field: tier}", "tier has any value"),
         ("{form: composite, parts: {a: 0.25, b: 0.75}, pass_at: 0.9}", "0.25 a + 0.75 b is at least 0.9"),
-        ("{form: ratio, numerator: a, denominator: b}", "the sum of a for each b, by unit"),
+        ("{form: ratio, numerator: a, denominator: b}", "a divided by b, each summed by unit"),
         ("{form: python, scorer: polite, fields: [output]}", "the Python scorer polite passes output"),
         (
             "{form: judge, rubric: {criterion: 'Is it polite?', scale: [a, b], inputs: [output], pass_at: a},"
@@ -85,7 +85,7 @@ def test_every_other_form_in_words(claim, words):
 def test_the_filter_is_part_of_what_is_expected():
     words = words_of("{form: check, field: output, present: true}", ", when: {field: tier, one_of: [a]}")
 
-    assert words == "output is there, where tier is a"
+    assert words == "output is present, where tier is a"
 
 
 def test_words_stay_on_one_short_line_whatever_is_written():

@@ -1,4 +1,4 @@
-"""The JSON Schema of portfolios: up to date, and of one mind with the loader where a schema can be."""
+"""JSON Schemas in the repository are up to date and agree with the loader where a schema can."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `gapwatch check` says of a portfolio that loads and does something else than its author may think."""
+"""Warnings of `gapwatch check` about portfolios that load and may not do what their author thinks."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def of_scale(scale: Any, **more: Any) -> list[str]:
 def test_numbers_that_go_up_are_said_to_be_read_with_the_highest_as_the_best() -> None:
     (said,) = of_scale([1, 2, 3])
 
-    assert said.startswith("faithful: claim.rubric.scale [1, 2, 3] is read as 3 being the best")
-    assert 'write what each is worth: {"1": 3, "2": 2, "3": 1}' in said
+    assert said.startswith("faithful: claim.rubric.scale [1, 2, 3]: the highest number counts as the best, here 3;")
+    assert 'if 1 is the best, write the worth of each: {"1": 3, "2": 2, "3": 1}' in said
     assert of_scale({"1": 3, "2": 2, "3": 1}) == []  # what is proposed is understood
 
 
@@ -27,8 +27,8 @@ def test_numbers_that_go_up_are_said_to_be_read_with_the_highest_as_the_best() -
 def test_words_that_go_up_are_said_to_be_read_best_first(scale: list[str]) -> None:
     (said,) = of_scale(scale)
 
-    assert f"{scale[0]} being the best" in said
-    assert f"or is it [{', '.join(reversed(scale))}]?" in said
+    assert f"the first word counts as the best, here {scale[0]};" in said
+    assert f"did you mean [{', '.join(reversed(scale))}]?" in said
 
 
 @pytest.mark.parametrize("scale", [[5, 4, 3], [1, 0], ["good", "bad"], ["3", "2", "1"], ["yes", "partly", "no"]])

@@ -1,1 +1,1 @@
-"""Tests of the pure part of judging."""
+"""Tests of judging without network and store."""

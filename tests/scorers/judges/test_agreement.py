@@ -1,4 +1,4 @@
-"""Agreement, held against published examples and against what its interval promises."""
+"""Kappa and F1 match published examples, and their intervals cover the truth as often as promised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fast writer gives the bytes of RFC 8785, or leaves it to the slow one."""
+"""Canonical JSON has the bytes of RFC 8785 on the fast path and on the slow one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came of a request travels, and comes back the same."""
+"""Judgements are equal after writing and reading them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_record_without_judgements_says_nothing() -> None:
 
 @pytest.mark.parametrize("state", ["pass", "fail"])
 def test_a_verdict_without_its_triple_cannot_be_made(state: str) -> None:
-    with pytest.raises(ValueError, match="pin"):
+    with pytest.raises(ValueError, match="stability triple"):
         Judgement("a", state, 1.0, 1.0, "Good")
     with pytest.raises(ValueError):
         Judgement("a", "maybe")

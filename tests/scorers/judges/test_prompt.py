@@ -1,4 +1,4 @@
-"""A prompt is the same bytes for the same rubric, inputs and nonce, and data cannot leave its fence."""
+"""Prompts have the same bytes for the same rubric, inputs and nonce, and data cannot leave its fence."""
 
 from __future__ import annotations
 

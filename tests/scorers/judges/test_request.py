@@ -1,4 +1,4 @@
-"""The JSON form of a judge request: its bytes are in stores and topics, so they stay as they are."""
+"""JSON form of a judge request: stores and topics contain its bytes, so they must not change."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_key_of_a_later_version_is_passed_over() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"{", b"{}", b"[]", b"1", b'{"too_large": null}', WRITTEN[:-1]])
 def test_what_is_no_request_is_refused(data: bytes) -> None:
-    with pytest.raises(ValueError, match="no judge request"):
+    with pytest.raises(ValueError, match="not a judge request"):
         read_request(data)
 
 

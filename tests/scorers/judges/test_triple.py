@@ -1,4 +1,4 @@
-"""What pins a verdict: equal where nothing changed, other where anything did, absent where it is unknown."""
+"""Stability triple: equal if nothing changed, different after any change, absent where it is unknown."""
 
 from __future__ import annotations
 

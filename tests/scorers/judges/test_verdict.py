@@ -1,4 +1,4 @@
-"""What is a verdict, what is none, and why."""
+"""Verdicts are read from well-formed answers; any other answer is rejected with its reason."""
 
 from __future__ import annotations
 

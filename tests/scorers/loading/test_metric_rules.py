@@ -1,4 +1,4 @@
-"""A pattern that is one literal between anchors is found; whatever else it may be is left alone."""
+"""Patterns that are one literal between anchors are found; other patterns are not."""
 
 from __future__ import annotations
 

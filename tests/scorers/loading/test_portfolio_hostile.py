@@ -1,4 +1,4 @@
-"""A hostile portfolio can be wrong; it harms neither the process nor what reads it."""
+"""Hostile portfolios are refused or load; they crash nothing and print nothing unsafe."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def with_value(path: tuple[Any, ...], value: object) -> str:
 
 
 def outcome_of(text: str) -> str:
-    """Return `loads`, or the problems; anything but a PortfolioError is a bug."""
+    """Return `loads`, or the problems; any error but PortfolioError is a bug."""
     try:
         portfolio = parse_portfolio(text)
     except PortfolioError as error:

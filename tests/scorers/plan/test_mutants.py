@@ -1,4 +1,4 @@
-"""Every known way to break the compiler is noticed: by a normative case, or by the reading where no case asks."""
+"""Every seeded fault of the compiler makes a contract case fail, or the comparison with the reference."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class _Patched(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 @contextmanager
 def broken(mutant: Mutant) -> Iterator[None]:
-    """Import the product anew with one fault in it, and put everything back afterwards."""
+    """Import the product again with one fault in it, and put everything back afterwards."""
     (path,) = FOLDERS["scorers"].rglob(f"{mutant.module}.py")
-    name = ".".join(path.relative_to(FOLDERS["scorers"]).with_suffix("").parts)
+    name = f"gapwatch.scorers.{path.parent.name}.{mutant.module}"
     source = path.read_text(encoding="utf-8")
-    assert source.count(mutant.old) == 1, f"{name} no longer holds {mutant.old!r} once; write the mutant anew"
+    assert source.count(mutant.old) == 1, f"{name} no longer holds {mutant.old!r} once; rewrite the mutant"
     finder = _Patched(name, source.replace(mutant.old, mutant.new))
     kept = {key: module for key, module in sys.modules.items() if key.startswith(_RELOADED)}
     for key in kept:
@@ -60,7 +60,7 @@ def broken(mutant: Mutant) -> Iterator[None]:
 
 
 def case_holds(case: ClaimCase) -> bool:
-    """Whether the product that is now imported passes a case."""
+    """Return whether the imported product passes a case."""
     from tests.scorers.scored_slice import Product, record_slice
     from tests.scorers.scored_view import rows_of, ticks_of
 
@@ -75,7 +75,7 @@ def case_holds(case: ClaimCase) -> bool:
 
 
 def reading_holds(salt: int) -> bool:
-    """Whether the product that is now imported agrees with the reading on one made slice."""
+    """Return whether the imported product agrees with the reference on one generated slice."""
     from tests.scorers.scored_slice import Product, record_slice
     from tests.scorers.scored_view import differences
 

@@ -1,4 +1,4 @@
-"""JSON that is nested deeper than Python's own parser goes is judged by the same grammar, in bounded time."""
+"""JSON nested deeper than Python's parser goes is checked by the same grammar, in bounded time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def is_json_for_python(text: str) -> bool:
 
 
 def deep(text: str) -> str:
-    """Put a text where one value is due, deeper than Python goes."""
+    """Return JSON with a text in place of a value, nested deeper than Python's parser goes."""
     return "[" * _DEEP + text + "]" * _DEEP
 
 

@@ -1,4 +1,4 @@
-"""A portfolio is read whole or refused whole, with every problem of it at once."""
+"""Portfolios load completely or are refused with all their problems at once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def metrics_of(*metrics: str, top: str = TOP) -> str:
 
 
 def problems_of(text: str | bytes) -> list[str]:
-    """Return what is wrong, as `line key: message`."""
+    """Return the problems as `line key: message`."""
     with pytest.raises(PortfolioError) as refused:
         parse_portfolio(text, "p.yaml")
     return [f"{problem.line} {problem.key}: {problem.message}" for problem in refused.value.problems]

@@ -1,4 +1,4 @@
-"""The compiled plan against the row-by-row reading, on portfolios and records that nobody wrote.
+"""Compiled plan and reference agree on generated portfolios and records.
 
 `tests/depth.py` says how many: GAPWATCH_TEST_DEPTH=20 tries twenty times as many.
 """
@@ -44,7 +44,7 @@ def wanted_outcomes() -> set[tuple[str, str]]:
 
 
 def kinds_of(metric: dict[str, Any]) -> list[str]:
-    """The claim's form, and the name of its predicate where it is a check."""
+    """Return the claim's form, and for a check the name of its predicate."""
     claim = metric["claim"]
     return [
         claim["form"],
@@ -68,7 +68,7 @@ def count_outcomes(drawn: DrawnSlice, reading: Reading) -> Counter[tuple[str, st
 
 
 def compare(drawn: DrawnSlice) -> Reading:
-    """Assert that product and reading agree on one slice."""
+    """Assert that the plan and the reference agree on one slice."""
     reading = read_slice(drawn.values, drawn.portfolios, timestamps=drawn.timestamps)
 
     scored = Product(drawn.portfolios).score(record_slice(drawn.values, drawn.timestamps))
@@ -96,13 +96,13 @@ def test_plan_says_what_the_reading_says(drawn: DrawnSlice) -> None:
 
 
 def span_record(**fields: Any) -> bytes:
-    """A record of one span of component c."""
+    """Return a record with one span of component c."""
     span = {"span_id": "s", "component": "c", **fields}
     return json.dumps({"trace_id": "t", "pipeline": "p", "spans": [span]}).encode()
 
 
 def check_alone(claim: dict[str, Any], record: bytes, **metric: Any) -> None:
-    """Assert that product and reading agree on one claim and one record."""
+    """Assert that the plan and the reference agree on one claim and one record."""
     place = {} if metric.get("scope") == "trace" else {"component": "c"}
     keep = {"sample": {"keep": {"pass": 1.0}}}
     portfolio = {**SKELETON, "metrics": [{"name": "m", **place, "claim": claim, **keep, **metric}]}

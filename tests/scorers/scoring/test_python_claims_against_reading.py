@@ -1,4 +1,4 @@
-"""Python scorers and the judges beside them: what is selected, with which probability, and what becomes of it."""
+"""Python scorers and judges: selection, probabilities and outcomes agree with the reference."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SAMPLES: dict[str, dict[str, Any]] = {
 
 
 def moody(span: dict[str, Any]) -> Outcome:
-    """The outcome of what the scorer answers, by its documentation."""
+    """Return the outcome of the scorer's answer, by its documentation."""
     answer = python_scorers.answer(span)
     if answer is None:
         return Outcome("unknown", reason="unscored")
@@ -62,7 +62,7 @@ def host() -> Iterator[ScorerHost]:
 
 
 def portfolio(**metric: Any) -> dict[str, Any]:
-    """One metric, and composites that stand on it first and last."""
+    """Return a portfolio with one metric, and composites that have it as first and as last part."""
     metrics = [
         {"name": "m", "component": "c", "concern": "quality", **metric},
         {"name": "there", "component": "c", "concern": "quality", "claim": _PRESENT},

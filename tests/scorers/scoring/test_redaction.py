@@ -1,4 +1,4 @@
-"""No secret leaves a trace: not by a row, a sample or a judge's input, whole or cut short; what is none stays."""
+"""Rows, samples and inputs of judges contain no secret, whole or cut off; other texts stay unchanged."""
 
 from __future__ import annotations
 

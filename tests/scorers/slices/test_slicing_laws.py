@@ -1,4 +1,4 @@
-"""What scoring must not depend on: where a slice begins or ends, who the neighbours are, which boundary it crosses."""
+"""Scoring does not depend on the bounds of a slice, on neighbouring records, or on sending it between processes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SUMS = ("score_sum", "score_sum_squares")
 
 
 def added(table: str, *scored: ScoredSlice) -> tuple[Counter[Any], dict[Any, list[float]], Counter[Any]]:
-    """Counts, float sums and histogram cells by all other columns, added over slices."""
+    """Return counts, float sums and histogram cells by all other columns, summed over slices."""
     counts: Counter[Any] = Counter()
     sums: dict[Any, list[float]] = {}
     cells: Counter[Any] = Counter()

@@ -36,7 +36,7 @@ def test_a_good_portfolio_is_told_metric_by_metric():
     assert row[:2] == ["agent", "answer_parses"]
     assert "output is JSON and has /answer and /citations" in run.stdout
     assert next(line.split()[-2:] for line in lines if "fallback_rate " in line) == ["lower", "page"]
-    assert "router" in run.stdout and "no metric: this component is unwatched" in run.stdout
+    assert "router" in run.stdout and "no metric: this component is not monitored" in run.stdout
     assert run.stderr == ""
 
 
@@ -110,7 +110,7 @@ def test_two_portfolios_of_one_pipeline_cannot_run_together(tmp_path):
     [
         (
             "{name: m, component: c, claim: {form: measure, field: latency, unit: s}, alert: {}}",
-            "it can never fail, so it can",
+            "it can never fail, so it never alerts",
         ),
         ("{name: m, component: c, claim: {form: label, field: model}, alert: {}}", "give the claim a bad label"),
         (
@@ -119,21 +119,21 @@ def test_two_portfolios_of_one_pipeline_cannot_run_together(tmp_path):
         ),
         (
             "{name: m, component: c, claim: {form: check, field: output, present: true}, alert: {severity: page}}",
-            "nobody said which way is better",
+            "it has no direction (which way is better)",
         ),
         (
             "{name: m, component: c, claim: {form: check, field: output, present: true},"
             " when: {field: tier, one_of: [lrge, large]}}",
-            "the tier lrge is none of c; large?",
+            "the component c has no tier lrge; did you mean large?",
         ),
         (
             "{name: m, component: c, claim: {form: check, field: output, present: true}, monitors: [n]}",
             "monitors names n",
         ),
-        (f"{{name: m, component: c, claim: {JUDGE}}}", "it also judges the tiers by rule (rules)"),
+        (f"{{name: m, component: c, claim: {JUDGE}}}", "it also judges tiers that a rule answers (rules)"),
         (
             "{name: fallback_rate, component: c, claim: {form: label, field: model}}",
-            "no question asks for it; settle it by a fact",
+            "no question asks for it; add a fact",
         ),
     ],
 )
@@ -164,7 +164,7 @@ def test_an_unverified_cascade_names_the_question_that_would_settle_it():
         more="questions: [{id: q-1, text: 'Is the small model a worse one?', decides: [fallback_rate]}]\n",
     )
 
-    assert "what would settle it is q-1: Is the small model a worse one?" in found[0][1]
+    assert "answer this question: q-1: Is the small model a worse one?" in found[0][1]
 
 
 def test_an_answered_question_is_to_be_written_into_the_direction():
@@ -173,10 +173,11 @@ def test_an_answered_question_is_to_be_written_into_the_direction():
         more="facts: [{id: f, kind: direction, metric: fallback_rate, better: lower, by: a, at: 2026-01-01}]\n",
     )
 
-    assert found == [("fallback_rate", "the fact f says lower: write it into direction, verdict: verified")]
+    assert found == [("fallback_rate", "the fact f says lower: write that into direction, with verdict: verified")]
 
 
 def test_an_empty_portfolio_says_that_it_watches_nothing():
     text = TOP + "metrics: []\n"
 
-    assert [caution.text for caution in portfolio_warnings(parse_portfolio(text))] == ["no metrics: nothing is watched"]
+    (caution,) = portfolio_warnings(parse_portfolio(text))
+    assert caution.text == "no metrics: nothing is monitored"

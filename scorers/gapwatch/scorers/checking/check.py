@@ -1,4 +1,4 @@
-"""Reads portfolios and says what each of them holds, and what is wrong with it or worth a look."""
+"""Checks portfolio files: reads each, collects its problems and warnings, and finds two for one pipeline."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gapwatch.scorers.printable import shown
 
 @dataclass(frozen=True)
 class CheckedPortfolio:
-    """What was found in one file.
+    """Result of checking one portfolio file.
 
     Attributes:
         file: Path as it was given.
-        portfolio: None where it is refused.
-        problems: Why it is refused; empty where it is good.
-        warnings: What is worth a look in a good one.
+        portfolio: The portfolio; None where it is refused.
+        problems: Reasons for the refusal; empty for a valid portfolio.
+        warnings: Likely oversights in a valid portfolio.
     """
 
     file: str
@@ -34,10 +34,10 @@ def check_portfolio(*paths: str | Path, facts: Path | None = None) -> list[Check
 
     Args:
         paths: YAML files.
-        facts: A file of further facts, for all of them.
+        facts: File of further facts that apply to all of them.
 
     Returns:
-        What was found, one for each path; nothing is raised for what is wrong in a file.
+        One result for each path. A mistake in a file raises nothing.
     """
     checked = [_checked(path, facts) for path in paths]
     owners: dict[str, str] = {}
@@ -46,7 +46,7 @@ def check_portfolio(*paths: str | Path, facts: Path | None = None) -> list[Check
             continue
         pipeline = one.portfolio.pipeline
         if pipeline in owners:
-            text = f"{owners[pipeline]} claims the pipeline {shown(pipeline)}, too: only one of them can run"
+            text = f"{owners[pipeline]} claims the pipeline {shown(pipeline)}, too: only one of the two can run"
             checked[position] = replace(one, warnings=(*one.warnings, Caution("", text)))
         owners.setdefault(pipeline, one.file)
     return checked

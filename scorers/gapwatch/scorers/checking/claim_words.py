@@ -1,4 +1,4 @@
-"""Says in plain words what a metric expects, for an engineer who has never read the portfolio."""
+"""Describes in plain words what a metric expects, for an engineer who has never read the portfolio."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from gapwatch.scorers.portfolio.predicate import (
 from gapwatch.scorers.portfolio.predicate_arguments import Bounds, JsonShape
 from gapwatch.scorers.printable import shown
 
-# A word of a stranger may be a megabyte; a table of alerts may not.
+# A text in a portfolio may be a megabyte long; a line in a table of alerts may not.
 _MAX_LENGTH = 600
 _FORMATS = {
     "json": "JSON",
@@ -55,13 +55,13 @@ _ARTICLES = {"integer": "an integer", "array": "an array", "object": "an object"
 
 
 def expected_words(metric: Metric) -> str:
-    """Return what a metric expects, in one line of at most some hundred characters.
+    """Return what a metric expects, on one line of at most about 600 characters.
 
     Args:
-        metric: Of a portfolio that was read.
+        metric: A metric of a loaded portfolio.
 
     Returns:
-        Such as "output is JSON and has /answer and /citations, where tier is primary".
+        Words such as "output is JSON and has /answer and /citations, where tier is primary".
     """
     words = _claim_words(metric.claim)
     if metric.when is not None:
@@ -80,7 +80,7 @@ def _claim_words(claim: Claim) -> str:
         parts = " + ".join(f"{weight:g} {name}" for name, weight in claim.parts.items())
         return parts if claim.pass_at is None else f"{parts} is at least {claim.pass_at:g}"
     if isinstance(claim, RatioClaim):
-        return f"the sum of {claim.numerator} for each {claim.denominator}, by {claim.per}"
+        return f"{claim.numerator} divided by {claim.denominator}, each summed by {claim.per}"
     if isinstance(claim, PythonClaim):
         fields = ", ".join(shown(field.text) for field in claim.fields)
         return f"the Python scorer {claim.scorer} passes {fields}".rstrip()
@@ -101,7 +101,7 @@ def _label_words(claim: LabelClaim) -> str:
     field = shown(claim.field.text)
     good = [label for label in claim.labels or () if label not in claim.bad]
     if not good and not claim.bad:
-        return f"{field}, whatever it is"
+        return f"{field} has any value"
     sides = [_listed(good)] if good else []
     if claim.bad:
         sides.append(f"not {_listed(claim.bad)}")
@@ -118,7 +118,7 @@ def _judged_words(claim: JudgedClaim) -> str:
 
 
 def predicate_words(predicate: Predicate) -> str:
-    """Return what a predicate asks, in words."""
+    """Return the condition of a predicate in words."""
     if isinstance(predicate, AllOf | AnyOf):
         joint = " and " if isinstance(predicate, AllOf) else " or "
         return joint.join(_part_words(part) for part in predicate.parts)
@@ -153,11 +153,11 @@ def _plain_words(predicate: FieldPredicate) -> str:
         case Json():
             return _json_words(field, predicate.shape)
         case Present():
-            return f"{field} is there"
+            return f"{field} is present"
         case Absent():
             return f"{field} is missing"
         case Sibling():
-            return f"{other} is there whenever {field} is"
+            return f"{other} is present whenever {field} is"
         case Matches():
             return f"{field} matches {shown(predicate.pattern, 100)}"
         case NotMatches():
@@ -176,7 +176,7 @@ def _json_words(field: str, shape: JsonShape) -> str:
         words += f" and has {_listed(shape.required, 'and')}"
     if shape.types:
         types = [
-            f"{shown(pointer) or 'all of it'} {_ARTICLES.get(kind, f'a {kind}')}"
+            f"{shown(pointer) or 'the whole value'} {_ARTICLES.get(kind, f'a {kind}')}"
             for pointer, kind in shape.types.items()
         ]
         words += f", with {', '.join(types)}"

@@ -1,7 +1,8 @@
-"""JSON Schemas of what people write, for their editors: `python -m scorers.json_schema deploy/schemas`.
+"""JSON Schemas of portfolios and trace records, for editors.
 
-They are made from the models and from the tables of predicates, so that they cannot say something else. What needs
-more than one value to be seen, such as a name that does not exist, only `gapwatch check` sees.
+Write the files with `python -m gapwatch.scorers.checking.json_schema deploy/schemas`. The schemas are generated from
+the models that read portfolios, so the two always agree. A schema checks one value at a time; mistakes that involve
+several values, such as a name that does not exist, are found by `gapwatch check` only.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _ATTRIBUTE = re.compile(r"^    (\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
 
 
 def portfolio_schema() -> Schema:
-    """Return the JSON Schema of a portfolio as it is written in YAML."""
+    """Return the JSON Schema of a portfolio's YAML."""
     schema = Portfolio.model_json_schema(by_alias=True)
     definitions = schema["$defs"]
     of_kinds = models_json_schema([(kind, "validation") for kind in PREDICATE_KINDS.values()])[1]["$defs"]
@@ -63,11 +64,11 @@ def _check_schema(pydantic: Schema, kinds: dict[str, Schema]) -> Schema:
 
 
 def _predicate_schema(kinds: dict[str, Schema], needs_field: bool) -> Schema:
-    """Return the schema of a predicate: every kind's keys in one map, of which one names the kind.
+    """Return the schema of a predicate: one map with the keys of every kind, exactly one of them used.
 
     Args:
-        kinds: The schema of each kind by its name, with its key among the properties.
-        needs_field: Whether it must name its field; a part of a composition may have it from there.
+        kinds: Schema of each kind by its name, with the kind's own key among the properties.
+        needs_field: Whether the predicate must name its field; a part of a composition may inherit the field.
     """
     properties: Schema = {}
     for name, kind in kinds.items():
@@ -76,7 +77,7 @@ def _predicate_schema(kinds: dict[str, Schema], needs_field: bool) -> Schema:
     one = [{"required": sorted({name, *kind["required"]} if needs_field else {name})} for name, kind in kinds.items()]
     return {
         "type": "object",
-        "description": "A field, and one predicate on it.",
+        "description": "A field and one predicate on it.",
         "properties": properties,
         "additionalProperties": False,
         "oneOf": one,
@@ -85,7 +86,7 @@ def _predicate_schema(kinds: dict[str, Schema], needs_field: bool) -> Schema:
 
 
 def _describe(schema: Schema, model: type[BaseModel]) -> None:
-    """Give a schema the first line of its model's docstring, and each property the words of its attribute."""
+    """Describe a schema by its model's docstring: the first line, and the text of each attribute."""
     schema["description"] = inspect.cleandoc(model.__doc__ or "").split("\n\n")[0].replace("\n", " ")
     text = "\n".join(inspect.cleandoc(base.__doc__ or "") for base in model.__mro__ if issubclass(base, WrittenModel))
     words = {name: " ".join(said.split()) for name, said in _ATTRIBUTE.findall(text)}
@@ -109,7 +110,7 @@ def _models_of(model: type[BaseModel]) -> set[type[BaseModel]]:
 
 
 def _plain(node: Any) -> Any:
-    """Take out what is of no use to a writer: pydantic's titles, and defaults that are nothing."""
+    """Remove what does not help an author: pydantic's titles and empty defaults."""
     if isinstance(node, list):
         return [_plain(item) for item in node]
     if not isinstance(node, dict):
@@ -126,7 +127,7 @@ def _plain(node: Any) -> Any:
     return plain
 
 
-#: Every schema that is kept in the repository, by file name.
+#: Every schema in the repository, by file name.
 SCHEMAS: dict[str, Callable[[], Schema]] = {
     "envelope.schema.json": envelope_schema,
     "portfolio.schema.json": portfolio_schema,
@@ -134,12 +135,12 @@ SCHEMAS: dict[str, Callable[[], Schema]] = {
 
 
 def schema_text(schema: Schema) -> str:
-    """Return a schema as its file holds it."""
+    """Return the text of a schema's file."""
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
 def write_schemas(folder: Path) -> None:
-    """Write every schema into a folder, which is made where it is missing."""
+    """Write every schema into a folder; create the folder where it is missing."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, schema in SCHEMAS.items():
         (folder / name).write_text(schema_text(schema()), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What a good portfolio may still have overlooked: it loads, and does less than its author thinks."""
+"""Warnings about a portfolio that loads but may do less than its author thinks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.portfolio.predicate import Predicate, field_predicates
 from gapwatch.scorers.printable import shown
 
-#: Words that no scale begins with that goes best first.
+#: Words of bad bands. A scale that begins with one of them was probably written worst first.
 _BAD_WORDS = frozenset(
     ("bad", "very bad", "poor", "very poor", "worst", "terrible", "fail", "failed", "no", "never", "wrong", "incorrect",
      "false", "none", "low", "very low", "unacceptable", "unhelpful", "disagree", "strongly disagree")
@@ -24,11 +24,11 @@ _BAD_WORDS = frozenset(
 
 @dataclass(frozen=True)
 class Caution:
-    """One thing worth a look.
+    """Warning about one part of a portfolio.
 
     Attributes:
-        about: The metric or component, or "" for the portfolio.
-        text: What, and what to do about it.
+        about: Name of the metric, component or question; "" for the portfolio.
+        text: The likely oversight, and how to mend it.
     """
 
     about: str
@@ -36,7 +36,7 @@ class Caution:
 
 
 def portfolio_warnings(portfolio: Portfolio) -> list[Caution]:
-    """Return what is worth a look, in the order of the file."""
+    """Return the warnings about a portfolio, in the order of the file."""
     found = list(_coverage(portfolio))
     names = [metric.name for metric in portfolio.metrics]
     by_id = {component.id: component for component in portfolio.components}
@@ -53,21 +53,21 @@ def portfolio_warnings(portfolio: Portfolio) -> list[Caution]:
 
 def _no_metric(key: str, name: str, names: list[str]) -> str:
     close = nearest(name, names)
-    return f"{key} names {name}, which is no metric here" + (f"; {close}?" if close else "")
+    return f"{key} names {name}, but this portfolio has no such metric" + (f"; did you mean {close}?" if close else "")
 
 
 def _coverage(portfolio: Portfolio) -> Iterator[Caution]:
     if not portfolio.metrics:
-        yield Caution("", "no metrics: nothing is watched")
+        yield Caution("", "no metrics: nothing is monitored")
         return
     watched = {metric.component for metric in portfolio.metrics if not isinstance(metric.claim, RatioClaim)}
     for component in portfolio.components:
         if component.id not in watched:
-            yield Caution(shown(component.id), "no metric: this component is unwatched")
+            yield Caution(shown(component.id), "no metric: this component is not monitored")
 
 
 def can_fail(metric: Metric) -> bool:
-    """Say whether any value makes the metric fail; one that cannot has no failure rate to move."""
+    """Return whether some value makes the metric fail; otherwise its failure rate is always 0."""
     claim = metric.claim
     if isinstance(claim, MeasureClaim):
         return claim.limit is not None
@@ -82,37 +82,40 @@ def _alerts(metric: Metric) -> Iterator[str]:
     alert, direction = metric.alert, metric.direction
     if alert is None:
         if "alert" in metric.targets:
-            yield "targets names alert, but without an alert it never alerts"
+            yield "targets names alert, but the metric has no key alert, so it never alerts"
         return
     if not can_fail(metric) and (direction is None or direction.of == "failure_rate"):
         missing = {"measure": "a limit", "label": "a bad label"}.get(metric.claim.form, "pass_at")
-        yield f"it can never fail, so it can never alert: give the claim {missing}, or direction.of another quantity"
+        yield f"it can never fail, so it never alerts: give the claim {missing}, or direction.of another quantity"
     if alert.severity == "page" and direction is None:
-        yield "it asks for a page, but nobody said which way is better: at most a ticket until a direction is verified"
+        yield (
+            "its severity is page, but it has no direction (which way is better):"
+            " it opens tickets at most until a direction is verified"
+        )
 
 
 def _direction(portfolio: Portfolio, metric: Metric) -> Iterator[str]:
     direction = metric.direction
     fact = portfolio.direction_fact(metric)
     if fact is not None and (direction is None or direction.verdict == "unverified"):
-        yield f"the fact {shown(fact.id)} says {fact.better}: write it into direction, verdict: verified"
+        yield f"the fact {shown(fact.id)} says {fact.better}: write that into direction, with verdict: verified"
         return
     if not is_cascade(metric) or (direction is not None and direction.verdict == "verified"):
         return
     questions = [question for question in portfolio.questions if metric.name in question.decides]
     if questions:
         asked = "; ".join(f"{shown(question.id)}: {shown(question.text, 200)}" for question in questions[:3])
-        yield f"nobody verified which way is better; what would settle it is {asked}"
+        yield f"its direction (which way is better) is not verified; answer this question: {asked}"
     else:
         where = f", component: {metric.component}" if metric.component is not None else ""
         yield (
-            "nobody verified which way is better, and no question asks for it; settle it by a fact"
+            "its direction (which way is better) is not verified, and no question asks for it; add a fact"
             f" {{kind: direction, metric: {metric.name}{where}, better: lower or higher, ...}}"
         )
 
 
 def _scale(metric: Metric) -> Iterator[str]:
-    """Warn of a scale that goes up: of numbers the last is the best, of words the first."""
+    """Warn about an ascending scale: of numbers the highest counts as the best, of words the first."""
     if not isinstance(metric.claim, JudgedClaim) or isinstance(metric.claim.rubric.scale, dict):
         return
     bands = metric.claim.rubric.scale
@@ -121,14 +124,13 @@ def _scale(metric: Metric) -> Iterator[str]:
     if numbers and numbers == sorted(numbers):
         worth = ", ".join(f'"{band:g}": {score:g}' for band, score in zip(numbers, reversed(numbers), strict=True))
         yield (
-            f"{where} [{listed}] is read as {numbers[-1]:g} being the best, for of numbers the highest is;"
-            f" should {numbers[0]:g} be the best, write what each is worth: {{{worth}}}"
+            f"{where} [{listed}]: the highest number counts as the best, here {numbers[-1]:g};"
+            f" if {numbers[0]:g} is the best, write the worth of each: {{{worth}}}"
         )
     words = [band.strip().casefold() for band in bands if isinstance(band, str)]
     if words and (words[0] in _BAD_WORDS or _rise(words)):
         back = ", ".join(shown(band) for band in reversed(bands))
-        best = f"{where} [{listed}] is read as {shown(bands[0])} being the best"
-        yield f"{best}, for words go best first; or is it [{back}]?"
+        yield f"{where} [{listed}]: the first word counts as the best, here {shown(bands[0])}; did you mean [{back}]?"
 
 
 def _rise(words: list[str]) -> bool:
@@ -145,11 +147,15 @@ def _tiers(metric: Metric, component: Component | None) -> Iterator[str]:
     known = [tier.id for tier in component.tiers]
     for tier in sorted({tier for tier in _named_tiers(metric) if tier not in known}):
         close = nearest(tier, known)
-        yield f"the tier {shown(tier)} is none of {shown(component.id)}" + (f"; {close}?" if close else "")
+        text = f"the component {shown(component.id)} has no tier {shown(tier)}"
+        yield text + (f"; did you mean {close}?" if close else "")
     by_rule = [tier.id for tier in component.tiers if tier.by == "rule"]
     if isinstance(metric.claim, JudgedClaim) and by_rule and not _mentions_tier(metric.when):
         listed = ", ".join(map(shown, by_rule))
-        yield f"it also judges the tiers by rule ({listed}): leave them out with when: {{field: tier, one_of: [...]}}"
+        yield (
+            f"it also judges tiers that a rule answers ({listed}):"
+            " leave them out with when: {field: tier, one_of: [...]}"
+        )
 
 
 def _named_tiers(metric: Metric) -> Iterator[str]:

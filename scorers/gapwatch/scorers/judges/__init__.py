@@ -1,1 +1,1 @@
-"""What a judge is asked, how its answer is read, and what pins it: the pure part of judging."""
+"""Requests to judges, prompts, verdicts and their reproducibility: the part of judging without network and store."""

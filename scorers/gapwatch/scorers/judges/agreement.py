@@ -1,4 +1,4 @@
-"""How far two judges agree beyond chance, or a judge and a person: kappa, F1, shares, with their intervals."""
+"""Agreement of two judges, or of a judge and a person: kappa, F1 and shares with confidence intervals."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: Two-sided 95 %.
+#: Quantile of a two-sided 95 % interval.
 _Z = 1.959963984540054
-#: Fewer resamples and the ends of an interval wobble by more than 0.01.
+#: Bootstrap resamples. With fewer, the ends of an interval vary by more than 0.01.
 RESAMPLES = 2_000
 _SEED = 20261121
 
 Pair = tuple[str, str]
-#: How often each pair was seen.
+#: Number of times that each pair occurs.
 Counts = Mapping[Pair, int]
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure with its 95 % interval.
+    """Estimate with its 95 % confidence interval.
 
     Attributes:
-        value: NaN where it is not defined.
+        value: The estimate; NaN where it is not defined.
         lower, upper: Ends of the interval; NaN where it is not defined.
-        n: Items it rests on.
+        n: Number of items.
     """
 
     value: float
@@ -44,7 +44,7 @@ class Estimate:
 
 
 def cohens_kappa(pairs: Sequence[Pair]) -> float:
-    """Return Cohen's kappa of pairs of labels: 1 full agreement, 0 that of chance; NaN where both never vary.
+    """Return Cohen's kappa of pairs of labels: 1 is full agreement, 0 that of chance; NaN if neither ever varies.
 
     Source:
         Cohen (1960), A coefficient of agreement for nominal scales.
@@ -73,7 +73,7 @@ def _f1(counts: Counts, positive: str) -> float:
 
 
 def share(part: int, n: int) -> Estimate:
-    """Return a share with Wilson's interval."""
+    """Return the share `part` / `n` with Wilson's confidence interval."""
     if n == 0:
         return Estimate(math.nan, math.nan, math.nan, 0)
     p = part / n
@@ -83,11 +83,16 @@ def share(part: int, n: int) -> Estimate:
 
 
 def estimate(pairs: Sequence[Pair], statistic: Callable[[Counts], float]) -> Estimate:
-    """Return a statistic of pairs with a bootstrap interval (percentiles, fixed seed: equal data, equal interval).
+    """Return a statistic of pairs with a bootstrap confidence interval.
 
-    Resamples on which it is not defined are left out; the interval is not defined where more than half are, nor where
-    all come out the same: then chance has had no say, as with a judge who always says one thing, or perfect agreement.
-    With fewer than about twenty pairs, or an outcome seen less than five times, it is too short.
+    The interval has the percentiles of resamples with a fixed seed, so equal data give an equal interval. Resamples on
+    which the statistic is not defined are left out. The interval is not defined where these are more than half, or
+    where all resamples give the same value, as for a judge with a constant answer, or for perfect agreement. It is too
+    short with fewer than about twenty pairs, or with an outcome that occurs less than five times.
+
+    Args:
+        pairs: Pairs of labels.
+        statistic: Function of the number of times that each pair occurs; NaN where it is not defined.
     """
     n, counts = len(pairs), Counter(pairs)
     value = statistic(counts)
@@ -103,10 +108,10 @@ def estimate(pairs: Sequence[Pair], statistic: Callable[[Counts], float]) -> Est
 
 
 def kappa(pairs: Sequence[Pair]) -> Estimate:
-    """Return Cohen's kappa with its interval."""
+    """Return Cohen's kappa with its confidence interval."""
     return estimate(pairs, _kappa)
 
 
 def f1(pairs: Sequence[Pair], positive: str = "fail") -> Estimate:
-    """Return F1 of what was said against the truth, with its interval; NaN where nothing is positive."""
+    """Return F1 of pairs (given label, true label) with its confidence interval; NaN where no label is `positive`."""
     return estimate(pairs, lambda counts: _f1(counts, positive))

@@ -1,4 +1,4 @@
-"""Canonical JSON (RFC 8785) of what is hashed for every judgement, fast where it is plain."""
+"""Canonical JSON (RFC 8785) of the values that are hashed for every judgement, with a fast path for plain values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import rfc8785
 def canonical_texts(texts: Mapping[str, str | None]) -> bytes:
     """Return the canonical form of an object of texts.
 
-    The fast writer escapes as RFC 8785 says, and sorts ASCII keys as it says; numbers it would write otherwise.
+    orjson escapes texts and sorts ASCII keys like RFC 8785, and is fast; it writes numbers differently.
     """
     if all(name.isascii() for name in texts):
         try:
@@ -24,16 +24,16 @@ def canonical_texts(texts: Mapping[str, str | None]) -> bytes:
 
 
 def canonical_value(value: object) -> bytes:
-    """Return the canonical form of what is the same for many calls, such as parameters and schemas.
+    """Return the canonical form of a value that many calls share, such as parameters or a schema.
 
     Raises:
-        ValueError: It is no JSON.
+        ValueError: The value is not JSON.
     """
     try:
         plain = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except TypeError:  # what the fast writer cannot carry through
+    except TypeError:  # a value that orjson cannot write
         return _canonical(value)
-    if b"null" in plain and _has_float(value):  # NaN is written as null by the fast writer, and is no JSON
+    if b"null" in plain and _has_float(value):  # orjson writes NaN, which is not JSON, as null
         return _canonical(value)
     return _remembered(plain)
 
@@ -47,7 +47,7 @@ def _canonical(value: Any) -> bytes:
     try:
         return rfc8785.dumps(value)
     except rfc8785.CanonicalizationError as error:
-        raise ValueError(f"no JSON: {error}") from error
+        raise ValueError(f"not JSON: {error}") from error
 
 
 def _has_float(value: object) -> bool:

@@ -1,6 +1,6 @@
-"""The port to models: what a judge sends, what it gets back, and the ways in which it may get nothing.
+"""Interface to chat models: a call, its reply, and the kinds of failure.
 
-An adapter has one method. It turns every failure into a `ModelFailure` whose text names no key and no header.
+An adapter turns every failure into a `ModelFailure`, whose text contains no key and no header.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-#: Why there is no reply, and what the caller does about it:
-#: `rate_limited`, `unavailable`, `timeout`, `cut_off` pass by themselves and are tried again;
-#: `refused_key`, `no_such_model`, `bad_request` are answered alike every time, so the judgement ends as an error;
-#: `bad_reply`, `empty` are what one answer was like: tried again as well.
+#: Kinds of failure, and the reaction to each:
+#: `rate_limited`, `unavailable`, `timeout`, `cut_off` are temporary: the call is retried;
+#: `refused_key`, `no_such_model`, `bad_request` are permanent: the judgement ends as an error;
+#: `bad_reply`, `empty` concern one reply: the call is retried.
 FAILURE_KINDS = (
     "rate_limited",
     "unavailable",
@@ -25,20 +25,20 @@ FAILURE_KINDS = (
     "empty",
 )
 PASSING = frozenset({"rate_limited", "unavailable", "timeout", "cut_off", "bad_reply", "empty"})
-#: Failures after which the provider may still have worked, and asks for money.
+#: Failures after which the provider may still charge for the call.
 MAYBE_BILLED = frozenset({"timeout", "cut_off", "bad_reply", "empty"})
 
 
 @dataclass(frozen=True)
 class ChatCall:
-    """One question to a model.
+    """Call to a chat model.
 
     Attributes:
         model: `vendor/name`, as the portfolio writes it.
         messages: Role and text, in order; roles are system, user, assistant.
         params: Sampling parameters as the portfolio writes them.
-        response_format: Structured output as OpenAI-compatible endpoints take it; None where not asked for.
-        timeout_seconds: For the whole reply.
+        response_format: Structured output in the form of OpenAI-compatible endpoints; None for free text.
+        timeout_seconds: Time for the whole reply.
     """
 
     model: str
@@ -49,17 +49,17 @@ class ChatCall:
 
     @property
     def vendor(self) -> str:
-        """The part of the model's name before the first slash; empty where there is none."""
+        """The part of the model's name before the first slash; empty without a slash."""
         vendor, slash, _ = self.model.partition("/")
         return vendor if slash else ""
 
     @property
     def name(self) -> str:
-        """The model's name as the vendor knows it."""
+        """The model's name at the vendor."""
         return self.model.partition("/")[2] or self.model
 
     def body(self) -> dict[str, object]:
-        """Return the request as an OpenAI-compatible endpoint takes it; its bytes are what is hashed."""
+        """Return the request in the form of OpenAI-compatible endpoints; its canonical bytes are hashed."""
         body: dict[str, object] = {
             "model": self.name,
             "messages": [{"role": role, "content": text} for role, text in self.messages],
@@ -72,13 +72,13 @@ class ChatCall:
 
 @dataclass(frozen=True)
 class ChatReply:
-    """What a model answered.
+    """Reply of a chat model.
 
     Attributes:
         text: The answer; empty only together with a refusal.
-        model: The model's name as the provider answered it; None where it did not.
-        input_tokens, output_tokens: As billed; None where the provider does not say.
-        finish_reason: stop, length, content_filter, ...; None where not said.
+        model: The model's name in the provider's reply; None where the reply has none.
+        input_tokens, output_tokens: Billed tokens; None where the reply does not name them.
+        finish_reason: stop, length, content_filter, ...; None where the reply has none.
         refusal: The provider's words where it declined to answer.
     """
 
@@ -90,13 +90,13 @@ class ChatReply:
     refusal: str | None = None
 
 
-class ModelFailure(Exception):  # noqa: N818 - a failure is an answer of the port, handled by every caller
-    """No reply from a model.
+class ModelFailure(Exception):  # noqa: N818 - a failure is a normal outcome that every caller handles
+    """A call to a model ended without a usable reply.
 
     Attributes:
         kind: One of `FAILURE_KINDS`.
-        detail: In words, without anything secret.
-        retry_after_seconds: How long the provider asked to wait; None where it did not.
+        detail: Description without secrets.
+        retry_after_seconds: Seconds that the provider asked to wait; None where it did not.
     """
 
     def __init__(self, kind: str, detail: str = "", retry_after_seconds: float | None = None) -> None:
@@ -108,21 +108,21 @@ class ModelFailure(Exception):  # noqa: N818 - a failure is an answer of the por
 
     @property
     def passes(self) -> bool:
-        """Whether the same call may well succeed later."""
+        """True if the same call may succeed when it is retried."""
         return self.kind in PASSING
 
 
 class ChatModel(Protocol):
-    """A way to models."""
+    """Protocol of adapters to chat models."""
 
     async def ask(self, call: ChatCall) -> ChatReply:
         """Return the model's reply.
 
         Raises:
-            ModelFailure: There is none.
+            ModelFailure: The call failed.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         ...

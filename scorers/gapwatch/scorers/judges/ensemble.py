@@ -1,4 +1,4 @@
-"""Several judges of one question: the average of those that answered, where enough of them did (GRAFITE)."""
+"""Ensemble of judges: the average of the members that answered, if they reach the quorum (GRAFITE)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ ENSEMBLE = "ensemble"
 
 @dataclass(frozen=True)
 class Vote:
-    """What one member said.
+    """Vote of one member.
 
     Attributes:
-        judge: Its name.
+        judge: Name of the judge.
         state: pass, fail, error, shed_budget or shed_load.
-        position: On the scale, from 0 to 1; None where it gave no verdict.
+        position: Position of its verdict on the scale, from 0 (worst) to 1 (best); None without a verdict.
     """
 
     judge: str
@@ -28,12 +28,12 @@ class Vote:
 
 @dataclass(frozen=True)
 class EnsembleVerdict:
-    """What the ensemble says.
+    """Verdict of the ensemble.
 
     Attributes:
-        state: pass, fail or error; shed_budget where every member was shed.
-        score: Average position, from 0 to 1; None without a decision.
-        reason: Why there is none.
+        state: pass, fail or error; shed_budget or shed_load where every member was shed.
+        score: Average position, from 0 to 1; None without a verdict.
+        reason: Reason for an error.
         left_out: Members without a verdict.
     """
 
@@ -44,11 +44,11 @@ class EnsembleVerdict:
 
 
 def decide(votes: Sequence[Vote], quorum: int) -> EnsembleVerdict:
-    """Return the ensemble's decision: pass when the average is over half of the scale; a tie fails.
+    """Return the ensemble's verdict: pass when the average is above half of the scale; a tie fails.
 
     Args:
-        votes: One a member.
-        quorum: How many must have answered.
+        votes: One vote per member.
+        quorum: Number of members that must have answered.
     """
     said = [vote.position for vote in votes if vote.position is not None]
     left_out = tuple(vote.judge for vote in votes if vote.position is None)
@@ -56,9 +56,9 @@ def decide(votes: Sequence[Vote], quorum: int) -> EnsembleVerdict:
         return EnsembleVerdict(votes[0].state, None, None, left_out)
     if not said or len(said) < quorum:
         return EnsembleVerdict(
-            "error", None, f"no_quorum: {len(said)} of {len(votes)} judges answered, {quorum} wanted", left_out
+            "error", None, f"no_quorum: {len(said)} of {len(votes)} judges answered, {quorum} needed", left_out
         )
     average = sum(said) / len(said)
-    # Averages of thirds and tenths: what is a tie on paper is a tie here.
+    # The tolerance makes exact ties (averages of thirds and tenths) ties in floating point, too.
     passes = average > PASSING_POSITION + 1e-12
     return EnsembleVerdict("pass" if passes else "fail", average, None, left_out)

@@ -1,4 +1,4 @@
-"""What came of one judge request: a verdict, an error with its reason, or a refusal to pay; it travels as JSON."""
+"""Judgement: the result of one judge request (verdict, error, or judging skipped), and its JSON form."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import pyarrow as pa
 
 from gapwatch.scorers.judges.triple import StabilityTriple
 
-#: In which a request can end; `shed_budget` has no row, like a span that was sampled out.
+#: Final states of a request. `shed_budget` and `shed_load` store no row, like a span that was sampled out.
 JUDGEMENT_STATES = ("pass", "fail", "error", "shed_budget", "shed_load")
 
 
 @dataclass(frozen=True)
 class PaidCall:
-    """One call to a provider, as it is booked.
+    """Call to a provider, with its cost.
 
     Attributes:
-        model: `vendor/name`, as asked.
-        kind: What came of it: `verdict`, `no_verdict`, or the kind of failure.
-        input_tokens, output_tokens: As billed; 0 where nothing was.
-        usd: Its price; for a failure that may have been billed the most that it can have cost.
-        seconds: From sending to the end.
+        model: `vendor/name` of the request.
+        kind: Result: `verdict`, `no_verdict`, or the kind of failure.
+        input_tokens, output_tokens: Billed tokens; 0 where nothing was billed.
+        usd: Price, US dollars; for a failure that may have been billed, the highest possible price.
+        seconds: Duration of the call.
     """
 
     model: str
@@ -37,21 +37,21 @@ class PaidCall:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The end of one judge request.
+    """Result of one judge request.
 
     Attributes:
-        id: Of the request.
+        id: Id of the request.
         state: One of `JUDGEMENT_STATES`.
-        score: As the scale says; None where there is no verdict.
-        position: The same from 0 (worst) to 1 (best).
+        score: Score of the band; None without a verdict.
+        position: Position on the scale, from 0 (worst) to 1 (best).
         band: Word of the scale.
-        reason: Why there is no verdict.
-        observed: Beginning of what was judged, redacted.
-        triple: What pins the verdict; None where it is not complete, and then the state is error.
+        reason: Reason for a missing verdict.
+        observed: Beginning of the judged text, redacted.
+        triple: Stability triple of the verdict; None where it is incomplete, and then the state is error.
         prompt_sha, sampling_params_sha: Parts of the triple that are known without an answer.
-        request_sha, input_sha: Of the request as sent, of the inputs as given.
-        evidence: For the row: justification, nonce, parameters, suspicions, usage.
-        calls: What was paid for.
+        request_sha, input_sha: Hashes of the request as sent and of the inputs before they are cut.
+        evidence: Details for the row: justification, nonce, parameters, suspicions, usage.
+        calls: Calls to providers, with their cost.
     """
 
     id: str
@@ -71,12 +71,12 @@ class Judgement:
 
     def __post_init__(self) -> None:
         if self.state not in JUDGEMENT_STATES:
-            raise ValueError(f"no judgement ends as {self.state!r}")
+            raise ValueError(f"{self.state!r} is not a state of a judgement")
         if self.state in ("pass", "fail") and (self.triple is None or self.score is None):
-            raise ValueError("a verdict needs a score and all three that pin it")
+            raise ValueError("a verdict needs a score and a complete stability triple")
 
     def to_json(self) -> bytes:
-        """Return it as it travels."""
+        """Return the JSON form, as it is sent."""
         return orjson.dumps(asdict(self))
 
     @classmethod
@@ -84,7 +84,7 @@ class Judgement:
         """Read what `to_json` wrote.
 
         Raises:
-            ValueError: It is none.
+            ValueError: The bytes are not a judgement.
         """
         try:
             document = orjson.loads(data)
@@ -92,18 +92,18 @@ class Judgement:
             calls = tuple(PaidCall(**call) for call in document.pop("calls"))
             return cls(triple=None if triple is None else StabilityTriple(**triple), calls=calls, **document)
         except (TypeError, KeyError, AttributeError, orjson.JSONDecodeError) as error:
-            raise ValueError(f"no judgement: {error}") from error
+            raise ValueError(f"not a judgement: {error}") from error
 
 
-#: What the topic `scored` calls a record of judgements.
+#: Schema name of a record of judgements in the topic `scored`.
 SCHEMA_NAME = "judgements/1"
 _SCHEMA = pa.schema([("id", pa.string()), ("judgement", pa.binary())])
-#: Bytes of judgements in one record; brokers take 1 MiB by default.
+#: Bytes of judgements in one record; brokers accept 1 MiB by default.
 RECORD_BYTES = 400_000
 
 
 def judgement_records(judgements: Sequence[Judgement]) -> Iterator[bytes]:
-    """Yield judgements as records of the topic `scored`: Arrow IPC, each of a size that brokers take."""
+    """Yield judgements as records of the topic `scored`: Arrow IPC, each small enough for a broker."""
     ids: list[str] = []
     values: list[bytes] = []
     size = 0
@@ -130,14 +130,14 @@ def judgements_of(record: bytes) -> list[Judgement]:
     """Read what `judgement_records` wrote.
 
     Raises:
-        ValueError: It is no such record.
+        ValueError: The record has another form.
     """
     if not record:
-        return []  # only its headers say something
+        return []  # a record with headers only
     try:
         table = pa.ipc.open_stream(record).read_all()
     except (pa.ArrowInvalid, OSError) as error:
-        raise ValueError(f"no judgements: {error}") from error
+        raise ValueError(f"not a record of judgements: {error}") from error
     if not table.schema.equals(_SCHEMA):
-        raise ValueError("no judgements: other columns")
+        raise ValueError("not a record of judgements: it has other columns")
     return [Judgement.from_json(value) for value in table.column("judgement").to_pylist()]

@@ -1,6 +1,6 @@
-"""The prompt of a judge: a template that the rubric fills once, and that inputs and a nonce fill for each call.
+"""Prompts of judges: a template, filled once with the rubric, and for each call with the inputs and a nonce.
 
-What the rubric has filled is the judge's template: its bytes are hashed, stored, and part of every verdict.
+The template filled with the rubric is the judge's template: its bytes are hashed and stored with every verdict.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gapwatch.scorers.portfolio.claim import JudgedClaim, Rubric
 _PLACE = re.compile(r"\{\{([a-z_0-9]+)\}\}")
 _PART = re.compile(r"(?m)^=== (system|user) ===\n")
 
-#: Steps for a rubric that names none.
+#: Steps for a rubric without steps.
 DEFAULT_STEPS = (
     "Find in the data what the criterion speaks of, and quote it.",
     "Say what speaks for and what against the criterion being met.",
@@ -31,13 +31,13 @@ DEFAULT_STEPS = (
 
 @dataclass(frozen=True)
 class JudgePrompt:
-    """What one judged metric asks, ready for inputs.
+    """Prompt of one judged metric, without inputs.
 
     Attributes:
-        template: The filled template; only inputs and nonce are open.
+        template: The template filled with the rubric; only inputs and nonce are open.
         sha: sha256 of its bytes, in hex.
-        scale: Of the rubric.
-        response_format: Structured output that is asked for.
+        scale: Scale of the rubric.
+        response_format: Requested structured output.
     """
 
     template: str
@@ -57,10 +57,10 @@ class JudgePrompt:
 
         Args:
             model: `vendor/name`.
-            params: Of the judge, as the portfolio writes them.
+            params: Parameters of the judge, as the portfolio writes them.
             inputs: Redacted texts by field, in the rubric's order.
-            nonce: Drawn for this call.
-            timeout_seconds: For the reply; no part of its bytes.
+            nonce: Random number of this call.
+            timeout_seconds: Time for the reply; not part of the request's bytes.
         """
         fenced = [fence(name, text or "", nonce) for name, text in inputs.items()]
         values = {"nonce": nonce, "inputs": "\n\n".join(fenced)}
@@ -73,7 +73,7 @@ def judge_prompt(claim: JudgedClaim) -> JudgePrompt:
     """Return the prompt of a judged metric."""
     rubric, scale = claim.rubric, scale_of(claim.rubric)
     text = _template(rubric.template)
-    # A criterion speaks about places in the template at its own risk: what looks like one is taken apart.
+    # A criterion may contain text that looks like a place or a section of the template: `_inert` breaks it.
     values = {
         "criterion": _inert(rubric.criterion.strip()),
         "steps": "\n".join(f"{i}. {_inert(step)}" for i, step in enumerate(rubric.steps or DEFAULT_STEPS, start=1)),
@@ -89,15 +89,15 @@ def template_sha(text: str) -> str:
 
 
 def request_sha(call: ChatCall) -> str:
-    """Return the sha256 of a request: of the RFC 8785 form of everything that is sent but the key."""
+    """Return the sha256 of the RFC 8785 form of a request: of everything that is sent, except the key."""
     return hashlib.sha256(request_bytes(call)).hexdigest()
 
 
 def request_bytes(call: ChatCall) -> bytes:
-    """Return the canonical bytes of a request (RFC 8785); made once for each call.
+    """Return the canonical bytes of a request (RFC 8785), computed once for each call.
 
     Raises:
-        ValueError: A parameter is no JSON.
+        ValueError: A parameter is not JSON.
     """
     made: bytes | None = call.__dict__.get("_bytes")
     if made is None:
@@ -129,7 +129,7 @@ def _member_name(name: str) -> bytes:
 
 
 def input_sha(inputs: Mapping[str, str | None]) -> str:
-    """Return the sha256 of the inputs that a judge is given, redacted and before they are cut."""
+    """Return the sha256 of a judge's inputs, redacted and before they are cut."""
     return hashlib.sha256(canonical_texts(inputs)).hexdigest()
 
 
@@ -140,7 +140,7 @@ def _parts(template: str) -> tuple[tuple[str, str], ...]:
 
 
 def _fill(template: str, values: Mapping[str, str]) -> str:
-    """Fill places in one pass, so that nothing that is filled in is ever taken for a place."""
+    """Fill places in one pass, so that filled-in text never counts as a place."""
     return _PLACE.sub(lambda place: values.get(place[1], place[0]), template)
 
 
@@ -161,7 +161,7 @@ def _response_format(rubric: Rubric, scale: Scale) -> dict[str, object]:
 
 
 def verdict_schema(rubric: Rubric, scale: Scale) -> dict[str, object]:
-    """Return the JSON Schema of an answer: the rubric's own, with what every verdict has."""
+    """Return the JSON Schema of an answer: the keys of every verdict, and those of the rubric's own schema."""
     words: list[object] = [band.word for band in scale.bands]
     own = rubric.output_schema or {}
     extra = own.get("properties")

@@ -1,4 +1,4 @@
-"""One question to a judge about one span: a frozen value, its id and its JSON form."""
+"""Judge request: one question to one judge about one span, its id and its JSON form."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _DEFAULT_ENVIRONMENT = "production"
 
 @dataclass(frozen=True, slots=True)
 class AwaitedComposite:
-    """A composite metric that waits for judges on one span.
+    """Composite metric that waits for judges on one span.
 
     Attributes:
         metric, metric_version, epoch: Its series.
         pass_at: Lowest weighted sum that passes; None: every sum passes.
         weights: Weight by part.
         worths: Worth from 0 to 1 of each part that needs no judge; None where the part has no value.
-        awaited: Parts that judges have to answer.
+        awaited: Parts that judges still have to answer.
         sampled_out: Whether a part was not evaluated.
         decided: States that the composite has on other spans of the record.
         p_evaluated: Probability that all its judged parts are evaluated.
@@ -46,23 +46,25 @@ class AwaitedComposite:
 
 @dataclass(frozen=True, slots=True)
 class JudgeRequest:
-    """What one judge is asked about one span, and where the verdict belongs. The JSON form has the fields in order.
+    """Question to one judge about one span, with the identity of the verdict's row.
+
+    The JSON form has the fields in this order.
 
     Attributes:
         lane, source_topic, source_partition, source_offset, span_index: Place of the span.
-        metric, metric_version, portfolio_sha, pipeline, component: What is judged, by which portfolio.
-        trace_id, span_id, environment, release, session_id, tier, model: What the trace says of the span.
+        metric, metric_version, portfolio_sha, pipeline, component: Metric, and its portfolio and component.
+        trace_id, span_id, environment, release, session_id, tier, model: Values of the trace and the span.
         p_evaluated: Probability with which the span is judged.
-        stratum: Of the sampling; None where the metric has no strata.
-        policy: Id of the sampling decision in force.
+        stratum: Stratum of the span; None outside of strata.
+        policy: Id of the selection in force.
         inputs: Redacted text by name; None where the span lacks it. Empty once the request only waits for its verdict.
         event_at: Time of the span, epoch seconds; None where the trace gives none.
         bucket: Number of the tick in which the span counts; None where it has no time.
-        epoch: Of the metric's series.
+        epoch: Epoch of the metric's series.
         members: Names of all judges of the metric, in the order of the portfolio.
-        quorum: How many of them must answer.
-        composites: Those that wait for this metric on this span.
-        judge: Who is asked.
+        quorum: Number of judges that must answer.
+        composites: Composites that wait for this metric on this span.
+        judge: Name of the judge.
     """
 
     lane: str
@@ -96,7 +98,7 @@ class JudgeRequest:
 
     @property
     def id(self) -> str:
-        """A digest of the identity of the row that the verdict will be: the same on every reading of the record."""
+        """Digest of the identity of the verdict's row; the same whenever the record is read again."""
         identity = (
             self.lane, self.source_topic, self.source_partition, self.source_offset, self.span_index, self.metric,
             self.metric_version, self.judge,
@@ -105,7 +107,7 @@ class JudgeRequest:
 
     @property
     def question(self) -> tuple[str, str, str]:
-        """Portfolio, metric and judge: what is asked, whatever the inputs."""
+        """Portfolio, metric and judge, which determine the question apart from the inputs."""
         return self.portfolio_sha, self.metric, self.judge
 
     @property
@@ -114,7 +116,7 @@ class JudgeRequest:
         return self.environment or _DEFAULT_ENVIRONMENT
 
     def without_inputs(self) -> JudgeRequest:
-        """Return what has to be remembered until the verdict comes: inputs can be long."""
+        """Return the request without its inputs, which can be long, for the time until its verdict arrives."""
         return replace(self, inputs={})
 
     def to_json(self) -> bytes:
@@ -123,20 +125,20 @@ class JudgeRequest:
 
     @classmethod
     def from_json(cls, data: bytes) -> JudgeRequest:
-        """Read what `to_json` wrote; keys that are not known are passed over.
+        """Read what `to_json` wrote; unknown keys are ignored.
 
         Raises:
-            ValueError: It is no request.
+            ValueError: The bytes are not a request.
         """
         request = read_request(data)
         if isinstance(request, OversizeRequest):
-            raise ValueError("only the size of a request")
+            raise ValueError("not a judge request, only the size of one")
         return request
 
 
 @dataclass(frozen=True, slots=True)
 class OversizeRequest:
-    """What stands in the topic for a request that the topic does not take.
+    """Record that replaces a request which is too large for the topic.
 
     Attributes:
         bytes: Size of the request.
@@ -153,7 +155,7 @@ def read_request(data: bytes) -> JudgeRequest | OversizeRequest:
     """Read a record of the topic `judge-requests`.
 
     Raises:
-        ValueError: It is neither a request nor the size of one.
+        ValueError: The bytes are neither a request nor the size of one.
     """
     try:
         document = orjson.loads(data)
@@ -162,7 +164,7 @@ def read_request(data: bytes) -> JudgeRequest | OversizeRequest:
         composites = tuple(AwaitedComposite(**_picked(one, _COMPOSITE_NAMES)) for one in document["composites"])
         return JudgeRequest(**_picked(document, _REQUEST_NAMES), composites=composites)
     except (orjson.JSONDecodeError, TypeError, KeyError) as error:
-        raise ValueError(f"no judge request: {error!r}") from error
+        raise ValueError(f"not a judge request: {error!r}") from error
 
 
 def _picked(document: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:

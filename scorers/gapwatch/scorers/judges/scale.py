@@ -1,4 +1,4 @@
-"""The scale of a rubric: its bands, the number that each is worth, and from where on an answer passes."""
+"""Scale of a rubric: its bands with their scores, and the bands that pass."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from dataclasses import dataclass
 
 from gapwatch.scorers.portfolio.claim import Rubric
 
-#: A position on the scale above which a judgement passes where the rubric does not say; a tie fails.
+#: A judgement passes above this position of the scale if the rubric has no `pass_at`; a tie fails.
 PASSING_POSITION = 0.5
 
 
 @dataclass(frozen=True)
 class Band:
-    """One step of a scale.
+    """Band of a scale.
 
     Attributes:
-        word: As the judge has to write it.
-        score: What it is worth, as rows show it.
-        position: The same from 0 (worst) to 1 (best).
-        passes: Whether an answer of this band passes.
+        word: Word that the judge has to write.
+        score: Score of the band, shown in rows.
+        position: Position from 0 (worst) to 1 (best).
+        passes: Whether a verdict with this band passes.
     """
 
     word: str
@@ -29,16 +29,16 @@ class Band:
 
 @dataclass(frozen=True)
 class Scale:
-    """Bands, best first.
+    """Scale of a rubric.
 
     Attributes:
-        bands: At least two.
+        bands: At least two bands, best first.
     """
 
     bands: tuple[Band, ...]
 
     def band(self, word: str) -> Band | None:
-        """Return the band that a judge named, or None: case and white space at the ends do not matter."""
+        """Return the band with this word, ignoring case and white space at the ends, or None."""
         asked = word.strip().casefold()
         return next((band for band in self.bands if band.word.casefold() == asked), None)
 
@@ -50,8 +50,8 @@ class Scale:
 def scale_of(rubric: Rubric) -> Scale:
     """Return the scale of a rubric.
 
-    Words are spread evenly from 1 to 0, best first; numbers are worth themselves; a map says what each word is worth.
-    Of numbers the highest is the best, in whichever order they stand.
+    Words, best first, have evenly spaced scores from 1 to 0; numbers are their own scores; a map has the score of each
+    word. The highest score is the best, in whatever order the bands are written.
     """
     written = rubric.scale
     if isinstance(written, dict):

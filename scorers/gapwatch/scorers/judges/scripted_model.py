@@ -1,4 +1,4 @@
-"""A model for tests: it answers what a script says, keeps what it was asked, and costs nothing."""
+"""Chat model for tests: answers by a script and records its calls."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class ScriptedModel:
     """Answers by a function of the call; a failure that the function returns is raised.
 
     Attributes:
-        script: What it answers.
-        seconds: How long each answer takes.
-        calls: What it was asked, in order.
+        script: Function from a call to its answer.
+        seconds: Duration of each answer.
+        calls: Calls so far, in order.
     """
 
     script: Script
@@ -29,7 +29,7 @@ class ScriptedModel:
     calls: list[ChatCall] = field(default_factory=list)
 
     async def ask(self, call: ChatCall) -> ChatReply:
-        """Return what the script answers.
+        """Return the script's answer.
 
         Raises:
             ModelFailure: The script returned it.
@@ -50,7 +50,7 @@ _CALL = re.compile(r"<<<(?:DATA|END) ([0-9a-f]{16}) ")
 
 
 def nonce_of(call: ChatCall) -> str:
-    """Return the number that a call's fences carry."""
+    """Return the nonce in a call's fences."""
     for _, text in call.messages:
         if found := _CALL.search(text):
             return found[1]
@@ -67,11 +67,11 @@ def verdict_reply(
     """Return a well-formed verdict on a call.
 
     Args:
-        call: That is answered.
-        score: A band of the scale.
-        justification: In words.
-        model: As the provider would answer it.
-        usage: Tokens in and out.
+        call: The call.
+        score: Band of the scale.
+        justification: Text of the justification.
+        model: Name of the model in the provider's reply.
+        usage: Input and output tokens.
     """
     document = {"call": nonce_of(call), "justification": justification, "score": score}
     tokens = usage or (None, None)

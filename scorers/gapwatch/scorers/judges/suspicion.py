@@ -1,4 +1,4 @@
-"""Texts that seem to speak to their judge: counted for each pipeline, so that an attack is seen and never scored."""
+"""Detects inputs that seem to address their judge (prompt injection); they are counted and change no verdict."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FORGET_ELSEWHERE = (
     r"(?:ignorier|ignorez|ignorar|oublie|vergiss|olvida|dimentica|игнорир|забудь|zignoruj|esque[cç]a|yok say)"
 )
 
-#: Name to pattern. Each begins with a rare word, so that ordinary text is passed over quickly.
+#: Patterns by name. Each begins with a rare word, so that searching ordinary text is fast.
 _PATTERNS = {
     "instruction": rf"(?:ignore|disregard|forget|override)\b.{{0,40}}\b{_RULES}\b",
     "addresses_judge": rf"\b(?:judge|grader|evaluator|rater|reviewer|evaluation model)\b.{{0,60}}\b{_TOLD}\b",
@@ -26,8 +26,8 @@ _PATTERNS = {
     "role_play": r"\b(?:you are now|pretend|role-?play|from now on|developer mode|jailbreak)\b",
     "other_language": rf"{_FORGET_ELSEWHERE}.{{0,60}}{_RULES_ELSEWHERE}|忽略|无视|無視|이전 지시|تجاهل|अनदेखा|התעלם",
 }
-#: Name to groups of words: what matches the pattern holds one word of each group. Ordinary text holds none of most,
-#: and looking for a word takes a thirtieth of the time of looking for a pattern.
+#: Groups of words by name: a text that matches the pattern contains a word of each group. Ordinary text rarely does,
+#: and searching a word takes a thirtieth of the time of searching the pattern.
 _WORDS = {
     "instruction": (("ignore", "disregard", "forget", "override"),),
     "addresses_judge": (("judge", "grader", "evaluator", "rater", "reviewer", "evaluation model"),),
@@ -45,20 +45,20 @@ _WORDS = {
     "role_play": (("you are now", "pretend", "role", "from now on", "developer mode", "jailbreak"),),
     "other_language": (
         ("ignorier", "ignorez", "ignorar", "oublie", "vergiss", "olvida", "dimentica", "zignoruj", "esquec", "yok say"),
-    ),  # in ASCII; any other text is looked at
+    ),  # for ASCII texts; any other text is searched with the pattern
 }
-#: What `IGNORECASE` takes for an ASCII letter and `lower` does not make one.
+#: Characters that `IGNORECASE` treats as ASCII letters and `lower` does not convert to one.
 _LIKE_ASCII = str.maketrans({"\u0130": "i", "\u0131": "i", "\u017f": "s", "\u212a": "k"})
 _COMPILED = {name: re.compile(pattern, re.IGNORECASE | re.MULTILINE) for name, pattern in _PATTERNS.items()}
 _NAMES = (*_COMPILED, "invisible_characters", "very_long")
-#: Characters looked at; more than a judge is shown would not sway it.
+#: Characters that are searched: as many as the judge sees.
 _LOOKED_AT = SHOWN_CHARACTERS
 
 
 def suspicions(text: str) -> tuple[str, ...]:
-    """Return the names of the ways in which a text seems to speak to its judge, in a fixed order.
+    """Return the names of the patterns that a text matches, in a fixed order.
 
-    A customer of a support desk may say such things in all honesty: suspicions are counted and change no verdict.
+    An honest text may match, too, such as a customer's complaint; so suspicions are counted and change no verdict.
     """
     looked = text if len(text) <= _LOOKED_AT else text[: _LOOKED_AT * 2 // 3] + text[-_LOOKED_AT // 3 :]
     folded = (looked if looked.isascii() else looked.translate(_LIKE_ASCII)).lower()
@@ -73,7 +73,7 @@ def suspicions(text: str) -> tuple[str, ...]:
 def _may_match(name: str, folded: str) -> bool:
     if name == "other_language" and not folded.isascii():
         return True
-    for words in _WORDS[name]:  # loops, for generators take longer here than what they look for
+    for words in _WORDS[name]:  # nested loops: a generator would take longer than the search
         for word in words:
             if word in folded:
                 break
@@ -83,5 +83,5 @@ def _may_match(name: str, folded: str) -> bool:
 
 
 def suspicion_names() -> tuple[str, ...]:
-    """Return all names, in order."""
+    """Return the names of all suspicions, in their order."""
     return _NAMES

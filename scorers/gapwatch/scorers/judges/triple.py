@@ -1,4 +1,4 @@
-"""What pins a verdict (ADR-0033): which model answered, to which template, under which sampling parameters."""
+"""Stability triple of a verdict (ADR-0033): the model that answered, the template, the sampling parameters."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import rfc8785
 
-#: Stands for the version of a model whose provider reports none; such verdicts are flagged.
+#: Version of a model whose provider reports no version; such verdicts are flagged.
 UNREPORTED = "unreported"
 
-#: How providers write versions at the end of a model's name: a date in one of its spellings, or a short number.
+#: Versions at the end of a model's name, as providers write them: a date in several forms, or a short number.
 _VERSION = re.compile(
     r"[-@](?P<version>\d{4}-\d{2}-\d{2}|\d{2}-\d{4}|\d{2}-\d{2}|\d{8}|\d{4}|\d{3}|v\d{6,8})(?:-v\d+(?::\d+)?)?\Z"
 )
@@ -26,10 +26,10 @@ _SPELLINGS = {
 
 @dataclass(frozen=True)
 class StabilityTriple:
-    """The three that a verdict is nothing without.
+    """Identity of the judge that gave a verdict: model, template, sampling parameters.
 
     Attributes:
-        model_id: `vendor/name@version`, as the provider answered.
+        model_id: `vendor/name@version`, from the provider's reply.
         prompt_sha: sha256 of the template's bytes, or `vendor-managed:<vendor>:<endpoint>`.
         sampling_params_sha: sha256 of the canonical sampling parameters.
     """
@@ -40,11 +40,11 @@ class StabilityTriple:
 
     @property
     def is_unreported(self) -> bool:
-        """Whether the provider did not say which version answered."""
+        """True if the provider did not name the version of the model."""
         return self.model_id.endswith(f"@{UNREPORTED}")
 
     def as_json(self) -> dict[str, str]:
-        """Return the three under the names of ADR-0033."""
+        """Return the triple with the names of ADR-0033."""
         return {
             "modelId": self.model_id,
             "promptSha": self.prompt_sha,
@@ -53,11 +53,11 @@ class StabilityTriple:
 
 
 def model_id(asked: str, answered: str | None) -> str | None:
-    """Return `vendor/name@version`, or None where the provider did not say which model answered.
+    """Return `vendor/name@version`, or None where the reply does not name the model.
 
     Args:
         asked: `vendor/name` of the portfolio; only the vendor is taken from it.
-        answered: The model's name in the reply.
+        answered: Name of the model in the reply.
     """
     if not answered or not answered.strip():
         return None
@@ -73,7 +73,7 @@ def model_id(asked: str, answered: str | None) -> str | None:
 
 
 def sampling_parameters(params: Mapping[str, object]) -> dict[str, object]:
-    """Return the sampling parameters in their canonical form: null where not sent, `seed` only where set."""
+    """Return the sampling parameters in canonical form: null for one that is not sent, `seed` only if it is set."""
     found = {
         name: next((params[s] for s in spellings if params.get(s) is not None), None)
         for name, spellings in _SPELLINGS.items()
@@ -84,12 +84,12 @@ def sampling_parameters(params: Mapping[str, object]) -> dict[str, object]:
 
 
 def sampling_params_sha(params: Mapping[str, object]) -> str:
-    """Return the sha256 over the RFC 8785 form of the sampling parameters; the order of keys does not matter.
+    """Return the sha256 of the RFC 8785 form of the sampling parameters; the order of keys does not matter.
 
     Raises:
-        ValueError: A parameter is no JSON value.
+        ValueError: A parameter is not a JSON value.
     """
     try:
         return hashlib.sha256(rfc8785.dumps(sampling_parameters(params))).hexdigest()  # type: ignore[arg-type]
     except rfc8785.CanonicalizationError as error:
-        raise ValueError(f"a sampling parameter is no JSON: {error}") from error
+        raise ValueError(f"a sampling parameter is not JSON: {error}") from error

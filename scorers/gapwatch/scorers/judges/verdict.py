@@ -1,4 +1,4 @@
-"""Reads a judge's answer: a verdict where it is one, else why not. It never takes a verdict from inside the fence."""
+"""Reads a judge's answer: a verdict, or the reason for rejecting it; text repeated from a fence never counts."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from gapwatch.scorers.judges.chat_model import ChatReply
 from gapwatch.scorers.judges.fence import outside_fences
 from gapwatch.scorers.judges.scale import Band, Scale
 
-#: Characters of a justification that a row keeps.
+#: Characters of a justification that a row stores.
 JUSTIFICATION_CHARACTERS = 4_000
-#: Longer answers are no verdicts; a model that repeats itself is stopped by its limit of tokens, or here.
+#: Characters of an answer that are read; a longer one, as of a model that repeats itself, is not a verdict.
 _ANSWER_CHARACTERS = 200_000
 _CODE_BLOCK = re.compile(r"\A\s*```(?:json|JSON)?\s*\n(.*?)\n?\s*```\s*\Z", re.DOTALL)
-#: What reasoning models put before their answer, where the provider does not take it out.
+#: Reasoning before the answer, where the provider does not remove it.
 _THINKING = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class JudgeAnswer:
-    """A verdict as a judge gave it.
+    """Verdict of one judge.
 
     Attributes:
-        band: Of the scale.
-        justification: In the judge's words.
-        more: What the rubric's own schema asked for besides.
+        band: Band of the scale.
+        justification: The judge's own words.
+        more: Values of the rubric's own schema.
     """
 
     band: Band
@@ -39,12 +39,12 @@ class JudgeAnswer:
 
 @dataclass(frozen=True)
 class NoAnswer:
-    """Why an answer is no verdict.
+    """Reason for rejecting an answer.
 
     Attributes:
         reason: One of a closed set: `refusal`, `cut_short`, `not_json`, `not_object`, `wrong_call`, `no_justification`,
             `no_score`, `off_scale`, `score_before_justification`, `schema`, `several`.
-        detail: For the repair and for people.
+        detail: Explanation for people and for the repair request.
     """
 
     reason: str
@@ -52,18 +52,18 @@ class NoAnswer:
 
     @property
     def can_be_repaired(self) -> bool:
-        """Whether asking once more may help; a refusal is respected."""
+        """True if Gapwatch asks once more; it respects a refusal."""
         return self.reason != "refusal"
 
 
 def read_verdict(reply: ChatReply, scale: Scale, schema: Mapping[str, Any], nonce: str) -> JudgeAnswer | NoAnswer:
-    """Read what a judge answered to the call with this nonce.
+    """Read a judge's answer to the call with this nonce.
 
     Args:
-        reply: Of the model.
-        scale: Of the rubric.
-        schema: That the answer was asked to follow.
-        nonce: Of the call; an answer that does not repeat it is none to this call.
+        reply: Reply of the model.
+        scale: Scale of the rubric.
+        schema: JSON Schema that the answer has to follow.
+        nonce: Nonce of the call; an answer that does not repeat it is rejected.
     """
     if reply.refusal or reply.finish_reason in ("content_filter", "safety", "refusal"):
         return NoAnswer("refusal", (reply.refusal or "stopped by the provider's filter")[:300])
@@ -130,7 +130,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 
 
 def _against_schema(document: dict[str, Any], schema: Mapping[str, Any]) -> str | None:
-    """Hold an answer against the parts of JSON Schema that structured output knows: keys, types, enumerations."""
+    """Return the first violation of the parts of JSON Schema that structured output has: keys, types, enumerations."""
     properties = schema["properties"]
     for name in schema["required"]:
         if name not in document:
@@ -167,7 +167,7 @@ def _is_of_type(value: object, name: str) -> bool:
 
 
 def repair_words(problem: NoAnswer, nonce: str) -> str:
-    """Return what a judge is told whose answer was no verdict; it never repeats anything out of the data."""
+    """Return the repair request for a rejected answer; it never repeats text from the data."""
     return (
         f"Your answer could not be read: {problem.detail}. Answer once more, with one JSON object and nothing else: "
         f'"call" (exactly "{nonce}"), "justification", "score", in this order.'

@@ -1,1 +1,1 @@
-"""Reads a portfolio file into checked types, and names every problem with its place."""
+"""Reads a portfolio file into checked types and reports every problem with its line."""

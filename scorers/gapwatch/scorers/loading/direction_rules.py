@@ -1,4 +1,4 @@
-"""Rules about directions: who confirmed which way is better, and what may be alerted on without that."""
+"""Rules about the directions of metrics: how a direction is verified, and what an unverified one may alert on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gapwatch.scorers.printable import shown
 
 
 def check_direction(draft: Draft, metric: Metric, path: KeyPath) -> None:
-    """Note what is wrong with the direction of a metric, and with its alert for want of one."""
+    """Note every problem of a metric's direction, and of an alert that needs a verified direction."""
     _check_verdict(draft, metric, (*path, "direction"))
     _check_against_fact(draft, metric, (*path, "direction", "better"))
     _check_alert(draft, metric, path)
@@ -24,10 +24,11 @@ def _check_verdict(draft: Draft, metric: Metric, path: KeyPath) -> None:
         _check_cited_fact(draft, metric, direction.fact, (*path, "fact"))
     elif direction.verdict == "verified":
         if is_cascade(metric):
-            message = "the direction of the cascade family is verified by a fact only; a line of code is a suggestion"
+            message = "only a fact verifies the direction of a metric of the cascade family; a line of code suggests it"
             draft.problems.add((*path, "fact"), message, "the id of a fact, or verdict: unverified")
         elif not direction.evidence:
-            draft.problems.add(path, "verified by nothing", "fact: the id of a fact, or evidence: a cited line")
+            message = "verdict: verified has neither a fact nor evidence"
+            draft.problems.add(path, message, "fact: the id of a fact, or evidence: a cited line")
 
 
 def _check_cited_fact(draft: Draft, metric: Metric, cited: str, path: KeyPath) -> None:
@@ -47,9 +48,9 @@ def _check_against_fact(draft: Draft, metric: Metric, path: KeyPath) -> None:
     if direction is None or fact is None or direction.better == fact.better:
         return
     if direction.better == "unknown" or (fact.better == "unknown" and direction.verdict == "unverified"):
-        return  # less than the fact says, or a suggestion where it says nothing
+        return  # the direction claims less than the fact, or suggests one where the fact knows none
     message = f"{direction.better} contradicts the fact {shown(fact.id)} of {shown(fact.by)}, which says {fact.better}"
-    draft.problems.add(path, message, "what the fact says, or a new fact", f"better: {fact.better}")
+    draft.problems.add(path, message, "the direction of the fact, or a new fact", f"better: {fact.better}")
 
 
 def _check_alert(draft: Draft, metric: Metric, path: KeyPath) -> None:
@@ -58,12 +59,12 @@ def _check_alert(draft: Draft, metric: Metric, path: KeyPath) -> None:
         return
     if is_cascade(metric):
         if alert.severity == "page":
-            message = "the direction of the cascade family is unverified: at most a ticket"
+            message = "a metric of the cascade family opens at most a ticket while its direction is unverified"
             draft.problems.add(
                 (*path, "alert", "severity"), message, "ticket or note, or a fact that verifies it", "ticket"
             )
         if direction is None or direction.better != "unknown":
-            message = "the direction of the cascade family is unverified: an alert on it states no polarity"
+            message = "a metric of the cascade family that alerts must have better: unknown while it is unverified"
             draft.problems.add(
                 (*path, "direction", "better"),
                 message,
@@ -71,5 +72,5 @@ def _check_alert(draft: Draft, metric: Metric, path: KeyPath) -> None:
                 "direction: {better: unknown}",
             )
     elif direction is not None and alert.severity == "page":
-        message = "an unverified direction never pages"
+        message = "a metric with an unverified direction never pages"
         draft.problems.add((*path, "alert", "severity"), message, "ticket or note, or a verified direction", "ticket")

@@ -1,4 +1,4 @@
-"""What the rules over a whole portfolio see: every part that could be read, also where others could not."""
+"""Draft of a portfolio: every part that could be read, also where others could not; the rules run over it."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from gapwatch.scorers.printable import shown
 
 @dataclass(frozen=True)
 class Draft:
-    """A portfolio that may still be refused.
+    """Portfolio that may still be refused.
 
     Attributes:
-        problems: Where problems are noted.
-        components: That could be read, by their position in the file.
-        component_ids: Of all components, readable or not: an id that is there is not called unknown.
-        metrics: That could be read, by their position in the file.
-        metric_names: Of all metrics, readable or not.
-        facts: In force, those of a file of facts included.
-        edges: That could be read, by position.
-        questions: That could be read, by position.
+        problems: List to which the rules add problems.
+        components: Readable components with their position in the file.
+        component_ids: Ids of all components, readable or not: no rule calls an id unknown that is in the file.
+        metrics: Readable metrics with their position in the file.
+        metric_names: Names of all metrics, readable or not.
+        facts: Facts in force, those of a file of facts included.
+        edges: Readable edges with their position in the file.
+        questions: Readable questions with their position in the file.
         written_by_llm: Fields that models write.
-        by_name: The readable metrics by name.
-        by_id: The readable components by id.
+        by_name: Readable metrics by name.
+        by_id: Readable components by id.
     """
 
     problems: ProblemList
@@ -48,7 +48,7 @@ class Draft:
         self.by_id.update({component.id: component for _, component in self.components})
 
     def know_component(self, name: str | None, path: KeyPath) -> None:
-        """Note where a component is named that the portfolio does not have; None names none."""
+        """Note a problem where the portfolio has no component of this name; None means that no component is named."""
         if name is not None and name not in self.component_ids:
             self.problems.add(
                 path,
@@ -58,7 +58,7 @@ class Draft:
             )
 
     def know_metric(self, name: str, path: KeyPath) -> Metric | None:
-        """Return a metric by its name; note where the portfolio has none."""
+        """Return a metric by its name; note a problem where the portfolio has none of this name."""
         if name not in self.metric_names:
             self.problems.add(
                 path, f"no metric named {shown(name)}", _listed(self.metric_names), nearest(name, self.metric_names)

@@ -1,4 +1,4 @@
-"""Reads a file of facts: answers that a practitioner keeps beside the portfolio."""
+"""Reads a file of facts: answers of practitioners, in a file beside the portfolio."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def read_facts(data: str | bytes, file: str) -> tuple[Fact, ...]:
 
     Args:
         data: YAML.
-        file: How messages name it.
+        file: Name of the file in messages.
 
     Raises:
-        PortfolioError: It says something wrong; with every problem found.
+        PortfolioError: The file has mistakes; lists all of them.
     """
     root, problems = read_yaml(data, file)
     written, path = root.value, ()
@@ -42,7 +42,7 @@ def read_facts(data: str | bytes, file: str) -> tuple[Fact, ...]:
 
 
 def merge_facts(*sources: Iterable[Fact]) -> tuple[Fact, ...]:
-    """Return the facts of several sources: of those with one id, the one with the latest `at`, the last where equal."""
+    """Return the facts of several sources; of facts with one id the latest by `at`, of equally late ones the last."""
     latest: dict[str, Fact] = {}
     for source in sources:
         for fact in source:

@@ -1,4 +1,4 @@
-"""Loads a portfolio: reads its YAML, its parts and the rules between them, and reports every problem at once."""
+"""Loads a portfolio: reads its YAML and its parts, applies the rules, and reports every problem at once."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def load_portfolio(path: str | Path, facts: Path | None = None) -> Portfolio:
 
     Args:
         path: YAML.
-        facts: A file of further facts; of two with one id, the later `at` wins.
+        facts: File of further facts; of two with one id, the later `at` wins.
 
     Raises:
-        PortfolioError: It cannot be read, or says something wrong; with every problem found in either file.
+        PortfolioError: A file cannot be read or has mistakes; lists all problems of both files.
     """
     further: tuple[Fact, ...] = ()
     refused: list[Problem] = []
@@ -61,11 +61,11 @@ def parse_portfolio(text: str | bytes, file: str = "<portfolio>", facts: Iterabl
 
     Args:
         text: YAML.
-        file: How messages name it.
-        facts: Further ones; of two with one id, the later `at` wins.
+        file: Name of the file in messages.
+        facts: Further facts; of two with one id, the later `at` wins.
 
     Raises:
-        PortfolioError: It says something wrong; with every problem found.
+        PortfolioError: The portfolio has mistakes; lists all of them.
     """
     return _parse(text, file, tuple(facts))
 
@@ -189,7 +189,7 @@ def _digest(written: object) -> str:
 
 
 def _as_doubles(written: object) -> object:
-    """Return a value with whole numbers beyond a double's precision as doubles, which is what JSON makes of them."""
+    """Return a value with integers beyond 2^53 as doubles, as JSON has them."""
     if isinstance(written, dict):
         return {key: _as_doubles(value) for key, value in written.items()}
     if isinstance(written, list):

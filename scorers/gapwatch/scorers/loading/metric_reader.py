@@ -1,4 +1,4 @@
-"""Prepares a metric for its model: takes its fields apart and reads its predicates, in the scope that it has."""
+"""Prepares a metric of a portfolio for its model: parses its fields and predicates in the metric's scope."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from gapwatch.scorers.loading.predicate_reader import (
 from gapwatch.scorers.loading.problems import KeyPath, ProblemList
 from gapwatch.scorers.portfolio.field import Field
 
-#: Stands for what a metric must have and what could not be read.
+#: Replaces the required parts of a metric that could not be read.
 UNREADABLE_METRIC = {"name": "unreadable", "claim": {"form": "check", "predicate": UNREADABLE}}
 
 
 def prepare_metric(
     raw: dict[str, object], path: KeyPath, components: frozenset[str], problems: ProblemList
 ) -> dict[str, object]:
-    """Return a written metric with predicates and fields in place of the maps and texts that write them.
+    """Return a metric as written, with its maps and texts replaced by parsed predicates and fields.
 
     Args:
-        raw: As written; left as it is.
-        path: Where it stands.
+        raw: The metric as written; not changed.
+        path: Its place in the file.
         components: Ids of the portfolio's components.
-        problems: Where problems are noted.
+        problems: List to which problems are added.
     """
     scope = MetricScope("trace" if raw.get("scope") == "trace" else "span", components, path)
     metric = dict(raw)

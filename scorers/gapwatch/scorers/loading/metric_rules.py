@@ -1,4 +1,4 @@
-"""Rules about one metric among the others: what no model of a single value can see."""
+"""Cross-field checks of one metric, and checks against the other parts of the portfolio."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _SECRET = re.compile(r"(^|[_-])(key|apikey|secret|password|token|authorization)$
 
 
 def check_metric(draft: Draft, metric: Metric, path: KeyPath) -> None:
-    """Note everything that is wrong with a metric where it stands."""
+    """Note every problem of a metric at its place in the file."""
     _check_owner(draft, metric, path)
     _check_per_trace(draft, metric, path)
     claim, claim_path = metric.claim, (*path, "claim")
@@ -79,7 +79,7 @@ def _check_strata(draft: Draft, metric: Metric, path: KeyPath) -> None:
     names = [stratum.name for stratum in metric.sample.strata]
     for position, name in enumerate(names):
         if name in names[:position]:
-            draft.problems.add((*path, position, "name"), f"the stratum {shown(name)} stands here twice")
+            draft.problems.add((*path, position, "name"), f"the stratum {shown(name)} is defined twice")
 
 
 def _check_owner(draft: Draft, metric: Metric, path: KeyPath) -> None:
@@ -97,10 +97,10 @@ def _check_per_trace(draft: Draft, metric: Metric, path: KeyPath) -> None:
         return
     allowed = _PER_TRACE.get(claim.form, ("any",))
     if metric.per_trace not in allowed:
-        message = f"{metric.per_trace} is not for a {claim.form}"
+        message = f"a {claim.form} cannot use {metric.per_trace}"
         draft.problems.add((*path, "per_trace"), message, one_of(allowed))
     elif metric.per_trace == "worst" and isinstance(claim, LabelClaim) and claim.labels is None:
-        draft.problems.add((*path, "per_trace"), "worst needs an order", "claim.labels, best first")
+        draft.problems.add((*path, "per_trace"), "worst needs an order of the labels", "claim.labels, best first")
 
 
 def _check_fixed_texts(draft: Draft, metric: Metric, predicate: Predicate, path: KeyPath) -> None:
@@ -114,16 +114,16 @@ def _check_fixed_texts(draft: Draft, metric: Metric, predicate: Predicate, path:
 
 
 def _only_text(predicate: FieldPredicate) -> str | None:
-    """Return the one text that a predicate speaks of, or None where it speaks of more."""
+    """Return the one text that a predicate accepts (or rejects), or None where it names several."""
     if isinstance(predicate, OneOf):
         return predicate.texts[0] if len(set(predicate.texts)) == 1 else None
     return fixed_text(predicate.pattern) if isinstance(predicate, Matches | NotMatches) else None
 
 
 def fixed_text(pattern: str) -> str | None:
-    r"""Return the one text that an anchored pattern matches, whatever the case, or None where none is seen.
+    r"""Return the one text that an anchored pattern matches (ignoring case), or None where this cannot be seen.
 
-    Seen are a literal between anchors, with escaped punctuation or in `\Q...\E`, perhaps after flags or in one group,
+    It recognises a literal between anchors, with escaped punctuation or in `\Q...\E`, also after flags or in one group,
     and a group of alternatives that are all the same literal.
 
     Args:
@@ -154,7 +154,7 @@ def _check_references(draft: Draft, metric: Metric, predicate: Predicate, path: 
         if _is_reference(other):
             _note_reference(draft, other, where)
         elif _is_reference(part.field) and draft.written_by_llm.holds(metric.component, other):
-            # The same comparison with its sides exchanged.
+            # The same comparison with its two fields exchanged.
             _note_reference(draft, part.field, where)
 
 
@@ -177,7 +177,7 @@ def _is_reference(field: Field) -> bool:
 
 def _check_measure(draft: Draft, claim: MeasureClaim, path: KeyPath) -> None:
     if claim.field.kind is FieldKind.TEXT:
-        message = f"a measure needs a number, {claim.field.text} is a text"
+        message = f"a measure needs a number, but {claim.field.text} is a text"
         draft.problems.add(
             (*path, "field"), message, "a number field, an attribute or a pointer", f"{claim.field.text}#"
         )
@@ -193,17 +193,17 @@ def _check_measure(draft: Draft, claim: MeasureClaim, path: KeyPath) -> None:
         too_large = limit.max is not None and limit.warn > limit.max
         too_small = limit.min is not None and limit.warn < limit.min
         if too_large or too_small:
-            draft.problems.add((*path, "warn"), f"{limit.warn:g} is beyond the limit: it would never warn")
+            draft.problems.add((*path, "warn"), f"{limit.warn:g} is beyond the limit, so it never warns")
 
 
 def _check_label(draft: Draft, claim: LabelClaim, path: KeyPath) -> None:
     if claim.field.kind is FieldKind.NUMBER:
-        message = f"a label needs a text, {claim.field.text} is a number"
+        message = f"a label needs a text, but {claim.field.text} is a number"
         draft.problems.add((*path, "field"), message, "a text field, an attribute or a pointer; or a measure")
     for key, labels in (("labels", claim.labels or ()), ("bad", claim.bad)):
         for position, label in enumerate(labels):
             if label in labels[:position]:
-                draft.problems.add((*path, key, position), f"the label {shown(label)} stands here twice")
+                draft.problems.add((*path, key, position), f"the label {shown(label)} is listed twice")
             elif key == "bad" and claim.labels is not None and label not in claim.labels:
                 draft.problems.add(
                     (*path, key, position),
@@ -220,7 +220,9 @@ def _check_judged(draft: Draft, metric: Metric, claim: JudgedClaim, path: KeyPat
             _note_reference(draft, field, (*rubric, "inputs", position))
     if isinstance(claim, CompareClaim) and len(claim.rubric.inputs) != 2:
         count = len(claim.rubric.inputs)
-        draft.problems.add((*rubric, "inputs"), f"{count} inputs to compare", "two: the fields that hold the outputs")
+        draft.problems.add(
+            (*rubric, "inputs"), f"{count} inputs, but a comparison needs two", "the two fields that hold the outputs"
+        )
     _check_scale(draft, claim, rubric)
     _check_template(draft, claim, rubric)
     judges = (*path, "claim", "judges")
@@ -229,14 +231,15 @@ def _check_judged(draft: Draft, metric: Metric, claim: JudgedClaim, path: KeyPat
         if names[position] in names[:position]:
             key = "name" if judge.name else "model"
             draft.problems.add(
-                (*judges, position, key), f"two judges are named {shown(names[position])}", "a name of its own"
+                (*judges, position, key), f"two judges are named {shown(names[position])}", "a unique name"
             )
         for parameter in judge.params:
             if _SECRET.search(parameter):
                 where = (*judges, position, "params", parameter)
-                draft.problems.add(where, "a portfolio holds no secret", "the environment of the process that judges")
+                message = "a portfolio must not hold a secret"
+                draft.problems.add(where, message, "the secret in the environment of the process that judges")
     if claim.quorum is not None and claim.quorum > len(claim.judges):
-        draft.problems.add((*path, "claim", "quorum"), f"{claim.quorum} of {len(claim.judges)} judges cannot agree")
+        draft.problems.add((*path, "claim", "quorum"), f"{claim.quorum} is more than the {len(claim.judges)} judges")
     _check_tier(draft, metric, path)
 
 
@@ -246,17 +249,21 @@ def _check_template(draft: Draft, claim: JudgedClaim, path: KeyPath) -> None:
         draft.problems.add(
             (*path, "template"),
             f"{rubric.template} compares with a reference answer, which production does not have",
-            "it in an offline evaluation, such as a test of GRAFITE; here rubric or grafite_input_output",
+            "rubric or grafite_input_output; use this template in an offline evaluation, such as a test of GRAFITE",
         )
     elif rubric.template not in TEMPLATES:
         near = nearest(rubric.template, TEMPLATES)
         draft.problems.add((*path, "template"), f"no template {shown(rubric.template)}", one_of(TEMPLATES), near)
     elif rubric.template == "grafite_input_output":
         if rubric.scale != (1.0, 0.0):
-            draft.problems.add((*path, "scale"), "the template grafite_input_output is binary", "[1, 0]", "[1, 0]")
+            draft.problems.add(
+                (*path, "scale"), "the template grafite_input_output needs a binary scale", "[1, 0]", "[1, 0]"
+            )
         if len(rubric.inputs) != 2:
             count = len(rubric.inputs)
-            draft.problems.add((*path, "inputs"), f"{count} inputs", "two: the model's input and its output")
+            draft.problems.add(
+                (*path, "inputs"), f"{count} inputs, but the template has two", "the model's input and its output"
+            )
 
 
 def _check_scale(draft: Draft, claim: JudgedClaim, path: KeyPath) -> None:
@@ -264,10 +271,10 @@ def _check_scale(draft: Draft, claim: JudgedClaim, path: KeyPath) -> None:
     bands = list(scale)
     are_texts = [isinstance(band, str) for band in bands]
     if any(are_texts) and not all(are_texts):
-        draft.problems.add((*path, "scale"), "a scale of words and numbers", "words only, or numbers only")
+        draft.problems.add((*path, "scale"), "the scale mixes words and numbers", "words only, or numbers only")
         return
     if len(set(bands)) < len(bands):
-        draft.problems.add((*path, "scale"), "a band stands here twice", "distinct bands")
+        draft.problems.add((*path, "scale"), "a band is listed twice", "distinct bands")
     words = [band for band in bands if isinstance(band, str)]
     if isinstance(pass_at, str) and pass_at not in words:
         draft.problems.add((*path, "pass_at"), f"{shown(pass_at)} is not on the scale", one_of(map(str, bands)))
@@ -283,16 +290,16 @@ def _check_tier(draft: Draft, metric: Metric, path: KeyPath) -> None:
         return
     by_rule = {tier.id for tier in component.tiers if tier.by == "rule"}
     if len(by_rule) == len(component.tiers):
-        message = f"every tier of {shown(component.id)} is by: rule; a judge there measures no model"
+        message = f"every tier of {shown(component.id)} is by: rule, so this judge would not measure a model"
         draft.problems.add((*path, "component"), message, "a check or a measure")
     elif metric.when is not None:
         for tier in sorted(by_rule & set(asked_tiers(metric.when))):
-            message = f"the tier {shown(tier)} is by: rule; a judge there measures no model"
+            message = f"the tier {shown(tier)} is by: rule, so this judge would not measure a model"
             draft.problems.add((*path, "when"), message, "tiers that are by: llm")
 
 
 def asked_tiers(predicate: Predicate) -> Iterator[str]:
-    """Yield the tiers that a filter lets through by name."""
+    """Yield the tiers that a filter selects by name."""
     for part, _, asserted in field_predicates(predicate):
         if not asserted or part.field.text != "tier":
             continue
@@ -308,7 +315,7 @@ def _check_composite(draft: Draft, metric: Metric, claim: CompositeClaim, path: 
         if weight <= 0:
             draft.problems.add((*path, name), f"the weight {weight:g} is not positive", "a weight above 0")
         if name == metric.name:
-            draft.problems.add((*path, name), "a part is the composite itself")
+            draft.problems.add((*path, name), "the composite is a part of itself")
             continue
         part = draft.know_metric(name, (*path, name))
         if part is None:
@@ -329,7 +336,7 @@ def _check_composite(draft: Draft, metric: Metric, claim: CompositeClaim, path: 
             draft.problems.add(path, f"the weights sum to {total:.12g}", "a sum of 1")
         concerns = {part.concern for part in (*parts, metric)} - {None}
         if len(concerns) > 1:
-            message = f"parts of different qualities: {', '.join(sorted(map(str, concerns)))}"
+            message = f"the parts have different concerns: {', '.join(sorted(map(str, concerns)))}"
             draft.problems.add(path, message, "metrics of one concern, that of the composite")
 
 
@@ -340,7 +347,7 @@ def _check_ratio(draft: Draft, metric: Metric, claim: RatioClaim, path: KeyPath)
             continue
         if part.claim.form not in ("measure", "check"):
             draft.problems.add(
-                (*path, key), f"{name} is a {part.claim.form}; nothing can be summed", "a measure or a check"
+                (*path, key), f"{name} is a {part.claim.form}, which cannot be summed", "a measure or a check"
             )
         elif (part.component, part.is_trace) != (metric.component, metric.is_trace):
             message = f"{name} is about another component"

@@ -1,4 +1,4 @@
-"""Rules over a whole portfolio: names that must be unique or must exist, texts that must be patterns, zones, URLs."""
+"""Rules over a whole portfolio: unique names, names that must exist, patterns, time zones, URLs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gapwatch.scorers.loading.re2 import note_pattern
 from gapwatch.scorers.portfolio.llm_origin import split_entry
 from gapwatch.scorers.printable import shown
 
-#: What the URLs for people may fill in.
+#: Names in braces that a URL may contain.
 TRACE_URL_NAMES = ("trace_id", "span_id", "session_id", "pipeline", "environment", "component")
 RUNBOOK_URL_NAMES = ("metric", "component", "pipeline", "environment")
 
 
 def check_portfolio_rules(draft: Draft) -> None:
-    """Note everything that is wrong between the parts of a portfolio."""
+    """Note every problem between the parts of a portfolio."""
     check_unique(((("components", i, "id"), part.id) for i, part in draft.components), "component", draft.problems)
     check_unique(((("metrics", i, "name"), part.name) for i, part in draft.metrics), "metric", draft.problems)
     check_unique(((("questions", i, "id"), part.id) for i, part in draft.questions), "question", draft.problems)
@@ -40,11 +40,11 @@ def check_portfolio_rules(draft: Draft) -> None:
 
 
 def check_unique(named: Iterable[tuple[KeyPath, str]], what: str, problems: ProblemList) -> None:
-    """Note every name that stands twice."""
+    """Note every name that is used twice."""
     seen: set[str] = set()
     for path, name in named:
         if name in seen:
-            problems.add(path, f"the {what} {shown(name)} stands here twice", "a name of its own")
+            problems.add(path, f"the {what} {shown(name)} is defined twice", "a unique name")
         seen.add(name)
 
 
@@ -56,22 +56,22 @@ def check_header(
     component_ids: frozenset[str],
     problems: ProblemList,
 ) -> None:
-    """Note what is wrong at the top of a portfolio.
+    """Note every problem in the top-level values of a portfolio.
 
     Args:
-        time_zone: As written; None where it is not readable.
-        redact: Patterns.
-        written: Entries of `written_by_llm`; None where there are none.
-        urls: `trace_url` and `runbook_url`, those that are written.
-        component_ids: Of all components.
-        problems: Where problems are noted.
+        time_zone: As written; None where it is not a text.
+        redact: Patterns of texts to redact.
+        written: Entries of `written_by_llm`; None where the portfolio has no such key.
+        urls: `trace_url` and `runbook_url`, as far as the portfolio has them.
+        component_ids: Ids of all components.
+        problems: List to which problems are added.
     """
     if time_zone is not None and not is_time_zone(time_zone):
         close = nearest(time_zone, zoneinfo.available_timezones())
         problems.add(
             ("time_zone",),
             f"no time zone named {shown(time_zone)}",
-            "a name of the IANA list, like Europe/Berlin",
+            "a name of the IANA time zone database, like Europe/Berlin",
             close,
         )
     for position, pattern in enumerate(redact):
@@ -79,7 +79,7 @@ def check_header(
     for position, entry in enumerate(written or ()):
         if split_entry(entry, component_ids) is None:
             known = [f"{component}.output" for component in sorted(component_ids)]
-            message = f"{shown(entry)!r} is no component and field of a span"
+            message = f"{shown(entry)!r} is not a component and a field of its spans"
             problems.add(
                 ("written_by_llm", position), message, "component.field, like agent.output", nearest(entry, known)
             )
@@ -89,8 +89,8 @@ def check_header(
 
 
 def is_time_zone(name: str) -> bool:
-    """Say whether a name is one of the IANA time zones; a path is none, whatever it leads to."""
-    if len(name) > 100:  # the look-up recurses over the parts of a path
+    """Return whether a name is an IANA time zone; a path to a file is never one."""
+    if len(name) > 100:  # zoneinfo recurses over the parts of a path
         return False
     try:
         zoneinfo.ZoneInfo(name)
@@ -101,13 +101,13 @@ def is_time_zone(name: str) -> bool:
 
 def _check_url(url: str, names: Sequence[str], path: KeyPath, problems: ProblemList) -> None:
     if not url.startswith(("https://", "http://")):
-        problems.add(path, f"{shown(url)!r} is no web address", "https://...")
+        problems.add(path, f"{shown(url)!r} is not a web address", "https://...")
     try:
         holes = [hole for _, hole, spec, how in string.Formatter().parse(url) if hole is not None]
         plain = all(not spec and not how for _, hole, spec, how in string.Formatter().parse(url) if hole is not None)
     except ValueError:
-        problems.add(path, "a brace without its other half", "{name}, or {{ and }} for a brace")
+        problems.add(path, "unbalanced braces", "{name}, or {{ and }} for a literal brace")
         return
     for hole in holes:
         if hole not in names or not plain:
-            problems.add(path, f"nothing is known as {{{shown(hole)}}}", one_of(names), nearest(hole, names))
+            problems.add(path, f"unknown name {{{shown(hole)}}}", one_of(names), nearest(hole, names))

@@ -1,4 +1,4 @@
-"""Reads a predicate as a portfolio writes it, and says everything that is wrong with it."""
+"""Reads a predicate as a portfolio writes it, and notes every problem of it."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from gapwatch.scorers.portfolio.predicate import (
 )
 from gapwatch.scorers.printable import shown
 
-#: Characters of a field with its key and pointer; each becomes a piece of SQL.
+#: Characters of a field with its key and pointer; each field becomes a piece of SQL.
 MAX_FIELD_LENGTH = 1_000
-#: Stands for a field that could not be read; its problem is in the list, so nobody ever meets it.
+#: Replaces a field that could not be read. Its problem is in the list, so no loaded portfolio contains it.
 UNREADABLE_FIELD = Field("", "", "span", FieldKind.EITHER)
-#: Stands for a predicate that could not be read.
+#: Replaces a predicate that could not be read.
 UNREADABLE = Present(field=UNREADABLE_FIELD, present=True)
 
 
 @dataclass(frozen=True)
 class MetricScope:
-    """What a metric's fields may be.
+    """Fields that a metric may use.
 
     Attributes:
         scope: "span" or "trace".
         components: Ids that `trace.count()` may name.
-        root: Path of the metric; predicates name themselves from there.
+        root: Path of the metric in the file.
     """
 
     scope: str
@@ -53,7 +53,7 @@ class MetricScope:
 
 
 def read_field(raw: object, path: KeyPath, scope: MetricScope, problems: ProblemList) -> Field | None:
-    """Take a written field apart, or note why it is none and return None."""
+    """Parse a field as written; where that fails, note the problem and return None."""
     if not isinstance(raw, str):
         problems.add(path, f"a text is expected, not {shown(raw)}", "the name of a field")
         return None
@@ -77,7 +77,7 @@ def _field_help(raw: str, scope: str) -> tuple[str, str]:
     field = parse_field(base, scope) if sharp else None
     if field is not None:
         if field.kind is FieldKind.NUMBER:
-            return "no pointer: this field is a number", base
+            return "the field without a pointer, for it is a number", base
         return "a JSON Pointer after #: it begins with /, and writes ~ as ~0 and / as ~1", ""
     known: tuple[str, ...]
     if scope == "trace":
@@ -106,30 +106,31 @@ def read_predicate(
 
     Args:
         raw: As written.
-        path: Where it stands.
-        scope: Which fields there are.
-        problems: Where problems are noted.
-        inherited: The field of the composition around it.
-        own: Whether it is a claim's own predicate, which alone may have `warn`.
-        beside: Keys that stand beside the predicate's and mean nothing here (`form`, `optional`).
+        path: Its place in the file.
+        scope: Fields that the metric may use.
+        problems: List to which problems are added.
+        inherited: The field of the enclosing composition.
+        own: Whether it is a claim's own predicate; only such a predicate may have `warn`.
+        beside: Further keys of the same map that are not part of the predicate (`form`, `optional`).
 
     Returns:
-        The predicate; `UNREADABLE`, or one with such parts, where a problem was noted.
+        The predicate. Where a problem was noted, it is `UNREADABLE` or has such parts.
     """
     if not isinstance(raw, dict):
-        problems.add(path, f"a predicate is a map, not {shown(raw)}", "{field: status, one_of: [error]}")
+        problems.add(path, f"a predicate must be a map, not {shown(raw)}", "{field: status, one_of: [error]}")
         return UNREADABLE
     name = _predicate_name(raw, path, scope, problems, beside)
     if name is None:
         return UNREADABLE
     field = read_field(raw["field"], (*path, "field"), scope, problems) if "field" in raw else inherited
     if issubclass(PREDICATE_KINDS[name], AllOf | AnyOf | Not):
-        # Where the composition's own field could not be read, its parts are judged no further.
+        # Where the composition's own field could not be read, its parts are not checked.
         readable = field is not None or "field" not in raw
         return _composition(name, raw[name], (*path, name), scope, problems, field) if readable else UNREADABLE
     if field is None:
         if "field" not in raw:
-            problems.add((*path, "field"), f"{name} needs a field", "a field of this predicate, or of one around it")
+            expected = "a field of this predicate, or of an enclosing composition"
+            problems.add((*path, "field"), f"{name} needs a field", expected)
         return UNREADABLE
     return _on_field(name, raw, field, path, scope, problems, own)
 
@@ -153,7 +154,7 @@ def _predicate_name(
         parts = ", ".join(f"{{{name}: ...}}" for name in names)
         problems.add(path, f"more than one predicate: {', '.join(names)}", "one", f"all_of: [{parts}]")
     if "each" in raw and "substring_of" not in raw:
-        problems.add((*path, "each"), "each belongs to substring_of")
+        problems.add((*path, "each"), "each is an option of substring_of only")
     return names[0] if len(names) == 1 and not unknown else None
 
 
@@ -189,13 +190,13 @@ def _on_field(
     elif isinstance(argument, dict) and kind is Compares and "other" in argument:
         argument = {**argument, "other": _other(argument["other"], kind, (*where, "other"), scope, problems)}
     elif isinstance(argument, dict) and "warn" in argument and not own and "bounds" in kind.model_fields:
-        message = "warn belongs to a claim's own predicate, not to a part of one or a when"
+        message = "only a claim's own predicate may have warn, not a part of it and not a when"
         problems.add((*where, "warn"), message)
     elif isinstance(argument, str) and "pattern" in kind.model_fields:
         note_pattern(argument, where, problems)
     if kind is CitedIn and scope.scope == "trace":
         problems.add(where, "a trace has no field_meta", "cited_in in the metric of a component")
-    # A stand-in of its own: that the kind is known is more than `UNREADABLE` says.
+    # A copy: callers compare with `is UNREADABLE`, which means that even the kind is unknown.
     return read_model(kind, {"field": field, name: argument, **each}, path, problems) or UNREADABLE.model_copy()
 
 
@@ -207,10 +208,10 @@ def _other(raw: object, kind: type[Predicate], path: KeyPath, scope: MetricScope
 
 def _fits(field: Field, kind: type[Predicate], path: KeyPath, problems: ProblemList) -> bool:
     if kind.holds is FieldKind.NUMBER and field.kind is FieldKind.TEXT:
-        message = f"{shown(path[-1])} needs a number, {field.text} is a text"
+        message = f"{shown(path[-1])} needs a number, but {field.text} is a text"
         problems.add(path, message, "a number field, an attribute or a pointer", f"{field.text}#")
     elif kind.holds is FieldKind.TEXT and field.kind is FieldKind.NUMBER:
-        message = f"{shown(path[-1])} needs a text, {field.text} is a number"
+        message = f"{shown(path[-1])} needs a text, but {field.text} is a number"
         problems.add(path, message, "range or compares on a number field")
     else:
         return True

@@ -1,4 +1,4 @@
-"""Collects what is wrong in one file, so that a person reads every problem of it at once."""
+"""Collects the problems of one file, so that a person sees all of them at once."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from dataclasses import dataclass, field
 from gapwatch.scorers.errors import PortfolioError, Problem
 from gapwatch.scorers.printable import shown
 
-#: Where a value stands in a file: keys of maps and positions in lists, from the top.
+#: Place of a value in a file: keys of maps and positions in lists, from the top.
 KeyPath = tuple[str | int, ...]
 
-# A portfolio of a stranger may hold a hundred thousand mistakes; nobody reads more than this.
+# A file may hold a hundred thousand mistakes; nobody reads more than this.
 MAX_PROBLEMS = 200
-# Characters of a suggestion, and half of those of a message.
+# Longest suggestion, in characters; a message may have twice as many.
 _MAX_WORDS = 400
 
 
 @dataclass
 class Place:
-    """A value as it was read, with the line of its key; an aliased value has one place and several paths.
+    """Value as it was read, with the line of its key; an aliased value has one place and several paths.
 
     Attributes:
         value: Plain Python: dict, list, str, int, float, bool, None.
         line: 1-based.
-        parts: The places of the members, by key or position.
-        size: How many values it is, itself included, with every alias written out.
+        parts: Places of the members, by key or position.
+        size: Number of values in it, itself included, with every alias written out.
     """
 
     value: object
@@ -36,7 +36,7 @@ class Place:
 
 
 def dotted(path: KeyPath) -> str:
-    """Write a path as people do: `metrics[2].claim.range`."""
+    """Return a path in the usual notation: `metrics[2].claim.range`."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{shown(part)}" if text else shown(part)
@@ -44,7 +44,7 @@ def dotted(path: KeyPath) -> str:
 
 
 def nearest(word: object, words: Iterable[str]) -> str:
-    """Return the one of `words` that was most likely meant, or "" where none is like it."""
+    """Return the one of `words` that was most likely meant, or "" where none is similar."""
     close = difflib.get_close_matches(str(word)[:80], list(words), n=1, cutoff=0.6)
     return close[0] if close else ""
 
@@ -56,11 +56,11 @@ def one_of(words: Iterable[str]) -> str:
 
 
 class ProblemList:
-    """The problems of one file, each with the line of its key.
+    """Problems of one file, each with the line of its key.
 
     Args:
         file: Path as it was given.
-        root: What was read, for the lines; set when it is known.
+        root: The values of the file with their lines; set once they are read.
     """
 
     def __init__(self, file: str, root: Place | None = None) -> None:
@@ -74,26 +74,27 @@ class ProblemList:
     ) -> None:
         """Note one problem.
 
-        A value with a problem gets no second one for what it is, or for what it holds: one mistake is told once.
+        A value that has a problem gets no second one, neither for itself nor for its members: each mistake is reported
+        once.
 
         Args:
-            path: Where; () for the whole file.
+            path: Place of the value; () for the whole file.
             message: What is wrong.
-            expected: What may stand there instead.
-            suggestion: What to write, ready to copy.
-            line: 1-based; by default that of the path's last part that is in the file.
+            expected: The values that are allowed there.
+            suggestion: Text to write there, ready to copy.
+            line: 1-based; by default that of the longest part of the path that is in the file.
         """
         if any(path[:length] in self._paths for length in range(1, len(path) + 1)):
             return
         self._paths.add(path)
         where = line or self._line_of(path)
-        # A name that is proposed, or listed, may be a megabyte long itself.
+        # A suggested or listed name may itself be a megabyte long.
         short = suggestion if len(suggestion) <= _MAX_WORDS else ""
         words = (shown(message, 2 * _MAX_WORDS), shown(expected, 2 * _MAX_WORDS), short)
         self._problems.append(Problem(self.file, where, dotted(path), *words))
 
     def touches(self, path: KeyPath) -> bool:
-        """Say whether there is a problem at `path` or inside it."""
+        """Return whether there is a problem at `path` or inside it."""
         return any(known[: len(path)] == path for known in self._paths)
 
     def _line_of(self, path: KeyPath) -> int | None:
@@ -118,7 +119,7 @@ class ProblemList:
         return ordered
 
     def raise_if_any(self) -> None:
-        """Raise what was found.
+        """Raise all problems as one error.
 
         Raises:
             PortfolioError: There is at least one problem.

@@ -1,4 +1,4 @@
-"""Says whether a regular expression is RE2, by asking the engine that will run it."""
+"""Checks regular expressions with DuckDB, whose RE2 will run them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import duckdb
 
 from gapwatch.scorers.loading.problems import KeyPath, ProblemList
 
-#: Characters of one expression; a longer one costs more to compile than it can be worth.
+#: Longest expression, in characters; a longer one takes too long to compile.
 MAX_PATTERN_LENGTH = 10_000
 
 _engine = threading.local()
@@ -24,7 +24,7 @@ _HINTS = (
 def pattern_problem(pattern: str) -> str | None:
     """Return what is wrong with a regular expression, or None where DuckDB's RE2 compiles it."""
     if len(pattern) > MAX_PATTERN_LENGTH:
-        return f"{len(pattern):,} characters, of at most {MAX_PATTERN_LENGTH:,}"
+        return f"{len(pattern):,} characters; at most {MAX_PATTERN_LENGTH:,} are allowed"
     if not hasattr(_engine, "connection"):
         _engine.connection = duckdb.connect(":memory:", config={"threads": "1"})
     try:
@@ -39,7 +39,7 @@ def pattern_problem(pattern: str) -> str | None:
 
 
 def note_pattern(pattern: str, path: KeyPath, problems: ProblemList) -> None:
-    """Note where a regular expression is not RE2."""
+    """Note a problem where a regular expression is not RE2."""
     problem = pattern_problem(pattern)
     if problem is not None:
         problems.add(path, f"not RE2: {problem}")

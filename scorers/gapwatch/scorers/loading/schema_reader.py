@@ -1,4 +1,4 @@
-"""Reads a part of a portfolio into its model, and says in plain words what does not fit."""
+"""Reads a part of a portfolio into its model, and explains in plain words what does not fit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gapwatch.scorers.printable import shown
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
-#: Keys that look for an answer to compare with.
+#: Names that authors give to reference answers.
 REFERENCE_NAMES = (
     "reference",
     "reference_answer",
@@ -29,8 +29,8 @@ REFERENCE_NAMES = (
 )
 _PATTERNS = {
     r"^[a-z][a-z0-9_]*$": ("is not lower_snake_case", "lower-case letters, digits and _, a letter first"),
-    r"^[1-9][0-9]{0,5}[smhdw]$": ("is no window", "a number and s, m, h, d or w, like 1h"),
-    r"^[A-Za-z_][A-Za-z0-9_.]*$": ("is no name of a scorer", "letters, digits, _ and ."),
+    r"^[1-9][0-9]{0,5}[smhdw]$": ("is not a window", "a number and s, m, h, d or w, like 1h"),
+    r"^[A-Za-z_][A-Za-z0-9_.]*$": ("is not a name of a scorer", "letters, digits, _ and ."),
 }
 
 
@@ -41,19 +41,20 @@ def read_model(
     problems: ProblemList,
     stand_ins: Mapping[str, object] = MappingProxyType({}),
 ) -> ModelT | None:
-    """Validate one part, noting every problem of it.
+    """Validate one part and note every problem of it.
 
-    What does not fit is taken out and the rest is tried again, so that rules over the whole still see this part.
+    Values that do not fit are removed and the rest is validated again, so that rules over the whole portfolio still see
+    this part.
 
     Args:
-        model: What it shall become.
-        raw: As written, or as prepared.
-        path: Where it stands.
-        problems: Where problems are noted.
-        stand_ins: Values of required keys where the written ones do not fit; a part that needs them is never used.
+        model: The model to make.
+        raw: The part as written, or as prepared.
+        path: Its place in the file.
+        problems: List to which problems are added.
+        stand_ins: Values of required keys that replace unfit ones; a portfolio that needs them is refused anyway.
 
     Returns:
-        The model; None where it cannot be made even without what does not fit.
+        The model; None where it cannot be made even without the unfit values.
     """
     try:
         return model.model_validate(raw)
@@ -90,7 +91,7 @@ def _copied(raw: object) -> object:
 
 
 def _steps(raw: object, detail: ErrorDetails) -> KeyPath:
-    """Return where an error stands in `raw`: its location without the names of pydantic's union branches."""
+    """Return the place of an error in `raw`: its location without the names of pydantic's union branches."""
     steps: list[str | int] = []
     here: Any = raw
     location: tuple[Any, ...] = detail["loc"]
@@ -157,7 +158,7 @@ _SAYINGS: dict[str, _Saying] = {
 
 
 def _note_no_text(value: object, path: KeyPath, problems: ProblemList) -> None:
-    """Note that a value is no text; YAML reads a bare `yes`, `no`, `on`, `off` as a boolean."""
+    """Note that a value is not a text; YAML reads a bare `yes`, `no`, `on`, `off` as a boolean."""
     if isinstance(value, bool):
         word = "yes" if value else "no"
         problems.add(path, f"a text is expected, not the boolean {shown(value)}", "quotes around it", f'"{word}"')
@@ -171,14 +172,14 @@ def _note_no_text(value: object, path: KeyPath, problems: ProblemList) -> None:
 def _note_unknown_key(where: KeyPath, keys: list[str], problems: ProblemList) -> None:
     key = str(where[-1])
     if key in REFERENCE_NAMES:
-        problems.add(where, "no such key; reference answers belong to offline evaluation")
+        problems.add(where, "no such key; reference answers are for offline evaluation")
     else:
         close = nearest(key, keys)
         problems.add(where, "no such key", "" if close or not keys else one_of(keys), close)
 
 
 def _note_word(where: KeyPath, value: object, words: list[str], problems: ProblemList) -> None:
-    problems.add(where, f"{shown(value)!r} is not known here", one_of(words), nearest(value, words))
+    problems.add(where, f"{shown(value)!r} is not allowed here", one_of(words), nearest(value, words))
 
 
 def _words_of(expected: str) -> list[str]:
@@ -187,7 +188,7 @@ def _words_of(expected: str) -> list[str]:
 
 
 def _keys_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
-    """Return the keys that may stand where the last part of a location stands."""
+    """Return the keys that are allowed in place of the last part of a location."""
     models = [model]
     for part in location[:-1]:
         if isinstance(part, int):

@@ -1,15 +1,17 @@
 """Reads the YAML of portfolios and facts: strictly, within bounds, and with the line of every key.
 
-YAML 1.1 as PyYAML's safe loader reads it, but for three things:
+It reads YAML 1.1 like PyYAML's safe loader, with three differences:
 
 - dates and times stay texts;
-- `1e5` and `1.0e5` are numbers, as in JSON, YAML 1.2 and the eyes of a reader (YAML 1.1 asks for a point and a signed
-  exponent and would read a text, which every bound then refuses);
-- no tags, no merge keys (`<<`), no key twice, no key that is no text, no second document, no number that is not finite.
+- `1e5` and `1.0e5` are numbers, as in JSON and YAML 1.2 (YAML 1.1 requires a point and a signed exponent and would
+  read a text, which every bound then refuses);
+- it refuses tags, merge keys (`<<`), duplicate keys, keys that are not texts, a second document and numbers that are
+  not finite.
 
-An alias is read where it adds little: written out, all aliases of a file may hold `MAX_VALUES` values.
-The composer is our own, over PyYAML's events, for the bounds: libyaml's recurses until the process dies. The events
-come from libyaml, which is many times as fast; what it refuses, the pure parser reads or refuses in better words.
+Written out, all aliases of a file may add at most `MAX_VALUES` values.
+The composer is Gapwatch's own, over PyYAML's events, for the bounds: libyaml's composer recurses until the process
+crashes. The events come from libyaml, which is many times faster. The pure Python parser tries again what libyaml
+refuses, and reads it or explains the error better.
 """
 
 from __future__ import annotations
@@ -24,11 +26,11 @@ from gapwatch.scorers.errors import PortfolioError, Problem
 from gapwatch.scorers.loading.problems import KeyPath, Place, ProblemList
 from gapwatch.scorers.printable import shown
 
-#: Bytes of one file. Empty lines alone take 2 us each to read; 500 metrics are about 300 KB.
+#: Bytes of one file. Each empty line takes 2 us to read; 500 metrics are about 300 KB.
 MAX_BYTES = 2_000_000
 #: Values of one file, and as many again by its aliases; a value takes about 35 us to read, a metric has 30 to 100.
 MAX_VALUES = 100_000
-#: Characters of a number. A sexagesimal one takes the square of them to read.
+#: Characters of a number. The time to read a sexagesimal number grows with the square of its length.
 MAX_NUMBER_LENGTH = 100
 #: Levels of maps and lists; a portfolio needs about ten, more where predicates nest.
 MAX_DEPTH = 64
@@ -43,7 +45,7 @@ _FLOAT = re.compile(
 
 
 class _Scalars(yaml.constructor.SafeConstructor, yaml.resolver.Resolver):
-    """PyYAML's scalars, with our idea of what is a number and no dates."""
+    """PyYAML's rules for scalars, with other rules for numbers and without dates."""
 
     def __init__(self) -> None:
         yaml.constructor.SafeConstructor.__init__(self)
@@ -64,13 +66,13 @@ def read_yaml(data: str | bytes, file: str) -> tuple[Place, ProblemList]:
 
     Args:
         data: The file's text, or its bytes.
-        file: Its path, for messages.
+        file: Name of the file in messages.
 
     Returns:
-        What it says, and the problems of its YAML that do not keep the rest from being read and judged.
+        The values of the file, and the problems of its YAML that still allow the rest to be read and checked.
 
     Raises:
-        PortfolioError: It cannot be read at all: not UTF-8, no YAML, no map at the top, beyond a bound.
+        PortfolioError: The file cannot be read at all: it is not UTF-8, not YAML, or beyond a bound.
     """
     text = _decoded(data, file)
     try:
@@ -95,7 +97,7 @@ def _composed(text: str, file: str) -> tuple[Place, ProblemList]:
         try:
             return _Composer(yaml.parse(text, fast), ProblemList(file)).document()
         except (yaml.YAMLError, UnicodeEncodeError):
-            pass  # among them halves of surrogate pairs, as JSON writes them, which are read
+            pass  # such as surrogate pairs in JSON's spelling, which the pure parser reads
     return _Composer(yaml.parse(text, yaml.SafeLoader), ProblemList(file)).document()
 
 
@@ -113,7 +115,7 @@ def _decoded(data: str | bytes, file: str) -> str:
 
 
 class _OutOfBoundsError(Exception):
-    """Reading on would cost more than any portfolio is worth."""
+    """The file is beyond a bound, so reading stops."""
 
     def __init__(self, message: str, path: KeyPath = (), line: int | None = None) -> None:
         super().__init__(message)
@@ -122,7 +124,7 @@ class _OutOfBoundsError(Exception):
 
 
 class _Composer:
-    """Turns the events of one document into places; a value that has a problem is read as well as it can be."""
+    """Composes the events of one document into places; a value with a problem is read as far as possible."""
 
     def __init__(self, events: Iterator[yaml.Event], problems: ProblemList) -> None:
         self._events = events
@@ -136,7 +138,7 @@ class _Composer:
         """Read the one document, to the end of the file.
 
         Raises:
-            PortfolioError: It is beyond a bound.
+            PortfolioError: The document is beyond a bound.
         """
         try:
             root = self._problems.root = self._document()
@@ -156,7 +158,7 @@ class _Composer:
         next(self._events)  # end of the document
         event = next(self._events)
         if not isinstance(event, yaml.StreamEndEvent):
-            self._problems.add((), "a second document begins", "one document a file", line=_line(event))
+            self._problems.add((), "a second document begins", "one document per file", line=_line(event))
         return root
 
     def _value(self, event: yaml.Event, path: KeyPath, depth: int) -> Place:
@@ -171,7 +173,7 @@ class _Composer:
         if not isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent):
             raise _OutOfBoundsError("a value is expected", path, line)
         if event.tag is not None:
-            self._problems.add(path, f"YAML tags are not read: {shown(event.tag)}", "a plain value", line=line)
+            self._problems.add(path, f"YAML tags are not supported: {shown(event.tag)}", "a plain value", line=line)
         if event.anchor is not None:
             self._anchors[event.anchor] = None
         if isinstance(event, yaml.ScalarEvent):
@@ -185,21 +187,21 @@ class _Composer:
         return place
 
     def _alias(self, anchor: str, path: KeyPath, line: int) -> Place:
-        # A problem of an alias in a list is told of the list's key, once.
+        # A problem of an alias in a list is reported once, at the list's key.
         key = next((path[:end] for end in range(len(path), 0, -1) if isinstance(path[end - 1], str)), path)
         if anchor not in self._anchors:
             self._problems.add(key, f"no anchor &{shown(anchor)} before the alias *{shown(anchor)}", line=line)
             return Place(None, line)
         place = self._anchors[anchor]
         if place is None:
-            self._problems.add(key, f"the alias *{shown(anchor)} stands inside its own anchor", line=line)
+            self._problems.add(key, f"the alias *{shown(anchor)} is inside its own anchor", line=line)
             return Place(None, line)
         self._expanded += place.size
         if self._expanded > MAX_VALUES:
             self._grown = True
             self._problems.add(
                 key,
-                f"aliases grow beyond {MAX_VALUES:,} values",
+                f"written out, the aliases have more than {MAX_VALUES:,} values",
                 "aliases of a few values, used a few times",
                 line=line,
             )
@@ -223,10 +225,10 @@ class _Composer:
             part = self._value(next(self._events), (*path, key), depth + 1)
             if key in members:
                 first = place.parts[key].line
-                self._problems.add((*path, key), f"the key stands here twice, first in line {first}", line=_line(event))
+                self._problems.add((*path, key), f"duplicate key, first in line {first}", line=_line(event))
                 continue
             members[key] = part.value
-            # An error about a member points to its key; the lines of its own members are those of the alias's anchor.
+            # An error about a member gets the line of its key; inside an alias, lines are those of its anchor.
             place.parts[key] = Place(part.value, _line(event), part.parts, part.size)
             place.size += part.size
         return place
@@ -241,15 +243,15 @@ class _Composer:
         if isinstance(event, yaml.ScalarEvent):
             if event.value == "<<" and event.implicit[0]:
                 self._problems.add(
-                    (*path, "<<"), "merge keys are not read", "the keys themselves, written out", line=line
+                    (*path, "<<"), "merge keys are not supported", "the keys themselves, written out", line=line
                 )
                 return "<<"
             if isinstance(value, str):
                 return value
-            message = f"the key {shown(event.value)} is no text in YAML"
+            message = f"YAML does not read the key {shown(event.value)} as a text"
             self._problems.add((*path, event.value), message, "a text", f'"{shown(event.value)}":', line)
             return event.value
-        self._problems.add((*path, "?"), "a key that is no text", "a text", line=line)
+        self._problems.add((*path, "?"), "the key is not a text", "a text", line=line)
         return "?"
 
     def _scalar(self, event: yaml.ScalarEvent, path: KeyPath) -> object:
@@ -276,7 +278,7 @@ class _Composer:
         except (ValueError, OverflowError):
             number = math.nan
         if not math.isfinite(number):
-            self._problems.add(path, f"{shown(node.value)} is no finite number", "a finite number", line=line)
+            self._problems.add(path, f"{shown(node.value)} is not a finite number", "a finite number", line=line)
             return 0
         return number
 
@@ -287,7 +289,8 @@ class _Composer:
         try:
             return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
         except UnicodeDecodeError:
-            self._problems.add(path, "half of a surrogate pair is no character", "the character itself", line=line)
+            message = "half of a surrogate pair is not a character"
+            self._problems.add(path, message, "the character itself", line=line)
             return text.encode("utf-8", "replace").decode()
 
 

@@ -1,4 +1,4 @@
-"""The metrics of one component, and where the query's answer about each stands."""
+"""Block of the query: the metrics of one component, with their columns in the result."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from gapwatch.scorers.portfolio.portfolio import Portfolio
 
 @dataclass(frozen=True)
 class PlannedMetric:
-    """Where the query's answer about one metric stands.
+    """Columns of one metric in the query's result.
 
     Attributes:
-        metric: As in the portfolio.
-        portfolio: The portfolio that it belongs to.
+        metric: The metric.
+        portfolio: Its portfolio.
         slot: Number of its `c` column.
         score: Number of its `x` column, or None.
         label: Number of its `l` column, or None.
         stratum: Number of its `t` column, or None.
-        observed: Column whose value a row shows; None where score or label says it.
-        inputs: Field to the column with its value, for Python scorers (numbers as numbers) and judges (all as texts).
+        observed: Column with the value that a row shows; None where it shows the score or the label.
+        inputs: Column of each input field, for Python scorers (numbers as numbers) and judges (all as texts).
     """
 
     metric: Metric
@@ -36,14 +36,12 @@ class PlannedMetric:
 
 @dataclass(frozen=True)
 class Block:
-    """The rows of one component of one portfolio, or of its traces.
-
-    What every slice asks for is asked of the models once.
+    """Rows of one component of a portfolio, or of the portfolio's traces.
 
     Attributes:
-        portfolio: Whose component.
-        component: Its id; "" for the traces.
-        metrics: In the order of the portfolio, without ratios.
+        portfolio: The portfolio.
+        component: Id of the component; "" for the traces.
+        metrics: Metrics in the order of the portfolio, without ratios.
     """
 
     portfolio: Portfolio
@@ -52,7 +50,7 @@ class Block:
 
     @cached_property
     def sha(self) -> str:
-        """Of the portfolio."""
+        """Sha of the portfolio."""
         return self.portfolio.sha
 
     @cached_property
@@ -67,5 +65,5 @@ class Block:
 
     @property
     def is_trace(self) -> bool:
-        """Whether the rows are traces."""
+        """True if the rows are traces."""
         return self.component == ""

@@ -1,4 +1,4 @@
-"""A metric's claim as SQL: the outcome with its reason in one byte, the score, the label."""
+"""Compiles a metric's claim to SQL: outcome and reason in one byte, score, label."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class ClaimSql:
         code: A code of `gapwatch.scorers.plan.codes`, never null.
         score: DOUBLE expression, or None where the claim has no score.
         label: VARCHAR expression, or None where the claim has no label.
-        stratum: 1-based position of the first stratum that holds, 0 for none; None without strata.
-        observed: Slot kind (o: text, y: number) and expression of what a row shows; None where the score or the label
-            is what was seen.
+        stratum: 1-based position of the first stratum whose `when` is true, 0 for no stratum; None without strata.
+        observed: Slot kind (o: text, y: number) and expression of the value that a row shows; None where the row shows
+            the score or the label.
     """
 
     code: str
@@ -42,7 +42,7 @@ class ClaimCompiler:
         self._predicates = predicates
 
     def compile(self, metric: Metric) -> ClaimSql:
-        """Return the SQL of a metric that the loader has accepted."""
+        """Return the SQL of a metric of a loaded portfolio."""
         claim = metric.claim
         if isinstance(claim, CheckClaim):
             sql = self._check(claim)

@@ -1,11 +1,11 @@
-"""The one-byte codes in which the plan reports an outcome and its reason; numpy counts them, rows spell them out."""
+"""One-byte codes of an outcome with its reason, as the query returns them."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-#: Outcome ids, as used for counting; 0: the metric does not apply.
+#: Outcome ids, used for counting; 0 means that the metric does not apply.
 NOT_APPLICABLE, PASS, WARN, FAIL, UNKNOWN, SKIP, ERROR, PENDING, SAMPLED_OUT, SHED_LOAD = range(10)
 OUTCOME_NAMES = ("", "pass", "warn", "fail", "unknown", "skip", "error", "pending", "sampled_out", "shed_load")
 OUTCOME_COUNT = len(OUTCOME_NAMES)
@@ -27,7 +27,7 @@ REASONS = (
 _REASON_ID = {reason: i for i, reason in enumerate(REASONS)}
 
 _UNKNOWN_BASE, _SKIP_BASE, _ERROR_BASE = 10, 40, 70
-#: An applicable span whose outcome is found after the query: composites, Python scorers, judges.
+#: The metric applies, and its outcome is found after the query: composites, Python scorers, judges.
 DEFERRED = 200
 
 _BASES = {UNKNOWN: _UNKNOWN_BASE, SKIP: _SKIP_BASE, ERROR: _ERROR_BASE}
@@ -41,11 +41,11 @@ def code(outcome: int, reason: str | None = None) -> int:
 
 
 def unknown(reason: str) -> int:
-    """Return the code of an unknown outcome with that reason."""
+    """Return the code of an unknown outcome with this reason."""
     return code(UNKNOWN, reason)
 
 
-#: Added to the code of an unknown to make it a skip, for claims with `optional: true`.
+#: Turns the code of an unknown into that of a skip, for claims with `optional: true`.
 SKIP_OFFSET = _SKIP_BASE - _UNKNOWN_BASE
 
 
@@ -65,6 +65,6 @@ def _reason_table() -> npt.NDArray[np.int16]:
     return table
 
 
-#: code -> outcome id, and code -> index into `REASONS` (-1: none); both of length 256.
+#: Outcome id of each code, and its index into `REASONS` (-1 for no reason); both of length 256.
 OUTCOME_OF_CODE = _outcome_table()
 REASON_OF_CODE = _reason_table()

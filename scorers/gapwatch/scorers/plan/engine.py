@@ -1,4 +1,4 @@
-"""The scoring engine: an in-memory DuckDB that holds nothing, sees nothing outside, and runs one prepared query."""
+"""Scoring engine: an in-memory DuckDB without access to files or network, which runs one prepared query."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from duckdb.func import FunctionNullHandling, PythonUDFType
 from gapwatch.scorers.plan.sql_text import literal
 from gapwatch.scorers.plan.strict_json import SURROGATE, SUSPICIOUS, SUSPICIOUS_WHOLE, repair_json
 
-# The engine's advice is meant for a SELECT. A prepared query has run when `sql` returns; its rows would be held, and
-# read by a second query: 1.5 ms a slice, and 3 % of a large one.
+# DuckDB advises to use `sql` for Arrow output. For a prepared query that would store all rows and read them again with
+# a second query: 1.5 ms a slice, and 3 % of the time of a large one.
 warnings.filterwarnings("ignore", message="Arrow output on a DB-API result", category=UserWarning)
 
 _NUMBER = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
 
 
 class Inbox:
-    """The batch that the prepared query reads; swapped from slice to slice, so that the statement survives."""
+    """Batch that the prepared query reads; it is replaced for each slice, so that the query stays prepared."""
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """Hand the current batch to whoever reads the registered name."""
+        """Return the current batch to DuckDB, which reads it under its registered name."""
         return self.table.__arrow_c_stream__(requested_schema)
 
     @property
@@ -35,18 +35,18 @@ class Inbox:
 
 
 def suspicious(column: str, *, whole: bool) -> str:
-    """Return the condition that a text may be read as JSON more laxly than its grammar allows.
+    """Return the SQL condition that DuckDB might accept a text that is not JSON by its grammar.
 
     Args:
         column: SQL of the text.
-        whole: Whether the text may be a bare value; a record is an object and may not.
+        whole: Whether the text may be a bare value; a record may not, for it is an object.
     """
     patterns = (*SUSPICIOUS, SUSPICIOUS_WHOLE) if whole else SUSPICIOUS
     return "(" + " OR ".join(f"regexp_matches({column}, {literal(p)})" for p in patterns) + ")"
 
 
 def connect() -> duckdb.DuckDBPyConnection:
-    """Open the engine: one thread, no files, no network, settings locked, with the functions that plans use."""
+    """Open the engine: one thread, no files, no network, locked settings, and the functions that plans use."""
     connection = duckdb.connect(":memory:", config={"threads": 1})
     connection.execute("SET TimeZone = 'UTC'")
     connection.create_function(
@@ -66,9 +66,9 @@ def connect() -> duckdb.DuckDBPyConnection:
         f"CREATE MACRO num(x) AS CASE WHEN regexp_full_match(x, {literal(_NUMBER)}) "
         f"AND isfinite(TRY_CAST(x AS DOUBLE)) THEN TRY_CAST(x AS DOUBLE) END"
     )
-    # What is computed from finite numbers can still overflow.
+    # A result computed from finite numbers can still overflow.
     connection.execute("CREATE MACRO finite(x) AS CASE WHEN isfinite(x) THEN x END")
-    # Each costs the square of the number of components when a plan is prepared, and finds nothing to do in one: all
+    # The time of these optimizers grows with the square of the number of components, and they improve nothing: all
     # blocks read all of the same spans.
     connection.execute("SET disabled_optimizers = 'cte_filter_pusher,projection_pullup'")
     connection.execute("SET python_enable_replacements = false")

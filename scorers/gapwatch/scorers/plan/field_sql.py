@@ -1,4 +1,4 @@
-"""A field of a span or a trace as SQL: its text, its number, and the reason when it has none."""
+"""Compiles a field of a span or a trace to SQL: its text, its number, and the reason for a missing value."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class FieldSql:
     """SQL of one field.
 
     Attributes:
-        text: Expression of its text, null where absent; None where the field is a number only.
-        number: Expression of its number, null where it has none; None where the field is a text only.
-        text_reason: Expression of the reason code, meaningful where `text` is null.
-        number_reason: The same where `number` is null.
+        text: Expression of its text, null where absent; None for a field that is always a number.
+        number: Expression of its number, null where it has no number; None for a field that is always a text.
+        text_reason: Expression of the reason code; valid where `text` is null.
+        number_reason: Expression of the reason code; valid where `number` is null.
         inputs: Derived columns that the expressions read.
     """
 
@@ -33,24 +33,24 @@ class FieldSql:
 
     @property
     def readable_text(self) -> str:
-        """The text, for a place where the loader has made sure that there is one."""
+        """The text, where the loader has checked that the field has texts."""
         assert self.text is not None
         return self.text
 
     @property
     def readable_number(self) -> str:
-        """The number, for a place where the loader has made sure that there is one."""
+        """The number, where the loader has checked that the field has numbers."""
         assert self.number is not None
         return self.number
 
 
 class FieldCompiler:
-    """Compiles the fields of one block; what several metrics need is computed once.
+    """Compiles the fields of one block; a value that several metrics need is computed once.
 
     Args:
-        expressions: Where derived columns are registered.
-        attributes: Attribute key to the name of its base column, for spans or for the trace.
-        counted: Component to the base column with its number of spans, for `trace.count(...)`.
+        expressions: Registry of derived columns.
+        attributes: Base column of each attribute key, of spans or of the trace.
+        counted: Base column with the number of spans of each component, for `trace.count(...)`.
     """
 
     def __init__(self, expressions: Expressions, attributes: dict[str, str], counted: dict[str, str]) -> None:
@@ -71,22 +71,22 @@ class FieldCompiler:
         return self._span_number(field)
 
     def present(self, field: Field) -> str:
-        """Return the condition that a field is neither null nor the empty text, never null itself."""
+        """Return the condition that a field is neither null nor the empty text; the condition is never null."""
         sql = self.field(field)
         if sql.text is None:
             return f"({sql.number} IS NOT NULL)"
         return f"coalesce({sql.text} <> '', false)"
 
     def json(self, sql: FieldSql) -> str:
-        """Return the column with the field's text where it is strictly JSON, else null."""
+        """Return the name of the column with the field's text if it is JSON by RFC 8259, else null."""
         return self._expressions.column(f"strict({sql.text})", *sql.inputs)
 
     def lower(self, sql: FieldSql) -> str:
-        """Return the column with the lower-cased text."""
+        """Return the name of the column with the lower-cased text."""
         return self._expressions.column(f"lower({sql.text})", *sql.inputs)
 
     def number_of(self, column: str, *inputs: str) -> str:
-        """Return the column with the number that a text column holds, null where it holds none."""
+        """Return the name of the column with the number that a text column spells, null where it spells no number."""
         return self._expressions.column(f"num({column})", *inputs)
 
     def _pointer(self, field: Field) -> FieldSql:
@@ -125,7 +125,7 @@ class FieldCompiler:
     def _total_tokens(self) -> FieldSql:
         given = self._span_number(Field("usage.input_tokens", "usage.input_tokens", "span", FieldKind.NUMBER))
         made = self._span_number(Field("usage.output_tokens", "usage.output_tokens", "span", FieldKind.NUMBER))
-        # An embedding has no output: only there may it be left out.
+        # Embeddings and reranks have no output tokens: only there the count may be missing.
         output = (
             f"CASE WHEN kind IN ('embedding', 'rerank') AND usage_output_tokens IS NULL THEN 0 ELSE {made.number} END"
         )
@@ -156,14 +156,17 @@ def _difference(start: str, end: str, start_text: str, end_text: str) -> FieldSq
 
 
 def missing_column(name: str, scope: str) -> str:
-    """Return the column with the reason for a missing member of `usage` or `attributes`: they may be no object."""
+    """Return the name of the column with the reason for a missing member of `usage` or `attributes`.
+
+    The member may be absent, or `usage` or `attributes` itself may not be an object.
+    """
     return f"{scope}_{name}_missing"
 
 
 def missing_sql(name: str, scope: str) -> str:
-    """Return the expression of that column.
+    """Return the expression of `missing_column`.
 
-    `odd` holds the record only where a cheap look has seen that one of them could be no object.
+    The column `odd` has the record only where a cheap check found that one of the two may not be an object.
     """
     path = f"'/{name}'" if scope == "trace" else f"'/spans/' || span_index || '/{name}'"
     found = f"coalesce(json_type(odd, {path}), 'NULL')"

@@ -1,8 +1,8 @@
-"""A portfolio, or several, compiled to one query over a slice of records: the scoring plan.
+"""Scoring plan: portfolios compiled to one query over a slice of records.
 
-The query reads only what the portfolios mention. Its rows are the spans, in one block a component, with the traces as
-the last blocks; its columns are the few values that rows and facets need, and numbered slots: the i-th metric of each
-block shares `c<i>` (outcome code), `x<i>` (score), `l<i>` (label), `t<i>` (stratum).
+The query parses only the keys that the portfolios mention. Its rows are the spans, one block per component, and the
+traces in the last blocks. Its columns are the values that rows and facets need, and numbered slots: the i-th metric of
+each block uses `c<i>` (outcome code), `x<i>` (score), `l<i>` (label), `t<i>` (stratum).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gapwatch.scorers.portfolio.metric import Metric
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.portfolio.predicate import CitedIn, Predicate, field_predicates, other_field
 
-#: The columns before the slots, in their order.
+#: Columns before the slots, in this order.
 HEAD = (
     "ord",
     "span_index",
@@ -49,13 +49,14 @@ _SLOT_TYPES = {"c": "UTINYINT", "x": "DOUBLE", "l": "VARCHAR", "t": "UTINYINT", 
 
 @dataclass(frozen=True)
 class Plan:
-    """A compiled set of portfolios.
+    """Compiled set of portfolios.
 
     Attributes:
-        portfolios: Each of another pipeline.
-        blocks: In the order of the query's rows; rows beyond them belong to no metric.
+        portfolios: Portfolios, each of another pipeline.
+        blocks: Blocks in the order of the query's rows; no metric applies to the rows after them.
         sql: The query over `inbox(ord, v, trusted)`.
-        slots: How many columns of each slot kind there are.
+        slots: Number of columns of each slot kind.
+        columns: Values that the query parses.
     """
 
     portfolios: tuple[Portfolio, ...]
@@ -102,7 +103,7 @@ class _BlockCompiler:
         return f"{kind}{self._slot(kind, expression)}"
 
     def _value(self, field: Field) -> str:
-        """Return the column with a field's value: its number where it can be nothing else, else its text."""
+        """Return the column with a field's value: its number if the field is always a number, else its text."""
         compiled = self.fields.field(field)
         if field.kind is FieldKind.NUMBER or compiled.text is None:
             return f"y{self._slot('y', compiled.number)}"
@@ -116,12 +117,12 @@ def compile_plan(portfolios: Sequence[Portfolio]) -> Plan:
     """Compile portfolios, each of another pipeline, to one plan.
 
     Raises:
-        ValueError: Two portfolios claim the same pipeline.
+        ValueError: Two portfolios are for the same pipeline.
     """
     pipelines = [portfolio.pipeline for portfolio in portfolios]
     for pipeline in pipelines:
         if pipelines.count(pipeline) > 1:
-            raise ValueError(f"two portfolios claim the pipeline {pipeline!r}; a record goes to one of them")
+            raise ValueError(f"two portfolios claim the pipeline {pipeline!r}; only one of them can score its records")
     columns = parsed_columns(
         f for portfolio in portfolios for metric in portfolio.metrics for f in metric_fields(metric)
     )
@@ -152,7 +153,7 @@ def compile_plan(portfolios: Sequence[Portfolio]) -> Plan:
 
 
 def _union(selects: Sequence[str]) -> str:
-    """Join selects, in halves of halves: in a row the engine binds each one as often as there are selects after it."""
+    """Join SELECTs with UNION ALL as a balanced tree: in a chain, DuckDB binds each as often as others follow it."""
     if len(selects) == 1:
         return selects[0]
     middle = len(selects) // 2
@@ -179,7 +180,7 @@ def _block_select(number: int, compiler: _BlockCompiler, source: str, slots: dic
 
 
 def _rest_select(number: int, blocks: Sequence[Block], slots: dict[str, int]) -> str:
-    """Return the rows that no metric speaks of: they are counted, and unreadable records are found among them."""
+    """Return the SELECT of rows to which no metric applies: they are counted, and some may be unreadable records."""
     claimed = " OR ".join(
         f"(pipeline = {literal(b.portfolio.pipeline)} AND component = {literal(b.component)})"
         for b in blocks
@@ -210,7 +211,7 @@ def _counted_components(metrics: Sequence[Metric]) -> dict[str, str]:
 
 
 def _traces_sql(pipeline: str, metrics: Sequence[Metric], counted: dict[str, str], columns: ParsedColumns) -> str:
-    """Return the SELECT with one row a trace of a pipeline: what its metrics add up over the spans."""
+    """Return the SELECT with one row per trace of a pipeline, and the sums over spans that its metrics need."""
     used = {field.base for metric in metrics for field in metric_fields(metric)}
     expressions = Expressions("e")
     fields = FieldCompiler(expressions, {}, {})
@@ -235,7 +236,7 @@ def _traces_sql(pipeline: str, metrics: Sequence[Metric], counted: dict[str, str
     if {"trace.cost_usd", "trace.total_tokens"} & used:
         aggregates.append(f"count_if({_MODEL_SPAN}) AS model_spans")
     source = expressions.select(f"SELECT * FROM spans WHERE pipeline = {literal(pipeline)} AND readable")
-    # Columns of a span that the head names, so that all blocks have one shape.
+    # Empty columns of spans, so that all blocks have the same columns.
     empty = [f"NULL::VARCHAR AS {name}" for name in ("span_id", "component", "tier", "model")]
     empty += [f"NULL::DOUBLE AS {name}" for name in ("span_start", "span_end")]
     return (
@@ -270,7 +271,7 @@ def metric_fields(metric: Metric) -> Iterator[Field]:
 
 
 def claim_fields(metric: Metric) -> Iterator[Field]:
-    """Yield every field that a metric's claim reads, without those that say where it applies."""
+    """Yield every field that a metric's claim reads, without those of its `when` and strata."""
     claim = metric.claim
     if isinstance(claim, CheckClaim):
         yield from _predicate_fields(claim.predicate)
@@ -280,7 +281,7 @@ def claim_fields(metric: Metric) -> Iterator[Field]:
 
 
 def input_fields(metric: Metric) -> tuple[Field, ...]:
-    """Return the fields that a Python scorer or a judge is given, in the order of the claim."""
+    """Return the fields that a Python scorer or a judge gets, in the order of the claim."""
     claim = metric.claim
     if isinstance(claim, PythonClaim):
         return claim.fields

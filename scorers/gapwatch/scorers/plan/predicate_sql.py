@@ -1,6 +1,6 @@
-"""A predicate as SQL: a three-valued truth, and the reason where it is null.
+"""Compiles a predicate to SQL: a three-valued truth, and the reason where it is null.
 
-Kleene's logic is SQL's own AND, OR, NOT.
+SQL's AND, OR and NOT are Kleene's logic.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from gapwatch.scorers.portfolio.predicate import (
 )
 from gapwatch.scorers.portfolio.predicate_arguments import Bounds
 
-#: RE2 of `format`, over the whole text; `json` is decided by a parser.
+#: RE2 of `format`, for the whole text; a parser decides `json`.
 FORMATS = {
     "url": r"^https?://[^\s/?#]+([/?#]\S*)?$",
     "email": r"^[^\s@]+@[^\s@.]+(\.[^\s@.]+)+$",
@@ -65,10 +65,10 @@ class PredicateSql:
     """SQL of one predicate.
 
     Attributes:
-        truth: A BOOLEAN expression; null where it cannot be told.
-        reason: An expression of the reason code, meaningful where `truth` is null; None where it never is.
-        warn: The truth of the tighter bounds, where the predicate has `warn`.
-        seen: What a row shows where the truth is false, as text; None for the value of the predicate's field.
+        truth: BOOLEAN expression; null for an unknown truth.
+        reason: Expression of the reason code, valid where `truth` is null; None where it never is.
+        warn: Truth of the tighter bounds, where the predicate has `warn`.
+        seen: Text that a row shows where the truth is false; None for the value of the predicate's field.
     """
 
     truth: str
@@ -104,13 +104,13 @@ class PredicateCompiler:
         }
 
     def compile(self, predicate: Predicate) -> PredicateSql:
-        """Return the SQL of a predicate that the loader has accepted."""
+        """Return the SQL of a predicate of a loaded portfolio."""
         return self._by_kind[type(predicate)](predicate)
 
     def seen(self, predicate: Predicate) -> tuple[str, str]:
-        """Return what a row shows of a predicate: the slot kind, o for a text or y for a number, and its expression.
+        """Return the value that a row shows: the slot kind (o for a text, y for a number) and its expression.
 
-        Of a list, the elements that are at fault; of an all_of, the first part that is false.
+        For a list, the row shows the elements that break the predicate; for an all_of, the first part that is false.
         """
         if isinstance(predicate, AllOf | AnyOf):
             parts = [(self.compile(part).truth, self._seen_text(part)) for part in predicate.parts]
@@ -136,7 +136,7 @@ class PredicateCompiler:
         parts = [self.compile(part) for part in predicate.parts]
         operator = " AND " if predicate.name == "all_of" else " OR "
         truth = "(" + operator.join(part.truth for part in parts) + ")"
-        # The reason of the first part that is unknown, as written.
+        # The first part with an unknown truth, in the order of the portfolio, gives the reason.
         cases = "".join(f" WHEN {part.truth} IS NULL THEN {part.reason}" for part in parts if part.reason is not None)
         return PredicateSql(truth, f"CASE{cases} END" if cases else None)
 
@@ -213,7 +213,7 @@ class PredicateCompiler:
         return _bounded(predicate, count, reason)
 
     def _list(self, sql: FieldSql) -> tuple[str, str, str]:
-        """Return the column of a text's JSON, the condition that it is a list, and the reason where it is none."""
+        """Return the column of a text's JSON, the condition that it is a list, and the reason if it is not."""
         column = self._fields.json(sql)
         is_list = f"coalesce(json_type({column}) = 'ARRAY', false)"
         reason = (
@@ -228,7 +228,7 @@ class PredicateCompiler:
         return PredicateSql(truth, _first_reason(this.readable_number, this.number_reason, other.number_reason))
 
     def _cited_in(self, predicate: CitedIn) -> PredicateSql:
-        """Every non-empty member that a model wrote has a source_span inside the other field (ADR-0033)."""
+        """Compile `cited_in`: every non-empty member by a model has a source_span in the other field (ADR-0033)."""
         field = predicate.field
         this, other = self._fields.field(field), self._fields.field(predicate.other)
         meta_sql = self._fields.field(

@@ -1,4 +1,4 @@
-"""The first half of the query: records to spans, reading only the keys that the portfolios mention."""
+"""First half of the query: parses records to spans, reading only the keys that the portfolios mention."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from gapwatch.scorers.portfolio.field import SPAN_TEXT_FIELDS, Field
 _USAGE = tuple(f.name for f in fields_of(Level.USAGE))
 _TRACE_COLUMNS = tuple(f.name for f in fields_of(Level.TRACE, Content.TEXT))
 _TRACE_NUMBERS = tuple(f.name for f in fields_of(Level.TRACE, Content.NUMBER))
-#: What every plan reads of a span: rows and facets need it.
+#: Fields of a span that every plan reads: rows and facets need them.
 _ALWAYS = ("tier", "model")
 #: RE2 of a member that is neither an object nor null.
 _NO_OBJECT = r'"{}"[ \t\r\n]*:[ \t\r\n]*[^{{n \t\r\n]'
 
-#: What every plan reads, as a person would name it.
+#: Keys that every plan reads, in the notation of the documentation.
 TRACE_KEYS = (*_TRACE_COLUMNS, *_TRACE_NUMBERS)
 SPAN_KEYS = ("span_id", "component", "started_at", "ended_at")
 USAGE_KEYS = tuple(f"usage.{name}" for name in _USAGE)
@@ -28,13 +28,13 @@ USAGE_KEYS = tuple(f"usage.{name}" for name in _USAGE)
 
 @dataclass(frozen=True)
 class ParsedColumns:
-    """Which values of the envelope a plan reads, and under which column names.
+    """Values of the envelope that a plan reads, with their column names.
 
     Attributes:
-        texts: Text fields of a span, each a column of its own name.
+        texts: Text fields of a span; each column has the field's name.
         usage: Whether the numbers of `usage` are read, as `usage_<name>`.
-        attributes: Attribute key of a span to its column.
-        trace_attributes: Attribute key of the trace to its column.
+        attributes: Column of each attribute key of a span.
+        trace_attributes: Column of each attribute key of the trace.
     """
 
     texts: tuple[str, ...]
@@ -44,14 +44,14 @@ class ParsedColumns:
 
     @property
     def structures(self) -> tuple[tuple[str, str], ...]:
-        """Objects of which members are read: the name, and whether a span or the trace has it."""
+        """Objects whose members are read: name, and whether a span or the trace has it."""
         read = (("usage", "span", self.usage), ("attributes", "span", self.attributes))
         all_ = (*read, ("attributes", "trace", self.trace_attributes))
         return tuple((name, scope) for name, scope, keys in all_ if keys)
 
 
 def parsed_columns(fields: Iterable[Field]) -> ParsedColumns:
-    """Collect what the given fields read of a record."""
+    """Return the values of a record that the given fields need."""
     texts, usage = set(_ALWAYS), False
     keys: dict[str, None] = {}
     trace_keys: dict[str, None] = {}
@@ -74,10 +74,11 @@ def parsed_columns(fields: Iterable[Field]) -> ParsedColumns:
 
 
 def spans_sql(columns: ParsedColumns) -> str:
-    """Return the SELECT with one row a span of `inbox(ord, v, trusted)`, in their order.
+    """Return the SELECT with one row per span of `inbox(ord, v, trusted)`, in their order.
 
-    A record without spans, and one that could not be read, has one row with `is_span` false. `readable` is false where
-    the record needs an exact look. `<scope>_<name>_missing` is the reason where a member of that object is not there.
+    A record without spans, and an unreadable one, has one row with `is_span` false. `readable` is false where
+    `dead_letter.examine` must decide about the record. `<scope>_<name>_missing` is the reason for a missing member of
+    that object.
     """
     structure = _structure(columns)
     checked = f"SELECT ord, v, CASE WHEN trusted OR NOT {suspicious('v', whole=False)} THEN v END AS checked FROM inbox"
@@ -94,7 +95,7 @@ def spans_sql(columns: ParsedColumns) -> str:
     ]
     if columns.trace_attributes:
         trace.append(f"{_has_nothing('t.attributes', columns.trace_attributes)} AS lacks_attributes")
-    # Not nullif(t.spans, []): that compares the spans by value, 2 us a trace.
+    # `nullif(t.spans, [])` would compare the spans by value, which takes 2 us a trace.
     listed = "CASE WHEN len(t.spans) > 0 THEN t.spans ELSE [NULL] END"
     unnested = (
         f"SELECT ord, v, coalesce({readable}, false) AS has_structure, coalesce(len(t.spans) = 0, false) AS is_empty, "
@@ -129,7 +130,7 @@ def spans_sql(columns: ParsedColumns) -> str:
 
 
 def _structure(columns: ParsedColumns) -> dict[str, object]:
-    """Return the structure for json_transform. All values are read as text: what is no text is its compact JSON."""
+    """Return the structure for json_transform. All values are read as texts; other JSON values as compact JSON."""
     span: dict[str, object] = dict.fromkeys(
         ("span_id", "component", "started_at", "ended_at", *columns.texts), "VARCHAR"
     )
@@ -149,7 +150,7 @@ def _differ_by_case_only(keys: Iterable[str]) -> bool:
 
 
 def _attribute_structure(keys: dict[str, str]) -> object:
-    # Member names of a DuckDB struct are the same when they differ by case only; then the whole is read as JSON.
+    # DuckDB does not distinguish members of a struct by case; keys that differ by case only are read as one JSON text.
     return "JSON" if _differ_by_case_only(keys) else dict.fromkeys(keys, "VARCHAR")
 
 
@@ -165,9 +166,10 @@ def _attribute_columns(source: str, keys: dict[str, str]) -> list[str]:
 
 
 def _odd(columns: ParsedColumns) -> str:
-    """Return the record where a member that should be an object could be none; a key may be spelt with escapes.
+    """Return the expression of `odd`: the record, where `usage` or `attributes` may not be an object.
 
-    Where all such members were read as objects, the record is not looked at again: that costs a quarter of the parse.
+    Where values of all these objects were read, the record is not searched: the search takes a quarter of the time of
+    parsing. Keys may be spelt with escapes.
     """
     lacking = [_has_nothing("s.usage", _USAGE)] if columns.usage else []
     lacking += [_has_nothing("s.attributes", columns.attributes)] if columns.attributes else []
@@ -179,8 +181,8 @@ def _odd(columns: ParsedColumns) -> str:
 
 
 def _has_nothing(struct: str, keys: Iterable[str]) -> str:
-    """Return the condition that a member is there, and that none of its keys is: it may be no object."""
+    """Return the condition that a member is present without any of its keys: it may not be an object."""
     keys = list(keys)
-    if _differ_by_case_only(keys):  # the whole is read as JSON
+    if _differ_by_case_only(keys):  # the whole member is read as JSON
         return f"{struct} IS NOT NULL"
     return f"({struct} IS NOT NULL AND coalesce({', '.join(f'{struct}.{identifier(key)}' for key in keys)}) IS NULL)"

@@ -1,7 +1,7 @@
-"""Shared subexpressions of one block of the query: each is computed once, in a layer above what it reads.
+"""Shared subexpressions of one block of the query: each is computed once, as a derived column.
 
-A lower-cased text, a checked JSON text or a list of pointer values may serve many metrics. `Expressions` gives each a
-column name and nests as many SELECTs as the longest chain needs.
+Many metrics may need the same lower-cased text, checked JSON text or list of pointer values. `Expressions` names each
+as a column and nests as many SELECTs as the longest chain of derived columns needs.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class Expressions:
         self._pointers: dict[tuple[str, str], list[str]] = {}
 
     def column(self, expression: str, *inputs: str) -> str:
-        """Return the name of the column that holds the expression.
+        """Return the name of the column with an expression's value.
 
         Args:
-            expression: SQL over base columns and the columns named in `inputs`.
-            inputs: Derived columns that the expression reads; base columns need not be named.
+            expression: SQL over base columns and the columns in `inputs`.
+            inputs: Derived columns that the expression reads; base columns are not listed.
         """
         name = self._names.get(expression)
         if name is None:
@@ -33,7 +33,7 @@ class Expressions:
         return name
 
     def at_pointer(self, function: str, json_column: str, pointer: str) -> str:
-        """Return an expression for `function(json_column, pointer)`; all pointers of one text are followed at once.
+        """Return an expression of `function(json_column, pointer)`; all pointers of one text are computed together.
 
         Args:
             function: json_extract_string, json_extract or json_type.
@@ -49,11 +49,11 @@ class Expressions:
         return f"{self.pointer_column(function, json_column)}[{pointers.index(pointer) + 1}]"
 
     def pointer_column(self, function: str, json_column: str) -> str:
-        """Return the name of the list column behind `at_pointer`; an input for whoever reads such an element."""
+        """Return the name of the list column of `at_pointer`; expressions that read an element list it as input."""
         return self.column(f"{function}({json_column}, ?)", json_column)
 
     def select(self, source: str) -> str:
-        """Return SQL that adds all derived columns to those of `source`."""
+        """Return the SELECT that adds all derived columns to those of `source`."""
         sql = source
         for layer in range(1, 1 + max(self._layers.values(), default=0)):
             columns = [f"{self._filled(e)} AS {n}" for e, n in self._names.items() if self._layers[n] == layer]

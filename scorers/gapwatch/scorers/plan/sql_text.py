@@ -1,4 +1,4 @@
-"""How texts and numbers of a stranger become SQL: quoted, or not at all."""
+"""Quotes texts, names and numbers for SQL."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Iterable
 
 
 def literal(text: str) -> str:
-    """Return the SQL expression of a text; a NUL character cannot stand in SQL and is joined in."""
+    """Return the SQL expression of a text; a NUL character, which SQL cannot contain, becomes chr(0)."""
     parts = ["'" + part.replace("'", "''") + "'" for part in text.split("\x00")]
     return parts[0] if len(parts) == 1 else "(" + " || chr(0) || ".join(parts) + ")"
 
 
 def identifier(name: str) -> str:
-    """Return the name as a quoted SQL identifier; it must not hold NUL."""
+    """Return a name without NUL as a quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def double(value: float) -> str:
-    """Return a finite number as a DOUBLE expression with every bit of it."""
+    """Return a finite number as an exact DOUBLE expression."""
     return f"{float(value)!r}::DOUBLE"
 
 

@@ -1,4 +1,4 @@
-"""What a metric states about a span: the eight forms of a claim, after reading."""
+"""Claims of metrics: the eight forms, as types."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from gapwatch.scorers.portfolio.schema_types import (
     WrittenModel,
 )
 
-#: Distinguishes the forms.
+#: Values of the key `form`.
 CLAIM_FORMS = ("check", "measure", "label", "judge", "compare", "composite", "ratio", "python")
 
 
 class CheckClaim(WrittenModel):
-    """One predicate; pass, fail, or warn by tighter bounds.
+    """A predicate that must hold; tighter bounds can warn.
 
     Attributes:
-        predicate: What is asked; written as `field` and one predicate beside `form`.
-        optional: Skip, instead of unknown, where there is no value.
+        predicate: The condition; written as `field` and one predicate beside `form`.
+        optional: A missing value gives skip instead of unknown.
     """
 
     form: Literal["check"]
@@ -35,12 +35,12 @@ class CheckClaim(WrittenModel):
 
 
 class Limit(WrittenModel):
-    """Bound of a measure; exactly one of `max` and `min`, both inclusive.
+    """Limit of a measure: exactly one of `max` and `min`, both inclusive.
 
     Attributes:
         max: A higher number fails.
         min: A lower number fails.
-        warn: A number beyond it warns.
+        warn: A number beyond this bound warns.
     """
 
     max: Number | None = None
@@ -49,13 +49,13 @@ class Limit(WrittenModel):
 
 
 class MeasureClaim(WrittenModel):
-    """A number; fails beyond its limit.
+    """A number that fails beyond its limit.
 
     Attributes:
-        field: Where the number stands.
-        unit: Of the number, for people.
-        limit: Bound; without one every number passes.
-        optional: Skip, instead of unknown, where there is no value.
+        field: Field with the number.
+        unit: Unit of the number, for people.
+        limit: Bound; without it every number passes.
+        optional: A missing value gives skip instead of unknown.
     """
 
     form: Literal["measure"]
@@ -66,13 +66,13 @@ class MeasureClaim(WrittenModel):
 
 
 class LabelClaim(WrittenModel):
-    """A label; fails where it is a bad one.
+    """A label that fails if it is listed as bad.
 
     Attributes:
-        field: Where the label stands.
-        labels: All there are, best first; None: any.
-        bad: Those that fail.
-        optional: Skip, instead of unknown, where there is no label.
+        field: Field with the label.
+        labels: All known labels, best first; without it any label is known.
+        bad: Labels that fail.
+        optional: A missing label gives skip instead of unknown.
     """
 
     form: Literal["label"]
@@ -82,26 +82,26 @@ class LabelClaim(WrittenModel):
     optional: Flag = False
 
 
-#: The scale where a rubric writes none, best first.
+#: Default scale of a rubric, best first.
 FIVE_POINTS = ("Excellent", "Good", "Fair", "Poor", "Very Poor")
-#: The prompts that a rubric may be put into: ours, and the third of GRAFITE's (input and output).
+#: Prompt templates of rubrics: Gapwatch's own, and the third of GRAFITE (input and output).
 TEMPLATES = ("rubric", "grafite_input_output")
-#: GRAFITE's first and second need a reference answer, which belongs to offline evaluation.
+#: The first and second template of GRAFITE need a reference answer, which only an offline evaluation has.
 REFERENCE_TEMPLATES = ("grafite_input_output_reference", "grafite_output_reference")
 
 
 class Rubric(WrittenModel):
-    """What a judge is asked.
+    """The question to a judge, with the scale of its answer.
 
     Attributes:
         criterion: The one question; for a template of GRAFITE its guidelines.
-        scale: Bands: words, best first; or numbers, or a map from band to score, of which the highest is the best. Five
-            points where not given.
-        steps: How to come to the answer.
-        inputs: Fields that the judge is shown.
-        pass_at: The last band, or the lowest number, that passes.
-        output_schema: JSON Schema of the judge's answer: keys besides the justification and the score.
-        template: Of the prompt: `rubric`, or `grafite_input_output` (a binary scale, two inputs: input and output).
+        scale: Bands: words, best first; or numbers, or a map from band to score, where the highest is the best. The
+            default has five words, from Excellent to Very Poor.
+        steps: Steps by which the judge reaches its answer.
+        inputs: Fields that the judge sees.
+        pass_at: The last band, or the lowest number, that passes; by default what is above the middle of the scale.
+        output_schema: JSON Schema of further keys of the judge's answer, besides the justification and the score.
+        template: Prompt template: `rubric`, or `grafite_input_output` (a binary scale, two inputs: input and output).
     """
 
     criterion: Annotated[str, StringConstraints(min_length=1, max_length=20_000)]
@@ -116,12 +116,12 @@ class Rubric(WrittenModel):
 
 
 class Judge(WrittenModel):
-    """One model that judges.
+    """A model that judges.
 
     Attributes:
-        model: As the gateway names it, `vendor/name`.
-        params: What is sent with each request: temperature, top_p, seed, ...; never a secret.
-        name: Name of the judge in rows and series; the model where not given.
+        model: Name at the gateway, `vendor/name`.
+        params: Parameters of each request: temperature, top_p, seed, ...; never a secret.
+        name: Name of the judge in rows and series; the model by default.
     """
 
     model: Text
@@ -130,12 +130,12 @@ class Judge(WrittenModel):
 
 
 class JudgedClaim(WrittenModel):
-    """What judge and compare have in common.
+    """Common parts of the forms judge and compare.
 
     Attributes:
-        rubric: What is asked.
-        judges: Who is asked.
-        quorum: How many judges must have answered for the ensemble to have a verdict; None: a majority of them.
+        rubric: The question.
+        judges: The models that answer it.
+        quorum: Number of judges that must answer for the ensemble to have a verdict; by default a majority of them.
     """
 
     rubric: Rubric
@@ -144,22 +144,22 @@ class JudgedClaim(WrittenModel):
 
 
 class JudgeClaim(JudgedClaim):
-    """A score, a label and a justification, given by models."""
+    """A verdict of one or several models: band, score and justification."""
 
     form: Literal["judge"]
 
 
 class CompareClaim(JudgedClaim):
-    """As judge, on two outputs."""
+    """A verdict of models that compare two outputs."""
 
     form: Literal["compare"]
 
 
 class CompositeClaim(WrittenModel):
-    """The weighted mean of metrics of one quality on one component.
+    """The weighted mean of metrics of one concern on one component.
 
     Attributes:
-        parts: Weight of each metric, positive, in sum 1.
+        parts: Weight of each metric; the weights are positive and sum to 1.
         pass_at: The lowest mean that passes; without it every mean passes.
     """
 
@@ -169,12 +169,12 @@ class CompositeClaim(WrittenModel):
 
 
 class RatioClaim(WrittenModel):
-    """A rate of two sums; a series without rows.
+    """The ratio of the sums of two metrics; it is a series and has no rows.
 
     Attributes:
         numerator: Metric whose scores (of a measure) or passes (of a check) are summed.
-        denominator: Metric below the line.
-        per: What is summed over.
+        denominator: Metric whose sum the numerator's is divided by.
+        per: Items that are summed.
     """
 
     form: Literal["ratio"]
@@ -184,12 +184,12 @@ class RatioClaim(WrittenModel):
 
 
 class PythonClaim(WrittenModel):
-    """What a registered Python scorer returns.
+    """The result of a registered Python scorer.
 
     Attributes:
-        scorer: Name under which it is registered.
-        fields: What it is given, in this order.
-        optional: Skip, instead of unknown, where there is no value.
+        scorer: Name of the `@scorer` function.
+        fields: Fields that the function gets.
+        optional: An answer without a result gives skip instead of unknown.
     """
 
     form: Literal["python"]

@@ -1,4 +1,4 @@
-"""The graph of a pipeline: its components, their tiers, and the edges between them."""
+"""Graph of a pipeline: its components, their tiers, and the edges between them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gapwatch.scorers.portfolio.schema_types import Prose, Text, WrittenModel
 
-#: Components of these kinds have their output written by a model, unless the portfolio says otherwise.
+#: Kinds of components whose output a model writes, unless the portfolio has `written_by_llm`.
 MODEL_KINDS = ("llm", "agent", "chain")
 
 
@@ -16,7 +16,7 @@ class Tier(WrittenModel):
     """A sub-route inside a component: one of several ways to an answer, best first.
 
     Attributes:
-        id: As the spans of the component name it in `tier`.
+        id: Value of `tier` in the component's spans.
         by: Whether a model or a rule answers there.
         symbols: Functions that answer, for people and the design stage.
     """
@@ -30,15 +30,15 @@ class Component(WrittenModel):
     """A node of the pipeline's graph.
 
     Attributes:
-        id: As spans name it in `component`; matched exactly.
-        name: For people; the id where there is none.
-        role: What the component is to the pipeline.
-        kind: Kind of its spans; whether a model writes its output follows from it.
-        stage: Stage of a pipeline in general that it belongs to.
-        pattern: Shape of what it does.
-        priority: How much its metrics matter.
+        id: Value of `component` in its spans; matched exactly.
+        name: Name for people; the id by default.
+        role: Role in the pipeline.
+        kind: Kind of its spans; it decides whether a model writes the output.
+        stage: Stage of a general LLM pipeline that it belongs to.
+        pattern: Pattern that it implements.
+        priority: Importance of its metrics.
         silent_failure: Risk that it fails without an error.
-        semantics: Words for what it does.
+        semantics: Words that describe its work.
         files: Source files.
         symbols: Functions and classes.
         tiers: Sub-routes, best first.
@@ -71,12 +71,12 @@ class Component(WrittenModel):
 
 
 class Edge(WrittenModel):
-    """A way that data or control takes from one component to another.
+    """Flow of data or control from one component to another.
 
     Attributes:
-        from_: Id of the component it leaves; written `from`.
-        to: Id of the component it enters.
-        status: Whether the code was seen to hold it.
+        from_: Id of the component at its start; written `from`.
+        to: Id of the component at its end.
+        status: Whether the source code confirms it.
         evidence: Calls that prove it.
     """
 

@@ -1,4 +1,4 @@
-"""Which way a metric may move: its direction, its threshold, and when to wake somebody."""
+"""Direction, threshold and alert settings of a metric, as types."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pydantic import Field, StringConstraints
 from gapwatch.scorers.portfolio.schema_types import Flag, NotNegative, Number, Positive, Prose, Text, WrittenModel
 
 Better = Literal["lower", "higher", "unknown"]
-#: What of a metric is meant: `failure_rate`, or for a measure `mean` and the like.
+#: A statistic of a metric: `failure_rate`, or for a measure `mean` and the like.
 Quantity = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=100)]
 
-#: Names of the cascade family, whose direction only a practitioner can tell.
+#: Names of the cascade family. Only a practitioner knows which way is better for these.
 CASCADE_FAMILY = (
     "tier_hit_rate",
     "fallback_depth",
@@ -29,12 +29,12 @@ _CASCADE_NAME = re.compile(rf"(^|_)({'|'.join(CASCADE_FAMILY)})(_|$)")
 
 
 class Direction(WrittenModel):
-    """Which way is better, and whether a person confirmed it.
+    """The better direction of a metric, and whether it is verified.
 
     Attributes:
-        better: The way; unknown is watched on both sides.
-        of: What moves.
-        verdict: verified by a fact or a cited line, or only suggested.
+        better: The better direction; unknown is monitored on both sides.
+        of: The quantity that moves.
+        verdict: verified (by a fact or a cited line) or unverified (only suggested).
         fact: Id of the fact that verifies it.
         evidence: Line of code that it was read from.
     """
@@ -47,15 +47,15 @@ class Direction(WrittenModel):
 
 
 class Threshold(WrittenModel):
-    """A bound that the metric as a whole shall keep.
+    """A bound on a statistic of the metric.
 
     Attributes:
-        of: What is bounded.
-        operator: How it stands to `value` when all is well.
+        of: The quantity that is bounded.
+        operator: Relation of the quantity to `value` while all is well.
         value: The bound.
-        window: Over which time: a number and s, m, h, d or w.
-        min_units: Units below which nothing is said.
-        justification: Where the bound comes from.
+        window: Time over which the quantity is computed: a number and s, m, h, d or w.
+        min_units: With fewer units in the window, the bound is not checked.
+        justification: Origin of the bound.
     """
 
     of: Quantity = "failure_rate"
@@ -67,14 +67,14 @@ class Threshold(WrittenModel):
 
 
 class Alert(WrittenModel):
-    """When a shift of the metric wakes somebody.
+    """Alert settings: how a shift of the metric is reported.
 
     Attributes:
         severity: page (critical), ticket (warning), note (info).
         cascade: The metric is of the cascade family, whatever its name.
-        min_ratio: Smallest ratio of the rates, new to old, that is worth telling.
-        min_bad_per_hour: Fewer bad units an hour are not worth telling.
-        blind_above_ratio: A shift above this ratio that could not be seen is told as a blind spot.
+        min_ratio: Smallest ratio of the rates, new to old, that is alerted on.
+        min_bad_per_hour: Smallest number of bad units per hour that is alerted on.
+        blind_above_ratio: The metric is reported as blind where shifts above this ratio could not be detected.
     """
 
     severity: Literal["page", "ticket", "note"] = "ticket"
@@ -85,5 +85,5 @@ class Alert(WrittenModel):
 
 
 def is_cascade_name(name: str) -> bool:
-    """Say whether a metric's name is one of the cascade family, alone or as whole words of a longer name."""
+    """Return whether a metric's name is, or contains as whole words, a name of the cascade family."""
     return _CASCADE_NAME.search(name) is not None

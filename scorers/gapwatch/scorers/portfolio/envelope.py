@@ -1,7 +1,7 @@
-"""The trace envelope, version 1: one table of its fields, from which all else derives.
+"""Fields of the trace envelope, version 1, in one table.
 
-The query's structure, the field references of a portfolio, the pydantic model of the publisher's side and the JSON
-Schema are made from `ENVELOPE`.
+The parsed structure of the query, the field references of a portfolio and the JSON Schema are generated from
+`ENVELOPE`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STATUSES = ("ok", "error")
 
 
 class Level(enum.Enum):
-    """Which object of the envelope a field is a member of."""
+    """Object of the envelope that a field is a member of."""
 
     TRACE = "trace"
     SPAN = "span"
@@ -36,26 +36,26 @@ class Level(enum.Enum):
 
 
 class Content(enum.Enum):
-    """What a field holds."""
+    """Type of a field's value."""
 
-    TEXT = "text"  # any JSON value; what is no string is read as its compact JSON
-    NUMBER = "number"  # a finite number, or a text that is one
+    TEXT = "text"  # any JSON value; a value that is not a string is read as its compact JSON
+    NUMBER = "number"  # a finite number, or a text that spells one
     OBJECT = "object"
     SPANS = "spans"
 
 
 @dataclass(frozen=True)
 class EnvelopeField:
-    """One field of the envelope.
+    """Field of the envelope.
 
     Attributes:
         name: Key in its object.
-        level: Which object.
-        content: What it holds.
-        meaning: For the schema and the docs; with its unit.
+        level: Object that has it.
+        content: Type of its value.
+        meaning: Description for the schema and the docs, with the unit.
         required: A record without it is a dead letter.
-        written: Values that a publisher writes; others are read as any text. Empty: any.
-        default: What an absent value counts as; None: absent.
+        written: Values that a publisher writes; other texts are read, too. Empty for any value.
+        default: Value that replaces an absent one; None leaves it absent.
     """
 
     name: str
@@ -72,35 +72,39 @@ _TEXT, _NUMBER, _OBJECT = Content.TEXT, Content.NUMBER, Content.OBJECT
 _SECONDS = "seconds since the epoch, UTC"
 
 ENVELOPE: tuple[EnvelopeField, ...] = (
-    EnvelopeField("trace_id", _TRACE, _TEXT, "Identity of the run, and key of the Kafka record.", required=True),
-    EnvelopeField("pipeline", _TRACE, _TEXT, "Which pipeline ran; picks the portfolio.", required=True),
-    EnvelopeField("environment", _TRACE, _TEXT, "Where it ran.", default="production"),
-    EnvelopeField("release", _TRACE, _TEXT, "Which version of the pipeline ran."),
+    EnvelopeField("trace_id", _TRACE, _TEXT, "Id of the run, and key of the Kafka record.", required=True),
+    EnvelopeField("pipeline", _TRACE, _TEXT, "Name of the pipeline; selects the portfolio.", required=True),
+    EnvelopeField("environment", _TRACE, _TEXT, "Environment of the run.", default="production"),
+    EnvelopeField("release", _TRACE, _TEXT, "Version of the pipeline."),
     EnvelopeField("session_id", _TRACE, _TEXT, "Conversation or user that the run belongs to."),
     EnvelopeField("started_at", _TRACE, _NUMBER, f"Start of the run, {_SECONDS}."),
     EnvelopeField("ended_at", _TRACE, _NUMBER, f"End of the run, {_SECONDS}."),
     EnvelopeField(
-        "sampling_probability", _TRACE, _NUMBER, "With which the publisher kept this trace, above 0, to 1.", default=1.0
+        "sampling_probability",
+        _TRACE,
+        _NUMBER,
+        "Probability with which the publisher sent this trace, above 0 and at most 1.",
+        default=1.0,
     ),
-    EnvelopeField("attributes", _TRACE, _OBJECT, "Flat map of whatever else is known of the run."),
+    EnvelopeField("attributes", _TRACE, _OBJECT, "Further values of the run, as a flat map."),
     EnvelopeField("spans", _TRACE, Content.SPANS, "The steps of the run; may be empty.", required=True),
-    EnvelopeField("span_id", _SPAN, _TEXT, "Identity of the step within the run.", required=True),
-    EnvelopeField("parent_id", _SPAN, _TEXT, "The step that this one is part of."),
-    EnvelopeField("component", _SPAN, _TEXT, "Node of the pipeline's graph that the step belongs to.", required=True),
-    EnvelopeField("name", _SPAN, _TEXT, "What was done, such as chat or the name of a tool."),
-    EnvelopeField("kind", _SPAN, _TEXT, "What kind of step it was.", written=KINDS),
+    EnvelopeField("span_id", _SPAN, _TEXT, "Id of the step within the run.", required=True),
+    EnvelopeField("parent_id", _SPAN, _TEXT, "Id of the enclosing step."),
+    EnvelopeField("component", _SPAN, _TEXT, "Component of the pipeline that did the step.", required=True),
+    EnvelopeField("name", _SPAN, _TEXT, "Name of the operation, such as chat, or of the tool."),
+    EnvelopeField("kind", _SPAN, _TEXT, "Kind of the step.", written=KINDS),
     EnvelopeField("started_at", _SPAN, _NUMBER, f"Start of the step, {_SECONDS}."),
     EnvelopeField("ended_at", _SPAN, _NUMBER, f"End of the step, {_SECONDS}."),
-    EnvelopeField("status", _SPAN, _TEXT, "Whether the step went through.", written=STATUSES),
+    EnvelopeField("status", _SPAN, _TEXT, "Whether the step succeeded.", written=STATUSES),
     EnvelopeField("error_type", _SPAN, _TEXT, "Class of the error, such as RateLimitError."),
     EnvelopeField("model", _SPAN, _TEXT, "Model that answered."),
     EnvelopeField("tier", _SPAN, _TEXT, "Route inside the component, such as primary, fallback, cache."),
-    EnvelopeField("input", _SPAN, _TEXT, "What the step was given."),
-    EnvelopeField("output", _SPAN, _TEXT, "What the step gave back."),
-    EnvelopeField("usage", _SPAN, _OBJECT, "What the step used up."),
-    EnvelopeField("attributes", _SPAN, _OBJECT, "Flat map of whatever else is known of the step."),
-    EnvelopeField("input_tokens", _USAGE, _NUMBER, "Tokens given to the model."),
-    EnvelopeField("output_tokens", _USAGE, _NUMBER, "Tokens that the model gave back."),
+    EnvelopeField("input", _SPAN, _TEXT, "Input of the step."),
+    EnvelopeField("output", _SPAN, _TEXT, "Output of the step."),
+    EnvelopeField("usage", _SPAN, _OBJECT, "Tokens and cost of the step."),
+    EnvelopeField("attributes", _SPAN, _OBJECT, "Further values of the step, as a flat map."),
+    EnvelopeField("input_tokens", _USAGE, _NUMBER, "Tokens that the model read."),
+    EnvelopeField("output_tokens", _USAGE, _NUMBER, "Tokens that the model wrote."),
     EnvelopeField("cost_usd", _USAGE, _NUMBER, "Price of the step in US dollars."),
 )
 
@@ -113,7 +117,7 @@ def fields_of(level: Level, content: Content | None = None) -> Iterator[Envelope
 def envelope_schema() -> dict[str, Any]:
     """Return the JSON Schema of one record, as a publisher should write it.
 
-    Gapwatch itself reads more than this: text fields take any JSON value, number fields a text that is a number.
+    Gapwatch accepts more than this: any JSON value in a text field, and a text that spells a number in a number field.
     """
     usage = _object_schema(Level.USAGE, {})
     span = _object_schema(Level.SPAN, {"usage": usage})
@@ -149,7 +153,7 @@ def _value_schema(field: EnvelopeField, member: dict[str, Any] | None) -> dict[s
         return {"type": ["number", "null"], **bounds}
     if field.written:
         return {"enum": [*field.written, None]}
-    # Inputs and outputs may be structures; identities are texts.
+    # Inputs and outputs may be structures; ids are texts.
     if field.name in ("input", "output"):
         return {}
     return {"type": "string" if field.required else ["string", "null"]}

@@ -1,4 +1,4 @@
-"""What practitioners said, and what they have still to say."""
+"""Facts (answers of practitioners) and open questions of the design stage, as types."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gapwatch.scorers.portfolio.schema_types import MetricName, Prose, Text, Wri
 
 
 def parse_moment(text: str) -> datetime | None:
-    """Return an ISO 8601 date or time as a time in UTC (a date is its first moment), or None where it is neither."""
+    """Return an ISO 8601 date (its first moment) or time as a time in UTC, or None for any other text."""
     try:
         if len(text) <= 10:
             day = date.fromisoformat(text)
@@ -27,15 +27,15 @@ class Fact(WrittenModel):
     """A practitioner's answer to a question of the design stage.
 
     Attributes:
-        id: Unique in a file; where two files hold it, the later `at` wins.
+        id: Unique in a file; of two facts with one id in two files, the later `at` wins.
         question: Id of the question that it answers.
-        component: Id of the component it speaks of.
-        kind: What it decides.
-        metric: For a direction: the metric whose direction it is.
-        better: For a direction: which way is better.
+        component: Id of the component it is about.
+        kind: Subject of the fact.
+        metric: For a direction: the metric.
+        better: For a direction: the better way.
         value: The answer, in words or a number.
-        by: Who said it.
-        at: When, ISO 8601.
+        by: Person who gave the answer.
+        at: Date or time of the answer, ISO 8601.
     """
 
     id: Text
@@ -53,7 +53,7 @@ class Fact(WrittenModel):
     def _at_is_a_date(cls, at: str) -> str:
         if parse_moment(at) is None:
             raise PydanticCustomError(
-                "date", "{at} is no date", {"at": at[:40], "expected": "ISO 8601, like 2026-11-02"}
+                "date", "{at} is not a date", {"at": at[:40], "expected": "ISO 8601, like 2026-11-02"}
             )
         return at
 
@@ -68,18 +68,18 @@ class Fact(WrittenModel):
 
     @property
     def moment(self) -> datetime:
-        """When it was said, UTC."""
+        """Time of the answer, UTC."""
         moment = parse_moment(self.at)
-        assert moment is not None  # the validator saw to it
+        assert moment is not None  # the validator checked it
         return moment
 
 
 class Answer(WrittenModel):
-    """What an answer may be.
+    """Form of the answer to a question.
 
     Attributes:
         type: Kind of the answer: text, number, choice, yes_no, direction, or another word.
-        options: What may be chosen.
+        options: Choices.
     """
 
     type: Text
@@ -93,10 +93,10 @@ class Question(WrittenModel):
         id: Unique.
         component: Id of the component it is about.
         text: The question.
-        why: What was seen that makes it worth asking.
-        decides: Metrics that its answer decides.
-        answer: What an answer may be.
-        default: What holds until it is answered.
+        why: Observation in the code that raises it.
+        decides: Metrics that the answer decides.
+        answer: Form of the answer.
+        default: Value that holds until the question is answered.
     """
 
     id: Text

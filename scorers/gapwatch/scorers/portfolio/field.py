@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gapwatch.scorers.portfolio.envelope import Content, Level, fields_of
 
-# Identities are no values that a claim could be about.
+# A claim cannot be about an id.
 _IDENTITIES = ("span_id", "parent_id", "component")
 SPAN_TEXT_FIELDS = tuple(f.name for f in fields_of(Level.SPAN, Content.TEXT) if f.name not in _IDENTITIES)
 SPAN_NUMBER_FIELDS = (
@@ -30,7 +30,7 @@ _COUNT = re.compile(r"trace\.count\((.+)\)\Z", re.DOTALL)
 
 
 class FieldKind(enum.Enum):
-    """What a field can hold: only texts, only numbers, or either."""
+    """Type of values that a field can have: texts, numbers, or either."""
 
     TEXT = "text"
     NUMBER = "number"
@@ -39,16 +39,16 @@ class FieldKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Field:
-    """One field, taken apart.
+    """Parsed reference to a field.
 
     Attributes:
         text: The reference as written.
         base: The field without its pointer: `output`, `attributes.meta`, `trace.count(c)`.
         scope: "span" or "trace".
-        kind: What it can hold; a pointer can hold either.
+        kind: Type of its values; with a pointer it can be either.
         key: Attribute key for `attributes.<key>` and `trace.attributes.<key>`, else None.
         counted_component: Component for `trace.count(<component>)`, else None.
-        pointer: RFC 6901 pointer into the JSON that the field's text holds; None without `#`, "" for the whole value.
+        pointer: RFC 6901 pointer into the JSON in the field's text; None without `#`, "" for the whole value.
     """
 
     text: str
@@ -61,7 +61,7 @@ class Field:
 
 
 def parse_field(text: str, scope: str) -> Field | None:
-    """Take a field reference apart, or return None where it is no field of that scope.
+    """Parse a field reference; return None for a text that is not a field of that scope.
 
     Args:
         text: As written in a portfolio.

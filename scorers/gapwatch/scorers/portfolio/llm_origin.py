@@ -1,4 +1,4 @@
-"""Knows which fields of which components are written by a model."""
+"""Finds the fields that models write, by component."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from gapwatch.scorers.portfolio.field import Field, parse_field
 
 @dataclass(frozen=True)
 class WrittenByLlm:
-    """The fields that models write: those that were declared, or else the outputs of llm, agent and chain.
+    """Fields that models write: the declared ones, or else the outputs of llm, agent and chain components.
 
     Attributes:
-        fields: Component and field of each; a pointer names a part of the field.
+        fields: Component and field of each; a pointer limits it to a part of the field.
     """
 
     fields: tuple[tuple[str, Field], ...]
 
     def holds(self, component: str | None, field: Field) -> bool:
-        """Say whether a field of a component's spans, or a part of it, is written by a model."""
+        """Return whether a model writes a field, or a part of a field, of a component's spans."""
         return any(
             owner == component and declared.base == field.base and _inside(field.pointer, declared.pointer)
             for owner, declared in self.fields
@@ -28,11 +28,11 @@ class WrittenByLlm:
 
 
 def written_by_llm(declared: Sequence[str] | None, components: Iterable[Component]) -> WrittenByLlm:
-    """Return the fields that are written by models; entries that name no field are left out.
+    """Return the fields that models write; entries that name no field are left out.
 
     Args:
-        declared: Entries `component.field` of the portfolio; None where it says nothing.
-        components: Of the portfolio.
+        declared: Entries `component.field` of the portfolio; None where it has no `written_by_llm`.
+        components: Components of the portfolio.
     """
     components = list(components)
     if declared is None:
@@ -45,9 +45,9 @@ def written_by_llm(declared: Sequence[str] | None, components: Iterable[Componen
 
 
 def split_entry(entry: str, components: Iterable[str]) -> tuple[str, Field] | None:
-    """Take an entry `component.field` apart; None where no component and field of a span make it.
+    """Split an entry `component.field`; return None where it names no component, or no field of a span.
 
-    An id may hold dots itself, so every component is tried.
+    An id may itself contain dots, so every component is tried.
     """
     for component in components:
         if entry.startswith(component + "."):

@@ -1,4 +1,4 @@
-"""What is measured on a component or on a whole trace."""
+"""Metric of a component or of a whole trace, as a type."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ class Metric(WrittenModel):
     """One metric of a portfolio.
 
     Attributes:
-        name: Stable and unique; to change what a metric means is to give it a new name.
-        component: Id of the component whose spans it is about; None for a metric of the trace.
+        name: Stable and unique; a metric with another meaning needs a new name.
+        component: Id of the component whose spans it is about; absent for a metric of the trace.
         scope: `trace` for a metric of the whole trace.
-        purpose: What it is good for.
+        purpose: Purpose in words, for people.
         concern: The kind of quality it is about.
-        claim: What it states.
-        when: The spans it applies to; None: all of the component's.
-        valid_when: In words, for people.
-        per_trace: How the spans of a trace make one unit.
-        direction: Which way is better; None: nobody said.
-        threshold: Bound for the metric as a whole.
-        sample: Selection.
-        alert: When to wake somebody; None: never.
-        targets: Where it is to be used.
-        monitors: Metrics of the other kind that this one stands for.
-        evidence: Lines of code and the like that it was made from.
+        claim: The claim that is checked on each span or trace.
+        when: Condition on the spans it applies to; without it all spans of the component.
+        valid_when: The same in words, for people.
+        per_trace: Rule that folds the spans of a trace to one unit.
+        direction: The better direction; absent while it is not known.
+        threshold: Bound on a statistic of the metric.
+        sample: Shares of the spans that are evaluated and of the rows that are stored.
+        alert: Alert settings; without them the metric never alerts.
+        targets: Places where the metric is used.
+        monitors: Counterparts of the other kind; a computed metric stands for a judged one between judgements.
+        evidence: Lines of code and other sources that it was made from.
     """
 
     name: MetricName
@@ -69,10 +69,10 @@ class Metric(WrittenModel):
 
     @property
     def version(self) -> str:
-        """12 hex digits over what the metric means: its claim, when and per_trace as written."""
+        """12 hex digits of a digest of the metric's meaning: its claim, when and per_trace as written."""
         return self._version
 
     @property
     def is_trace(self) -> bool:
-        """Whether it is about the whole trace."""
+        """True if it is about the whole trace."""
         return self.scope == "trace"

@@ -1,6 +1,6 @@
-"""The portfolio: which metric watches which component, in which direction it may move, on which evidence.
+"""Portfolio of one pipeline: its components and their metrics, with directions, alerts and facts.
 
-A practitioner or the design stage writes it; everything else reads it.
+A practitioner or the design stage writes it; every other part of Gapwatch reads it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from gapwatch.scorers.printable import shown
 def _is_this_version(value: object) -> object:
     if type(value) is not int or value != 1:  # `true` and 1.0 equal 1, too
         context = {"value": shown(value), "expected": "the number 1"}
-        raise PydanticCustomError("schema_version", "schema version {value}; this program reads version 1", context)
+        message = "this program does not read schema version {value}"
+        raise PydanticCustomError("schema_version", message, context)
     return value
 
 
@@ -29,22 +30,22 @@ SchemaVersion = Annotated[Literal[1], BeforeValidator(_is_this_version)]
 
 
 class Volume(WrittenModel):
-    """How much traffic is expected; from it follows how often a detector may be wrong.
+    """Expected traffic; it sets how often a detector may raise a false alarm.
 
     Attributes:
-        traces_per_day: Declared.
+        traces_per_day: Expected number of traces per day.
     """
 
     traces_per_day: Positive | None = None
 
 
 class Budget(WrittenModel):
-    """What a team can bear.
+    """Limits on false alarms and on the cost of judges.
 
     Attributes:
-        pages_per_month: False pages.
-        tickets_per_month: False tickets.
-        judge_usd_per_week: Cost of judges, US dollars.
+        pages_per_month: Accepted false pages per month.
+        tickets_per_month: Accepted false tickets per month.
+        judge_usd_per_week: Cost of judges per week, US dollars.
     """
 
     pages_per_month: NotNegative | None = None
@@ -53,26 +54,26 @@ class Budget(WrittenModel):
 
 
 class Portfolio(WrittenModel):
-    """A portfolio that was read and found good.
+    """The components of a pipeline and the metrics that monitor them.
 
     Attributes:
         gapwatch: Version of this schema.
-        portfolio: Its name.
-        version: Its own version, counted by its author.
+        portfolio: Name of the portfolio.
+        version: Version of the portfolio, counted by its author.
         pipeline: The pipeline whose records it scores; matched exactly.
-        goal: What the pipeline is for, in the practitioner's words.
-        time_zone: Of the hour-of-week baselines.
-        trace_url: Where a trace can be looked at; `{trace_id}` and the like are filled in.
-        runbook_url: What to do about a metric; `{metric}` and the like are filled in.
-        written_by_llm: Fields that models write; None: the outputs of llm, agent and chain.
-        redact: Patterns, besides the built-in ones.
+        goal: Goal of the pipeline, in the practitioner's words.
+        time_zone: Time zone of the hour-of-week baselines.
+        trace_url: URL of a trace in your tracing tool; `{trace_id}` and the like are filled in.
+        runbook_url: URL of a metric's runbook; `{metric}` and the like are filled in.
+        written_by_llm: Fields that models write; by default the outputs of llm, agent and chain components.
+        redact: Patterns (RE2) of texts to redact, besides the built-in ones.
         volume: Expected traffic.
-        budget: What a team can bear.
-        components: Of the pipeline.
-        edges: Between them.
-        facts: In force.
-        questions: Still open.
-        metrics: In the order of the file.
+        budget: Limits on false alarms and on the cost of judges.
+        components: Components of the pipeline.
+        edges: Flow between the components.
+        facts: Answers of practitioners.
+        questions: Open questions.
+        metrics: Metrics, in the order of the file.
     """
 
     gapwatch: SchemaVersion
@@ -98,7 +99,7 @@ class Portfolio(WrittenModel):
 
     @property
     def sha(self) -> str:
-        """sha256, hexadecimal, over the RFC 8785 form of what is written; comments and layout do not count."""
+        """sha256, hexadecimal, of the RFC 8785 form of the file's values; comments and layout do not count."""
         return self._sha
 
     @property
@@ -107,5 +108,5 @@ class Portfolio(WrittenModel):
         return self._text
 
     def direction_fact(self, metric: Metric) -> Fact | None:
-        """Return the latest fact that says which way is better for a metric, or None where nobody said."""
+        """Return the latest fact about a metric's direction, or None where there is none."""
         return direction_fact(metric, self.facts)

@@ -1,8 +1,7 @@
-"""Predicates: what a check or a `when` asks of one span, one type a kind.
+"""Predicates: conditions of a check or a `when` on one span, one type for each kind.
 
-Each type reads its argument from the key of its `name` and gives the JSON Schema of it. A predicate's fields are taken
-apart, and the field around a composition is handed to its parts, before the types see them
-(`gapwatch.scorers.loading.predicate_reader`).
+Each type reads its argument from the key of its `name` and defines its JSON Schema. Before the types see a predicate,
+`gapwatch.scorers.loading.predicate_reader` parses its fields and hands the field of a composition to the parts.
 """
 
 from __future__ import annotations
@@ -27,32 +26,32 @@ from gapwatch.scorers.portfolio.schema_types import FieldReference, Flag, Writte
 
 
 class _Kind(WrittenModel):
-    """One kind of predicate; its docstring says when it holds, for the JSON Schema."""
+    """Kind of predicate; its docstring says when it holds and becomes the description in the JSON Schema."""
 
     name: ClassVar[str]
-    #: What its fields must be able to hold.
+    #: Type of values that its fields must be able to have.
     holds: ClassVar[FieldKind]
 
     def __init_subclass__(cls, name: str = "", holds: FieldKind = FieldKind.TEXT) -> None:
-        """Take the key that names the kind, and what its fields must be able to hold."""
+        """Set the key that names the kind, and the type of values of its fields."""
         super().__init_subclass__()
         cls.name, cls.holds = name, holds
 
 
 class _OnField(_Kind):
-    """A predicate on one field, which a part of a composition may have from there."""
+    """Predicate on one field; a part of a composition may inherit the field."""
 
     field: FieldReference
 
 
 class Present(_OnField, name="present", holds=FieldKind.EITHER):
-    """Neither null nor the empty text."""
+    """The value is neither null nor the empty text."""
 
     present: IsTrue
 
 
 class Absent(_OnField, name="absent", holds=FieldKind.EITHER):
-    """Null or the empty text."""
+    """The value is null or the empty text."""
 
     absent: IsTrue
 
@@ -64,52 +63,52 @@ class Sibling(_OnField, name="sibling", holds=FieldKind.EITHER):
 
 
 class OneOf(_OnField, name="one_of"):
-    """Equals one of the texts."""
+    """The value equals one of the texts."""
 
     texts: Texts = Field(alias="one_of")
 
 
 class Range(_OnField, name="range", holds=FieldKind.NUMBER):
-    """A number within bounds."""
+    """The number is within the bounds."""
 
     bounds: WarnedNumberBounds = Field(alias="range")
 
 
 class Length(_OnField, name="length"):
-    """Unicode characters."""
+    """The number of Unicode characters is within the bounds."""
 
     bounds: WarnedWholeBounds = Field(alias="length")
 
 
 class Matches(_OnField, name="matches"):
-    """RE2, unanchored."""
+    """The regular expression (RE2, unanchored) matches."""
 
     pattern: str = Field(alias="matches")
 
 
 class NotMatches(_OnField, name="not_matches"):
-    """RE2, unanchored; holds where it does not match."""
+    """The regular expression (RE2, unanchored) does not match."""
 
     pattern: str = Field(alias="not_matches")
 
 
 class Format(_OnField, name="format"):
-    """The whole text is of this form."""
+    """The whole text has this format."""
 
     format: Literal["json", "url", "email", "iso_date", "uuid", "number", "integer"]
 
 
 class Json(_OnField, name="json"):
-    """Is JSON, has these pointers, with values of these types."""
+    """The text is JSON, has values at these pointers, and values of these types."""
 
     shape: JsonShape = Field(alias="json")
 
 
 class SubstringOf(_OnField, name="substring_of"):
-    """Inside the other field, whatever the case.
+    """The text occurs in the other field, ignoring case.
 
     Attributes:
-        each: Of substring_of: every text of a JSON list, instead of the whole.
+        each: For substring_of: every text of a JSON list must occur there, instead of the whole text.
     """
 
     other: FieldReference = Field(alias="substring_of")
@@ -117,13 +116,13 @@ class SubstringOf(_OnField, name="substring_of"):
 
 
 class CitedIn(_OnField, name="cited_in"):
-    """Whatever a model wrote cites a span of the other field."""
+    """Every value that a model wrote cites a passage of the other field."""
 
     other: FieldReference = Field(alias="cited_in")
 
 
 class Compares(_OnField, name="compares", holds=FieldKind.NUMBER):
-    """Two numbers."""
+    """The comparison of the two numbers is true."""
 
     comparison: Comparison = Field(alias="compares")
 
@@ -134,7 +133,7 @@ class Compares(_OnField, name="compares", holds=FieldKind.NUMBER):
 
 
 class Count(_OnField, name="count"):
-    """Elements of a JSON list."""
+    """The number of elements of a JSON list is within the bounds."""
 
     bounds: WarnedWholeBounds = Field(alias="count")
 
@@ -146,7 +145,7 @@ class AllOf(_Kind, name="all_of"):
 
 
 class AnyOf(_Kind, name="any_of"):
-    """One part holds."""
+    """At least one part holds."""
 
     parts: Parts = Field(alias="any_of")
 
@@ -175,16 +174,16 @@ WrittenPredicate = Annotated[Predicate, SkipValidation, WithJsonSchema({"title":
 def field_predicates(
     predicate: Predicate, path: tuple[str | int, ...] = (), asserted: bool = True
 ) -> Iterator[tuple[FieldPredicate, tuple[str | int, ...], bool]]:
-    """Yield the predicates on fields that a predicate is made of.
+    """Yield the predicates on fields that a predicate consists of.
 
     Args:
-        predicate: A composition, or one on a field itself.
-        path: Where it stands.
-        asserted: Whether it stands where what it says is claimed.
+        predicate: A composition, or a predicate on a field.
+        path: Its place in the file.
+        asserted: Whether it is outside of negations, or inside an even number of them.
 
     Yields:
-        The predicate, where its argument stands, and whether what it says is claimed: not inside an odd number of
-        negations. `not_matches` counts as one.
+        The predicate, the place of its argument, and whether it is asserted: inside an even number of negations.
+        `not_matches` counts as a negation.
     """
     if isinstance(predicate, Not):
         yield from field_predicates(predicate.part, (*path, "not"), not asserted)

@@ -1,4 +1,4 @@
-"""The arguments of predicates: bounds, lists of texts, the shape of a JSON text, a comparison."""
+"""Arguments of predicates: bounds, lists of texts, the shape of a JSON text, a comparison."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gapwatch.scorers.printable import shown
 
 
 def _problem(message: str, expected: str = "", suggestion: str = "", key: str = "") -> PydanticCustomError:
-    """Return a problem of a written value as `loading.schema_reader` tells it; `key` is the member that has it."""
+    """Return a problem of a value for `loading.schema_reader`; `key` is the member that has it."""
     context = {"message": message, "expected": expected, "suggestion": suggestion, "key": key}
     return PydanticCustomError("predicate", "{message}", context)
 
 
 class _WrittenMap(WrittenModel):
-    """A predicate's argument that is written as a map."""
+    """Argument of a predicate that is written as a map."""
 
     example: ClassVar[str]
 
@@ -41,11 +41,11 @@ def _number(raw: object, expected: str = "a number") -> float:
 def _whole(raw: object) -> float:
     number = _number(raw, "a whole number")
     if number != int(number):
-        raise _problem(f"{shown(raw)} is no whole number", "a whole number")
+        raise _problem(f"{shown(raw)} is not a whole number", "a whole number")
     return number
 
 
-# None stands for what is not written; a null that is written is refused.
+# None means that the key is missing; an explicit null is refused.
 _Side = Annotated[float | None, BeforeValidator(_number), WithJsonSchema({"type": "number"})]
 _WholeSide = Annotated[
     float | None,
@@ -55,30 +55,30 @@ _WholeSide = Annotated[
 
 
 class Bounds(_WrittenMap):
-    """Bounds of a number, at least one; at most one lower and one upper one.
+    """Bounds of a number: at least one, at most one lower and one upper bound.
 
     Attributes:
-        min: Inclusive.
-        max: Inclusive.
-        above: Exclusive.
-        below: Exclusive.
-        warn: Tighter bounds, of a claim's own predicate; a number beyond them warns.
+        min: Lower bound, inclusive.
+        max: Upper bound, inclusive.
+        above: Lower bound, exclusive.
+        below: Upper bound, exclusive.
+        warn: Tighter bounds; a number beyond them warns. Only for a claim's own predicate.
     """
 
     example: ClassVar[str] = "{min: 1}"
 
     @classmethod
     def sides(cls) -> list[str]:
-        """Return the sides that these bounds may have, of min, max, above, below."""
+        """Return the keys that these bounds may have, of min, max, above, below."""
         return [side for side in cls.model_fields if side != "warn"]
 
     @property
     def given(self) -> dict[str, float]:
-        """The bounds that are written, by side."""
+        """The bounds that the portfolio writes, by key."""
         return {side: bound for side in self.sides() if (bound := getattr(self, side)) is not None}
 
     def interval(self) -> tuple[float, float]:
-        """Return the least and the greatest double within the bounds; infinities where there is no bound."""
+        """Return the smallest and the largest double within the bounds; infinity where there is no bound."""
         given = self.given
         above = math.nextafter(given["above"], math.inf) if "above" in given else -math.inf
         below = math.nextafter(given["below"], -math.inf) if "below" in given else math.inf
@@ -96,7 +96,7 @@ class Bounds(_WrittenMap):
         is_negative_count = isinstance(self, WholeBounds) and upper < 0
         if lower > upper or is_negative_count or math.inf in (lower, -upper):
             written = ", ".join(f"{side} {bound:.12g}" for side, bound in given.items())
-            raise _problem(f"nothing can meet {written}", "bounds that something can meet")
+            raise _problem(f"no number is within {written}", "bounds that some number can meet")
         warn: Bounds | None = getattr(self, "warn", None)
         if "warn" in self.model_fields_set and warn is None:
             raise _problem("a map is expected, not nothing", self.example, key="warn")
@@ -135,9 +135,9 @@ class WarnedWholeBounds(WholeBounds):
 
 def _pointer(text: str) -> str:
     if text and not text.startswith("/"):
-        raise _problem(f"{shown(text)!r} is no JSON Pointer", "a pointer that begins with /", f"/{shown(text)}")
+        raise _problem(f"{shown(text)!r} is not a JSON Pointer", "a pointer that begins with /", f"/{shown(text)}")
     if not _POINTER.fullmatch(text) or "\x00" in text:
-        raise _problem(f"{shown(text)!r} is no JSON Pointer", "~ written as ~0 and / inside a key as ~1")
+        raise _problem(f"{shown(text)!r} is not a JSON Pointer", "~ written as ~0 and / inside a key as ~1")
     return text
 
 
@@ -148,11 +148,11 @@ Pointer = Annotated[str, AfterValidator(_pointer), WithJsonSchema(_POINTER_SCHEM
 
 
 class JsonShape(_WrittenMap):
-    """What a JSON text must have.
+    """Required shape of a JSON text.
 
     Attributes:
-        required: Pointers to what must be there; null counts as absent.
-        types: JSON Schema types of what is there, by pointer.
+        required: Pointers to required values; null counts as absent.
+        types: JSON Schema types by pointer; absent values are not checked.
     """
 
     example: ClassVar[str] = "{required: [/a], types: {/a: string}}"
@@ -170,11 +170,11 @@ class JsonShape(_WrittenMap):
 
 
 class Comparison(_WrittenMap):
-    """The other side of a comparison.
+    """Operator and second field of a comparison.
 
     Attributes:
-        operator: Between this number and the other.
-        other: The other field.
+        operator: Operator between this number and the other.
+        other: Field with the other number.
     """
 
     example: ClassVar[str] = '{operator: "<", other: field}'
@@ -186,12 +186,12 @@ def _true(raw: object, info: ValidationInfo) -> object:
     if raw is not True:
         opposite = {"present": "absent", "absent": "present"}
         meant = opposite[info.field_name or ""] if raw is False else info.field_name
-        raise _problem(f"{shown(raw)} says nothing", "true", f"{meant}: true")
+        raise _problem(f"{shown(raw)} is not allowed here", "true", f"{meant}: true")
     return raw
 
 
 def filled_list(of: str) -> BeforeValidator:
-    """Return what refuses everything but a list with something in it; `of` says what it should hold."""
+    """Return a validator that accepts only non-empty lists; `of` names their elements in the message."""
 
     def check(raw: object) -> object:
         if not isinstance(raw, list) or not raw:

@@ -1,4 +1,4 @@
-"""Selection probabilities of one metric, as its portfolio writes them."""
+"""Sampling settings of one metric: shares of spans that are evaluated and of rows that are stored."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from gapwatch.scorers.portfolio.schema_types import Rate, Text, WrittenModel
 
 
 class Keep(WrittenModel):
-    """Which share of a metric's rows is stored, by outcome; the counts do not depend on it.
+    """Share of a metric's rows that is stored, by outcome; the counts do not depend on it.
 
     Attributes:
-        fail: Of fails, unknowns and errors.
-        warn: Of warnings; like passes where not given.
-        pass_: Of passes and skips; written `pass`.
+        fail: Share of fails, unknowns and errors.
+        warn: Share of warnings; that of passes by default.
+        pass_: Share of passes and skips; written `pass`.
     """
 
     fail: Rate = 1.0
@@ -33,11 +33,11 @@ class Keep(WrittenModel):
 
 
 class Stratum(WrittenModel):
-    """Spans that are evaluated at a rate of their own; the first stratum whose `when` is true counts.
+    """Spans that are evaluated at another rate; a span belongs to the first stratum whose `when` is true.
 
     Attributes:
         name: Unique in the metric; a value of the facet `stratum`.
-        when: What makes a span belong to it.
+        when: Condition for a span to belong to it.
         rate: Share of its traces that is evaluated.
     """
 
@@ -47,11 +47,11 @@ class Stratum(WrittenModel):
 
 
 class Sample(WrittenModel):
-    """Selection of one metric.
+    """Sampling settings of one metric.
 
     Attributes:
-        rate: Share of the traces that a judge or a Python scorer sees, outside every stratum.
-        strata: In the order in which they are tried.
+        rate: Share of the traces that a judge or a Python scorer evaluates, outside of strata.
+        strata: Strata, in the order in which they are tried.
         keep: Share of the rows that is stored.
     """
 

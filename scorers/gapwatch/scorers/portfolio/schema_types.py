@@ -1,4 +1,4 @@
-"""The ground of every model of a portfolio: frozen, no unknown key, and nothing read as what it was not written as."""
+"""Base class and field types of all models of a portfolio: frozen, strict, without unknown keys."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from gapwatch.scorers.portfolio.field import Field as SpanField
 
 
 class WrittenModel(BaseModel):
-    """A part of a portfolio; a text is never read as a number, nor a number or a boolean as anything else."""
+    """Part of a portfolio. Types are strict: a text is never read as a number, nor a number or boolean as a text."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
 
-#: A text of some use: not empty, of a length that a person would write.
+#: A short text: not empty, at most 200 characters.
 Text = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 #: Prose for people.
 Prose = Annotated[str, StringConstraints(max_length=20_000)]
@@ -28,7 +28,7 @@ Rate = Annotated[float, Strict(), Field(ge=0, le=1)]
 NotNegative = Annotated[float, Strict(), Field(ge=0)]
 Positive = Annotated[float, Strict(), Field(gt=0)]
 
-#: A field, written as a text and taken apart before the models see it (`gapwatch.scorers.loading.metric_reader`).
+#: A field: a text in the file, parsed before the models see it (`gapwatch.scorers.loading.metric_reader`).
 FieldReference = Annotated[
     SpanField,
     WithJsonSchema(

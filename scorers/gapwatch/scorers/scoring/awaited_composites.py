@@ -1,4 +1,4 @@
-"""What a composite that waits for a judge has to remember until the judge has answered."""
+"""Collects the values that a composite needs once the judges it waits for have answered."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gapwatch.scorers.slices.selection import MetricSelection
 _WORTH = {PASS: 1.0, WARN: 0.5, FAIL: 0.0}
 _KEPT = (PASS, WARN, FAIL, UNKNOWN, SKIP)
 
-#: (judged metric, row of the block, row of the slice, columns) -> what the composite needs; None: it does not wait.
+#: (judged metric, row of the block, row of the slice, columns) -> waiting composite; None where it does not wait.
 CompositeOf = Callable[[str, int, int, SliceColumns], AwaitedComposite | None]
 
 
@@ -30,15 +30,15 @@ def composites_awaiting(result: BlockResult) -> list[int]:
     ]
 
 
-def composite_of(result: BlockResult, policies: Sequence[MetricSelection], number: int) -> CompositeOf:
-    """Return the function that says, for a row, what one composite waits for and what it has.
+def composite_of(result: BlockResult, selections: Sequence[MetricSelection], number: int) -> CompositeOf:
+    """Return a function that gives the waiting composite of a row: awaited parts and known parts.
 
     Args:
         result: The block's outcomes.
-        policies: One a metric of the block.
-        number: Of the composite.
+        selections: Selection of each metric of the block.
+        number: Number of the composite in the block.
     """
-    metric, policy = result.block.metrics[number].metric, policies[number]
+    metric, selection = result.block.metrics[number].metric, selections[number]
     claim = metric.claim
     assert isinstance(claim, CompositeClaim)
     index = {planned.metric.name: i for i, planned in enumerate(result.block.metrics)}
@@ -46,7 +46,7 @@ def composite_of(result: BlockResult, policies: Sequence[MetricSelection], numbe
 
     def rate_of(name: str, row: int) -> float:
         m = index[name]
-        return float(policies[m].rates[int(result.strata[m][row]) if m in result.strata else 0])
+        return float(selections[m].rates[int(result.strata[m][row]) if m in result.strata else 0])
 
     def worth_of(name: str, row: int) -> float | None:
         m = index[name]
@@ -66,7 +66,7 @@ def composite_of(result: BlockResult, policies: Sequence[MetricSelection], numbe
         return AwaitedComposite(
             metric=metric.name,
             metric_version=metric.version,
-            epoch=policy.epoch,
+            epoch=selection.epoch,
             pass_at=claim.pass_at,
             weights=dict(claim.parts),
             worths={name: worth_of(name, row) for name in claim.parts if name not in awaited},
@@ -74,8 +74,8 @@ def composite_of(result: BlockResult, policies: Sequence[MetricSelection], numbe
             sampled_out=any(outcomes[row, index[name]] == SAMPLED_OUT for name in claim.parts),
             decided=sorted({OUTCOME_NAMES[int(o)] for o in decided if int(o) not in (0, PENDING, SAMPLED_OUT)}),
             p_evaluated=float(columns.publisher_p[columns.ord[at]]) * min(rate_of(name, row) for name in judges),
-            rate=float(policy.rates[0]),
-            keep={OUTCOME_NAMES[outcome]: float(policy.keep[outcome]) for outcome in _KEPT},
+            rate=float(selection.rates[0]),
+            keep={OUTCOME_NAMES[outcome]: float(selection.keep[outcome]) for outcome in _KEPT},
         )
 
     return needs

@@ -1,4 +1,4 @@
-"""The exact look at a record that the plan could not read: is it a dead letter, and why, or only spelt oddly?"""
+"""Examines a record that the query could not read: a dead letter with its cause, or text that can be repaired."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ MAX_RECORD_BYTES = 10_000_000
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """Why a record could not be read.
+    """Cause for which a record could not be read.
 
     Attributes:
-        cause: The first that holds of too_large, not_utf8, too_deep, not_json, not_object, missing_field or bad_spans.
-        detail: Where and what, without a word of the record's content.
+        cause: The first that applies of too_large, not_utf8, too_deep, not_json, not_object, missing_field, bad_spans.
+        detail: Place and problem, without any content of the record.
     """
 
     cause: str
@@ -23,10 +23,13 @@ class DeadLetter:
 
 
 def examine(record: bytes | None) -> DeadLetter | str:
-    """Decide on one raw record.
+    """Examine one raw record.
+
+    Args:
+        record: Bytes of the record; None where it has no value.
 
     Returns:
-        The dead letter, or the record's text with lone surrogates replaced, which the engine can read.
+        The dead letter, or the record's text with lone surrogates replaced, which DuckDB can read.
     """
     if record is None:
         return DeadLetter("not_json", "no value")
@@ -52,7 +55,7 @@ def _position(error: ValueError) -> str:
 
 
 def _structure(value: object) -> DeadLetter | None:
-    """Return what is wrong with the structure of a parsed record, if anything is."""
+    """Return the dead letter of a parsed record with a wrong structure, else None."""
     if not isinstance(value, dict):
         return DeadLetter("not_object", f"a JSON {_type_name(value)} instead of an object")
     for key in ("trace_id", "pipeline", "spans"):

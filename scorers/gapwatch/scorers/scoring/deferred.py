@@ -1,4 +1,4 @@
-"""Outcomes that are found after the query: Python scorers, judges that are still to answer, composites of parts."""
+"""Finds the outcomes that the query defers: Python scorers, pending judgements, composites."""
 
 from __future__ import annotations
 
@@ -41,33 +41,33 @@ _WORTH[[PASS, WARN, FAIL]] = [1.0, 0.5, 0.0]
 def settle_deferred(
     columns: SliceColumns,
     result: BlockResult,
-    policies: Sequence[MetricSelection],
-    selection: FloatArray,
+    selections: Sequence[MetricSelection],
+    u_of_record: FloatArray,
     scorers: ScorerHost | None,
 ) -> None:
     """Replace every deferred code of a block by an outcome, or by pending where a judge has to answer.
 
-    Where judges are shed, nobody will answer: what would be pending is `shed_load`.
+    While judging is skipped under load, spans that would be pending are `shed_load`.
 
     Args:
-        columns: The slice.
-        result: Changed in place.
-        policies: One a metric of the block.
-        selection: u(trace_id) of each record.
-        scorers: Where Python scorers run; None where the plan has none.
+        columns: Columns of the slice.
+        result: Outcomes of the block; changed in place.
+        selections: Selection of each metric of the block.
+        u_of_record: Selection number u(trace_id) of each record.
+        scorers: Process of the Python scorers; None where the plan has no such scorers.
     """
     metrics = result.block.metrics
-    u = selection[columns.ord[result.rows]]
+    u = u_of_record[columns.ord[result.rows]]
     for m, planned in enumerate(metrics):
         if not isinstance(planned.metric.claim, PythonClaim | JudgedClaim):
             continue
         codes = result.codes[:, m]
-        rates = policies[m].rates[result.strata[m]] if m in result.strata else policies[m].rates[0]
+        rates = selections[m].rates[result.strata[m]] if m in result.strata else selections[m].rates[0]
         applies = codes == DEFERRED
         codes[applies & (u >= rates)] = _SAMPLED_OUT
         chosen = np.flatnonzero(codes == DEFERRED)
         if isinstance(planned.metric.claim, JudgedClaim):
-            codes[chosen] = _SHED_LOAD if policies[m].sheds else _PENDING
+            codes[chosen] = _SHED_LOAD if selections[m].sheds else _PENDING
         else:
             assert scorers is not None
             _score_by_python(columns, result, m, planned, chosen, scorers)
@@ -111,7 +111,7 @@ def _score_by_python(
 
 
 def _compose(result: BlockResult, m: int, claim: CompositeClaim) -> None:
-    """Weigh the parts; the first part without a value, as written, names the reason."""
+    """Compute the weighted mean of the parts; the first part without a value, as written, gives the reason."""
     index = {planned.metric.name: i for i, planned in enumerate(result.block.metrics)}
     outcomes = result.outcomes
     rows = len(result.codes)

@@ -1,4 +1,4 @@
-"""The gap rows of a slice: what was expected of a span, what was seen, and how likely the row was to be kept."""
+"""Gap rows of a slice: outcome, observed value and probability of being stored, per span and metric."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ OBSERVED_CHARACTERS = 300
 
 @dataclass(frozen=True)
 class StoredRows:
-    """What of one block leaves a row.
+    """Outcomes of one block that are stored as rows.
 
     Attributes:
         result: The block's outcomes.
-        policies: One a metric of the block.
-        row: k rows of the block, in order.
-        metric: The metric of each.
+        selections: Selection of each metric of the block.
+        row: Row in the block of each of the k stored rows, ascending.
+        metric: Number of the metric of each.
     """
 
     result: BlockResult
-    policies: BlockSelection
+    selections: BlockSelection
     row: IntArray
     metric: IntArray
 
     @property
     def rows(self) -> IntArray:
-        """Rows of the slice's columns."""
+        """Row of each in the slice's columns."""
         rows: IntArray = self.row + self.result.rows.start
         return rows
 
@@ -49,33 +49,33 @@ class StoredRows:
         return self.result.codes[self.row, self.metric]
 
     def probabilities(self, p: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return p_evaluated and p_kept of each, from the publisher's probability."""
-        rates = self.policies.rates[self.metric]
+        """Return p_evaluated and p_kept of each row, given the publisher's probabilities."""
+        rates = self.selections.rates[self.metric]
         for m, strata in self.result.strata.items():
             mine = self.metric == m
-            rates[mine] = self.policies[m].rates[strata[self.row[mine]]]
-        kept = self.policies.keep[self.metric, self.result.outcomes[self.row, self.metric]]
-        selected = self.policies.selects[self.metric]
+            rates[mine] = self.selections[m].rates[strata[self.row[mine]]]
+        kept = self.selections.keep[self.metric, self.result.outcomes[self.row, self.metric]]
+        selected = self.selections.selects[self.metric]
         return np.where(selected, p * rates, p), np.where(selected, kept, kept * rates)
 
 
-def kept_rows(result: BlockResult, policies: BlockSelection, u: FloatArray) -> StoredRows:
-    """Find each outcome that leaves a row, by row and then by metric.
+def kept_rows(result: BlockResult, selections: BlockSelection, u: FloatArray) -> StoredRows:
+    """Return the outcomes that are stored as rows, ordered by row and then by metric.
 
     Args:
-        result: n rows by m metrics.
-        policies: One a metric.
+        result: Outcomes of n rows and m metrics.
+        selections: Selection of each metric.
         u: Selection number of each row's trace, in [0, 1).
     """
     outcomes = result.outcomes
     keep = np.empty(outcomes.shape, bool, order="F")
-    for m, policy in enumerate(policies):
-        probability = policy.keep.take(outcomes[:, m])
-        rates = policy.rates[result.strata[m]] if m in result.strata else policy.rates[0]
+    for m, selection in enumerate(selections):
+        probability = selection.keep.take(outcomes[:, m])
+        rates = selection.rates[result.strata[m]] if m in result.strata else selection.rates[0]
         np.less(u, probability * rates, out=keep[:, m])
     rows = np.flatnonzero(keep.any(axis=1))
     row, metric = np.nonzero(keep[rows])
-    return StoredRows(result, policies, rows[row], metric)
+    return StoredRows(result, selections, rows[row], metric)
 
 
 def gap_rows(
@@ -84,20 +84,20 @@ def gap_rows(
     selection_id: str,
     redactors: Mapping[str, Redactor],
 ) -> pa.Table:
-    """Return the kept rows of some blocks, without lane and source.
+    """Return the stored rows of some blocks, without lane and source.
 
     Args:
-        columns: The slice.
-        kept: Of each block, at least one.
-        selection_id: Written into the rows.
-        redactors: By the sha of a portfolio.
+        columns: Columns of the slice.
+        kept: Stored rows of each block; at least one block.
+        selection_id: Id of the selection in force, for the column `policy`.
+        redactors: Redactor of each portfolio, by its sha.
 
     Returns:
-        Columns of `GAPS`, `source_offset` holding the `ord` of the record.
+        Columns of `GAPS`; `source_offset` has the `ord` of the record.
     """
     rows = np.concatenate([of.rows for of in kept])
     codes = np.concatenate([of.codes for of in kept])
-    first = np.cumsum([0, *(len(of.policies) for of in kept)])
+    first = np.cumsum([0, *(len(of.selections) for of in kept)])
     metric = np.concatenate([of.metric + start for of, start in zip(kept, first, strict=False)])
     p = columns.publisher_p[columns.ord[rows]]
     places = np.split(p, np.cumsum([len(of.row) for of in kept])[:-1])
@@ -154,7 +154,7 @@ def gap_rows(
 
 
 def _pick(parts: list[tuple[npt.NDArray[np.bool_], pa.Array]], n: int, kind: pa.DataType) -> pa.Array:
-    """Put values of several metrics into one column; null where no part speaks."""
+    """Merge the values of several metrics into one column, null in rows without a value."""
     if not parts:
         return pa.nulls(n, kind)
     pool = pa.concat_arrays([values if values.type == kind else values.cast(kind) for _, values in parts])
@@ -190,7 +190,7 @@ def _strata(of: StoredRows) -> pa.Array:
     parts = []
     for m, strata in of.result.strata.items():
         mine = of.metric == m
-        names = pa.array(of.policies[m].strata, pa.string())
+        names = pa.array(of.selections[m].strata, pa.string())
         parts.append((mine, names.take(pa.array(strata[of.row[mine]]))))
     return _pick(parts, len(of.row), pa.string())
 
@@ -207,7 +207,10 @@ def _reasons(of: StoredRows) -> pa.Array:
 
 
 def _redacted(columns: SliceColumns, kept: Sequence[StoredRows], redactors: Mapping[str, Redactor]) -> pa.Array:
-    """Return what was seen, redacted by the rules of each block's portfolio; those of one portfolio lie together."""
+    """Return the observed values, redacted with the patterns of each block's portfolio.
+
+    Blocks of one portfolio must be adjacent.
+    """
     parts = []
     for sha, of_portfolio in groupby(kept, key=lambda of: of.result.block.sha):
         seen = pa.concat_arrays([_observed(columns, of) for of in of_portfolio])
@@ -216,9 +219,9 @@ def _redacted(columns: SliceColumns, kept: Sequence[StoredRows], redactors: Mapp
 
 
 def _observed(columns: SliceColumns, of: StoredRows) -> pa.Array:
-    """Return what was seen, as text: the claim's field, else the score, else the label.
+    """Return the observed values as text: the claim's field, else the label or the score.
 
-    Many metrics look at the same field; what they saw of it is taken at once.
+    Many metrics read the same field, so its values are taken once for all of them.
     """
     planned = of.result.block.metrics
     shown = {m: planned[m].observed or m for m in np.unique(of.metric).tolist()}
@@ -238,7 +241,7 @@ def _observed(columns: SliceColumns, of: StoredRows) -> pa.Array:
 
 
 def _claimed(result: BlockResult, m: int, row: IntArray) -> pa.Array:
-    """Return the label or the score that a metric claims of some rows of the block."""
+    """Return the labels, or else the scores, of a metric in some rows of the block."""
     if m in result.labels:
         return result.labels[m].take(pa.array(row))
     if m in result.scores:

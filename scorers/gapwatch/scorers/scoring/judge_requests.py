@@ -1,4 +1,4 @@
-"""Makes the requests to judges of one scored block."""
+"""Builds the judge requests of one scored block."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gapwatch.scorers.slices.selection import MetricSelection
 from gapwatch.scorers.slices.slices import RecordSlice
 from gapwatch.scorers.slices.tables import JUDGE_REQUESTS
 
-#: Characters of one input field that a judge is shown; a judge that needs more is asked about a pointer into it.
+#: Longest input field in a request, in characters; for a longer one, use a pointer to the part that the judge needs.
 INPUT_CHARACTERS = 100_000
 
 
@@ -27,25 +27,25 @@ def judge_requests(
     columns: SliceColumns,
     records: RecordSlice,
     result: BlockResult,
-    policies: Sequence[MetricSelection],
+    selections: Sequence[MetricSelection],
     selection_id: str,
     redactor: Redactor,
     offsets: Mapping[int, int],
 ) -> pa.Table:
-    """Return one request for each pending (span, metric, judge) of a block, with the columns that order them.
+    """Return one request for each pending (span, metric, judge) of a block, with the columns to sort them by.
 
     Args:
-        columns: The slice's columns.
-        records: Where the records came from.
+        columns: Columns of the slice.
+        records: The slice of records, for its source.
         result: Outcomes of the block.
-        policies: One a metric of the block.
-        selection_id: In force.
-        redactor: Of the block's portfolio.
-        offsets: `ord` to source offset.
+        selections: Selection of each metric of the block.
+        selection_id: Id of the selection in force.
+        redactor: Redactor of the block's portfolio.
+        offsets: Source offset by `ord`.
     """
     rows: list[dict[str, object]] = []
     outcomes = result.outcomes
-    composites = [composite_of(result, policies, m) for m in composites_awaiting(result)]
+    composites = [composite_of(result, selections, m) for m in composites_awaiting(result)]
     for m, planned in enumerate(result.block.metrics):
         claim = planned.metric.claim
         if not isinstance(claim, JudgedClaim):
@@ -74,13 +74,13 @@ def judge_requests(
                 pipeline=planned.portfolio.pipeline,
                 component=result.block.component,
                 **{name: columns.arrow(name)[at].as_py() for name in _IDENTITY},
-                p_evaluated=float(columns.publisher_p[ord_] * policies[m].rates[stratum]),
-                stratum=policies[m].strata[stratum],
+                p_evaluated=float(columns.publisher_p[ord_] * selections[m].rates[stratum]),
+                stratum=selections[m].strata[stratum],
                 policy=selection_id,
                 inputs={name: _cut(values[i]) for name, values in inputs.items()},
                 event_at=None if np.isnan(event_at[i]) else float(event_at[i]),
                 bucket=None if columns.bucket[ord_] == NO_BUCKET else int(columns.bucket[ord_]),
-                epoch=policies[m].epoch,
+                epoch=selections[m].epoch,
                 members=members,
                 quorum=claim.quorum or len(members) // 2 + 1,
                 composites=[c for of in composites if (c := of(planned.metric.name, row, at, columns)) is not None],
@@ -90,7 +90,7 @@ def judge_requests(
     return pa.Table.from_pylist(rows, schema=_ORDERED)
 
 
-#: The columns by which requests are put in order, beside their own.
+#: Columns of the requests, and those to sort them by.
 _ORDERED = pa.schema([*JUDGE_REQUESTS, ("source_offset", pa.int64()), ("span_index", pa.int32())])
 _IDENTITY = ("trace_id", "span_id", "environment", "release", "session_id", "tier", "model")
 

@@ -1,4 +1,4 @@
-"""`@scorer`: a function of the user's that scores selected spans in batches; and what it may answer.
+"""`@scorer`: registers a function of yours that scores selected spans in batches.
 
 from gapwatch.scorers.scoring.python_scorer import Scored, scorer
 
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-#: What a scorer sees of a span: field name to text, number or None.
+#: Input of a scorer for one span: text, number or None by field name.
 Span = dict[str, Any]
 ScorerFunction = Callable[[list[Span]], Sequence[Any]]
 
@@ -23,13 +23,13 @@ OUTCOMES = ("pass", "warn", "fail", "skip", "unknown")
 
 @dataclass(frozen=True)
 class Scored:
-    """What a scorer found out about one span.
+    """Answer of a scorer about one span.
 
     Attributes:
         outcome: pass, warn, fail, skip or unknown.
         score: A finite number, or None for no score; None is not 0.
         label: A label, or None.
-        reason: Why skip or unknown, in a few words.
+        reason: Reason for skip or unknown, in a few words.
     """
 
     outcome: str
@@ -40,14 +40,20 @@ class Scored:
 
 @dataclass(frozen=True)
 class RegisteredScorer:
-    """A scorer with its name and the fields that it reads."""
+    """Registered scorer function.
+
+    Attributes:
+        name: Name in portfolios.
+        fields: Fields of a span that the function reads.
+        function: The function.
+    """
 
     name: str
     fields: tuple[str, ...]
     function: ScorerFunction
 
 
-#: By name; filled while the user's module is imported.
+#: Registered scorers by name; filled while the user's module is imported.
 REGISTRY: dict[str, RegisteredScorer] = {}
 
 
@@ -55,11 +61,11 @@ def scorer(*, name: str, fields: Sequence[str]) -> Callable[[ScorerFunction], Sc
     """Register a function as the scorer of claims `{form: python, scorer: name}`.
 
     Args:
-        name: As the portfolio names it.
-        fields: Fields of a span that the function reads; a claim may give it no others.
+        name: Name in portfolios.
+        fields: Fields of a span that the function reads; a claim cannot give it other fields.
 
     Raises:
-        ValueError: The name is taken.
+        ValueError: Another function has this name.
     """
 
     def register(function: ScorerFunction) -> ScorerFunction:
@@ -72,14 +78,14 @@ def scorer(*, name: str, fields: Sequence[str]) -> Callable[[ScorerFunction], Sc
 
 
 def as_scored(answer: Any) -> Scored:
-    """Read what a scorer answered for one span.
+    """Convert a scorer's answer for one span to a `Scored`.
 
     Args:
         answer: A `Scored`; True or False (pass, fail); a finite number (pass, with that score); a text (pass, with that
             label); None (unknown).
 
     Raises:
-        ValueError: It is none of these.
+        ValueError: The answer is something else.
     """
     if isinstance(answer, Scored):
         return _checked(answer)
@@ -91,12 +97,12 @@ def as_scored(answer: Any) -> Scored:
         return _checked(Scored("pass", score=float(answer)))
     if isinstance(answer, str):
         return Scored("pass", label=answer)
-    raise ValueError(f"a scorer answers Scored, bool, number, text or None for each span, not {type(answer).__name__}")
+    raise ValueError(f"a scorer must return Scored, bool, number, text or None per span, not {type(answer).__name__}")
 
 
 def _checked(scored: Scored) -> Scored:
     if scored.outcome not in OUTCOMES:
-        raise ValueError(f"{scored.outcome!r} is no outcome; one of {', '.join(OUTCOMES)}")
+        raise ValueError(f"{scored.outcome!r} is not an outcome; use one of {', '.join(OUTCOMES)}")
     if scored.score is not None and not math.isfinite(scored.score):
-        raise ValueError("a score is a finite number, or None for no score")
+        raise ValueError("a score must be a finite number, or None for no score")
     return scored

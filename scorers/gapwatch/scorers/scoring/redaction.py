@@ -1,4 +1,4 @@
-"""Takes secrets and personal numbers out of every text that leaves a trace: rows, samples, judge inputs."""
+"""Redacts secrets and personal numbers in every text that Gapwatch stores or sends: rows, samples, judge inputs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 REDACTED = "[redacted]"
 
-#: RE2, before those of the portfolio. None needs an end to match, so a text cut short is redacted as well.
+#: RE2, before the patterns of the portfolio. None needs the end of a secret, so a cut-off secret is redacted, too.
 BUILT_IN = (
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?",
     r"\b(?:sk|pk|rk)[-_](?:[A-Za-z0-9]+[-_])*[A-Za-z0-9]{16,}",  # OpenAI, Anthropic, Stripe
@@ -27,7 +27,7 @@ BUILT_IN = (
     r"\b[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?\b",  # IBAN
 )
 
-#: Characters of a long text that are looked at for a row; of those, the tail may hold the cut beginning of a secret.
+#: Characters of a long text that are searched for a row; the last of them may be the cut-off beginning of a secret.
 _LOOK, _TAIL = 1_200, 200
 
 
@@ -35,16 +35,16 @@ class Redactor:
     """Redacts columns of texts with the built-in patterns and those of one portfolio.
 
     Args:
-        patterns: RE2 of the portfolio, each accepted by the loader.
+        patterns: RE2 of the portfolio, checked by the loader.
     """
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._any_of = "|".join(f"(?:{pattern})" for pattern in (*BUILT_IN, *patterns))
 
     def redact(self, texts: Iterable[str | None] | pa.Array) -> pa.Array:
-        """Return the texts with every secret replaced, nulls as they are."""
+        """Return the texts with every secret replaced; nulls stay null."""
         column = texts if isinstance(texts, pa.Array) else pa.array(list(texts), pa.string())
-        # Most texts hold nothing to redact; to look first costs less than to build each text anew.
+        # Most texts have nothing to redact; searching first costs less than building every text again.
         holds = pc.fill_null(pc.match_substring_regex(column, self._any_of), False)
         if not holds.true_count:
             return column
@@ -53,9 +53,9 @@ class Redactor:
         return pc.replace_with_mask(column, holds, replaced)
 
     def shorten(self, texts: Iterable[str | None] | pa.Array, length: int) -> pa.Array:
-        """Return the beginnings of the texts, redacted first and cut to `length` characters (at most 1,000) after.
+        """Return the beginnings of the texts: redacted, then cut to `length` characters (at most 1,000).
 
-        The same text is looked at once; what rows show is often the same word.
+        Each distinct text is processed once, for many rows show the same text.
         """
         column = texts if isinstance(texts, pa.Array) else pa.array(list(texts), pa.string())
         encoded = column.dictionary_encode()
@@ -63,7 +63,7 @@ class Redactor:
         return shortened.take(encoded.indices)
 
     def _shorten(self, texts: pa.Array, length: int) -> pa.Array:
-        # Bytes are counted first: a text that is short in bytes is short in characters.
+        # Counting bytes is faster: a text that is short in bytes is short in characters.
         long = pc.greater(pc.binary_length(texts), _LOOK)
         if not long.true_count:
             return _beginning(self.redact(texts), length)

@@ -1,7 +1,7 @@
-"""`score(plan, policy, slice) -> ScoredSlice`: the pure function at the heart of Gapwatch.
+"""Scores a slice of records: `score(plan, selection, records) -> ScoredSlice`, a pure function.
 
-No clock, no randomness, nothing that depends on where a slice begins or ends: over adjacent slices the rows
-concatenated and the counts added are equal.
+It uses no clock and no randomness, and nothing depends on where a slice begins or ends: the rows of two adjacent
+slices, concatenated, and their counts, added, equal those of one slice over both.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ INBOX_SCHEMA = pa.schema([("ord", pa.int32()), ("v", pa.string()), ("trusted", p
 
 
 class Scorer:
-    """A plan ready to run: its prepared query, its redactors, its Python scorers.
+    """Plan that is ready to run: its prepared query, its redactors, its Python scorers.
 
-    One at a time may use it; a process that scores in several threads has one a thread.
+    It is not thread-safe; a process that scores in several threads needs one per thread.
 
     Args:
-        plan: What is run.
-        scorers: Host of the `@scorer` functions that the plan's claims name.
+        plan: The plan.
+        scorers: Process of the `@scorer` functions that the plan's claims name.
 
     Raises:
-        UsageError: A claim names a Python scorer that there is none of.
+        UsageError: A claim names a Python scorer that is not registered, or a field that the scorer does not read.
     """
 
     def __init__(self, plan: Plan, scorers: ScorerHost | None = None) -> None:
@@ -63,8 +63,8 @@ class Scorer:
         """Run the query.
 
         Args:
-            values: Texts of n records, null where there is nothing to read.
-            trusted: Whether an exact look has found all of them to be JSON by its grammar.
+            values: Texts of n records, null for a record that is not read.
+            trusted: Whether `examine` has found that all of them are JSON by its grammar.
         """
         n = len(values)
         columns = [pa.array(np.arange(n, dtype=np.int32)), values, pa.repeat(pa.scalar(trusted), n)]
@@ -81,36 +81,39 @@ def _require_scorers(plan: Plan, scorers: ScorerHost | None) -> None:
             known = scorers.scorers if scorers is not None else {}
             where = f"metric {planned.metric.name} of portfolio {planned.portfolio.portfolio}"
             if claim.scorer not in known:
-                names = ", ".join(sorted(known)) or "none is"
+                names = ", ".join(sorted(known)) or "none"
                 raise UsageError(
-                    f"{where}: no scorer named {claim.scorer!r} ({names} registered); name its module with --scorers"
+                    f"{where}: no scorer named {claim.scorer!r} (registered: {names}); name its module with --scorers"
                 )
             missing = [f.text for f in claim.fields if f.text not in known[claim.scorer]]
             if missing:
-                raise UsageError(f"{where}: the scorer {claim.scorer!r} does not read {', '.join(missing)}")
+                raise UsageError(
+                    f"{where}: the scorer {claim.scorer!r} does not read {', '.join(missing)}; add it to its fields"
+                )
 
 
-def score(plan: Plan | Scorer, policy: Selection, records: RecordSlice) -> ScoredSlice:
+def score(plan: Plan | Scorer, selection: Selection, records: RecordSlice) -> ScoredSlice:
     """Score one slice of records.
 
     Args:
-        plan: A plan, or a `Scorer` that keeps its prepared query from slice to slice.
-        policy: The probabilities in force over the slice.
-        records: What was read from one source partition.
+        plan: A plan, or a `Scorer`, whose query stays prepared from slice to slice.
+        selection: The selection in force for the slice.
+        records: Records of one source partition.
 
     Returns:
-        Rows, ticks, ledger deltas, dead letters, samples and judge requests; rows sorted by offset, span and metric.
+        Rows, ticks, ledger deltas, dead letters, samples and judge requests; rows are sorted by offset, span and
+        metric.
     """
     scorer = plan if isinstance(plan, Scorer) else Scorer(plan)
-    return _Scoring(scorer, policy, records).run()
+    return _Scoring(scorer, selection, records).run()
 
 
 @dataclass
 class _Scoring:
-    """The scoring of one slice."""
+    """Scores one slice."""
 
     scorer: Scorer
-    policy: Selection
+    selection: Selection
     records: RecordSlice
     spans: int = 0
     pieces: dict[str, list[pa.Table]] = field(default_factory=lambda: {name: [] for name in SCORED_TABLES})
@@ -126,7 +129,7 @@ class _Scoring:
                 ords = np.array(sorted(repaired))
                 again = self._score_part(ords, pa.array([repaired[i] for i in ords], pa.string()), trusted=True)
                 for ord_ in again:
-                    self._bury(ord_, DeadLetter("not_json", "valid, but the engine cannot read it"))
+                    self._bury(ord_, DeadLetter("not_json", "valid JSON, but DuckDB cannot read it"))
         return ScoredSlice(
             records.lane,
             records.topic,
@@ -155,14 +158,14 @@ class _Scoring:
         return [int(ord_) for ord_ in ords[unread]]
 
     def _look_exactly(self, unread: list[int]) -> dict[int, str]:
-        """Decide on the records that the query could not read; return the texts of those that are only spelt oddly."""
+        """Examine the records that the query could not read; return the repaired texts of those that are valid."""
         repaired = {}
         for ord_ in unread:
-            verdict = examine(self.records.values[ord_].as_py())
-            if isinstance(verdict, DeadLetter):
-                self._bury(ord_, verdict)
+            examined = examine(self.records.values[ord_].as_py())
+            if isinstance(examined, DeadLetter):
+                self._bury(ord_, examined)
             else:
-                repaired[ord_] = verdict
+                repaired[ord_] = examined
         return repaired
 
     def _bury(self, ord_: int, letter: DeadLetter) -> None:
@@ -179,12 +182,12 @@ class _Scoring:
         self.count(None, None, "dead_letter", 1)
 
     def source(self) -> dict[str, object]:
-        """Return the columns that say where the slice came from, without the offset."""
+        """Return the columns of the slice's source, without the offset."""
         records = self.records
         return {"lane": records.lane, "source_topic": records.topic, "source_partition": records.partition}
 
     def count(self, pipeline: str | None, metric: str | None, state: str, n: int) -> None:
-        """Add to the ledger."""
+        """Add a count to the ledger."""
         if n:
             key = (pipeline, metric, state)
             self.ledger[key] = self.ledger.get(key, 0) + n
@@ -204,13 +207,13 @@ class _Scoring:
 
 @dataclass
 class _Part:
-    """Those records of a slice that one run of the query has read.
+    """Records of a slice that go through one run of the query.
 
     Attributes:
-        scoring: The whole.
-        columns: The query's answer; its `ord` counts within the part.
-        ords: Place in the slice of each record of the part.
-        read: Places in the part of the records that were read.
+        scoring: The scoring of the whole slice.
+        columns: Result of the query; its `ord` is the position in the part.
+        ords: Position in the slice of each record of the part.
+        read: Positions in the part of the records that were read.
     """
 
     scoring: _Scoring
@@ -226,7 +229,7 @@ class _Part:
         own = self.read[np.asarray(pc.is_in(pipelines, pa.array([p.pipeline for p in plan.portfolios], pa.string())))]
         scoring.count(None, None, "foreign", len(self.read) - len(own))
         self._count_read(own)
-        selection = selection_of(columns.of_records("trace_id"))
+        u_of_record = selection_numbers(columns.of_records("trace_id"))
         ticks = SliceTicks(columns, scoring.records.lane)
         failing = np.zeros(columns.records, bool)
         judged = np.zeros(columns.records, bool)
@@ -235,17 +238,17 @@ class _Part:
             result = self._block_result(number)
             if len(result.codes) == 0:
                 continue
-            policies = scoring.policy.of_block(block.sha, block.names)
-            settle_deferred(columns, result, policies, selection, self.scorer.scorers)
+            selections = scoring.selection.of_block(block.sha, block.names)
+            settle_deferred(columns, result, selections, u_of_record, self.scorer.scorers)
             self._count_outcomes(result)
-            ticks.add_block(result, policies)
-            kept.append(kept_rows(result, policies, selection[columns.ord[result.rows]]))
+            ticks.add_block(result, selections)
+            kept.append(kept_rows(result, selections, u_of_record[columns.ord[result.rows]]))
             failing[columns.ord[result.rows][(result.outcomes == FAIL).any(axis=1)]] = True
-            judged |= self._request_judges(result, policies)
+            judged |= self._request_judges(result, selections)
         self._add_gaps([of for of in kept if len(of.row)])
         scoring.pieces["ticks"].append(ticks.table())
         scoring.pieces["session_ticks"].append(ticks.session_table())
-        self._sample(failing, judged, selection)
+        self._sample(failing, judged, u_of_record)
 
     @property
     def scorer(self) -> Scorer:
@@ -297,7 +300,7 @@ class _Part:
         if not kept:
             return
         scoring = self.scoring
-        gaps = gap_rows(self.columns, kept, scoring.policy.id, self.scorer.redactors)
+        gaps = gap_rows(self.columns, kept, scoring.selection.id, self.scorer.redactors)
         n, source = gaps.num_rows, scoring.source()
         replaced = {
             "lane": pa.repeat(pa.scalar(source["lane"], pa.string()), n),
@@ -312,7 +315,7 @@ class _Part:
         return self.scoring.records.offsets[self.ords[ords]]
 
     def _request_judges(
-        self, result: BlockResult, policies: Sequence[MetricSelection]
+        self, result: BlockResult, selections: Sequence[MetricSelection]
     ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         judged = np.zeros(self.columns.records, bool)
         if not any(isinstance(planned.metric.claim, JudgedClaim) for planned in result.block.metrics):
@@ -321,7 +324,7 @@ class _Part:
         rows = self.columns.ord[result.rows]
         offsets = dict(zip(rows.tolist(), self._offsets(rows).tolist(), strict=True))
         requests = judge_requests(
-            self.columns, self.scoring.records, result, policies, self.scoring.policy.id, redactor, offsets
+            self.columns, self.scoring.records, result, selections, self.scoring.selection.id, redactor, offsets
         )
         self.scoring.pieces["judge_requests"].append(requests)
         for m, planned in enumerate(result.block.metrics):
@@ -329,14 +332,14 @@ class _Part:
                 judged[rows[result.codes[:, m] == 100]] = True
         return judged
 
-    def _sample(self, failing: np.ndarray, judged: np.ndarray, selection: FloatArray) -> None:
-        """Keep the redacted text of traces with a failing row, at the policy's rate, and of all that are judged."""
+    def _sample(self, failing: np.ndarray, judged: np.ndarray, u_of_record: FloatArray) -> None:
+        """Store the redacted text of traces with a failing row, at the sample rate, and of all judged traces."""
         columns, scoring = self.columns, self.scoring
         pipelines = coded(columns.of_records("pipeline"))
         for portfolio in self.scorer.plan.portfolios:
             mine = _is_value(pipelines, portfolio.pipeline)
-            rate = scoring.policy.sample_rates[portfolio.sha]
-            chosen = np.flatnonzero(mine & (judged | (failing & (selection < rate))))
+            rate = scoring.selection.sample_rates[portfolio.sha]
+            chosen = np.flatnonzero(mine & (judged | (failing & (u_of_record < rate))))
             if len(chosen) == 0:
                 continue
             raw = [scoring.records.values[int(self.ords[i])].as_py() for i in chosen]
@@ -359,8 +362,8 @@ class _Part:
             scoring.pieces["samples"].append(pa.table(table, schema=SAMPLES))
 
 
-def selection_of(trace_ids: pa.Array) -> FloatArray:
-    """Return u(trace_id), from 0 to below 1: the first 52 bits of sha256("gapwatch/1/" + trace_id)."""
+def selection_numbers(trace_ids: pa.Array) -> FloatArray:
+    """Return the selection number u(trace_id) in [0, 1): the first 52 bits of sha256("gapwatch/1/" + trace_id)."""
     digest = hashlib.sha256
     first = [digest(b"gapwatch/1/" + t).digest()[:7] for t in trace_ids.cast(pa.binary()).to_pylist()]
     words = np.frombuffer(b"".join(b"\0" + f for f in first), dtype=">u8")
@@ -368,14 +371,14 @@ def selection_of(trace_ids: pa.Array) -> FloatArray:
 
 
 def trace_hashes(trace_ids: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    """Return 64 bits of a digest of each trace id, for counting how many came again."""
+    """Return a 64-bit hash of each trace id, for counting repeated traces."""
     digest = hashlib.blake2b
     joined = b"".join(digest(t, digest_size=8).digest() for t in trace_ids.cast(pa.binary()).to_pylist())
     return np.frombuffer(joined, dtype="<u8")
 
 
 def texts_of(values: pa.BinaryArray) -> pa.Array:
-    """Return the records as texts; null where one is too large, or not UTF-8: an exact look says which."""
+    """Return the records as texts; null for a record that is too large or not UTF-8, which `examine` then reports."""
     lengths = pc.binary_length(values)
     largest = pc.max(lengths).as_py()
     if largest is not None and largest > MAX_RECORD_BYTES:
@@ -411,7 +414,7 @@ def _concatenated(pieces: list[pa.Table], schema: pa.Schema) -> pa.Table:
 
 
 def _sorted(table: pa.Table) -> pa.Table:
-    """Sort rows by offset and span; the order of the metrics in their portfolio is kept. Counts stay as they are."""
+    """Sort rows by offset and span, keeping the portfolio's order of metrics; tables of counts stay unsorted."""
     if "source_offset" not in table.column_names:
         return table
     offsets = np.asarray(table.column("source_offset"))

@@ -1,4 +1,4 @@
-"""Runs Python scorers in a process of their own: one that raises, hangs or dies costs its batch and nothing else."""
+"""Runs Python scorers in a separate process: a scorer that raises, hangs or crashes costs only its batch."""
 
 from __future__ import annotations
 
@@ -16,27 +16,35 @@ from typing import Any
 from gapwatch.scorers.errors import UsageError
 from gapwatch.scorers.scoring.python_scorer import REGISTRY, Scored, Span, as_scored
 
-#: Seconds for one batch. Shorter cuts off scorers that load a model at first use; longer holds up the slice.
+#: Seconds for one batch. If it is shorter, scorers that load a model at first use time out; if longer, the slice waits.
 DEFAULT_TIMEOUT_SECONDS = 30.0
-#: Spans handed over at once. Fewer cost more hand-overs; more make a time-out cost more spans.
+#: Spans per batch. With fewer, sending costs more; with more, a timeout loses more spans.
 BATCH_SPANS = 256
 _START_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Failed:
-    """Why a span has no answer: `exception`, `timeout` or `bad_result`, with a few words."""
+    """Reason for a span without an answer.
+
+    Attributes:
+        reason: `exception`, `timeout` or `bad_result`.
+        detail: Details in a few words.
+    """
 
     reason: str
     detail: str
 
 
 class ScorerHost:
-    """The child process with the user's module; started when first needed and again after each death.
+    """Child process with the user's module; it is started again after each crash or timeout.
 
     Args:
         module: Importable name, or path of a `.py` file.
-        timeout_seconds: For one batch.
+        timeout_seconds: Time for one batch.
+
+    Raises:
+        UsageError: The module cannot be loaded.
     """
 
     def __init__(self, module: str, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS) -> None:
@@ -56,7 +64,7 @@ class ScorerHost:
         self.close()
 
     def run(self, name: str, spans: list[Span]) -> list[Scored | Failed]:
-        """Score spans; as many answers as spans, in their order. Never raises for what the scorer does."""
+        """Return one answer per span, in their order; whatever the scorer does, this never raises."""
         answers: list[Scored | Failed] = []
         for start in range(0, len(spans), BATCH_SPANS):
             answers += self._batch(name, spans[start : start + BATCH_SPANS])
@@ -88,7 +96,7 @@ class ScorerHost:
         return answers
 
     def _start(self) -> None:
-        # "spawn": the parent has threads and an open store, which a fork would copy half-way.
+        # "spawn": the parent has threads and an open store, which a fork would copy in an undefined state.
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=_serve, args=(self._module, theirs), daemon=True)
@@ -106,8 +114,8 @@ class ScorerHost:
 
 
 def _serve(module: str, connection: Connection) -> None:
-    """Be the child: import the module, say which scorers it has, answer batches until the parent is gone."""
-    # What a scorer prints must not mix with the parent's answer on standard output.
+    """Run the child process: import the module, send its scorers' names, answer batches until the parent is gone."""
+    # What a scorer prints must not mix with the parent's standard output.
     os.dup2(2, 1)
     try:
         _import(module)

@@ -1,1 +1,1 @@
-"""A slice as columns in and scored tables out, and the sampling decision of a trace."""
+"""A slice of records as columns, its scored tables, and the selection of traces."""

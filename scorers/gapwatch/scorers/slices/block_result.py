@@ -1,4 +1,4 @@
-"""The outcomes of one block of a slice, from the query to the ticks and rows made of them."""
+"""Outcomes of one block of a slice, from which ticks and rows are made."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from gapwatch.scorers.slices.columns import FloatArray
 
 @dataclass
 class BlockResult:
-    """The final outcomes of one block, after Python scorers and composites.
+    """Outcomes of one block of n rows and m metrics.
 
     Attributes:
         block: The block.
-        rows: Which rows of the slice's columns it covers.
-        codes: n x m codes.
-        scores: n scores by metric number, NaN where there is none; only metrics that have scores.
+        rows: Its rows in the slice's columns.
+        codes: n x m codes of `gapwatch.scorers.plan.codes`.
+        scores: n scores by metric number, NaN for no score; only metrics that have scores.
         labels: n labels by metric number; only metrics that have labels.
         strata: n stratum numbers by metric number; only metrics with strata.
-        reasons: Reasons in words by metric number and row of the block, where a code cannot name them.
-        final: The outcomes, once the codes change no more.
+        reasons: Reasons in words by metric number and row of the block, where no code exists for them.
+        final: The outcomes, set once the codes no longer change.
     """
 
     block: Block
@@ -40,9 +40,9 @@ class BlockResult:
 
     @property
     def outcomes(self) -> npt.NDArray[np.uint8]:
-        """N x m outcome ids."""
+        """Outcome ids, n x m."""
         return self.final if self.final is not None else OUTCOME_OF_CODE.take(self.codes)
 
     def close(self) -> None:
-        """Say that the codes change no more, so that the outcomes need not be found again."""
+        """Compute the outcomes for good; the codes must not change afterwards."""
         self.final = OUTCOME_OF_CODE.take(self.codes)

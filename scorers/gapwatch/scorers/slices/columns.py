@@ -1,4 +1,4 @@
-"""The query's answer about a slice as numpy columns: spans by block, and what each record as a whole is."""
+"""Columns of the query's result as numpy arrays: values of spans by block, and values of records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 BUCKET_SECONDS = 30
-# Years 1 to 9999; what lies outside is no time that a store or a person could use.
+# Years 1 to 9999; a time outside of them counts as absent, for no store could hold it.
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800.0, 253_402_300_799.0
 #: Bucket number of a record without a time.
 NO_BUCKET = np.iinfo(np.int64).min
@@ -22,10 +22,10 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Coded:
-    """A text column as small integers.
+    """Text column as small integers.
 
     Attributes:
-        codes: int64; 0 is null, i is `values[i - 1]`.
+        codes: int64; 0 means null, i means `values[i - 1]`.
         values: The distinct texts.
     """
 
@@ -39,7 +39,7 @@ class Coded:
 
 
 def coded(column: pa.Array) -> Coded:
-    """Number the distinct texts of a column."""
+    """Return a text column with its distinct texts numbered."""
     encoded = column.dictionary_encode()
     indices = encoded.indices
     codes = np.asarray(indices.fill_null(-1)).astype(np.int64) + 1
@@ -47,12 +47,12 @@ def coded(column: pa.Array) -> Coded:
 
 
 class SliceColumns:
-    """The columns of one run of the query; rows are spans, then traces, then what belongs to no metric.
+    """Columns of one run of the query; its rows are spans, then traces, then rows without a metric.
 
     Args:
-        table: What the engine answered.
-        records: How many records it was asked about; their `ord` is from 0 to records - 1.
-        timestamps: float64 seconds per record, NaN where unknown; None where the source has none.
+        table: Result of the query.
+        records: Number of records in the query; their `ord` is from 0 to records - 1.
+        timestamps: float64 seconds per record, NaN where unknown; None where the source has no timestamps.
     """
 
     def __init__(self, table: pa.Table, records: int, timestamps: FloatArray | None) -> None:
@@ -62,7 +62,7 @@ class SliceColumns:
         self.ord = self.ints("ord")
         self.span_index = self.ints("span_index")
         self._blocks = self.ints("block")
-        # Any row of each record: all of them carry what the trace says.
+        # Any row of each record will do: all of them carry the values of the trace.
         self._row_of_record = np.zeros(records, dtype=np.int64)
         self._row_of_record[self.ord] = np.arange(len(self.ord))
 
@@ -91,17 +91,17 @@ class SliceColumns:
         return result
 
     def block_rows(self, number: int) -> slice:
-        """Return the rows of one block; they lie together."""
+        """Return the rows of one block, which are contiguous."""
         start, end = np.searchsorted(self._blocks, [number, number + 1])
         return slice(int(start), int(end))
 
     def of_records(self, name: str) -> pa.Array:
-        """Return a column of the trace, one value a record."""
+        """Return a column of the trace, one value per record."""
         return self.arrow(name).take(pa.array(self._row_of_record))
 
     @cached_property
     def publisher_p(self) -> FloatArray:
-        """With which the publisher kept each record; what is no probability counts as 1."""
+        """Probability with which the publisher sent each record; an invalid probability counts as 1."""
         p = self.floats("publisher_p")[self._row_of_record]
         return np.where((p > 0) & (p <= 1), p, 1.0)
 
@@ -122,7 +122,7 @@ class SliceColumns:
 
     @cached_property
     def record_time(self) -> FloatArray:
-        """Time of the unit: the trace's end, else its latest span end, else its start, else the record's timestamp."""
+        """Event time of the unit: the trace's end, else its latest span end, its start, or the record's timestamp."""
         time = self.trace_end.copy()
         if np.isnan(time).any():
             latest = np.full(self.records, np.nan)
@@ -134,7 +134,7 @@ class SliceColumns:
 
     @cached_property
     def bucket(self) -> IntArray:
-        """Number of the 30-second bucket of each record's unit and all its spans; `NO_BUCKET` without a time."""
+        """Number of the 30-second bucket of each record (its unit and all its spans); `NO_BUCKET` without a time."""
         time = self.record_time
         known = ~np.isnan(time)
         bucket = np.full(self.records, NO_BUCKET, dtype=np.int64)
@@ -142,7 +142,7 @@ class SliceColumns:
         return bucket
 
     def event_times(self, rows: IntArray) -> FloatArray:
-        """Return when the spans of some rows happened, in seconds; of a trace, the time of its unit."""
+        """Return the event times of some rows in seconds; the time of a trace is that of its unit."""
         ords = self.ord[rows]
         time = self.span_end[rows]
         start = _valid(self.floats("span_start")[rows])

@@ -1,4 +1,4 @@
-"""The selection probabilities in force: with which a span is evaluated, and with which a row or a sample is kept."""
+"""Selection: the probabilities of evaluating a span and of storing a row or a sample."""
 
 from __future__ import annotations
 
@@ -17,32 +17,33 @@ from gapwatch.scorers.portfolio.claim import JudgedClaim, PythonClaim
 from gapwatch.scorers.portfolio.metric import Metric
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 
-#: How many traces a day leave a sample of their text, where the portfolio declares its volume. More make the store
-#: grow by about 1 KB each; fewer leave the engineer on call without an example of a rare failure.
+#: Traces per day whose text is stored as a sample, where the portfolio declares its volume. Each adds about 1 KB to the
+#: store; with fewer, the engineer on call may find no example of a rare failure.
 SAMPLES_PER_DAY = 2_000
-#: Share of failing traces that leave a sample where no volume is declared.
+#: Share of failing traces whose text is stored where no volume is declared.
 DEFAULT_SAMPLE_RATE = 0.1
 
 _KEPT_OUTCOMES = (PASS, WARN, FAIL, UNKNOWN, SKIP, ERROR)
 
-#: By which a written `keep` is multiplied: (pipeline, metric, outcome) to a power of 1/2; what is not named is kept
-#: as written. Powers of two, so that a product divided by the written value gives the factor back to the bit.
+#: Factors of the portfolio's `keep`: (pipeline, metric, outcome) to a power of 1/2; anything else keeps its value.
+#: With powers of two, a product divided by the portfolio's value is exactly the factor.
 Factors = Mapping[tuple[str, str, str], float]
-#: In the place of an outcome: the factor is of the rates with which a judge or a Python scorer sees spans.
+#: Used instead of an outcome: the factor of the rates at which a judge or a Python scorer evaluates spans.
 EVALUATED = "evaluated"
 
 
 @dataclass(frozen=True)
 class MetricSelection:
-    """Probabilities of one metric; index 0 of the strata is "no stratum holds".
+    """Probabilities of one metric; index 0 of the strata means "in no stratum".
 
     Attributes:
         strata: Names; None for index 0.
-        rates: Per stratum, from 0 to 1: with which a judge or a Python scorer sees a span.
-        keep: Per outcome id, from 0 to 1: with which a row is kept of a span that was evaluated.
-        selects: Whether `rates` select what is evaluated; else they thin the rows, and all spans are evaluated.
-        epoch: Name of the series' epoch: changes with the strata, not with rates or keeping.
-        sheds: No judge is asked, for there is too much to do; what `rates` select ends as `shed_load`.
+        rates: Per stratum, from 0 to 1: the probability that a judge or a Python scorer evaluates a span.
+        keep: Per outcome id, from 0 to 1: the probability that the row of an evaluated span is stored.
+        selects: Whether `rates` select the spans to evaluate; otherwise they thin the stored rows, and all spans are
+            evaluated.
+        epoch: Name of the series' epoch; it changes with the strata, not with rates or `keep`.
+        sheds: Whether judging is skipped under load; spans that `rates` select then end as `shed_load`.
     """
 
     strata: tuple[str | None, ...]
@@ -54,32 +55,32 @@ class MetricSelection:
 
 
 class BlockSelection(tuple[MetricSelection, ...]):
-    """The probabilities of the metrics of one block, as arrays over them where all have the same shape."""
+    """Probabilities of the m metrics of one block, also as arrays over the metrics."""
 
     @cached_property
     def keep(self) -> npt.NDArray[np.float64]:
-        """M metrics x outcome ids: with which a row is kept of a span that was evaluated."""
-        return np.array([policy.keep for policy in self]).reshape(len(self), OUTCOME_COUNT)
+        """Probability of storing the row of an evaluated span: m metrics x outcome ids."""
+        return np.array([selection.keep for selection in self]).reshape(len(self), OUTCOME_COUNT)
 
     @cached_property
     def rates(self) -> npt.NDArray[np.float64]:
-        """M rates where no stratum holds."""
-        return np.array([policy.rates[0] for policy in self], float)
+        """Rates outside of strata, one per metric."""
+        return np.array([selection.rates[0] for selection in self], float)
 
     @cached_property
     def selects(self) -> npt.NDArray[np.bool_]:
-        """Of m metrics, those whose rates select what is evaluated."""
-        return np.array([policy.selects for policy in self], bool)
+        """True if each metric's rates select the spans to evaluate."""
+        return np.array([selection.selects for selection in self], bool)
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The probabilities of all metrics of a plan, from a recorded offset on.
+    """Probabilities of all metrics of a plan, in force from a recorded offset on.
 
     Attributes:
-        id: Changes when any probability does.
-        metrics: By (portfolio sha, metric name).
-        sample_rates: By portfolio sha: share of traces with a failing row whose text is kept.
+        id: Changes with any probability; stored in the column `policy`.
+        metrics: Probabilities by (portfolio sha, metric name).
+        sample_rates: By portfolio sha: share of the traces with a failing row whose text is stored.
     """
 
     id: str
@@ -101,26 +102,26 @@ class Selection:
         return {}
 
     def rows(self) -> list[dict[str, object]]:
-        """Return what the table `policies` records, without where it holds from: one row a metric and stratum."""
+        """Return the rows of the table `policies`, one per metric and stratum, without the offset they start at."""
         return [
             {
                 "policy": self.id,
                 "portfolio_sha": sha,
                 "metric": name,
                 "stratum": stratum,
-                "p_evaluated": 0.0 if policy.sheds else float(rate) if policy.selects else 1.0,
+                "p_evaluated": 0.0 if selection.sheds else float(rate) if selection.selects else 1.0,
                 "p_kept": {
-                    OUTCOME_NAMES[outcome]: float(policy.keep[outcome]) * (1.0 if policy.selects else float(rate))
+                    OUTCOME_NAMES[outcome]: float(selection.keep[outcome]) * (1.0 if selection.selects else float(rate))
                     for outcome in _KEPT_OUTCOMES
                 },
             }
-            for (sha, name), policy in self.metrics.items()
-            for stratum, rate in zip(policy.strata, policy.rates, strict=True)
+            for (sha, name), selection in self.metrics.items()
+            for stratum, rate in zip(selection.strata, selection.rates, strict=True)
         ]
 
 
 def fixed_selection(portfolios: Sequence[Portfolio]) -> Selection:
-    """Return the policy that the portfolios write down."""
+    """Return the selection that the portfolios define."""
     metrics = {
         (portfolio.sha, metric.name): _metric_selection(metric)
         for portfolio in portfolios
@@ -131,40 +132,40 @@ def fixed_selection(portfolios: Sequence[Portfolio]) -> Selection:
 
 
 def thinned_selection(portfolios: Sequence[Portfolio], factors: Factors, sheds: bool = False) -> Selection:
-    """Return the policy that the portfolios write down, with some rows kept, or spans evaluated, more rarely.
+    """Return the portfolios' selection with lower probabilities of storing rows or evaluating spans.
 
     Args:
-        portfolios: Of one plan: each of another pipeline.
-        factors: From above 0 to 1; those of metrics that are not in the portfolios are ignored.
-        sheds: Whether judges are shed.
+        portfolios: Portfolios of one plan, each of another pipeline.
+        factors: Above 0, at most 1; factors of metrics that are not in the portfolios are ignored.
+        sheds: Whether judging is skipped under load.
     """
     fixed = fixed_selection(portfolios)
     metrics = dict(fixed.metrics)
     for portfolio in portfolios:
         for metric in portfolio.metrics:
-            policy = metrics[portfolio.sha, metric.name]
-            keep = policy.keep.copy()
+            selection = metrics[portfolio.sha, metric.name]
+            keep = selection.keep.copy()
             for outcome in _KEPT_OUTCOMES:
                 keep[outcome] *= factors.get((portfolio.pipeline, metric.name, OUTCOME_NAMES[outcome]), 1.0)
             shed = sheds and isinstance(metric.claim, JudgedClaim)
-            # What is shed is asked of nobody, whatever a judge's rate was lowered to.
-            lowered = policy.selects and not shed
+            # A metric whose judging is skipped evaluates nothing, so a lowered rate does not matter.
+            lowered = selection.selects and not shed
             evaluated = factors.get((portfolio.pipeline, metric.name, EVALUATED), 1.0) if lowered else 1.0
-            if shed or (keep != policy.keep).any() or evaluated != 1.0:
-                rates = policy.rates * evaluated
-                metrics[portfolio.sha, metric.name] = replace(policy, keep=keep, rates=rates, sheds=shed)
-    if all(policy is fixed.metrics[key] for key, policy in metrics.items()):
+            if shed or (keep != selection.keep).any() or evaluated != 1.0:
+                rates = selection.rates * evaluated
+                metrics[portfolio.sha, metric.name] = replace(selection, keep=keep, rates=rates, sheds=shed)
+    if all(selection is fixed.metrics[key] for key, selection in metrics.items()):
         return fixed
-    is_shed = any(policy.sheds for policy in metrics.values())
+    is_shed = any(selection.sheds for selection in metrics.values())
     return _named("shed" if is_shed else "thinned", metrics, fixed.sample_rates)
 
 
 def recorded_shedding(portfolios: Sequence[Portfolio], rows: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether judges were shed under a recorded policy: nothing was evaluated that is written to be.
+    """Return whether a recorded selection skips judging: it evaluates nothing where the portfolio selects spans.
 
     Args:
-        portfolios: Those that the rows speak of; rows of others are ignored.
-        rows: As `Selection.rows` gives them.
+        portfolios: Portfolios of the rows; rows of other portfolios are ignored.
+        rows: Rows as `Selection.rows` returns them.
     """
     written = {
         (row["portfolio_sha"], row["metric"], row["stratum"]): row["p_evaluated"]
@@ -175,11 +176,11 @@ def recorded_shedding(portfolios: Sequence[Portfolio], rows: Iterable[Mapping[st
 
 
 def recorded_factors(portfolios: Sequence[Portfolio], rows: Iterable[Mapping[str, Any]]) -> Factors:
-    """Return the factors by which a recorded policy differs from what the portfolios write down.
+    """Return the factors by which a recorded selection differs from that of the portfolios.
 
     Args:
-        portfolios: Those that the rows speak of; rows of others are ignored.
-        rows: As `Selection.rows` gives them.
+        portfolios: Portfolios of the rows; rows of other portfolios are ignored.
+        rows: Rows as `Selection.rows` returns them.
     """
     written = {(row["portfolio_sha"], row["metric"], row["stratum"]): row for row in fixed_selection(portfolios).rows()}
     pipelines = {portfolio.sha: portfolio.pipeline for portfolio in portfolios}
@@ -191,7 +192,7 @@ def recorded_factors(portfolios: Sequence[Portfolio], rows: Iterable[Mapping[str
         now = {**row["p_kept"], EVALUATED: row["p_evaluated"]}
         before = {**as_written["p_kept"], EVALUATED: as_written["p_evaluated"]}
         for name, p in now.items():
-            if before[name] > 0 and p not in (0, before[name]):  # 0: shed, which is no factor
+            if before[name] > 0 and p not in (0, before[name]):  # p = 0: judging was skipped
                 factors[pipelines[row["portfolio_sha"]], row["metric"], name] = p / before[name]
     return factors
 
@@ -218,7 +219,7 @@ def _metric_selection(metric: Metric) -> MetricSelection:
 
 
 def _epoch(metric: Metric) -> str:
-    """Name the epoch: a change of the strata starts a new one, a change of a rate does not."""
+    """Return the epoch's name: a change of the strata starts a new epoch, a change of a rate does not."""
     if not metric.sample.strata:
         return "1"
     written = repr([(stratum.name, stratum.when) for stratum in metric.sample.strata])

@@ -1,4 +1,4 @@
-"""Values of scoring: a slice of records goes in, a scored slice comes out and goes to whoever stores it."""
+"""Input and output of scoring: a slice of records, and a scored slice for the store."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ SCORED_SLICE_VERSION = 1
 
 @dataclass(frozen=True)
 class RecordSlice:
-    """The records `[from_offset, to_offset)` of one source partition.
+    """Records `[from_offset, to_offset)` of one source partition.
 
     Attributes:
         lane: `live`, `file:<source>` or `backfill:<id>`.
         topic: Kafka topic, or the name of the file source.
         partition: Kafka partition; 0 for a file.
         from_offset: First offset covered.
-        to_offset: One past the last offset covered; there may be offsets without a record (blank lines, compaction).
+        to_offset: One past the last offset covered; some offsets may have no record (blank lines, compaction).
         offsets: int64, ascending, one per record.
         values: Arrow binary array of the raw records, as long as `offsets`; null where a record has no value.
-        timestamps: float64 seconds since the epoch per record, NaN where unknown; None where the source has none.
+        timestamps: float64 seconds since the epoch per record, NaN where unknown; None where the source has no
+            timestamps.
         prefix_sha256: Digest of the source's bytes up to `to_offset`, for files; None for Kafka.
     """
 
@@ -45,15 +46,15 @@ class RecordSlice:
 
 @dataclass(frozen=True)
 class ScoredSlice:
-    """Everything that scoring one slice found.
+    """Result of scoring one slice.
 
-    Inside one process the tables themselves are handed over. `to_ipc` and `from_ipc` are for a border between
-    processes: the slice is equal on both sides of it, so that scoring elsewhere changes no schema.
+    Inside one process the tables themselves are handed over. Between processes, `to_ipc` and `from_ipc` carry them with
+    the same schemas.
 
     Attributes:
         lane, topic, partition, from_offset, to_offset, prefix_sha256: As in the record slice.
-        records: How many records the slice held: read + dead letters + foreign.
-        spans: How many spans the read records held.
+        records: Number of records in the slice: read + dead letters + foreign.
+        spans: Number of spans in the read records.
         tables: One Arrow table for each name in `gapwatch.scorers.slices.tables.SCORED_TABLES`.
     """
 
@@ -68,7 +69,7 @@ class ScoredSlice:
     tables: dict[str, pa.Table] = field(default_factory=dict)
 
     def to_ipc(self) -> bytes:
-        """Serialise: one JSON header line, then for each table its name's Arrow IPC stream, length-prefixed."""
+        """Return the slice as bytes: a JSON header line, then each table as a length-prefixed Arrow IPC stream."""
         out = io.BytesIO()
         header = {
             "version": SCORED_SLICE_VERSION,
@@ -89,7 +90,7 @@ class ScoredSlice:
         """Read what `to_ipc` wrote.
 
         Raises:
-            ValueError: Written by a version that this program does not read.
+            ValueError: The bytes have a version that this program does not read.
         """
         end = data.index(b"\n")
         header = json.loads(data[:end])

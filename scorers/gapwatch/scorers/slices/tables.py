@@ -1,6 +1,7 @@
-"""The tables that scoring fills, as Arrow schemas: the one place where their columns and types are written.
+"""Arrow schemas of the tables that scoring fills.
 
-The order of the columns is that of the tables in the store. `sinks` adds what only the keeper knows (`seq`, `kept_at`).
+The order of the columns is that of the tables in the store. `sinks` adds the columns that only the writer knows (`seq`,
+`kept_at`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ _TIME = pa.timestamp("us")  # UTC
 _COUNT = pa.int64()
 _NUMBER = pa.float64()
 
-#: Where a record came from.
+#: Source of a record.
 SOURCE = [
     ("lane", _TEXT),
     ("source_topic", _TEXT),
@@ -20,7 +21,7 @@ SOURCE = [
     ("source_offset", _COUNT),
 ]
 
-#: What one watched line is.
+#: Identity of a series.
 SERIES = [
     ("lane", _TEXT),
     ("pipeline", _TEXT),
@@ -76,7 +77,7 @@ TICKS = pa.schema(
         ("fold_bucket", _TIME),
         ("level", _TEXT),  # span, unit
         ("facet", _TEXT),  # all, tier, release, model, stratum, label
-        ("value", _TEXT),  # null for facet all only: a span without a value has no row of a side facet
+        ("value", _TEXT),  # null for facet all only: a span without a value has no row in the other facets
         ("outcome", _TEXT),  # level span: pass, warn, fail, skip, unknown, error; level unit: good, bad, unknown
         ("p", _NUMBER),  # p_evaluated
         ("n", _COUNT),
@@ -133,10 +134,10 @@ SAMPLES = pa.schema(
 
 JUDGE_REQUESTS = pa.schema([("id", _TEXT), ("key", _TEXT), ("value", pa.binary())])
 
-#: One 64-bit hash a record that was read: how often a trace_id came again is counted from these on reading.
+#: One 64-bit hash per record that was read; readers of the store count repeated trace ids by it.
 TRACE_IDS = pa.schema([("lane", _TEXT), ("pipeline", _TEXT), ("trace_hash", pa.uint64())])
 
-#: Name of each part of a scored slice and its schema.
+#: Schema of each table of a scored slice, by name.
 SCORED_TABLES: dict[str, pa.Schema] = {
     "gaps": GAPS,
     "ticks": TICKS,

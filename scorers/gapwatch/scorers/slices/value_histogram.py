@@ -1,4 +1,4 @@
-"""The histogram of a value: counts by cells of one logarithmic grid, the same for every metric and for ever."""
+"""Histograms of scores: counts by cells of one logarithmic grid, the same for every metric and every version."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gapwatch.scorers.slices.columns import FloatArray, IntArray
 
 #: Cells of the value histogram are powers of this number; 1 % is finer than any shift worth an alert.
 CELL_RATIO = 1.01
-#: Smallest magnitude that is told from 0; its cell is 1.
+#: Smallest magnitude that is distinguished from 0; its cell is 1.
 SMALLEST = 1e-12
 CELL_OFFSET = 2778
 
@@ -34,10 +34,10 @@ def histogram_maps(
 
     Args:
         group_of_item: Group of each of n items, from 0 to f - 1.
-        outcomes: n x s outcome ids, of the metrics that have scores.
-        scores: n x s scores, NaN where there is none.
-        metric_of_column: Which of the m metrics each of the s is.
-        counts: f x m x width counts, of which the first outcome (not applicable) is left out.
+        outcomes: n x s outcome ids, of the s metrics that have scores.
+        scores: n x s scores, NaN for no score.
+        metric_of_column: Number of each of the s metrics among all m.
+        counts: f x m x width counts, 0 for the first outcome (not applicable).
     """
     _, metrics, width = counts.shape
     which, metric, outcome = np.nonzero(counts)
@@ -49,7 +49,7 @@ def histogram_maps(
     row_of_cell = distinct // span
     wanted = (which * metrics + metric) * width + outcome
     bounds = np.searchsorted(row_of_cell, wanted), np.searchsorted(row_of_cell, wanted, side="right")
-    # Rows are wanted in ascending order, so that their cells lie one after the other.
+    # `wanted` ascends, so the cells of each row follow those of the row before.
     offsets = np.append(bounds[0], bounds[1][-1:]).astype(np.int32) if len(wanted) else np.zeros(1, np.int32)
     empty = bounds[0] == bounds[1]
     keys = pa.array((distinct % span - (span >> 1)).astype(np.int32))

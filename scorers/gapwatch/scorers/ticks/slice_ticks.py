@@ -1,4 +1,4 @@
-"""The ticks of one slice: every metric of every block counted at span and at unit level, by facet."""
+"""Ticks of one slice: counts of every metric at span and at unit level, by facet."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SliceTicks:
         self._rows = TickRows(self.groups, lane)
         self._sessions: list[pa.Table] = []
 
-    def add_block(self, result: BlockResult, policies: BlockSelection) -> None:
+    def add_block(self, result: BlockResult, selections: BlockSelection) -> None:
         """Count all metrics of one block."""
         ord_ = self._columns.ord[result.rows]
         span_facets = {
@@ -57,37 +57,38 @@ class SliceTicks:
         }
         outcomes = np.where(result.outcomes < len(SPAN_OUTCOMES), result.outcomes, 0).astype(np.uint8)
         group = self.groups.of_record[ord_]
-        factors = self._evaluation_rates(result, policies)
+        factors = self._evaluation_rates(result, selections)
         for columns, factor in factors:
-            self._count(result, policies, "span", span_facets, group, outcomes, result.scores, columns, factor)
+            self._count(result, selections, "span", span_facets, group, outcomes, result.scores, columns, factor)
         rates = {m: factor for columns, factor in factors for m in columns}
         for m, strata in result.strata.items():
-            names = pa.array([name or "" for name in policies[m].strata[1:]], pa.string())
+            names = pa.array([name or "" for name in selections[m].strata[1:]], pa.string())
             facet = Coded(strata.astype(np.int64), names)
-            self._count(result, policies, "span", {"stratum": facet}, group, outcomes, {}, [m], rates[m])
+            self._count(result, selections, "span", {"stratum": facet}, group, outcomes, {}, [m], rates[m])
         for m in result.labels:
             labels = result.labels[m]
             facet = coded(labels if isinstance(labels, pa.Array) else labels.combine_chunks())
-            self._count(result, policies, "span", {"label": facet}, group, outcomes, {}, [m], rates[m])
-        self._add_units(result, policies, ord_, outcomes, factors)
+            self._count(result, selections, "span", {"label": facet}, group, outcomes, {}, [m], rates[m])
+        self._add_units(result, selections, ord_, outcomes, factors)
 
     def _evaluation_rates(
-        self, result: BlockResult, policies: BlockSelection
+        self, result: BlockResult, selections: BlockSelection
     ) -> list[tuple[list[int], FloatArray | None]]:
-        """Return metrics by what selection adds to the publisher's probability: nothing, or a rate a row."""
-        plain = np.flatnonzero(~policies.selects).tolist()
+        """Return metric numbers with the selection rate of each row; None where every span is evaluated."""
+        plain = np.flatnonzero(~selections.selects).tolist()
         batches: list[tuple[list[int], FloatArray | None]] = [(plain, None)] if plain else []
-        for m, policy in enumerate(policies):
-            if policy.selects:
+        for m, selection in enumerate(selections):
+            if selection.selects:
                 strata = result.strata.get(m)
-                rates = policy.rates[strata] if strata is not None else np.full(len(result.codes), policy.rates[0])
+                fixed = selection.rates[0]
+                rates = selection.rates[strata] if strata is not None else np.full(len(result.codes), fixed)
                 batches.append(([m], rates))
         return batches
 
     def _count(
         self,
         result: BlockResult,
-        policies: BlockSelection,
+        selections: BlockSelection,
         level: str,
         facets: dict[str, Coded | None],
         group: IntArray,
@@ -100,12 +101,12 @@ class SliceTicks:
 
         Args:
             result: The block's outcomes.
-            policies: One a metric of the block.
+            selections: Selection of each metric of the block.
             level: span or unit.
-            facets: Name of the facet to the value of each item.
+            facets: Value of each item by the name of the facet; None for the facet `all`.
             group: Record group of each of n items.
-            outcomes: n x all metrics, ids of the level.
-            scores: By metric number, n scores.
+            outcomes: Outcome ids of the level, n x all metrics.
+            scores: n scores by metric number.
             columns: Numbers of the metrics to count.
             factor: n probabilities of being evaluated; None for 1.
         """
@@ -131,12 +132,12 @@ class SliceTicks:
                 known[1][:, scored] = np.where(present > 0, squares, np.nan)
                 if facets[name] is None:  # only the facet "all" carries histograms
                     maps = histogram_maps(groups.of_item[joint.of_item], of_scored, values, np.array(scored), mine)
-            self._add(result, policies, level, name, groups, columns, mine, factors, known, maps)
+            self._add(result, selections, level, name, groups, columns, mine, factors, known, maps)
 
     def _add(
         self,
         result: BlockResult,
-        policies: BlockSelection,
+        selections: BlockSelection,
         level: str,
         facet: str,
         groups: FacetGroups,
@@ -149,7 +150,7 @@ class SliceTicks:
         group, p_factor = groups.group, None
         if factors is not None:
             group, p_factor = groups.group // len(factors), factors[groups.group % len(factors)]
-        epochs = [policies[m].epoch for m in columns]
+        epochs = [selections[m].epoch for m in columns]
         self._rows.add_counts(
             result.block, columns, epochs, level, facet, group, groups.values, counts, p_factor, sums, histograms
         )
@@ -157,7 +158,7 @@ class SliceTicks:
     def _add_units(
         self,
         result: BlockResult,
-        policies: BlockSelection,
+        selections: BlockSelection,
         ord_: IntArray,
         outcomes: Bytes,
         factors: list[tuple[list[int], FloatArray | None]],
@@ -172,16 +173,16 @@ class SliceTicks:
             if isinstance(metric.claim, MeasureClaim) and metric.per_trace != "any":
                 folded[:, m] = fold_measure(units, result.outcomes[:, m], result.scores[m], metric)
             if isinstance(metric.claim, LabelClaim) and metric.per_trace == "worst":
-                self._fold_worst(result, policies, units, folded, m)
+                self._fold_worst(result, selections, units, folded, m)
         group = self.groups.of_record[units.records]
         facets = {"all": None, "release": _taken(self._release, units.records)}
         for columns, factor in factors:
             per_unit = None if factor is None else _unit_factor(units, factor, result.outcomes[:, columns[0]])
-            self._count(result, policies, "unit", facets, group, folded, numbers, columns, per_unit)
-            self._add_sessions(result, policies, units, folded, columns, per_unit)
+            self._count(result, selections, "unit", facets, group, folded, numbers, columns, per_unit)
+            self._add_sessions(result, selections, units, folded, columns, per_unit)
 
     def _fold_worst(
-        self, result: BlockResult, policies: BlockSelection, units: UnitRows, folded: Bytes, m: int
+        self, result: BlockResult, selections: BlockSelection, units: UnitRows, folded: Bytes, m: int
     ) -> None:
         """Fold the labels of one metric to the worst of each unit, in place, and count the units by it."""
         metric = result.block.metrics[m].metric
@@ -195,12 +196,12 @@ class SliceTicks:
         folded[:, m] = unit
         facet = Coded(worst, labels.values)
         group = self.groups.of_record[units.records]
-        self._count(result, policies, "unit", {"label": facet}, group, folded, {}, [m], None)
+        self._count(result, selections, "unit", {"label": facet}, group, folded, {}, [m], None)
 
     def _add_sessions(
         self,
         result: BlockResult,
-        policies: BlockSelection,
+        selections: BlockSelection,
         units: UnitRows,
         folded: Bytes,
         columns: list[int],
@@ -235,7 +236,7 @@ class SliceTicks:
             "metric": named([result.block.names[m] for m in columns]),
             "metric_version": named([result.block.versions[m] for m in columns]),
             "judge": pa.nulls(n, pa.string()),
-            "epoch": named([policies[m].epoch for m in columns]),
+            "epoch": named([selections[m].epoch for m in columns]),
             "bucket": bucket_starts(self.groups.bucket[record_group]),
             "session_id": groups.values.take(pa.array(which)),
             "p": pa.array(self.groups.p[record_group] * factors[groups.group[which] % len(factors)]),
@@ -265,9 +266,9 @@ def _taken(column: Coded, items: IntArray) -> Coded:
 
 
 def _unit_factor(units: UnitRows, factor: FloatArray, outcomes: Bytes) -> FloatArray:
-    """Return with which probability each unit was evaluated: the largest rate among its spans.
+    """Return the probability with which each unit was evaluated: the largest rate among its spans.
 
-    Spans of one trace are selected by the same number, so the trace is evaluated as soon as its likeliest span is.
+    All spans of a trace are selected by the same number u, so some span is evaluated whenever the likeliest one is.
     """
     rates = np.where(outcomes > 0, factor, 0.0)
     largest = rates if units.one_each else np.maximum.reduceat(rates, units.starts)

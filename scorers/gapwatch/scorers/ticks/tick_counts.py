@@ -1,4 +1,4 @@
-"""Counts of spans and of units by series, 30-second bucket, facet and outcome: the ticks of one slice."""
+"""Tick rows: counts of spans and units by series, 30-second bucket, facet and outcome."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ GOOD, BAD, UNKNOWN_UNIT = 1, 2, 3
 
 @dataclass(frozen=True)
 class Groups:
-    """What the records of a slice differ in for every series: environment, bucket, probability.
+    """Records of a slice grouped by environment, bucket and the publisher's probability.
 
     Attributes:
         of_record: Group number of each record.
-        environment: Text of each group.
+        environment: Environment of each group.
         bucket: Bucket number of each group.
         p: The publisher's probability of each group.
     """
@@ -53,11 +53,11 @@ def group_records(environment: Coded, bucket: IntArray, p: FloatArray) -> Groups
 
 
 class TickRows:
-    """Tick rows under way: small numpy pieces that become one table at the end.
+    """Collects tick rows as small numpy pieces and joins them to one table.
 
     Args:
-        groups: Of the records of the slice.
-        lane: Of the slice.
+        groups: Groups of the slice's records.
+        lane: Lane of the slice.
     """
 
     def __init__(self, groups: Groups, lane: str) -> None:
@@ -88,17 +88,17 @@ class TickRows:
         """Add a row for every count that is not 0.
 
         Args:
-            block: Whose metrics were counted.
+            block: Block of the metrics.
             metrics: Numbers of m metrics in the block.
             epochs: m epochs.
             level: span or unit.
             facet: Name of the facet.
-            group: f group numbers, one a facet group.
-            values: f texts of the facet's value.
+            group: Record group of each of f facet groups.
+            values: f values of the facet.
             counts: f x m x outcomes; the first outcome (not applicable) is not counted.
-            p_factor: f probabilities on top of the publisher's; None for 1.
-            sums: f x m x outcomes sums of scores and of their squares, NaN where there are none; None without scores.
-            histograms: One MAP a non-zero count, in the order of `np.nonzero(counts)`; None without scores.
+            p_factor: f probabilities, multiplied with the publisher's; None for 1.
+            sums: Sums of scores and of their squares, f x m x outcomes each, NaN for no scores; None without scores.
+            histograms: One MAP per non-zero count, in the order of `np.nonzero(counts)`; None without scores.
         """
         which, metric, outcome = np.nonzero(counts[:, :, 1:])
         n = len(which)
@@ -187,13 +187,13 @@ class FacetGroups:
     values: pa.Array
 
     def add_up(self, counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Add what belongs to the items up to what belongs to the facet groups.
+        """Sum the counts of items by facet group.
 
         Args:
-            counts: One entry an item along the first axis.
+            counts: One entry per item along the first axis.
 
         Returns:
-            One entry a facet group along the first axis.
+            One entry per facet group along the first axis.
         """
         order, starts = self._runs
         if len(order) == 0:
@@ -202,7 +202,7 @@ class FacetGroups:
 
     @cached_property
     def _runs(self) -> tuple[IntArray, IntArray]:
-        """The items by facet group, and where each group begins among them."""
+        """Items sorted by facet group, and the position of the first item of each group."""
         order = np.argsort(self.of_item, kind="stable")
         order = order[np.searchsorted(self.of_item[order], 0) :]
         of_item = self.of_item[order]
@@ -213,12 +213,12 @@ class FacetGroups:
 class JointGroups:
     """Items (spans or units) grouped by record group and the values of all facets at once.
 
-    There are few of these groups, so what is counted by them is added up to the groups of any facet for nothing.
+    There are few of these groups, so summing their counts to the groups of each facet costs almost nothing.
 
     Attributes:
         of_item: Joint group of each item.
         size: Number of joint groups.
-        facets: Name to the facet's groups, whose items are the joint groups.
+        facets: Groups of each facet by its name; their items are the joint groups.
     """
 
     of_item: IntArray
@@ -231,7 +231,7 @@ def joint_groups(group_of_item: IntArray, facets: dict[str, Coded | None]) -> Jo
 
     Args:
         group_of_item: Record group of each item.
-        facets: Name of the facet to the value of each item; None for the facet `all`.
+        facets: Value of each item by the name of the facet; None for the facet `all`.
     """
     key, largest = group_of_item, int(group_of_item.max(initial=0))
     for facet in facets.values():
@@ -298,11 +298,11 @@ def sum_scores(
         group_of_item: Group of each of n items, from 0 to size - 1.
         size: Number of groups.
         outcomes: n x m outcome ids below `width`.
-        scores: n x m scores, NaN where there is none.
+        scores: n x m scores, NaN for no score.
         width: Number of outcome ids.
 
     Returns:
-        Three size x m x width arrays: how many scores there are, their sum, the sum of their squares.
+        Three size x m x width arrays: the number of scores, their sum, the sum of their squares.
     """
     metrics = outcomes.shape[1]
     inside = np.isfinite(scores)

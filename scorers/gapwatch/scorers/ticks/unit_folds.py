@@ -1,4 +1,4 @@
-"""From the spans of a trace to the one unit that it makes for a metric: good, bad or unknown."""
+"""Folds the spans of a trace to one unit per metric: good, bad or unknown."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Bytes = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class UnitRows:
-    """The rows of one block, cut into records.
+    """Rows of one block, split by record.
 
     Attributes:
         starts: First row of each of the u records that have rows in the block.
         records: `ord` of each of the u records.
-        rows: How many rows the block has.
+        rows: Number of rows in the block.
     """
 
     starts: IntArray
@@ -32,12 +32,12 @@ class UnitRows:
 
     @property
     def one_each(self) -> bool:
-        """Whether every record has just one row, so that there is nothing to fold."""
+        """True if every record has exactly one row, so that there is nothing to fold."""
         return len(self.starts) == self.rows
 
 
 def unit_rows(ord_: IntArray) -> UnitRows:
-    """Cut rows, sorted by record, into records."""
+    """Split rows, sorted by record, into records."""
     if len(ord_) == 0:
         return UnitRows(np.zeros(0, np.int64), np.zeros(0, np.int64), 0)
     starts = np.flatnonzero(np.concatenate(([True], ord_[1:] != ord_[:-1])))
@@ -45,18 +45,18 @@ def unit_rows(ord_: IntArray) -> UnitRows:
 
 
 def fold_any(units: UnitRows, outcomes: Bytes) -> Bytes:
-    """Fold outcomes: bad if one fails, good if one was decided, unknown if it applied at all.
+    """Fold outcomes: bad if one span fails, else good if one passes or warns, else unknown if the metric applied.
 
     Args:
         units: u records over n rows.
         outcomes: n x m outcome ids.
 
     Returns:
-        u x m units; 0 where the metric applied to no span, or to none that was evaluated, or one waits for a judge.
+        u x m units; 0 where the metric applied to no evaluated span, or where a span waits for a judge.
     """
     if len(units.starts) == 0:
         return np.zeros((0, outcomes.shape[1]), np.uint8)
-    # Ranks order the outcomes so that the largest decides.
+    # The outcome with the highest rank decides the unit.
     ranked = _RANK[outcomes]
     top = ranked if units.one_each else np.maximum.reduceat(ranked, units.starts, axis=0)
     return _UNIT_OF_RANK[top]
@@ -72,13 +72,13 @@ _UNIT_OF_RANK = np.array([0, UNKNOWN_UNIT, GOOD, BAD, 0], np.uint8)
 
 
 def fold_numbers(units: UnitRows, outcomes: Bytes, scores: FloatArray, metric: Metric) -> FloatArray:
-    """Return the number of each unit of a measure, NaN where there is none.
+    """Return the score of each unit, folded over its spans; NaN for no score.
 
     Args:
         units: u records over n rows.
         outcomes: n outcome ids.
         scores: n scores.
-        metric: A measure, or what has a score; its `per_trace` says how the numbers are folded.
+        metric: A metric with scores; its `per_trace` names the fold.
     """
     decided = (_RANK[outcomes] == 2) | (_RANK[outcomes] == 3)
     values = np.where(decided, scores, np.nan)
@@ -104,7 +104,7 @@ def fold_numbers(units: UnitRows, outcomes: Bytes, scores: FloatArray, metric: M
 
 
 def fold_measure(units: UnitRows, outcomes: Bytes, scores: FloatArray, metric: Metric) -> Bytes:
-    """Fold the scores of a measure by max, sum, mean or last, then hold the fold against the limit."""
+    """Fold the scores of a measure by max, sum, mean or last, and compare the result with the limit."""
     assert isinstance(metric.claim, MeasureClaim)
     numbers = fold_numbers(units, outcomes, scores, metric)
     applied = fold_any(units, outcomes[:, None])[:, 0] > 0
@@ -120,13 +120,13 @@ def fold_measure(units: UnitRows, outcomes: Bytes, scores: FloatArray, metric: M
 
 
 def worst_label(units: UnitRows, label_codes: IntArray, labels: list[str | None], metric: Metric) -> IntArray:
-    """Return the code of the worst label of each unit, 0 where none occurs.
+    """Return the code of the worst label of each unit, 0 for a unit without a known label.
 
     Args:
         units: u records over n rows.
-        label_codes: n codes, 0 for none.
-        labels: Text of each code from 1 on.
-        metric: A label claim; the last of its labels is the worst.
+        label_codes: n codes, 0 for no label.
+        labels: Text of each code, from code 1 on.
+        metric: Metric with a label claim; the last of its labels is the worst.
     """
     assert isinstance(metric.claim, LabelClaim)
     order = {label: rank for rank, label in enumerate(metric.claim.labels or (), start=1)}

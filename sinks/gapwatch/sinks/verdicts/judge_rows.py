@@ -14,7 +14,7 @@ from gapwatch.scorers.judges.canonical import canonical_value
 from gapwatch.scorers.judges.ensemble import ENSEMBLE, Vote, decide
 from gapwatch.scorers.judges.judgement import Judgement
 from gapwatch.scorers.judges.request import AwaitedComposite, JudgeRequest
-from gapwatch.scorers.scoring.score import selection_of
+from gapwatch.scorers.scoring.score import selection_numbers
 
 _EPOCH = datetime(1970, 1, 1)
 #: What a row takes from the request as it stands there.
@@ -95,7 +95,7 @@ def composite_row(
 ) -> dict[str, Any] | None:
     """Return the row of a composite, or None where its policy does not keep it."""
     kept = composite.keep.get(state, 1.0)
-    u = float(selection_of(pa.array([request.trace_id]))[0])
+    u = float(selection_numbers(pa.array([request.trace_id]))[0])
     if u >= kept * composite.rate:
         return None
     return {

@@ -58,7 +58,7 @@ def test_two_outputs_are_compared_and_one_alone_is_refused(tmp_path: Path) -> No
     assert states(path, "better") == {"pass": 3, "fail": 1}
     assert all(" output>>>" in text and " attributes.other>>>" in text for text in shown)
     metric["claim"]["rubric"]["inputs"] = ["output"]
-    with pytest.raises(PortfolioError, match="1 inputs to compare"):
+    with pytest.raises(PortfolioError, match="1 inputs, but a comparison needs two"):
         portfolio_of(metric)
 
 
