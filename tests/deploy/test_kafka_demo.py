@@ -37,7 +37,7 @@ def test_it_publishes_watches_answers_and_cleans_up(tmp_path, environment, kafka
     )  # fmt: skip
 
     assert done.returncode == 0, done.stderr
-    assert "All 190 are kept." in done.stderr
+    assert "All 190 conversations are stored in" in done.stderr
     assert "tool_calls_succeed" in done.stdout
     with duckdb.connect(str(store), read_only=True) as con:
         assert con.execute("SELECT sum(records) FROM offsets").fetchall() == [(190,)]
@@ -48,4 +48,4 @@ def test_it_publishes_watches_answers_and_cleans_up(tmp_path, environment, kafka
         [ROOT / "deploy" / "demo", "--kafka", "--store", store], capture_output=True, text=True, check=False
     )
     assert again.returncode == 2
-    assert "is there from an earlier run" in again.stderr
+    assert "exists already, from an earlier run" in again.stderr
