@@ -80,7 +80,7 @@ class Processes:
         where = ("--brokers", self._broker.address, "--store", str(self.store), "--judges", str(self._settings))
         return self._start("-m", "gapwatch.scorers.command_line", "run", *where, "--quiet", *more)
 
-    def store_thread(self) -> subprocess.Popen[bytes]:
+    def store_process(self) -> subprocess.Popen[bytes]:
         """Start the process that scores and keeps."""
         reading = ("--topic", self.topic, "--portfolio", str(self._folder / "portfolio.yaml"))
         process = self._run("--role", "score,keep", *reading, "--listen", "127.0.0.1:0")
@@ -131,7 +131,7 @@ def measure(folder: Path, broker: Any, items: int, adapter: str, judges: int) ->
     """Judge, lose the provider, get it back; print a table."""
     with ExitStack() as stack:
         run = Processes(folder, broker, adapter, stack)
-        store_thread = run.store_thread()
+        store_process = run.store_process()
         row = _table("", "seconds", "items/s", "CPU ms an item, judges", "CPU ms an item, keeper", "load")
 
         def told(what: str, seconds: float, n: int, judging: float | None, transaction: float) -> None:
@@ -139,27 +139,27 @@ def measure(folder: Path, broker: Any, items: int, adapter: str, judges: int) ->
             load = f"{os.getloadavg()[0]:.1f}"
             row(what, f"{seconds:.1f}", f"{n / seconds:.0f}", judging_ms, f"{1000 * transaction / n:.2f}", load)
 
-        seconds, transaction = _cost([store_thread], lambda: run.scored(0, items))
+        seconds, cpu = _cost([store_process], lambda: run.scored(0, items))
         told("scored, no judge there", seconds, items, None, transaction)
         if len(broker.consume("judge-requests", items, 120.0)) < items:
             raise RuntimeError("not every request has come into the topic")
         provider, workers = run.provider(), [run.judge() for _ in range(judges)]
         run.until("judge_closed", 1)
-        done, before = run.count("judge_closed"), _cpu_seconds(store_thread.pid)
+        done, before = run.count("judge_closed"), _cpu_seconds(store_process.pid)
         seconds, judging = _cost(workers, lambda: run.until("judge_closed", items))
         told(
-            "judged, all waiting in the topic", seconds, items - done, judging, _cpu_seconds(store_thread.pid) - before
+            "judged, all waiting in the topic", seconds, items - done, judging, _cpu_seconds(store_process.pid) - before
         )
         provider.stdin.close()  # type: ignore[union-attr]
         provider.wait()
-        seconds, transaction = _cost([store_thread], lambda: run.scored(items, items))
+        seconds, cpu = _cost([store_process], lambda: run.scored(items, items))
         told("scored, the provider dead", seconds, items, None, transaction)
         run.provider()
         run.until("judge_closed", items + 1)
-        done, before = run.count("judge_closed"), _cpu_seconds(store_thread.pid)
+        done, before = run.count("judge_closed"), _cpu_seconds(store_process.pid)
         seconds, judging = _cost(workers, lambda: run.until("judge_closed", 2 * items))
         left = 2 * items - done
-        told("judged, the provider back", seconds, left, judging, _cpu_seconds(store_thread.pid) - before)
+        told("judged, the provider back", seconds, left, judging, _cpu_seconds(store_process.pid) - before)
         states = run.count("gaps WHERE outcome = 'error'")
         print(f"\nclosed {run.count('judge_closed')}, errors {states}, twice "
               f"{run.count('(SELECT id FROM judge_closed GROUP BY id HAVING count(*) > 1)')}")  # fmt: skip
