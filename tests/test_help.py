@@ -76,7 +76,7 @@ def _declares(decorator: ast.expr) -> bool:
 def test_each_folder_names_its_commands_in_the_same_way() -> None:
     contributed = {module: import_module(module).COMMANDS for module in OWN_MODULES}
 
-    assert {module.partition(".")[0] for module in contributed} == set(PACKAGES) - {"scorers"}
+    assert {module.split(".")[1] for module in contributed} == set(PACKAGES) - {"scorers"}
     for module, commands in contributed.items():
         package = module.partition(".")[0]
         assert [name for name, command in commands.items() if not command.target.startswith(f"{package}.")] == []

@@ -134,13 +134,13 @@ def measure(folder: Path, broker: Any, items: int, adapter: str, judges: int) ->
         store_process = run.store_process()
         row = _table("", "seconds", "items/s", "CPU ms an item, judges", "CPU ms an item, keeper", "load")
 
-        def told(what: str, seconds: float, n: int, judging: float | None, transaction: float) -> None:
+        def told(what: str, seconds: float, n: int, judging: float | None, cpu: float) -> None:
             judging_ms = "" if judging is None else f"{1000 * judging / n:.2f}"
             load = f"{os.getloadavg()[0]:.1f}"
-            row(what, f"{seconds:.1f}", f"{n / seconds:.0f}", judging_ms, f"{1000 * transaction / n:.2f}", load)
+            row(what, f"{seconds:.1f}", f"{n / seconds:.0f}", judging_ms, f"{1000 * cpu / n:.2f}", load)
 
         seconds, cpu = _cost([store_process], lambda: run.scored(0, items))
-        told("scored, no judge there", seconds, items, None, transaction)
+        told("scored, no judge there", seconds, items, None, cpu)
         if len(broker.consume("judge-requests", items, 120.0)) < items:
             raise RuntimeError("not every request has come into the topic")
         provider, workers = run.provider(), [run.judge() for _ in range(judges)]
@@ -153,7 +153,7 @@ def measure(folder: Path, broker: Any, items: int, adapter: str, judges: int) ->
         provider.stdin.close()  # type: ignore[union-attr]
         provider.wait()
         seconds, cpu = _cost([store_process], lambda: run.scored(items, items))
-        told("scored, the provider dead", seconds, items, None, transaction)
+        told("scored, the provider dead", seconds, items, None, cpu)
         run.provider()
         run.until("judge_closed", items + 1)
         done, before = run.count("judge_closed"), _cpu_seconds(store_process.pid)
