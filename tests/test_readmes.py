@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -45,7 +46,7 @@ ELSEWHERE = {
             (".", "test_what_is_installed_works_in_another_folder"),
             ("./streams/publisher", "test_a_pipeline_publishes_with_the_publisher_alone_beside_modules_of_our_names"),
             ("./streams/publisher '.[stream]'", "test_both_distributions_work_beside_modules_of_our_names"),
-            ("'.[design]'", "test_what_is_installed_designs_a_portfolio_that_it_accepts"),
+            ("'gapwatch[design]'", "test_what_is_installed_designs_a_portfolio_that_it_accepts"),
         )
     },
     'python deploy/airline/convert_tau2.py "$f" | gzip -9n > "deploy/airline/traces/${f%.json.gz}.jsonl.gz"': (
@@ -260,6 +261,23 @@ def test_publish_as_it_is_shown(kafka_broker: KafkaBroker, tmp_path: Path, progr
 
     assert done.returncode == 0, done.stderr
     assert len(kafka_broker.consume(topic, 20)) == 20
+
+
+@pytest.mark.kafka
+def test_the_first_trace_of_the_front_readme_arrives(
+    kafka_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GAPWATCH_KAFKA_BROKERS", kafka_broker.address)
+    topic = kafka_broker.make_topic()
+    (shown,) = _blocks("python")
+    names: dict[str, Any] = {}
+    exec(shown.replace('("support")', f'("support", topic="{topic}")'), names)
+
+    assert names["publisher"].close(30)
+    (record,) = kafka_broker.consume(topic, 1)
+    trace = json.loads(record.value)
+    assert (trace["pipeline"], trace["session_id"]) == ("support", "s-81")
+    assert trace["spans"][0]["output"] == "It left yesterday."
 
 
 @pytest.mark.parametrize("command", sorted(ELSEWHERE))
