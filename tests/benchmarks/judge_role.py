@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.judge_role [--items 4000] [--adapter http|litellm] [--judges 1]
 
-Needs Java and Maven (deploy/kafka). A keeper scores and keeps, judges are processes of their own, the provider is one
+Needs Java and Maven (deploy/kafka). A process scores and stores, judges are processes of their own, the provider is one
 more, which answers in 50 ms. Every trace is judged: requests lie in the topic before the first judge starts; then the
 provider is ended, as many traces come again with the judges waiting for it; then it is back. CPU is of the processes
 named, all threads, from the first verdict on, without what they need to start.
@@ -46,7 +46,7 @@ sys.stdin.read()
 
 
 class Processes:
-    """What runs for one measurement: a keeper, judges and, now and then, the provider.
+    """Processes of one measurement: a store process, judges and, at times, the provider.
 
     Args:
         folder: For its files.
@@ -132,7 +132,7 @@ def measure(folder: Path, broker: Any, items: int, adapter: str, judges: int) ->
     with ExitStack() as stack:
         run = Processes(folder, broker, adapter, stack)
         store_process = run.store_process()
-        row = _table("", "seconds", "items/s", "CPU ms an item, judges", "CPU ms an item, keeper", "load")
+        row = _table("", "seconds", "items/s", "CPU ms an item, judges", "CPU ms an item, store process", "load")
 
         def told(what: str, seconds: float, n: int, judging: float | None, cpu: float) -> None:
             judging_ms = "" if judging is None else f"{1000 * judging / n:.2f}"
