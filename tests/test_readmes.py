@@ -147,9 +147,9 @@ def test_an_anchor_leads_to_a_heading() -> None:
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A clone, with all beside it that the READMEs' commands speak of."""
     folder = tmp_path_factory.mktemp("clone")
-    for name in ("pyproject.toml", "README.md"):
+    for name in ("pyproject.toml", "README.md", "CONTRIBUTING.md"):
         shutil.copy(ROOT / name, folder)
-    for name in (*FOLDERS, "deploy", "tests"):
+    for name in (*FOLDERS, "deploy", "docs", "tests"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "traces.jsonl").write_text(json.dumps(_envelope()) + "\n")
     (folder / "portfolio.yaml").write_text(_blocks("yaml")[0])
