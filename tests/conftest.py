@@ -1,4 +1,4 @@
-"""What all tests share: a real broker, and the depth; in CI a skip is a failure, for nobody reads what was left out."""
+"""Fixtures of all tests: a real broker, and the depth. In CI a skipped test fails the run: nobody reads skips there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ settings.load_profile("depth")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What the Kafka client drops is no failure: one that is closed while it connects forgets its connection."""
+    """Ignore connections that the Kafka client leaves open: one that is closed while it connects forgets its own."""
     for item in items:
         if item.get_closest_marker("kafka"):
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))

@@ -1,4 +1,4 @@
-"""Depth of the tests that try examples: as deep as they go by default, a fifth of it every day, more on request."""
+"""Number of examples that a test tries: all by default, a fifth every day, more on request."""
 
 from __future__ import annotations
 

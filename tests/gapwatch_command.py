@@ -13,7 +13,7 @@ from gapwatch.scorers.command_line import run
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command did: its exit status, standard output and standard error."""
+    """Result of a command: its exit status, standard output and standard error."""
 
     status: int
     out: str

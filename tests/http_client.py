@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Got:
-    """What came back."""
+    """Answer of the server."""
 
     status: int
     body: bytes

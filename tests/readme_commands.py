@@ -28,8 +28,8 @@ class Command:
 
 
 def readmes() -> list[Path]:
-    """Return the READMEs of the repository, not of environments that lie in it."""
-    found = [ROOT / "README.md"]
+    """Return the READMEs and documents of the repository, not of environments that lie in it."""
+    found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
     for folder in ("scorers", "sinks", "streams", "design", "deploy", "tests"):
         found += sorted((ROOT / folder).rglob("README.md"))
     return found

@@ -1,4 +1,4 @@
-"""Every command and every option is explained, and the explanation comes at once: no engine is loaded for it."""
+"""Each command and option has a help text, and printing it loads no engine."""
 
 from __future__ import annotations
 

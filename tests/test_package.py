@@ -101,6 +101,14 @@ def test_the_source_distribution_holds_what_a_wheel_is_built_from(built: Path) -
     assert [name for name in names if name.startswith(("tests", "deploy", ".venv", "streams/publisher"))] == []
 
 
+def test_the_publisher_wheel_holds_the_licence(publisher_wheel: Path) -> None:
+    with zipfile.ZipFile(publisher_wheel) as archive:
+        told = {PurePosixPath(name).name: archive.read(name).decode() for name in archive.namelist() if "dist-" in name}
+
+    assert "License-Expression: Apache-2.0" in told["METADATA"]
+    assert told["LICENSE"] == (ROOT / "LICENSE").read_text(encoding="utf-8")
+
+
 def test_the_wheel_says_its_licence_its_commands_and_what_it_needs(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         told = {PurePosixPath(name).name: archive.read(name).decode() for name in archive.namelist() if "dist-" in name}

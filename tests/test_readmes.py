@@ -1,4 +1,4 @@
-"""Every file is in the README of its folder; every command that a README shows is run, here or by a named test."""
+"""READMEs name every room and file, their links lead somewhere, and every command that they show is run."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -21,7 +22,7 @@ from gapwatch.scorers.loading.load import load_portfolio
 from tests.deploy.demo_traces import TRACES, ledger_of
 from tests.gapwatch_command import gapwatch
 from tests.kafka_broker import KafkaBroker
-from tests.paths import AIRLINE, ROOT
+from tests.paths import AIRLINE, FOLDERS, ROOT, SOURCE_ROOTS
 from tests.readme_commands import commands_of, readmes, synopses_of
 from tests.scorers.scored_slice import record_slice
 
@@ -39,7 +40,15 @@ ELSEWHERE = {
         "tests/deploy/test_kafka_demo.py::test_it_publishes_watches_answers_and_cleans_up"
     ),
     "tests/run": "tests/test_readmes.py::test_the_script_of_the_tests_hands_its_arguments_to_pytest",
-    "pip install 'gapwatch[design]'": "tests/test_package.py::test_what_is_installed_works_in_another_folder",
+    **{
+        f"pip install {what}": f"tests/test_package.py::{name}"
+        for what, name in (
+            (".", "test_what_is_installed_works_in_another_folder"),
+            ("./streams/publisher", "test_a_pipeline_publishes_with_the_publisher_alone_beside_modules_of_our_names"),
+            ("./streams/publisher '.[stream]'", "test_both_distributions_work_beside_modules_of_our_names"),
+            ("'gapwatch[design]'", "test_what_is_installed_designs_a_portfolio_that_it_accepts"),
+        )
+    },
     'python deploy/airline/convert_tau2.py "$f" | gzip -9n > "deploy/airline/traces/${f%.json.gz}.jsonl.gz"': (
         "tests/deploy/test_convert_tau2.py::test_every_message_becomes_a_span_of_a_sound_envelope"
     ),
@@ -77,9 +86,11 @@ _NOT_TOLD = ("__init__.py", "README.md", "__pycache__", ".hypothesis")
 
 
 def _named(readme: Path) -> list[str]:
-    """What stands in backticks in the first cells of the README's tables of files; a folder ends with a slash."""
+    """Return the names in backticks in the first cells of a README's tables of files; a folder ends with a slash."""
     tables = re.findall(
-        r"^\| (?:file|what) \|.*\n\|[ |-]+\n((?:\|.*\n)+)", readme.read_text(encoding="utf-8"), re.MULTILINE
+        r"^\| (?:file|folder|room|what) \|.*\n\|[ |-]+\n((?:\|.*\n)+)",
+        readme.read_text(encoding="utf-8"),
+        re.MULTILINE,
     )
     cells = [line.split("|")[1] for table in tables for line in table.splitlines()]
     return [name for cell in cells for name in re.findall(r"`([\w./*-]+)`", cell)]
@@ -91,7 +102,16 @@ def _is_named(entry: Path, name: str) -> bool:
     return fnmatch(entry.name, name) or ("." not in name and entry.suffix != "" and fnmatch(entry.stem, name))
 
 
-@pytest.mark.parametrize("folder", ["scorers", "sinks", "streams", "streams/detectors", "design", "deploy", "tests"])
+@pytest.mark.parametrize("package", FOLDERS)
+def test_every_room_of_a_package_is_named_in_its_readme(package: str) -> None:
+    folder = FOLDERS[package]
+    named = {name.rstrip("/").rsplit("/", 1)[-1] for name in _named(folder / "README.md")}
+    entries = [path for path in (folder / "gapwatch" / package).iterdir() if path.name not in _NOT_TOLD]
+
+    assert [path.name for path in entries if not named & {path.name, path.stem}] == []
+
+
+@pytest.mark.parametrize("folder", ["streams/gapwatch/streams/detectors", "deploy", "docs", "tests"])
 def test_every_file_of_a_folder_is_named_once_in_its_readme(folder: str) -> None:
     named = _named(ROOT / folder / "README.md")
     entries = [path for path in (ROOT / folder).iterdir() if path.name not in _NOT_TOLD]
@@ -127,9 +147,9 @@ def test_an_anchor_leads_to_a_heading() -> None:
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A clone, with all beside it that the READMEs' commands speak of."""
     folder = tmp_path_factory.mktemp("clone")
-    for name in ("pyproject.toml", "README.md"):
+    for name in ("pyproject.toml", "README.md", "CONTRIBUTING.md"):
         shutil.copy(ROOT / name, folder)
-    for name in ("scorers", "sinks", "streams", "design", "deploy", "tests"):
+    for name in (*FOLDERS, "deploy", "docs", "tests"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "traces.jsonl").write_text(json.dumps(_envelope()) + "\n")
     (folder / "portfolio.yaml").write_text(_blocks("yaml")[0])
@@ -151,14 +171,15 @@ def programs(stage: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment as `deploy/environment` makes it there, of the interpreter that runs the tests."""
     target = tmp_path_factory.mktemp("environment")
     (target / "bin").mkdir()
+    path = os.pathsep.join(str(stage / root.relative_to(ROOT)) for root in (ROOT, *SOURCE_ROOTS))
     for name, code in (("python", '"$@"'), ("gapwatch", '-m gapwatch.scorers.command_line "$@"')):
         script = target / "bin" / name
-        script.write_text(f"#!/bin/sh\nPYTHONPATH='{stage}' exec '{sys.executable}' {code}\n")
+        script.write_text(f"#!/bin/sh\nPYTHONPATH='{path}' exec '{sys.executable}' {code}\n")
         script.chmod(0o755)
     for extras in ("", "dev,stream"):
-        wanted = (stage / "pyproject.toml").read_text() + f"{stage}\n{extras}"
         stamp = f".gapwatch-installed{'-' + extras.replace(',', '-') if extras else ''}"
-        (target / stamp).write_text(wanted.rstrip("\n") + "\n")
+        projects = [stage / "pyproject.toml", stage / "streams" / "publisher" / "pyproject.toml"]
+        (target / stamp).write_text("".join(path.read_text(encoding="utf-8") for path in projects) + f"{stage}\n")
     return target
 
 
@@ -240,6 +261,23 @@ def test_publish_as_it_is_shown(kafka_broker: KafkaBroker, tmp_path: Path, progr
 
     assert done.returncode == 0, done.stderr
     assert len(kafka_broker.consume(topic, 20)) == 20
+
+
+@pytest.mark.kafka
+def test_the_first_trace_of_the_front_readme_arrives(
+    kafka_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GAPWATCH_KAFKA_BROKERS", kafka_broker.address)
+    topic = kafka_broker.make_topic()
+    (shown,) = _blocks("python")
+    names: dict[str, Any] = {}
+    exec(shown.replace('("support")', f'("support", topic="{topic}")'), names)
+
+    assert names["publisher"].close(30)
+    (record,) = kafka_broker.consume(topic, 1)
+    trace = json.loads(record.value)
+    assert (trace["pipeline"], trace["session_id"]) == ("support", "s-81")
+    assert trace["spans"][0]["output"] == "It left yesterday."
 
 
 @pytest.mark.parametrize("command", sorted(ELSEWHERE))

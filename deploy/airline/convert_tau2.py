@@ -125,7 +125,7 @@ def usage_of(message: Json) -> Json | None:
 
 
 class Conversation:
-    """What has been said and done so far in one simulation, told message by message."""
+    """State of one simulation so far, updated message by message."""
 
     def __init__(self, start: float, agent_model: str | None, user_model: str | None, tiers: dict[str, str]) -> None:
         self.previous_end = start

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -21,7 +22,7 @@ OLDEST_JAVA = 17
 
 
 class BrokerError(Exception):
-    """What was asked for cannot be done; the text says what is wrong and what to do next."""
+    """A command that cannot be carried out; the text says what is wrong and what to do next."""
 
 
 def cache_folder() -> Path:
@@ -80,6 +81,7 @@ def _fetch_jars(folder: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise BrokerError("no `mvn` on the PATH, which fetches Kafka; install Maven (Debian: apt install maven)")
+    print("broker: fetching Kafka by Maven, once: 54 MB, about a minute", file=sys.stderr)
     partial = Path(tempfile.mkdtemp(prefix="partial-", dir=folder.parent))
     try:
         command = [

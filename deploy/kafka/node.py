@@ -44,7 +44,7 @@ logger.started.level = info
 
 @dataclass(frozen=True)
 class NodeOptions:
-    """What a node is started with.
+    """Options of a node.
 
     Attributes:
         port: Of the listener for clients, on 127.0.0.1; 0 takes a free one.

@@ -38,7 +38,7 @@ RATES = (0.005, 0.01, 0.05, 0.2)
 
 @dataclass
 class Told:
-    """What one stream raised.
+    """Alerts that one stream raised.
 
     Attributes:
         opened: (metric, severity, verdict, kind, tick found, first and last tick of the change).

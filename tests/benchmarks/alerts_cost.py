@@ -1,4 +1,4 @@
-"""What the watch costs a replay: the same file with and without `--alerts`, in turn, by the traffic's density.
+"""CPU that `--alerts` adds to a replay: the same file with and without it, in turn, by the traffic's density.
 
     python -m tests.benchmarks.alerts_cost [--traces N] [--pairs N]
 

@@ -16,7 +16,7 @@ from tests.paths import ROOT
 
 @dataclass(frozen=True)
 class Cost:
-    """What a child process cost.
+    """Cost of a child process.
 
     Attributes:
         cpu: Seconds of processor time, of user and system, over all threads.

@@ -1,4 +1,4 @@
-"""What a tick of 10,000 series costs, in time and memory."""
+"""Cost of a tick of 10,000 series, in time and memory."""
 
 from __future__ import annotations
 

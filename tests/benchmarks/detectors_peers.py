@@ -1,4 +1,4 @@
-"""What the e-detector is compared with: the oracle CUSUM, windows of 500 units, PSI, and river's ADWIN."""
+"""Peers of the e-detector: the oracle CUSUM, windows of 500 units, PSI, and river's ADWIN."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def peer_false_alarms(size: Size, report: Report) -> None:
 
 
 def _times(peer: Delays, own: Delays) -> float:
-    """How many times longer the peer takes; where both medians are "never", by the shares of streams that were seen."""
+    """Return how many times longer the peer takes; where both medians are "never", by the shares of streams seen."""
     if np.isfinite(own.median):
         return peer.median / own.median
     if np.isfinite(peer.median):

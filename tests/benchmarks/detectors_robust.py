@@ -1,4 +1,4 @@
-"""Where detectors usually break: seasons, sessions, improvements, incidents, slow traffic, wandering baselines."""
+"""Cases that usually break detectors: seasons, sessions, improvements, incidents, slow traffic, wandering baselines."""
 
 from __future__ import annotations
 

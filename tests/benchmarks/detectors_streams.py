@@ -21,7 +21,7 @@ NEVER = np.inf
 
 @dataclass(frozen=True)
 class Size:
-    """How much to simulate: streams for false alarms, thresholds, delays, and peers that go one by one."""
+    """Amount of simulation: streams for false alarms, thresholds, delays, and peers that go one by one."""
 
     name: str
     null: int
@@ -81,7 +81,7 @@ def rate_fleet(config: FleetConfig, rates: Floats, burn_in: Floats | int | None,
 
 
 def alarms(fleet: Fleet, side: int | None, limit: float = LIMIT, rows: object = slice(None)) -> Bools:
-    """Which series stand at or above the limit."""
+    """Return the series that are at or above the limit."""
     result: Bools = mean_evidence(fleet.config.table, fleet.state["evidence"][:, rows], side) >= limit  # type: ignore[index]
     return result
 

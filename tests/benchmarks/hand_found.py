@@ -1,4 +1,4 @@
-"""What the hand-written checks of one slice find, and the numbers by which outcomes and metrics go."""
+"""Findings of the hand-written checks of one slice, and the numbers of outcomes and metrics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SELECTED = below(KEEP_PASS)
 
 @dataclass
 class Found:
-    """What the checks of one slice have found.
+    """Findings of the checks of one slice.
 
     Attributes:
         passing: (environment, release, bucket, p, the three models) of the traces that pass in all, to the latencies

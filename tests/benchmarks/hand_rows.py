@@ -63,7 +63,7 @@ _SHOWN, _LOOK, _TAIL = 300, 1_200, 200
 
 @dataclass(frozen=True)
 class Source:
-    """Where records come from, and by which policy they are kept."""
+    """Source of the records, and the selection by which their rows are stored."""
 
     lane: str
     topic: str

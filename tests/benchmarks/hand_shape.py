@@ -106,7 +106,7 @@ _DECODER = msgspec.json.Decoder(Trace)
 
 @dataclass
 class Records:
-    """What one slice of lines holds.
+    """Contents of one slice of lines.
 
     Attributes:
         traces: Those of the benchmark's pipeline.

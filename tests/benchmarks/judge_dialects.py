@@ -1,4 +1,4 @@
-"""Every recorded exchange with a provider, served again: both adapters answer each with a reply or a failure.
+"""Serves every recorded exchange with a provider again: both adapters answer each with a reply or a failure.
 
     python -m tests.benchmarks.judge_dialects FILE
 

@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.judge_role [--items 4000] [--adapter http|litellm] [--judges 1]
 
-Needs Java and Maven (deploy/kafka). A keeper scores and keeps, judges are processes of their own, the provider is one
+Needs Java and Maven (deploy/kafka). A process scores and stores, judges are processes of their own, the provider is one
 more, which answers in 50 ms. Every trace is judged: requests lie in the topic before the first judge starts; then the
 provider is ended, as many traces come again with the judges waiting for it; then it is back. CPU is of the processes
 named, all threads, from the first verdict on, without what they need to start.
@@ -46,7 +46,7 @@ sys.stdin.read()
 
 
 class Processes:
-    """What runs for one measurement: a keeper, judges and, now and then, the provider.
+    """Processes of one measurement: a store process, judges and, at times, the provider.
 
     Args:
         folder: For its files.
@@ -80,7 +80,7 @@ class Processes:
         where = ("--brokers", self._broker.address, "--store", str(self.store), "--judges", str(self._settings))
         return self._start("-m", "gapwatch.scorers.command_line", "run", *where, "--quiet", *more)
 
-    def store_thread(self) -> subprocess.Popen[bytes]:
+    def store_process(self) -> subprocess.Popen[bytes]:
         """Start the process that scores and keeps."""
         reading = ("--topic", self.topic, "--portfolio", str(self._folder / "portfolio.yaml"))
         process = self._run("--role", "score,keep", *reading, "--listen", "127.0.0.1:0")
@@ -131,35 +131,35 @@ def measure(folder: Path, broker: Any, items: int, adapter: str, judges: int) ->
     """Judge, lose the provider, get it back; print a table."""
     with ExitStack() as stack:
         run = Processes(folder, broker, adapter, stack)
-        store_thread = run.store_thread()
-        row = _table("", "seconds", "items/s", "CPU ms an item, judges", "CPU ms an item, keeper", "load")
+        store_process = run.store_process()
+        row = _table("", "seconds", "items/s", "CPU ms an item, judges", "CPU ms an item, store process", "load")
 
-        def told(what: str, seconds: float, n: int, judging: float | None, transaction: float) -> None:
+        def told(what: str, seconds: float, n: int, judging: float | None, cpu: float) -> None:
             judging_ms = "" if judging is None else f"{1000 * judging / n:.2f}"
             load = f"{os.getloadavg()[0]:.1f}"
-            row(what, f"{seconds:.1f}", f"{n / seconds:.0f}", judging_ms, f"{1000 * transaction / n:.2f}", load)
+            row(what, f"{seconds:.1f}", f"{n / seconds:.0f}", judging_ms, f"{1000 * cpu / n:.2f}", load)
 
-        seconds, transaction = _cost([store_thread], lambda: run.scored(0, items))
-        told("scored, no judge there", seconds, items, None, transaction)
+        seconds, cpu = _cost([store_process], lambda: run.scored(0, items))
+        told("scored, no judge there", seconds, items, None, cpu)
         if len(broker.consume("judge-requests", items, 120.0)) < items:
             raise RuntimeError("not every request has come into the topic")
         provider, workers = run.provider(), [run.judge() for _ in range(judges)]
         run.until("judge_closed", 1)
-        done, before = run.count("judge_closed"), _cpu_seconds(store_thread.pid)
+        done, before = run.count("judge_closed"), _cpu_seconds(store_process.pid)
         seconds, judging = _cost(workers, lambda: run.until("judge_closed", items))
         told(
-            "judged, all waiting in the topic", seconds, items - done, judging, _cpu_seconds(store_thread.pid) - before
+            "judged, all waiting in the topic", seconds, items - done, judging, _cpu_seconds(store_process.pid) - before
         )
         provider.stdin.close()  # type: ignore[union-attr]
         provider.wait()
-        seconds, transaction = _cost([store_thread], lambda: run.scored(items, items))
-        told("scored, the provider dead", seconds, items, None, transaction)
+        seconds, cpu = _cost([store_process], lambda: run.scored(items, items))
+        told("scored, the provider dead", seconds, items, None, cpu)
         run.provider()
         run.until("judge_closed", items + 1)
-        done, before = run.count("judge_closed"), _cpu_seconds(store_thread.pid)
+        done, before = run.count("judge_closed"), _cpu_seconds(store_process.pid)
         seconds, judging = _cost(workers, lambda: run.until("judge_closed", 2 * items))
         left = 2 * items - done
-        told("judged, the provider back", seconds, left, judging, _cpu_seconds(store_thread.pid) - before)
+        told("judged, the provider back", seconds, left, judging, _cpu_seconds(store_process.pid) - before)
         states = run.count("gaps WHERE outcome = 'error'")
         print(f"\nclosed {run.count('judge_closed')}, errors {states}, twice "
               f"{run.count('(SELECT id FROM judge_closed GROUP BY id HAVING count(*) > 1)')}")  # fmt: skip

@@ -1,4 +1,4 @@
-"""What judging costs and how fast it is, against a server of its own process that answers in 50 ms.
+"""Cost and throughput of judging, against a server of its own process that answers in 50 ms.
 
     python -m tests.benchmarks.judges [--items 5000] [--adapter http|litellm|anthropic|gemini|openrouter|whole]...
 

@@ -1,4 +1,4 @@
-"""How long a scrape takes with many watched series, at rest and in motion: python -m tests.benchmarks.metrics_page."""
+"""Time of a scrape with many series, at rest and in motion: python -m tests.benchmarks.metrics_page [SERIES]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a span costs the pipeline's own thread: `TracePublisher` beside OpenTelemetry's SDK.
+"""Cost of a span on the pipeline's own thread: `TracePublisher` beside OpenTelemetry's SDK.
 
 Run from the root: `python -m tests.benchmarks.publisher`. Both note the same of an LLM call (kind, model, tier, input,
 output, usage) and hand every trace to a thread that gets rid of none (ours waits for a broker that is not there,

@@ -1,4 +1,4 @@
-"""What real streams raise, through the whole of `gapwatch replay --alerts`: a cascade, a judge, arrivals, benchmarks.
+"""Alerts of real streams, through the whole of `gapwatch replay --alerts`: a cascade, a judge, arrivals, benchmarks.
 
     python -m tests.benchmarks.real_streams --data FOLDER [--only routellm safety azure reports]
 

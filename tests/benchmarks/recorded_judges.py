@@ -1,12 +1,12 @@
-"""What real judges said, through Gapwatch, held against the truth of the same items: the table of the README.
+"""Compares recorded verdicts of real judges, closed by Gapwatch, with the truth of the same items.
 
     python -m tests.benchmarks.recorded_judges FOLDER
 
 FOLDER holds `tau2_judges`, `autogpt_safety_monitor`, `grafite_seed`, `factscore` and `refchecker`, as their authors
-published them. Of the last two, which hold what people said of each claim and no judge, a quarter is judged, by those
-people, and the rate that is published is held against that of all. Of the others, each recorded
-verdict is served by a local HTTP endpoint in the judge's own words; failures are served as failures. The truth goes in
-as overrides, and the figures come from the store, as `gapwatch judge agreement` reads it.
+published them. A local HTTP endpoint serves each recorded verdict of the first three in the judge's own words, and
+failures as failures. The truth goes in as overrides, and the figures come from the store, as `gapwatch judge agreement`
+reads it. The last two hold people's verdicts on each claim and no judge: a quarter is sampled, these verdicts stand for
+the judge's, and the published rate is compared with the rate of all. Prints the tables of docs/figures/benchmarks.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `gapwatch replay` costs, against the best loop in Python that could be written by hand.
+"""Cost of `gapwatch replay`, against the best loop in Python that we could write by hand.
 
     python -m tests.benchmarks.replay                # all but the long run for the memory: some minutes
     python -m tests.benchmarks.replay memory         # 2,000,000 traces through standard input

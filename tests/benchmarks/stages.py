@@ -1,9 +1,9 @@
-"""Where the CPU of a contender goes: its stages timed from outside, each without those that it calls.
+"""CPU time of each stage of a contender, timed from outside, each without the stages that it calls.
 
     python -m tests.benchmarks.stages replay traces.jsonl portfolio.yaml store.duckdb
 
-The clock is that of the whole process, threads of DuckDB included; so what `replay` does in two threads at once, it
-does here one after the other.
+The clock counts the CPU of the whole process, threads of DuckDB included. So the two threads of `replay` run here one
+after the other.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ STAGES: dict[str, list[tuple[str, str, str, bool]]] = {
         ("ticks, ledger, trace ids", "tests.benchmarks.hand_loop", "trace_ids_table", False),
         ("rows, samples", "tests.benchmarks.hand_rows", "Rows.table", False),
         ("rows, samples", "tests.benchmarks.hand_loop", "samples_table", False),
-        ("keep", "gapwatch.sinks.store.store", "Store.write_slice", False),
+        ("write", "gapwatch.sinks.store.store", "Store.write_slice", False),
         ("close", "gapwatch.sinks.store.store", "Store.close", False),
     ],
     "replay": [
         ("read, digest", "gapwatch.streams.sources.file_source", "FileSource.slices", True),
         ("query", "gapwatch.scorers.scoring.score", "Scorer.run", False),
         ("rows, ticks, samples, ledger, trace ids", "gapwatch.streams.batch.replay", "score", False),
-        ("keep", "gapwatch.sinks.store.store", "Store.write_slice", False),
+        ("write", "gapwatch.sinks.store.store", "Store.write_slice", False),
         ("close", "gapwatch.sinks.store.store", "Store.close", False),
     ],
 }
@@ -90,13 +90,19 @@ class InTurn(Executor):
         return future
 
 
+def owner_of(module: str, path: str) -> tuple[Any, str]:
+    """Return the module or class that holds a function, and the name of the function in it."""
+    owner: Any = importlib.import_module(module)
+    *classes, name = path.split(".")
+    for part in classes:
+        owner = getattr(owner, part)
+    return owner, name
+
+
 def watch(contender: str, clock: Clock) -> None:
     """Put the clock around the stages of a contender."""
     for stage, module, path, is_generator in STAGES[contender]:
-        owner: Any = importlib.import_module(module)
-        *classes, name = path.split(".")
-        for part in classes:
-            owner = getattr(owner, part)
+        owner, name = owner_of(module, path)
         found = vars(owner)[name]
         timed = clock.timed_generator if is_generator else clock.timed
         if isinstance(found, classmethod):

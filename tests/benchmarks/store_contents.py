@@ -1,4 +1,4 @@
-"""What a store holds, as one digest a table: equal for programs that found the same, however they cut their slices.
+"""Contents of a store as one digest a table: equal for equal findings, however a program cuts its slices.
 
 Left out is when something was kept, in which commit, and in which words a dead letter is described. Sums of floats
 depend on the order in which they were added: they are compared to nine digits, outside every digest.

@@ -1,4 +1,4 @@
-"""What `gapwatch run` costs on a real broker, against a naive Faust agent and the best loop written by hand.
+"""Cost of `gapwatch run` on a real broker, against a naive Faust agent and the best loop written by hand.
 
     python -m tests.benchmarks.stream                 # 50,000 traces, three rounds: some minutes
     python -m tests.benchmarks.stream --failing 0.3

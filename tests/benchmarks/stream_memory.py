@@ -1,4 +1,4 @@
-"""What `gapwatch run` holds while it works through millions of traces of a real broker.
+"""Memory of `gapwatch run` while it works through millions of traces of a real broker.
 
     python -m tests.benchmarks.stream_memory                    # 2,000,000 traces on four partitions: ten minutes
     python -m tests.benchmarks.stream_memory --traces 400000

@@ -1,4 +1,4 @@
-"""What a good engineer writes on a first day: a stock Faust agent, one event at a time, pydantic for the records.
+"""The program of a first day's work: a stock Faust agent, one event at a time, pydantic for the records.
 
 It checks each span as its event comes, by the hand-written functions of `hand_fails`, and has it easy after that: rows
 and ticks are made by the loop's tuned code, 4,000 events at a time, and stored by the same `Store.write_slice`.
@@ -109,7 +109,7 @@ hand_fails.GenerateAttributes = GenerateAttributes  # type: ignore[assignment, m
 
 
 class Agent:
-    """What the agent knows between two events."""
+    """State of the agent between two events."""
 
     def __init__(self, topic: str, portfolio: Path, store: Store) -> None:
         self._loaded, self._store, self._topic = load_portfolio(portfolio), store, topic

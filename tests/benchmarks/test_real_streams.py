@@ -1,4 +1,4 @@
-"""That the benchmark of real streams runs, on a made copy of the smallest of its sources; nothing of its figures."""
+"""The benchmark of real streams runs on a made copy of its smallest source; no figure is asserted."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.benchmarks.contenders import run_pair
 from tests.benchmarks.long_stream import long_stream
+from tests.benchmarks.stages import STAGES, owner_of
 from tests.benchmarks.store_contents import CONTENTS, contents, differences
 from tests.benchmarks.traffic import lines, portfolio
 
@@ -105,3 +106,9 @@ def test_the_long_stream_repeats_its_traces_with_other_ids_and_later_times() -> 
     for first, second in zip(traces[:200], traces[200:400], strict=True):
         assert second["ended_at"] - first["ended_at"] == pytest.approx(1.0)
         assert second["spans"][1]["output"] == first["spans"][1]["output"]
+
+
+def test_the_stages_that_are_timed_are_functions_of_the_program() -> None:
+    named = [(module, path) for stages in STAGES.values() for _, module, path, _ in stages]
+
+    assert [path for module, path in named if not callable(getattr(*owner_of(module, path)))] == []

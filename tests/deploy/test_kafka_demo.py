@@ -7,23 +7,23 @@ import sys
 import duckdb
 import pytest
 
-from tests.paths import ROOT
+from tests.paths import ROOT, SOURCE_ROOTS
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 @pytest.fixture
 def environment(tmp_path):
-    """What `deploy/environment` would have made, from the interpreter that runs the tests."""
+    """The environment that `deploy/environment` would have made, from the interpreter that runs the tests."""
     folder = tmp_path / "environment"
     (folder / "bin").mkdir(parents=True)
+    path = os.pathsep.join(str(root) for root in SOURCE_ROOTS)
     for name, command in (("python", ""), ("gapwatch", " -m gapwatch.scorers.command_line")):
         script = folder / "bin" / name
-        script.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}"{command} "$@"\n')
+        script.write_text(f'#!/bin/sh\nPYTHONPATH="{path}" exec "{sys.executable}"{command} "$@"\n')
         script.chmod(0o755)
-    extras = "stream"
-    wanted = "\n".join([(ROOT / "pyproject.toml").read_text().rstrip("\n"), str(ROOT), extras])
-    (folder / f".gapwatch-installed-{extras}").write_text(wanted + "\n")
+    projects = [ROOT / "pyproject.toml", ROOT / "streams" / "publisher" / "pyproject.toml"]
+    (folder / ".gapwatch-installed-stream").write_text("".join(file.read_text() for file in projects) + f"{ROOT}\n")
     return folder
 
 
@@ -37,7 +37,7 @@ def test_it_publishes_watches_answers_and_cleans_up(tmp_path, environment, kafka
     )  # fmt: skip
 
     assert done.returncode == 0, done.stderr
-    assert "All 190 are kept." in done.stderr
+    assert "All 190 conversations are stored in" in done.stderr
     assert "tool_calls_succeed" in done.stdout
     with duckdb.connect(str(store), read_only=True) as con:
         assert con.execute("SELECT sum(records) FROM offsets").fetchall() == [(190,)]
@@ -48,4 +48,4 @@ def test_it_publishes_watches_answers_and_cleans_up(tmp_path, environment, kafka
         [ROOT / "deploy" / "demo", "--kafka", "--store", store], capture_output=True, text=True, check=False
     )
     assert again.returncode == 2
-    assert "is there from an earlier run" in again.stderr
+    assert "exists already, from an earlier run" in again.stderr
