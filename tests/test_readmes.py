@@ -88,7 +88,7 @@ _NOT_TOLD = ("__init__.py", "README.md", "__pycache__", ".hypothesis")
 def _named(readme: Path) -> list[str]:
     """Return the names in backticks in the first cells of a README's tables of files; a folder ends with a slash."""
     tables = re.findall(
-        r"^\| (?:file|folder|room|what) \|.*\n\|[ |-]+\n((?:\|.*\n)+)",
+        r"^\| (?:file|folder|room|what)\b[^|]*\|.*\n\|[ |-]+\n((?:\|.*\n)+)",
         readme.read_text(encoding="utf-8"),
         re.MULTILINE,
     )
