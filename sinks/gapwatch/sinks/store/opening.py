@@ -1,4 +1,4 @@
-"""Opens the file of a store, or says why it cannot be opened: missing, foreign, newer, broken, or held by another process."""
+"""Opens the file of a store, or says why it cannot be opened: missing, foreign, newer, broken, or held elsewhere."""
 
 from __future__ import annotations
 
