@@ -1,1 +1,1 @@
-"""Where results rest: DuckDB, Prometheus, Kafka."""
+"""Stores results in DuckDB, serves `/metrics` and an HTTP API, and reads the store for commands and reports."""

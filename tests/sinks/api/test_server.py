@@ -122,12 +122,12 @@ def test_an_answer_of_no_rows_has_its_columns(kept: Kept) -> None:
 @pytest.mark.parametrize(
     ("asked", "why"),
     [
-        ({}, "give the query as `sql`"),
-        ({"sql": 1}, "give the query as `sql`"),
-        ({"sql": "SELECT 1", "format": "xml"}, "format is one of"),
-        ({"sql": "SELECT 1", "format": ["json"]}, "format is one of"),
-        ({"sql": "SELECT 1", "parameters": {"a": 1}}, "parameters are a list"),
-        ({"sql": "SELECT 1", "rows": "many"}, "rows is a whole number"),
+        ({}, "send the query as `sql`"),
+        ({"sql": 1}, "send the query as `sql`"),
+        ({"sql": "SELECT 1", "format": "xml"}, "format must be one of"),
+        ({"sql": "SELECT 1", "format": ["json"]}, "format must be one of"),
+        ({"sql": "SELECT 1", "parameters": {"a": 1}}, "parameters must be a list"),
+        ({"sql": "SELECT 1", "rows": "many"}, "rows must be a whole number"),
         ({"sql": "SELECT ?"}, "the query is refused"),
         ({"sql": "SELECT " + "1" * 200_000}, "characters"),
         ([], "one JSON object"),
@@ -494,7 +494,7 @@ def test_a_loop_that_has_fallen_silent_is_not_alive(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("gapwatch.sinks.metrics.health.time.monotonic", lambda: now + 60)
     good, told = health.alive()
     assert not good
-    assert "answered nothing for 60 s" in told["because"][0]
+    assert "has not reported for 60 s" in told["because"][0]
 
 
 class _Standing:

@@ -98,12 +98,12 @@ def test_gaps_can_be_narrowed(path: Path, arguments: list[str], expected: list[t
 def test_the_list_of_gaps_says_what_was_seen_and_expected(path: Path) -> None:
     ran = gapwatch("gaps", "--store", path, "--outcome", "all")
     lines = [" ".join(line.split()) for line in ran.out.split("\n")]
-    assert lines[0] == "event time trace component metric outcome seen"
+    assert lines[0] == "event time trace component metric outcome observed"
     assert "2026-03-22 12:01:00Z t1 the trace cost warn 0.123457" in lines
     assert "2026-03-22 12:01:00Z t1 agent answer_parses fail Sure! Here is" in lines
     assert "- t2 tool answer_parses unknown no_time" in lines
     assert "answer_parses output is JSON" in lines
-    assert "a sample of their kind" in ran.err
+    assert "are a sample" in ran.err
 
 
 def test_a_list_that_is_cut_says_so(path: Path) -> None:
@@ -117,7 +117,7 @@ def test_one_trace_is_told_in_full(path: Path) -> None:
     assert ran.out.startswith("trace t1, airline-agent (production), release r1, live traces [0] at 1\n")
     assert re.search(r"trace +the trace +cost +warn +0\.123457", ran.out)
     assert re.search(r"0 +agent +answer_parses +fail +Sure! Here is", ran.out)
-    assert "sample at 1, redacted, kept for: fail\n" in ran.out
+    assert "sample at 1, redacted, stored for: fail\n" in ran.out
     assert '      "output": "Sure! ü \\u001b[31m",' in ran.out
 
 
@@ -133,7 +133,7 @@ def test_who_overruled_a_judge_and_what_it_had_said_is_told(path: Path) -> None:
     assert "judged (strict)" in ran.out
     assert "judged: ann says pass, not fail: it does say" in ran.out
     assert "it says nothing" in ran.out
-    assert "no sample of its text was kept" in ran.err
+    assert "no sample of its text is stored" in ran.err
 
 
 def test_a_trace_that_is_not_there_is_said_so(path: Path) -> None:

@@ -39,7 +39,7 @@ def test_anything_else_is_refused_with_examples(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "30", "d", "0d", "-1d", "2026-01-01", "1y"])
 def test_what_is_no_span_is_refused_where_one_is_wanted(text: str) -> None:
-    with pytest.raises(UsageError, match=r"--keep .* is no span of time; write 30d"):
+    with pytest.raises(UsageError, match=r"--keep .* is not a span of time; write 30d"):
         parse_positive_span(text, "--keep")
 
 

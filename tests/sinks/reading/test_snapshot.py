@@ -105,7 +105,7 @@ def test_nothing_is_left_of_one_that_nobody_wants_or_that_was_killed(tmp_path: P
     path = tmp_path / "s.duckdb"
     with Store.open(path, create=True) as store:
         store.write_slice(whole_slice(0, 60), KEPT_AT)
-        with pytest.raises(JobError, match="given up"):
+        with pytest.raises(JobError, match="cancelled"):
             take_snapshot(store.cursor(), path, "unwanted", lambda: False)
         abandoned = snapshots_folder(path) / ".killed.99999999.partial"
         abandoned.mkdir()

@@ -62,7 +62,7 @@ def test_a_directory_is_no_store(open_store: Opener, tmp_path: Path) -> None:
 def test_a_file_of_another_kind_is_refused_and_left_alone(open_store: Opener, tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "s.duckdb"
     path.write_bytes(content)
-    with pytest.raises(StoreError, match=r"no store of Gapwatch|cannot be opened"):
+    with pytest.raises(StoreError, match=r"not a store of Gapwatch|cannot be opened"):
         open_store(path)
     assert path.read_bytes() == content
 
@@ -111,7 +111,7 @@ def test_a_store_of_a_newer_version_is_refused(open_store: Opener, path: Path) -
 def test_a_store_of_an_older_version_is_refused(open_store: Opener, path: Path) -> None:
     with duckdb.connect(str(path)) as con:
         con.execute("UPDATE store SET schema_version = schema_version - 1")
-    with pytest.raises(StoreError, match=f"version {SCHEMA_VERSION - 1}.* give it a new store"):
+    with pytest.raises(StoreError, match=f"version {SCHEMA_VERSION - 1}.* use a new store"):
         open_store(path)
 
 
@@ -154,7 +154,7 @@ def test_a_name_means_a_file_whatever_it_looks_like(tmp_path: Path, monkeypatch:
 
 
 def test_a_name_that_the_engine_would_take_apart_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="without one"):
+    with pytest.raises(StoreError, match="without a \\?"):
         Store.open(tmp_path / "x?access_mode=read_only", create=True)
     assert not list(tmp_path.iterdir())
 

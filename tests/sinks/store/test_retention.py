@@ -145,7 +145,7 @@ def test_a_step_that_fails_changes_nothing(tmp_path: Path) -> None:
     with filled(tmp_path, lambda n: True) as store:
         before = {name: store.query(f"SELECT * FROM {name} ORDER BY ALL") for name in (*FORGETFUL, "ledger", "offsets")}
         store.change("breaking", lambda con: con.execute("DROP TABLE past_dead_letters"))
-        with pytest.raises(JobError, match="forgetting failed"):
+        with pytest.raises(JobError, match="deleting expired rows failed"):
             expire_step(store, moment_before(KEEP))
 
         assert {name: store.query(f"SELECT * FROM {name} ORDER BY ALL") for name in before} == before

@@ -109,7 +109,7 @@ def test_the_position_follows_the_slices_and_survives_a_restart(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("begin", "end", "why"), [(12, 15, "leaves a hole"), (8, 15, "overlaps"), (0, 10, "overlaps"), (10, 9, "its begin")]
+    ("begin", "end", "why"), [(12, 15, "leaves a hole"), (8, 15, "overlaps"), (0, 10, "overlaps"), (10, 9, "its start")]
 )
 def test_a_slice_that_does_not_follow_is_refused_and_costs_nothing(
     store: Store, begin: int, end: int, why: str
@@ -261,7 +261,7 @@ def test_a_full_disk_is_told_and_loses_nothing(tmp_path: Path) -> None:
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 200_000, limits[1]))
     try:
-        with pytest.raises(JobError, match="disk is full, make room; then start again"):
+        with pytest.raises(JobError, match="disk is full, make room; then restart"):
             while True:
                 store.write_slice(whole_slice(kept, kept + 200), KEPT_AT)
                 kept += 200

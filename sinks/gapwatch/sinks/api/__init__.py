@@ -1,1 +1,1 @@
-"""HTTP: service, query gate, snapshots, page, client."""
+"""HTTP API of the process that writes a store: service, queries, snapshots, page and client."""

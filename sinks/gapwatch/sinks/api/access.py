@@ -1,4 +1,4 @@
-"""Who may ask over HTTP: where a server listens, which tokens it takes, and what it lets pass."""
+"""Access control of the HTTP API: address, tokens, and the check of each request."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from aiohttp import web
 from gapwatch.sinks.api.address import DEFAULT_ADDRESS, DEFAULT_PORT
 from gapwatch.sinks.api.query import QueryLimits
 
-#: Answered without a token wherever the API listens: they tell nothing but whether it runs.
+#: Paths that need no token on any address: they only say whether the process runs.
 _OPEN = ("/healthz", "/readyz")
 
 
 @dataclass(frozen=True)
 class ApiOptions:
-    """Where the API listens, and what it grants.
+    """Address, tokens and limits of the API.
 
     Attributes:
-        address: IP address or `localhost`. On anything but this machine's own, reading needs a token too.
-        port: 0 for any that is free.
-        read_token, write_token: By default made anew at each start, and noted beside the store.
-        limits: For each query.
+        address: IP address or `localhost`. On an address that other machines reach, reading also needs a token.
+        port: Port; 0 for any free one.
+        read_token, write_token: By default new at each start, and written into the note beside the store.
+        limits: Limits of each query.
     """
 
     address: str = DEFAULT_ADDRESS
@@ -45,29 +45,31 @@ class ApiOptions:
 
 
 def check_caller(request: web.Request, options: ApiOptions, url: str) -> None:
-    """Let pass who may ask.
+    """Check that a caller may make a request.
 
     Args:
-        request: As it came.
-        options: Who may.
-        url: Where this answers.
+        request: The request.
+        options: Address and tokens.
+        url: URL of this API, for messages.
 
     Raises:
-        web.HTTPException: This one may not.
+        web.HTTPException: The caller may not make it.
     """
     if request.headers.get("Origin") or request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
-        raise web.HTTPForbidden(text="pages of the web may not ask here")
+        raise web.HTTPForbidden(text="web pages of other origins may not use this API")
     if options.is_local and not _names_this_machine(request.host, options.address):
-        raise web.HTTPForbidden(text=f"ask for it by its address, {url}")  # a name of the web that leads here
+        raise web.HTTPForbidden(
+            text=f"use the address of this API, {url}"
+        )  # a foreign name that resolves to this machine
     token = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
     may_write = _equal(token, options.write_token)
     if request.method not in ("GET", "HEAD") and request.path != "/v1/query":
         if not may_write:
-            raise web.HTTPUnauthorized(text="this changes the store: it needs the write token, as a Bearer")
+            raise web.HTTPUnauthorized(text="this changes the store: send the write token as a Bearer token")
         return
     free = options.is_local or request.path in _OPEN
     if not (free or may_write or _equal(token, options.read_token)):
-        raise web.HTTPUnauthorized(text="from another machine this needs the read token, as a Bearer")
+        raise web.HTTPUnauthorized(text="send the read token as a Bearer token: this address is open to other machines")
 
 
 def _equal(token: str, expected: str) -> bool:
@@ -75,6 +77,6 @@ def _equal(token: str, expected: str) -> bool:
 
 
 def _names_this_machine(host: str, address: str) -> bool:
-    """Say whether a Host header names this machine: a page whose name was led here by its DNS is not let in."""
+    """Return whether a Host header names this machine. Pages whose DNS name points here (DNS rebinding) are refused."""
     name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
     return name.strip("[]").lower() in ("localhost", "127.0.0.1", "::1", address.lower())

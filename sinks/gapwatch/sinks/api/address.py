@@ -1,4 +1,4 @@
-"""Where the process that keeps a store answers, unless told otherwise."""
+"""Default address of the API of a process that writes a store."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Reads a store that another process keeps, over its API, with the methods of a connection that readers use.
+"""Client of the API: reads a store that another process holds, with the methods of a DuckDB connection.
 
-What comes back is Arrow with the engine's types in it; an engine of the reader's own, which holds nothing else, makes
-the same Python values of it that the store's would.
+Results come as Arrow with DuckDB's types. An empty DuckDB of the client converts them to the same Python values as the
+store's own DuckDB would.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from gapwatch.sinks.api.endpoint_note import ApiNote
 from gapwatch.sinks.reading.snapshot import Snapshot
 from gapwatch.sinks.store.ledger import Balance, MetricBalance, SourceBalance
 
-#: Seconds without a sign of life. Longer than any query may take.
+#: Seconds without a reply after which a request fails. Longer than the time limit of queries.
 _PATIENCE_SECONDS = 120.0
-#: The same of a snapshot: some 500,000 rows are written in a second.
+#: The same for a snapshot, which writes about 500,000 rows a second.
 _SNAPSHOT_SECONDS = 3600.0
 
-#: What opens and ends a transaction: each query has one of its own, over there.
+#: Statements that the client ignores: on the server, each query has a transaction of its own.
 _NO_QUERIES = ("BEGIN TRANSACTION READ ONLY", "ROLLBACK")
 
 
 class LiveReader:
-    """One reader of a store that is being kept; each query sees the latest commit.
+    """Reader of a store over the API. Each query sees the latest commit.
 
     Attributes:
-        rows: Rows that are wanted of an answer; None for all, and an answer that is too long is an error.
+        rows: Largest number of rows of a result; None for all, and a result that is too long is an error.
     """
 
     def __init__(self, note: ApiNote) -> None:
@@ -50,19 +50,19 @@ class LiveReader:
         self._con.execute("SET TimeZone = 'UTC'")
         self._answer = pa.table({})
 
-    # --- as a connection
+    # --- methods of a connection
 
     @property
     def description(self) -> list[Any]:
-        """Names and types of the columns of the last answer."""
+        """Names and types of the columns of the last result."""
         return list(self._con.description or [])
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> LiveReader:
-        """Ask.
+        """Run a query.
 
         Raises:
             UsageError: The query is refused.
-            JobError: It takes too much, or the process does not answer.
+            JobError: The query exceeds a limit, or the process does not answer.
         """
         if sql not in _NO_QUERIES:
             self._answer = self._ask(sql, parameters)
@@ -71,42 +71,42 @@ class LiveReader:
         return self
 
     def sql(self, sql: str) -> LiveReader:
-        """Ask, for `to_arrow_reader`."""
+        """Run a query, to be read by `to_arrow_reader`."""
         self._answer = self._ask(sql, ())
         return self
 
     def to_arrow_reader(self, rows: int) -> pa.RecordBatchReader:
-        """Return the last answer in batches of at most so many rows."""
+        """Return the last result in batches of at most `rows` rows."""
         return pa.RecordBatchReader.from_batches(self._answer.schema, self._answer.to_batches(max_chunksize=rows))
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        """Return the rows of the last answer that were not fetched yet."""
+        """Return the rows of the last result that were not fetched yet."""
         return list(self._con.fetchall())
 
     def fetchmany(self, size: int) -> list[tuple[Any, ...]]:
-        """Return the next rows of the last answer."""
+        """Return the next `size` rows of the last result."""
         return list(self._con.fetchmany(size))
 
     def extract_statements(self, sql: str) -> list[Any]:
-        """Parse, here."""
+        """Parse a text into statements, in this process."""
         return list(self._con.extract_statements(sql))
 
     def interrupt(self) -> None:
-        """Hang up; the query over there ends by that."""
+        """Close the connection, which ends the query on the server."""
         if self._http.sock is not None:
             with contextlib.suppress(OSError):
                 self._http.sock.shutdown(2)
         self._con.interrupt()
 
     def abort(self) -> None:
-        """Forget the last answer."""
+        """Drop the last result."""
 
     def close(self) -> None:
-        """Hang up for good."""
+        """Close the client."""
         self._http.close()
         self._con.close()
 
-    # --- as the API has it
+    # --- methods of the API
 
     def balance(self) -> Balance:
         """Return the balance of the ledger, of one commit.
@@ -123,34 +123,37 @@ class LiveReader:
         )
 
     def decide(self, path: str, asked: dict[str, Any]) -> str | None:
-        """Hand over a decision; what it says of itself, or None where it waits still for the keeper.
+        """Send a decision.
 
         Args:
-            path: Of the API, such as `/v1/annotations`.
-            asked: What that path takes.
+            path: Path of the API, such as `/v1/annotations`.
+            asked: JSON object that the path accepts.
+
+        Returns:
+            The answer of the decision; None if it still waits for the writer thread.
 
         Raises:
-            UsageError: It is refused.
+            UsageError: The decision is refused.
             JobError: The process does not answer.
         """
         answer = orjson.loads(self._request("POST", path, asked)[0])
         return str(answer.get("said", "")) if answer["applied"] else None
 
     def snapshot(self, name: str | None) -> Snapshot:
-        """Have a snapshot taken, over there.
+        """Take a snapshot on the server.
 
         Raises:
-            UsageError: It is refused.
-            JobError: It could not be written, or the process does not answer.
+            UsageError: The snapshot is refused.
+            JobError: The snapshot could not be written, or the process does not answer.
         """
         self._http.timeout = _SNAPSHOT_SECONDS
         return Snapshot(**orjson.loads(self._request("POST", "/v1/snapshots", {"name": name})[0]))
 
     def post(self, path: str, asked: dict[str, Any]) -> dict[str, Any]:
-        """Hand over something else that the keeper takes, and return its answer.
+        """Send any other POST request and return its answer.
 
         Raises:
-            UsageError: It is refused.
+            UsageError: The request is refused.
             JobError: The process does not answer.
         """
         answer: dict[str, Any] = orjson.loads(self._request("POST", path, asked)[0])
@@ -167,7 +170,7 @@ class LiveReader:
         body, truncated = self._request("POST", "/v1/query", asked)
         if truncated and self.rows is None:
             raise JobError(
-                "the answer is too long for a store that is being kept; ask for less, or take it from a snapshot "
+                "the result is too long for a store that is in use; ask for fewer rows, or query a snapshot "
                 "(`gapwatch snapshot`)"
             )
         return pa.ipc.open_stream(body).read_all()
@@ -181,7 +184,7 @@ class LiveReader:
         except (OSError, http.client.HTTPException) as error:
             self._http.close()
             raise StoreHeldError(
-                f"the store is held by the process {self._note.pid}, and its API at {self._note.url} does not answer "
+                f"the store is held by process {self._note.pid}, and its API at {self._note.url} does not answer "
                 f"({error or type(error).__name__})"
             ) from error
         if response.status < 300:

@@ -1,7 +1,7 @@
-"""The note beside a store that is being kept: where its API listens, and the tokens to use it.
+"""Note beside a store in use: the address of its API and the tokens.
 
-`s.duckdb` has `s.duckdb.api`, readable by its owner only, from the start of the process that keeps it to its end. What
-a killed process left is told by the pid, and by the store, which can be opened then.
+`s.duckdb` has `s.duckdb.api`, readable by its owner only, while a process writes the store. A note that a killed
+process left is recognised by its pid, and by the store, which can then be opened.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from gapwatch.sinks.store.liveness import is_running
 
 @dataclass(frozen=True)
 class ApiNote:
-    """How to reach the API of a store.
+    """Address and tokens of the API of a store.
 
     Attributes:
-        url: Such as `http://127.0.0.1:9464`.
-        pid: Of the process that keeps the store.
-        read_token: For reading, where it is asked for.
-        write_token: For all that changes something.
+        url: URL, such as `http://127.0.0.1:9464`.
+        pid: Id of the process that writes the store.
+        read_token: Token for reading, if the address needs one.
+        write_token: Token for requests that change the store.
     """
 
     url: str
@@ -34,15 +34,15 @@ class ApiNote:
 
 
 def note_path(store: Path) -> Path:
-    """Return where the note of a store lies."""
+    """Return the path of the note of a store."""
     return store.with_name(store.name + ".api")
 
 
 def write_note(store: Path, note: ApiNote) -> None:
-    """Put the note in place, whole, readable by its owner only.
+    """Write the note in one step, readable by its owner only.
 
     Raises:
-        JobError: It could not be written.
+        JobError: The note could not be written.
     """
     path = note_path(store)
     try:
@@ -55,7 +55,7 @@ def write_note(store: Path, note: ApiNote) -> None:
 
 
 def read_note(store: Path) -> ApiNote | None:
-    """Return the note of a store, or None where there is none, or it is not the caller's to read."""
+    """Return the note of a store; None if there is none or the caller may not read it."""
     path = note_path(store)
     try:
         written = json.loads(path.read_text(encoding="utf-8"))
@@ -66,6 +66,6 @@ def read_note(store: Path) -> ApiNote | None:
 
 
 def remove_note(store: Path, note: ApiNote) -> None:
-    """Take the note away, unless another process has put its own there since."""
+    """Remove the note, unless another process has replaced it."""
     if read_note(store) == note:
         note_path(store).unlink(missing_ok=True)

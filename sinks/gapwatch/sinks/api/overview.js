@@ -1,8 +1,8 @@
-// Fills the page from /metrics and the store, every five seconds. Whatever comes is put in as text, never as markup.
+// Fills the page from /metrics and the store every five seconds. All values are inserted as text, never as markup.
 "use strict";
 
 const EVERY = 5000;
-// The last word on each alert and on its shift.
+// Current state of each alert that is not closed, with the latest label of its shift.
 const ALERTS = `SELECT a.alert_id, a.state, a.severity, a.component, a.metric, a.judge, a.pipeline, a.environment, a.found_at,
     coalesce(s.kind, a.told->>'kind') AS kind, coalesce(s.verdict, a.told->>'verdict') AS verdict,
     a.told->>'unit' AS unit, a.told->'before'->>0 AS before, a.told->'after'->>0 AS after,
@@ -19,12 +19,12 @@ const ALERTS = `SELECT a.alert_id, a.state, a.severity, a.component, a.metric, a
   WHERE a.state IN ('open', 'acknowledged', 'silenced')
   ORDER BY a.severity = 'page' DESC, a.severity = 'ticket' DESC, a.found_at DESC, a.alert_id LIMIT 100`;
 const WORDS = { cascade: "CASCADE", shift: "SHIFT", unknown: "BLIND", bound: "BOUND" };
-const VERDICTS = { worse: "worse", better: "better", unknown: "polarity unknown" };
+const VERDICTS = { worse: "worse", better: "better", unknown: "direction unknown" };
 
-// What of a series is told in the line of its failure rate.
+// Quantities whose alerts are shown in the line of the failure rate.
 const OF_RATE = ["sessions", "unknown", "bound"];
 
-let before = null; // records and when, at the last look
+let before = null; // number of records and time at the last update
 
 function parse(text) {
   const found = new Map();
@@ -100,8 +100,8 @@ function tile(name, value, state) {
   return made;
 }
 
-// What nobody sees: metrics and components of which nothing was decided, and what of a metric cannot be watched.
-function namesOfUnwatched(metrics) {
+// Names of metrics, components and quantities that are not monitored.
+function notMonitored(metrics) {
   const of = (name, holds) => (metrics.get(name) || []).filter(({ labels, value }) => value === 1 && holds(labels));
   const all = () => true;
   return [
@@ -116,7 +116,7 @@ function showTiles(metrics) {
   const of = (severity) => total(metrics, "gapwatch_alert_state", (l) => l.severity === severity && l.state === "open");
   const [pages, tickets] = [of("page"), of("ticket")];
   const blind = total(metrics, "gapwatch_series", (l) => l.phase === "blind");
-  const unwatched = namesOfUnwatched(metrics).length;
+  const unmonitored = notMonitored(metrics).length;
   const behind = Math.max(0, ...(metrics.get("gapwatch_lag_seconds") || []).map((s) => s.value));
   const ledger = Math.abs(total(metrics, "gapwatch_ledger_imbalance"));
   const warn = (n, state) => (n > 0 ? state : "calm");
@@ -124,17 +124,17 @@ function showTiles(metrics) {
     tile("open pages", String(pages), warn(pages, "page")),
     tile("open tickets", String(tickets), warn(tickets, "ticket")),
     tile("blind series", String(blind), warn(blind, "ticket")),
-    tile("unwatched", String(unwatched), warn(unwatched, "ticket")),
-    tile("behind", seconds(behind), behind > 600 ? "page" : warn(behind - 60, "ticket")),
-    tile("ledger off by", String(ledger), warn(ledger, "page")),
+    tile("not monitored", String(unmonitored), warn(unmonitored, "ticket")),
+    tile("consumer lag", seconds(behind), behind > 600 ? "page" : warn(behind - 60, "ticket")),
+    tile("ledger imbalance", String(ledger), warn(ledger, "page")),
   );
   const learning = total(metrics, "gapwatch_series", (l) => l.phase === "learning");
   const watched = total(metrics, "gapwatch_series", (l) => l.phase !== "unwatched");
   const said = [[pages, "page"], [tickets, "ticket"]].filter(([n]) => n > 0)
     .map(([n, word]) => `${n} ${word}${n === 1 ? "" : "s"} open`).join(", ");
-  const calm = watched === 0 ? "no series is watched yet"
-    : `calm, as far as it can be seen${learning ? `; ${learning} of ${watched} series are still learning` : ""}`;
-  setHeadline(said || calm, pages ? "page" : tickets ? "ticket" : watched ? "calm" : "");
+  const calm = watched === 0 ? "no series is monitored yet"
+    : `no open pages or tickets${learning ? `; ${learning} of ${watched} series are still learning` : ""}`;
+  setHeadline(said || calm, pages ? "page" : tickets ? "ticket" : watched > learning ? "calm" : "");
 }
 
 function setHeadline(text, state) {
@@ -146,7 +146,7 @@ function setHeadline(text, state) {
 function showAlerts(alerts) {
   const place = document.getElementById("alerts");
   if (!alerts.length) {
-    place.replaceChildren(element("p", "no alert is open", "none"));
+    place.replaceChildren(element("p", "no open alerts", "none"));
     return;
   }
   const rows = alerts.map((a) => {
@@ -154,14 +154,14 @@ function showAlerts(alerts) {
     const interval = `${share(a.after)} [${share(a.lower)}, ${share(a.upper)}]`;
     const size = a.value_before !== null && a.value_after !== null
       ? `${a.q === "0.5" ? "median" : `p${plain(100 * a.q)}`} ${plain(a.value_before)} → ${plain(a.value_after)} ${a.number_unit || ""}`
-      : a.bound !== null ? `${interval}, promised ${a.operator} ${share(a.bound)}` : `${share(a.before)} → ${interval}${a.part ? ` labelled ${a.part}` : ""}`;
+      : a.bound !== null ? `${interval}, bound ${a.operator} ${share(a.bound)}` : `${share(a.before)} → ${interval}${a.part ? ` labelled ${a.part}` : ""}`;
     return [element("span", a.severity, `badge ${a.severity}`), what,
       named(a.metric, `${a.component || "the trace"} · ${a.pipeline} · ${a.environment}`), size,
       a.began ? time(a.began).slice(0, 16) : `found ${time(a.found_at).slice(0, 16)}`, a.state,
       element("code", a.alert_id)];
   });
-  place.replaceChildren(table([["severity"], ["what"], ["metric"], ["failing, or how it moved"], ["since (UTC)"], ["state"],
-    ["explain"]], rows));
+  place.replaceChildren(table([["severity"], ["what"], ["metric"], ["failure rate or value, before → after"], ["since (UTC)"], ["state"],
+    ["alert id"]], rows));
 }
 
 function bar(rate, lower, upper, baseline) {
@@ -190,7 +190,7 @@ const key = (l) => SERIES.map((name) => l[name] || "").join("\u0000");
 const titled = (l) => named(l.metric + (l.judge ? ` (${l.judge})` : ""),
   `${l.component || "the trace"} · ${l.pipeline} · ${l.environment}`);
 
-// How far the evidence of each series has come, as text and as a rank: that of open alerts first.
+// Evidence of each series as text and as a rank, open alerts first.
 function standings(metrics, alerts, watched) {
   const by = (name) => new Map((metrics.get(name) || []).filter((s) => s.labels.watched === watched)
     .map((s) => [key(s.labels), s.value]));
@@ -203,17 +203,18 @@ function standings(metrics, alerts, watched) {
     const [alert, phase, least] = [open.get(id), phases.get(id), smallest.get(id)];
     const on = Math.min(100, Math.max(0, (100 * evidence.get(id)) / limit.get(id))) || 0;
     const since = alert && alert.began ? ` since ${time(alert.began).slice(11, 16)}` : "";
-    const said = { undefined: "not watched", learning: "learning", page: "moved, told elsewhere", ticket: "moved, told elsewhere" };
+    const said = { undefined: "no alert rule", unwatched: "not monitored", learning: "learning", page: "moved, see its alert",
+      ticket: "moved, see its alert" };
     return {
       rank: alert ? (alert.severity === "page" ? 104 : 103) : phase === "page" || phase === "ticket" ? 102 : phase ? on : -1,
       evidence: alert ? element("span", alert.severity + since, `badge ${alert.severity}`)
         : said[phase] || `${phase === "calm" ? "" : `${phase}, `}${on.toFixed(0)} %`,
-      least: least === undefined ? "-" : Number.isFinite(least) ? `×${least.toPrecision(2)}` : "none yet",
+      least: least === undefined ? "-" : Number.isFinite(least) ? `×${least.toPrecision(2)}` : "not known yet",
     };
   };
 }
 
-// A number that is known to half a percent; what is as near to a whole one is that.
+// Text of a number that is accurate to 0.6 %: a number that close to a whole one is shown as the whole one.
 function plain(value) {
   if (value === undefined) return "-";
   const number = Number(value), whole = Math.round(number);
@@ -241,9 +242,9 @@ function showNumbers(metrics, alerts) {
     const pair = (q) => [plain(value[q]), plain(baseline[q])];
     return { rank, cells: [titled(labels), labels.unit || "", ...pair("0.05"), ...pair("0.5"), ...pair("0.95"), evidence, least] };
   });
-  fill("numbers", [["metric"], ["unit"], ["p5", "number"], ["held against", "faint number"], ["median", "number"],
-    ["held against", "faint number"], ["p95", "number"], ["held against", "faint number"], ["evidence", "number"],
-    ["would see, in a day", "number"]], rows, "no numbers are watched, or too few came to learn from");
+  fill("numbers", [["metric"], ["unit"], ["p5", "number"], ["baseline", "faint number"], ["median", "number"],
+    ["baseline", "faint number"], ["p95", "number"], ["baseline", "faint number"], ["evidence", "number"],
+    ["minimum detectable change in a day", "number"]], rows, "no numbers are monitored, or too few came for a baseline");
 }
 
 function showLabels(metrics, alerts) {
@@ -263,13 +264,13 @@ function showLabels(metrics, alerts) {
     [...parts].sort((a, b) => b[1].before - a[1].before).forEach(([label, { now, before: held }]) => {
       if (!now && held < 0.001) return;
       const item = element("li", `${label} ${share(now)}`);
-      item.append(bar(now ?? 0, now ?? 0, now ?? 0, held), element("small", `held against ${share(held)}`));
+      item.append(bar(now ?? 0, now ?? 0, now ?? 0, held), element("small", `baseline ${share(held)}`));
       list.append(item);
     });
     return { rank, cells: [titled(labels), list, evidence, least] };
   });
-  fill("labels", [["metric"], ["share of traces, by label"], ["evidence", "number"], ["would see, in a day", "number"]],
-    rows, "no labels are watched, or too few came to learn from");
+  fill("labels", [["metric"], ["share of traces by label"], ["evidence", "number"],
+    ["minimum detectable change in a day", "number"]], rows, "no labels are monitored, or too few came for a baseline");
 }
 
 function showSeries(metrics, alerts) {
@@ -285,8 +286,8 @@ function showSeries(metrics, alerts) {
     return { rank, cells: [titled(labels), share(value), bar(value, lower.get(id), upper.get(id), baseline.get(id)),
       share(baseline.get(id)), evidence, least, String(Math.round(units.get(id) || 0)), share(unknown.get(id) || 0)] };
   });
-  fill("series", [["metric"], ["failing", "number"], [""], ["held against", "number"], ["evidence", "number"],
-    ["would see, in a day", "number"], ["traces", "number"], ["undecided", "number"]], rows,
+  fill("series", [["metric"], ["failing", "number"], ["0 to 100 %"], ["baseline", "number"], ["evidence", "number"],
+    ["minimum detectable change in a day", "number"], ["traces", "number"], ["undecided", "number"]], rows,
   "no data: no trace was decided in the last hour of event time");
 }
 
@@ -304,10 +305,10 @@ function showStream(metrics, now) {
   const pending = total(metrics, "gapwatch_judge_requests_pending");
   const facts = {
     source: state || "-",
-    records: `${records.toLocaleString("en")}${pace === null ? "" : `, ${pace.toFixed(pace < 10 ? 1 : 0)} a second now`}; ${lag.toLocaleString("en")} wait`,
+    records: `${records.toLocaleString("en")}${pace === null ? "" : `, ${pace.toFixed(pace < 10 ? 1 : 0)} a second`}; ${lag.toLocaleString("en")} not stored yet`,
     "dead letters": String(letters), "newest event (UTC)": newest.join("; ") || "-",
-    "wait for a judge": String(pending), "false alarms to expect so far": `${expected.toPrecision(2)} at most`,
-    "unwatched, which is not green": namesOfUnwatched(metrics).join("; ") || "-",
+    "waiting for a judge": `${pending} spans`, "expected false alarms so far": `at most ${expected.toPrecision(2)}`,
+    "not monitored": notMonitored(metrics).join("; ") || "-",
     portfolios: portfolios.join(", ") || "-",
     store: `${(total(metrics, "gapwatch_store_bytes") / 1e6).toFixed(1)} MB`, version: build ? build.labels.version : "-",
   };
@@ -336,7 +337,7 @@ async function look() {
     showStream(metrics, performance.now());
     document.getElementById("clock").textContent = `as of ${time(new Date().toISOString())} UTC`;
   } catch (error) {
-    setHeadline(`no answer: what stands below is old (${error.message})`, "lost");
+    setHeadline(`no answer: the values below are old (${error.message})`, "lost");
   }
   setTimeout(look, EVERY);
 }

@@ -1,4 +1,4 @@
-"""The page for people at `/`: its files, as they lie beside this one, and what they may do in a browser."""
+"""Serves the files of the page at `/`, which lie beside this file, with headers that restrict them in a browser."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FILES = {
 }
 PATHS = tuple(_FILES)
 
-#: It runs no script but its own, and asks nobody but this process; no page holds it in a frame.
+#: The page may run only its own script and send requests only to this process. No page may frame it.
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "

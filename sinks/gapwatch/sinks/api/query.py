@@ -1,4 +1,4 @@
-"""Answers a stranger's query beside the keeper: in a thread of its own, within rows, bytes, time and memory."""
+"""Runs untrusted queries in the process that writes the store: each in its own thread, with limits on its cost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gapwatch.sinks.reading.history import read_only
 from gapwatch.sinks.reading.json_values import json_array
 from gapwatch.sinks.reading.query_answer import QueryResult, next_batch
 
-#: `duckdb_arrow` is Arrow with the engine's own types where Arrow has none, for another DuckDB to read.
+#: Formats of a result. `duckdb_arrow` is Arrow with DuckDB's own types where Arrow has none, for another DuckDB.
 Form = Literal["json", "csv", "arrow", "duckdb_arrow"]
 FORMS: tuple[Form, ...] = ("json", "csv", "arrow", "duckdb_arrow")
 CONTENT_TYPES: dict[Form, str] = {
@@ -33,8 +33,8 @@ CONTENT_TYPES: dict[Form, str] = {
     "duckdb_arrow": "application/vnd.apache.arrow.stream",
 }
 
-#: How often a query under way is looked at, seconds. Longer lets it take more memory than it may: the engine fills
-#: about 1 GB a second.
+#: Seconds between checks of a running query. Larger: it can exceed its memory limit by more; DuckDB fills about 1 GB a
+#: second.
 _LOOK_SECONDS = 0.05
 _BATCH_ROWS = 10_000
 
@@ -43,15 +43,15 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class QueryLimits:
-    """What one query may take of the process that keeps the store.
+    """Limits of a query.
 
     Attributes:
-        rows: Of an answer as JSON or CSV. They are made in Python, which the stream waits for: 100,000 take 0.5 s.
-        arrow_rows: Of an answer as Arrow.
-        bytes: Of an answer.
-        seconds: From the begin to the end of the answer.
-        memory_bytes: By which the memory of the process may grow meanwhile, the keeper's own part included.
-        at_once: Queries under way; one more is told to come again.
+        rows: Rows of a result as JSON or CSV. Python makes these while the stream waits: 100,000 rows take 0.5 s.
+        arrow_rows: Rows of a result as Arrow.
+        bytes: Size of a result.
+        seconds: Time from the start of the query to the end of its result.
+        memory_bytes: Growth of the memory of the process meanwhile, the writer's own part included.
+        at_once: Number of queries at the same time; a further one is refused as busy.
     """
 
     rows: int = 100_000
@@ -63,7 +63,7 @@ class QueryLimits:
 
 
 class QueryLimitError(GapwatchError):
-    """A query was ended because it took too much; `limit` is `time` or `memory`."""
+    """A query was ended because it exceeded a limit; `limit` is `time` or `memory`."""
 
     def __init__(self, limit: str, message: str) -> None:
         self.limit = limit
@@ -71,17 +71,17 @@ class QueryLimitError(GapwatchError):
 
 
 class BusyError(GapwatchError):
-    """As many queries are under way as may be."""
+    """The largest number of queries is already running."""
 
 
 @dataclass(frozen=True)
 class QueryAnswer:
-    """What is sent to the one who asked.
+    """Answer to a query.
 
     Attributes:
-        body: In the form asked for.
-        rows: In it.
-        truncated: `rows` or `bytes` where a limit cut it short; else empty.
+        body: Result in the requested format.
+        rows: Number of rows in the body.
+        truncated: `rows` or `bytes` if that limit cut the result; otherwise empty.
     """
 
     body: bytes
@@ -90,11 +90,11 @@ class QueryAnswer:
 
 
 class LiveQueries:
-    """Runs queries on cursors of a store that is being kept. For the thread of one event loop.
+    """Runs queries on cursors of a store in use, for the thread of one event loop.
 
     Args:
-        root: A cursor of the store that nothing runs on; it only makes others.
-        limits: For each query.
+        root: Cursor of the store that makes the cursors of the queries and runs none itself.
+        limits: Limits of each query.
     """
 
     def __init__(self, root: duckdb.DuckDBPyConnection, limits: QueryLimits = QueryLimits()) -> None:
@@ -107,22 +107,22 @@ class LiveQueries:
 
     @property
     def running(self) -> int:
-        """Queries under way, those included that were ended and have not noticed yet."""
+        """Number of running queries, those included that were interrupted and have not ended yet."""
         return len(self._under_way)
 
     async def answer(self, sql: str, parameters: Sequence[Any], form: Form, rows: int | None = None) -> QueryAnswer:
         """Run one SELECT.
 
         Args:
-            sql: A stranger's.
-            parameters: For its `?`: texts, numbers, booleans, null, lists of them.
-            form: Of the answer.
-            rows: At most, if fewer than the limit.
+            sql: Untrusted text.
+            parameters: Values for its `?`: texts, numbers, booleans, null, and lists of them.
+            form: Format of the result.
+            rows: Largest number of rows, if lower than the limit.
 
         Raises:
-            UsageError: It is refused, or it fails.
-            QueryLimitError: It took too long, or too much memory.
-            BusyError: Others are under way.
+            UsageError: The query is refused, or it fails.
+            QueryLimitError: The query took too long, or too much memory.
+            BusyError: Too many other queries are running.
             JobError: The store cannot be read.
         """
         most = self.limits.arrow_rows if form in ("arrow", "duckdb_arrow") else self.limits.rows
@@ -136,7 +136,7 @@ class LiveQueries:
         return await self.run(ask)
 
     async def run(self, ask: Callable[[duckdb.DuckDBPyConnection], Result]) -> Result:
-        """Let a function ask on a cursor of its own, within time and memory.
+        """Run a function on a new cursor, with the limits on time and memory.
 
         Raises:
             As `answer`; and whatever the function raises.
@@ -163,7 +163,7 @@ class LiveQueries:
 
     async def _run(self, ask: Callable[[duckdb.DuckDBPyConnection], Result]) -> Result:
         if len(self._under_way) >= self.limits.at_once:
-            raise BusyError(f"{self.limits.at_once} queries are under way, which is as many as may be; come again soon")
+            raise BusyError(f"{self.limits.at_once} queries are running, which is the limit; try again soon")
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Result] = loop.create_future()
         con = self._root.cursor()
@@ -184,19 +184,19 @@ class LiveQueries:
                 result = ask(con)
             except BaseException as caught:
                 error = caught
-                if isinstance(caught.__cause__, duckdb.OutOfMemoryException):  # before the look at the process saw it
+                if isinstance(caught.__cause__, duckdb.OutOfMemoryException):  # before the memory check found it
                     error = _too_much_memory(self.limits)
             with contextlib.suppress(duckdb.Error):
                 con.close()
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(finish, result, error)
 
-        # No thread of a pool: the process must be able to end while one is in a function that notices no interrupt.
+        # A daemon thread, not a pool: the process must be able to end during a function that ignores interrupts.
         threading.Thread(target=work, name="query", daemon=True).start()
         return await self._watch(con, done)
 
     async def _watch(self, con: duckdb.DuckDBPyConnection, done: asyncio.Future[Result]) -> Result:
-        """Wait for the answer; end the query where it takes too much, or where nobody waits for it any more."""
+        """Wait for the result. End the query if it exceeds a limit, or if nobody waits for it any more."""
         limits, before = self.limits, _resident_bytes()
         end = time.monotonic() + limits.seconds
         why: QueryLimitError | None = None
@@ -209,12 +209,12 @@ class LiveQueries:
                     why = _limit_reached(limits, before, end)
                     given_up_at = time.monotonic() + 2.0
                 if why is not None:
-                    con.interrupt()  # again and again: one that comes before the engine begins is lost
+                    con.interrupt()  # repeated: an interrupt that comes before DuckDB begins is lost
                     if time.monotonic() > given_up_at:
                         done.add_done_callback(_read_error)
                         raise why
             return done.result()
-        except KeyboardInterrupt:  # what `read_only` makes of an interrupt
+        except KeyboardInterrupt:  # `read_only` raises it for an interrupt
             raise why or JobError("the query was interrupted") from None
         except asyncio.CancelledError:
             done.add_done_callback(_read_error)
@@ -222,7 +222,7 @@ class LiveQueries:
             raise
 
     async def close(self) -> None:
-        """End what is under way, and let go of the store; at most 2 s."""
+        """End the running queries and close the root cursor; takes at most 2 s."""
         for _ in range(40):
             if not self._under_way:
                 break
@@ -235,7 +235,7 @@ class LiveQueries:
 
 
 def _resident_bytes() -> int:
-    """Return the resident memory of this process; 0 where the system does not say."""
+    """Return the resident memory of this process in bytes; 0 if the system does not report it."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
@@ -244,7 +244,7 @@ def _resident_bytes() -> int:
 
 def _limit_reached(limits: QueryLimits, before: int, end: float) -> QueryLimitError | None:
     if time.monotonic() > end:
-        return QueryLimitError("time", f"the query took more than {limits.seconds:g} s and was ended; ask for less")
+        return QueryLimitError("time", f"the query took more than {limits.seconds:g} s and was ended; read less data")
     if _resident_bytes() - before > limits.memory_bytes:
         return _too_much_memory(limits)
     return None
@@ -252,7 +252,7 @@ def _limit_reached(limits: QueryLimits, before: int, end: float) -> QueryLimitEr
 
 def _too_much_memory(limits: QueryLimits) -> QueryLimitError:
     return QueryLimitError(
-        "memory", f"the query took more than {limits.memory_bytes >> 20} MiB of memory and was ended; ask for less"
+        "memory", f"the query took more than {limits.memory_bytes >> 20} MiB of memory and was ended; read less data"
     )
 
 
@@ -263,7 +263,7 @@ async def _interrupt_until_over(con: duckdb.DuckDBPyConnection, done: asyncio.Fu
 
 
 def _read_error(done: asyncio.Future[Any]) -> None:
-    """Take note of an error that nobody waits for; else the loop reports it as forgotten."""
+    """Retrieve an error that nobody waits for; otherwise the event loop logs it as never retrieved."""
     if not done.cancelled():
         done.exception()
 
@@ -271,7 +271,7 @@ def _read_error(done: asyncio.Future[Any]) -> None:
 def _counted(
     con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any], rows: int
 ) -> tuple[QueryResult, list[int]]:
-    """Return an answer of one row more than may be sent, and a list that its count of rows is put into."""
+    """Return a result with one row more than the limit, and a list that receives its number of rows."""
     con.execute(sql, list(parameters))
     description = con.description or []
     seen: list[int] = [0]
@@ -313,7 +313,7 @@ def _csv(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any], ro
                 some = batch[begin : begin + 100]
                 yield some
                 sent += len(some)
-                if full := raw.tell() > size:  # over by a hundred rows at most
+                if full := raw.tell() > size:  # exceeds the limit by a hundred rows at most
                     return
 
     write_csv(QueryResult(answer.names, answer.types, until_full()), out)
@@ -352,7 +352,7 @@ def _arrow(
 
 
 def _with_decimals(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch whose 128-bit integers, such as sums of counts, are decimals; their bytes are the same."""
+    """Return a batch with its 128-bit integers, such as sums of counts, as decimals, which have the same bytes."""
     columns = [
         pa.Array.from_buffers(pa.decimal128(38, 0), len(column), column.storage.buffers(), offset=column.offset)
         if str(getattr(column.type, "type_name", "")) == "hugeint"

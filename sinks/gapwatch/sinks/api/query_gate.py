@@ -1,8 +1,8 @@
-"""Decides on a stranger's query before it runs beside the keeper: one SELECT, and no function that reaches further.
+"""Checks untrusted queries before they run: one SELECT, without functions that escape the limits.
 
-The transaction that it runs in cannot write, and the connection reaches no file. What is refused here would get round
-that: table functions that read memory, settings or logs or run a text as SQL, and functions that make gigabytes, or
-hours, out of one row, for within a row the engine looks at no interrupt.
+The query's transaction cannot write, and its connection cannot access files. This file refuses functions that would
+escape these limits: table functions that read memory, settings or logs or run a text as SQL, and functions that need
+gigabytes or hours for one row, because within a row DuckDB does not check for interrupts.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ import orjson
 from gapwatch.scorers.errors import UsageError
 from gapwatch.sinks.reading.history import check_select
 
-#: Characters of a query.
+#: Largest number of characters of a query.
 SQL_LIMIT = 100_000
 
-#: All that may stand in FROM with an argument list; the engine has a hundred more.
+#: Table functions that are allowed in FROM. DuckDB has a hundred more.
 TABLE_FUNCTIONS = frozenset({"range", "generate_series", "unnest", "json_each", "json_tree"})
 
-#: Views of the engine on itself that tell of paths and settings.
+#: Views of DuckDB that show paths and settings.
 _INNER_VIEWS = frozenset({"duckdb_databases", "duckdb_logs", "pg_settings", "pg_prepared_statements"})
 
-#: Functions of one row that make much out of little.
+#: Functions that make large values from small ones within one row.
 _SWELLING = frozenset(
     {
         "repeat", "lpad", "rpad", "bar", "printf", "format", "bitstring", "list_resize", "array_resize",
         "levenshtein", "editdist3", "damerau_levenshtein", "jaro_similarity", "jaro_winkler_similarity",
     }
 )  # fmt: skip
-#: Lists of numbers, allowed up to a written length.
+#: Functions that make lists of numbers, allowed with literal bounds up to a limit.
 _LISTS = frozenset({"range", "generate_series"})
 _LIST_LIMIT = 10_000
 
-#: Functions that tell of the process.
+#: Functions that show or change the state of the process.
 _INNER_FUNCTIONS = frozenset({"current_setting", "getenv", "write_log", "nextval", "getvariable"})
 
 Node = dict[str, Any]
 
 
 class QueryGate:
-    """Parses on a connection of its own, which holds nothing; for several threads."""
+    """Checks queries, which it parses on an empty connection of its own. Thread-safe."""
 
     def __init__(self) -> None:
         self._con = duckdb.connect(":memory:", config={"threads": 1, "enable_external_access": False})
@@ -52,13 +52,13 @@ class QueryGate:
         self._lock = threading.Lock()
 
     def check(self, sql: str) -> None:
-        """Refuse what is not one plain SELECT.
+        """Refuse any query that is not one plain SELECT.
 
         Raises:
-            UsageError: With the reason.
+            UsageError: The query is refused; the message has the reason.
         """
         if len(sql) > SQL_LIMIT:
-            raise UsageError(f"the query is refused: it has {len(sql)} characters; {SQL_LIMIT} are read")
+            raise UsageError(f"the query is refused: it has {len(sql)} characters; {SQL_LIMIT} are allowed")
         with self._lock:
             check_select(self._con, sql)
             try:
@@ -72,7 +72,7 @@ class QueryGate:
             _check_node(node)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._con.close()
 
 
@@ -85,7 +85,7 @@ def _read(text: str) -> Node:
 
 
 def _nodes(tree: Any) -> Iterator[Node]:
-    """Yield every object of the tree, but for the call that a table function is made of."""
+    """Yield every object of the parse tree, except the function call within a table function."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()
@@ -105,11 +105,11 @@ def _check_node(node: Node) -> None:
     if kind == "TABLE_FUNCTION":
         name = _name(node["function"].get("function_name"))
         if name not in TABLE_FUNCTIONS:
-            _refuse(f"the table function {name}", f"those that may be used are {', '.join(sorted(TABLE_FUNCTIONS))}")
+            _refuse(f"the table function {name}", f"allowed are {', '.join(sorted(TABLE_FUNCTIONS))}")
     elif kind == "BASE_TABLE" and (
         (name := _name(node.get("table_name"))) in _INNER_VIEWS or name.startswith("pragma_")
     ):
-        _refuse(name, "SHOW TABLES and DESCRIBE tell what there is to read")
+        _refuse(name, "SHOW TABLES and DESCRIBE list tables and columns")
     elif isinstance(kind, str) and kind.endswith("_QUERY_NODE"):
         _refuse("writing from within a SELECT", "nothing can be changed here")
     elif node.get("class") == "FUNCTION":
@@ -120,12 +120,12 @@ def _check_node(node: Node) -> None:
 def _check_function(name: str, arguments: list[Node]) -> None:
     if name in _SWELLING:
         _refuse(
-            f"the function {name}", "it can make gigabytes, or hours, out of one row, and the stream runs beside it"
+            f"the function {name}", "it can need gigabytes or hours for one row, and the stream runs in this process"
         )
     if name in _INNER_FUNCTIONS:
-        _refuse(f"the function {name}", "it tells of the process, not of the store")
+        _refuse(f"the function {name}", "it shows the process, not the store")
     if name in _LISTS and not all(_is_small_number(argument) for argument in arguments):
-        _refuse(f"a list by {name} without written bounds up to {_LIST_LIMIT}", f"use it in FROM: FROM {name}(...)")
+        _refuse(f"a list by {name} without literal bounds up to {_LIST_LIMIT}", f"use it in FROM: FROM {name}(...)")
 
 
 def _is_small_number(node: Node) -> bool:
@@ -140,4 +140,4 @@ def _name(name: Any) -> str:
 
 
 def _refuse(what: str, instead: str) -> None:
-    raise UsageError(f"the query is refused: {what[:200]} is not for here; {instead}")
+    raise UsageError(f"the query is refused: {what[:200]} is not allowed here; {instead}")

@@ -1,12 +1,12 @@
-"""The process that keeps a store answers for it over HTTP: /metrics, /healthz, /readyz, queries, decisions.
+"""HTTP server of the process that writes a store: /metrics, /healthz, /readyz, queries, decisions, page.
 
-A thread and an event loop of its own, so that whoever asks slowly never holds the stream.
+It has a thread and an event loop of its own, so that a slow client never delays the stream.
 
     GET  /metrics                  Prometheus          GET  /healthz, /readyz       supervisors
     GET  /v1/query?sql=&format=    one SELECT          POST /v1/query               the same, as JSON
     GET  /v1/ledger                the balance         POST /v1/annotations         a note; needs the write token
-    GET  /                         a page for people   POST /v1/snapshots           Parquet files; the same
-                                                       POST what else may be decided, such as /v1/alerts/ack
+    GET  /                         a page for people   POST /v1/snapshots           Parquet files; write token
+                                                       POST further decisions, such as /v1/alerts/ack
 """
 
 from __future__ import annotations
@@ -40,25 +40,25 @@ log = logging.getLogger("gapwatch.api")
 
 
 _REQUEST_LIMIT = 2**20  # bytes
-#: Seconds that one who decides waits for the keeper; then it is told that the decision waits still.
+#: Seconds that a request waits for its decision to be stored; then the answer is that it still waits.
 _DECISION_SECONDS = 10.0
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-#: Makes a decision of the object that was sent; raises UsageError where it says none.
+#: Returns the decision of a JSON object; raises UsageError if the object is not valid.
 DecisionReader = Callable[[Mapping[str, Any]], HumanDecision]
 Post = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class ApiServer:
-    """Serves one store that this process keeps, from `start` to `stop`.
+    """Serves one store that this process writes, from `start` to `stop`.
 
     Args:
-        store: Open for keeping. `stop` has to come before its `close`.
-        metrics: Told of every slice.
-        health: Told of the run.
-        decisions: Drained by the keeper.
-        options: Where and how.
-        readers: What else may be decided, by the path that it is sent to.
+        store: Store that is open for writing. Call `stop` before its `close`.
+        metrics: Live metrics, updated with every slice.
+        health: State of the run.
+        decisions: Queue that the writer thread empties.
+        options: Address, tokens and limits.
+        readers: Functions that read further kinds of decisions, by path.
     """
 
     def __init__(
@@ -87,18 +87,18 @@ class ApiServer:
 
     @property
     def url(self) -> str:
-        """Where it answers."""
+        """URL of the API."""
         return self._site.url
 
     def offer(self, posts: Mapping[str, Post], store_thread: Executor) -> None:
-        """Answer what is posted to these paths, on the keeper's thread; before `start`."""
+        """Add handlers of POST requests, by path, which run in the writer thread; called before `start`."""
         self._posts |= {path: (store_thread, post) for path, post in posts.items()}
 
     def start(self) -> None:
-        """Begin to answer, and note the address beside the store.
+        """Start the server, and write the note beside the store.
 
         Raises:
-            UsageError: The address cannot be listened on.
+            UsageError: The server cannot listen on the address.
             JobError: The note cannot be written.
         """
         self._thread = threading.Thread(target=self._run, name="api", daemon=True)
@@ -114,10 +114,10 @@ class ApiServer:
             self.stop()
             raise
         self._note = note
-        log.info("metrics and history at %s", self.url)
+        log.info("page, metrics and queries at %s", self.url)
 
     def stop(self) -> None:
-        """End queries, answer nobody any more, let go of the store, take the note away; at most some 5 s."""
+        """End the queries, stop the server, close its cursors and remove the note; takes at most about 5 s."""
         if self._note is not None:
             remove_note(self._store_path, self._note)
             self._note = None
@@ -132,7 +132,7 @@ class ApiServer:
             asyncio.run(self._serve())
         except BaseException as error:
             if self._started.is_set():
-                log.exception("the API has ended; the stream goes on without it")
+                log.exception("the API has failed; the stream continues without it")
             self._failure = error
         finally:
             self._started.set()
@@ -156,7 +156,7 @@ class ApiServer:
             ]
         )
         try:
-            # A query ends when the one who asked has gone.
+            # A query ends when its client disconnects.
             await self._site.start(application, handler_cancellation=True)
             self._started.set()
             await self._stopping.wait()
@@ -165,11 +165,11 @@ class ApiServer:
             await self._queries.close()
             await self._site.stop()
 
-    # --- who may
+    # --- access
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Let in who may come in, and answer every error as JSON."""
+        """Check the caller, and answer every error as JSON."""
         try:
             check_caller(request, self.options, self.url)
             return await handler(request)
@@ -185,9 +185,9 @@ class ApiServer:
             return _error(500, str(error))
         except Exception:
             log.exception("a request for %s failed", request.path)
-            return _error(500, "this is a defect of Gapwatch; its log says more")
+            return _error(500, "this is a defect of Gapwatch; its log has the details")
 
-    # --- what is told
+    # --- handlers
 
     async def _serve_page(self, request: web.Request) -> web.Response:
         body, headers = await asyncio.to_thread(read_page, request.path)
@@ -213,11 +213,11 @@ class ApiServer:
         parameters: Any = asked.get("parameters", [])
         rows = asked.get("rows")
         if not isinstance(sql, str):
-            raise UsageError("give the query as `sql`, a text")
+            raise UsageError("send the query as `sql`, a text")
         if form not in FORMS:
-            raise UsageError(f"format is one of {', '.join(FORMS)}")
+            raise UsageError(f"format must be one of {', '.join(FORMS)}")
         if not isinstance(parameters, list):
-            raise UsageError("parameters are a list, one for each ? of the query")
+            raise UsageError("parameters must be a list, with one value for each ? of the query")
         assert self._queries is not None
         answer = await self._queries.answer(sql, parameters, _form(form), _whole(rows))
         headers = {"Content-Type": CONTENT_TYPES[_form(form)], "Gapwatch-Rows": str(answer.rows)}
@@ -238,7 +238,7 @@ class ApiServer:
 
     async def _take_post(self, request: web.Request) -> web.Response:
         store_thread, post = self._posts[request.path]
-        asked = await _body(request)  # shielded: what is begun on the keeper's thread ends there
+        asked = await _body(request)  # shielded: work that has begun in the writer thread is finished
         return json_answer(await asyncio.shield(asyncio.get_running_loop().run_in_executor(store_thread, post, asked)))
 
     async def _take_decision(self, request: web.Request) -> web.Response:
@@ -248,20 +248,20 @@ class ApiServer:
             said = await asyncio.wait_for(asyncio.shield(applied), _DECISION_SECONDS)
         except TimeoutError:
             applied.add_done_callback(lambda done: done.cancelled() or done.exception())
-            return json_answer({"applied": False, "waiting": "for the next transaction of the keeper"}, 202)
+            return json_answer({"applied": False, "waiting": "for the next transaction of the store"}, 202)
         return json_answer({"applied": True, **({"said": said} if said else {})})
 
     async def _take_snapshot(self, request: web.Request) -> web.Response:
         name = (await _body(request)).get("name")
         if not isinstance(name, str | None):
-            raise UsageError("give the `name` of the snapshot as a text, or none")
+            raise UsageError("send the `name` of the snapshot as a text, or leave it out")
         return json_answer(dataclasses.asdict(await self._snapshots.take(name)))
 
 
 def _read_annotation(asked: Mapping[str, Any]) -> Annotation:
     texts = {name: asked.get(name) for name in ("text", "pipeline", "by", "at")}
     if any(not isinstance(value, str | None) for value in texts.values()) or texts["text"] is None:
-        raise UsageError("give the annotation as `text`; `pipeline`, `by` and `at` may be given, all are texts")
+        raise UsageError("send the annotation as `text`; `pipeline`, `by` and `at` are optional; all are texts")
     return Annotation.read(texts["text"], texts["pipeline"], texts["by"], texts["at"])
 
 
@@ -291,4 +291,4 @@ def _whole(rows: Any) -> int | None:
     try:
         return int(rows)
     except (TypeError, ValueError):
-        raise UsageError("rows is a whole number") from None
+        raise UsageError("rows must be a whole number") from None

@@ -1,8 +1,8 @@
-"""What a run shows to the outside, in one object: it observes the pipeline and serves what it saw.
+"""Connects a run with its API: observes the pipeline, serves metrics and health, and passes decisions to the store.
 
-keeper's thread ──slice_kept──▶ metrics ─┐
-stream's loop ──source_state──▶ health  ─┼──▶ API, on a thread of its own
-keeper's thread ◀──────────── decisions ─┘
+writer thread ──slice_stored──▶ metrics ─┐
+stream's loop ──source_state──▶ health  ─┼──▶ API, in a thread of its own
+writer thread ◀────────────── decisions ─┘
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from gapwatch.sinks.metrics.source_state import SourceState
 from gapwatch.sinks.store.decisions import Decisions
 from gapwatch.sinks.store.store import Store
 
-#: Environment variables of tokens that stay the same from start to start.
+#: Environment variables with tokens that stay the same over restarts.
 READ_TOKEN, WRITE_TOKEN = "GAPWATCH_READ_TOKEN", "GAPWATCH_WRITE_TOKEN"
 
 
 def api_options(listen: str, environment: Mapping[str, str] = os.environ) -> ApiOptions | None:
-    """Read where the API is to listen.
+    """Return the options of the API from the value of --listen; None for no API.
 
     Args:
-        listen: `address:port`, `port`, `[address of IPv6]:port`, or `none` for no API.
-        environment: Where tokens may be.
+        listen: `address:port`, `port`, `[IPv6 address]:port`, or `none` for no API.
+        environment: Environment variables, which may have tokens.
 
     Raises:
-        UsageError: It says no address and port.
+        UsageError: The text is not an address and port.
     """
     if listen == "none":
         return None
     address, _, port = listen.rpartition(":")
     if not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise UsageError(f"--listen {listen!r} is no address and port; write {DEFAULT_LISTEN}, or none")
+        raise UsageError(f"--listen {listen!r} is not an address and port; write {DEFAULT_LISTEN}, or none")
     options = ApiOptions(address.strip("[]") or DEFAULT_ADDRESS, int(port))
     return replace(
         options,
@@ -52,18 +52,18 @@ def api_options(listen: str, environment: Mapping[str, str] = os.environ) -> Api
 
 
 class RunService:
-    """Observes a run and serves what it saw; `start` once the store is open, `stop` before it is closed.
+    """Observes a run and serves its state. Call `start` after the store is open, and `stop` before it is closed.
 
     Args:
-        store: Open for keeping.
-        portfolios: In force.
-        topic: That the run reads.
-        store_thread: One thread, on which alone the store is written.
-        options: Where the API listens; None for no API: `/metrics` is nowhere then, and decisions wait for ever.
-        readers: What may be decided besides annotations, by the path that it is sent to.
+        store: Store that is open for writing.
+        portfolios: Portfolios in force.
+        topic: Topic that the run reads.
+        store_thread: Executor with one thread, the writer thread.
+        options: Options of the API; None for no API, and then there is no `/metrics` and decisions are never stored.
+        readers: Functions that read decisions other than annotations, by path.
 
     Attributes:
-        metrics, health, decisions: Its parts, for those who have more to tell.
+        metrics, health, decisions: Parts of the service, for other parts of the run to update.
     """
 
     def __init__(
@@ -84,19 +84,19 @@ class RunService:
 
     @property
     def url(self) -> str:
-        """Where the API answers; empty where there is none."""
+        """URL of the API; empty without an API."""
         return self._server.url if self._server is not None else ""
 
     def offer(self, posts: Mapping[str, Post]) -> None:
-        """Answer what is posted to these paths with the write token, on the keeper's thread; before `start`."""
+        """Add handlers of POST requests with the write token, which run in the writer thread; before `start`."""
         if self._server is not None:
             self._server.offer(posts, self._store_thread)
 
     def start(self) -> None:
-        """Count what the store holds, and begin to answer; before the first slice.
+        """Count the rows of the store and start the API; called before the first slice.
 
         Raises:
-            UsageError: The address cannot be listened on.
+            UsageError: The API cannot listen on the address.
             JobError: The store cannot be read.
         """
         self.metrics.rebuild(self._store)
@@ -104,33 +104,33 @@ class RunService:
             self._server.start()
 
     def stop(self) -> None:
-        """Answer nobody any more and let go of the store; at most some 5 s."""
+        """Stop the API and close its cursors; takes at most about 5 s."""
         if self._server is not None:
             self._server.stop()
 
-    # --- as the pipeline's observer
+    # --- observer of the pipeline
 
     def slice_stored(self, scored: ScoredSlice, seconds_by_stage: Mapping[str, float]) -> None:
-        """Count a slice that is in the store; on the keeper's thread."""
+        """Count a stored slice; called in the writer thread."""
         self.metrics.slice_stored(scored, seconds_by_stage)
 
     def source_state(self, state: SourceState) -> None:
-        """Note how the source stands; about once a second."""
+        """Update the state of the source; called about once a second."""
         positions = {(self._topic, number): (kept, end) for number, (kept, _, end) in state.positions.items()}
         self.metrics.source_state(state.state, positions, state.lost)
         self.health.source(state.state, state.waiting_for)
         self.health.note("portfolio", state.refused)
 
     def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> None:
-        """Take the labels of the portfolios that are in force now."""
+        """Use the labels of the portfolios now in force."""
         self.metrics.portfolios_changed(portfolios)
 
     def work_state(self, outbox: Mapping[str, int], waits: Mapping[str, str]) -> None:
-        """Show the work beside the slices; about once a second.
+        """Update the state of the work beside the slices; called about once a second.
 
         Args:
-            outbox: Messages that wait to be sent, by topic.
-            waits: What each part waits for, by the name that `/healthz` gives it; empty where it waits for nothing.
+            outbox: Number of messages that are not sent yet, by topic.
+            waits: Cause of the waiting of each part, by its name in `/healthz`; empty if it does not wait.
         """
         self.metrics.show("gapwatch_outbox_waiting", {(topic,): n for topic, n in outbox.items()})
         for part, reason in waits.items():
@@ -141,7 +141,7 @@ class RunService:
     def _wake(self) -> None:
         try:
             self._store_thread.submit(self._apply)
-        except RuntimeError:  # the keeper has ended; `Decisions.close` tells those who wait
+        except RuntimeError:  # the writer thread has ended; `Decisions.close` fails the waiting decisions
             return
 
     def _apply(self) -> None:

@@ -1,4 +1,4 @@
-"""One address at which a process answers HTTP: where it is, what keeps it from listening, answers in JSON."""
+"""An HTTP server at one address, with errors that name the address, and answers in JSON or for Prometheus."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from gapwatch.scorers.errors import UsageError
 from gapwatch.sinks.api.access import ApiOptions
 from gapwatch.sinks.reading.json_values import to_json
 
-#: Of 1 to 9. A page of 50,000 samples shrinks to a twentieth at once; higher levels cost more time than they save.
+#: Level of gzip, 1 to 9. Level 1 shrinks a page of 50,000 samples to a twentieth; higher ones cost more than they save.
 _GZIP_LEVEL = 1
 
 
 class HttpSite:
-    """For one event loop.
+    """HTTP server for one event loop.
 
     Args:
-        what: Answers there, as an error names it.
-        options: Where.
+        what: Name of the server in errors.
+        options: Address of the server.
     """
 
     def __init__(self, what: str, options: ApiOptions) -> None:
@@ -32,19 +32,19 @@ class HttpSite:
 
     @property
     def url(self) -> str:
-        """Where it answers; of any port that is free only after `start`."""
+        """URL of the server. With port 0 it is known only after `start`."""
         address = self._options.address
         return f"http://{f'[{address}]' if ':' in address else address}:{self._port}"
 
     async def start(self, application: web.Application, **more: Any) -> None:
-        """Begin to answer.
+        """Start the server.
 
         Args:
-            application: What is answered.
+            application: Application that answers requests.
             more: Options of aiohttp's runner.
 
         Raises:
-            UsageError: The address cannot be listened on.
+            UsageError: The server cannot listen on the address.
         """
         self._runner = runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0, **more)
         await runner.setup()
@@ -59,21 +59,21 @@ class HttpSite:
         self._port = runner.addresses[0][1]
 
     async def stop(self) -> None:
-        """Answer nobody any more."""
+        """Stop the server."""
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()
 
 
 def json_answer(answer: Any, status: int = 200) -> web.Response:
-    """Return an answer in JSON."""
+    """Return an HTTP answer with a value as JSON."""
     return web.Response(body=to_json(answer) + b"\n", status=status, content_type="application/json")
 
 
 def metrics_answer(registry: CollectorRegistry, request: web.BaseRequest) -> web.Response:
-    """Collect a registry for Prometheus, in the format and the encoding that the request accepts.
+    """Return the metrics of a registry, in the format and encoding that the request accepts.
 
-    It takes as long as the page is large; nothing here needs the event loop, so another thread may do it.
+    The time grows with the size of the page. This may run in any thread, because it does not need the event loop.
     """
     encode, content_type = choose_encoder(request.headers.get("Accept", ""))
     headers = {"Content-Type": content_type, "Vary": "Accept, Accept-Encoding"}

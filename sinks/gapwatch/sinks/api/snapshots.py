@@ -1,4 +1,4 @@
-"""Takes snapshots beside the keeper, one at a time, each in a thread of its own; it ends when nobody waits for it."""
+"""Takes snapshots of a store in use, one at a time, in a thread; a snapshot is cancelled if its client disconnects."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from gapwatch.sinks.reading.snapshot import Snapshot, take_snapshot
 
 log = logging.getLogger("gapwatch.snapshot")
 
-#: Seconds that `close` waits for one under way to notice.
+#: Seconds that `close` waits for a running snapshot to stop.
 _CLOSE_SECONDS = 2.0
 
 
 class LiveSnapshots:
-    """For the thread of one event loop.
+    """Takes snapshots for the thread of one event loop.
 
     Args:
-        cursor: Makes a connection that sees the store, which is closed here.
-        store: The file of the store.
+        cursor: Returns a new connection to the store; this class closes it.
+        store: File of the store.
     """
 
     def __init__(self, cursor: Callable[[], duckdb.DuckDBPyConnection], store: Path) -> None:
@@ -35,14 +35,17 @@ class LiveSnapshots:
         self._unwanted = threading.Event()
 
     async def take(self, name: str | None) -> Snapshot:
-        """Take one.
+        """Take a snapshot.
+
+        Args:
+            name: Name of its folder; None for the time, in UTC.
 
         Raises:
-            BusyError: One is under way.
-            UsageError, JobError: As `take_snapshot`.
+            BusyError: Another snapshot is running.
+            UsageError, JobError: As for `take_snapshot`.
         """
         if self._under_way:
-            raise BusyError("a snapshot is being taken; come again when it is done")
+            raise BusyError("another snapshot is being taken; try again when it is done")
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Snapshot] = loop.create_future()
         unwanted = self._unwanted = threading.Event()
@@ -61,7 +64,7 @@ class LiveSnapshots:
             taken, error = None, None
             try:
                 taken = take_snapshot(con, self._store, name, lambda: not unwanted.is_set())
-                log.info("snapshot %s, commit %d, %d bytes", taken.path, taken.seq, taken.bytes)
+                log.info("wrote snapshot %s: commit %d, %d bytes", taken.path, taken.seq, taken.bytes)
             except BaseException as caught:
                 error = caught
             with contextlib.suppress(duckdb.Error):
@@ -69,7 +72,7 @@ class LiveSnapshots:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(finish, taken, error)
 
-        # No thread of a pool: the process must be able to end while one waits for a disk.
+        # A daemon thread, not a pool: the process must be able to end while the thread waits for a disk.
         self._under_way = True
         self._thread = threading.Thread(target=work, name="snapshot", daemon=True)
         self._thread.start()
@@ -80,7 +83,7 @@ class LiveSnapshots:
             raise
 
     async def close(self) -> None:
-        """Give up what is under way."""
+        """Cancel the running snapshot."""
         self._unwanted.set()
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join, _CLOSE_SECONDS)

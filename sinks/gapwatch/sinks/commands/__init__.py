@@ -1,1 +1,1 @@
-"""Commands that read or note: gaps, rates, history, ledger, dead-letters, annotate, override, snapshot."""
+"""Subcommands on a store: gaps, rates, history, ledger, dead-letters, annotate, override, snapshot."""

@@ -1,4 +1,4 @@
-"""`gapwatch annotate`: note what happened outside, to be seen beside the rates."""
+"""`gapwatch annotate`: adds a note of an event outside Gapwatch, such as a deployment, shown beside the rates."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 @click.command("annotate")
 @click.argument("text", metavar="TEXT")
 @store_option
-@click.option("--pipeline", metavar="NAME", help="The pipeline that it is about. Default: all.")
-@click.option("--at", metavar="WHEN", help="When it happened, ISO 8601 (UTC). Default: now.")
-@click.option("--by", metavar="NAME", help="Who says so. Default: the user's name.")
+@click.option("--pipeline", metavar="NAME", help="Pipeline that the note is about. Default: all.")
+@click.option("--at", metavar="WHEN", help="Time of the event, ISO 8601 (UTC). Default: now.")
+@click.option("--by", metavar="NAME", help="Author of the note. Default: your user name.")
 def annotate_command(text: str, store: Path, pipeline: str | None, at: str | None, by: str | None) -> None:
-    """Note in a store that something happened, such as a deployment; the store may be in use.
+    """Add a note of an event, such as a deployment, to a store; the store may be in use.
 
     \b
     Example:
       gapwatch annotate 'deploy v12' --store airline.duckdb
     """  # noqa: D301 (click reads the escapes)
-    # Imported here: --help answers without loading the engine.
+    # Imported here: --help answers without loading DuckDB.
     from gapwatch.sinks.store.decisions import Annotation, Decisions
 
     by = by or user_name()
-    annotation = Annotation.read(text, pipeline, by, at)  # what is wrong with it is said before a store is looked for
+    annotation = Annotation.read(text, pipeline, by, at)  # report a bad annotation before the store is opened
 
     def at_rest(kept: Store) -> str | None:
         decisions = Decisions()

@@ -1,4 +1,4 @@
-"""`gapwatch dead-letters`: the records that could not be read, by cause."""
+"""`gapwatch dead-letters`: shows the records that could not be read, by cause."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _COLUMNS = (
 @lane_option
 @format_option
 def dead_letters_command(store: Path, lane: str | None, form: str) -> None:
-    """Show the records that were set aside because they could not be read, by cause.
+    """Show the dead letters (records that could not be read), by cause.
 
-    `first` and `last` are partition:offset; in a file, the offset is the line, from 0.
+    `first` and `last` are partition:offset. In a file, the offset is the number of the line, from 0.
     """
-    # Imported here: --help answers without loading the engine.
+    # Imported here: --help answers without loading DuckDB.
     from gapwatch.sinks.reading.json_values import write_json
     from gapwatch.sinks.reading.query_answer import ask
 

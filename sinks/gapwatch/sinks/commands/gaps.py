@@ -1,4 +1,4 @@
-"""`gapwatch gaps`: where the pipeline diverged from what it was built to do."""
+"""`gapwatch gaps`: shows the rows that failed, or one trace in full."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from gapwatch.sinks.reading.terminal_table import (
 if TYPE_CHECKING:
     from gapwatch.sinks.store.store_reader import StoreReader
 
-#: What is a divergence. Rows of passing spans are kept too, as a sample to compare with.
+#: Outcomes shown by default. The store also has a sample of passing rows, for comparison.
 DIVERGENCES = ("fail", "warn", "error")
 OUTCOMES = ("pass", "warn", "fail", "skip", "unknown", "error")
 
-#: Characters of what was seen in a list; --trace shows all that is kept.
+#: Characters of the observed value in a list; --trace shows all that is stored.
 SEEN_LIMIT = 120
 
 
@@ -48,12 +48,14 @@ SEEN_LIMIT = 120
 @metric_option
 @click.option(
     "--outcome", "outcomes", multiple=True, type=click.Choice([*OUTCOMES, "all"]),
-    help="Only rows of this outcome; may be repeated. Default: fail, warn and error.",
+    help="Only rows with this outcome; may be repeated. Default: fail, warn and error.",
 )  # fmt: skip
 @since_option
 @lane_option
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Rows at most, newest first.")
-@click.option("--trace", metavar="ID", help="Everything about one trace, with its text where a sample was kept.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Largest number of rows, newest first."
+)
+@click.option("--trace", metavar="ID", help="Show one trace in full, with its text if a sample is stored.")
 @format_option
 def gaps_command(
     store: Path,
@@ -66,12 +68,12 @@ def gaps_command(
     trace: str | None,
     form: str,
 ) -> None:
-    """Show the rows that say where the pipeline diverged, newest first.
+    """Show the rows in which the pipeline did not do what it should, newest first.
 
-    What a person has overruled counts as they said. Rows may be a sample (p_kept below 1);
+    A person's override replaces the scored outcome. Rows may be a sample (p_kept below 1);
     `gapwatch rates` counts every trace.
     """
-    # Imported here: --help answers without loading the engine.
+    # Imported here: --help answers without loading DuckDB.
     from gapwatch.sinks.reading.json_values import write_json
     from gapwatch.sinks.reading.query_answer import ask
     from gapwatch.sinks.reading.trace_report import print_trace, print_trace_json
@@ -95,7 +97,7 @@ _NEWEST = "event_at DESC NULLS LAST, lane, source_topic, source_partition, sourc
 
 
 def _print_rows(con: StoreReader, where: str, values: list[Any], limit: int) -> None:
-    # Imported here: --help answers without loading the engine.
+    # Imported here: --help answers without loading DuckDB.
     from gapwatch.sinks.reading.query_answer import ask
     from gapwatch.sinks.reading.trace_report import print_expected
 
@@ -107,42 +109,42 @@ def _print_rows(con: StoreReader, where: str, values: list[Any], limit: int) -> 
         values,
     ).objects()
     if not rows:
-        print_note("no such rows")
+        print_note("no rows match")
         return
     if sys.stdout.isatty():
         _print_by_trace(rows)
     else:
         print_table(
-            [Column(name) for name in ("event time", "trace", "component", "metric", "outcome", "seen")],
+            [Column(name) for name in ("event time", "trace", "component", "metric", "outcome", "observed")],
             [[row["event_at"], row["trace_id"], *_cells(row)] for row in rows],
         )
     print_expected(rows)
     total = ask(con, f"SELECT count(*) AS n FROM verdicts WHERE {where}", values).objects()[0]["n"]
     if total > len(rows):
-        print_note(f"the newest {len(rows)} of {total} rows; --limit gives more, --trace ID tells one in full")
+        print_note(f"the newest {len(rows)} of {total} rows; --limit N shows more, --trace ID shows one trace in full")
     if any(row["p_kept"] < 1 for row in rows):
-        print_note("some of these are a sample of their kind (p_kept below 1); `gapwatch rates` counts every trace")
+        print_note("some rows are a sample (p_kept below 1); `gapwatch rates` counts every trace")
 
 
 def _print_by_trace(rows: list[dict[str, Any]]) -> None:
-    """Give each trace a line of its own: its id and the time beside every row would leave no room for what was seen."""
+    """Print each trace under a line with its id and time, so that the rows have room for the observed values."""
     cells = [_cells(row) for row in rows]
     widths = [max(len(row[i]) for row in cells) for i in range(3)]
     console = Console(highlight=False)
-    told: tuple[Any, ...] | None = None
+    last_head: tuple[Any, ...] | None = None
     for row, texts in zip(rows, cells, strict=True):
         moment = "no time" if row["event_at"] is None else moment_text(row["event_at"], "seconds")
-        if (head := (row["trace_id"], row["release"], moment[:16])) != told:
+        if (head := (row["trace_id"], row["release"], moment[:16])) != last_head:
             release = f"  {shown(row['release'])}" if row["release"] else ""
             console.print(Text(f"{moment}  {shown(row['trace_id'], 200)}{release}", "bold"), overflow="fold")
-            told = head
+            last_head = head
         line = Text("  ").append("  ".join(text.ljust(width) for text, width in zip(texts, widths[:2], strict=False)))
         line.append(f"  {texts[2].ljust(widths[2])}", OUTCOME_STYLES.get(texts[2], "")).append(f"  {texts[3]}")
         console.print(line, overflow="ellipsis", no_wrap=True)
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
-    # Imported here: --help answers without loading the engine.
+    # Imported here: --help answers without loading DuckDB.
     from gapwatch.sinks.reading.trace_report import seen_text
 
     return [

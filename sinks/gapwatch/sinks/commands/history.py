@@ -1,4 +1,4 @@
-"""`gapwatch history`: ask a store in SQL."""
+"""`gapwatch history`: runs a SQL query on a store."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ if TYPE_CHECKING:
     from gapwatch.sinks.reading.query_answer import QueryResult
     from gapwatch.sinks.store.store_reader import StoreReader
 
-#: Rows of a table; aligning more would hold them all in memory, and nobody reads them.
+#: Largest number of rows of a printed table. Larger: all of them are held in memory to align the columns.
 TABLE_ROWS = 1_000
 _NUMBERS = ("INT", "DOUBLE", "FLOAT", "DECIMAL")
 
 
-# A query may begin with a comment, which is no option.
+# A query may begin with a comment (--), which click must not read as an option.
 @click.command("history", context_settings={"ignore_unknown_options": True})
 @click.argument("sql", metavar="'SELECT ...'")
 @store_option
 @click.option(
     "--format", "form", type=click.Choice(["table", "csv", "json", "parquet"]), default="table", show_default=True,
-    help="table: for people, the first 1000 rows. json: an array of objects. parquet: needs --output.",
+    help="table: for people, the first 1000 rows. json: an array of objects. csv. parquet: needs --output.",
 )  # fmt: skip
 @click.option(
     "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Write there instead of to standard output; the file is there whole or not at all.",
+    help="Write to this file instead of standard output. The file appears only when it is complete.",
 )  # fmt: skip
 def history_command(sql: str, store: Path, form: str, output: Path | None) -> None:
-    """Run one SELECT on a store; nothing can be changed, and no other file can be read.
+    """Run one SELECT on a store. It cannot change anything or read other files.
 
     \b
     Tables: gaps, ticks, session_ticks, ledger, offsets, dead_letters, samples, shifts, alerts, metrics, ...
-    Views:  verdicts (the last word on each row, with what was expected), rates (by hour, with intervals).
-    `SHOW TABLES` and `DESCRIBE gaps` say more. Times are UTC.
+    Views:  verdicts (rows with overrides and expectations), rates (failure rates by hour, with intervals).
+    `SHOW TABLES` and `DESCRIBE gaps` list tables and columns. Times are UTC.
 
     \b
     Example:
@@ -52,7 +52,7 @@ def history_command(sql: str, store: Path, form: str, output: Path | None) -> No
         raise UsageError("--format parquet needs --output FILE")
     if form == "table" and output is not None:
         raise UsageError("--output needs --format csv, json or parquet")
-    # Imported here: --help answers without loading the engine.
+    # Imported here: --help answers without loading DuckDB.
     from gapwatch.sinks.api.client import LiveReader
     from gapwatch.sinks.reading.answer_files import write_parquet
     from gapwatch.sinks.reading.history import answering, read_only
@@ -72,7 +72,7 @@ def history_command(sql: str, store: Path, form: str, output: Path | None) -> No
 
 
 def print_answer(answer: QueryResult) -> None:
-    """Print the first rows of an answer as a table, and say how many there were if more."""
+    """Print the first rows of a result as a table, with a note if there are more."""
     columns = [
         Column(name, right=any(word in str(kind) for word in _NUMBERS) and "[" not in str(kind))
         for name, kind in zip(answer.names, answer.types, strict=True)
@@ -80,13 +80,13 @@ def print_answer(answer: QueryResult) -> None:
     rows = list(itertools.islice(itertools.chain.from_iterable(answer.rows), TABLE_ROWS + 1))
     print_table(columns, rows[:TABLE_ROWS], upright=True)
     if len(rows) > TABLE_ROWS:
-        print_note(f"the first {TABLE_ROWS} rows; --format csv, json or parquet gives all")
+        print_note(f"the first {TABLE_ROWS} rows; use --format csv, json or parquet for all")
     elif not rows:
         print_note("no rows")
 
 
 def _write(con: StoreReader, sql: str, write: Callable[[QueryResult, BinaryIO], None], output: Path | None) -> None:
-    # Imported here: --help answers without loading the engine.
+    # Imported here: --help answers without loading DuckDB.
     from gapwatch.sinks.reading.answer_files import write_whole
     from gapwatch.sinks.reading.history import answering
 
@@ -105,7 +105,7 @@ def _write(con: StoreReader, sql: str, write: Callable[[QueryResult, BinaryIO], 
 
 
 def _write_csv(answer: QueryResult, out: BinaryIO) -> None:
-    # Imported here: --help answers without loading the engine.
+    # Imported here: --help answers without loading DuckDB.
     from gapwatch.sinks.reading.answer_files import write_csv
 
     text = io.TextIOWrapper(out, encoding="utf-8", newline="", write_through=False)

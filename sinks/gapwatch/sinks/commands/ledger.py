@@ -1,4 +1,4 @@
-"""`gapwatch ledger`: whether everything that was consumed is accounted for."""
+"""`gapwatch ledger`: checks that every consumed record is accounted for."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _STATES = ("pass", "warn", "fail", "skip", "unknown", "error", "sampled_out", "s
 @store_option
 @format_option
 def ledger_command(store: Path, form: str) -> None:
-    """Print the balance: what was consumed, what became of it, and whether the offsets tile.
+    """Print the balance of consumed records and their states, and check that the offsets have no gaps.
 
-    Every record is read, a dead letter or foreign; every span to which a metric applies is in one state.
-    Exit status 1 where the sums disagree.
+    Every record is read, a dead letter or foreign. Every span to which a metric applies is in one state.
+    The exit status is 1 if the sums disagree.
     """
-    # Imported here: --help answers without loading the engine.
+    # Imported here: --help answers without loading DuckDB.
     from gapwatch.sinks.api.client import LiveReader
     from gapwatch.sinks.reading.json_values import to_json
     from gapwatch.sinks.store.ledger import read_balance
@@ -45,7 +45,7 @@ def ledger_command(store: Path, form: str) -> None:
     if balance.imbalance:
         raise JobError(
             f"the ledger of {store} does not balance, by {balance.imbalance}: records or spans were lost or counted "
-            "twice. This is a defect of Gapwatch: keep the store and report it"
+            "twice. This is a defect of Gapwatch: keep the store file and report it"
         )
 
 
@@ -61,14 +61,14 @@ def _as_object(balance: Balance) -> dict[str, Any]:
 
 def _print_balance(balance: Balance) -> None:
     if not balance.sources:
-        print_note("nothing was consumed yet")
+        print_note("no record was consumed yet")
     _print_sources(balance.sources)
     sys.stdout.write("\n")
     _print_metrics(balance.metrics)
     sys.stdout.write("\n")
     for lane, times in balance.repeated.items():
         if times:
-            sys.stdout.write(f"{times} records of lane {shown(lane)} repeat a trace id; each was scored again\n")
+            sys.stdout.write(f"{times} records of lane {shown(lane)} repeat a trace id; each was scored\n")
     if not balance.imbalance:
         sys.stdout.write("balanced: consumed = read + dead letters + foreign; offsets without hole or overlap\n")
 
@@ -87,7 +87,7 @@ def _print_sources(sources: Sequence[SourceBalance]) -> None:
 
 
 def _source(one: SourceBalance) -> str:
-    """Name a partition; a file has but one, and its lane names it."""
+    """Return the name of a partition; empty for a file, which has one partition and is named by its lane."""
     return "" if one.lane == f"file:{one.topic}" else f"{one.topic} [{one.partition}]"
 
 

@@ -1,4 +1,4 @@
-"""Options that several commands on a store share, the store they open, and who gives them."""
+"""Options that several commands share, and functions that open a store for them."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-#: What is said of a decision that the keeper has taken, and not yet committed.
-WAITS = "it waits for the next transaction of the process that keeps the store"
+#: Answer for a decision that is queued and not committed yet.
+WAITS = "queued: it is stored with the next transaction of the process that writes the store"
 
 store_option = click.option(
-    "--store", required=True, type=click.Path(path_type=Path), metavar="S", help="The DuckDB file of the store."
+    "--store", required=True, type=click.Path(path_type=Path), metavar="S", help="DuckDB file of the store."
 )
 component_option = click.option("--component", metavar="ID", help="Only this component. Default: all.")
 metric_option = click.option("--metric", metavar="NAME", help="Only this metric. Default: all.")
 lane_option = click.option("--lane", metavar="LANE", help="Only this lane: live, file:..., backfill:... Default: all.")
 since_option = click.option(
     "--since", metavar="WHEN",
-    help="Only what happened since: 15m, 2h, 7d before now, or ISO 8601 (UTC). By event time. Default: all.",
+    help="Only from this event time on: 15m, 2h, 7d before now, or ISO 8601 (UTC). Default: all.",
 )  # fmt: skip
 format_option = click.option(
     "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True,
-    help="table for people, json for programs: an array of objects.",
+    help="table: for people. json: for programs, an array of objects.",
 )  # fmt: skip
 
 
 def matching(
     time: str, component: str | None, metric: str | None, since: str | None, lane: str | None
 ) -> tuple[str, list[Any]]:
-    """Return what the options above ask of a row, as a condition with its parameters.
+    """Return the options above as a SQL condition on rows, and its parameters.
 
     Args:
-        time: The column that `since` is about.
-        component: As given; None, here and below, asks for nothing.
-        metric: As given.
-        since: As given.
-        lane: As given.
+        time: Column that `since` applies to.
+        component: Value of --component; None, here and below, selects all.
+        metric: Value of --metric.
+        since: Value of --since.
+        lane: Value of --lane.
 
     Raises:
-        UsageError: `since` is no time.
+        UsageError: `since` is not a time.
     """
     conditions, values = ["true"], list[Any]()
     for name, operator, value in (
@@ -71,12 +71,12 @@ def matching(
 
 @contextlib.contextmanager
 def reading(store: Path) -> Iterator[StoreReader]:
-    """Open a store for reading only, and close it; one that is being kept is asked over its API.
+    """Open a store for reading, and close it afterwards. A store in use is read over the API of its process.
 
     Raises:
-        StoreError: There is none, it is not one, or another process holds it and does not answer.
+        StoreError: The file is missing or not a store, or another process holds it and does not answer.
     """
-    # Imported here: --help answers without loading the engine.
+    # Imported here: --help answers without loading DuckDB.
     from gapwatch.sinks.store.opening import open_for_reading
 
     con: StoreReader
@@ -91,12 +91,12 @@ def reading(store: Path) -> Iterator[StoreReader]:
 
 
 def decide_on(store: Path, at_rest: Callable[[Store], Result], live: Callable[[LiveReader], Result]) -> Result:
-    """Let `at_rest` change a store that nobody keeps, and `live` one that is being kept, through its keeper's API.
+    """Change a store by `at_rest` if no process holds it, otherwise by `live` over the API of the process that does.
 
     Raises:
-        StoreError: There is none, it is not one, or another process holds it and does not answer.
+        StoreError: The file is missing or not a store, or another process holds it and does not answer.
     """
-    # Imported here: --help answers without loading the engine.
+    # Imported here: --help answers without loading DuckDB.
     from gapwatch.sinks.store.store import Store
 
     try:
@@ -111,7 +111,11 @@ def decide_on(store: Path, at_rest: Callable[[Store], Result], live: Callable[[L
 
 
 def _live_reader(store: Path, held: StoreHeldError) -> LiveReader:
-    """Return a reader over the API of the process that keeps a store; without one, what the store said is the error."""
+    """Return a reader over the API of the process that holds a store.
+
+    Raises:
+        StoreHeldError: There is no API; the error that opening the store gave.
+    """
     from gapwatch.sinks.api.client import LiveReader
 
     note = read_note(store)
@@ -121,8 +125,8 @@ def _live_reader(store: Path, held: StoreHeldError) -> LiveReader:
 
 
 def user_name() -> str | None:
-    """Return who runs this process, where that has a name."""
+    """Return the name of the user of this process; None if there is none."""
     try:
         return getpass.getuser()
-    except (OSError, KeyError):  # a container without a user of that number
+    except (OSError, KeyError):  # a container without an entry for the user id
         return None

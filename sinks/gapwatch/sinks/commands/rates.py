@@ -1,4 +1,4 @@
-"""`gapwatch rates`: how often each metric fails, of all traces, and how sure that is."""
+"""`gapwatch rates`: shows failure rates over all traces, with 95 % confidence intervals."""
 
 from __future__ import annotations
 
@@ -48,22 +48,22 @@ _PERIODS = {"hour": "date_trunc('hour', bucket)", "day": "date_trunc('day', buck
 @since_option
 @click.option(
     "--per", type=click.Choice(list(_PERIODS)), default="hour", show_default=True,
-    help="One rate for each hour or day of event time (UTC), or one for all of it.",
+    help="One rate for each hour or day of event time (UTC), or one for all.",
 )  # fmt: skip
-@click.option("--ratios", is_flag=True, help="Show the ratios of the portfolios instead: one sum by another.")
+@click.option("--ratios", is_flag=True, help="Show the ratio metrics of the portfolios instead.")
 @lane_option
 @format_option
 def rates_command(
     store: Path, component: str | None, metric: str | None, since: str | None, per: str, ratios: bool,
     lane: str | None, form: str,
 ) -> None:  # fmt: skip
-    """Show the share of traces in which a metric fails, with a 95 % interval.
+    """Show failure rates: the share of traces in which a metric fails, with a 95 % confidence interval.
 
-    Rates are of all the traces that the pipeline made, whatever share of them was looked at. `effective` is how many
-    traces of a plain sample would say as much. `unknown` is the share of traces that could not be decided; they are
-    in no rate.
+    Rates are estimates for all traces of the pipeline, whatever share of them was evaluated. `effective` is the
+    effective sample size: the size of a simple random sample of the same precision. `unknown` is the share of undecided
+    traces; no rate counts them.
     """
-    # Imported here: --help answers without loading the engine.
+    # Imported here: --help answers without loading DuckDB.
     from gapwatch.sinks.reading.json_values import write_json
     from gapwatch.sinks.reading.query_answer import ask
 
@@ -91,7 +91,7 @@ def _ratios(
     con: StoreReader, component: str | None, metric: str | None, period: str | None, where: str,
     values: list[Any],
 ) -> list[dict[str, Any]]:  # fmt: skip
-    # Imported here: --help answers without loading the engine.
+    # Imported here: --help answers without loading DuckDB.
     from gapwatch.scorers.loading.load import parse_portfolio
     from gapwatch.sinks.reading.query_answer import ask
     from gapwatch.sinks.reading.ratio_sums import ratio_rows, ratios_of
@@ -106,14 +106,14 @@ def _ratios(
 
 
 def _show_ratios(rows: list[dict[str, Any]], per: str, form: str) -> None:
-    # Imported here: --help answers without loading the engine.
+    # Imported here: --help answers without loading DuckDB.
     from gapwatch.sinks.reading.json_values import to_json
 
     if form == "json":
         sys.stdout.buffer.write(to_json(rows) + b"\n")
         return
     if not rows:
-        print_note("no ratios: the portfolios in force have none, or nothing was scored that fits")
+        print_note("no ratios: the portfolios in force have none, or no scored trace matches")
         return
     table: list[tuple[Column, list[str]]] = [
         (Column(name), [_name_text(name, row[name]) for row in rows]) for name in _ALWAYS_SHOWN
@@ -127,7 +127,7 @@ def _show_ratios(rows: list[dict[str, Any]], per: str, form: str) -> None:
     table += [
         (Column("ratio", right=True), [_number(row["ratio"]) for row in rows]),
         (
-            Column("at least 95 %", right=True),
+            Column("interval, at least 95 %", right=True),
             ["-" if row["lower"] is None else f"{_number(row['lower'])} - {_number(row['upper'])}" for row in rows],
         ),
         (Column("numerator", right=True), [_number(row["numerator"]) for row in rows]),
@@ -142,12 +142,12 @@ def _number(value: float | None) -> str:
 
 
 def _print_rates(con: StoreReader, sql: str, values: list[Any], per: str) -> None:
-    # Imported here: --help answers without loading the engine.
+    # Imported here: --help answers without loading DuckDB.
     from gapwatch.sinks.reading.query_answer import ask
 
     rows = ask(con, sql, values).objects()
     if not rows:
-        print_note("no units: nothing was scored that fits")
+        print_note("no rates: no scored trace matches")
         return
     varying = _varying(rows)
     shown_names = [*_ALWAYS_SHOWN, *varying]
@@ -165,7 +165,7 @@ def _print_rates(con: StoreReader, sql: str, values: list[Any], per: str) -> Non
     if period is not None:
         table.append((Column(per, whole=True), [period.text(row[per]) for row in rows]))
     table += [(Column(title, right=True), [tell(row) for row in rows]) for title, tell in _NUMBERS.items()]
-    # What says nothing in this store leaves its room to what does.
+    # Leave out columns without information, to make room for the others.
     if all(row["effective_units"] is None or round(row["effective_units"]) == row["units"] for row in rows):
         table = [entry for entry in table if entry[0].title != "effective"]
     if not any(row["unknown"] for row in rows):
@@ -200,7 +200,7 @@ def _name_text(name: str, value: str | None) -> str:
 
 
 class _Period:
-    """How hours and days are shown: without the day, or the year, that all have in common."""
+    """Formats hours and days without the day or year that all of them share."""
 
     def __init__(self, moments: list[datetime | None]) -> None:
         texts = {moment_text(moment) for moment in moments if moment is not None}
@@ -218,10 +218,10 @@ class _Period:
 
 
 def _varying(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the names that tell rows of one component and metric apart, so that they must be shown."""
-    told: dict[tuple[Any, ...], set[Any]] = {}
+    """Return the names that differ between rows of one component and metric, so that they must be shown."""
+    found: dict[tuple[Any, ...], set[Any]] = {}
     for row in rows:
         for name in _SERIES:
-            told.setdefault((name, *(row[key] for key in _ALWAYS_SHOWN)), set()).add(row[name])
-    several = {key[0] for key, values in told.items() if len(values) > 1}
+            found.setdefault((name, *(row[key] for key in _ALWAYS_SHOWN)), set()).add(row[name])
+    several = {key[0] for key, values in found.items() if len(values) > 1}
     return [name for name in _SERIES if name in several]

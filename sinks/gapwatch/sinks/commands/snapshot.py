@@ -1,4 +1,4 @@
-"""`gapwatch snapshot`: the store as Parquet files, also while a run keeps it."""
+"""`gapwatch snapshot`: writes a store as Parquet files, also while a run writes the store."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from gapwatch.sinks.reading.terminal_table import print_note
 
 @click.command("snapshot")
 @store_option
-@click.option("--name", metavar="NAME", help="Of the snapshot's folder. Default: the time, in UTC.")
+@click.option("--name", metavar="NAME", help="Name of the snapshot's folder. Default: the time, in UTC.")
 def snapshot_command(store: Path, name: str | None) -> None:
-    """Write all tables of a store into Parquet files, as of its last commit; the store may be in use.
+    """Write all tables of a store as Parquet files, as of its last commit; the store may be in use.
 
-    The files go into a folder of STORE.snapshots, beside the store; its path is printed.
+    The files go into a new folder in S.snapshots, beside the store S. The command prints its path.
 
     \b
     Example:
       gapwatch snapshot --store airline.duckdb
     """  # noqa: D301 (click reads the escapes)
-    # Imported here: --help answers without loading the engine.
+    # Imported here: --help answers without loading DuckDB.
     from gapwatch.sinks.api.client import LiveReader
     from gapwatch.sinks.reading.snapshot import take_snapshot
 

@@ -1,1 +1,1 @@
-"""`/metrics`: families, labels, live values."""
+"""Metrics of `/metrics`: families, labels and live values."""

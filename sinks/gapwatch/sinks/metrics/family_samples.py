@@ -1,4 +1,4 @@
-"""Collects the samples of one scrape, family by family, for prometheus_client to write."""
+"""Collects the samples of one scrape by family. prometheus_client writes them as text."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from prometheus_client.registry import Collector
 from gapwatch.sinks.metrics.families import FAMILIES
 
 Labels = dict[str, str]
-#: One histogram of a family: values of its labels, counts by bucket and beyond, sum.
+#: One histogram of a family: label values; counts by bucket, the last for values beyond all bounds; sum.
 Cells = tuple[tuple[str, ...], Sequence[int], float]
 
 
 def label_values(names: Sequence[str], values: Sequence[str]) -> Labels:
-    """Pair the names of labels with their values; an empty value is no label at all.
+    """Return label values by name. An empty value leaves out its label.
 
     Args:
-        names: From the table of families.
-        values: Any text; as many as names. Half of a surrogate pair becomes a question mark.
+        names: Label names of the family.
+        values: One text for each name. An unpaired surrogate becomes a question mark.
     """
     return {name: _encodable(value) for name, value in zip(names, values, strict=True) if value}
 
@@ -34,10 +34,10 @@ def histogram_samples(
     """Return the samples of one histogram.
 
     Args:
-        name: Of the family.
-        labels: From `label_values`.
+        name: Name of the family.
+        labels: Label values by name, as from `label_values`.
         bounds: Upper bounds of the buckets, ascending, without infinity.
-        counts: Values in each bucket, not added up; one more than bounds.
+        counts: Number of values in each bucket, not cumulative; one more than bounds.
         total: Sum of all values.
     """
     below = list(itertools.accumulate(int(count) for count in counts))
@@ -49,7 +49,7 @@ def histogram_samples(
 
 
 class FamilySamples:
-    """The samples of one scrape: added in any order, collected in the order of the table."""
+    """Samples of one scrape. Add them in any order; they are collected in the order of the table."""
 
     def __init__(self) -> None:
         self._samples: dict[str, list[Sample]] = {}
@@ -58,8 +58,8 @@ class FamilySamples:
         """Add samples of a family.
 
         Args:
-            name: In the table.
-            values: By the values of its labels, a tuple in their order.
+            name: Name in the table.
+            values: Samples by label values, a tuple in the order of the family's labels.
         """
         labels = FAMILIES[name].labels
         self.add_samples(name, (Sample(name, label_values(labels, key), value) for key, value in values.items()))
@@ -72,25 +72,25 @@ class FamilySamples:
         """Add histograms of a family.
 
         Args:
-            name: In the table.
+            name: Name in the table.
             bounds: Upper bounds of the buckets, ascending, without infinity.
-            values: One for each set of labels.
+            values: One histogram for each tuple of label values.
         """
         labels = FAMILIES[name].labels
         for key, counts, total in values:
             self.add_samples(name, histogram_samples(name, label_values(labels, key), bounds, counts, total))
 
     def add_samples(self, name: str, samples: Iterable[Sample]) -> None:
-        """Add samples that are made already."""
+        """Add finished samples."""
         self._samples.setdefault(name, []).extend(samples)
 
     def metrics(self) -> list[Metric]:
-        """Return the families that have a sample."""
+        """Return the families that have samples."""
         return [_metric(name, samples) for name in FAMILIES if (samples := self._samples.get(name))]
 
 
 def make_registry(collector: Collector) -> CollectorRegistry:
-    """Return a registry of one page: what `collector` has, then the process itself."""
+    """Return the registry of one page: the families of `collector`, then those of the process."""
     registry = CollectorRegistry()
     registry.register(collector)
     ProcessCollector(registry=registry)
@@ -99,14 +99,14 @@ def make_registry(collector: Collector) -> CollectorRegistry:
 
 def _metric(name: str, samples: list[Sample]) -> Metric:
     family = FAMILIES[name]
-    # The client puts `_total` behind the name of every counter itself.
+    # prometheus_client appends `_total` to the name of every counter.
     metric = Metric(name.removesuffix("_total") if family.kind == "counter" else name, family.meaning, family.kind)
     metric.samples = samples
     return metric
 
 
 def _bound_text(bound: float) -> str:
-    """Return a bucket's bound as its label has it; whole ones without a point, so that the series stay the same."""
+    """Return the label text of a bucket's bound; whole numbers have no decimal point, so that series stay the same."""
     if math.isinf(bound):
         return "+Inf" if bound > 0 else "-Inf"
     return str(int(bound)) if float(bound).is_integer() and abs(bound) < 2**53 else repr(bound)

@@ -1,4 +1,4 @@
-"""The closed sets that labels come from: what the portfolios name, a few environments, and `other` for all else."""
+"""Closed sets of label values: names from the portfolios, a few environments, and `other` for everything else."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from gapwatch.sinks.store.schema import OTHER
 
 NO_TIER = "none"
 
-#: Environments that have a name of their own. More make every series as many; a pipeline has three or four.
+#: Largest number of environments with a label of their own. More: the number of series multiplies. A pipeline usually
+#: has three or four.
 ENVIRONMENT_LIMIT = 16
-#: Characters of an environment's name. A longer one is no name but somebody's text.
+#: Largest number of characters of an environment's name. A longer text is not a name.
 _NAME_LIMIT = 100
-#: Tiers of a component that have a name of their own.
+#: Largest number of tiers of a component with a label of their own.
 TIER_LIMIT = 16
 
-#: Upper bounds of the buckets of values, by the unit of the measure: they never change while a series lives.
+#: Upper bounds of the histogram buckets by unit of the measure. They must not change while a series exists.
 _BOUNDS: dict[str, tuple[float, ...]] = {
     "seconds": (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900),
     "milliseconds": (10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000, 60000),
@@ -35,7 +36,7 @@ _ANY_UNIT = tuple(float(f"{step}e{power}") for power in range(-3, 7) for step in
 
 
 def value_bounds(claim: Claim) -> tuple[float, ...]:
-    """Return the upper bounds of the buckets that suit the numbers of a claim, ascending."""
+    """Return the upper bounds of the histogram buckets for the numbers of a claim, ascending."""
     if isinstance(claim, MeasureClaim):
         unit = claim.unit.lower()
         return _BOUNDS.get(_UNIT_WORDS.get(unit, unit), _ANY_UNIT)
@@ -51,14 +52,14 @@ def value_bounds(claim: Claim) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class NamedMetric:
-    """What the labels of a metric may be.
+    """Label values of one metric.
 
     Attributes:
-        component: Its component's id; empty for a metric of the trace.
-        version: The version in force; ticks of another are in no rate.
+        component: Id of its component; empty for a metric of the whole trace.
+        version: Version in force. No rate counts ticks of another version.
         judges: Names of its judges.
-        bounds: Of the histogram of its values.
-        position: In the order of the portfolios.
+        bounds: Bucket bounds of its histogram.
+        position: Position in the order of the portfolios.
     """
 
     component: str
@@ -70,13 +71,13 @@ class NamedMetric:
 
 @dataclass
 class LabelSets:
-    """All that labels may say; grows with every portfolio that takes effect, and never shrinks.
+    """All label values. They grow with every portfolio that takes effect and never shrink.
 
     Attributes:
-        metrics: By pipeline and metric.
-        tiers: By pipeline and component, the tiers with a name of their own.
-        tier_metrics: By pipeline and component, the metric whose spans tell the shares of tiers.
-        environments: Those with a name of their own, in the order in which they came.
+        metrics: Metrics by pipeline and name.
+        tiers: Tiers with a label of their own, by pipeline and component.
+        tier_metrics: The metric that counts the spans of tiers, by pipeline and component.
+        environments: Environments with a label of their own, in the order in which they came.
     """
 
     metrics: dict[tuple[str, str], NamedMetric] = field(default_factory=dict)
@@ -85,7 +86,7 @@ class LabelSets:
     environments: list[str] = field(default_factory=lambda: ["production"])
 
     def add(self, portfolio: Portfolio) -> None:
-        """Take in a portfolio; of two of one pipeline the later one counts."""
+        """Add the names of a portfolio. Of two portfolios of one pipeline, the later one counts."""
         pipeline = portfolio.pipeline
         for metric in portfolio.metrics:
             before = self.metrics.get((pipeline, metric.name))
@@ -97,7 +98,7 @@ class LabelSets:
                 self.tier_metrics[pipeline, component.id] = chosen
 
     def meet_environments(self, names: Iterable[str | None]) -> None:
-        """Give names to environments that have none yet, as far as there are names left."""
+        """Give new environments a label of their own, up to `ENVIRONMENT_LIMIT`."""
         for name in sorted(name for name in names if name):
             if (
                 name not in self.environments
@@ -108,7 +109,7 @@ class LabelSets:
                 self.environments.append(name)
 
     def pipeline(self, name: str | None) -> str:
-        """Return the label of a record's pipeline."""
+        """Return the label of a record's pipeline: its own name, or `other`."""
         if name is None:
             return ""
         return name if any(pipeline == name for pipeline, _ in self.tiers) else OTHER
@@ -121,7 +122,7 @@ def _named(metric: Metric, position: int) -> NamedMetric:
 
 
 def _tier_metric(metrics: Iterable[Metric], component: str) -> str | None:
-    """Choose the metric that counts the most of a component's spans: one without `when` and without a model."""
+    """Return the metric that counts the most spans of a component: one without `when` and without a model."""
     own = [metric for metric in metrics if metric.component == component and metric.claim.form != "ratio"]
     own.sort(key=lambda metric: (isinstance(metric.claim, JudgedClaim), metric.when is not None))
     return own[0].name if own else None

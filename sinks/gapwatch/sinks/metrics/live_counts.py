@@ -1,6 +1,6 @@
-"""What `/metrics` counts of the watched series: kept up from the ticks of each slice, rebuilt from those of the store.
+"""Counts of the monitored series for `/metrics`, updated from the ticks of each slice and rebuilt from the store.
 
-One set of queries reads both, so that a restart finds the counters where they were.
+The same queries read both, so that the counters continue after a restart.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from gapwatch.sinks.metrics.rate_window import SLOT_SECONDS, SLOTS, FloatArray, 
 from gapwatch.sinks.store.ledger import OUTCOME_STATES
 from gapwatch.sinks.store.schema import OTHER
 
-#: Columns of the window of a series: what `rate_interval.with_interval` wants, then weighted unknown units, good and
-#: bad units, weighted spans.
+#: Columns of the window of a series: the sums for `rate_interval.with_interval`, then weighted unknown units, good and
+#: bad units, and weighted spans.
 WB, WB2, WG, WG2, W3, W_UNKNOWN, UNITS, W_SPANS = range(8)
 
 _SLOT = f"(epoch(bucket) // {SLOT_SECONDS})::BIGINT"
@@ -44,7 +44,7 @@ _VALUES = f"""SELECT * EXCLUDE (entry), entry.key, sum(entry.value)::BIGINT FROM
 _LEDGER = """SELECT pipeline, metric, source_topic, state, sum(n)::BIGINT FROM ledger
     WHERE lane = $lane GROUP BY ALL"""
 _DEAD_LETTERS = "SELECT source_topic, cause, count(*) FROM dead_letters WHERE lane = $lane GROUP BY ALL"
-#: What a store that forgets still counts (`gapwatch.sinks.store.retention`).
+#: All ticks, those that have expired included (`gapwatch.sinks.store.retention`).
 _EVER = "FROM (FROM ticks UNION ALL BY NAME FROM past_ticks)"
 _PAST_DEAD_LETTERS = "SELECT source_topic, cause, n FROM past_dead_letters WHERE lane = $lane"
 
@@ -53,19 +53,19 @@ SeriesKey = tuple[str, str, str, str, str]
 
 @dataclass
 class Series:
-    """One watched line.
+    """Counts of one monitored series.
 
     Attributes:
         key: Values of `SERIES_LABELS`.
-        row: In the window.
-        bounds: Of the buckets of its values.
-        order: Where it stands on the page; the same after a restart.
-        spans: By outcome.
-        units: By outcome.
-        weighted: By outcome, units of the process that makes the traces.
-        values: Counts by bucket; empty where nothing was measured.
-        value_sum: Sum of what was measured.
-        newest: Number of the newest slot that held a unit or span of it.
+        row: Row number in the window.
+        bounds: Bucket bounds of its histogram.
+        order: Position on the page; the same after a restart.
+        spans: Number of spans by outcome.
+        units: Number of units by outcome.
+        weighted: Estimated number of units of the pipeline, by outcome.
+        values: Counts by bucket; empty if no number was measured.
+        value_sum: Sum of the measured numbers.
+        newest: Number of the newest slot with a unit or span of the series.
     """
 
     key: SeriesKey
@@ -82,24 +82,22 @@ class Series:
 
 @dataclass
 class TierKey:
-    """Spans of one tier: as many as were counted, and the row in the window of tiers."""
+    """Number of spans of one tier, and its row number in the window of tiers."""
 
     row: int
     spans: int = 0
 
 
 class LiveCounts:
-    """The counts of one lane.
-
-    Not for several threads at once.
+    """Counts of one lane. Not thread-safe.
 
     Attributes:
-        series: By key.
-        tiers: By the key of the series that counts them, and tier.
-        records: By topic, pipeline and state.
-        unscored: By pipeline, metric and state.
-        pending: By pipeline and metric.
-        dead_letters: By topic and cause.
+        series: Series by key.
+        tiers: Tiers by the key of the series that counts them, and tier.
+        records: Number of records by topic, pipeline and state.
+        unscored: Number of spans that were not scored, by pipeline, metric and state.
+        pending: Number of spans that wait for a judge, by pipeline and metric.
+        dead_letters: Number of dead letters by topic and cause.
         window: Sums of the last hour of each series.
         tier_window: Weighted spans of the last hour of each tier.
     """
@@ -116,40 +114,40 @@ class LiveCounts:
         self._clocks: dict[str, int] = {}
         self._disagreement: dict[tuple[str | None, str, str], int] = {}
 
-    # --- what was counted
+    # --- counts
 
     @property
     def left_out(self) -> dict[tuple[str, str, str], int]:
-        """The same as `unscored`, with a 0 for each judged metric from which nothing was shed yet.
+        """Counts of `unscored`, with a 0 for each judged metric that has no such spans yet.
 
-        A counter that begins with 7 has not risen, for Prometheus: the first spans that are shed would tell nobody.
+        Prometheus sees no increase in a counter that begins with 7, so it would miss the first spans.
         """
         judged = [key for key, metric in self.labels.metrics.items() if metric.judges]
         return {**{(*key, state): 0 for key in judged for state in ("shed_budget", "shed_load")}, **self.unscored}
 
     def newest_slot(self, pipeline: str) -> int | None:
-        """Return the newest slot of a pipeline, or None where nothing of it has a time."""
+        """Return the number of the newest slot of a pipeline; None if no record of it has a time."""
         return self.window.newest(self._clocks[pipeline]) if pipeline in self._clocks else None
 
     def spans_without_tier(self, key: SeriesKey) -> int:
-        """Return how many spans, of those that a series counts, named no tier."""
+        """Return the number of spans of a series that name no tier."""
         tiers = self.tiers.get(key, {})
         return sum(self.series[key].spans.values()) - sum(tier.spans for tier in tiers.values())
 
     @property
     def disagreement(self) -> int:
-        """By how many spans the ledger and the ticks taken in differ; 0 is good."""
+        """Number of spans by which the ledger and the counted ticks differ; 0 if they agree."""
         return sum(abs(n) for n in self._disagreement.values())
 
-    # --- taking in
+    # --- counting
 
     def take(self, con: duckdb.DuckDBPyConnection, now: float, *, from_store: bool) -> None:
-        """Add what the tables `ticks`, `ledger` and `dead_letters` of a connection hold of the lane.
+        """Count the rows of the lane in the tables `ticks`, `ledger` and `dead_letters` of a connection.
 
         Args:
-            con: A reader's of the store, or one where the tables of new slices stand under these names.
-            now: Seconds since 1970. What lies more than a slot in the future moves no clock.
-            from_store: Whether it is all of a store, at the start.
+            con: Connection to the store, or one where the tables of new slices have these names.
+            now: Current time, seconds since 1970. Ticks more than a slot in the future do not advance a clock.
+            from_store: Whether the tables are those of a whole store, at the start.
         """
         names = {
             "lane": self.lane,
@@ -163,7 +161,7 @@ class LiveCounts:
             self._take_total(row)
         oldest = min((slot for name in self._clocks if (slot := self.newest_slot(name)) is not None), default=0) - SLOTS
         for row in _rows(con, _WINDOWS, {**names, "oldest": oldest}):
-            if not (from_store and row[9] is None):  # the newest slot is not the one in which it came
+            if not (from_store and row[9] is None):  # ticks without a time count in the slot in which they came
                 self._take_window(row)
         for pipeline, environment, metric, judge, cell, n in _rows(con, values, _without(names, "tiers")):
             if series := self._series(pipeline, environment, metric, judge):
@@ -175,7 +173,7 @@ class LiveCounts:
         if from_store:
             for topic, cause, n in _rows(con, _PAST_DEAD_LETTERS, {"lane": self.lane}):
                 _add(self.dead_letters, (topic, cause), n)
-            self._disagreement.clear()  # `gapwatch.sinks.store.ledger` has counted the store's own
+            self._disagreement.clear()  # `gapwatch.sinks.store.ledger` counts the disagreement of the store
 
     def _advance(self, con: duckdb.DuckDBPyConnection, latest: int) -> None:
         for pipeline, slot in _rows(con, _NEWEST, {"lane": self.lane, "latest": latest}):
@@ -187,7 +185,7 @@ class LiveCounts:
         return self._clocks.setdefault(pipeline, len(self._clocks))
 
     def _series(self, pipeline: str, environment: str, metric: str, judge: str | None) -> Series | None:
-        """Find or make the series of a tick; None where no portfolio in force has its metric."""
+        """Return the series of a tick, created if needed; None if no portfolio in force has its metric."""
         named = self.labels.metrics.get((pipeline, metric))
         if named is None:
             return None
@@ -265,7 +263,7 @@ class LiveCounts:
     # --- shares of tiers
 
     def tier_shares(self, key: SeriesKey, windows: FloatArray, tier_windows: FloatArray) -> dict[str, float]:
-        """Return the share of each tier in the spans of the last hour; empty where there was none."""
+        """Return the share of each tier in the spans of the last hour; empty if there was no span."""
         tiers = self.tiers[key]
         spans = windows[self.series[key].row, W_SPANS]
         if spans <= 0:
@@ -303,9 +301,9 @@ def _add_value(series: Series, cell: int, n: int) -> None:
 
 
 def cell_value(cell: int) -> float:
-    """Return a number of the cell of a value histogram, the one next to zero: at most 1 % from all others in it.
+    """Return the number nearest to zero in a cell of a value histogram; all numbers of the cell lie within 1 % of it.
 
-    A bound such as 0.1 belongs to the cell that it is the lower edge of, within rounding; so it falls below itself.
+    A bucket bound such as 0.1 is the lower edge of its cell, within rounding, so it is counted below itself.
     """
     if cell == 0:
         return 0.0

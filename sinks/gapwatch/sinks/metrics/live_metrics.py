@@ -1,7 +1,7 @@
-"""What `gapwatch run` tells Prometheus: told of every slice that is kept, it answers each scrape from memory.
+"""Live values of `/metrics` of `gapwatch run`: receives every stored slice and answers each scrape from memory.
 
-keeper ──slice_kept──▶ [slices not yet counted] ──▶ counts ──▶ page     a scrape counts what is new; at rest
-                                                                        the page of the watched series is kept
+writer thread ──slice_stored──▶ [slices not yet counted] ──▶ counts ──▶ page     a scrape counts the new slices; without
+                                                                                 new ones it reuses the series' samples
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from gapwatch.sinks.store.ledger import imbalance
 from gapwatch.sinks.store.schema import OTHER
 from gapwatch.sinks.store.store import Store
 
-#: Tick rows that may wait for a scrape. More hold memory, about 200 bytes each; fewer are counted in smaller portions
-#: while the stream waits, 20 ms for so many.
+#: Largest number of tick rows that wait for a scrape. Larger: more memory, about 200 bytes a row. Smaller: slices are
+#: counted while the stream waits, which takes 20 ms for this many rows.
 _WAITING_LIMIT = 50_000
 
-#: Upper bounds of the stages' times, seconds.
+#: Bucket bounds of the durations of stages, seconds.
 STAGE_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _STAGE_LIMIT = 16
 
-#: Movements of a partition's end that are remembered: an hour, a second each.
+#: Number of remembered movements of a partition's end: an hour at one a second.
 _ENDS_LIMIT = 3_600
 
 SOURCE_STATES = ("connecting", "joining", "running", "stopping", "stopped")
@@ -52,23 +52,23 @@ _KEPT_COLUMNS = {"ticks": _TICK_COLUMNS, "ledger": LEDGER.names, "dead_letters":
 
 @dataclass
 class _Partition:
-    """Where a partition stands: next offset to be kept, end of the topic, and when the end was seen to move there."""
+    """Position of a partition: next offset to store, end of the topic, and the times when the end moved."""
 
     kept: int | None = None
     end: int | None = None
     ends: deque[tuple[float, int]] = field(default_factory=deque)
 
     def see(self, kept: int, end: int, now: float) -> None:
-        """Note where it stands."""
+        """Record a new position."""
         self.kept, self.end = kept, end
         if not self.ends or end > self.ends[-1][1]:
             self.ends.append((now, end))
-            if len(self.ends) > _ENDS_LIMIT:  # the older half is remembered half as finely
+            if len(self.ends) > _ENDS_LIMIT:  # keep every second one of the older half
                 older = [self.ends.popleft() for _ in range(_ENDS_LIMIT // 2)]
                 self.ends.extendleft(reversed(older[::2]))
 
     def lag_seconds(self, now: float) -> float:
-        """Return how long the oldest record that is not kept has waited."""
+        """Return for how many seconds the oldest record that is not stored has waited."""
         while self.ends and self.kept is not None and self.ends[0][1] <= self.kept:
             self.ends.popleft()
         return max(0.0, now - self.ends[0][0]) if self.ends else 0.0
@@ -81,15 +81,15 @@ class _Stage:
 
 
 class LiveMetrics(Collector):
-    """The state behind `/metrics`. `slice_stored` is for the keeper's thread, all else for any.
+    """State behind `/metrics`. The writer thread calls `slice_stored`; any thread may call the other methods.
 
     Args:
-        portfolios: In force.
-        lane: What is counted.
-        sample_limit: Most samples of watched series on a page.
+        portfolios: Portfolios in force.
+        lane: Lane to count.
+        sample_limit: Largest number of samples of monitored series on a page.
 
     Attributes:
-        registry: What a scrape is answered from: these metrics and the process.
+        registry: Registry that answers a scrape: these metrics and those of the process.
     """
 
     def __init__(self, portfolios: Sequence[Portfolio], lane: str = "live", sample_limit: int = SAMPLE_LIMIT) -> None:
@@ -98,8 +98,8 @@ class LiveMetrics(Collector):
         for portfolio in portfolios:
             self._labels.add(portfolio)
         self._lane, self._sample_limit = lane, sample_limit
-        self._lock = threading.Lock()  # of the counts, held for as long as a page takes
-        self._brief_lock = threading.Lock()  # of all that is noted as it goes, never held for long
+        self._lock = threading.Lock()  # guards the counts; held while a page is made
+        self._brief_lock = threading.Lock()  # guards the small values; never held for long
         self._con = duckdb.connect(":memory:", config={"threads": 1, "enable_external_access": False})
         self._con.execute("SET TimeZone = 'UTC'")
         self._counts = LiveCounts(self._labels, lane)
@@ -116,10 +116,10 @@ class LiveMetrics(Collector):
         self._store_path: Path | None = None
         self.registry = make_registry(self)
 
-    # --- what it is told
+    # --- input
 
     def rebuild(self, store: Store) -> None:
-        """Count what a store holds already, so that no counter goes back; once, before the first slice.
+        """Count the rows of a store, so that no counter falls; called once, before the first slice.
 
         Raises:
             JobError: The store cannot be read.
@@ -149,11 +149,11 @@ class LiveMetrics(Collector):
                     self._partition(topic, partition).kept = position.to_offset
 
     def slice_stored(self, scored: ScoredSlice, seconds_by_stage: Mapping[str, float]) -> None:
-        """Note a slice that is in the store now.
+        """Count a stored slice.
 
         Args:
             scored: The slice.
-            seconds_by_stage: How long each stage took it.
+            seconds_by_stage: Duration of each stage, in seconds.
         """
         if scored.lane != self._lane:
             return
@@ -180,13 +180,13 @@ class LiveMetrics(Collector):
         positions: Mapping[tuple[str, int], tuple[int, int]] | None = None,
         lost: int = 0,
     ) -> None:
-        """Note where the source stands; as often as one likes.
+        """Set the state and the positions of the source.
 
         Args:
             state: One of `SOURCE_STATES`.
-            positions: By topic and partition: the next offset to be kept, and the end of what may be read. Partitions
-                that are not named are no longer this process's.
-            lost: Records so far that retention took before they were read.
+            positions: By topic and partition: the next offset to store, and the end of the readable records. A missing
+                partition no longer belongs to this process.
+            lost: Number of records so far that the topic's retention deleted before they were read.
         """
         now = time.time()
         with self._brief_lock:
@@ -199,7 +199,7 @@ class LiveMetrics(Collector):
                 self._partition(topic, number).see(kept, end, now)
 
     def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> None:
-        """Take the labels of the portfolios that are in force from now on; counters of former ones stay."""
+        """Use the labels of the portfolios now in force. Counters of former ones stay."""
         with self._lock:
             self._count_waiting()
             self._portfolios = list(portfolios)
@@ -212,11 +212,11 @@ class LiveMetrics(Collector):
         return name if name in self._labels.environments else OTHER
 
     def show(self, name: str, samples: Mapping[tuple[str, ...], float]) -> None:
-        """Let a page show these samples of a family in place of those shown before.
+        """Replace the samples of a family that another part of the program computes.
 
         Args:
-            name: In `gapwatch.sinks.metrics.families`, and not one that is counted here.
-            samples: By the values of the family's labels, from closed sets.
+            name: Name in `gapwatch.sinks.metrics.families` of a family that is not counted here.
+            samples: Samples by label values, which come from closed sets.
         """
         family = FAMILIES[name]
         if any(len(key) != len(family.labels) for key in samples):
@@ -225,21 +225,21 @@ class LiveMetrics(Collector):
             self._shown = {**self._shown, name: dict(samples)}
 
     def show_histogram(self, name: str, bounds: Sequence[float], values: Iterable[Cells]) -> None:
-        """Let a page show this histogram in place of the one shown before.
+        """Replace a histogram that another part of the program computes.
 
         Args:
-            name: In `gapwatch.sinks.metrics.families`, and not one that is counted here.
+            name: Name in `gapwatch.sinks.metrics.families` of a family that is not counted here.
             bounds: Upper bounds of its buckets, ascending.
-            values: Of the family's labels, counts by bucket and beyond, sum.
+            values: Label values; counts by bucket, the last beyond all bounds; sum.
         """
         shown = bounds, list(values)
         with self._brief_lock:
             self._shown_histograms = {**self._shown_histograms, name: shown}
 
-    # --- what it tells
+    # --- output
 
     def collect(self) -> list[Metric]:
-        """Return the families of a page, for `registry`; the process is not among them."""
+        """Return the families of a page for `registry`, without those of the process."""
         page = FamilySamples()
         with self._lock:
             self._count_waiting()
@@ -309,7 +309,7 @@ class LiveMetrics(Collector):
     # --- counting
 
     def _count_waiting(self) -> None:
-        """Count the slices that wait; the lock is held."""
+        """Count the waiting slices. The caller holds the lock."""
         with self._brief_lock:
             slices, self._waiting, self._waiting_rows = self._waiting, [], 0
         if not slices:
@@ -334,7 +334,7 @@ class LiveMetrics(Collector):
 
 
 def _compact(table: pa.Table, columns: Iterable[str]) -> pa.Table:
-    """Return what is counted of a table, copied: a slice of a larger buffer would hold all of it in memory."""
+    """Return a copy of the counted columns: a slice of a larger buffer would keep the whole buffer in memory."""
     table = table.select(list(columns))
     if "facet" in table.column_names:
         return table.filter(pc.is_in(table["facet"], pa.array(["all", "tier"])))

@@ -1,4 +1,4 @@
-"""Writes `deploy/metrics.md`: the reference of all that `/metrics` tells."""
+"""Generates `deploy/metrics.md`, the reference of all metrics on `/metrics`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from gapwatch.sinks.metrics.families import SECTIONS
 
 
 def documentation() -> str:
-    """Return `deploy/metrics.md`."""
+    """Return the text of `deploy/metrics.md`."""
     parts = [_INTRODUCTION]
     for title, families in SECTIONS.items():
         rows = [
@@ -19,20 +19,22 @@ def documentation() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-_INTRODUCTION = """# What `/metrics` tells
+_INTRODUCTION = """# Metrics on `/metrics`
 
-Made from `sinks/gapwatch/sinks/metrics/families.py` by `deploy/metrics > deploy/metrics.md`; a test keeps it current.
+Generated from `sinks/gapwatch/sinks/metrics/families.py` by `deploy/metrics > deploy/metrics.md`; a test checks that it
+is current.
 
 - Only the lane `live` is counted.
-- *Lasting* counters are rebuilt from the store when the process starts, and go on where they were; the others begin
-  at 0.
-- The rates end at the newest event time, not at the time of the scrape, and move in steps of five minutes: a pipeline
-  that stands still keeps its last rates; `gapwatch_newest_event_timestamp_seconds` says how old they are. Do not put
-  thresholds on them: the detectors do that, on every trace and with a bound on false alarms.
-- Labels come from the portfolios. At most 16 environments have a name of their own, those that came first; all others,
-  tiers that no portfolio names, and pipelines that have none are `other`.
-- An empty label is left out: `component` for a metric of the whole trace, `judge` for what no judge decides.
-- Of the detectors' gauges (`watched`), the page holds those of 2,500 rows, first those that moved; `gapwatch_series`
-  counts all. Quantiles and shares of labels are told of 500 of them, and move in steps of five minutes.
-- The page holds at most 50,000 samples of watched series. First come the rates of what moves, then the traces counted
-  of what rests, then all other detail; `gapwatch_samples_left_out` says how much did not fit."""
+- *Lasting* counters are rebuilt from the store when the process starts and continue; the others begin at 0.
+- Rates cover the hour before the newest event time, not before the scrape, and change in steps of five minutes. A
+  pipeline that stops keeps its last rates; `gapwatch_newest_event_timestamp_seconds` shows how old they are. Do not set
+  alert thresholds on rates: the detectors decide on every trace, with a bound on false alarms.
+- Label values come from the portfolios. The first 16 environments have a label of their own. All others, tiers that no
+  portfolio lists, and pipelines without a portfolio are `other`.
+- An empty label is left out: `component` for a metric of the whole trace, `judge` if no judge decides.
+- Metrics with the label `watched` (the monitored quantity) come from the detectors. The page shows at most 2,500 such
+  series, those that moved first; `gapwatch_series` counts all. Quantiles and shares of labels are shown for 500 of them
+  and change in steps of five minutes.
+- The page shows at most 50,000 samples of monitored series: first the rates of series with new traces, then the trace
+  counts of the others, then all further detail. `gapwatch_samples_left_out` counts the samples that did not fit.
+- `unwatched` in names and phases means not monitored."""

@@ -1,4 +1,4 @@
-"""Sums of the last hour of event time, by series: a ring of five-minute slots that a late record still finds."""
+"""Sums of the last hour of event time by series, in a ring of five-minute slots that also accepts late records."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 SLOT_SECONDS = 300
-#: The slot that is filling and the twelve before it.
+#: Number of slots: the one that is being filled and the twelve before it.
 SLOTS = 13
 
 FloatArray = npt.NDArray[np.float64]
@@ -14,10 +14,10 @@ IntArray = npt.NDArray[np.int64]
 
 
 class RateWindow:
-    """Sums in columns for each row; rows belong to clocks, and each clock moves by itself.
+    """Several sums for each row. Each row belongs to a clock, and each clock advances independently.
 
     Args:
-        columns: How many sums a row has.
+        columns: Number of sums of a row.
     """
 
     def __init__(self, columns: int) -> None:
@@ -30,7 +30,7 @@ class RateWindow:
         return self._newest.get(clock)
 
     def add_row(self, clock: int) -> int:
-        """Make a row and return its number."""
+        """Add a row to a clock and return the number of the row."""
         row = len(self._clock_of)
         self._clock_of = np.append(self._clock_of, clock)
         if row >= self._sums.shape[1]:
@@ -39,7 +39,7 @@ class RateWindow:
         return row
 
     def advance(self, clock: int, slot: int) -> None:
-        """Move a clock on to a slot; what falls out of its hour is forgotten. A slot of the past changes nothing."""
+        """Advance a clock to a slot and clear the slots that leave its hour. A past slot changes nothing."""
         newest = self._newest.get(clock)
         if newest is not None and slot <= newest:
             return
@@ -51,12 +51,12 @@ class RateWindow:
             self._sums[passed % SLOTS, rows] = 0.0
 
     def add(self, row: int, slot: int | None, sums: FloatArray) -> None:
-        """Add to a row; what is older than the hour, or newer than the clock, is not counted.
+        """Add sums to a row. Slots older than the hour or newer than the clock are ignored.
 
         Args:
-            row: From `add_row`.
-            slot: None for what has no time: it counts in the newest slot.
-            sums: One number a column.
+            row: Number of the row, from `add_row`.
+            slot: Number of the slot; None for records without a time, which count in the newest slot.
+            sums: One number for each column.
         """
         newest = self._newest.get(int(self._clock_of[row]))
         if newest is None:
@@ -66,6 +66,6 @@ class RateWindow:
             self._sums[slot % SLOTS, row] += sums
 
     def totals(self) -> FloatArray:
-        """Return the sums of the hour, rows by columns."""
+        """Return the sums over the hour; shape (rows, columns)."""
         totals: FloatArray = self._sums[:, : len(self._clock_of)].sum(axis=0)
         return totals

@@ -1,4 +1,4 @@
-"""The samples of the watched series, within a bound: detail for what moves, the rest is asked of the store."""
+"""Samples of the monitored series, up to a limit: the series with new traces come first; the store has the rest."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from gapwatch.sinks.metrics.live_counts import UNITS, W3, W_SPANS, W_UNKNOWN, WB
 from gapwatch.sinks.metrics.rate_window import SLOT_SECONDS, FloatArray
 from gapwatch.sinks.store.rate_interval import with_interval
 
-#: Samples of watched series on one page: about 7 MB and 0.3 s. More cost the scraped process, and Prometheus.
+#: Largest number of samples of monitored series on one page: about 7 MB and 0.3 s. More: higher cost for this process
+#: and for Prometheus.
 SAMPLE_LIMIT = 50_000
 
-#: Samples with the family that each belongs to.
+#: Samples, each with the name of its family.
 OfFamilies = list[tuple[str, Sample]]
 
 
 def watched_samples(
     counts: LiveCounts, con: duckdb.DuckDBPyConnection, limit: int = SAMPLE_LIMIT
 ) -> tuple[dict[str, list[Sample]], int]:
-    """Return the samples of all series by family, and how many did not fit.
+    """Return the samples of all series by family, and the number of samples that did not fit.
 
     Args:
-        counts: Of the lane.
-        con: Any connection; nothing in it is read.
-        limit: Most samples.
+        counts: Counts of the lane.
+        con: Any connection, to compute intervals; no table is read.
+        limit: Largest number of samples.
     """
     windows, tier_windows = counts.window.totals(), counts.tier_window.totals()
     rates = _rates(con, windows)
@@ -73,7 +74,7 @@ def _in_order_of_use(
 
 
 def _rates(con: duckdb.DuckDBPyConnection, windows: FloatArray) -> dict[str, FloatArray]:
-    """Return rate, limits and effective units of each row; NaN where it has no unit."""
+    """Return rate, limits and effective units of each row; NaN for a row without units."""
     answer = {name: np.full(len(windows), np.nan) for name in ("rate", "lower", "upper", "effective_units")}
     rows = np.flatnonzero(windows[:, UNITS] > 0)
     if len(rows):
@@ -141,7 +142,7 @@ def _tiers(counts: LiveCounts, series: Series, shares: Mapping[str, float]) -> O
 
 
 def unwatched_samples(counts: LiveCounts, portfolios: Iterable[Portfolio]) -> dict[str, dict[tuple[str, ...], float]]:
-    """Return for each component and metric of the portfolios whether nothing was seen of it in the last hour.
+    """Return for each component and metric of the portfolios whether it is not monitored.
 
     Returns:
         Samples of `gapwatch_component_unwatched` and `gapwatch_metric_unwatched`.
@@ -160,7 +161,7 @@ def unwatched_samples(counts: LiveCounts, portfolios: Iterable[Portfolio]) -> di
         for one in portfolio.components:
             components[portfolio.pipeline, one.id] = float((portfolio.pipeline, one.id) not in seen)
         for metric in portfolio.metrics:
-            if metric.claim.form != "ratio":  # it has no units of its own
+            if metric.claim.form != "ratio":  # a ratio has no units of its own
                 key = (portfolio.pipeline, metric.component or "", metric.name)
                 metrics[key] = float((portfolio.pipeline, metric.name) not in decided)
     return {"gapwatch_component_unwatched": components, "gapwatch_metric_unwatched": metrics}

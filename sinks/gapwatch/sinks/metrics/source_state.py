@@ -1,4 +1,4 @@
-"""How the source of a run stands, as metrics, health and log are told it."""
+"""State of the source of a run, for metrics, health and log."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class SourceState:
-    """How the source stands.
+    """State of the source.
 
     Attributes:
         state: `connecting`, `joining`, `running`, `stopping` or `stopped`.
-        waiting_for: While connecting, what was wrong with the last attempt; else empty.
-        positions: By partition: next offset to be durable, next to be fetched, end of what may be read.
-        lost: Offsets that retention took before they were read.
-        refused: Why a new version of a portfolio was refused; empty where none was.
+        waiting_for: Error of the last attempt while connecting; otherwise empty.
+        positions: By partition: next offset to be durable, next offset to be fetched, end of the readable records.
+        lost: Number of offsets that the topic's retention deleted before they were read.
+        refused: Reason why a new version of a portfolio was refused; empty if none was.
     """
 
     state: str
@@ -26,5 +26,5 @@ class SourceState:
 
     @property
     def lag(self) -> int:
-        """Records that could be read and are not durable yet."""
+        """Consumer lag: number of readable records that are not durable yet."""
         return sum(max(0, end - done) for done, _, end in self.positions.values())

@@ -1,4 +1,4 @@
-"""Questions to the store about alerts: how each stands, its life, what was written of it, how many there were."""
+"""Queries of alerts: current state, steps of an alert's life, counts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gapwatch.sinks.store.series_columns import SERIES_COLUMNS
 from gapwatch.sinks.store.store_reader import StoreReader
 from gapwatch.sinks.store.utc_text import parse_utc
 
-#: States in which an alert wants something of somebody.
+#: States of an alert that is not closed.
 OPEN_STATES = ("open", "acknowledged", "silenced")
 
 _LAST = f"""
@@ -24,7 +24,7 @@ _LAST = f"""
         min("at") AS found_at, max("at") AS changed_at, arg_min(attribution, rowid) AS attribution,
         arg_max(attribution->>'until', rowid) AS until
     FROM alerts WHERE {{where}} GROUP BY ALL"""
-# The last label of a shift counts: an answer that came later labels it anew.
+# The latest label of a shift counts: a later answer relabels it.
 _LABELS = """
     SELECT shift_id, arg_max(kind, rowid) AS kind, arg_max(verdict, rowid) AS verdict, max(question) AS question
     FROM shifts GROUP BY shift_id"""
@@ -32,25 +32,25 @@ _LABELS = """
 
 @dataclass(frozen=True)
 class AlertRow:
-    """One alert, as its rows say that it stands. Times are naive UTC.
+    """Current state of one alert. Times are naive UTC.
 
     Attributes:
-        alert_id: Its id.
-        lane: Of the series.
-        pipeline: Of the series.
-        environment: Of the series.
-        component: Of the series; None for the trace.
-        metric: Of the series.
-        metric_version: Of the series.
-        judge: Of the series; None without one.
-        epoch: Of the series.
-        shift_id: Of the shift that it speaks of.
+        alert_id: Id of the alert.
+        lane: Lane of the series.
+        pipeline: Pipeline of the series.
+        environment: Environment of the series.
+        component: Component of the series; None for the whole trace.
+        metric: Metric of the series.
+        metric_version: Version of the metric.
+        judge: Judge of the series; None without one.
+        epoch: Epoch of the series.
+        shift_id: Id of the shift that the alert reports.
         group_id: `alert_id` of the first alert of its group.
-        state: The last one; `open` where a silence is over.
-        severity: The last one: page, ticket or note.
-        found_at: When it was opened.
-        changed_at: When its last step came.
-        group_at: When the first alert of its group was opened.
+        state: Current state; `open` after the end of a silence.
+        severity: Current severity: page, ticket or note.
+        found_at: Time at which the alert was opened.
+        changed_at: Time of its last step.
+        group_at: Time at which the first alert of its group was opened.
     """
 
     alert_id: str
@@ -73,12 +73,12 @@ class AlertRow:
 
 @dataclass(frozen=True)
 class AlertEntry:
-    """One alert with what was stored of its cause.
+    """One alert with its stored facts.
 
     Attributes:
-        row: How it stands.
-        attribution: JSON values that were stored when it was opened.
-        label: The last label of its shift; None where the shift is not known.
+        row: Current state.
+        attribution: JSON values of the facts, stored when the alert was opened.
+        label: Latest label of its shift; None if the shift is not known.
     """
 
     row: AlertRow
@@ -99,14 +99,14 @@ class LifeStep:
 
 @dataclass(frozen=True)
 class AlertFilter:
-    """Which alerts are asked for; None for any.
+    """Selection of alerts. None selects all.
 
     Attributes:
-        lane: Of the series.
-        pipeline: Of the series.
-        metric: Of the series.
-        group_id: Of the group.
-        since: Only alerts whose last step is not earlier, naive UTC.
+        lane: Lane of the series.
+        pipeline: Pipeline of the series.
+        metric: Metric of the series.
+        group_id: Id of the group.
+        since: Earliest time of the last step, naive UTC.
     """
 
     lane: str | None = None
@@ -117,17 +117,17 @@ class AlertFilter:
 
     @property
     def is_any(self) -> bool:
-        """Whether it lets all alerts through."""
+        """Whether it selects all alerts."""
         return self == AlertFilter()
 
 
 def alert_entries(con: StoreReader, wanted: AlertFilter, now: datetime) -> list[AlertEntry]:
-    """Return alerts, groups together: first those that page somebody now, then the latest; in a group the first found.
+    """Return alerts by group: groups with an open page first, then the latest; within a group, the first found first.
 
     Args:
-        con: Reading.
-        wanted: Which alerts.
-        now: Naive UTC: a silence that is over by then is no state.
+        con: Connection that reads the store.
+        wanted: Selection of alerts.
+        now: Current time, naive UTC. A silence that has ended by then does not count.
 
     Raises:
         JobError: The store cannot be read.
@@ -155,12 +155,12 @@ def _entry(row: dict[str, Any], now: datetime) -> AlertEntry:
 
 
 def alert_states(con: StoreReader, lane: str, now: datetime) -> dict[str, str]:
-    """Return the state of each alert of a lane by its id; a silence that is over is no state.
+    """Return the state of each alert of a lane by its id. A silence that has ended does not count.
 
     Args:
-        con: Reading.
-        lane: Of the alerts.
-        now: Naive UTC.
+        con: Connection that reads the store.
+        lane: Lane of the alerts.
+        now: Current time, naive UTC.
     """
     rows = con.execute(
         """SELECT alert_id, arg_max(state, rowid), arg_max(attribution->>'until', rowid) FROM alerts WHERE lane = ?
@@ -186,13 +186,13 @@ def alert_life(con: StoreReader, alert_id: str) -> list[LifeStep]:
 
 
 def written_steps(con: StoreReader, lane: str) -> set[tuple[str, str, str, datetime]]:
-    """Return alert id, state, severity and time (naive UTC) of each step that the store holds of a lane."""
+    """Return alert id, state, severity and time (naive UTC) of each stored step of a lane."""
     sql = 'SELECT alert_id, state, severity, "at" FROM alerts WHERE lane = ?'
     return set(con.execute(sql, [lane]).fetchall())
 
 
 def alert_counts(con: StoreReader, lane: str) -> list[tuple[str, str, str, str, float]]:
-    """Return pipeline, environment, kind and severity of the alerts of a lane as they were opened, and how many."""
+    """Return pipeline, environment, kind, first severity and number of the alerts of a lane, without notes."""
     return con.execute(
         """SELECT pipeline, environment, kind, severity, count(*)::DOUBLE FROM (
             SELECT alert_id, pipeline, environment, arg_min(attribution->>'kind', rowid) AS kind,

@@ -1,4 +1,4 @@
-"""Answers as CSV and Parquet."""
+"""Writes query results as CSV and Parquet."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gapwatch.scorers.errors import JobError, UsageError
 from gapwatch.sinks.reading.query_answer import QueryResult, interruptible, next_batch
 from gapwatch.sinks.store.store_reader import StoreReader
 
-#: Rows of a row group in Parquet. More cost memory while writing, fewer cost readers.
+#: Rows of a row group in Parquet. Larger: more memory while writing. Smaller: slower readers.
 _GROUP_ROWS = 100_000
 
 
 def write_csv(answer: QueryResult, out: TextIO) -> None:
-    """Write a header and the rows (RFC 4180); null is empty, times are ISO 8601 with Z, JSON is its text."""
+    """Write a header and the rows as CSV (RFC 4180). Null is empty, times are ISO 8601 with Z, JSON is its text."""
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(answer.names)
     for batch in answer.rows:
@@ -34,12 +34,12 @@ def _cell(value: Any) -> Any:
 
 
 def write_parquet(con: StoreReader, sql: str, path: Path) -> int:
-    """Write the answer of a query that was checked; a file is there whole or not at all.
+    """Write the result of a checked query as a Parquet file, which appears only when it is complete.
 
     Returns:
         The number of rows.
     """
-    import pyarrow.parquet  # a sixth of the time that `gapwatch history` takes to start
+    import pyarrow.parquet  # imported here: it takes a sixth of the start of `gapwatch history`
 
     reader = interruptible(con, lambda: con.sql(sql).to_arrow_reader(_GROUP_ROWS))
     rows = 0
@@ -56,10 +56,10 @@ def write_parquet(con: StoreReader, sql: str, path: Path) -> int:
 
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a file beside `path`, and put it in place when it is whole.
+    """Let `write` fill a temporary file beside `path`, and rename it to `path` when it is complete.
 
     Raises:
-        UsageError: There is no such directory, or the file must not be written.
+        UsageError: The directory does not exist, or writing is not permitted.
         JobError: The disk is full.
     """
     try:

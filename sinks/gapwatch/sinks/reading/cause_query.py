@@ -1,4 +1,4 @@
-"""Questions to the store about the cause of an alert: counts before and since a change, by release, model or label."""
+"""Queries about the cause of an alert: counts before and since a change, by release, model or label."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gapwatch.sinks.store.series_columns import SeriesNames, series_condition
 
 @dataclass(frozen=True)
 class ChangeSpan:
-    """The ticks of a series before and since a change. Times are naive UTC, ends are exclusive.
+    """Ticks of a series before and since a change. Times are naive UTC, ends are exclusive.
 
     Attributes:
-        lane: Of the series.
-        series: Its names.
-        begin: Ticks count from here on.
-        change: Where `before` ends and `since` begins.
-        end: Ticks count up to here.
+        lane: Lane of the series.
+        series: Names of the series.
+        begin: Start of the ticks before the change.
+        change: Time of the change.
+        end: End of the ticks since the change.
     """
 
     lane: str
@@ -31,7 +31,7 @@ class ChangeSpan:
 
 
 class PartCounts(NamedTuple):
-    """Units of one release, model, tier or stratum, and how many of them, or what sum of theirs, is looked at."""
+    """Counts of one release, model, tier or stratum: units, and the number or sum in question among them."""
 
     value: str
     before: float
@@ -49,7 +49,7 @@ class LabelCounts(NamedTuple):
 
 
 class FirstSeen(NamedTuple):
-    """When a release or model was seen for the first time, naive UTC."""
+    """First time at which a release or model was seen, naive UTC."""
 
     facet: str
     value: str
@@ -59,13 +59,13 @@ class FirstSeen(NamedTuple):
 def outcome_counts(
     con: duckdb.DuckDBPyConnection, span: ChangeSpan, facet: str, *, is_unknown: bool
 ) -> list[PartCounts]:
-    """Return the units of each part and how many failed, or could not be decided, by the part's name.
+    """Return the units of each part and the number of failed or undecided ones, ordered by the part's name.
 
     Args:
-        con: In the transaction that holds the ticks.
-        span: Which ticks.
+        con: Connection with the transaction that holds the ticks.
+        span: Ticks to count.
         facet: release, model, tier or stratum.
-        is_unknown: Count those that could not be decided, among all; else those that failed, among the decided.
+        is_unknown: Count undecided units among all; otherwise failed units among the decided ones.
     """
     wanted = "outcome = 'unknown'" if is_unknown else "outcome IN ('bad', 'fail')"
     known = "true" if is_unknown else "outcome NOT IN ('unknown', 'skip', 'error')"
@@ -73,7 +73,7 @@ def outcome_counts(
 
 
 def score_sums(con: duckdb.DuckDBPyConnection, span: ChangeSpan, facet: str) -> list[PartCounts]:
-    """Return the units with a number of each part and the sum of their numbers, by the part's name."""
+    """Return the units with a number of each part and the sum of their numbers, ordered by the part's name."""
     return _part_counts(con, span, facet, "sum(score_sum) FILTER (fold_bucket {} ?)", "score_sum IS NOT NULL")
 
 
@@ -81,7 +81,7 @@ def _part_counts(
     con: duckdb.DuckDBPyConnection, span: ChangeSpan, facet: str, wanted: str, known: str
 ) -> list[PartCounts]:
     where, values = series_condition(span.lane, span.series)
-    # Releases are counted in units; a trace may hold several models and tiers, which are counted in spans.
+    # Releases are counted in units. Models and tiers are counted in spans, because a trace may have several.
     level = "unit" if facet == "release" else "span"
     rows = con.execute(
         f"""SELECT coalesce(value, ''),
@@ -98,7 +98,7 @@ def _part_counts(
 
 
 def label_counts(con: duckdb.DuckDBPyConnection, span: ChangeSpan) -> list[LabelCounts]:
-    """Return the spans of each label, by the label."""
+    """Return the number of spans with each label, ordered by label."""
     where, values = series_condition(span.lane, span.series)
     rows = con.execute(
         f"""SELECT value, coalesce(sum(n) FILTER (fold_bucket < ?), 0)::DOUBLE,
@@ -112,7 +112,7 @@ def label_counts(con: duckdb.DuckDBPyConnection, span: ChangeSpan) -> list[Label
 
 
 def counted_cells(con: duckdb.DuckDBPyConnection, span: ChangeSpan) -> tuple[dict[int, int], dict[int, int]]:
-    """Return how many numbers lie in each cell of the histogram, before and since the change, by the cell."""
+    """Return the counts of the histogram before and since the change, by cell."""
     where, values = series_condition(span.lane, span.series)
     rows = con.execute(
         f"""SELECT fold_bucket >= ? AS since, e.key AS cell, sum(e.value)::BIGINT FROM (
@@ -129,14 +129,14 @@ def counted_cells(con: duckdb.DuckDBPyConnection, span: ChangeSpan) -> tuple[dic
 def first_seen(
     con: duckdb.DuckDBPyConnection, lane: str, series: SeriesNames, change: datetime, end: datetime
 ) -> list[FirstSeen]:
-    """Return when each release and model of a pipeline was seen first, before `end`; those nearest to `change` first.
+    """Return the first time of each release and model of a pipeline before `end`, those nearest to `change` first.
 
     Args:
-        con: In the transaction that holds the ticks.
-        lane: Of the ticks.
-        series: Of the pipeline and environment.
-        change: Naive UTC.
-        end: Naive UTC.
+        con: Connection with the transaction that holds the ticks.
+        lane: Lane of the ticks.
+        series: Series that names pipeline and environment.
+        change: Time of the change, naive UTC.
+        end: End of the ticks, naive UTC, exclusive.
     """
     rows = con.execute(
         """SELECT facet, value, min(fold_bucket) AS first_seen FROM ticks

@@ -1,4 +1,4 @@
-"""Finds the rows behind an alert: example traces, and the SQL by which a person finds all of them."""
+"""Finds the rows behind an alert: example traces, and SQL with which a person finds all of them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _VALUE_OUTCOMES = "outcome IN ('pass', 'warn', 'fail')"
 
 @dataclass(frozen=True)
 class ValuePart:
-    """The part of a series' values that rows are wanted of.
+    """A part of the values of a series.
 
     Attributes:
-        labels: The labels in it, empty for any label; None for numbers.
-        above: The numbers in it are larger than this; None without a lower end.
-        below: They are at most this; None without an upper end.
-        outside: It is what lies above `above` or below `below`, not between them.
-        inside: The rows in it are wanted; else those that are not in it.
+        labels: Labels in the part, empty for any label; None for numbers.
+        above: Exclusive lower limit of numbers; None without one.
+        below: Inclusive upper limit of numbers; None without one.
+        outside: Whether the part lies above `above` or below `below`, instead of between them.
+        inside: Whether rows in the part are wanted; otherwise rows outside it.
     """
 
     labels: tuple[str, ...] | None
@@ -33,18 +33,18 @@ class ValuePart:
 
     @property
     def ends(self) -> list[tuple[str, float]]:
-        """The comparisons of numbers that it asks for, and the number of each."""
+        """SQL comparisons of the limits, each with its number."""
         ends = [("score >", self.above), ("score <=", self.below)]
         return [(text, end) for text, end in ends if end is not None]
 
     @property
     def joint(self) -> str:
-        """By which word the ends are joined."""
+        """SQL operator that joins the comparisons."""
         return " OR " if self.outside else " AND "
 
 
 class ExampleRow(NamedTuple):
-    """One trace that shows what moved; `at` is naive UTC, `release` None where the trace names none."""
+    """One trace that shows a change; `at` is naive UTC, `release` is None if the trace names none."""
 
     trace_id: str
     at: datetime
@@ -59,14 +59,14 @@ def outcome_examples(
     """Return the first traces of a series with an outcome.
 
     Args:
-        con: In the transaction that holds the rows.
-        lane: Of the series.
-        series: Its names; the epoch is not asked for.
-        outcome: Of a row.
-        begin: Naive UTC.
-        end: Naive UTC, exclusive.
-        limit: How many at most.
-        is_last: The last traces, latest first, in place of the first.
+        con: Connection with the transaction that holds the rows.
+        lane: Lane of the series.
+        series: Names of the series; rows of all epochs count.
+        outcome: Outcome of the rows.
+        begin: Earliest event time, naive UTC.
+        end: End of event time, naive UTC, exclusive.
+        limit: Largest number of traces.
+        is_last: Return the last traces, latest first, instead of the first.
     """
     return _examples(con, lane, series, "outcome = ?", [outcome], begin, end, limit, is_last=is_last)
 
@@ -75,14 +75,14 @@ def value_examples(
     con: StoreReader, lane: str, series: SeriesNames, part: ValuePart, begin: datetime, end: datetime,
     limit: int,
 ) -> list[ExampleRow]:  # fmt: skip
-    """Return the first traces of a series with a value in a part; see `outcome_examples`."""
+    """Return the first traces of a series with a value in a part. Arguments as in `outcome_examples`."""
     inside, bounds = _bound_condition(part)
     which = f"{_VALUE_OUTCOMES} AND {inside}" if part.inside else f"{_VALUE_OUTCOMES} AND NOT ({inside})"
     return _examples(con, lane, series, which, bounds, begin, end, limit)
 
 
 def _bound_condition(part: ValuePart) -> tuple[str, list[Any]]:
-    """Return the condition that rows of a part meet, and its parameters."""
+    """Return the SQL condition for the values of a part, and its parameters."""
     if part.labels is not None:
         return ("label IN (SELECT unnest(?))", [list(part.labels)]) if part.labels else ("true", [])
     ends = part.ends
@@ -106,12 +106,12 @@ def _examples(
 
 
 def rows_sql(row: AlertRow, which: str | ValuePart, since: datetime) -> str:
-    """Return the SQL that shows the rows behind an alert, with every value escaped.
+    """Return SQL that selects the rows behind an alert, with every value escaped.
 
     Args:
         row: The alert.
-        which: The outcome of the rows, or the part of the values that they lie in.
-        since: Their earliest event time, naive UTC.
+        which: Outcome of the rows, or part of the values.
+        since: Earliest event time of the rows, naive UTC.
     """
     conditions = [
         f"lane = {_literal(row.lane)}",

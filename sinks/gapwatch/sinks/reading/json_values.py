@@ -1,4 +1,4 @@
-"""Values of the store as JSON: times in ISO 8601 with Z, JSON columns nested, numbers that are not finite null."""
+"""Converts values of the store to JSON: times in ISO 8601 with Z, JSON columns nested, non-finite numbers null."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gapwatch.sinks.reading.query_answer import QueryResult
 _OPTIONS = orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS
 _INT64 = range(-(2**63), 2**64)
 
-#: Control characters that JSON does not ask to be escaped, but that a terminal obeys.
+#: Control characters that JSON allows unescaped, but that a terminal obeys.
 _C1 = re.compile(rb"\x7f|\xc2[\x80-\x9f]")
 
 Convert = Callable[[Any], Any]
 
 
 def json_array(answer: QueryResult) -> Iterator[bytes]:
-    """Yield an array of objects, one a row and one a line, in pieces."""
+    """Yield the pieces of an array of objects, one object for each row, each on its own line."""
     names = unique_names(answer.names)
     converts = [_converter(kind) for kind in answer.types]
     before = b"["
@@ -42,19 +42,19 @@ def write_json(answer: QueryResult, out: BinaryIO) -> None:
 
 
 def to_json(value: Any) -> bytes:
-    """Return the JSON of a value out of the store.
+    """Return the JSON of a value of the store.
 
-    Bytes are in hexadecimal, intervals in seconds, numbers beyond 64 bits are written with all their digits.
+    Bytes are hexadecimal texts, intervals are seconds, and numbers beyond 64 bits have all their digits.
     """
     try:
         text = orjson.dumps(value, _default, _OPTIONS)
-    except TypeError:  # an integer beyond 64 bits, or a key that is no scalar
+    except TypeError:  # an integer beyond 64 bits, or a key that is not a scalar
         text = orjson.dumps(_widened(value), _default, _OPTIONS)
     return _C1.sub(lambda match: b"\\u00%02x" % match[0][-1], text)
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """Return the names with `_1`, `_2`, ... behind those that came before, as the engine itself does it."""
+    """Return the names, with `_1`, `_2`, ... appended to repeated ones, as DuckDB does."""
     taken: set[str] = set()
     unique = []
     for name in names:
@@ -68,7 +68,7 @@ def unique_names(names: Sequence[str]) -> list[str]:
 
 
 def read_json(text: str) -> Any:
-    """Return the value of a JSON text of the store, which may hold NaN; a text that is none stays a text."""
+    """Return the value of a JSON text of the store, which may contain NaN. Other texts are returned unchanged."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -80,7 +80,7 @@ def read_json(text: str) -> Any:
 
 
 def _converter(kind: Any) -> Convert:
-    """Return what makes a value of a DuckDB type ready: JSON texts within it are read."""
+    """Return the function that converts values of a DuckDB type; it parses the JSON texts in them."""
     if str(kind) == "JSON":
         return lambda value: value if value is None else read_json(value)
     if "JSON" not in str(kind) or kind.id not in ("list", "struct"):
@@ -97,7 +97,7 @@ def _default(value: Any) -> Any:
         return bytes(value).hex()
     if isinstance(value, timedelta):
         return value.total_seconds()
-    if hasattr(value, "as_tuple"):  # Decimal: its digits are a JSON number, but for NaN
+    if hasattr(value, "as_tuple"):  # Decimal: its digits are a JSON number, except for NaN
         return orjson.Fragment(f"{value:f}".encode()) if value.is_finite() else None
     return str(value)
 

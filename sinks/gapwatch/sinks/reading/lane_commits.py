@@ -1,4 +1,4 @@
-"""Reads what a store keeps of a lane, commit by commit: where each came from, and its ticks that detectors fold."""
+"""Reads the commits of a lane in order: the source of each, and its ticks for the detectors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from gapwatch.scorers.slices.tables import SESSION_TICKS, TICKS
 
-# Of ticks only those of units and of labels.
+# The ticks that detectors use: those of units and of labels.
 _FOLDED = {"ticks": "AND (facet = 'label' OR (level = 'unit' AND facet = 'all'))", "session_ticks": ""}
 _SCHEMAS = {"ticks": TICKS, "session_ticks": SESSION_TICKS}
 
@@ -21,12 +21,12 @@ class LaneCommit:
     """One commit of a lane.
 
     Attributes:
-        topic: That its records came from.
-        partition: That they came from.
-        kept_at: When it was kept, naive UTC.
+        topic: Topic of its records.
+        partition: Partition of its records.
+        kept_at: Time of the commit, naive UTC.
         waited_for: Partitions whose unread records held back event time, as `<topic>/<partition>`, sorted.
-        ticks: Of units, and of labels.
-        session_ticks: All of them.
+        ticks: Ticks of units and of labels.
+        session_ticks: All session ticks.
     """
 
     topic: str
@@ -38,12 +38,12 @@ class LaneCommit:
 
 
 def lane_commits(cursor: duckdb.DuckDBPyConnection, lane: str, after: int) -> Iterator[LaneCommit]:
-    """Yield the commits of a lane that came after one, in order.
+    """Yield the commits of a lane after a given one, in order.
 
     Args:
-        cursor: Reading, for nothing else meanwhile.
-        lane: Of the commits.
-        after: Number of a commit; 0 for all.
+        cursor: Connection that reads the store, used for nothing else meanwhile.
+        lane: Lane of the commits.
+        after: Number of the last commit to skip; 0 for none.
     """
     commits = cursor.execute(
         """SELECT seq, source_topic, source_partition, kept_at,

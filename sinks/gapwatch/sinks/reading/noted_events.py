@@ -1,4 +1,4 @@
-"""Questions to the store about annotations: what people noted near a time, and when of each pipeline last."""
+"""Queries of annotations: those near a time, and the last one of each pipeline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import duckdb
 
 @dataclass(frozen=True)
 class NotedEvent:
-    """What somebody noted; `at` is naive UTC, `by` None where nobody is named."""
+    """One annotation; `at` is naive UTC, `by` is None if no author is named."""
 
     at: datetime
     text: str
@@ -20,7 +20,7 @@ class NotedEvent:
 def noted_events(
     con: duckdb.DuckDBPyConnection, pipeline: str, begin: datetime, end: datetime, limit: int
 ) -> list[NotedEvent]:
-    """Return what was noted of a pipeline, or of all, from `begin` on and before `end` (naive UTC), first `limit`."""
+    """Return the first `limit` annotations of a pipeline, or of all, from `begin` to before `end` (naive UTC)."""
     rows = con.execute(
         """SELECT "at", "text", "by" FROM annotations WHERE (pipeline = ? OR pipeline IS NULL)
             AND "at" >= ? AND "at" < ? ORDER BY "at", "text" LIMIT ?""",
@@ -30,7 +30,7 @@ def noted_events(
 
 
 def last_noted_seconds(con: duckdb.DuckDBPyConnection) -> dict[str | None, float]:
-    """Return by pipeline, None for all, the second since the epoch of the last annotation that is not ahead of now."""
+    """Return the time of the last past annotation by pipeline (None: about all), in seconds since 1970."""
     rows = con.execute(
         """SELECT pipeline, epoch(max("at")) FROM annotations WHERE "at" <= now()::TIMESTAMP GROUP BY ALL"""
     ).fetchall()

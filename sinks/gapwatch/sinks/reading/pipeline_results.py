@@ -1,4 +1,4 @@
-"""Results of one pipeline in a store, over all lanes and times: rates, values, states, the worst traces."""
+"""Queries of the results of one pipeline over all lanes and times: rates, values, states, worst traces."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class MetricRate:
     """The failure rate of a metric.
 
     Attributes:
-        units: Traces that are good or bad.
-        unknown: Traces that could not be decided.
-        unknown_share: Their weighted share; None where there is no trace.
-        rate: Share of bad ones among `units`, weighted; None where there are none, as for the limits.
-        lower: Lower limit of its 95 % interval.
-        upper: Upper limit.
+        units: Number of good and bad traces.
+        unknown: Number of undecided traces.
+        unknown_share: Weighted share of undecided traces; None without traces.
+        rate: Weighted share of bad traces among `units`, 0 to 1; None without units, as are the limits.
+        lower: Lower limit of its 95 % confidence interval.
+        upper: Upper limit of its 95 % confidence interval.
     """
 
     units: int
@@ -32,13 +32,13 @@ class MetricRate:
 
 @dataclass(frozen=True)
 class FailingTrace:
-    """A trace on which metrics fail.
+    """A trace with failing metrics.
 
     Attributes:
-        trace_id: Its id.
-        release: Of the pipeline that made it.
-        failing: Rows that fail.
-        metrics: Names of the metrics that fail, in order.
+        trace_id: Id of the trace.
+        release: Release of the pipeline that made it.
+        failing: Number of failing rows.
+        metrics: Names of the failing metrics, sorted.
     """
 
     trace_id: str
@@ -55,7 +55,7 @@ def metric_rates(con: duckdb.DuckDBPyConnection, pipeline: str) -> dict[str, Met
 
 
 def value_cells(con: duckdb.DuckDBPyConnection, pipeline: str, metric: str) -> list[tuple[int, int]]:
-    """Return the numbers that a metric measured, one a trace: cells of their histogram with counts, ascending."""
+    """Return the histogram of the numbers that a metric measured, one for each trace: (cell, count), ascending."""
     return con.execute(
         """SELECT cell.key AS cell, sum(cell.value)::BIGINT AS n
         FROM (SELECT unnest(map_entries(histogram)) AS cell FROM ticks
@@ -66,7 +66,7 @@ def value_cells(con: duckdb.DuckDBPyConnection, pipeline: str, metric: str) -> l
 
 
 def judged_spans(con: duckdb.DuckDBPyConnection, pipeline: str) -> dict[str, dict[str, int]]:
-    """Return by metric how many spans are in which state of the ledger."""
+    """Return the number of spans by metric and state of the ledger."""
     states: dict[str, dict[str, int]] = {}
     for metric, state, n in con.execute(
         """SELECT metric, state, sum(n)::BIGINT FROM ledger WHERE pipeline = ? AND metric IS NOT NULL
@@ -78,7 +78,7 @@ def judged_spans(con: duckdb.DuckDBPyConnection, pipeline: str) -> dict[str, dic
 
 
 def record_states(con: duckdb.DuckDBPyConnection, pipeline: str) -> dict[str, int]:
-    """Return how many records came to which state, those included that are of no pipeline."""
+    """Return the number of records by state, records without a pipeline included."""
     return dict(
         con.execute(
             """SELECT state, sum(n)::BIGINT FROM ledger
@@ -89,18 +89,18 @@ def record_states(con: duckdb.DuckDBPyConnection, pipeline: str) -> dict[str, in
 
 
 def seen_components(con: duckdb.DuckDBPyConnection, pipeline: str) -> set[str | None]:
-    """Return the components of which a span met a metric; None for the trace."""
+    """Return the components with a span to which a metric applied; None stands for the whole trace."""
     rows = con.execute("SELECT DISTINCT component FROM ticks WHERE pipeline = ?", [pipeline]).fetchall()
     return {component for (component,) in rows}
 
 
 def worst_traces(con: duckdb.DuckDBPyConnection, pipeline: str, limit: int) -> list[FailingTrace]:
-    """Return the traces on which the most metrics fail, the worst first.
+    """Return the traces with the most failing metrics, the worst first.
 
     Args:
-        con: Of a store.
-        pipeline: Whose traces.
-        limit: Most traces.
+        con: Connection to a store.
+        pipeline: Pipeline of the traces.
+        limit: Largest number of traces.
     """
     rows = con.execute(
         """SELECT trace_id, any_value("release") AS "release", count(*) AS failing,

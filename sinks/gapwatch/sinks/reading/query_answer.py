@@ -1,4 +1,4 @@
-"""What a query yields: names, types and batches of rows, read once."""
+"""Runs queries and returns their results: names, types and batches of rows, which are read once."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-#: Rows fetched from the engine at once. More cost memory, fewer cost calls.
+#: Rows fetched from DuckDB at once. Larger: more memory. Smaller: more calls.
 _BATCH_ROWS = 2_000
 
 
 @dataclass(frozen=True)
 class QueryResult:
-    """The answer to a query; its rows can be read once.
+    """Result of a query. Its rows can be read once.
 
     Attributes:
         names: Names of the columns; two may be equal.
@@ -41,7 +41,7 @@ class QueryResult:
 
 
 def ask(con: StoreReader, sql: str, parameters: Sequence[Any] = ()) -> QueryResult:
-    """Run a query of this program's own; `history` is for those of strangers.
+    """Run a trusted query. For untrusted ones use `gapwatch.sinks.reading.history`.
 
     Raises:
         JobError: The store cannot be read.
@@ -53,7 +53,7 @@ def ask(con: StoreReader, sql: str, parameters: Sequence[Any] = ()) -> QueryResu
 
 
 def open_answer(con: StoreReader, sql: str, parameters: Sequence[Any] = ()) -> QueryResult:
-    """Run a query and return its answer; the engine's errors pass through."""
+    """Run a query and return its result. DuckDB's errors pass through."""
     interruptible(con, lambda: con.execute(sql, list(parameters)))
     description = con.description or []
     return QueryResult([column[0] for column in description], [column[1] for column in description], _batches(con))
@@ -65,13 +65,13 @@ def _batches(con: StoreReader) -> Iterator[list[tuple[Any, ...]]]:
 
 
 def next_batch(reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
-    """Return the next batch of an answer as Arrow, or None at its end.
+    """Return the next batch of a result as Arrow; None at its end.
 
     Raises:
-        duckdb.Error: What the engine says. Through Arrow it comes as the error of a file, without its kind; only an
-            interrupt gets that back.
+        duckdb.Error: DuckDB's error. Arrow reports it as an error of a file without its kind; only the kind of an
+            interrupt is restored.
     """
-    import pyarrow as pa  # loaded already where there is a reader; those without one start faster
+    import pyarrow as pa  # imported here: commands without an Arrow reader start faster
 
     try:
         return reader.read_next_batch()
@@ -83,9 +83,9 @@ def next_batch(reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
 
 
 def interruptible(con: StoreReader, call: Callable[[], Result]) -> Result:
-    """Let the engine work in a thread, so that an interrupt of this one ends its query at once.
+    """Run a call of DuckDB in another thread, so that an interrupt of this thread ends its query at once.
 
-    Within a call the engine looks at no signal, and a query may take hours.
+    Within a call DuckDB does not check for signals, and a query may take hours.
     """
     with ThreadPoolExecutor(1, "query") as worker:
         future = worker.submit(call)

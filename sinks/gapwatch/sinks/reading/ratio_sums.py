@@ -1,13 +1,13 @@
-"""Ratios: one sum over traces divided by another, such as cost for each answer that holds, from ticks.
+"""Ratios of two sums over traces, such as cost for each correct answer, with a confidence interval, from ticks.
 
-A measure sums the number of each trace, folded as its `per_trace` says; everything else sums the traces that are good.
-Each trace counts with the weight 1 / p_evaluated. Sums of traces that come at random vary with the sum of w^2 x^2
-(a compound Poisson process; Horvitz and Thompson, JASA 47, 1952). How two metrics vary together is not in the ticks, so
-the interval is that of the worst case: each sum within limits of 97.5 %, by Bonferroni, lowest over highest and
-highest over lowest. It holds 95 % at least where both sums are of some tens of traces, and is wide on purpose.
+A measure sums one number for each trace, combined as its `per_trace` says; any other metric counts its good traces.
+Each trace has the weight 1 / p_evaluated. The variance of a sum over randomly arriving traces is the sum of w^2 x^2
+(a compound Poisson process; Horvitz and Thompson, JASA 47, 1952). The ticks do not have the covariance of two metrics,
+so the interval is that of the worst case: each sum has limits of 97.5 % (Bonferroni), and the interval goes from lowest
+over highest to highest over lowest. It covers at least 95 % if both sums have some tens of traces, and is wide.
 
-Where a metric is unknown on a trace, its sum lacks that trace and the other's does not. A ratio is therefore given only
-where both are known on nearly all traces.
+If a metric is unknown on a trace, its sum lacks that trace, but the other sum does not. A ratio is therefore given only
+if both metrics are known on nearly all traces.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.reading.query_answer import ask
 from gapwatch.sinks.store.store_reader import StoreReader
 
-#: Quantile of the normal distribution for each of two limits of 97.5 %.
+#: Quantile of the normal distribution for a two-sided interval of 97.5 %.
 _Z = 2.241402727604947
-#: Weighted share of traces on which a sum may be unknown. More would say that what has no price is free.
+#: Largest weighted share of traces on which a sum may be unknown. Larger: traces without a known price count as free.
 MOST_UNKNOWN = 0.05
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """What is divided by what.
+    """A ratio metric.
 
     Attributes:
-        pipeline: Whose ticks.
-        component: Of the ratio.
-        metric: Its name.
+        pipeline: Pipeline of the ticks.
+        component: Component of the ratio.
+        metric: Name of the ratio.
         numerator, denominator: Names of the metrics that are summed.
-        numerator_measures, denominator_measures: Whether these sum numbers, not good traces.
+        numerator_measures, denominator_measures: Whether these sum numbers instead of counting good traces.
     """
 
     pipeline: str
@@ -76,18 +76,18 @@ def _sums(measures: bool) -> tuple[str, str]:
 def ratio_sql(
     ratio: Ratio, period: str | None, where: str = "true", values: Sequence[Any] = ()
 ) -> tuple[str, list[Any]]:
-    """Return SQL for one ratio, one row a lane, environment and period.
+    """Return SQL for one ratio, one row for each lane, environment and period.
 
     Args:
-        ratio: Which.
-        period: Expression over `bucket`, or None for all of event time in one.
-        where: Which ticks count, of lane and bucket.
-        values: Its parameters.
+        ratio: The ratio.
+        period: SQL expression over `bucket`; None for one row over all event time.
+        where: SQL condition on lane and bucket that selects the ticks.
+        values: Parameters of `where`.
 
     Returns:
         A SELECT of lane, pipeline, environment, component, metric, period, numerator, denominator, unknown_share
-        (the larger one of the two), ratio (good traces below the line are at least 1; null where a sum of numbers
-        there is 0, or too much is unknown), lower, upper (null: no limit can be given); and its parameters.
+        (the larger of the two), ratio (a denominator of good traces counts as at least 1; null if a denominator of
+        numbers is 0, or too much is unknown), lower, upper (null if no limit can be given); and its parameters.
     """
     top, top_squares = _sums(ratio.numerator_measures)
     bottom, bottom_squares = _sums(ratio.denominator_measures)
@@ -128,7 +128,7 @@ def ratio_sql(
 def ratio_rows(
     con: StoreReader, ratio: Ratio, period: str | None, where: str = "true", values: Sequence[Any] = ()
 ) -> list[dict[str, Any]]:
-    """Ask for one ratio; its rows as `ratio_sql` has them, in order.
+    """Return the rows of one ratio, with the columns of `ratio_sql`, ordered by lane, environment and period.
 
     Raises:
         JobError: The store cannot be read.

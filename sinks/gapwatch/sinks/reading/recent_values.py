@@ -1,4 +1,4 @@
-"""Questions to the store about the numbers and labels of a stretch of time, by series."""
+"""Queries of the numbers and labels in a range of time, by series."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _SERIES = (
 )
 _SPAN = "lane = ? AND fold_bucket >= ? AND fold_bucket < ?"
 
-#: pipeline, environment, component, metric, metric_version, judge, epoch; empty where the tables have null.
+#: pipeline, environment, component, metric, metric_version, judge, epoch; empty texts for null.
 Names = tuple[str, ...]
 
 
 def recent_cells(
     con: duckdb.DuckDBPyConnection, lane: str, begin: datetime, end: datetime
 ) -> Iterator[tuple[Names, int, int]]:
-    """Yield the names of a series, a cell of its histogram, and how many numbers lie in it.
+    """Yield the names of a series, a cell of its histogram, and the number of values in it.
 
     Args:
-        con: Reading.
-        lane: Of the series.
-        begin: Naive UTC.
-        end: Naive UTC, exclusive.
+        con: Connection that reads the store.
+        lane: Lane of the series.
+        begin: Start of the range, naive UTC.
+        end: End of the range, naive UTC, exclusive.
     """
     sql = f"""SELECT {", ".join(_SERIES)}, e.key, sum(e.value)::BIGINT
     FROM (SELECT * EXCLUDE (histogram), unnest(map_entries(histogram)) AS e FROM ticks
@@ -45,7 +45,7 @@ def recent_cells(
 def recent_labels(
     con: duckdb.DuckDBPyConnection, lane: str, begin: datetime, end: datetime
 ) -> Iterator[tuple[Names, str, str, int]]:
-    """Yield the names of a series, the level (unit, span), a label, and how often it came; see `recent_cells`."""
+    """Yield the names of a series, the level (unit, span), a label, and its count. Arguments as in `recent_cells`."""
     sql = f"""SELECT {", ".join(_SERIES)}, level, "value", sum(n)::BIGINT FROM ticks
     WHERE {_SPAN} AND facet = 'label' AND "value" IS NOT NULL GROUP BY ALL ORDER BY ALL"""
     for *names, level, label, n in _rows(con, sql, lane, begin, end):

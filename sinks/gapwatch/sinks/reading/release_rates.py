@@ -1,4 +1,4 @@
-"""Rates of each release of a pipeline beside those of all its other releases together."""
+"""Failure rates of each release of a pipeline, compared with those of all other releases together."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from gapwatch.sinks.store.rate_interval import rates_sql
 
 @dataclass(frozen=True)
 class ReleaseRate:
-    """The failure rate of a metric in one release, and in all others.
+    """Failure rate of a metric in one release and in all others.
 
     Attributes:
-        release: Which.
-        metric: Its name.
-        units: Good and bad traces of the release.
-        rate: Of the release.
-        lower: Lower limit of its 95 % interval.
-        upper: Upper limit.
-        other_rate: Of the other releases together.
-        other_lower: Lower limit of its 95 % interval.
-        other_upper: Upper limit.
+        release: Name of the release.
+        metric: Name of the metric.
+        units: Number of good and bad traces of the release.
+        rate: Failure rate of the release, 0 to 1.
+        lower: Lower limit of its 95 % confidence interval.
+        upper: Upper limit of its 95 % confidence interval.
+        other_rate: Failure rate of the other releases together, 0 to 1.
+        other_lower: Lower limit of its 95 % confidence interval.
+        other_upper: Upper limit of its 95 % confidence interval.
     """
 
     release: str
@@ -46,15 +46,15 @@ _OTHERS = """(
 
 
 def differing_releases(con: duckdb.DuckDBPyConnection, pipeline: str, fewest_units: int) -> list[ReleaseRate]:
-    """Return the rates of releases whose interval does not touch that of all others together.
+    """Return the rates of releases whose confidence interval does not overlap that of all others together.
 
     Args:
-        con: Of a store.
-        pipeline: Whose releases.
-        fewest_units: Of a release, and of the others; with fewer a comparison says nothing.
+        con: Connection to a store.
+        pipeline: Pipeline of the releases.
+        fewest_units: Smallest number of units of a release, and of the others, for a comparison.
 
     Returns:
-        In no order.
+        The rates, unordered.
     """
     mine = rates_sql("metric, value AS release", "pipeline = $p", _RELEASES)
     others = rates_sql("metric, against AS release", "pipeline = $p", _OTHERS)

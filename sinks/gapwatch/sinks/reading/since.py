@@ -1,4 +1,4 @@
-"""Reads `--since`: a span of time before now, or a moment."""
+"""Parses `--since`: a span of time before now, or a point in time."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ _SPAN = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)([smhdw])")
 
 
 def parse_span(text: str) -> timedelta | None:
-    """Return how long `90s`, `15m`, `2h`, `7d` or `1w` are; None where the text is none of these."""
+    """Return the duration of a text such as `90s`, `15m`, `2h`, `7d` or `1w`; None for any other text."""
     match = _SPAN.fullmatch(text)
     return timedelta(**{_UNITS[match[2]]: float(match[1])}) if match else None
 
 
 def parse_positive_span(text: str, option: str) -> timedelta:
-    """Return a span of time that is not 0.
+    """Return a duration above 0.
 
     Args:
         text: A number with `s`, `m`, `h`, `d` or `w`.
-        option: As messages name it.
+        option: Name of the option in error messages.
 
     Raises:
-        UsageError: It is none.
+        UsageError: The text is not a duration above 0.
     """
     span = parse_span(text)
     if not span:
-        raise UsageError(f"{option} {text!r} is no span of time; write 30d, 12h or 10m")
+        raise UsageError(f"{option} {text!r} is not a span of time; write 30d, 12h or 10m")
     return span
 
 
 def parse_since(text: str, now: datetime, option: str = "--since") -> datetime:
-    """Return the moment, naive and in UTC.
+    """Return the point in time, naive UTC.
 
     Args:
-        text: `90s`, `15m`, `2h`, `7d`, `1w` before now; or ISO 8601, UTC unless it says otherwise.
-        now: With a time zone.
-        option: As messages name it.
+        text: `90s`, `15m`, `2h`, `7d` or `1w` before now; or ISO 8601, UTC unless it has an offset.
+        now: Current time, with a time zone.
+        option: Name of the option in error messages.
 
     Raises:
-        UsageError: It is neither.
+        UsageError: The text is neither.
     """
     if (span := parse_span(text)) is not None:
         try:
@@ -53,6 +53,6 @@ def parse_since(text: str, now: datetime, option: str = "--since") -> datetime:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise UsageError(
-            f"{option} {text!r} is no time; write 15m, 2h, 7d, or 2026-11-21 or 2026-11-21T10:00Z (UTC)"
+            f"{option} {text!r} is not a time; write 15m, 2h, 7d, or 2026-11-21 or 2026-11-21T10:00Z (UTC)"
         ) from None
     return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment

@@ -1,13 +1,13 @@
-"""A store as Parquet files: all tables as of one commit, in a folder that is there whole or not at all.
+"""Writes a store as Parquet files: all tables as of one commit, in a folder that appears only when it is complete.
 
     s.duckdb             the store
-    s.duckdb.snapshots/  the only folder that snapshots go into, also those that are asked for over the API
+    s.duckdb.snapshots/  the only folder for snapshots, also for those requested over the API
       2026-11-21T101500Z/
-        gaps.parquet ...   one file a table
-        views.sql          the tables and views by their names, for an engine that is started in this folder
-        snapshot.json      of which commit, and how many rows
+        gaps.parquet ...   one file for each table
+        views.sql          definitions of the tables and views, for a DuckDB that is started in this folder
+        snapshot.json      number of the commit, and rows of each table
 
-The files are written here, not by the engine, which reaches no file but its own.
+Arrow writes the files, because DuckDB may access no file but the store.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from gapwatch.sinks.store.liveness import is_running
 from gapwatch.sinks.store.schema import view_statements
 from gapwatch.sinks.store.store_reader import StoreReader
 
-#: Rows of a row group. More cost memory while writing (a row of `gaps` takes some 500 bytes), fewer cost readers.
+#: Rows of a row group. Larger: more memory while writing (about 500 bytes a row of `gaps`). Smaller: slower readers.
 _GROUP_ROWS = 50_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TABLES = "SELECT table_name FROM duckdb_tables() WHERE NOT internal AND NOT temporary ORDER BY ALL"
@@ -43,11 +43,11 @@ class Snapshot:
     """One snapshot.
 
     Attributes:
-        path: Its folder.
-        at: When it was begun; ISO 8601, UTC.
-        seq: The last commit that is in it; 0: none.
-        tables: Rows by table.
-        bytes: Of all its files.
+        path: Folder of the snapshot.
+        at: Time of its start, ISO 8601, UTC.
+        seq: Number of its last commit; 0 without commits.
+        tables: Number of rows by table.
+        bytes: Size of all files.
         made_by: Version of the program.
     """
 
@@ -60,33 +60,35 @@ class Snapshot:
 
 
 def snapshots_folder(store: Path) -> Path:
-    """Return the one folder that snapshots of a store go into."""
+    """Return the folder for the snapshots of a store."""
     return store.with_name(store.name + ".snapshots")
 
 
 def take_snapshot(
     con: StoreReader, store: Path, name: str | None, is_wanted: Callable[[], bool] = lambda: True
 ) -> Snapshot:
-    """Write all tables, as of the last commit, into a folder of their own.
+    """Write all tables, as of the last commit, into a new folder.
 
     Args:
-        con: A reader's; in no transaction.
-        store: The file of the store.
-        name: Of the folder; None: the time, in UTC.
-        is_wanted: Asked now and then; once it says no, nothing is left of the snapshot.
+        con: Connection that reads the store, without an open transaction.
+        store: File of the store.
+        name: Name of the folder; None for the time, in UTC.
+        is_wanted: Called now and then. If it returns False, the snapshot is removed.
 
     Raises:
-        UsageError: The name is no plain name, or is taken.
-        JobError: The store cannot be read, the files cannot be written, or nobody wants it any more.
+        UsageError: The name is not valid, or a snapshot has it already.
+        JobError: The store cannot be read, the files cannot be written, or the caller has gone.
     """
     now = datetime.now(UTC)
     name = f"{now:%Y-%m-%dT%H%M%SZ}" if name is None else name
     if not _NAME.fullmatch(name):
-        raise UsageError(f"{name[:100]!r} is no name of a snapshot: letters, digits, dots, dashes and underscores")
+        raise UsageError(
+            f"{name[:100]!r} is not a valid name of a snapshot; use letters, digits, dots, dashes and underscores"
+        )
     folder = snapshots_folder(store)
     target = folder / name
     if target.exists():
-        raise UsageError(f"there is a snapshot {target} already; give another name")
+        raise UsageError(f"the snapshot {target} already exists; give another name")
     try:
         folder.mkdir(exist_ok=True)
         _remove_abandoned(folder)
@@ -106,7 +108,7 @@ def take_snapshot(
     except OSError as error:
         raise JobError(f"the snapshot {target} cannot be written: {error.strerror or error}") from error
     except duckdb.Error as error:
-        raise JobError(f"the snapshot {target} was not made: the store cannot be read: {error}") from error
+        raise JobError(f"the snapshot {target} was not written: the store cannot be read: {error}") from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return snapshot
@@ -132,7 +134,7 @@ def _write(con: StoreReader, part: Path, is_wanted: Callable[[], bool]) -> tuple
         with pyarrow.parquet.ParquetWriter(part / f"{table}.parquet", reader.schema, compression="zstd") as writer:
             while (batch := next_batch(reader)) is not None:
                 if not is_wanted():
-                    raise JobError("the snapshot was given up: who asked for it has gone, or the store is being closed")
+                    raise JobError("the snapshot was cancelled: its caller has gone, or the store is being closed")
                 writer.write_batch(batch)
                 rows[table] += batch.num_rows
     ((seq,),) = con.execute("SELECT coalesce(max(seq), 0) FROM offsets").fetchall()
@@ -140,13 +142,13 @@ def _write(con: StoreReader, part: Path, is_wanted: Callable[[], bool]) -> tuple
 
 
 def _views(tables: dict[str, int]) -> str:
-    """Return what gives the files the names of the tables, and makes the views over them."""
+    """Return SQL that makes the files readable as tables, and creates the views over them."""
     named = [f"CREATE VIEW \"{table}\" AS SELECT * FROM read_parquet('{table}.parquet')" for table in tables]
     return "".join(f"{statement};\n" for statement in [*named, *view_statements()])
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove what processes that were killed had begun."""
+    """Remove unfinished snapshots of processes that were killed."""
     for path in folder.iterdir():
         if (begun := _PARTIAL.fullmatch(path.name)) and not is_running(int(begun[1])):
             shutil.rmtree(path, ignore_errors=True)

@@ -5,23 +5,23 @@ from __future__ import annotations
 from gapwatch.sinks.reading.query_answer import ask
 from gapwatch.sinks.store.store_reader import StoreReader
 
-#: The YAML of one portfolio, by its sha.
+#: Query of the YAML of one portfolio, by its sha.
 PORTFOLIO_BY_SHA = "SELECT yaml FROM portfolios WHERE portfolio_sha = ?"
 
 
 def portfolio_texts(con: StoreReader) -> list[str]:
-    """Return every portfolio by which the store was ever filled."""
+    """Return the YAML of every portfolio in the store."""
     return [text for (text,) in con.execute("SELECT yaml FROM portfolios").fetchall()]
 
 
 def portfolio_text(con: StoreReader, sha: str) -> str | None:
-    """Return one portfolio, or None where the store does not know it."""
+    """Return the YAML of one portfolio; None if the store does not have it."""
     found: list[tuple[str]] = con.execute(PORTFOLIO_BY_SHA, [sha]).fetchall()
     return found[0][0] if found else None
 
 
 def latest_portfolio_texts(con: StoreReader) -> list[str]:
-    """Return the text of the latest portfolio of each pipeline, by the pipeline's name.
+    """Return the YAML of the latest portfolio of each pipeline, ordered by pipeline.
 
     Raises:
         JobError: The store cannot be read.
@@ -31,7 +31,7 @@ def latest_portfolio_texts(con: StoreReader) -> list[str]:
 
 
 def latest_portfolio_text(con: StoreReader, pipeline: str) -> str | None:
-    """Return the text of the latest portfolio of a pipeline; None where there is none.
+    """Return the YAML of the latest portfolio of a pipeline; None if there is none.
 
     Raises:
         JobError: The store cannot be read.

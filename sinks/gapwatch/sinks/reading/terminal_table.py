@@ -1,4 +1,4 @@
-"""Tables for people: aligned columns, numbers on the right; with lines on a terminal, plain where it is piped."""
+"""Prints tables for people: columns aligned, numbers on the right; with lines on a terminal, plain into a pipe."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rich.text import Text
 
 from gapwatch.scorers.printable import shown
 
-#: Characters of a cell beyond which it is cut; a table is read by eye, `--format json` gives all.
+#: Largest number of characters of a cell; longer ones are cut. `--format json` gives all.
 CELL_LIMIT = 300
 
-#: Characters that a folded column must have at least to be read.
+#: Smallest width of a folded column, in characters.
 _FOLDED = 14
 
-#: How an outcome stands out on a terminal.
+#: Styles of outcomes on a terminal.
 OUTCOME_STYLES = {
     "fail": "bold red",
     "bad": "bold red",
@@ -38,9 +38,9 @@ class Column:
     """One column of a table.
 
     Attributes:
-        title: Its head.
-        right: Numbers stand on the right.
-        whole: Never wrapped or cut on a terminal: names and times that people copy.
+        title: Text of the header.
+        right: Whether cells are aligned to the right, for numbers.
+        whole: Whether cells are never wrapped or cut on a terminal, for names and times that people copy.
     """
 
     title: str
@@ -51,13 +51,13 @@ class Column:
 def print_table(
     columns: Sequence[Column], rows: Sequence[Sequence[Any]], *, title: str | None = None, upright: bool = False
 ) -> None:
-    """Print rows to standard output; values are made into texts, and what a terminal would obey is escaped.
+    """Print rows to standard output, with control characters escaped.
 
     Args:
-        columns: As many as a row has values.
+        columns: One column for each value of a row.
         rows: Values of any type.
-        title: A line above.
-        upright: Where a terminal has no room for all columns, print each row as a block instead of folding.
+        title: Line above the table.
+        upright: Print each row as a block, instead of folding cells, if the terminal is too narrow for all columns.
     """
     cells = [[cell_text(value) for value in row] for row in rows]
     if not sys.stdout.isatty():
@@ -69,7 +69,7 @@ def print_table(
 
 
 def cell_text(value: Any, limit: int = CELL_LIMIT) -> str:
-    """Return a value as a table shows it: on one line, cut at `limit` characters; null is a dash."""
+    """Return the text of a value in a table: one line, cut at `limit` characters; a dash for null."""
     if value is None:
         return "-"
     if isinstance(value, datetime):
@@ -84,43 +84,43 @@ def cell_text(value: Any, limit: int = CELL_LIMIT) -> str:
 
 
 def moment_text(moment: datetime, precision: str = "milliseconds") -> str:
-    """Return a time in UTC; `precision` as in `datetime.isoformat`, seconds where nothing is lost."""
+    """Return the text of a UTC time; `precision` as in `datetime.isoformat`, seconds if nothing is lost by that."""
     naive = moment.replace(tzinfo=None)
     return naive.isoformat(" ", precision if naive.microsecond else "seconds") + "Z"
 
 
 def component_text(component: str | None) -> str:
-    """Return a component's id; metrics of the trace have none."""
+    """Return the text of a component's id; metrics of the whole trace have none."""
     return component or "the trace"
 
 
 def six_digit_text(value: float) -> str:
-    """Return a number to six digits, whole ones without a point."""
+    """Return a number with six digits; whole numbers have no decimal point."""
     if not math.isfinite(value):
         return str(value)
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else f"{value:.6g}"
 
 
 def share_text(share: float | None) -> str:
-    """Return a share as a percentage, with as many digits as keep a small one from being read as none."""
+    """Return a share (0 to 1) as a percentage, with enough digits that a small share does not read as 0."""
     if share is None:
         return "-"
     if share == 0 or share == 1:
         return f"{share:.0%}"
     percent = share * 100
     digits = 1 if percent >= 10 else 2 if percent >= 0.1 else min(1 - math.floor(math.log10(percent)), 8)
-    # What is not all must not read as all.
+    # A share below 1 must not read as 100 %.
     return f"{min(percent, 99.9 if digits == 1 else 100):.{digits}f}%"
 
 
 def print_note(text: str) -> None:
-    """Say something about the answer beside it, on standard error."""
+    """Print a note about the result, on standard error."""
     sys.stdout.flush()
     sys.stderr.write(text + "\n")
 
 
 def _fits(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> bool:
-    """Say whether a terminal has room for all columns, folded ones at `_FOLDED` characters: rich leaves some out."""
+    """Return whether the terminal has room for all columns, folded ones at `_FOLDED` characters; rich drops others."""
     needed = 0
     for i, column in enumerate(columns):
         longest = max(len(column.title), *(len(row[i]) for row in cells)) if cells else len(column.title)
@@ -129,7 +129,7 @@ def _fits(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> bool:
 
 
 def _print_upright(columns: Sequence[Column], cells: Sequence[Sequence[str]], title: str | None) -> None:
-    """Print a row as a block, one column a line, where a table would be wider than the terminal."""
+    """Print each row as a block with one column on each line, for a terminal narrower than the table."""
     console = Console(highlight=False)
     if title:
         console.print(Text(title, "italic"))

@@ -1,4 +1,4 @@
-"""Everything a store knows of one trace: each verdict with what was expected, and the text of the trace if kept."""
+"""Prints one trace in full: its rows with their expectations, and the text of the trace if a sample is stored."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gapwatch.sinks.reading.query_answer import ask
 from gapwatch.sinks.reading.terminal_table import Column, component_text, print_note, print_table, six_digit_text
 from gapwatch.sinks.store.store_reader import StoreReader
 
-#: A sample that unpacks to more than this, in bytes, is shown in part; records are at most 10 MB.
+#: Largest unpacked size of a sample in bytes; larger ones are shown in part. Records have at most 10 MB.
 _SAMPLE_LIMIT = 16_000_000
-#: Lines of a sample that are printed on a terminal or into a pipe; `--format json` gives all.
+#: Largest number of printed lines of a sample; `--format json` gives all.
 _SAMPLE_LINES = 400
 
 _COLUMNS = (
@@ -25,14 +25,14 @@ _COLUMNS = (
     Column("component", whole=True),
     Column("metric", whole=True),
     Column("outcome", whole=True),
-    Column("seen"),
+    Column("observed"),
 )
-#: Texts this long that are numbers are shown to six digits.
+#: Numbers with more characters than this are shown with six digits.
 _LONG_NUMBER = 9
 
 
 def seen_text(row: dict[str, Any]) -> str | None:
-    """Return what was seen, in a few words; of what could not be decided, why."""
+    """Return the observed value of a row, after the reason if the row was not decided."""
     seen = row["observed"] if row["observed"] is not None else row["label"]
     if seen is None and row["score"] is not None:
         seen = six_digit_text(row["score"])
@@ -44,7 +44,7 @@ def seen_text(row: dict[str, Any]) -> str | None:
 
 
 def print_expected(rows: list[dict[str, Any]]) -> None:
-    """Print what the metrics of some rows expect, once each."""
+    """Print the expectation of each metric in some rows, once each."""
     expected = {row["metric"]: row["expected"] for row in rows if row["expected"]}
     if expected:
         sys.stdout.write("\n")
@@ -55,7 +55,7 @@ def print_trace(con: StoreReader, trace_id: str) -> None:
     """Print one trace for people."""
     rows, samples = _read(con, trace_id)
     if not rows and not samples:
-        print_note(f"no row and no sample of trace {shown(trace_id)}: it was not seen, or none of its rows was kept")
+        print_note(f"no row and no sample of trace {shown(trace_id)}: it never came, or none of its rows was stored")
         return
     for one in _runs(rows):
         _print_head(one[0])
@@ -66,11 +66,11 @@ def print_trace(con: StoreReader, trace_id: str) -> None:
     for sample in samples:
         _print_sample(sample)
     if not samples:
-        print_note("no sample of its text was kept")
+        print_note("no sample of its text is stored")
 
 
 def print_trace_json(con: StoreReader, trace_id: str) -> None:
-    """Print one trace as a JSON object: `rows` of the view `verdicts`, `samples` with `record` as the JSON it holds."""
+    """Print one trace as a JSON object: `rows` of the view `verdicts`, and `samples` with the parsed `record`."""
     rows, samples = _read(con, trace_id)
     for row in rows:
         for name in ("evidence", "row_evidence", "direction"):
@@ -82,7 +82,7 @@ def print_trace_json(con: StoreReader, trace_id: str) -> None:
 
 
 def unpack_record(record: bytes) -> bytes:
-    """Return the text of a sampled record, at most 16 MB of it; what is no zstd frame is returned as it is."""
+    """Return the unpacked text of a sample, at most 16 MB. Bytes that are not a zstd frame are returned unchanged."""
     try:
         with zstandard.ZstdDecompressor().stream_reader(record) as reader:
             return reader.read(_SAMPLE_LIMIT)
@@ -108,7 +108,7 @@ def _read(con: StoreReader, trace_id: str) -> tuple[list[dict[str, Any]], list[d
 
 
 def _runs(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Part the rows by record: a trace id can come again at another offset, or in another lane."""
+    """Group the rows by record: a trace id can come again at another offset or in another lane."""
     runs: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
         key = (row["lane"], row["source_topic"], row["source_partition"], row["source_offset"])
@@ -136,7 +136,7 @@ def _cells(row: dict[str, Any]) -> list[Any]:
 
 
 def _print_more(row: dict[str, Any]) -> None:
-    """Say who overruled a row, and what a judge gave as its reason."""
+    """Print the override of a row, and the reason that a judge gave."""
     if row["overridden"]:
         sys.stdout.write(
             f"{shown(row['metric'])}: {shown(row['override_by'])} says {row['outcome']}, not {row['scored_outcome']}"
@@ -148,11 +148,11 @@ def _print_more(row: dict[str, Any]) -> None:
 
 def _print_sample(sample: dict[str, Any]) -> None:
     text = unpack_record(sample["record"])
-    with contextlib.suppress(orjson.JSONDecodeError):  # what this reader does not take is shown as it is
+    with contextlib.suppress(orjson.JSONDecodeError):  # a text that is not JSON is shown unchanged
         text = orjson.dumps(orjson.loads(text), option=orjson.OPT_INDENT_2)
     lines = text.decode("utf-8", "replace").split("\n")
-    sys.stdout.write(f"\nsample at {sample['source_offset']}, redacted, kept for: {shown(sample['cause'])}\n")
+    sys.stdout.write(f"\nsample at {sample['source_offset']}, redacted, stored for: {shown(sample['cause'])}\n")
     for line in lines[:_SAMPLE_LINES]:
         sys.stdout.write(shown(line, 2000) + "\n")
     if len(lines) > _SAMPLE_LINES:
-        print_note(f"{len(lines) - _SAMPLE_LINES} more lines; --format json gives all")
+        print_note(f"{len(lines) - _SAMPLE_LINES} more lines; use --format json for all")

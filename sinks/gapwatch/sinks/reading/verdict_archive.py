@@ -1,4 +1,4 @@
-"""Reads what a store keeps of a verdict for an audit: its row, its template, its portfolio, the judged record."""
+"""Reads the stored parts of a verdict for an audit: its row, template, portfolio and judged record."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class ArchivedVerdict:
     """The row of one judge.
 
     Attributes:
-        place: As `find_row` reads it.
-        lane, source_topic, source_partition, source_offset, span_index: Of the span.
-        metric, judge, portfolio_sha: Of the question.
-        outcome, band: Of the verdict; an error has no band.
-        judge_model_id: Which model answered; None where none did.
-        judge_prompt_sha, judge_request_sha, judge_input_sha: Of what was sent; None where nothing was.
-        evidence: As the row has it.
+        place: Place in the form that `find_row` reads.
+        lane, source_topic, source_partition, source_offset, span_index: Position of the span.
+        metric, judge, portfolio_sha: Metric, judge and portfolio of the request.
+        outcome, band: Outcome and band of the verdict; an error has no band.
+        judge_model_id: Id of the model that answered; None without an answer.
+        judge_prompt_sha, judge_request_sha, judge_input_sha: Hashes of the request; None if nothing was sent.
+        evidence: Evidence of the row.
     """
 
     place: str
@@ -60,10 +60,10 @@ _RECORD = """SELECT record FROM samples WHERE lane = ? AND source_topic = ? AND 
 
 
 class VerdictArchive:
-    """Verdicts of a store, and what they were made from.
+    """Verdicts of a store and their stored inputs.
 
     Args:
-        con: The store, for reading.
+        con: Connection that reads the store.
     """
 
     def __init__(self, con: StoreReader) -> None:
@@ -83,20 +83,20 @@ class VerdictArchive:
         return ArchivedVerdict(place_of(row), **{**columns, "evidence": orjson.loads(row["evidence"] or "{}")})
 
     def places(self, most: int) -> list[str]:
-        """Return the places of some verdicts, the same ones each time: those whose requests have the lowest hashes."""
+        """Return the places of at most `most` verdicts: those with the lowest request hashes, the same each time."""
         return [place for (place,) in self._con.execute(_PLACES, [most]).fetchall()]
 
     def portfolio_text(self, sha: str) -> str | None:
-        """Return the YAML of a portfolio, or None."""
+        """Return the YAML of a portfolio; None if it is not stored."""
         return portfolio_text(self._con, sha)
 
     def template(self, sha: str) -> str | None:
-        """Return the text that is stored under the hash of a template, or None."""
+        """Return the template with this hash; None if it is not stored."""
         found: list[tuple[str]] = self._con.execute("SELECT text FROM templates WHERE sha = ?", [sha]).fetchall()
         return found[0][0] if found else None
 
     def record(self, verdict: ArchivedVerdict) -> bytes | None:
-        """Return the record that was judged; None where its sample is not stored any more."""
+        """Return the judged record; None if its sample is no longer stored."""
         place = [verdict.lane, verdict.source_topic, verdict.source_partition, verdict.source_offset]
         found = self._con.execute(_RECORD, place).fetchall()
         return zstandard.ZstdDecompressor().decompress(found[0][0], max_output_size=_ANY_SIZE) if found else None

@@ -1,4 +1,4 @@
-"""Questions to the store about watched series: how many are in which phase, which are left out, what each shows."""
+"""Queries of monitored series: counts by phase, series that are not monitored, and the state of each series."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gapwatch.sinks.store.store_reader import StoreReader
 
 @dataclass(frozen=True)
 class PhaseCount:
-    """The watched series in one phase.
+    """Number of series in one phase.
 
     Attributes:
-        phase: Its name.
-        n: How many.
-        expected: Bound on the false alarms of all of them so far; None where none is known.
+        phase: Name of the phase.
+        n: Number of series.
+        expected: Upper bound on the expected false alarms of all of them so far; None if not known.
     """
 
     phase: str
@@ -26,7 +26,7 @@ class PhaseCount:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What is not watched of a metric, although it comes."""
+    """A quantity of a metric that has data but is not monitored."""
 
     component: str | None
     metric: str
@@ -35,13 +35,13 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class SeenMetric:
-    """A metric of which there are ticks.
+    """A metric with ticks.
 
     Attributes:
-        pipeline: Whose metric it is.
-        component: Id of the component; None for the trace.
-        metric: Its name.
-        is_decided: A trace was good or bad by it.
+        pipeline: Pipeline of the metric.
+        component: Id of the component; None for the whole trace.
+        metric: Name of the metric.
+        is_decided: Whether it decided any trace as good or bad.
     """
 
     pipeline: str
@@ -52,20 +52,20 @@ class SeenMetric:
 
 @dataclass(frozen=True)
 class WatchedStanding:
-    """How one watched series stands.
+    """State of one monitored series.
 
     Attributes:
-        component: Id of the component; None for the trace.
-        metric: Its name.
-        kind: What of it is watched.
-        phase: How it stands.
-        direction: up, down or unverified: which way is bad.
-        rate: Of the baseline; None where it has none.
-        units: Of the baseline.
-        smallest_ratio: Smallest growth that a day of units would show; None where nothing would show.
-        is_blind: That is more than the portfolio allows.
-        evidence_log10: log10 of the evidence towards bad; None without any.
-        limit_log10: log10 of the smallest evidence that raises an alert.
+        component: Id of the component; None for the whole trace.
+        metric: Name of the metric.
+        kind: Monitored quantity: rate, sessions, unknown, numbers or labels.
+        phase: unwatched (not monitored), learning, blind, calm, suspect, ticket or page.
+        direction: Direction that is bad: up, down or unverified.
+        rate: Failure rate of the baseline; None without one.
+        units: Number of units of the baseline.
+        smallest_ratio: Minimum detectable change in one day of units, after / before; None if none is detectable.
+        is_blind: Whether that minimum is larger than the portfolio allows.
+        evidence_log10: log10 of the evidence for a change in the bad direction; None without evidence.
+        limit_log10: log10 of the smallest evidence that opens an alert.
     """
 
     component: str | None
@@ -82,7 +82,7 @@ class WatchedStanding:
 
 
 def phase_counts(con: StoreReader, lane: str | None) -> list[PhaseCount]:
-    """Return how many series are in each phase, by its name; `lane` None for all lanes.
+    """Return the number of series in each phase, ordered by name; `lane` None for all lanes.
 
     Raises:
         JobError: The store cannot be read.
@@ -94,7 +94,7 @@ def phase_counts(con: StoreReader, lane: str | None) -> list[PhaseCount]:
 
 
 def left_out(con: StoreReader, lane: str | None) -> list[LeftOut]:
-    """Return what comes and is not watched; `lane` None for all lanes.
+    """Return the quantities that have data but are not monitored; `lane` None for all lanes.
 
     Raises:
         JobError: The store cannot be read.
@@ -105,7 +105,7 @@ def left_out(con: StoreReader, lane: str | None) -> list[LeftOut]:
 
 
 def seen_metrics(con: StoreReader, lane: str | None) -> list[SeenMetric]:
-    """Return the metrics of which there are ticks; `lane` None for all lanes.
+    """Return the metrics with ticks; `lane` None for all lanes.
 
     Raises:
         JobError: The store cannot be read.
@@ -117,7 +117,7 @@ def seen_metrics(con: StoreReader, lane: str | None) -> list[SeenMetric]:
 
 
 def watched_standings(con: StoreReader, lane: str | None) -> list[WatchedStanding]:
-    """Return how each watched series stands, in the order in which they came; `lane` None for all lanes.
+    """Return the state of each monitored series, in the order in which they came; `lane` None for all lanes.
 
     Raises:
         JobError: The store cannot be read.

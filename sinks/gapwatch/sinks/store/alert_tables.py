@@ -1,4 +1,4 @@
-"""Writes shifts and alerts: each step of an alert's life, and each label that a shift was given, is one more row."""
+"""Writes shifts and alerts. Each step of an alert's life, and each label of a shift, is one more row."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 
 import duckdb
 
-from gapwatch.sinks.store.series_columns import SeriesNames, series_values
+from gapwatch.sinks.store.row_inserts import insert_row
+from gapwatch.sinks.store.series_columns import SeriesNames, series_row
 
 
 @dataclass(frozen=True)
@@ -18,17 +19,17 @@ class AlertStepRow:
     """One step in an alert's life, a row of `alerts`.
 
     Attributes:
-        alert_id: Of the alert.
-        shift_id: Of the shift that it speaks of.
+        alert_id: Id of the alert.
+        shift_id: Id of the shift that the alert reports.
         group_id: `alert_id` of the first alert of its group.
-        lane: Of the series.
-        series: What moved.
-        state: That the alert is in from now on.
+        lane: Lane of the series.
+        series: The series that moved.
+        state: State of the alert from this step on.
         severity: page, ticket or note.
-        at: Naive UTC.
-        by: Who brought the step.
-        why: In words.
-        attribution: JSON values: the facts of the alert, or until when a silence lasts; None for neither.
+        at: Time of the step, naive UTC.
+        by: Who caused the step: a person, or Gapwatch.
+        why: Reason, in words.
+        attribution: JSON values: the facts of the alert, or the end of a silence; None if the step has neither.
     """
 
     alert_id: str
@@ -50,22 +51,22 @@ class ShiftRow:
 
     Attributes:
         shift_id: Its id.
-        lane: Of the series.
-        series: What moved.
+        lane: Lane of the series.
+        series: The series that moved.
         kind: cascade, shift, unknown or bound.
-        found_at: When it was found.
-        change_at: The likeliest begin of the change.
-        change_from: Earliest likely begin.
-        change_to: Latest likely begin.
+        found_at: When the detectors found it.
+        change_at: Most likely start of the change.
+        change_from: Earliest likely start.
+        change_to: Latest likely start.
         moved: up or down.
-        verdict: worse, better or unknown; None where nothing is said.
-        question: Id of the question that would settle the direction.
+        verdict: worse, better or unknown; None if the shift has no direction.
+        question: Id of the question whose answer would decide the direction.
         evidence_log10: log10 of the evidence.
-        rate_before: Share before the change.
-        rate_after: Share since.
-        lower: Lower end of the interval of `rate_after`.
-        upper: Its upper end.
-        units: Units since.
+        rate_before: Failure rate before the change.
+        rate_after: Failure rate since the change.
+        lower: Lower limit of the confidence interval of `rate_after`.
+        upper: Upper limit of the confidence interval of `rate_after`.
+        units: Number of units since the change.
     """
 
     shift_id: str
@@ -89,12 +90,12 @@ class ShiftRow:
 
 @dataclass(frozen=True)
 class ShiftLabel:
-    """The last label of a shift.
+    """The label of a shift: its kind and its direction.
 
     Attributes:
         kind: cascade or shift.
         verdict: worse, better or unknown.
-        question: Id of the question that would settle the direction.
+        question: Id of the question whose answer would decide the direction.
     """
 
     kind: str
@@ -104,13 +105,13 @@ class ShiftLabel:
 
 @dataclass(frozen=True)
 class LabelledShift:
-    """A past shift and its last label.
+    """A past shift and its latest label.
 
     Attributes:
         shift_id: Its id.
         moved: up or down.
-        watched: What of the series moved: rate, sessions, numbers, labels.
-        label: The last one.
+        watched: The monitored quantity that moved: rate, sessions, numbers or labels.
+        label: The latest label.
     """
 
     shift_id: str
@@ -120,49 +121,55 @@ class LabelledShift:
 
 
 def insert_alert_step(con: duckdb.DuckDBPyConnection, seq: int, row: AlertStepRow) -> None:
-    """Insert one step of an alert's life, in a transaction; `seq` is the number of its commit."""
-    values = [
-        seq,
-        row.alert_id,
-        row.shift_id,
-        *series_values(row.lane, row.series),
-        row.state,
-        row.severity,
-        row.at,
-        row.by,
-        row.why,
-        row.group_id,
-        None if row.attribution is None else json.dumps(row.attribution),
-    ]
-    con.execute(f"INSERT INTO alerts VALUES ({', '.join('?' * len(values))})", values)
+    """Insert one step of an alert's life, in a transaction; `seq` is the number of the commit."""
+    insert_row(
+        con,
+        "alerts",
+        {
+            "seq": seq,
+            "alert_id": row.alert_id,
+            "shift_id": row.shift_id,
+            **series_row(row.lane, row.series),
+            "state": row.state,
+            "severity": row.severity,
+            "at": row.at,
+            "by": row.by,
+            "why": row.why,
+            "group_id": row.group_id,
+            "attribution": None if row.attribution is None else json.dumps(row.attribution),
+        },
+    )
 
 
 def insert_shift(con: duckdb.DuckDBPyConnection, seq: int, row: ShiftRow) -> None:
-    """Insert a shift, in a transaction; `seq` is the number of its commit."""
-    values = [
-        seq,
-        row.shift_id,
-        *series_values(row.lane, row.series),
-        row.kind,
-        row.found_at,
-        row.change_at,
-        row.change_from,
-        row.change_to,
-        row.moved,
-        row.verdict,
-        row.question,
-        row.evidence_log10,
-        row.rate_before,
-        row.rate_after,
-        row.lower,
-        row.upper,
-        row.units,
-    ]
-    con.execute(f"INSERT INTO shifts VALUES ({', '.join('?' * len(values))})", values)
+    """Insert a shift, in a transaction; `seq` is the number of the commit."""
+    insert_row(
+        con,
+        "shifts",
+        {
+            "seq": seq,
+            "shift_id": row.shift_id,
+            **series_row(row.lane, row.series),
+            "kind": row.kind,
+            "found_at": row.found_at,
+            "change_at": row.change_at,
+            "change_from": row.change_from,
+            "change_to": row.change_to,
+            "moved": row.moved,
+            "verdict": row.verdict,
+            "question": row.question,
+            "evidence_log10": row.evidence_log10,
+            "rate_before": row.rate_before,
+            "rate_after": row.rate_after,
+            "lower": row.lower,
+            "upper": row.upper,
+            "units": row.units,
+        },
+    )
 
 
 def labelled_shifts(con: duckdb.DuckDBPyConnection, lane: str, pipeline: str, metric: str) -> list[LabelledShift]:
-    """Return the past shifts of a metric whose direction matters, each with its last label, by their ids."""
+    """Return the past shifts of a metric that have a direction, each with its latest label, ordered by id."""
     rows = con.execute(
         """SELECT shift_id, moved, (
                 SELECT any_value(attribution->>'watched') FROM alerts a WHERE a.shift_id = shifts.shift_id
@@ -175,9 +182,10 @@ def labelled_shifts(con: duckdb.DuckDBPyConnection, lane: str, pipeline: str, me
 
 
 def relabel_shift(con: duckdb.DuckDBPyConnection, seq: int, shift_id: str, label: ShiftLabel) -> None:
-    """Insert a further label of a shift; the earlier ones stay as history."""
+    """Insert a new label of a shift. The earlier labels stay as history."""
     con.execute(
-        """INSERT INTO shifts SELECT * REPLACE (?::BIGINT AS seq, ? AS kind, ? AS verdict, ?::VARCHAR AS question)
-            FROM shifts WHERE shift_id = ? ORDER BY rowid DESC LIMIT 1""",
+        """INSERT INTO shifts BY NAME
+            SELECT * REPLACE (?::BIGINT AS seq, ? AS kind, ? AS verdict, ?::VARCHAR AS question) FROM shifts
+            WHERE shift_id = ? ORDER BY rowid DESC LIMIT 1""",
         [seq, label.kind, label.verdict, label.question, shift_id],
     )

@@ -1,4 +1,4 @@
-"""What people answered while a store was kept: facts besides those of the portfolio and its file of facts."""
+"""Writes and reads the facts that people gave as answers, besides those of the portfolio and its file of facts."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _COLUMNS = ("id", "question", "component", "kind", "metric", "better", "value", 
 
 
 def insert_fact(con: duckdb.DuckDBPyConnection, pipeline: str, fact: Fact, now: datetime) -> None:
-    """Record a fact.
+    """Store a fact.
 
     Args:
-        con: In a transaction.
-        pipeline: Whose portfolio asked.
+        con: Connection with an open transaction.
+        pipeline: Pipeline whose portfolio asked the question.
         fact: The answer.
-        now: Naive, UTC.
+        now: Current time, naive UTC.
     """
-    told = {name: None if (value := getattr(fact, name)) is None else str(value) for name in _COLUMNS}
-    row = {"fact_id": told.pop("id"), **told, "pipeline": pipeline, "recorded_at": now}
+    values = {name: None if (value := getattr(fact, name)) is None else str(value) for name in _COLUMNS}
+    row = {"fact_id": values.pop("id"), **values, "pipeline": pipeline, "recorded_at": now}
     insert_row(con, "facts", row)
 
 
 def stored_facts(con: duckdb.DuckDBPyConnection, pipeline: str) -> list[Fact]:
-    """Return the facts that were recorded for a pipeline, in the order in which they were."""
+    """Return the facts stored for a pipeline, in the order in which they were stored."""
     rows = con.execute(
         """SELECT fact_id, question, component, kind, metric, better, "value", "by", "at" FROM facts
             WHERE pipeline = ? ORDER BY rowid""",
@@ -41,10 +41,10 @@ def stored_facts(con: duckdb.DuckDBPyConnection, pipeline: str) -> list[Fact]:
 
 
 def answered(portfolio: Portfolio, facts: Iterable[Fact]) -> Portfolio:
-    """Return a portfolio with further facts in force: of those with one id, the latest `at` counts.
+    """Return a portfolio with further facts applied. Of several facts with the same id, the latest `at` counts.
 
     Raises:
-        PortfolioError: It says the opposite of a fact that is later than its own.
+        PortfolioError: The portfolio contradicts a fact that is later than its own.
     """
     facts = tuple(facts)
     if not facts:

@@ -1,6 +1,6 @@
-"""What people decide while a store is kept waits here, and goes into the store in the keeper's next transaction.
+"""Queue of people's decisions: they wait here until the writer thread's next transaction stores them.
 
-POST ──submit──▶ [waiting] ──taken──▶ a step of `Store.write_slice(also=...)` ──commit──▶ the one who asked is answered
+POST ──submit──▶ [waiting] ──taken──▶ a step of `Store.write_slice(also=...)` ──commit──▶ the caller gets the answer
 """
 
 from __future__ import annotations
@@ -18,31 +18,36 @@ from gapwatch.sinks.store.row_inserts import insert_row
 from gapwatch.sinks.store.store import Store
 from gapwatch.sinks.store.transaction import Step, StoreTransaction
 
-#: Decisions that may wait. People decide now and then; more is a program gone wild.
+#: Largest number of waiting decisions. People decide now and then; more than this is a program out of control.
 WAITING_LIMIT = 1_000
+#: Characters of one text of a decision.
 TEXT_LIMIT = 2_000
 
 
 class HumanDecision(Protocol):
-    """What a person says that changes the store."""
+    """A decision of a person that changes the store."""
 
     def apply(self, transaction: StoreTransaction) -> str:
-        """Write it, in the open transaction, and say in one line what was done; empty where nothing needs saying.
+        """Write the decision in the open transaction.
+
+        Returns:
+            One line that says what was done; empty if there is nothing to say.
 
         Raises:
-            UsageError: It cannot be: the rest of the transaction goes on without it, so nothing may be written by then.
+            UsageError: The decision is not possible. The rest of the transaction continues without it, so this must
+                be raised before anything is written.
         """
 
 
 @dataclass(frozen=True)
 class Annotation:
-    """A note of what happened outside, such as a deployment, to be seen beside the rates.
+    """A note of an event outside Gapwatch, such as a deployment, shown beside the rates.
 
     Attributes:
-        at: When it happened; naive, UTC.
-        pipeline: Which one it is about; None for all.
-        text: What happened.
-        by: Who says so.
+        at: Time of the event, naive UTC.
+        pipeline: Pipeline that the note is about; None for all.
+        text: Description of the event.
+        by: Author of the note.
     """
 
     at: datetime
@@ -59,28 +64,28 @@ class Annotation:
 
     @classmethod
     def read(cls, text: str, pipeline: str | None, by: str | None, at: str | None) -> Annotation:
-        """Make one of what a person wrote.
+        """Return an annotation from the texts that a person wrote.
 
         Args:
-            text: What happened.
-            pipeline: Which one it is about; None for all.
-            by: Who says so.
-            at: ISO 8601, UTC unless it says otherwise; None for now.
+            text: Description of the event.
+            pipeline: Pipeline that the note is about; None for all.
+            by: Author of the note.
+            at: Time in ISO 8601, UTC unless it has an offset; None for now.
 
         Raises:
-            UsageError: It has no text, or a time that is none.
+            UsageError: The text is empty, or `at` is not a time.
         """
         moment = datetime.now(UTC)
         if at is not None:
             try:
                 moment = datetime.fromisoformat(at)
             except ValueError:
-                raise UsageError(f"{at!r} is no time; write 2026-11-21T10:00Z") from None
+                raise UsageError(f"{at!r} is not a time; write 2026-11-21T10:00Z") from None
             moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return cls(moment.astimezone(UTC).replace(tzinfo=None), pipeline, text, by)
 
     def apply(self, transaction: StoreTransaction) -> str:
-        """Insert it, in the open transaction."""
+        """Insert the annotation in the open transaction."""
         row = {"at": self.at, "pipeline": self.pipeline, "text": self.text, "by": self.by}
         insert_row(transaction.con, "annotations", row)
         return ""
@@ -94,10 +99,10 @@ class _Waiting:
 
 
 class Decisions:
-    """The queue between those who decide and the keeper.
+    """Queue between the callers that decide and the writer thread.
 
     Args:
-        wake: Called from the thread of `submit` when something waits, so that an idle keeper looks.
+        wake: Called in the thread of `submit` when a decision waits, so that an idle writer thread takes it.
     """
 
     def __init__(self, wake: Callable[[], None] | None = None) -> None:
@@ -108,24 +113,25 @@ class Decisions:
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """Number of waiting decisions."""
         return len(self._waiting)
 
     def submit(self, decision: HumanDecision) -> Future[str]:
-        """Hand over a decision; for any thread.
+        """Add a decision to the queue. Any thread may call this.
 
         Returns:
-            Done when it is in the store, for good, with what the decision says of itself; an error where it is not.
+            A future. Its result is the text that `apply` returned, set when the decision is committed. Its exception
+            says why the decision was not stored.
 
         Raises:
-            JobError: Too many wait, or nobody will keep it any more.
+            JobError: Too many decisions wait, or the store is being closed.
         """
         entry = _Waiting(decision)
         with self._lock:
             if self._closed:
-                raise JobError("the store is being closed; say it again when it is open")
+                raise JobError("the store is being closed; send the decision again when it is open")
             if len(self._waiting) >= WAITING_LIMIT:
-                raise JobError(f"{WAITING_LIMIT} decisions wait for the store already; try again later")
+                raise JobError(f"{WAITING_LIMIT} decisions already wait for the store; try again later")
             self._waiting.append(entry)
         if self.wake is not None:
             self.wake()
@@ -133,9 +139,9 @@ class Decisions:
 
     @contextlib.contextmanager
     def taken(self) -> Iterator[list[tuple[str, Step]]]:
-        """Give what waits as steps for `Store.write_slice(also=...)`; for the keeper's thread.
+        """Yield the waiting decisions as steps for `Store.write_slice(also=...)`, in the writer thread.
 
-        Leaving the block says that the transaction was committed; an error gives everything back, to be taken again.
+        Leaving the block means that the transaction was committed. On an error all decisions wait again.
         """
         with self._lock:
             taken, self._waiting = self._waiting, []
@@ -154,27 +160,29 @@ class Decisions:
                 self._waiting = taken + self._waiting
             raise
         for entry in taken:
-            with contextlib.suppress(InvalidStateError):  # whoever asked is gone
+            with contextlib.suppress(InvalidStateError):  # the caller is gone
                 if isinstance(entry.outcome, UsageError):
                     entry.applied.set_exception(entry.outcome)
                 else:
                     entry.applied.set_result(entry.outcome)
 
     def apply(self, store: Store) -> None:
-        """Put what waits into a store in a transaction of its own; for the keeper's thread, between slices.
+        """Store the waiting decisions in a transaction of their own, in the writer thread, between slices.
 
         Raises:
-            JobError: The store could not be written; everything waits still.
+            JobError: The store could not be written. All decisions still wait.
         """
         with self.taken() as steps:
             if steps:
                 store.apply(steps)
 
     def close(self) -> None:
-        """Tell those who still wait that it was not kept; call it before the store is closed."""
+        """Fail every waiting decision. Call this before the store is closed."""
         with self._lock:
             self._closed = True
             left, self._waiting = self._waiting, []
         for entry in left:
             with contextlib.suppress(InvalidStateError):
-                entry.applied.set_exception(JobError("the store was closed before it was written; say it again"))
+                entry.applied.set_exception(
+                    JobError("the store was closed before the decision was written; send it again")
+                )

@@ -1,4 +1,4 @@
-"""Writes and reads the detectors' state of a lane, its watched series, and what each commit waited for."""
+"""Writes and reads the detectors' state of a lane, its monitored series, and the partitions that commits waited for."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ from typing import NamedTuple
 
 import duckdb
 
-from gapwatch.sinks.store.series_columns import SeriesNames, series_values
+from gapwatch.sinks.store.row_inserts import insert_row, insert_rows
+from gapwatch.sinks.store.series_columns import SERIES_COLUMNS, SeriesNames, series_values
 from gapwatch.sinks.store.transaction import Step, StoreTransaction
 
 
 class WatchedRow(NamedTuple):
-    """What is watched of one series, a row of `watched`.
+    """The monitoring state of one quantity of a series, a row of `watched`.
 
     Attributes:
-        series: Its names.
-        kind: What of it is watched.
-        phase: How it stands.
-        direction: up, down or unverified: which way is bad.
-        units: Of the baseline.
-        rate: Of the baseline.
-        evidence_log10: log10 of the evidence towards bad.
-        ticket_log10: log10 of what a ticket needs.
-        page_log10: log10 of what a page needs.
-        smallest_ratio: Smallest growth that a day of units would show.
-        is_blind: That is more than the portfolio allows.
-        last_unit_at: Begin of the last tick with a unit, naive UTC.
-        expected_false_alarms: Bound on the false alarms to expect so far.
+        series: Names of the series.
+        kind: Monitored quantity: rate, sessions, unknown, numbers or labels.
+        phase: unwatched (not monitored), learning, blind, calm, suspect, ticket or page.
+        direction: Direction that is bad: up, down or unverified.
+        units: Number of units of the baseline.
+        rate: Failure rate of the baseline.
+        evidence_log10: log10 of the evidence for a change in the bad direction.
+        ticket_log10: log10 of the evidence that opens a ticket.
+        page_log10: log10 of the evidence that pages.
+        smallest_ratio: Minimum detectable change in one day of units, as a ratio after / before.
+        is_blind: Whether that minimum is larger than the portfolio allows.
+        last_unit_at: Start of the last tick with a unit, naive UTC.
+        expected_false_alarms: Upper bound on the expected number of false alarms so far.
     """
 
     series: SeriesNames
@@ -47,7 +48,7 @@ class WatchedRow(NamedTuple):
 
 
 def last_detectors(con: duckdb.DuckDBPyConnection, lane: str) -> tuple[bytes, int] | None:
-    """Return the last state of a lane's detectors and the number of its commit; None where none was written."""
+    """Return the last stored state of a lane's detectors and the number of its commit; None if there is none."""
     rows = con.execute(
         'SELECT "data", seq FROM detector_snapshots WHERE lane = ? ORDER BY seq DESC, kept_at DESC LIMIT 1', [lane]
     ).fetchall()
@@ -55,43 +56,41 @@ def last_detectors(con: duckdb.DuckDBPyConnection, lane: str) -> tuple[bytes, in
 
 
 def lanes_with_detectors(con: duckdb.DuckDBPyConnection) -> list[str]:
-    """Return the lanes whose detectors have a state in the store, sorted."""
+    """Return the lanes that have a stored state of detectors, sorted."""
     return [lane for (lane,) in con.execute("SELECT DISTINCT lane FROM detector_snapshots ORDER BY lane").fetchall()]
 
 
 def write_detectors(
     con: duckdb.DuckDBPyConnection, seq: int, lane: str, folded_until: datetime, state: bytes, now: datetime
 ) -> None:
-    """Write the state of a lane's detectors in the place of the last one.
+    """Replace the stored state of a lane's detectors.
 
     Args:
-        con: In a transaction.
+        con: Connection with an open transaction.
         seq: Number of the commit.
-        lane: Of the detectors.
-        folded_until: End of the last tick that they have taken in, naive UTC.
-        state: As bytes.
-        now: Naive UTC.
+        lane: Lane of the detectors.
+        folded_until: End of the last tick that the detectors have counted, naive UTC.
+        state: Serialized state.
+        now: Current time, naive UTC.
     """
     con.execute("DELETE FROM detector_snapshots WHERE lane = ?", [lane])
-    con.execute("INSERT INTO detector_snapshots VALUES (?, ?, ?, ?, ?)", [seq, lane, folded_until, state, now])
+    row = {"seq": seq, "lane": lane, "folded_until": folded_until, "data": state, "kept_at": now}
+    insert_row(con, "detector_snapshots", row)
 
 
 def write_watched_rows(con: duckdb.DuckDBPyConnection, lane: str, seq: int, rows: Sequence[WatchedRow]) -> None:
-    """Write the watched series of a lane in the place of the last ones, in a transaction."""
+    """Replace the stored monitored series of a lane, in a transaction."""
     con.execute("DELETE FROM watched WHERE lane = ?", [lane])
-    values = [[seq, *series_values(lane, row.series), *row[1:]] for row in rows]
-    if values:
-        # One statement: a row each costs a millisecond each.
-        unnested = ", ".join("unnest(?)" for _ in values[0])
-        con.execute(f"INSERT INTO watched SELECT {unnested}", [list(column) for column in zip(*values, strict=True)])
+    columns = ("seq", *SERIES_COLUMNS, *WatchedRow._fields[1:])
+    insert_rows(con, "watched", columns, [(seq, *series_values(lane, row.series), *row[1:]) for row in rows])
 
 
 def waiting_step(lane: str, partitions: Sequence[str]) -> Step:
     """Return the step that records which partitions held back the event time of a lane at a commit."""
+    columns = ("seq", "lane", "partition")
 
     def record(transaction: StoreTransaction) -> None:
-        transaction.con.execute(
-            "INSERT INTO waited_for SELECT ?, ?, unnest(?)", [transaction.seq, lane, list(partitions)]
-        )
+        rows = [(transaction.seq, lane, partition) for partition in partitions]
+        insert_rows(transaction.con, "waited_for", columns, rows)
 
     return record

@@ -1,11 +1,11 @@
-"""The balance of the ledger: everything that was consumed ended in one state, and the offsets tile.
+"""Balance of the ledger: every consumed record and span is in exactly one state, and the offsets have no gaps.
 
-Three laws, each of which holds after every commit:
+Three rules hold after every commit:
 
 - records consumed (`offsets`) = read + dead letters + foreign (`ledger`), for each lane and partition;
-- each metric's spans are in one state each: as many as the ticks count by outcome, those that were forgotten
-  (`gapwatch.sinks.store.retention`) included, and no state below zero;
-- the slices of a partition follow one another, without hole or overlap.
+- each span of a metric is in one state: the ledger has as many as the ticks count by outcome, expired ones
+  (`gapwatch.sinks.store.retention`) included, and no state is below zero;
+- the slices of a partition follow one another without hole or overlap.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from gapwatch.sinks.store.store_reader import StoreReader
 SourceKey = tuple[str, str, int]
 MetricKey = tuple[str, str | None, str]
 
-#: What a record can become. `duplicate` records are counted beside, for they were consumed before.
+#: States of a record. `duplicate` records are counted separately, because they were consumed before.
 RECORD_STATES = ("read", "dead_letter", "foreign")
-#: States of a span that are outcomes, which ticks count too; the others (pending, sampled_out, shed_*) have no tick.
+#: States of a span that are outcomes. Ticks count these too; the others (pending, sampled_out, shed_*) have no tick.
 OUTCOME_STATES = ("pass", "warn", "fail", "skip", "unknown", "error")
 
 
 @dataclass(frozen=True)
 class SourceBalance:
-    """The records of one partition in one lane.
+    """Records of one partition in one lane.
 
     Attributes:
-        lane, topic, partition: Where from.
-        from_offset, to_offset: What is kept, the end exclusive.
+        lane, topic, partition: Source of the records.
+        from_offset, to_offset: Range of stored offsets, the end exclusive.
         slices: Number of commits.
-        consumed: Records that the offsets speak of.
-        read, dead_letters, foreign, duplicates: What became of them.
+        consumed: Number of records in the table `offsets`.
+        read, dead_letters, foreign, duplicates: Number of records by state.
         holes: Offsets between two slices that no slice covers.
         overlaps: Offsets that two slices cover.
     """
@@ -56,19 +56,19 @@ class SourceBalance:
 
     @property
     def imbalance(self) -> int:
-        """By how many records and offsets the sums disagree; 0 is good."""
+        """Number of records and offsets by which the sums disagree; 0 if they balance."""
         accounted = self.read + self.dead_letters + self.foreign
         return abs(self.consumed - accounted) + self.holes + self.overlaps
 
 
 @dataclass(frozen=True)
 class MetricBalance:
-    """The spans of one metric in one lane, by state.
+    """Spans of one metric in one lane, by state.
 
     Attributes:
-        lane, pipeline, metric: Which.
-        states: State to number of spans; a state that is left (pending) can come back to 0, never below.
-        ticked: Outcome to number of spans, as the ticks count them.
+        lane, pipeline, metric: Identity of the metric.
+        states: Number of spans by state. A state that spans leave (pending) can return to 0, but not go below.
+        ticked: Number of spans by outcome, as the ticks count them.
     """
 
     lane: str
@@ -79,7 +79,7 @@ class MetricBalance:
 
     @property
     def imbalance(self) -> int:
-        """By how many spans states are below zero, or differ from the ticks."""
+        """Number of spans by which states are below zero or differ from the ticks; 0 if they balance."""
         below_zero = sum(-n for n in self.states.values() if n < 0)
         return below_zero + sum(
             abs(max(self.states.get(state, 0), 0) - self.ticked.get(state, 0)) for state in OUTCOME_STATES
@@ -88,13 +88,13 @@ class MetricBalance:
 
 @dataclass(frozen=True)
 class Balance:
-    """All of a store's ledger.
+    """Balance of a whole store.
 
     Attributes:
-        sources: One for each partition and lane.
-        metrics: One for each metric, pipeline and lane.
-        strays: Records in the ledger of partitions that have no offsets.
-        repeated: Lane to the number of traces whose id had come before at another offset.
+        sources: One entry for each partition and lane.
+        metrics: One entry for each metric, pipeline and lane.
+        strays: Number of records in the ledger whose partition has no offsets.
+        repeated: Number of traces by lane whose id had already come at another offset.
     """
 
     sources: list[SourceBalance]
@@ -104,13 +104,13 @@ class Balance:
 
     @property
     def imbalance(self) -> int:
-        """By how much the ledger disagrees in all; 0 is good."""
+        """Sum of all disagreements; 0 if the ledger balances."""
         parts: list[SourceBalance | MetricBalance] = [*self.sources, *self.metrics]
         return sum(part.imbalance for part in parts) + self.strays
 
 
 def imbalance(con: StoreReader) -> int:
-    """Return by how much a store's ledger disagrees with what was consumed; 0 is good.
+    """Return the number of records and spans by which a store's ledger disagrees; 0 if it balances.
 
     Raises:
         JobError: The store cannot be read.

@@ -13,19 +13,19 @@ from gapwatch.scorers.version import program_version
 from gapwatch.sinks.store.row_inserts import insert_row
 from gapwatch.sinks.store.schema import PROGRAM, SCHEMA_VERSION, creation_statements
 
-#: Size of the write-ahead log at which the engine checkpoints by itself. What is not checkpointed stays in memory: with
-#: 2 GB a replay of 2,000,000 traces held 2.4 GB of it. A checkpoint of this much takes a tenth of a second or two.
+#: Size of the write-ahead log at which DuckDB checkpoints. Larger: data without a checkpoint stays in memory (at 2 GB,
+#: a replay of 2,000,000 traces held 2.4 GB). Smaller: more checkpoints; one of 64 MB takes 0.1 to 0.2 s.
 WAL_SIZE = "64MB"
-#: Memory of the engine that writes; beyond it, it spills into a folder beside the store: slices of 300,000 rows were
-#: kept with 100 MB. Without a limit, all blocks of the file that it has read or written stay in memory.
+#: Memory limit of the DuckDB that writes. Beyond it, DuckDB spills into a folder beside the store: slices of 300,000
+#: rows were stored with 100 MB. Without a limit, all blocks that DuckDB has read or written stay in memory.
 MEMORY = "128MB"
-#: The same where strangers' queries share the engine: what they may take (512 MB, see `live_query`) comes on top, so
-#: that a query ends before the writer lacks memory.
+#: The same limit if API queries share the DuckDB instance. Their 512 MB (see `gapwatch.sinks.api.query`) come on top,
+#: so that a query is ended before the writer runs out of memory.
 MEMORY_WITH_READERS = "768MB"
 
 Config = dict[str, str | bool | int | float | list[str]]
 
-#: A store holds what users and models wrote; nothing in it may reach a file, a socket or a Python variable.
+#: A store holds texts of users and models. No query may reach a file, a socket or a Python variable.
 _CONFINED: Config = {
     "enable_external_access": False,
     "autoinstall_known_extensions": False,
@@ -33,30 +33,30 @@ _CONFINED: Config = {
     "python_enable_replacements": False,
 }
 
-#: What readers beside the keeper are given: columns of Arrow that say their type (JSON, UUID, HUGEINT).
+#: For readers in the process that writes: Arrow columns that carry DuckDB's type (JSON, UUID, HUGEINT).
 _FOR_READERS: Config = {"arrow_lossless_conversion": True}
 
 _HOLDER = re.compile(r"Conflicting lock is held in (.*?) ?\(PID (\d+)\)")
 
 
 def open_for_writing(path: Path, *, create: bool, now: datetime, memory: str = MEMORY) -> duckdb.DuckDBPyConnection:
-    """Open a store, alone; make it first where `create` says so and there is none.
+    """Open a store for exclusive writing, and create it first if `create` is set and the file is missing.
 
     Args:
         path: The file. Its directory must exist.
-        create: Make the store if the file is missing or empty.
-        now: Recorded as the time of creation; naive, UTC.
-        memory: That the engine may take.
+        create: Create the store if the file is missing or empty.
+        now: Time of creation to record, naive UTC.
+        memory: Memory limit of DuckDB, such as `128MB`.
 
     Raises:
-        StoreError: There is none, it is not one, it is newer, or another process holds it.
+        StoreError: The file is missing, not a store, of another schema version, or in use by another process.
         JobError: The disk is full.
     """
     _check_path(path, may_be_missing=create)
     if create and path.is_file() and path.stat().st_size == 0:
-        path.unlink()  # what a full disk leaves of a creation; the engine takes no empty file
-    # Whoever asks works on its own thread: a reader takes none from the keeper, and small commits wake no other, which
-    # cost 1.5 % of a core at 200 traces a second on two cores, and more on more.
+        path.unlink()  # left by a creation on a full disk; DuckDB refuses an empty file
+    # One thread for DuckDB: readers work in their own threads and take none from the writer, and a small commit wakes
+    # no other thread, which cost 1.5 % of a core at 200 traces/s on two cores, and more on more cores.
     written: Config = {
         **_CONFINED, **_FOR_READERS, "checkpoint_threshold": WAL_SIZE, "memory_limit": memory, "threads": 1,
     }  # fmt: skip
@@ -68,7 +68,7 @@ def open_for_writing(path: Path, *, create: bool, now: datetime, memory: str = M
         _check_program(con, path)
     except duckdb.Error as error:
         con.close()
-        raise JobError(f"the store {path} could not be made: {error}. If the disk is full, make room") from error
+        raise JobError(f"the store {path} could not be created: {error}. If the disk is full, make room") from error
     except BaseException:
         con.close()
         raise
@@ -76,10 +76,10 @@ def open_for_writing(path: Path, *, create: bool, now: datetime, memory: str = M
 
 
 def open_for_reading(path: Path) -> duckdb.DuckDBPyConnection:
-    """Open a store that no process writes, for queries that cannot change it, leave it, or lift these limits.
+    """Open a store that no process writes, for queries that cannot change it, read other files or lift these limits.
 
     Raises:
-        StoreError: As `open_for_writing`.
+        StoreError: As for `open_for_writing`.
     """
     _check_path(path, may_be_missing=False)
     con = _connect(path, read_only=True, config=_CONFINED)
@@ -95,26 +95,26 @@ def open_for_reading(path: Path) -> duckdb.DuckDBPyConnection:
 
 def _check_path(path: Path, *, may_be_missing: bool) -> None:
     if "?" in str(path.absolute()):
-        raise StoreError(f"{path}: the engine reads what follows a ? as options; give the store a name without one")
+        raise StoreError(f"{path}: DuckDB reads the text after a ? as options; give the store a name without a ?")
     if path.is_dir():
-        raise StoreError(f"{path} is a directory; give the file of the store, such as {path / 'gapwatch.duckdb'}")
+        raise StoreError(f"{path} is a directory; name the file of the store, such as {path / 'gapwatch.duckdb'}")
     if not path.parent.is_dir():
         raise StoreError(f"the directory {path.parent} of the store {path.name} does not exist; make it first")
     if may_be_missing:
         return
     if not path.exists():
-        raise StoreError(f"there is no store {path}; `gapwatch replay` makes one")
+        raise StoreError(f"there is no store {path}; `gapwatch replay` creates one")
     if path.stat().st_size == 0:
-        raise StoreError(f"{path} is empty and no store of Gapwatch")
+        raise StoreError(f"{path} is empty and not a store of Gapwatch")
 
 
 def _connect(path: Path, *, read_only: bool, config: Config) -> duckdb.DuckDBPyConnection:
     try:
-        # Absolute: a name such as `md:x` or `:memory:` would mean something else to the engine.
+        # Absolute path: DuckDB gives names such as `md:x` or `:memory:` another meaning.
         return duckdb.connect(str(path.absolute()), read_only=read_only, config=config)
     except duckdb.Error as error:
         if "No space left" in str(error):
-            raise JobError(f"the store {path} cannot be opened: {error}. The disk is full, make room") from error
+            raise JobError(f"the store {path} cannot be opened: {error}. The disk is full: make room") from error
         kind = StoreHeldError if _is_held(str(error)) else StoreError
         raise kind(_why_not_opened(path, str(error))) from error
 
@@ -127,16 +127,16 @@ def _why_not_opened(path: Path, message: str) -> str:
     if holder := _HOLDER.search(message):
         return (
             f"the store {path} is held by another process, pid {holder[2]} ({holder[1]}); "
-            "stop it, or ask it over its API"
+            "stop it, or query it over its API"
         )
     if "Could not set lock" in message:
-        return f"the store {path} is held by another process; stop it, or ask it over its API"
+        return f"the store {path} is held by another process; stop it, or query it over its API"
     if "different configuration" in message or "already attached" in message:
         return f"the store {path} is already open in this process"
     if "not a valid DuckDB database" in message:
-        return f"{path} is no store of Gapwatch: it is no DuckDB file"
+        return f"{path} is not a store of Gapwatch: it is not a DuckDB file"
     if "version number" in message:
-        return f"{path} was written by a DuckDB that this program does not read; upgrade Gapwatch ({message})"
+        return f"{path} was written by a DuckDB version that this program cannot read; upgrade Gapwatch ({message})"
     return f"the store {path} cannot be opened: {message}"
 
 
@@ -151,7 +151,7 @@ def _create(con: duckdb.DuckDBPyConnection, now: datetime) -> None:
     told = {"program": PROGRAM, "schema_version": SCHEMA_VERSION, "created_at": now, "created_by": program_version()}
     insert_row(con, "store", told)
     con.execute("COMMIT")
-    con.execute("CHECKPOINT")  # table definitions are safer in the file than in the log
+    con.execute("CHECKPOINT")  # table definitions are safer in the file than in the write-ahead log
 
 
 def _check_program(con: duckdb.DuckDBPyConnection, path: Path) -> None:
@@ -160,14 +160,15 @@ def _check_program(con: duckdb.DuckDBPyConnection, path: Path) -> None:
     except duckdb.Error:
         rows = []
     if len(rows) != 1 or rows[0][0] != PROGRAM:
-        raise StoreError(f"{path} is no store of Gapwatch: it is the DuckDB file of another program")
+        raise StoreError(f"{path} is not a store of Gapwatch: it is the DuckDB file of another program")
     if rows[0][1] > SCHEMA_VERSION:
         raise StoreError(
-            f"the store {path} has schema version {rows[0][1]}; this program knows up to {SCHEMA_VERSION}: "
+            f"the store {path} has schema version {rows[0][1]}; this program reads up to version {SCHEMA_VERSION}: "
             "upgrade Gapwatch"
         )
     if rows[0][1] < SCHEMA_VERSION:
         raise StoreError(
-            f"the store {path} has schema version {rows[0][1]}, of a Gapwatch before its first release; this program "
-            f"keeps version {SCHEMA_VERSION}: give it a new store, and keep or read the old one with what made it"
+            f"the store {path} has schema version {rows[0][1]}, from before the first release of Gapwatch; this "
+            f"program writes version {SCHEMA_VERSION}: use a new store, and read the old one with the program that "
+            "wrote it"
         )

@@ -1,4 +1,4 @@
-"""What must go to Kafka, as it lies in the store: put there with the slice that it belongs to, read by the relay."""
+"""Outbox: Kafka messages that are written in the transaction of their slice and later sent by the relay."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import duckdb
 from gapwatch.sinks.store.row_inserts import insert_rows
 from gapwatch.sinks.store.transaction import Step
 
-#: Header with the id of a message.
+#: Kafka header that carries the id of a message.
 ID_HEADER = "gapwatch-id"
 
 _COLUMNS = ("seq", "id", "topic", "key", "value", "headers")
@@ -19,13 +19,13 @@ _COLUMNS = ("seq", "id", "topic", "key", "value", "headers")
 
 @dataclass(frozen=True)
 class OutboxRow:
-    """One message.
+    """One Kafka message that waits in the store.
 
     Attributes:
-        id: The same however often the message is sent; readers drop what they have seen.
-        key: Of the Kafka record.
-        value: Of the Kafka record.
-        headers: Of the Kafka record; the relay adds the id.
+        id: The same each time the message is sent. Readers drop ids that they have already seen.
+        key: Key of the Kafka record.
+        value: Value of the Kafka record.
+        headers: Headers of the Kafka record. The relay adds the id.
     """
 
     id: str
@@ -35,29 +35,29 @@ class OutboxRow:
 
 
 def outbox_step(topic: str, rows: Sequence[OutboxRow]) -> tuple[str, Step]:
-    """Return the step of `Store.write_slice` that puts messages into the outbox, with the slice or not at all."""
+    """Return the step of `Store.write_slice` that writes messages into the outbox, in the slice's transaction."""
     return f"outbox {topic}", lambda transaction: insert_messages(transaction.con, transaction.seq, topic, rows)
 
 
 def insert_messages(con: duckdb.DuckDBPyConnection, seq: int, topic: str, rows: Sequence[OutboxRow]) -> None:
-    """Put messages into the outbox, in a transaction; `seq` is the number of its commit."""
+    """Write messages into the outbox, in a transaction; `seq` is the number of the commit."""
     written = [(seq, row.id, topic, row.key, row.value, json.dumps(dict(row.headers))) for row in rows]
     insert_rows(con, "outbox", _COLUMNS, written)
 
 
 def relayed_seqs(con: duckdb.DuckDBPyConnection) -> dict[str, int]:
-    """Return by topic the last commit whose messages have been sent."""
+    """Return the number of the last commit whose messages were sent, by topic."""
     return dict(con.execute("SELECT topic, max(seq) FROM relayed GROUP BY topic").fetchall())
 
 
 def last_seq(con: duckdb.DuckDBPyConnection, topic: str) -> int:
-    """Return the last commit that holds a message for a topic; 0 where none does."""
+    """Return the number of the last commit with a message for a topic; 0 if there is none."""
     rows = con.execute("SELECT coalesce(max(seq), 0) FROM outbox WHERE topic = ?", [topic]).fetchall()
     return int(rows[0][0])
 
 
 def waiting_seqs(con: duckdb.DuckDBPyConnection, topic: str, after: int, limit: int) -> list[int]:
-    """Return the next commits that hold messages for a topic, in order."""
+    """Return the numbers of the next commits with messages for a topic, in order."""
     rows = con.execute(
         "SELECT DISTINCT seq FROM outbox WHERE seq > ? AND topic = ? ORDER BY seq LIMIT ?", [after, topic, limit]
     ).fetchall()
@@ -65,7 +65,7 @@ def waiting_seqs(con: duckdb.DuckDBPyConnection, topic: str, after: int, limit: 
 
 
 def outbox_rows(con: duckdb.DuckDBPyConnection, topic: str, seq: int) -> list[OutboxRow]:
-    """Return the messages of one commit for a topic, in the order of their ids."""
+    """Return the messages of one commit for a topic, ordered by id."""
     rows = con.execute(
         'SELECT id, "key", "value", headers FROM outbox WHERE seq = ? AND topic = ? ORDER BY id', [seq, topic]
     ).fetchall()
@@ -73,7 +73,7 @@ def outbox_rows(con: duckdb.DuckDBPyConnection, topic: str, seq: int) -> list[Ou
 
 
 def count_waiting(con: duckdb.DuckDBPyConnection) -> dict[str, int]:
-    """Return by topic how many messages have not been sent yet."""
+    """Return the number of messages that are not sent yet, by topic."""
     rows = con.execute(
         """SELECT o.topic, count(*) FROM outbox o
             LEFT JOIN (SELECT topic, max(seq) AS seq FROM relayed GROUP BY topic) r ON r.topic = o.topic

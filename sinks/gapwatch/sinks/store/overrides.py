@@ -1,4 +1,4 @@
-"""A person's word on a row, beside the judge's, which stays; said in a command, or to the API of a kept store."""
+"""Overrides: a person's outcome for a row, stored beside the scored outcome, given by command or over the API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gapwatch.sinks.store.row_place import find_row, place_of
 from gapwatch.sinks.store.store import Store
 
 OVERRIDES_PATH = "/v1/overrides"
-#: What a person may say of a row.
+#: Outcomes that a person may give a row.
 OUTCOMES = ("pass", "warn", "fail", "skip", "unknown")
 _TEXT_LIMIT = 2_000
 _IDENTITY = (
@@ -25,15 +25,15 @@ _IDENTITY = (
 
 @dataclass(frozen=True)
 class Override:
-    """A person's word.
+    """A person's outcome for one row.
 
     Attributes:
         row: Place of the row: topic/partition/offset/span/metric, and /judge where there are several.
         outcome: One of `OUTCOMES`.
-        why: What speaks for it.
-        score: On the scale of the metric; None: none given.
-        label: Word of the scale, or label; None: none given.
-        by: Who says so.
+        why: Reason for it.
+        score: Score on the scale of the metric; None if not given.
+        label: Word of the scale, or label; None if not given.
+        by: Name of the person.
     """
 
     row: str
@@ -45,36 +45,36 @@ class Override:
 
     @classmethod
     def read(cls, asked: Mapping[str, Any]) -> Override:
-        """Make one of what was posted, or given on a command line.
+        """Return the override from the values of a request or of a command line.
 
         Raises:
-            UsageError: It says too little, or what cannot be said.
+            UsageError: A value is missing or not allowed.
         """
         texts = {name: asked.get(name) for name in ("row", "outcome", "why", "label", "by")}
         for name, value in texts.items():
             if value is not None and (not isinstance(value, str) or len(value) > _TEXT_LIMIT):
-                raise UsageError(f"{name} is a text of at most {_TEXT_LIMIT} characters")
+                raise UsageError(f"{name} must be a text of at most {_TEXT_LIMIT} characters")
         row, outcome, why = (texts[name] or "" for name in ("row", "outcome", "why"))
         if not row or not why.strip():
-            raise UsageError("name the row, and say in `why` what speaks for your verdict")
+            raise UsageError("name the row, and give the reason for your outcome as `why`")
         if outcome not in OUTCOMES:
-            raise UsageError(f"outcome is one of {', '.join(OUTCOMES)}")
+            raise UsageError(f"outcome must be one of {', '.join(OUTCOMES)}")
         score = asked.get("score")
         if score is not None and (isinstance(score, bool) or not isinstance(score, int | float)):
-            raise UsageError("score is a number")
+            raise UsageError("score must be a number")
         if score is not None and not math.isfinite(score):
-            raise UsageError("score is no finite number")
+            raise UsageError("score must be a finite number")
         return cls(row, outcome, why, score, texts["label"], texts["by"])
 
     def apply(self, store: Store, at: datetime) -> str:
-        """Record it; what others said of the row stays.
+        """Store the override. Earlier overrides of the row stay in the store.
 
         Args:
-            store: Open for keeping.
-            at: Now, with a time zone.
+            store: Store that is open for writing.
+            at: Current time, with a time zone.
 
         Returns:
-            The place of the row, in full.
+            The full place of the row.
 
         Raises:
             UsageError: There is no such row.
@@ -89,10 +89,10 @@ class Override:
             "override_id": secrets.token_hex(16), **{name: row[name] for name in _IDENTITY}, "outcome": self.outcome,
             "score": self.score, "label": self.label, "why": self.why, "by": self.by, "at": stamp,
         }  # fmt: skip
-        store.change("recording an override", lambda con: insert_row(con, "overrides", override))
+        store.change("storing an override", lambda con: insert_row(con, "overrides", override))
         return place_of(row)
 
 
 def override_posts(store: Store) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
-    """Return what may be posted to the keeper of a store, by path."""
+    """Return the handlers of POST requests that override a row, by path."""
     return {OVERRIDES_PATH: lambda asked: {"row": Override.read(asked).apply(store, datetime.now(UTC))}}

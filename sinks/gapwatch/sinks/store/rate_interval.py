@@ -1,16 +1,17 @@
-"""The published rate of a series with its 95 % interval, as SQL over sums of weighted units.
+"""Failure rate of a series with its 95 % confidence interval, as SQL over sums of weighted units.
 
-A unit that was selected with probability p stands for w = 1 / p units of the process. The rate is Hajek's ratio,
-sum of w over bad units by sum of w over bad and good ones; its variance is the linearised one, and the effective units
-are those of a plain sample of the same variance (Kish's W^2 / W2 where every unit is bad, or none is).
+A unit that was selected with probability p stands for w = 1 / p units of the process. The rate is Hajek's ratio: the
+sum of w over bad units, divided by the sum of w over bad and good units. Its variance is the linearised one. The
+effective units are those of a simple random sample of the same variance (Kish's W^2 / W2 if all units are bad, or all
+are good).
 
-The limits are Clopper's and Pearson's, carried over to weights as Fay and Feuer do it: the upper limit is a quantile of
-the beta distribution that has the mean and the variance of the rate after one more bad unit, the lower one after one
-more good unit. That added unit weighs sum w^3 / sum w^2: a unit is missed in proportion to the variance it would bring.
-Exact limits are too wide where there is enough to see, so there 0.6 of a bad and 0.4 of a good unit are added instead.
-"Enough" is asked of the rate that is tested, not of the rate that was seen: T expected bad and good effective units.
-Quantiles are Paulson's, by the cube root of F: within 1 % for an upper limit; a lower one is too low by a half for one
-bad unit, by 7 % for two, by 3 % for three. sinks/README.md has the coverage as measured.
+The limits are Clopper and Pearson's, extended to weights as Fay and Feuer do. The upper limit is a quantile of the beta
+distribution with the mean and variance of the rate after one more bad unit, the lower limit after one more good unit.
+The added unit weighs sum w^3 / sum w^2, so that heavy units count in proportion to the variance that they bring. Exact
+limits are too wide with enough data, so there 0.6 of a bad unit and 0.4 of a good unit are added instead. "Enough" is
+a condition on the tested rate, not on the observed one: T expected bad and good effective units. Quantiles are
+Paulson's, by the cube root of F: within 1 % for an upper limit; a lower limit is too low by a half for one bad unit, by
+7 % for two, by 3 % for three. docs/figures/sinks.md has the measured coverage.
 
     Sources: Clopper and Pearson, Biometrika 26 (1934); Paulson, Ann. Math. Stat. 13 (1942); Kish, Survey Sampling
     (1965); Fay and Feuer, Statistics in Medicine 16 (1997); Korn and Graubard, Survey Methodology 24 (1998).
@@ -20,14 +21,14 @@ from __future__ import annotations
 
 #: 0.975 quantile of the normal distribution.
 _Z = 1.959963984540054
-#: Expected effective units, bad or good, from which on the narrow limits hold. Smaller: too short intervals where few
-#: failures are expected. Larger: needlessly wide ones. At 10 the seam itself would lie on a round number.
+#: Smallest expected number of effective units, bad and good, for the narrow limits. Smaller: intervals too short with
+#: few expected failures. Larger: intervals needlessly wide. At 10 the boundary would lie on a round number.
 _ENOUGH = 9.9
-#: Bad and good parts of the unit that is added: few expected, enough expected.
+#: Bad and good parts of the added unit: with few expected units, and with enough.
 _FEW_PARTS = (1.0, 0.0)
 _ENOUGH_PARTS = (0.6, 0.4)
 
-#: The four limits: name, sum over the units that are counted, its squares, the others', theirs, parts added.
+#: The four limits: name; sum and sum of squares over the counted units; the same over the others; added parts.
 _LIMITS = {
     "bad_few": ("wb", "wb2", "wg", "wg2", _FEW_PARTS),
     "bad_enough": ("wb", "wb2", "wg", "wg2", _ENOUGH_PARTS),
@@ -41,7 +42,7 @@ def _each(template: str) -> str:
 
 
 def _with_added_unit() -> str:
-    """Sums after the added unit: x counts what the limit is about, y the rest."""
+    """Return SQL of the sums after the added unit: x over the kind that the limit is for, y over the other kind."""
     columns = []
     for name, (x, x2, y, y2, (part_x, part_y)) in _LIMITS.items():
         columns += [
@@ -54,10 +55,9 @@ def _with_added_unit() -> str:
 
 
 def _most(kind: str) -> str:
-    """Join the limits for few and for enough expected units into the upper limit of a kind's share.
+    """Return SQL that joins the limits for few and for enough expected units into the upper limit of a kind's share.
 
-    The effective units are those with the added unit: where no heavy unit happened to be bad, those without it would
-    promise more than there is.
+    The effective units include the added unit. Without it they would be too many if no heavy unit happened to be bad.
     """
     few, enough, units = f"q_{kind}_few", f"q_{kind}_enough", f"(k_{kind}_few * (x_{kind}_few + y_{kind}_few) - 1)"
     seam = f"({_ENOUGH} / greatest({units}, 1e-9))"
@@ -73,7 +73,7 @@ def with_interval(sums: str) -> str:
             and `w3` (sum of w^3 over both); other columns pass through.
 
     Returns:
-        A SELECT. All four are null where there is no unit. `lower` is 0 where none is bad, `upper` 1 where all are.
+        A SELECT. All four columns are null without a unit. `lower` is 0 if no unit is bad, `upper` is 1 if all are.
     """
     return f"""
     WITH summed AS ({sums}),
@@ -121,16 +121,16 @@ def with_interval(sums: str) -> str:
 
 
 def rates_sql(groups: str, where: str = "true", source: str = "ticks") -> str:
-    """Return SQL for the rates of units, with intervals, one row a group.
+    """Return SQL for the failure rates of units with confidence intervals, one row for each group.
 
     Args:
-        groups: What a row is: columns of `ticks` and expressions over them, with names.
-        where: Which ticks count.
-        source: The relation that holds the ticks.
+        groups: Columns of `ticks` and named expressions over them that form the groups.
+        where: SQL condition that selects the ticks.
+        source: Relation that holds the ticks.
 
     Returns:
-        A SELECT of the groups and of units (good and bad), bad, unknown (units that could not be decided),
-        unknown_share (weighted, of all units), effective_units, rate, lower, upper.
+        A SELECT of the groups and of units (good and bad), bad, unknown (undecided units), unknown_share (weighted
+        share of all units), effective_units, rate, lower, upper.
     """
     known, bad, good = "outcome IN ('good', 'bad')", "outcome = 'bad'", "outcome = 'good'"
     sums = f"""
@@ -149,7 +149,7 @@ def rates_sql(groups: str, where: str = "true", source: str = "ticks") -> str:
 
 
 def rates_view(series: str) -> str:
-    """Return the DDL of the view `rates`: a series' rate in each hour of event time."""
+    """Return the DDL of the view `rates`: the failure rate of a series in each hour of event time."""
     columns = 'units, bad, unknown, effective_units, rate, "lower", "upper", unknown_share'
     rows = rates_sql(f"{series}, date_trunc('hour', bucket) AS hour")
     return f"CREATE VIEW rates AS SELECT {series}, hour, {columns} FROM ({rows})"

@@ -1,4 +1,4 @@
-"""Which policy held where: what the live run recorded, read again by itself after a restart and by a backfill."""
+"""Reads which selection applied to which offsets, as the live run recorded it, for a restart or a backfill."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import duckdb
 
 @dataclass(frozen=True)
 class SelectionStep:
-    """From one offset of a partition on, one policy held.
+    """One selection that applies from an offset of a partition on.
 
     Attributes:
-        from_offset: The first offset.
-        policy: Its id.
-        rows: As `gapwatch.scorers.slices.selection.Selection.rows` gives them.
+        from_offset: First offset to which it applies.
+        policy: Id of the selection.
+        rows: Rows of the table `policies`, as `gapwatch.scorers.slices.selection.Selection.rows` returns them.
     """
 
     from_offset: int
@@ -25,7 +25,7 @@ class SelectionStep:
 
     @property
     def portfolio_shas(self) -> tuple[str, ...]:
-        """The portfolios that were in force, in the order in which they were recorded."""
+        """Shas of the portfolios in force, in the order in which they were recorded."""
         return tuple(dict.fromkeys(row["portfolio_sha"] for row in self.rows))
 
 
@@ -36,7 +36,7 @@ _STEPS = """
 
 
 def selection_steps(con: duckdb.DuckDBPyConnection, lane: str, topic: str, partition: int) -> list[SelectionStep]:
-    """Return the steps of one partition, by offset; of two at one offset, the one that was recorded last."""
+    """Return the steps of one partition, ordered by offset. Of two at one offset, the one recorded last counts."""
     found: dict[int, tuple[str, list[dict[str, Any]]]] = {}
     for from_offset, policy, sha, metric, stratum, p_evaluated, p_kept, _ in con.execute(
         _STEPS, [lane, topic, partition]
@@ -56,7 +56,7 @@ def selection_steps(con: duckdb.DuckDBPyConnection, lane: str, topic: str, parti
 def counted_since(
     con: duckdb.DuckDBPyConnection, lane: str, topic: str, partition: int, offset: int
 ) -> dict[tuple[str, str, str], int]:
-    """Return how many spans of each (pipeline, metric, state) the slices from an offset on have counted."""
+    """Return the number of spans by (pipeline, metric, state) in the slices from an offset on."""
     rows = con.execute(
         """SELECT l.pipeline, l.metric, l.state, sum(l.n)::BIGINT FROM ledger l JOIN offsets o ON o.seq = l.seq
             WHERE o.lane = ? AND o.source_topic = ? AND o.source_partition = ? AND o.from_offset >= ?

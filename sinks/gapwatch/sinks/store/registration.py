@@ -1,4 +1,4 @@
-"""What the store says of portfolios, metrics and policies: written once each, so that every row can be explained."""
+"""Records portfolios, metrics and selection probabilities once each, so that every stored row can be explained."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gapwatch.scorers.portfolio.metric import Metric
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.store.row_inserts import insert_row, insert_rows
 
-#: A row of `policies` is the same as one before if it agrees in these; `recorded_at` and probabilities follow.
+#: Columns that identify a row of `policies`. `recorded_at` and the probabilities depend on them.
 _POLICY_IDENTITY = (
     "policy",
     "lane",
@@ -30,14 +30,14 @@ _POLICY_IDENTITY = (
 
 
 def insert_portfolio(con: duckdb.DuckDBPyConnection, portfolio: Portfolio, now: datetime) -> None:
-    """Record a portfolio unless its sha is known, and what its metrics say unless that was their last word.
+    """Record a portfolio if its sha is new, and each of its metrics whose description has changed.
 
-    What a metric says can change under one sha: facts may come from a file of their own.
+    The description of a metric can change under one sha, because facts may come from a file of their own.
 
     Args:
-        con: In a transaction.
-        portfolio: As loaded.
-        now: Naive, UTC.
+        con: Connection with an open transaction.
+        portfolio: The loaded portfolio.
+        now: Current time, naive UTC.
     """
     if not con.execute("SELECT 1 FROM portfolios WHERE portfolio_sha = ? LIMIT 1", [portfolio.sha]).fetchall():
         insert_row(
@@ -66,7 +66,7 @@ def insert_portfolio(con: duckdb.DuckDBPyConnection, portfolio: Portfolio, now: 
 
 
 def _insert_templates(con: duckdb.DuckDBPyConnection, portfolio: Portfolio) -> None:
-    """Record the template of each judged metric under the hash of its bytes, from which a request can be rebuilt."""
+    """Record the template of each judged metric under the hash of its bytes, so that requests can be rebuilt."""
     for metric in portfolio.metrics:
         if not isinstance(metric.claim, JudgedClaim):
             continue
@@ -92,7 +92,7 @@ def _metric_row(portfolio: Portfolio, metric: Metric) -> tuple[str | None, ...]:
 
 
 def metric_evidence(portfolio: Portfolio, metric: Metric) -> dict[str, list[Any]]:
-    """Return what a metric rests on: the lines of code it was made from, and what practitioners said of it."""
+    """Return the evidence for a metric: the lines of code that it was made from, and the facts that people gave."""
     code = list(metric.evidence)
     if metric.direction is not None and metric.direction.evidence:
         code.append(metric.direction.evidence)
@@ -106,7 +106,7 @@ def metric_evidence(portfolio: Portfolio, metric: Metric) -> dict[str, list[Any]
 
 
 def metric_direction(portfolio: Portfolio, metric: Metric) -> dict[str, Any] | None:
-    """Return which way is better, as confirmed by the latest fact or else as written; None where nobody said."""
+    """Return the direction that is better, from the latest fact or else from the portfolio; None if not known."""
     written = metric.direction.model_dump(mode="json", exclude_none=True) if metric.direction is not None else None
     fact = portfolio.direction_fact(metric)
     if fact is None or fact.better in (None, "unknown"):
@@ -115,13 +115,13 @@ def metric_direction(portfolio: Portfolio, metric: Metric) -> dict[str, Any] | N
 
 
 def insert_policies(con: duckdb.DuckDBPyConnection, rows: Iterable[Mapping[str, Any]], now: datetime) -> None:
-    """Record selection probabilities, but for rows that are known.
+    """Record selection probabilities that are not recorded yet.
 
     Args:
-        con: In a transaction.
-        rows: Columns of `policies` by name; those that are left out are null, which for the source means "every".
+        con: Connection with an open transaction.
+        rows: Columns of `policies` by name. Missing columns are null; for the source, null means "every source".
             `p_kept` is a dict of probabilities by outcome.
-        now: Naive, UTC.
+        now: Current time, naive UTC.
     """
     rows = list(rows)
     identity = ", ".join(_POLICY_IDENTITY)

@@ -1,12 +1,12 @@
-"""Forgets what was kept long ago, a bounded piece at a time, and keeps the accounts.
+"""Deletes expired rows in small transactions between slice commits, and keeps their sums.
 
-    commits, oldest first   ▓▓▓▓▓▓▓▓▒▒▒░░░░░░░░░░░░░░░░░░   ▓ forgotten before   ▒ this step   ░ kept
-                                    └┴┴─▶ rows, samples, trace ids, dead letters, what was sent: deleted
+    commits, oldest first   ▓▓▓▓▓▓▓▓▒▒▒░░░░░░░░░░░░░░░░░░   ▓ expired earlier   ▒ this step   ░ within retention
+                                    └┴┴─▶ rows, samples, trace ids, dead letters, sent messages: deleted
                                           ledger, offsets:                       summed up in place
                                           ticks, causes of dead letters:         summed up in `past_*`
 
-So the ledger still speaks of all that was ever consumed and balances, a restart goes on at the same offset, and no
-counter on /metrics falls. A step is one transaction; between two of them slices are kept.
+The ledger still counts everything that was ever consumed and balances, a restart continues at the same offset, and no
+counter on /metrics falls. A step is one transaction; slices are stored between two steps.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from gapwatch.sinks.store.row_inserts import insert_row
 from gapwatch.sinks.store.schema import OTHER, ROW_TABLES
 from gapwatch.sinks.store.store import Store
 
-#: What one step takes at most, but for one commit alone. More hold up the slices for longer, fewer cost more in all.
+#: Largest step, except that one commit is always taken whole. Larger: slices wait longer. Smaller: higher total cost.
 STEP_COMMITS, STEP_RECORDS = 500, 20_000
-#: Names from records (environments, tiers) that stay apart in what is summed up; the rest are summed as `other`.
+#: Number of names from records (environments, tiers) with sums of their own; all others are summed as `other`.
 _NAMES_KEPT = 200
 
-#: Tables whose rows of a commit are deleted and leave nothing.
-_FORGOTTEN = ("gaps", "samples", "session_ticks", "trace_ids", "waited_for")
+#: Tables whose rows are deleted without a sum.
+_DELETED = ("gaps", "samples", "session_ticks", "trace_ids", "waited_for")
 
 _PLACE = "lane, source_topic, source_partition"
 _COUNTED = "facet = 'all' OR (facet = 'tier' AND level = 'span')"
 _NAMED = 'lane, pipeline, environment, component, metric, judge, level, facet, "value", outcome'
 
-#: The sums of all that is forgotten, this step's included; a row of a histogram counts nothing.
+#: Sums of all expired ticks, those of this step included. Rows with a histogram have n = 0.
 _PAST_TICKS = f"""CREATE OR REPLACE TEMP TABLE merged_ticks AS
     WITH old AS (
         SELECT * EXCLUDE (seq) FROM ticks WHERE seq <= $seq AND ({_COUNTED})
@@ -57,7 +57,7 @@ _PAST_TICKS = f"""CREATE OR REPLACE TEMP TABLE merged_ticks AS
     SELECT {_NAMED}, 1.0 AS p, 0 AS n, 0.0 AS score_sum, map_from_entries(list((cell, n) ORDER BY cell)) AS histogram
         FROM cells GROUP BY ALL"""
 
-#: Statements of a step, in order; each with the number of the last commit that is forgotten.
+#: Statements of a step, in order. `$seq` is the number of the last commit that expires.
 _STEP = (
     _PAST_TICKS,
     "DELETE FROM past_ticks",
@@ -89,12 +89,12 @@ _STEP = (
 
 @dataclass(frozen=True)
 class Expired:
-    """What one step forgot.
+    """Result of one step.
 
     Attributes:
-        commits: Commits of which nothing but sums is left.
-        records: That they were made of.
-        rows: Deleted, of all tables.
+        commits: Number of expired commits, of which only sums are left.
+        records: Number of records in these commits.
+        rows: Number of deleted rows in all tables.
     """
 
     commits: int
@@ -103,7 +103,7 @@ class Expired:
 
 
 def moment_before(keep: timedelta) -> datetime:
-    """Return the moment that lies so long ago; naive, UTC."""
+    """Return the time that lies `keep` before now, naive UTC."""
     try:
         return datetime.now(UTC).replace(tzinfo=None) - keep
     except OverflowError:
@@ -111,20 +111,20 @@ def moment_before(keep: timedelta) -> datetime:
 
 
 def expire_step(store: Store, before: datetime) -> Expired | None:
-    """Forget the oldest of what was kept before a moment; on the keeper's thread, between slices.
+    """Expire the oldest commits that were stored before a time, in the writer thread, between slices.
 
     Args:
-        store: Open for keeping.
-        before: Naive, UTC; the same for all steps of a pass.
+        store: Store that is open for writing.
+        before: Commits stored before this time expire; naive UTC, the same for all steps of a pass.
 
     Returns:
-        What was forgotten; None where nothing is old enough.
+        The counts of the step; None if no commit is old enough.
 
     Raises:
-        JobError: The store could not be written; nothing of this step is forgotten.
+        JobError: The store could not be written. Nothing of this step is deleted.
     """
     now = datetime.now(UTC).replace(tzinfo=None)
-    return store.change("forgetting", lambda con: _expire(con, before, now))
+    return store.change("deleting expired rows", lambda con: _expire(con, before, now))
 
 
 def _expire(con: duckdb.DuckDBPyConnection, before: datetime, now: datetime) -> Expired | None:
@@ -139,7 +139,7 @@ def _expire(con: duckdb.DuckDBPyConnection, before: datetime, now: datetime) -> 
     if not commits:
         return None
     old = {"seq": seq}
-    rows = sum(con.execute(f"DELETE FROM {name} WHERE seq <= $seq", old).fetchall()[0][0] for name in _FORGOTTEN)
+    rows = sum(con.execute(f"DELETE FROM {name} WHERE seq <= $seq", old).fetchall()[0][0] for name in _DELETED)
     for statement in _STEP:
         con.execute(statement, old if "$seq" in statement else None)
     rows += con.execute("DELETE FROM ticks WHERE seq <= $seq", old).fetchall()[0][0]
@@ -156,7 +156,7 @@ def _expire(con: duckdb.DuckDBPyConnection, before: datetime, now: datetime) -> 
 
 
 def _join_records(con: duckdb.DuckDBPyConnection, now: datetime) -> None:
-    """Let a day have one line that says what was forgotten."""
+    """Merge the lines of `retention` of today into one."""
     day = now.replace(hour=0, minute=0, second=0, microsecond=0)
     line = con.execute(
         """SELECT max("at"), max(before), max(to_seq), sum(commits)::BIGINT, sum(records)::BIGINT, sum("rows")::BIGINT

@@ -1,4 +1,4 @@
-"""Inserts rows into the tables of the store by the names of their columns, as `schema` declares them."""
+"""Inserts rows into the tables of the store by column name, as `schema` declares them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def insert_row(con: duckdb.DuckDBPyConnection, table: str, row: Mapping[str, Any
     """Insert one row.
 
     Args:
-        con: In a transaction.
-        table: In `schema.ROW_TABLES`.
+        con: Connection with an open transaction.
+        table: A key of `schema.ROW_TABLES`.
         row: A value for each column of the table.
 
     Raises:
-        ValueError: A column is missing, or the table has none of that name.
+        ValueError: A column is missing, or the table has no column of that name.
     """
     _check(table, row)
     names = ", ".join(f'"{name}"' for name in row)
@@ -30,17 +30,17 @@ def insert_row(con: duckdb.DuckDBPyConnection, table: str, row: Mapping[str, Any
 def insert_rows(
     con: duckdb.DuckDBPyConnection, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
 ) -> None:
-    """Insert many rows with one statement; one each takes a millisecond.
+    """Insert many rows with one statement. A statement for each row would take a millisecond each.
 
     Args:
-        con: In a transaction.
-        table: In `schema.ROW_TABLES`.
+        con: Connection with an open transaction.
+        table: A key of `schema.ROW_TABLES`.
         columns: Names of all columns of the table, in any order.
-        rows: Their values, in the order of `columns`.
+        rows: Values of the rows, in the order of `columns`.
 
     Raises:
-        ValueError: A column is missing, or the table has none of that name.
-        duckdb.ConversionException: A value does not fit its column, as the engine says it of a single row.
+        ValueError: A column is missing, or the table has no column of that name.
+        duckdb.ConversionException: A value does not fit its column, as DuckDB reports it for a single row.
     """
     _check(table, columns)
     if not rows:
@@ -51,10 +51,12 @@ def insert_rows(
         arrays = [pa.array([row[places[field.name]] for row in rows], field.type) for field in schema]
     except (ValueError, TypeError, OverflowError) as error:
         raise duckdb.ConversionException(f"rows of {table} cannot be written: {error}") from error
-    # A relation and not a registered view: that would be undone by a ROLLBACK. Its columns go by position.
+    # A relation, because a ROLLBACK would undo a registered view. `insert_into` matches columns by position.
     con.from_arrow(pa.Table.from_arrays(arrays, schema=schema)).insert_into(table)
 
 
 def _check(table: str, columns: Iterable[str]) -> None:
     if sorted(columns) != sorted(ROW_TABLES[table].names):
-        raise ValueError(f"{table} has the columns {', '.join(ROW_TABLES[table].names)}; these are others: {columns}")
+        raise ValueError(
+            f"{table} has the columns {', '.join(ROW_TABLES[table].names)}; the given ones differ: {columns}"
+        )

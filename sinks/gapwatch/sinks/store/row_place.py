@@ -13,15 +13,15 @@ _IDENTITY = ("lane", *_NAMES, "metric_version")
 
 
 def find_row(con: StoreReader, place: str, columns: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the row at a place: its identity and the columns asked for.
+    """Return the row at a place: its identity and the requested columns.
 
     Args:
-        con: A store.
-        place: The judge may be left out where the metric has one row there; the topic may hold slashes.
-        columns: Of `gaps`, besides the identity.
+        con: Connection that reads the store.
+        place: Place of the row. The judge is optional if the metric has one row there. The topic may hold slashes.
+        columns: Columns of `gaps` to return besides the identity.
 
     Raises:
-        UsageError: The place is none, or there is no row, or more than one.
+        UsageError: The text is not a place, or there is no row, or more than one.
     """
     topic, partition, offset, span, metric, judge = _taken_apart(place)
     wanted = list(dict.fromkeys((*_IDENTITY, *columns)))
@@ -31,30 +31,32 @@ def find_row(con: StoreReader, place: str, columns: Sequence[str] = ()) -> dict[
         [topic, partition, offset, span, metric, judge, judge],
     ).fetchall()
     lanes = {row[wanted.index("lane")] for row in rows}
-    if len(lanes) > 1 and "live" in lanes:  # a backfill of the same offsets is the second look, not the first
+    if len(lanes) > 1 and "live" in lanes:  # a backfill scores the same offsets again; the live row is the original
         rows = [row for row in rows if row[wanted.index("lane")] == "live"]
     if not rows:
-        raise UsageError(f"{place}: there is no such row; `gapwatch history` shows which there are")
+        raise UsageError(f"{place}: there is no such row; find rows with `gapwatch history`")
     if len(rows) > 1:
         judges = ", ".join(sorted({str(row[wanted.index("judge")]) for row in rows}))
-        raise UsageError(f"{place}: {len(rows)} rows, of the judges {judges}; name one, as .../{metric}/JUDGE")
+        raise UsageError(f"{place}: {len(rows)} rows, by the judges {judges}; name one, as .../{metric}/JUDGE")
     return dict(zip(wanted, rows[0], strict=True))
 
 
 def place_of(row: dict[str, Any]) -> str:
-    """Return the place of a row, as `find_row` reads it."""
+    """Return the place of a row in the form that `find_row` reads."""
     return "/".join(str(row[name]) for name in _NAMES if row[name] is not None)
 
 
 def _taken_apart(place: str) -> tuple[str, int, int, int, str, str]:
     pieces = place.split("/")
-    # Metrics hold no slash, judges and topics may: the first three whole numbers in a row divide them.
+    # Judges and topics may hold slashes, metrics may not. The first three adjacent whole numbers separate them.
     for i in range(1, len(pieces) - 3):
         numbers = pieces[i : i + 3]
         if all(_is_whole(number) for number in numbers):
             topic, metric, judge = "/".join(pieces[:i]), pieces[i + 3], "/".join(pieces[i + 4 :])
             return topic, int(numbers[0]), int(numbers[1]), int(numbers[2]), metric, judge
-    raise UsageError(f"{place!r} is no place of a row; write topic/partition/offset/span/metric, and /judge if several")
+    raise UsageError(
+        f"{place!r} is not the place of a row; write topic/partition/offset/span/metric, and /judge for one of several"
+    )
 
 
 def _is_whole(text: str) -> bool:

@@ -1,7 +1,7 @@
-"""The tables and views of the store, as DDL; what scoring fills is derived from `gapwatch.scorers.slices.tables`.
+"""DDL of the store's tables and views. The tables that scoring fills come from `gapwatch.scorers.slices.tables`.
 
-Append-only: no primary key, no unique constraint, no secondary index (the engine's indexes have lost data under
-upserts), nothing updated in place. What a reader wants to see once is made unique in a view.
+Tables are append-only: no primary key, no unique constraint, no secondary index (DuckDB's indexes have lost data under
+upserts), no update in place. Views remove duplicates where a reader needs one row.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from gapwatch.scorers.slices.tables import (
 )
 from gapwatch.sinks.store.rate_interval import rates_view
 
-#: Written into every store; a store of another version is refused, for none was released yet.
+#: Written into every store. A store of another version is refused, because none was released yet.
 SCHEMA_VERSION = 3
 
-#: Written into every store, to tell it from the DuckDB file of another program.
+#: Written into every store, to distinguish it from the DuckDB file of another program.
 PROGRAM = "gapwatch"
 
-#: What stands for all names of an open set that have no place of their own: environments, tiers, labels.
+#: Name that stands for all names of an open set (environments, tiers, labels) beyond those listed separately.
 OTHER = "other"
 
 _JSON_COLUMNS = {"evidence"}
 _SERIES_NAMES = [name for name, _ in SERIES]
 _SOURCE_NAMES = [name for name, _ in SOURCE]
 
-#: Tables that a scored slice fills: name, Arrow schema, and whether the time of keeping is added at the end.
+#: Tables that a scored slice fills: name, Arrow schema, and whether a last column has the time of storing.
 KEPT_TABLES: dict[str, tuple[pa.Schema, bool]] = {
     "gaps": (GAPS, True),
     "ticks": (TICKS, False),
@@ -47,7 +47,7 @@ KEPT_TABLES: dict[str, tuple[pa.Schema, bool]] = {
     "trace_ids": (TRACE_IDS, False),
 }
 
-#: Which records each commit took from which partition; `to_offset` is exclusive.
+#: Offsets of the records of each commit, by partition. `to_offset` is exclusive.
 OFFSETS = pa.schema(
     [
         ("lane", pa.string()),
@@ -57,16 +57,16 @@ OFFSETS = pa.schema(
         ("to_offset", pa.int64()),
         ("records", pa.int64()),
         ("spans", pa.int64()),
-        ("prefix_sha256", pa.string()),  # of the source's bytes up to `to_offset`; null for Kafka
+        ("prefix_sha256", pa.string()),  # digest of the source's bytes up to `to_offset`; null for Kafka
     ]
 )
 
 
 def sql_type(kind: pa.DataType) -> str:
-    """Return the DuckDB type that holds an Arrow type of `gapwatch.scorers.slices.tables`.
+    """Return the DuckDB type for an Arrow type of `gapwatch.scorers.slices.tables`.
 
     Raises:
-        TypeError: No table of the store has such a column.
+        TypeError: No DuckDB type is known for it.
     """
     if pa.types.is_map(kind):
         return f"MAP({sql_type(kind.key_type)}, {sql_type(kind.item_type)})"
@@ -96,7 +96,7 @@ def _kept_table(name: str, schema: pa.Schema, stamped: bool) -> str:
 _SERIES = _columns(SERIES)
 _SOURCE = _columns(SOURCE)
 
-#: Tables that the keeper, the detectors, people and the relay fill.
+#: Tables that the writer thread, the detectors, people and the relay fill.
 _OWN_TABLES = [
     "CREATE TABLE store (program VARCHAR, schema_version INTEGER, created_at TIMESTAMP, created_by VARCHAR)",
     _kept_table("offsets", OFFSETS, True),
@@ -114,22 +114,22 @@ _OWN_TABLES = [
         evidence_log10 DOUBLE, rate_before DOUBLE, rate_after DOUBLE, "lower" DOUBLE, "upper" DOUBLE, units BIGINT)""",
     f"""CREATE TABLE alerts (seq BIGINT, alert_id VARCHAR, shift_id VARCHAR, {_SERIES}, state VARCHAR,
         severity VARCHAR, "at" TIMESTAMP, "by" VARCHAR, why VARCHAR, group_id VARCHAR, attribution JSON)""",
-    # Small and rewritten: the detectors as they stand, to go on from, and to be read.
+    # Small and rewritten: the state of the detectors, for a restart and for readers.
     """CREATE TABLE detector_snapshots (seq BIGINT, lane VARCHAR, folded_until TIMESTAMP, "data" BLOB,
         kept_at TIMESTAMP)""",
-    # Partitions whose unread records event time waited for, at a commit: `<topic>/<partition>`.
+    # Partitions that held back event time at a commit, because they had unread records: `<topic>/<partition>`.
     'CREATE TABLE waited_for (seq BIGINT, lane VARCHAR, "partition" VARCHAR)',
     f"""CREATE TABLE watched (seq BIGINT, {_SERIES}, kind VARCHAR, phase VARCHAR, direction VARCHAR, units BIGINT,
         rate DOUBLE, evidence_log10 DOUBLE, ticket_log10 DOUBLE, page_log10 DOUBLE, smallest_ratio DOUBLE,
         is_blind BOOLEAN, last_unit_at TIMESTAMP, expected_false_alarms DOUBLE)""",
-    # What people answered to the questions of a portfolio, besides what it says itself.
+    # Answers of people to the questions of a portfolio, besides the facts in the portfolio.
     """CREATE TABLE facts (pipeline VARCHAR, fact_id VARCHAR, question VARCHAR, component VARCHAR, kind VARCHAR,
         metric VARCHAR, better VARCHAR, "value" VARCHAR, "by" VARCHAR, "at" VARCHAR, recorded_at TIMESTAMP)""",
     'CREATE TABLE annotations ("at" TIMESTAMP, pipeline VARCHAR, "text" VARCHAR, "by" VARCHAR)',
     f"""CREATE TABLE overrides (override_id VARCHAR, {_SOURCE}, span_index INTEGER, metric VARCHAR,
         metric_version VARCHAR, judge VARCHAR, outcome VARCHAR, score DOUBLE, label VARCHAR, why VARCHAR,
         "by" VARCHAR, "at" TIMESTAMP)""",
-    # What judges were asked, in every lane; how each request ended; what was paid, and what was set aside for paying.
+    # Judge requests of every lane; how each request ended; the cost of calls, and the money set aside for them.
     'CREATE TABLE judge_requests (seq BIGINT, id VARCHAR, "key" VARCHAR, "value" BLOB)',
     "CREATE TABLE judge_closed (seq BIGINT, id VARCHAR, state VARCHAR, score DOUBLE, position DOUBLE)",
     "CREATE TABLE judge_offsets (seq BIGINT, topic VARCHAR, partition INTEGER, to_offset BIGINT)",
@@ -140,7 +140,7 @@ _OWN_TABLES = [
         usd DOUBLE, "at" TIMESTAMP)""",
     """CREATE TABLE outbox (seq BIGINT, id VARCHAR, topic VARCHAR, "key" VARCHAR, "value" BLOB, headers JSON)""",
     "CREATE TABLE relayed (topic VARCHAR, seq BIGINT)",
-    # What is left of commits that were forgotten: sums, and a line a day that says so.
+    # Sums of expired commits, and one line a day that records what expired.
     f"CREATE TABLE past_ticks ({_columns(TICKS)})",
     "CREATE TABLE past_dead_letters (lane VARCHAR, source_topic VARCHAR, cause VARCHAR, n BIGINT)",
     """CREATE TABLE retention ("at" TIMESTAMP, before TIMESTAMP, to_seq BIGINT, commits BIGINT, records BIGINT,
@@ -158,20 +158,20 @@ def _row_schemas() -> dict[str, pa.Schema]:
     for statement in _OWN_TABLES:
         table, declared = re.fullmatch(r"CREATE TABLE (\w+) \((.*)\)", statement, re.DOTALL).groups()  # type: ignore[union-attr]
         columns = re.findall(r'(?:^|,)\s*"?(\w+)"? ([A-Z]+)', declared)
-        if "MAP" not in dict(columns).values():  # those are filled from other tables only
+        if "MAP" not in dict(columns).values():  # tables with a MAP are filled from other tables only
             schemas[table] = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in columns])
     return schemas
 
 
-#: Columns of the tables that are filled row by row (`row_inserts`), as Arrow.
+#: Arrow schemas of the tables that `row_inserts` fills row by row.
 ROW_TABLES: dict[str, pa.Schema] = _row_schemas()
 
-#: A row's identity but for the judge, which may be null and is compared as such.
+#: Columns that identify a row, except the judge, which may be null and is compared with IS NOT DISTINCT FROM.
 _IDENTITY = [*_SOURCE_NAMES, "span_index", "metric", "metric_version"]
 
 
 def _verdicts_view() -> str:
-    """The last word on each row: a person's over the judge's, the later of two persons' words."""
+    """Return the DDL of the view `verdicts`: each row with its override, the latest if there are several."""
     replaced = ("outcome", "score", "label", "evidence")
     kept = ", ".join(f"g.{name}" for name in GAPS.names if name not in replaced)
     same = " AND ".join(f"o.{name} = g.{name}" for name in _IDENTITY)
@@ -198,7 +198,7 @@ def _verdicts_view() -> str:
 
 
 def creation_statements() -> list[str]:
-    """Return every statement that makes an empty store, in order; to be run in one transaction."""
+    """Return every statement that creates an empty store, in order, to be run in one transaction."""
     return [
         *(_kept_table(name, schema, stamped) for name, (schema, stamped) in KEPT_TABLES.items()),
         *_OWN_TABLES,
@@ -207,5 +207,5 @@ def creation_statements() -> list[str]:
 
 
 def view_statements() -> list[str]:
-    """Return the statements that make the views over the tables."""
+    """Return the statements that create the views over the tables."""
     return [rates_view(", ".join(_SERIES_NAMES)), _verdicts_view()]

@@ -1,4 +1,4 @@
-"""The columns that name one watched series in a table, and the condition that finds its rows."""
+"""Columns that name one monitored series in a table, and the SQL condition that finds its rows."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any, Protocol
 
 from gapwatch.scorers.slices.tables import SERIES
 
-#: In the order of the tables; the first is the lane.
+#: Names of the columns in the order of the tables. The first is the lane.
 SERIES_COLUMNS = tuple(name for name, _ in SERIES)
-# A shift is traced over all epochs of its series.
+# A shift is followed over all epochs of its series.
 _WHATEVER_EPOCH = tuple(name for name in SERIES_COLUMNS if name not in ("lane", "epoch"))
 
 
 class SeriesNames(Protocol):
-    """The names of a series within its lane; component and judge are empty where the tables have null."""
+    """Names of a series within its lane. Component and judge are empty texts where the tables have null."""
 
     @property
     def pipeline(self) -> str:
@@ -25,7 +25,7 @@ class SeriesNames(Protocol):
 
     @property
     def component(self) -> str:
-        """Id of the component; empty for the trace."""
+        """Id of the component; empty for a metric of the whole trace."""
 
     @property
     def metric(self) -> str:
@@ -37,7 +37,7 @@ class SeriesNames(Protocol):
 
     @property
     def judge(self) -> str:
-        """Name of the judge; empty without one."""
+        """Name of the judge; empty if no judge decides."""
 
     @property
     def epoch(self) -> str:
@@ -45,7 +45,7 @@ class SeriesNames(Protocol):
 
 
 def series_values(lane: str, series: SeriesNames) -> list[str | None]:
-    """Return the values of a series in the order of `SERIES_COLUMNS`, null where it has no component or judge."""
+    """Return the values of a series in the order of `SERIES_COLUMNS`; None if it has no component or no judge."""
     return [
         lane,
         series.pipeline,
@@ -58,7 +58,12 @@ def series_values(lane: str, series: SeriesNames) -> list[str | None]:
     ]
 
 
+def series_row(lane: str, series: SeriesNames) -> dict[str, str | None]:
+    """Return the values of a series by the names of `SERIES_COLUMNS`."""
+    return dict(zip(SERIES_COLUMNS, series_values(lane, series), strict=True))
+
+
 def series_condition(lane: str, series: SeriesNames) -> tuple[str, list[Any]]:
-    """Return the condition that holds for the rows of a series whatever its epoch, and its parameters."""
+    """Return the SQL condition that selects the rows of a series in any epoch, and its parameters."""
     conditions = [f"coalesce({name}, '') = ?" for name in _WHATEVER_EPOCH]
     return " AND ".join(["lane = ?", *conditions]), [lane, *(getattr(series, name) for name in _WHATEVER_EPOCH)]

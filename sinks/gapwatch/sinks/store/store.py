@@ -1,4 +1,4 @@
-"""The store: one DuckDB file that is consistent at every commit and says up to where each source was kept."""
+"""The store: one DuckDB file. Each commit is consistent and records how far each source is stored."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from gapwatch.sinks.store.transaction import STEPS, SliceInbox, Step, StoreTrans
 SourceKey = tuple[str, str, int]
 Result = TypeVar("Result")
 
-#: One writer a file in a process: two would number their commits alike.
+#: One writer for each file in a process, because two would give their commits the same numbers.
 _open_stores: weakref.WeakValueDictionary[str, Store] = weakref.WeakValueDictionary()
 
-#: So long `close` waits for what readers are at.
+#: Seconds that `close` waits for running queries of readers.
 _READER_SECONDS = 2.0
 
 _NUMBERED_TABLES = ("alerts", "shifts", "outbox", "detector_snapshots")
@@ -36,11 +36,11 @@ _NUMBERED_TABLES = ("alerts", "shifts", "outbox", "detector_snapshots")
 
 @dataclass(frozen=True)
 class Position:
-    """How far one partition of a source is kept, in one lane.
+    """How far one partition of a source is stored, in one lane.
 
     Attributes:
-        to_offset: The next offset that is wanted; everything below is kept.
-        records: Records kept so far.
+        to_offset: Next offset to store; everything below is stored.
+        records: Number of records stored so far.
         prefix_sha256: Digest of the source's bytes up to `to_offset`, for files; None for Kafka.
     """
 
@@ -50,20 +50,20 @@ class Position:
 
 
 class Store:
-    """The one writer of a store.
+    """The only writer of a store.
 
-    All methods are for one thread, the keeper's; other threads read through `cursor()`.
+    All methods belong to one thread, the writer thread. Other threads read through `cursor()`.
     """
 
     def __init__(self, path: Path, con: duckdb.DuckDBPyConnection) -> None:
         self.path = path
         self._con = con
-        # What is prepared are inserts without a choice of plan: the optimizer costs 0.4 ms each and finds nothing. What
-        # steps of a transaction ask of the tables does need it.
+        # The prepared statements are plain inserts: the optimizer would cost 0.4 ms each and find nothing. The queries
+        # of further steps do need it.
         con.execute("PRAGMA disable_optimizer")
         self._inbox = SliceInbox(con)
         con.execute("PRAGMA enable_optimizer")
-        # Readers ask beside the keeper, on cursors that share its settings; nothing of theirs may change one.
+        # Readers use cursors that share the settings of this connection, so no query may change a setting.
         con.execute("SET lock_configuration = true")
         self._broken = False
         self._closed = False
@@ -73,15 +73,16 @@ class Store:
 
     @classmethod
     def open(cls, path: str | Path, create: bool = False, memory: str = MEMORY) -> Store:
-        """Open a store for keeping; no other process can open it until `close`.
+        """Open a store for writing. No other process can open it until `close`.
 
         Args:
             path: The DuckDB file; its directory must exist.
-            create: Make an empty store where there is no file.
-            memory: That the engine may take, such as 128MB; beyond, it spills to disk.
+            create: Create an empty store if there is no file.
+            memory: Memory limit of DuckDB, such as `128MB`; beyond it, DuckDB spills to disk.
 
         Raises:
-            StoreError: It is missing, no store, newer than this program, or held by another process or opener.
+            StoreError: The file is missing, not a store, newer than this program, or already open here or in another
+                process.
         """
         real = os.path.realpath(path)
         if real in _open_stores:
@@ -98,14 +99,14 @@ class Store:
         try:
             self.close()
         except JobError:
-            if kind is None:  # else what went wrong first is worth more than what followed from it
+            if kind is None:  # otherwise the first error says more than this one, which follows from it
                 raise
 
     def close(self) -> None:
-        """Write the log into the file and let go of it; a second call does nothing.
+        """Write the write-ahead log into the file and close it. A second call does nothing.
 
         Raises:
-            JobError: The log could not be written into the file (disk full). What was kept is in the log and safe.
+            JobError: The log could not be written into the file (disk full). All commits are safe in the log.
         """
         if _open_stores.get(os.path.realpath(self.path)) is self:
             del _open_stores[os.path.realpath(self.path)]
@@ -121,7 +122,7 @@ class Store:
             self._let_go()
 
     def _let_go(self) -> None:
-        """Close the engine's connection. It refuses while a reader's is in a call; no further reader comes."""
+        """Close the connection. Waits while DuckDB refuses because a reader's query runs; new readers are refused."""
         end = time.monotonic() + _READER_SECONDS
         while True:
             try:
@@ -139,7 +140,7 @@ class Store:
         return self._seq
 
     def position(self, lane: str, topic: str, partition: int) -> Position | None:
-        """Return how far a partition is kept, or None where nothing of it is."""
+        """Return how far a partition is stored; None if nothing of it is."""
         return self._positions.get((lane, topic, partition))
 
     def positions(self) -> dict[SourceKey, Position]:
@@ -147,23 +148,23 @@ class Store:
         return dict(self._positions)
 
     def steps(self) -> Sequence[tuple[str, Step]]:
-        """Return the named steps of `keep`, in order; the first begins the transaction and the last commits it."""
+        """Named steps of `write_slice`, in order. The first begins the transaction and the last commits it."""
         return STEPS
 
     def write_slice(self, scored: ScoredSlice, kept_at: datetime, also: Sequence[tuple[str, Step]] = ()) -> int:
-        """Put a scored slice into the store, all of it or nothing, in one transaction.
+        """Write a scored slice in one transaction, all of it or nothing.
 
         Args:
-            scored: The slice that follows what is kept of its partition; the first may begin anywhere.
-            kept_at: Now; with a time zone.
-            also: Named steps that belong to the same transaction (what detectors found), run before the commit.
+            scored: Slice that begins at the stored position of its partition; the first may begin anywhere.
+            kept_at: Current time, with a time zone.
+            also: Named steps of the same transaction, such as the findings of detectors, run before the commit.
 
         Returns:
-            The number of the commit, `seq` in the tables; each is greater than the one before.
+            The number of the commit, `seq` in the tables. Numbers increase.
 
         Raises:
-            JobError: The slice does not begin where the partition is kept up to, or the disk is full, or the file
-                broke. Nothing of the slice is kept then.
+            JobError: The slice does not begin at the stored position, or the disk is full, or the file is damaged.
+                Nothing of the slice is stored.
         """
         if kept_at.tzinfo is None:
             raise ValueError("kept_at has no time zone")
@@ -182,15 +183,15 @@ class Store:
         )
         return transaction.seq
 
-    def apply(self, steps: Sequence[tuple[str, Step]], doing: str = "keeping") -> None:
-        """Run steps that belong to no slice, such as what a person decided, in a transaction of their own.
+    def apply(self, steps: Sequence[tuple[str, Step]], doing: str = "writing") -> None:
+        """Run steps without a slice, such as a person's decision, in a transaction of their own.
 
         Args:
-            steps: Named; they see a `StoreTransaction` without a slice, and with a number of its own.
-            doing: What this is, for the message of an error.
+            steps: Named steps. Their `StoreTransaction` has an empty slice and a commit number of its own.
+            doing: The action, as the message of an error names it.
 
         Raises:
-            JobError: The store could not be written; nothing of this is kept.
+            JobError: The store could not be written. Nothing is stored.
         """
         self._check_usable()
         at = datetime.now(UTC).replace(tzinfo=None)
@@ -200,14 +201,14 @@ class Store:
         self._seq = transaction.seq
 
     def register(self, portfolio: Portfolio, policy_rows: Iterable[Mapping[str, Any]]) -> None:
-        """Record a portfolio, its metrics and the probabilities in force; what is known already is left as it is.
+        """Record a portfolio, its metrics and its selection probabilities. Recorded ones stay unchanged.
 
         Args:
-            portfolio: As loaded.
+            portfolio: The loaded portfolio.
             policy_rows: Columns of the table `policies` by name; `recorded_at` is added.
 
         Raises:
-            JobError: The store could not be written; nothing of this is recorded.
+            JobError: The store could not be written. Nothing is recorded.
         """
         now = datetime.now(UTC).replace(tzinfo=None)
 
@@ -218,14 +219,14 @@ class Store:
         self.change("registering a portfolio", insert)
 
     def change(self, doing: str, work: Callable[[duckdb.DuckDBPyConnection], Result]) -> Result:
-        """Let a function change what is kept, in a transaction of its own on a connection that has its optimizer.
+        """Run a function that changes the store, in a transaction of its own, on a connection with the optimizer on.
 
         Args:
-            doing: In a word, for the message of an error.
-            work: May not change how far a partition is kept.
+            doing: The action, as the message of an error names it.
+            work: The function. It must not change the position of a partition.
 
         Raises:
-            JobError: The store could not be written; nothing of this is done.
+            JobError: The store could not be written. Nothing is changed.
         """
         con = self.cursor()
         try:
@@ -244,15 +245,15 @@ class Store:
 
     @property
     def id(self) -> str:
-        """What tells this store from others: when it was made, to the microsecond. A copy has the same."""
+        """Id of the store: its time of creation, to the microsecond. A copy of the file has the same id."""
         (created_at,) = self.query("SELECT created_at FROM store")[0]
         return f"{created_at:%Y-%m-%dT%H:%M:%S.%f}Z"
 
     def mark_relayed(self, seqs: Mapping[str, int]) -> None:
-        """Record up to which commit the outbox has been sent, by topic.
+        """Record the last commit whose outbox messages were sent, by topic.
 
         Raises:
-            JobError: The store could not be written; nothing of this is recorded, and it will be sent again.
+            JobError: The store could not be written. Nothing is recorded, and the messages will be sent again.
         """
 
         def write(con: duckdb.DuckDBPyConnection, _: int) -> None:
@@ -260,21 +261,21 @@ class Store:
                 con.execute("DELETE FROM relayed WHERE topic = ?", [topic])
                 insert_row(con, "relayed", {"topic": topic, "seq": seq})
 
-        self.record("recording what was relayed", write)
+        self.record("recording which messages were sent", write)
 
     def record(self, doing: str, write: Callable[[duckdb.DuckDBPyConnection, int], None]) -> None:
-        """Write rows that belong to no slice, all of them or none, in a transaction of their own.
+        """Write rows that belong to no slice, all or none, in a transaction of their own.
 
         Args:
-            doing: What this is, for the message of an error.
-            write: Called with the connection and the number of the commit.
+            doing: The action, as the message of an error names it.
+            write: Function of the connection and the number of the commit.
 
         Raises:
-            JobError: The store could not be written; nothing of this is recorded.
+            JobError: The store could not be written. Nothing is recorded.
         """
         self.apply([(doing, lambda transaction: write(transaction.con, transaction.seq))], doing)
 
-    def _run(self, steps: Sequence[tuple[str, Step]], transaction: StoreTransaction, doing: str = "keeping") -> None:
+    def _run(self, steps: Sequence[tuple[str, Step]], transaction: StoreTransaction, doing: str = "writing") -> None:
         try:
             for _, step in steps:
                 step(transaction)
@@ -288,7 +289,7 @@ class Store:
             self._inbox.empty()
 
     def _roll_back(self) -> None:
-        """Undo the open transaction and read again what is true: an interrupt may have come after the commit."""
+        """Roll back the open transaction and reload the positions: an interrupt may have come after the commit."""
         try:
             with contextlib.suppress(duckdb.TransactionException):  # none was open
                 self._con.execute("ROLLBACK")
@@ -302,7 +303,7 @@ class Store:
                 arg_max_null(prefix_sha256, seq), max(seq) FROM offsets GROUP BY ALL"""
         ).fetchall()
         self._positions = {(lane, topic, part): Position(to, n, sha) for lane, topic, part, to, n, sha, _ in rows}
-        # What people decide is a commit too, and leaves its number where a reader or the relay goes by it.
+        # Decisions of people are commits without offsets; their numbers are in the tables that readers and relay use.
         others = " UNION ALL ".join(f"SELECT max(seq) FROM {name}" for name in _NUMBERED_TABLES)
         rest = self._con.execute(others).fetchall()
         self._seq = max((row[-1] or 0 for row in (*rows, *rest)), default=0)
@@ -311,35 +312,35 @@ class Store:
         if self._closed:
             raise JobError(f"the store {self.path} is closed")
         if self._broken:
-            raise JobError(f"the store {self.path} failed before; start again, it continues from what was kept")
+            raise JobError(f"the store {self.path} failed before; restart, and it continues from the last commit")
 
     def _check_continues(self, scored: ScoredSlice) -> None:
         where = f"{scored.topic} [{scored.partition}] in lane {scored.lane}"
         if scored.to_offset < scored.from_offset:
-            raise JobError(f"a slice of {where} ends at {scored.to_offset}, before its begin {scored.from_offset}")
+            raise JobError(f"a slice of {where} ends at {scored.to_offset}, before its start {scored.from_offset}")
         kept = self.position(scored.lane, scored.topic, scored.partition)
         if kept is not None and scored.from_offset != kept.to_offset:
-            what = "overlaps what is kept" if scored.from_offset < kept.to_offset else "leaves a hole"
+            what = "overlaps stored offsets" if scored.from_offset < kept.to_offset else "leaves a hole"
             raise JobError(
                 f"a slice of {where} begins at {scored.from_offset} and {what}: {kept.to_offset} is next; "
-                "start again, it continues from there"
+                "restart, and it continues from there"
             )
 
     def _failed(self, doing: str, error: duckdb.Error) -> JobError:
         if isinstance(error, (duckdb.FatalException, duckdb.InternalException)):
             self._broken = True
         return JobError(
-            f"{doing} failed in the store {self.path}: {error}. If the disk is full, make room; then start again: "
-            "what was kept before is safe and the next start continues from it"
+            f"{doing} failed in the store {self.path}: {error}. If the disk is full, make room; then restart: "
+            "all earlier commits are safe, and the next start continues from them"
         )
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
-        """Return a connection of its own for one reading thread; it sees every commit. The caller closes it."""
+        """Return a new connection for one reading thread. It sees every commit. The caller closes it."""
         self._check_usable()
         return self._con.cursor()
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Run trusted SQL on a cursor of its own and return all rows."""
+        """Run trusted SQL on a new cursor and return all rows."""
         cursor = self.cursor()
         try:
             return cursor.execute(sql, list(parameters)).fetchall()

@@ -1,4 +1,4 @@
-"""Protocol of a connection that reads a store: the engine's own, or one over the API of the process that keeps it."""
+"""Protocol of a connection that reads a store: DuckDB's own, or one over the API of the process that writes it."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ if TYPE_CHECKING:
 
 
 class ArrowSource(Protocol):
-    """A query that is read as Arrow."""
+    """A query whose result is read as Arrow."""
 
     def to_arrow_reader(self, rows: int, /) -> pa.RecordBatchReader:
-        """Return the answer in batches of at most so many rows."""
+        """Return the result in batches of at most `rows` rows."""
 
 
 class StoreReader(Protocol):
-    """The methods of a DuckDB connection that questions to a store use."""
+    """Methods of a DuckDB connection that queries on a store use."""
 
     @property
     def description(self) -> list[Any] | None:
-        """Names and types of the columns of the last answer."""
+        """Names and types of the columns of the last result."""
 
     def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> StoreReader:
-        """Ask; the answer is fetched from what is returned."""
+        """Run a query; its rows are fetched from the returned reader."""
 
     def sql(self, sql: str, /) -> ArrowSource:
-        """Ask, to read the answer as Arrow."""
+        """Run a query whose result is read as Arrow."""
 
     def fetchall(self) -> list[Any]:
-        """Return the rows of the last answer that were not fetched yet."""
+        """Return the rows of the last result that were not fetched yet."""
 
     def fetchmany(self, size: int, /) -> list[Any]:
-        """Return the next rows of the last answer."""
+        """Return the next `size` rows of the last result."""
 
     def extract_statements(self, sql: str, /) -> list[Any]:
-        """Parse."""
+        """Parse a text into statements."""
 
     def interrupt(self) -> None:
-        """End the query that is under way; from another thread."""
+        """End the running query; called from another thread."""
 
     def abort(self) -> object:
-        """Let go of an answer that was not read to its end."""
+        """Release a result that was not read to its end."""
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the connection."""

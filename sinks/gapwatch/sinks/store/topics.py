@@ -1,12 +1,12 @@
-"""Names of the Kafka topics that Gapwatch writes and reads besides the one it watches."""
+"""Names of the Kafka topics that Gapwatch writes and reads, besides the topic of traces that it monitors."""
 
 from __future__ import annotations
 
-#: What detectors and people said of alerts.
+#: Each step of an alert's life, caused by detectors or people.
 ALERTS_TOPIC = "alerts"
-#: What judges are to answer.
+#: Requests for judges.
 JUDGE_REQUESTS_TOPIC = "judge-requests"
-#: Records that could not be read.
+#: Dead-letter queue: records that could not be read.
 DEAD_LETTERS_TOPIC = "dead-letters"
-#: What judges in processes of their own answered.
+#: Answers of judges that run in processes of their own.
 SCORED_TOPIC = "scored"

@@ -1,7 +1,7 @@
-"""One scored slice becomes part of the store: the named steps of one transaction.
+"""Named steps of the transaction that writes one scored slice.
 
-The statements are prepared and take no parameter: the engine plans one with parameters anew each time, which is half
-of its cost. What varies, the number and the time of the commit included, comes in as columns of the inbox.
+The statements are prepared and have no parameters, because DuckDB plans a statement with parameters again each time,
+which is half of its cost. Values that vary, the number and time of the commit included, are columns of the inbox.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gapwatch.scorers.slices.tables import JUDGE_REQUESTS, SCORED_TABLES
 from gapwatch.sinks.store.schema import KEPT_TABLES, OFFSETS
 from gapwatch.sinks.store.topics import JUDGE_REQUESTS_TOPIC
 
-#: What SQL runs on; the engine's own name stays in this folder.
+#: The type of a DuckDB connection, for other folders, which do not import duckdb for it.
 Connection = duckdb.DuckDBPyConnection
 
 _SEQ = pa.field("seq", pa.int64())
@@ -31,21 +31,21 @@ def _inbox_schema(schema: pa.Schema, stamped: bool) -> pa.Schema:
     return pa.schema([_SEQ, *schema, *([_KEPT_AT] if stamped else [])])
 
 
-#: What waits in the inbox for each step: its columns, in the order of the store's table.
+#: Columns of the inbox of each step, in the order of the store's table.
 _INBOX: dict[str, pa.Schema] = {
     **{name: _inbox_schema(schema, stamped) for name, (schema, stamped) in KEPT_TABLES.items()},
     "judge_requests": _inbox_schema(JUDGE_REQUESTS, False),
     "offsets": _inbox_schema(OFFSETS, True),
 }
-#: Made once: an empty table costs as much to make as a small one to insert.
+#: Made once, because making an empty table costs as much as inserting a small one.
 _EMPTY = {name: schema.empty_table() for name, schema in _INBOX.items()}
 
 
 class SliceInbox:
-    """The tables of the slice that is being kept, where SQL sees them as `inbox_<table>`.
+    """Tables of the slice that is being written, visible to SQL as `inbox_<table>`.
 
-    Each is registered once, before any transaction: a registration inside one is undone by ROLLBACK, and the next
-    INSERT would silently read the slice before.
+    Each is registered once, before any transaction. ROLLBACK would undo a registration inside a transaction, and the
+    next INSERT would silently read the previous slice.
     """
 
     def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
@@ -62,10 +62,10 @@ class SliceInbox:
         )
 
     def take(self, scored: ScoredSlice, seq: int, kept_at: datetime) -> None:
-        """Show the rows of this slice from now on.
+        """Expose the rows of a slice to SQL.
 
         Raises:
-            ValueError: A table is missing or has other columns than `scorers.slices.tables` says; by position.
+            ValueError: A table is missing, or its columns differ from those of `gapwatch.scorers.slices.tables`.
         """
         for name, schema in SCORED_TABLES.items():
             table = scored.tables.get(name)
@@ -82,11 +82,11 @@ class SliceInbox:
         self._inboxes[name].table = pa.Table.from_arrays(columns, schema=schema)
 
     def rows(self, name: str) -> int:
-        """Return how many rows wait for one step."""
+        """Return the number of rows that wait for one step."""
         return int(self._inboxes[name].table.num_rows)
 
     def empty(self) -> None:
-        """Let go of the slice."""
+        """Release the slice."""
         for name, inbox in self._inboxes.items():
             inbox.table = _EMPTY[name]
 
@@ -111,14 +111,14 @@ def _offsets_row(scored: ScoredSlice) -> pa.Table:
 
 @dataclass(frozen=True)
 class StoreTransaction:
-    """What a step works on.
+    """An open transaction of the store, as its steps see it.
 
     Attributes:
-        con: In the transaction, but for the steps `begin` and `commit`.
-        inbox: Holds the rows of the slice.
+        con: Connection; the transaction is open except in the steps `begin` and `commit`.
+        inbox: Rows of the slice.
         scored: The slice.
-        seq: The number of this commit.
-        kept_at: Naive, UTC.
+        seq: Number of this commit.
+        kept_at: Time of this commit, naive UTC.
     """
 
     con: duckdb.DuckDBPyConnection
@@ -138,7 +138,7 @@ def _insert(name: str) -> Step:
             return
         inserted = transaction.con.execute(f"EXECUTE keep_{name}").fetchall()[0][0]
         if inserted != waiting:
-            raise JobError(f"{inserted} of {waiting} rows of {name} reached the store; nothing of the slice is kept")
+            raise JobError(f"{inserted} of {waiting} rows of {name} reached the store; nothing of the slice is stored")
 
     return insert
 
@@ -157,7 +157,7 @@ def _run(sql: str) -> Step:
     return run
 
 
-#: The steps of keeping a slice, in order. Between any two of them the process may die.
+#: Steps that write a slice, in order. The process may die between any two of them.
 STEPS: tuple[tuple[str, Step], ...] = (
     ("begin", _run("BEGIN")),
     *((name, _insert(name)) for name in KEPT_TABLES),

@@ -1,4 +1,4 @@
-"""Times in UTC as the texts that stored JSON and messages hold: `2026-03-02T10:00:00Z`."""
+"""Converts UTC times to and from the texts in stored JSON and messages, such as `2026-03-02T10:00:00Z`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Stores what judges answer, and leases their budget."""
+"""Stores the verdicts of judges, and leases their budget."""

@@ -1,4 +1,4 @@
-"""Who agrees with whom in a store: judges with each other, and judges with people, by metric."""
+"""Agreement of judges with each other and with people, by metric."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gapwatch.scorers.judges.agreement import Estimate, Pair, cohens_kappa, f1, 
 from gapwatch.scorers.judges.ensemble import ENSEMBLE
 from gapwatch.sinks.store.store_reader import StoreReader
 
-#: Stands for the people who overrode a judge.
+#: Name of the people who overrode a judge.
 HUMAN = "human"
 _PLACE = "lane, source_topic, source_partition, source_offset, span_index, metric, metric_version"
 _PAIRS = f"""WITH said AS (
@@ -27,15 +27,15 @@ _PAIRS = f"""WITH said AS (
 
 @dataclass(frozen=True)
 class Agreement:
-    """Two who spoke on the same spans.
+    """Agreement of two raters on the same spans.
 
     Attributes:
-        metric: Of which.
+        metric: Name of the metric.
         first: A judge.
         second: Another judge, or `human`.
-        same: Share of spans with the same outcome.
-        kappa: Beyond chance.
-        f1: Of the judge's fails against the person's; None between judges.
+        same: Share of spans with the same outcome, 0 to 1.
+        kappa: Cohen's kappa, -1 to 1.
+        f1: F1 of the judge's fails against the person's, 0 to 1; None between judges.
     """
 
     metric: str
@@ -47,7 +47,7 @@ class Agreement:
 
 
 def pairs_of(con: StoreReader) -> dict[tuple[str, str, str], Counter[Pair]]:
-    """Return what two said of the same spans, by metric and who they are; judges first, then people."""
+    """Return pairs of outcomes on the same spans, by (metric, first, second): judges first, then judge and people."""
     found: dict[tuple[str, str, str], Counter[Pair]] = {}
     for metric, first, second, a, b, n in con.execute(_PAIRS).fetchall():
         found.setdefault((metric, first, second or HUMAN), Counter())[a, b] += n
@@ -55,7 +55,7 @@ def pairs_of(con: StoreReader) -> dict[tuple[str, str, str], Counter[Pair]]:
 
 
 def agreements(con: StoreReader) -> Iterator[Agreement]:
-    """Yield the agreement of each pair of judges, then of each judge with people, in the order of names."""
+    """Yield the agreement of each pair of judges, then of each judge with people, ordered by name."""
     for (metric, first, second), counts in pairs_of(con).items():
         pairs = sorted(counts.elements())
         same = share(sum(a == b for a, b in pairs), len(pairs))
@@ -63,6 +63,6 @@ def agreements(con: StoreReader) -> Iterator[Agreement]:
 
 
 def kappas(con: StoreReader) -> dict[tuple[str, ...], float]:
-    """Return Cohen's kappa alone, where it is defined, by metric and who is compared with whom."""
+    """Return Cohen's kappa by (metric, first, second), for the pairs for which it is defined."""
     found = {key: cohens_kappa(list(counts.elements())) for key, counts in pairs_of(con).items()}
     return {key: value for key, value in found.items() if not math.isnan(value)}

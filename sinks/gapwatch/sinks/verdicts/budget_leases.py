@@ -1,7 +1,7 @@
-"""The bill of the judges: leases under a weekly cap, kept in the store, so that the cap holds over kills and workers.
+"""Leases of the judges' budget under a weekly cap, stored so that the cap holds over restarts and several workers.
 
-A worker takes a lease before it spends, and gives back what it did not need. A worker that is killed gives nothing
-back: its lease counts as spent. So the sum of leases less returns is never below what was really spent.
+A worker takes a lease before it spends and returns the rest. A killed worker returns nothing: its lease counts as
+spent. So leases minus returns are never less than the money that was really spent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import duckdb
 from gapwatch.sinks.store.row_inserts import insert_row
 from gapwatch.sinks.store.store import Store
 
-#: Into how many leases a cap is divided at least: what a killed worker held is lost, and the last ones are shared.
+#: Smallest number of leases of a cap. Smaller: a killed worker loses more, and the last leases go to fewer workers.
 LEASES_A_CAP = 20
 
 
@@ -25,10 +25,10 @@ class Lease:
     """Money that a worker may spend.
 
     Attributes:
-        id: Unique.
-        portfolio, metric: For whose judgements.
-        week: ISO week of UTC, such as `2026-W47`.
-        usd: How much.
+        id: Unique id.
+        portfolio, metric: Metric whose judgements it pays.
+        week: ISO week in UTC, such as `2026-W47`.
+        usd: Amount in US dollars.
     """
 
     id: str
@@ -40,11 +40,11 @@ class Lease:
 
 @dataclass(frozen=True)
 class Caps:
-    """How much may be spent a week.
+    """Weekly caps on spending.
 
     Attributes:
-        portfolios: US dollars by portfolio; one that is missing has no cap.
-        metrics: US dollars by (portfolio, metric).
+        portfolios: Cap in US dollars by portfolio; a missing one has no cap.
+        metrics: Cap in US dollars by (portfolio, metric); a missing one has no cap.
     """
 
     portfolios: Mapping[str, float]
@@ -58,10 +58,10 @@ def week_of(at: datetime) -> str:
 
 
 class JudgeMoney:
-    """Gives leases; for the keeper's thread.
+    """Grants leases, in the writer thread.
 
     Attributes:
-        caps: By which leases are given; may be set anew.
+        caps: Weekly caps; may be replaced.
     """
 
     def __init__(self, store: Store, caps: Caps) -> None:
@@ -69,7 +69,7 @@ class JudgeMoney:
         self.caps = caps
 
     def left(self, portfolio: str, metric: str, week: str) -> float | None:
-        """Return how much of a week's caps is not leased yet, the smaller of both; None where there is no cap."""
+        """Return the money in US dollars left under a week's caps, the smaller of both; None if there is no cap."""
         cursor = self._store.cursor()
         try:
             return self._left(cursor, portfolio, metric, week)
@@ -77,7 +77,7 @@ class JudgeMoney:
             cursor.close()
 
     def share(self, portfolio: str, metric: str, week: str) -> float:
-        """Return which share of a week's caps is set aside, the greater of both; 0 where there is no cap."""
+        """Return the leased share of a week's caps, the larger of both; 0 if there is no cap."""
         cursor = self._store.cursor()
         try:
             shares = [0.0]
@@ -92,14 +92,14 @@ class JudgeMoney:
             cursor.close()
 
     def lease(self, portfolio: str, metric: str, least: float, wanted: float, at: datetime) -> Lease | None:
-        """Set money aside, committed before it returns; None where less than `least` is left.
+        """Grant a lease, committed before this returns; None if less than `least` is left.
 
         Args:
-            portfolio: For whose judgements.
-            metric: Of that portfolio.
-            least: What one call can cost at most, US dollars.
-            wanted: What the worker would like, not to ask for each call.
-            at: Now, with a time zone.
+            portfolio: Name of the portfolio.
+            metric: Metric of that portfolio.
+            least: Highest cost of one call, US dollars.
+            wanted: Amount that the worker asks for, US dollars, so that it need not ask before each call.
+            at: Current time, with a time zone.
         """
         week = week_of(at)
 
@@ -121,7 +121,7 @@ class JudgeMoney:
         return min(cap for cap in caps if cap is not None)
 
     def give_back(self, lease: Lease, usd: float, at: datetime) -> None:
-        """Return what a worker did not spend of a lease; what is more than it was counts as all of it."""
+        """Record the money that a worker returns from a lease; at most the whole lease is returned."""
         returned = min(max(usd, 0.0), lease.usd)
         if returned > 0:
             self._store.change(
@@ -146,6 +146,6 @@ class JudgeMoney:
 
 
 def _set_aside(con: duckdb.DuckDBPyConnection, where: str, values: list[str]) -> float:
-    # fsum: a cap is compared with, and the engine's sum depends on the order of its threads.
+    # fsum, because DuckDB's sum depends on the order of its threads and the result is compared with a cap.
     total = con.execute(f"SELECT coalesce(fsum(usd), 0) FROM judge_money WHERE {where}", values).fetchall()[0][0]
     return float(total)

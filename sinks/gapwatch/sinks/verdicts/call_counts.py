@@ -1,4 +1,4 @@
-"""What `/metrics` shows of judges: counted as verdicts are closed, by this process since it began."""
+"""Counts of judges for `/metrics`, by this process since its start, updated when verdicts are stored."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from gapwatch.scorers.judges.judgement import Judgement
 from gapwatch.scorers.judges.suspicion import suspicion_names
 from gapwatch.sinks.verdicts.closing import Closed
 
-#: Upper bounds of a call's time, seconds.
+#: Bucket bounds of the duration of a call, seconds.
 SECONDS_BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 60.0, 120.0)
-#: First words of reasons that stand for themselves; any other is `other`.
+#: First words of reasons that have a label of their own; any other is `other`.
 REASONS = frozenset(
     (
         *FAILURE_KINDS, "refusal", "cut_short", "not_json", "not_object", "wrong_call", "no_justification", "no_score",
         "off_scale", "score_before_justification", "schema", "no_model_id", "input_absent", "request_too_large",
     )
 )  # fmt: skip
-#: Seconds after which a worker that has said nothing is no longer counted.
+#: Seconds after which a worker without a report is no longer counted.
 SILENT_SECONDS = 120.0
 _STATES = ("closed", "half_open", "open")
 Samples = dict[str, dict[tuple[str, ...], float]]
 
 
 class JudgeSamples:
-    """Counters and gauges by family; any thread may count and read."""
+    """Counters and gauges by family. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -51,8 +51,8 @@ class JudgeSamples:
         """Count one batch.
 
         Args:
-            closed: What became of it.
-            judgements: The same ones, closed or dropped.
+            closed: Result of the batch.
+            judgements: All judgements of the batch, closed or dropped.
         """
         with self._lock:
             self._dropped += closed.dropped
@@ -78,28 +78,28 @@ class JudgeSamples:
                     self._second_sums[who] = self._second_sums.get(who, 0.0) + call.seconds
 
     def note(self, waiting: int, age: float, left: Mapping[tuple[str, ...], float]) -> None:
-        """Note how many requests wait, for how long the first has, and what is left of the caps."""
+        """Set the number of waiting requests, the age of the oldest in seconds, and the money left under the caps."""
         with self._lock:
             self._waiting, self._age = waiting, age
             self._left = dict(left)
 
     @property
     def waits(self) -> bool:
-        """Whether a request waits, as of the last note."""
+        """Whether a request waits, as of the last call of `note`."""
         return self._waiting > 0
 
     def breakers(self, worker: str, states: Mapping[str, str]) -> None:
-        """Note the breakers of one worker by provider; none: it has ended."""
+        """Set the states of one worker's circuit breakers by provider; empty if the worker has ended."""
         with self._lock:
             self._breakers[worker] = (time.monotonic(), dict(states))
 
     def agreement(self, kappas: Mapping[tuple[str, ...], float]) -> None:
-        """Note Cohen's kappa by metric and who is compared with whom."""
+        """Set Cohen's kappa by (metric, first, second)."""
         with self._lock:
             self._agreement = dict(kappas)
 
     def families(self) -> Samples:
-        """Return the samples of every family of judges but the histogram."""
+        """Return the samples of every family of judges except the histogram."""
         with self._lock:
             breakers: Counter[tuple[str, ...]] = Counter()
             alive = time.monotonic() - SILENT_SECONDS
@@ -123,7 +123,7 @@ class JudgeSamples:
             }
 
     def histogram(self) -> Iterable[tuple[tuple[str, ...], list[int], float]]:
-        """Return the times of calls: labels, counts by bucket of `SECONDS_BOUNDS` and beyond, sum."""
+        """Return the durations of calls: labels; counts by bucket of `SECONDS_BOUNDS`, the last beyond; sum."""
         with self._lock:
             return [
                 (who, [self._seconds[(*who, str(i))] for i in range(len(SECONDS_BOUNDS) + 1)], total)

@@ -1,7 +1,7 @@
-"""Closes what waits for judges: verdicts become rows, ticks and ledger entries, and composites get their missing part.
+"""Closes judge requests: verdicts become rows, ticks and ledger entries, and waiting composites are decided.
 
-The first judgement of a request closes it; a later one is dropped and counted. A span of an ensemble closes with its
-last member, a unit with its last span. What is open is read from the store, so that a restart goes on where it was.
+The first judgement of a request closes it; later ones are dropped and counted. A span of an ensemble closes with its
+last member, a unit with its last span. Open requests are read from the store, so that a restart continues.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from gapwatch.sinks.verdicts.judged_record import JudgedRecord
 from gapwatch.sinks.verdicts.verdict_batch import VERDICTS_TOPIC, VerdictBatch
 
 RecordKey = tuple[str, str, int, int]
-#: As `Store.write_slice`: a slice, when, and what belongs to the same transaction.
+#: A function like `Store.write_slice`: slice, time, and further steps of the same transaction.
 WriteSlice = Callable[[ScoredSlice, datetime, Sequence[tuple[str, Step]]], int]
 
 
 @dataclass
 class Closed:
-    """What one batch of judgements did.
+    """Result of one batch of judgements.
 
     Attributes:
-        closed: Requests that it closed.
-        dropped: Judgements of requests that were closed before, or are not known here.
-        outcomes: Metric to state to number of spans.
-        usd: What was paid.
-        requests: Those that it closed, by id.
+        closed: Number of closed requests.
+        dropped: Number of judgements whose request was already closed or is not known here.
+        outcomes: Number of spans by metric and state.
+        usd: Cost in US dollars.
+        requests: The closed requests, by id.
     """
 
     closed: int = 0
@@ -46,11 +46,11 @@ class Closed:
 
 
 class JudgeClosing:
-    """Holds what is open, and closes it; for the keeper's thread.
+    """Holds the open requests and closes them, in the writer thread.
 
     Args:
-        store: Open for keeping.
-        keep: Keeps a slice of verdicts where others want to see it too; None: the store does.
+        store: Store that is open for writing.
+        keep: Writes a slice of verdicts and shows it to observers; None for `Store.write_slice`.
     """
 
     def __init__(self, store: Store, keep: WriteSlice | None = None) -> None:
@@ -64,7 +64,7 @@ class JudgeClosing:
         self._load()
 
     def _load(self) -> None:
-        """Read every record that has an open request, with all its requests and the answers there are."""
+        """Read every record with an open request, with all its requests and the stored answers."""
         cursor = self._store.cursor()
         try:
             open_ = "SELECT id FROM judge_requests ANTI JOIN judge_closed USING (id)"
@@ -90,7 +90,7 @@ class JudgeClosing:
             self._expire(key)
 
     def refresh(self) -> None:
-        """Take up the requests of slices that were kept since."""
+        """Read the requests of slices that were stored since the last call."""
         cursor = self._store.cursor()
         try:
             rows = cursor.execute(
@@ -115,34 +115,34 @@ class JudgeClosing:
 
     @property
     def pending(self) -> int:
-        """Requests that are open."""
+        """Number of open requests."""
         return sum(len(record.requests) - len(record.votes) for record in self._records.values())
 
     @property
     def oldest_at(self) -> float | None:
-        """When the request that waits longest was kept, epoch seconds; None where none waits."""
+        """Time at which the oldest open request was stored, seconds since 1970; None if none is open."""
         return next((record.asked_at for record in self._records.values()), None)
 
     def is_open(self, id_: str) -> bool:
-        """Whether a request still waits for its first judgement."""
+        """Return whether a request still waits for its first judgement."""
         key = self._record_of.get(id_)
         return key is not None and id_ not in self._records[key].votes
 
     def close(
         self, judgements: Sequence[Judgement], closed_at: datetime, also: Sequence[tuple[str, Step]] = ()
     ) -> Closed:
-        """Put judgements into the store, all of them in one transaction a lane.
+        """Store judgements, in one transaction for each lane.
 
         Args:
-            judgements: Of any worker, in any order, also twice.
-            closed_at: Now, with a time zone.
-            also: Named steps of the last of these transactions, such as how far the judgements' topic is read.
+            judgements: Judgements of any worker, in any order, repeated ones included.
+            closed_at: Current time, with a time zone.
+            also: Named steps of the last transaction, such as the position in the topic of judgements.
 
         Returns:
-            What became of them.
+            The result of the batch.
 
         Raises:
-            JobError: The store could not be written; nothing is closed, and the same judgements may be given again.
+            JobError: The store could not be written. Nothing is closed, and the same judgements may be given again.
         """
         self.refresh()
         closed = Closed()
@@ -155,7 +155,7 @@ class JudgeClosing:
             else:
                 by_lane.setdefault(lane, {})[judgement.id] = judgement
         closed.dropped = len(late)
-        # What this store asked was paid for all the same: booked with the next batch.
+        # Late judgements of this store's requests were paid for as well; their cost is booked with the next batch.
         mine_too = self._asked_here({judgement.id for judgement in late})
         self._unbooked += [judgement for judgement in late if judgement.id in mine_too]
         paid = [*(j for mine in by_lane.values() for j in mine.values()), *self._unbooked]
@@ -172,7 +172,7 @@ class JudgeClosing:
         return closed
 
     def _asked_here(self, ids: set[str]) -> set[str]:
-        """Return which of these requests are this store's; a topic may carry the verdicts of others."""
+        """Return the ids of this store's requests; a topic may carry the verdicts of other stores."""
         if not ids:
             return ids
         sql = "SELECT DISTINCT id FROM judge_requests WHERE id IN (SELECT unnest(?))"
@@ -200,7 +200,7 @@ class JudgeClosing:
             scored = batch.scored(start, len(judgements))
             self._keep(scored, closed_at, [*also, ("judge_closed", batch.write)])
         except BaseException:
-            # What was worked out is forgotten; the store says what is true.
+            # Drop the computed state: the store has the true one.
             self._records, self._record_of = {}, {}
             self._load()
             raise

@@ -1,7 +1,7 @@
-"""What the process that keeps a store does for judges: closes what they answer, and lends them money.
+"""Stores judgements and leases budget to judges, in the process that writes the store.
 
 judge in this process ──────────────────────▶ close ─┐
-judges elsewhere ──topic scored──▶ read ────▶ close ─┼──▶ the keeper's thread ──▶ store
+judges elsewhere ──topic scored──▶ read ────▶ close ─┼──▶ writer thread ──▶ store
 judges elsewhere ──POST──▶ lease, give back ─────────┘
 """
 
@@ -27,12 +27,12 @@ log = logging.getLogger("gapwatch.judges")
 
 
 class VerdictIntake:
-    """Closes what judges answer and lends them money; for the keeper's thread, but for `samples`.
+    """Stores judgements and leases budget, in the writer thread. Any thread may use `samples`.
 
     Args:
-        store: Open for keeping.
-        keep: Keeps a slice of verdicts where others want to see it too.
-        portfolios: In force.
+        store: Store that is open for writing.
+        keep: Writes a slice of verdicts and shows it to observers.
+        portfolios: Portfolios in force.
         caps: Their weekly caps.
     """
 
@@ -44,16 +44,16 @@ class VerdictIntake:
         self._money = JudgeMoney(store, caps)
 
     def portfolios_changed(self, portfolios: Sequence[Portfolio], caps: Caps) -> None:
-        """Lend for these portfolios, up to their weekly caps."""
+        """Use these portfolios and weekly caps from now on."""
         self._portfolios = list(portfolios)
         self._money.caps = caps
 
     def close(self, judgements: Sequence[Judgement], read: Mapping[tuple[str, int], int] | None = None) -> Closed:
-        """Close what was judged.
+        """Store judgements.
 
         Args:
-            judgements: Of any judge; what is closed already is dropped and counted.
-            read: How far the topic of judgements is read with these, by topic and partition.
+            judgements: Judgements of any judge. Those of closed requests are dropped and counted.
+            read: Next offset of the topic of judgements after these, by topic and partition.
 
         Raises:
             JobError: The store could not be written.
@@ -65,26 +65,26 @@ class VerdictIntake:
         return closed
 
     def read_up_to(self) -> dict[tuple[str, int], int]:
-        """Return how far the topic of judgements is read, by topic and partition."""
+        """Return the next offset to read of the topic of judgements, by topic and partition."""
         rows = self._store.query("SELECT topic, partition, max(to_offset) FROM judge_offsets GROUP BY ALL")
         return {(topic, partition): to_offset for topic, partition, to_offset in rows}
 
     def lease(self, portfolio: str, metric: str, least: float, wanted: float) -> Lease | None:
-        """Set money aside; None where the cap does not allow it."""
+        """Grant a lease; None if the cap does not allow it. See `JudgeMoney.lease`."""
         return self._money.lease(portfolio, metric, least, wanted, datetime.now(UTC))
 
     def give_back(self, lease: Lease, usd: float) -> None:
-        """Take back what was not spent."""
+        """Record the money, in US dollars, that a worker returns."""
         self._money.give_back(lease, usd, datetime.now(UTC))
 
     def posts(self) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
-        """Return what judges elsewhere may ask, by path."""
+        """Return the handlers of POST requests of judges in other processes, by path."""
         return {"/v1/judges/lease": self._post_lease, "/v1/judges/return": self._post_return}
 
     def _post_lease(self, asked: dict[str, Any]) -> dict[str, Any]:
         portfolio, metric = _text(asked, "portfolio"), _text(asked, "metric")
         if not any(p.portfolio == portfolio and any(m.name == metric for m in p.metrics) for p in self._portfolios):
-            # Of an earlier version: its requests may still wait, and its caps are no longer known.
+            # A portfolio of the past: its requests may still wait, and its caps are no longer known.
             known = self._store.query("SELECT count(*) FROM portfolios WHERE portfolio = ?", [portfolio])[0][0]
             if not known:
                 raise UsageError(f"there is no portfolio {portfolio!r} here")
@@ -94,7 +94,7 @@ class VerdictIntake:
     def _post_return(self, asked: dict[str, Any]) -> dict[str, Any]:
         named = asked.get("lease")
         if not isinstance(named, dict):
-            raise UsageError("give the lease as it was granted")
+            raise UsageError("send the `lease` as it was granted")
         id_ = _text(named, "id")
         rows = self._store.query(
             """SELECT portfolio, metric, week, sum(usd) FROM judge_money WHERE lease = ?
@@ -108,15 +108,15 @@ class VerdictIntake:
         return {"returned": True}
 
     def waiting(self) -> int:
-        """Return how many requests wait, those of the last slice included."""
+        """Return the number of open requests, those of the last slice included."""
         self._closing.refresh()
         return self._closing.pending
 
     def look(self) -> dict[tuple[str, str], float]:
-        """Bring up to date what is shown of budgets and of what waits.
+        """Update the shown values of budgets and waiting requests.
 
         Returns:
-            The factors of the rates of judges, by (pipeline, metric), as the caps come near; of the others it is 1.
+            Factors on the sampling rates of judges near their cap, by (pipeline, metric), 0 to 1. All others have 1.
         """
         self._closing.refresh()
         left: dict[tuple[str, ...], float] = {}
@@ -137,13 +137,13 @@ class VerdictIntake:
         return rates
 
 
-#: From which share of a cap on judges see how much less. Later, and most of a week may be shed; earlier, and money is
-#: left that was meant to be spent.
+#: Leased shares of a cap, with the factor on the sampling rate from that share on. Higher shares: most of a week may go
+#: unjudged. Lower: budget stays unused.
 _STEPS = ((0.95, 0.125), (0.9, 0.25), (0.8, 0.5))
 
 
 def _factor(share: float) -> float:
-    """Return the factor of a judge's rate when this share of its cap is set aside."""
+    """Return the factor on a judge's sampling rate when this share of its cap is leased."""
     return next((factor for least, factor in _STEPS if share >= least), 1.0)
 
 
@@ -160,12 +160,12 @@ def _mark(transaction: StoreTransaction, marks: Mapping[tuple[str, int], int]) -
 def _text(asked: Mapping[str, Any], name: str) -> str:
     value = asked.get(name)
     if not isinstance(value, str) or not value or len(value) > 1_000:
-        raise UsageError(f"give `{name}`, a text")
+        raise UsageError(f"send `{name}`, a text")
     return value
 
 
 def _usd(asked: Mapping[str, Any], name: str) -> float:
     value = asked.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
-        raise UsageError(f"give `{name}`, an amount of US dollars")
+        raise UsageError(f"send `{name}`, an amount of US dollars")
     return float(value)

@@ -1,4 +1,4 @@
-"""Gap rows of verdicts: of one judge, of an ensemble, and of a composite that waited for one."""
+"""Builds rows of `gaps` for verdicts: of one judge, of an ensemble, and of a composite that waited for a judge."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gapwatch.scorers.judges.request import AwaitedComposite, JudgeRequest
 from gapwatch.scorers.scoring.score import selection_numbers
 
 _EPOCH = datetime(1970, 1, 1)
-#: What a row takes from the request as it stands there.
+#: Columns that a row copies from the request.
 _FROM_REQUEST = (
     "pipeline", "release", "session_id", "trace_id", "span_id", "component", "tier", "model", "metric",
     "metric_version", "portfolio_sha", "p_evaluated", "stratum", "policy", "lane", "source_topic", "source_partition",
@@ -27,7 +27,7 @@ Triples = Mapping[str, tuple[str, str, str]]
 
 
 def judge_row(request: JudgeRequest, judgement: Judgement) -> dict[str, Any]:
-    """Return the row of one judge. Every verdict that was paid for is kept, so `p_kept` is 1."""
+    """Return the row of one judge. Every paid verdict is stored, so `p_kept` is 1."""
     triple = judgement.triple
     evidence = dict(judgement.evidence)
     if triple is not None:
@@ -57,9 +57,9 @@ def ensemble_row(
     """Return the ensemble's own row.
 
     Args:
-        request: Of any member.
+        request: Request to any member.
         votes: Name, state, score and position of each member.
-        triples: What pins each member.
+        triples: Model id, prompt sha and sampling sha of each member.
     """
     decision = decide([Vote(judge, state, position) for judge, state, _, position in votes], request.quorum)
     said = [judge for judge, _, _, position in votes if position is not None]
@@ -93,7 +93,7 @@ def ensemble_row(
 def composite_row(
     request: JudgeRequest, composite: AwaitedComposite, state: str, score: float | None
 ) -> dict[str, Any] | None:
-    """Return the row of a composite, or None where its policy does not keep it."""
+    """Return the row of a composite; None if its selection does not store it."""
     kept = composite.keep.get(state, 1.0)
     u = float(selection_numbers(pa.array([request.trace_id]))[0])
     if u >= kept * composite.rate:
@@ -113,7 +113,7 @@ def composite_row(
 
 
 def series_epoch(base: str, triples: Triples) -> str:
-    """Return the epoch of a judged series: a change of what pins its judges begins a new one."""
+    """Return the epoch of a judged series. A change of model, prompt or sampling of a judge begins a new epoch."""
     if not triples:
         return base
     pinned = canonical_value({judge: list(triple) for judge, triple in triples.items()})
@@ -121,7 +121,7 @@ def series_epoch(base: str, triples: Triples) -> str:
 
 
 def _joined(shas: list[str]) -> str | None:
-    """Return the hash that members share, else the hash of theirs in order."""
+    """Return the hash that all members share, or the hash of their hashes in order."""
     if len(set(shas)) <= 1:
         return shas[0] if shas else None
     return hashlib.sha256(canonical_value(shas)).hexdigest()

@@ -1,4 +1,4 @@
-"""One source record that waits for judges: its requests, what was answered, and what follows from the answers."""
+"""One source record that waits for judges: its requests, their answers, and the outcomes that follow."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ MetricKey = tuple[int, str]
 
 @dataclass
 class JudgedRecord:
-    """The requests of one source record and what is known of their answers.
+    """Requests of one source record and their answers so far.
 
     Attributes:
-        asked_at: When the requests were kept, epoch seconds.
-        requests: By id, without their inputs.
-        votes: State, score and position of each answer, by the request's id.
-        spans: Ids of the requests of one span and metric.
-        decided: State and score of each span and metric that is closed.
-        composites: The same of the composites that waited.
+        asked_at: Time at which the requests were stored, seconds since 1970.
+        requests: Requests by id, without their inputs.
+        votes: State, score and position of each answer, by the id of the request.
+        spans: Ids of the requests by span and metric.
+        decided: State and score by span and metric, for those that are closed.
+        composites: The same for the composites that waited.
     """
 
     asked_at: float
@@ -31,24 +31,24 @@ class JudgedRecord:
     composites: dict[MetricKey, tuple[str, float | None]] = field(default_factory=dict)
 
     def add(self, id_: str, request: JudgeRequest) -> None:
-        """Take one request of the record."""
+        """Add one request of the record."""
         self.requests[id_] = request
         ids = self.spans.setdefault((request.span_index, request.metric), [])
         ids.append(id_)
-        # As the portfolio names them, whatever the order in which a store or a topic gives them.
+        # In the order of the portfolio, independent of the order in the store or topic.
         ids.sort(key=lambda i: request.members.index(self.requests[i].judge))
 
     def is_closed(self, key: MetricKey) -> bool:
-        """Whether every judge of a span has answered."""
+        """Return whether every judge of a span has answered."""
         return all(id_ in self.votes for id_ in self.spans[key])
 
     @property
     def is_done(self) -> bool:
-        """Whether every request is answered."""
+        """Return whether every request is answered."""
         return len(self.votes) == len(self.requests)
 
     def waiting_composites(self, metric: str) -> set[int]:
-        """Return the spans on which a composite waited when the record was scored."""
+        """Return the spans whose composite waited when the record was scored."""
         return {
             request.span_index
             for request in self.requests.values()
@@ -67,7 +67,7 @@ class JudgedRecord:
         return decision.state, decision.score
 
     def composed(self, composite: AwaitedComposite, span: int) -> tuple[str, float | None]:
-        """Return the outcome of a composite whose judges have answered; a part without a value makes it unknown."""
+        """Return state and score of a composite whose judges have answered; unknown if a part has no value."""
         if composite.sampled_out:
             return "sampled_out", None
         total = 0.0
@@ -86,7 +86,7 @@ class JudgedRecord:
         return ("pass" if passes else "fail"), total
 
     def restore(self) -> None:
-        """Decide again, without counting, what was closed before a restart."""
+        """Restore the decisions that were stored before a restart, without counting them again."""
         for key in self.spans:
             if self.is_closed(key):
                 self.decided[key] = self.decision(key)

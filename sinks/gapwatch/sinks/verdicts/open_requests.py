@@ -1,4 +1,4 @@
-"""Pages through the requests of a store that wait for a judge, in the order in which they were asked."""
+"""Pages through the open judge requests of a store, oldest first."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import duckdb
 
 from gapwatch.scorers.judges.request import JudgeRequest
 
-#: Requests of one page, which are in memory with their inputs.
+#: Requests of one page, which are held in memory with their inputs.
 PAGE_REQUESTS = 200
-#: Ids read at once. They are small; without them each page would be looked for in all that waits.
+#: Number of ids read at once. They are small; without them, each page would be searched among all open requests.
 _IDS = 10_000
 
 _OPEN_IDS = """SELECT seq, id FROM judge_requests ANTI JOIN judge_closed USING (id)
@@ -21,10 +21,10 @@ _OPEN_REQUESTS = """SELECT id, "value" FROM judge_requests ANTI JOIN judge_close
 
 
 class OpenRequests:
-    """Reads each open request once; what is asked later comes with a later page.
+    """Reads each open request once. New requests come in later pages.
 
     Args:
-        cursor: Gives a connection for reading the store.
+        cursor: Returns a connection that reads the store.
     """
 
     def __init__(self, cursor: Callable[[], duckdb.DuckDBPyConnection]) -> None:
@@ -33,11 +33,11 @@ class OpenRequests:
         self._after: tuple[int, str] = (-1, "")
 
     def read(self) -> list[tuple[str, JudgeRequest]]:
-        """Return the next page, by id; empty where nothing more waits now. One thread at a time may read."""
+        """Return the next page as (id, request); empty if no more requests are open now. Not thread-safe."""
         cursor = self._cursor()
         try:
             while page := self._next_ids(cursor):
-                # What was closed since its id was read is left out, so that nothing is paid twice.
+                # Skips requests that were closed after their id was read, so that nothing is paid twice.
                 rows = cursor.execute(_OPEN_REQUESTS, [page[0][0], page[-1][0], [id_ for _, id_ in page]]).fetchall()
                 if rows:
                     return [(id_, JudgeRequest.from_json(value)) for id_, value in rows]

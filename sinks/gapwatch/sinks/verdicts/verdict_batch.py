@@ -1,4 +1,4 @@
-"""What a batch of judgements becomes: rows, ticks, ledger entries, closed requests, bookings, annotations."""
+"""Converts a batch of judgements to rows, ticks, ledger entries, closed requests, costs and annotations."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from gapwatch.sinks.verdicts.judge_rows import composite_row, ensemble_row, judg
 from gapwatch.sinks.verdicts.judged_record import JudgedRecord, MetricKey
 from gapwatch.sinks.verdicts.verdict_ticks import VerdictTicks
 
-#: Source of the slices in which verdicts are kept: they count judgements, one after the other, in each lane.
+#: Source of the slices that hold verdicts. Its offsets number the judgements of a lane.
 VERDICTS_TOPIC = "judge-verdicts"
 _OUTCOMES = ("pass", "warn", "fail", "unknown", "skip", "error")
-#: Columns of the rows that are written beside the slice, in the order in which they are noted here.
+#: Columns of the rows written in addition to the slice, in the order in which this file collects their values.
 _CLOSED_COLUMNS = ("seq", "id", "state", "score", "position")
 _CALL_COLUMNS = (
     "seq", "request_id", "portfolio_sha", "pipeline", "metric", "judge", "model", "kind", "input_tokens",
@@ -32,15 +32,15 @@ _CALL_COLUMNS = (
 
 
 class VerdictBatch:
-    """The judgements of one lane that are kept in one transaction.
+    """Judgements of one lane that are stored in one transaction.
 
     Args:
-        lane: Of all of them.
-        at: Time of closing, naive, UTC.
-        triples: What pinned each judge last; changed as verdicts are added.
+        lane: Lane of all judgements.
+        at: Time of closing, naive UTC.
+        triples: Last model id, prompt sha and sampling sha of each judge; updated as verdicts are added.
 
     Attributes:
-        states: How many spans of a metric ended in a state.
+        states: Number of spans by metric and state.
     """
 
     def __init__(self, lane: str, at: datetime, triples: dict[tuple[Any, ...], tuple[str, str, str]]) -> None:
@@ -56,7 +56,7 @@ class VerdictBatch:
         self.states: Counter[tuple[str, str]] = Counter()
 
     def add(self, record: JudgedRecord, judgement: Judgement) -> None:
-        """Close one request of a record and all that hangs on it."""
+        """Close one request of a record, and the span, unit and composites that it completes."""
         request = record.requests[judgement.id]
         record.votes[judgement.id] = (judgement.state, judgement.score, judgement.position)
         self._closed.append((judgement.id, judgement.state, judgement.score, judgement.position))
@@ -69,7 +69,7 @@ class VerdictBatch:
             self._close_span(record, key, judgement)
 
     def book(self, judgement: Judgement, request: JudgeRequest | None) -> None:
-        """Book what a judgement cost; of one that came too late only the model is known."""
+        """Record the cost of a judgement; `request` is None for one that came too late, whose request is not known."""
         who: tuple[str | None, ...] = (None,) * 4
         if request is not None:
             who = (request.portfolio_sha, request.pipeline, request.metric, request.judge)
@@ -145,12 +145,12 @@ class VerdictBatch:
         self.states[metric, state] += 1
 
     def _triples_of(self, record: JudgedRecord, ids: Sequence[str]) -> dict[str, tuple[str, str, str]]:
-        """Return the last known triple of each member; one that has never answered has none."""
+        """Return the last known triple of each member that has ever answered."""
         known = ((record.requests[i].judge, self._triples.get(judge_key(record.requests[i]))) for i in ids)
         return {judge: triple for judge, triple in known if triple is not None}
 
     def _note_triple(self, request: JudgeRequest, judgement: Judgement) -> None:
-        """Remember what pins this judge's verdicts; a change of it begins a new series and is an annotation."""
+        """Remember the judge's triple. A change begins a new series and adds an annotation."""
         if judgement.triple is None:
             return
         triple = judgement.triple
@@ -165,7 +165,7 @@ class VerdictBatch:
         self._triples[key] = now
 
     def scored(self, start: int, judgements: int) -> ScoredSlice:
-        """Return the slice that is kept."""
+        """Return the slice to store."""
         ledger = [
             dict(zip(LEDGER.names, (self._lane, *place, n), strict=True))
             for place, n in sorted(self._ledger.items())
@@ -180,7 +180,7 @@ class VerdictBatch:
         return ScoredSlice(self._lane, VERDICTS_TOPIC, 0, start, end, records=0, spans=0, tables=tables)
 
     def write(self, transaction: StoreTransaction) -> None:
-        """Write, in the transaction of the slice, which requests are closed, what was paid, and which judge changed."""
+        """Write closed requests, costs and changes of judges, in the transaction of the slice."""
         con, seq = transaction.con, transaction.seq
         insert_rows(con, "judge_closed", _CLOSED_COLUMNS, [(seq, *row) for row in self._closed])
         insert_rows(con, "judge_calls", _CALL_COLUMNS, [(seq, *row, transaction.kept_at) for row in self._calls])
@@ -188,6 +188,6 @@ class VerdictBatch:
 
 
 def judge_key(request: JudgeRequest) -> tuple[Any, ...]:
-    """Return what names one judge of one metric: lane, pipeline, environment, metric, version, judge."""
+    """Return the identity of one judge of one metric: lane, pipeline, environment, metric, version, judge."""
     series = (request.lane, request.pipeline, request.series_environment)
     return (*series, request.metric, request.metric_version, request.judge)

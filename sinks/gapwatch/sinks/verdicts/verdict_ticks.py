@@ -1,4 +1,4 @@
-"""Ticks of verdicts: spans and units that a judge, or a composite with a judged part, has decided."""
+"""Counts ticks of verdicts: spans and units decided by a judge, or by a composite with a judged part."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gapwatch.scorers.slices.tables import SESSION_TICKS, TICKS
 from gapwatch.scorers.slices.value_histogram import histogram_cells
 
 _EPOCH = datetime(1970, 1, 1)
-#: Place of the bucket in a key, after the names of the series; that of folding follows.
+#: Position of the bucket in a key, after the names of the series. The fold bucket follows.
 _BUCKET = TICKS.get_field_index("bucket")
 
 
@@ -40,15 +40,15 @@ class _Count:
 
 @lru_cache(maxsize=4096)
 def _cell(score: float) -> int:
-    """Return the cell of a score; the bands of a scale are few, and come again and again."""
+    """Return the histogram cell of a score. Cached, because a scale has few bands."""
     return int(histogram_cells(np.array([score]))[0])
 
 
 class VerdictTicks:
-    """Counts what is decided in one commit.
+    """Counts the decisions of one commit.
 
     Args:
-        closed_at: Time of closing, naive, UTC; the bucket in which detectors of lane live fold what is decided now.
+        closed_at: Time of closing, naive UTC. In the lane `live`, detectors count these decisions in its bucket.
     """
 
     def __init__(self, closed_at: datetime) -> None:
@@ -63,12 +63,12 @@ class VerdictTicks:
         """Count one span under every facet.
 
         Args:
-            request: Of a judge, for what it says of the span.
+            request: Judge request, which describes the span.
             series: Metric, its version, judge and epoch.
-            outcome: Of the span.
-            score: Of the span; None where there is none.
-            label: Word of the scale; None where there is none.
-            p: Probability of evaluation.
+            outcome: Outcome of the span.
+            score: Score of the span; None without one.
+            label: Word of the scale; None without one.
+            p: Probability of evaluation, 0 to 1.
         """
         facets = {"all": None, "tier": request.tier, "release": request.release, "model": request.model}
         facets |= {"stratum": request.stratum, "label": label}
@@ -81,7 +81,7 @@ class VerdictTicks:
         self, request: JudgeRequest, series: tuple[str, str, str | None, str], unit: str, score: float | None,
         p: float,
     ) -> None:  # fmt: skip
-        """Count one trace as good, bad or unknown, and its session with it."""
+        """Count one trace as good, bad or unknown, and count its session."""
         self._add(request, series, "unit", "all", None, unit, p, score)
         if request.release is not None:
             self._add(request, series, "unit", "release", request.release, unit, p, score)
@@ -96,7 +96,7 @@ class VerdictTicks:
         value: str | None, outcome: str, p: float, score: float | None,
     ) -> None:  # fmt: skip
         bucket = request.bucket
-        # Files have no clock but that of their events: closing them later may not change what is counted.
+        # Files have no clock other than event time: the time of closing must not change the counts.
         fold = self._closed_bucket if request.lane == "live" and bucket is not None else bucket
         key = (*self._series(request, series), bucket, fold, level, facet, value, outcome, p)
         count = self._ticks.get(key)
