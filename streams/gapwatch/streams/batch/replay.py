@@ -81,7 +81,7 @@ def replay(
             store.register(portfolio, [row for row in policy.rows() if row["portfolio_sha"] == portfolio.sha])
         for source in sources:
             watch = ShiftWatch.open(store, portfolios, source.lane) if options.alerts else None
-            _replay_source(source, scorer, policy, _Keeper(store, watch, result), options.on_progress)
+            _replay_source(source, scorer, policy, _SourceWriter(store, watch, result), options.on_progress)
             if watch is not None:
                 watch.save(store)
             source.close()
@@ -107,7 +107,7 @@ def _check_names(files: Sequence[str], source_name: str | None) -> None:
             )
 
 
-class _Keeper:
+class _SourceWriter:
     """Keeps scored slices, one after the other, and watches what they bring."""
 
     def __init__(self, store: Store, watch: ShiftWatch | None, result: RunSummary) -> None:
@@ -115,7 +115,7 @@ class _Keeper:
         self.result = result
         self._watch = watch
 
-    def keep(self, scored: ScoredSlice) -> ScoredSlice:
+    def write(self, scored: ScoredSlice) -> ScoredSlice:
         now = datetime.now(UTC)
         if self._watch is None:
             self.store.write_slice(scored, now)
@@ -127,23 +127,23 @@ class _Keeper:
 
 
 def _replay_source(
-    source: FileSource, scorer: Scorer, policy: Selection, store_thread: _Keeper, on_progress: OnProgress | None
+    source: FileSource, scorer: Scorer, policy: Selection, writer: _SourceWriter, on_progress: OnProgress | None
 ) -> None:
-    position = store_thread.store.position(source.lane, source.name, 0)
+    position = writer.store.position(source.lane, source.name, 0)
     start, prefix = (position.to_offset, position.prefix_sha256) if position else (0, None)
     if position:
-        store_thread.result.duplicates += position.records
+        writer.result.duplicates += position.records
 
     # While one slice is committed, the next is read and scored; DuckDB lets go of the interpreter lock meanwhile.
-    with ThreadPoolExecutor(1, "keeper") as thread:
+    with ThreadPoolExecutor(1, "store") as thread:
         pending: Future[ScoredSlice] | None = None
         for records in source.slices(start, prefix):
             scored = score(scorer, policy, records)
-            _finish(pending, source, store_thread.result, on_progress)
-            pending = thread.submit(store_thread.keep, scored)
+            _finish(pending, source, writer.result, on_progress)
+            pending = thread.submit(writer.write, scored)
             # Held by its future alone, which the next slice replaces: two scored slices in memory at most.
             del scored
-        _finish(pending, source, store_thread.result, on_progress)
+        _finish(pending, source, writer.result, on_progress)
 
 
 def _finish(

@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     help="YAML settings of the judges. With role all this process judges; without them requests wait for role judge.",
 )  # fmt: skip
 @click.option(
-    "--keeper", default=None, metavar="URL",
+    "--keeper", "store_url", default=None, metavar="URL",
     help="Role judge: API of the keeping process; its write token is in GAPWATCH_WRITE_TOKEN. Default: from --store.",
 )  # fmt: skip
 @click.option(
@@ -101,7 +101,7 @@ def run_command(
     keep: str | None,
     role: str,
     judges: Path | None,
-    store_thread: str | None,
+    store_url: str | None,
     shed_after: str,
     as_json: bool,
     quiet: bool,
@@ -127,11 +127,11 @@ def run_command(
     settings = read_kafka_options(**kafka)
     click.get_current_context().with_resource(logs_on_stderr(quiet))
     if role == "judge":
-        judge_for_keeper(settings, judges, store_thread, store, listen)
+        judge_for_keeper(settings, judges, store_url, store, listen)
         return
     if store is None or not portfolios:
         raise click.UsageError("--store and --portfolio are needed by a process that keeps")
-    if store_thread is not None:
+    if store_url is not None:
         raise click.UsageError("--keeper is for --role judge")
     judging = judge_options(judges, role == "all")
     api = api_options(listen or ("none" if until_caught_up else DEFAULT_LISTEN))
