@@ -29,7 +29,7 @@ EVERY_DAY = (POINTS[0], POINTS[-2], POINTS[-1])
 #: Runs `gapwatch` with small slices.
 PROGRAM = f"""
 import sys
-from gapwatch.streams import file_source
+from gapwatch.streams.sources import file_source
 
 file_source.SLICE_RECORDS = {SLICE_RECORDS}
 from gapwatch.scorers import command_line
@@ -81,15 +81,15 @@ import time
 from gapwatch.sinks.store.store import Store
 
 file_source._READ_BYTES = 100_000  # some slices
-keep = Store.keep
+write_slice = Store.write_slice
 
-def slow_keep(store, *arguments):
+def slow_write_slice(store, *arguments):
     time.sleep(0.02)
-    kept = keep(store, *arguments)
+    seq = write_slice(store, *arguments)
     print("kept", file=sys.stderr, flush=True)
-    return kept
+    return seq
 
-Store.keep = slow_keep
+Store.write_slice = slow_write_slice
 command_line.main()
 """
 )

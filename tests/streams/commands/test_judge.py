@@ -114,7 +114,7 @@ def test_a_provider_that_is_down_leaves_the_requests_and_status_one(tmp_path: Pa
     ran = place.judge("run", "--judges", place.judges, "--patience", 0)
 
     assert ran.status == 1
-    assert "still wait" in ran.err
+    assert "still pending" in ran.err
     assert states(place.store, "faithful") == {"pending": 12}
 
 

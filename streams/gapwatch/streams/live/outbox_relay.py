@@ -83,7 +83,7 @@ class OutboxRelay:
         while True:
             try:
                 while await self._round():
-                    back_off.begin_anew()
+                    back_off.reset()
                 self.waiting_for = ""
                 self._is_idle = not self._news.is_set()
             except (KafkaError, OSError, TimeoutError) as error:
