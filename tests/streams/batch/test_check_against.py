@@ -230,7 +230,7 @@ def test_a_file_that_cannot_be_read_is_status_2(tmp_path: Path, missing: str) ->
 
     assert ran.status == 2
     assert str(tmp_path / missing) in ran.err
-    assert "no such file" in ran.err or "is a directory; name the files in it" in ran.err
+    assert "no such file" in ran.err or "is a directory; give the files in it" in ran.err
 
 
 def test_several_files_are_one_body_of_traces(tmp_path: Path, traces: Path) -> None:

@@ -186,7 +186,7 @@ def test_a_file_that_no_longer_begins_as_it_did_is_refused_with_the_remedy(
 
     assert (ran.status, ran.out) == (2, "")
     assert str(path) in ran.err and "600 lines" in ran.err
-    assert "give the new file another name with --source" in ran.err
+    assert "give it another name with --source" in ran.err
     assert contents(store) == before
     assert summary(replay(store, path, options=["--source", "new"]))["duplicates"] == 0
     assert is_balanced(store)

@@ -3,7 +3,6 @@
 import ast
 import asyncio
 import threading
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -14,11 +13,12 @@ from gapwatch.streams.live.outbox_relay import OutboxRelay
 from gapwatch.streams.pipeline.judge_throttle import JudgeThrottle
 from gapwatch.streams.pipeline.observer import ObserverGroup
 from gapwatch.streams.sources.source_progress import SourceProgress
+from tests.paths import ROOT
 
-STREAMS = Path(__file__).parents[2] / "streams"
+STREAMS = ROOT / "streams" / "gapwatch" / "streams"
 
 
-@pytest.mark.parametrize("name", ["run", "run_parts", "pipeline", "slice_writer"])
+@pytest.mark.parametrize("name", ["live/run", "live/run_parts", "pipeline/pipeline", "pipeline/slice_writer"])
 def test_no_part_is_changed_from_outside_once_it_is_made(name):
     tree = ast.parse((STREAMS / f"{name}.py").read_text(encoding="utf-8"))
     # What is each file's own to change: values that it makes itself, and its timer.
@@ -33,7 +33,7 @@ def test_no_part_is_changed_from_outside_once_it_is_made(name):
 
 
 def test_no_part_is_named_before_it_is_made():
-    tree = ast.parse((STREAMS / "run_parts.py").read_text(encoding="utf-8"))
+    tree = ast.parse((STREAMS / "live" / "run_parts.py").read_text(encoding="utf-8"))
 
     assert not any(isinstance(node, ast.Lambda) for node in ast.walk(tree))
 
@@ -45,7 +45,7 @@ def test_a_group_tells_each_of_its_observers_in_turn():
         def tell(method):
             return lambda *given: told.append((name, method, *given))
 
-        return SimpleNamespace(**{one: tell(one) for one in ("slice_kept", "source_state", "portfolios_changed")})
+        return SimpleNamespace(**{one: tell(one) for one in ("slice_stored", "source_state", "portfolios_changed")})
 
     group, state = ObserverGroup(observer("a"), observer("b")), SourceState("running")
     group.source_state(state)
@@ -54,7 +54,7 @@ def test_a_group_tells_each_of_its_observers_in_turn():
 
     assert told == [
         (name, *rest)
-        for rest in (("source_state", state), ("slice_kept", "slice", {"keep": 1.0}), ("portfolios_changed", ["p"]))
+        for rest in (("source_state", state), ("slice_stored", "slice", {"keep": 1.0}), ("portfolios_changed", ["p"]))
         for name in "ab"
     ]
 
@@ -67,8 +67,8 @@ def test_a_throttle_says_what_has_changed(caplog):
         for rates in ({}, {("shop", "kind"): 0.5}, {("shop", "kind"): 0.5}, {}):
             throttle.set_rates(rates)
     assert [record.getMessage() for record in caplog.records] == [
-        "judges see less or more: {('shop', 'kind'): 0.5}",
-        "judges see less or more: as written",
+        "judge sampling rates: lowered near the weekly cap: shop kind x 0.5",
+        "judge sampling rates: as in the portfolio again",
     ]
 
 

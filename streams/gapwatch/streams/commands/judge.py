@@ -64,8 +64,9 @@ def judge_store_command(store: Path, judges: Path, patience: float) -> None:
 @click.argument("row", metavar="ROW")
 @store_option
 @click.option(
-    "--judges", type=click.Path(path_type=Path), metavar="J", help="YAML settings of the judges; not needed with --show."
-)
+    "--judges", type=click.Path(path_type=Path), metavar="J",
+    help="YAML settings of the judges; not needed with --show.",
+)  # fmt: skip
 @click.option("--show", is_flag=True, help="Only print the request, byte for byte as it was sent.")
 def rerun_command(row: str, store: Path, judges: Path | None, show: bool) -> None:
     """Rebuild the request of a verdict and send it again; prints both verdicts as JSON.

@@ -1,4 +1,4 @@
-"""Records what an LLM pipeline does as traces and sends them to Kafka: `from gapwatch.publisher import TracePublisher`."""
+"""Publishes the traces of an LLM pipeline to Kafka; users import these names from here."""
 
 from gapwatch.publisher.errors import SettingsError
 from gapwatch.publisher.recording import Span, Trace

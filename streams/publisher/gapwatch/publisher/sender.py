@@ -207,8 +207,8 @@ class TraceSender:
             except (self._errors.KafkaError, OSError) as error:
                 await producer.stop()
                 self._say(
-                    f"cannot reach Kafka at {self._settings.brokers}: {error}; traces wait in the buffer, the publisher "
-                    "tries again"
+                    f"cannot reach Kafka at {self._settings.brokers}: {error}; traces wait in the buffer, "
+                    "the publisher tries again"
                 )
             except BaseException:
                 await producer.stop()
@@ -264,8 +264,8 @@ class TraceSender:
             self._settle(item, "too_large")
         elif isinstance(error, errors.KafkaError) and error.retriable:
             self._say(
-                f"topic {self._topic!r} at {self._settings.brokers} does not take traces: {error!r}; the publisher tries "
-                "again"
+                f"topic {self._topic!r} at {self._settings.brokers} does not take traces: {error!r}; "
+                "the publisher tries again"
             )
             self._waiting.appendleft(item)
             if self._wake is not None:
