@@ -17,9 +17,7 @@ COMMANDS: dict[str, Command] = {
         "Score the retained records of a topic again, in a lane of their own.",
         "gapwatch.streams.commands.backfill:backfill_command",
     ),
-    "check": Command(
-        "Check portfolios for errors, and against real traces.", "gapwatch.streams.commands.check:check"
-    ),
+    "check": Command("Check portfolios for errors, and against real traces.", "gapwatch.streams.commands.check:check"),
     "dashboards": Command("Write dashboards for Grafana.", "gapwatch.streams.commands.dashboards:dashboards_command"),
     "explain": Command("One page on one alert.", "gapwatch.streams.commands.alerts:explain_command"),
     "judge": Command(

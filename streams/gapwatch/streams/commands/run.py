@@ -41,9 +41,7 @@ if TYPE_CHECKING:
     help=f"Address of /metrics, /healthz and the API; none: do not listen. Default: {DEFAULT_LISTEN}, and none with "
     "--until-caught-up or --role judge.",
 )  # fmt: skip
-@click.option(
-    "--until-caught-up", is_flag=True, help="Stop with a report when every record of the topic is stored."
-)
+@click.option("--until-caught-up", is_flag=True, help="Stop with a report when every record of the topic is stored.")
 @scorers_option
 @scorer_timeout_option
 @click.option(
