@@ -50,7 +50,7 @@ def test_what_the_live_run_has_not_scored_is_refused_unless_a_portfolio_is_named
     broker.produce(topic, traces(100, 200))
 
     assert watched.start("--from=2020-01-01", command="backfill").wait() == 2
-    assert "offsets 0 to 200 are asked for, the live run has scored 0 to 100" in watched.said()
+    assert "the range has offsets 0 to 200, but the live run has scored only 0 to 100" in watched.said()
     named = f"--portfolio={watched.portfolios[0]}"
     assert watched.start("--from=2020-01-01", "--name=b", named, command="backfill").wait() == 0, watched.said()
     assert watched.query("SELECT lane, max(to_offset) FROM offsets GROUP BY ALL ORDER BY ALL") == [

@@ -147,12 +147,12 @@ def test_what_is_misspelt_is_told_before_it_is_deployed(misspelt: Path, traces: 
     assert ran.status == 0
     assert row_of(ran, "found")[:3] == ["serach", "found", "0"]
     assert doubts(ran) == [
-        "component serach: none of the traces has a span of it; is search meant?",
-        "in the traces but not in the portfolio: search (200 spans)",
-        "metric tone: unknown on all 200 (absent 200); it reads attributes.tone: spelt as the traces spell it?",
-        "metric named: fail on all 200; it reads attributes.nmae: spelt as the traces spell it?",
-        "metric maybe: skip on all 200 (absent 200); it reads attributes.x: spelt as the traces spell it?",
-        "metric never: applied to nothing; its `when` is true nowhere",
+        "component serach: the traces have no span of it; did you mean search?",
+        "components in the traces but not in the portfolio: search (200 spans)",
+        "metric tone: unknown on all 200 (absent 200); it reads attributes.tone: is it spelt as in the traces?",
+        "metric named: fail on all 200; it reads attributes.nmae: is it spelt as in the traces?",
+        "metric maybe: skip on all 200 (absent 200); it reads attributes.x: is it spelt as in the traces?",
+        "metric never: applied to no span; its `when` is never true",
         "metric fast: unknown on all 200 (no_time 200); it reads latency",
     ]
 
@@ -176,8 +176,8 @@ def test_a_file_that_is_foreign_in_full_names_the_pipelines_there_are(tmp_path: 
     assert ran.status == 0
     assert "Against real traces 4 foreign" in ran.out
     [doubt] = doubts(ran)
-    assert doubt.startswith("no record is of the pipeline shop; there are shopp (3), ")
-    assert doubt.endswith("is `pipeline` spelt as the traces spell it?")
+    assert doubt.startswith("the files hold no trace of the pipeline shop, but of shopp (3), ")
+    assert doubt.endswith("is `pipeline` spelt as in the traces?")
     assert "\x1b" not in ran.out
 
 
@@ -185,7 +185,7 @@ def test_an_empty_file_says_that_nothing_was_read(tmp_path: Path) -> None:
     ran = gapwatch("check", portfolio(tmp_path, ANSWERS), "--against", written(tmp_path, []))
 
     assert ran.status == 0
-    assert doubts(ran) == ["there is no record in what was read"]
+    assert doubts(ran) == ["the files hold no record"]
 
 
 def test_dead_letters_are_told_with_the_first_line_and_why(tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ def test_a_file_that_cannot_be_read_is_status_2(tmp_path: Path, missing: str) ->
 
     assert ran.status == 2
     assert str(tmp_path / missing) in ran.err
-    assert "no such file" in ran.err or "is a directory; name the files in it" in ran.err
+    assert "no such file" in ran.err or "is a directory; give the files in it" in ran.err
 
 
 def test_several_files_are_one_body_of_traces(tmp_path: Path, traces: Path) -> None:

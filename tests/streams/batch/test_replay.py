@@ -186,7 +186,7 @@ def test_a_file_that_no_longer_begins_as_it_did_is_refused_with_the_remedy(
 
     assert (ran.status, ran.out) == (2, "")
     assert str(path) in ran.err and "600 lines" in ran.err
-    assert "give the new file another name with --source" in ran.err
+    assert "give it another name with --source" in ran.err
     assert contents(store) == before
     assert summary(replay(store, path, options=["--source", "new"]))["duplicates"] == 0
     assert is_balanced(store)
@@ -228,7 +228,7 @@ def test_several_files_of_one_name_are_refused(store: Path, tmp_path: Path) -> N
     ran = replay(store, first, second)
 
     assert ran.status == 2
-    assert "are both source 't.jsonl'" in ran.err and "--source" in ran.err
+    assert "have the same name 't.jsonl'" in ran.err and "--source" in ran.err
     assert not store.exists()
     assert summary(replay(store, first, first))["records"] == 10
 
@@ -240,7 +240,7 @@ def test_names_are_asked_for_where_they_are_needed(store: Path, tmp_path: Path) 
     stdin = replay(store, "-")
 
     assert (several.status, stdin.status) == (2, 2)
-    assert "--source names one file" in several.err
+    assert "--source is for a single file" in several.err
     assert "standard input has no name; give it one with --source" in stdin.err
     assert not store.exists()
 

@@ -83,13 +83,13 @@ from gapwatch.sinks.store.store import Store
 file_source._READ_BYTES = 100_000  # some slices
 write_slice = Store.write_slice
 
-def slow_write(store, *arguments):
+def slow_write_slice(store, *arguments):
     time.sleep(0.02)
-    kept = write_slice(store, *arguments)
+    seq = write_slice(store, *arguments)
     print("kept", file=sys.stderr, flush=True)
-    return kept
+    return seq
 
-Store.write_slice = slow_write
+Store.write_slice = slow_write_slice
 command_line.main()
 """
 )

@@ -93,7 +93,7 @@ def test_the_report_says_what_was_asked_and_why_there_is_no_verdict(place: Place
     ran = place.judge("rerun", place.row(4), "--judges", place.judges)
 
     assert shown.status == 0, shown.err
-    assert "judges: 12 requests ended, 23 calls, " in shown.out  # eleven were asked to say it again
+    assert "judges: 12 requests answered, 23 calls, " in shown.out  # eleven were asked to say it again
     assert "no verdict: 11 off_scale, 1 bad_request" in shown.out
     assert ran.json()["after"]["outcome"] == "error"
     assert ran.json()["why"] == "status 400: too hot"
@@ -114,7 +114,7 @@ def test_a_provider_that_is_down_leaves_the_requests_and_status_one(tmp_path: Pa
     ran = place.judge("run", "--judges", place.judges, "--patience", 0)
 
     assert ran.status == 1
-    assert "still wait" in ran.err
+    assert "still pending" in ran.err
     assert states(place.store, "faithful") == {"pending": 12}
 
 

@@ -109,7 +109,7 @@ class TestTheOutbox:
         watched = watch(own_kafka_broker, topic)
 
         assert watched.catch_up()["read"] == 599
-        assert "topics that are not there: alerts, judge-requests, dead-letters" in watched.said()
+        assert "topics that do not exist: alerts, judge-requests, dead-letters" in watched.said()
         assert watched.query("SELECT count(*) FROM relayed") == [(0,)]
         make_relayed_topics(own_kafka_broker)
         watched.catch_up()
@@ -123,7 +123,7 @@ class TestRefused:
         watched = watch(broker, "no-such-topic")
 
         assert watched.start().wait() == 2
-        assert "topic 'no-such-topic' is not at" in watched.said()
+        assert "topic 'no-such-topic' does not exist at" in watched.said()
 
     def test_a_bad_portfolio_before_anything_is_made(self, broker, watch):
         watched = watch(broker, "no-such-topic", ["gapwatch: 1\nportfolio: x\n"])
@@ -180,7 +180,7 @@ class TestANewPortfolio:
             watched.commit_after(lambda p=partition: broker.produce(topic, traces(500, 1000), partition=p))
         watched.portfolios[0].write_text(portfolio(version="three"))
         watched.signal(signal.SIGHUP)
-        watched.wait_until(lambda: "the new version is refused, the old one goes on" in watched.said())
+        watched.wait_until(lambda: "the changed portfolio is refused, the old version stays in force" in watched.said())
         assert "version: a whole number is expected" in watched.said()
         watched.commit_after(lambda: broker.produce(topic, traces(1000, 1100), partition=0))
         assert watched.end() == 0
@@ -264,7 +264,7 @@ class TestForgetting:
 
         broker.produce(topic, traces(3000, 6000), partition=1)
         watched.start("--keep=1s")
-        watched.wait_until(lambda: "forgot 3000 records" in watched.said())
+        watched.wait_until(lambda: "deleted the rows of 3000 records" in watched.said())
         watched.commit_after(lambda: broker.produce(topic, traces(6000, 6100), partition=0))
         assert watched.end() == 0, watched.said()
         told = watched.catch_up()

@@ -130,8 +130,8 @@ def test_under_lag_judges_are_shed_until_it_is_over_and_a_backfill_repeats_it(br
     watched.signal(signal.SIGSTOP)
     broker.produce(topic, traces(500, 20_000))
     watched.signal(signal.SIGCONT)
-    watched.wait_until(lambda: "judges are shed" in watched.said())
-    watched.wait_until(lambda: "judges are asked again" in watched.said(), 180)
+    watched.wait_until(lambda: "judging is skipped" in watched.said())
+    watched.wait_until(lambda: "judging resumes" in watched.said(), 180)
     assert watched.end() == 0, watched.said()
     broker.produce(topic, traces(20_000, 21_000))
     assert watched.catch_up()["ledger_imbalance"] == 0

@@ -108,7 +108,7 @@ def test_dead_letters_are_shown_with_where_they_stand(store: Path) -> None:
 
 @pytest.mark.usefixtures("nothing_lost")
 @pytest.mark.parametrize(
-    ("name", "said"), [("none.jsonl", "no such file"), ("folder", "is a directory; name the files in it")]
+    ("name", "said"), [("none.jsonl", "no such file"), ("folder", "is a directory; give the files in it")]
 )
 def test_what_is_no_file_is_refused(store: Path, tmp_path: Path, name: str, said: str) -> None:
     (tmp_path / "folder").mkdir()
@@ -151,7 +151,7 @@ def test_a_cut_off_file_is_told_and_goes_on_when_it_is_whole(store: Path, tmp_pa
     path.write_bytes(compressed[:-20])
     before = contents(store)
 
-    refused(replay(store, path), str(path), "cannot be read on: ", "put a whole file in its place and run again")
+    refused(replay(store, path), str(path), "is damaged or cut off: ", "Replace the file by a complete one and run")
 
     assert contents(store) == before and is_balanced(store)
     path.write_bytes(compressed)

@@ -22,6 +22,6 @@ def test_what_went_well_begins_anew() -> None:
         back_off.next_seconds()
     assert back_off.next_seconds() > 1.0
 
-    back_off.begin_anew()
+    back_off.reset()
 
     assert back_off.next_seconds() <= 1.0

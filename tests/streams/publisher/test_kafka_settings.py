@@ -23,17 +23,17 @@ def test_the_protocol_follows_from_what_is_given(pem):
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"brokers": ""}, "no brokers given"),
-        ({"brokers": "host"}, "'host' is no HOST:PORT"),
-        ({"brokers": "host:0"}, "no HOST:PORT"),
-        ({"brokers": "a:1,b:99999"}, "'b:99999' is no HOST:PORT"),
-        ({"brokers": "http://a:1"}, "no HOST:PORT"),
+        ({"brokers": ""}, "no Kafka brokers given"),
+        ({"brokers": "host"}, "'host' is not HOST:PORT"),
+        ({"brokers": "host:0"}, "not HOST:PORT"),
+        ({"brokers": "a:1,b:99999"}, "'b:99999' is not HOST:PORT"),
+        ({"brokers": "http://a:1"}, "not HOST:PORT"),
         ({"security_protocol": "TLS"}, "expected one of PLAINTEXT, SSL"),
         ({"sasl_mechanism": "MD5"}, "expected one of PLAIN, SCRAM"),
         ({"security_protocol": "SASL_SSL"}, "needs a username and a password"),
         ({"username": "u"}, "needs a username and a password"),
-        ({"security_protocol": "SSL", "username": "u", "password": "p"}, "sends none"),
-        ({"ca_file": "/nowhere"}, "ca_file: no file '/nowhere'"),
+        ({"security_protocol": "SSL", "username": "u", "password": "p"}, "sends no login"),
+        ({"ca_file": "/nowhere"}, "ca_file: the file '/nowhere' does not exist"),
     ],
 )
 def test_contradictions_are_refused(fields, says):

@@ -48,7 +48,7 @@ def test_values_stand_in_the_table_where_there_is_room(tmp_path: Path) -> None:
 def test_what_is_proposed_next_can_be_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     said = gapwatch("replay", BAD_RELEASE, "--portfolio", PORTFOLIO, "--store", tmp_path / "a store.duckdb")
-    proposed = [line.strip() for line in said.out.split("\nNext\n")[1].splitlines() if line.strip()]
+    proposed = [line.strip() for line in said.out.split("\nNext commands\n")[1].splitlines() if line.strip()]
 
     assert len(proposed) == 5
     for line in proposed:
@@ -90,8 +90,8 @@ def test_a_terminal_shows_the_same_release_as_worse_as_a_file_does(tmp_path: Pat
         ran = gapwatch("replay", TRACES / f"{name}.jsonl.gz", "--portfolio", PORTFOLIO, "--store", store)
         assert ran.status == 0, ran.err
 
-    listed = ran.out.split("Releases that stand out")[1].split("Not watched")[0]
-    narrow = "\n".join(replayed_on(80, store)).split("Releases that stand out")[1].split("Not watched")[0]
+    listed = ran.out.split("Releases that differ")[1].split("Not monitored")[0]
+    narrow = "\n".join(replayed_on(80, store)).split("Releases that differ")[1].split("Not monitored")[0]
 
     def worse(text: str) -> set[str]:
         names = [m.name for m in load_portfolio(PORTFOLIO).metrics]

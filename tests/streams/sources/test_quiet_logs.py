@@ -50,4 +50,4 @@ def test_after_a_while_it_comes_again_with_a_count(lines, monkeypatch):
         now[0] = at
         logging.getLogger("mode").error("gone")
 
-    assert lines == ["gone", "gone (and 2 times before this, held back)"]
+    assert lines == ["gone", "gone (repeated 2 times since the last line)"]

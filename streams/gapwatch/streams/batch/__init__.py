@@ -1,1 +1,1 @@
-"""Replay, backfill, check against a store, publish files."""
+"""Finite jobs: replay of files, backfill of a topic, check of portfolios against traces, publishing of files."""

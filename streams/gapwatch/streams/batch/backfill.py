@@ -1,7 +1,7 @@
-"""Scores again what a topic still holds, in a lane of its own, by the policies that the live run recorded.
+"""Scores the retained records of a topic again, in a lane of their own, under the selections of the live run.
 
-The same function over the same records under the same policies: the same rows and ticks. A backfill never alerts and
-sends nothing.
+The same function over the same records under the same selections gives the same rows and ticks. A backfill raises no
+alerts and sends nothing to Kafka.
 """
 
 from __future__ import annotations
@@ -38,12 +38,13 @@ log = logging.getLogger("gapwatch.backfill")
 
 @dataclass(frozen=True)
 class BackfillOptions:
-    """What is scored again.
+    """Range and lane of a backfill.
 
     Attributes:
-        topic: Of Kafka.
-        from_time, to_time: Seconds since the epoch, by the records' timestamps; the end is exclusive.
-        name: Names the lane, `backfill:<name>`; the same name goes on with what was interrupted.
+        topic: Kafka topic.
+        from_time: First time in seconds since the epoch, by the records' timestamps.
+        to_time: End time in seconds since the epoch, exclusive.
+        name: Name of the lane, `backfill:<name>`; the same name continues an interrupted backfill.
     """
 
     topic: str
@@ -53,20 +54,23 @@ class BackfillOptions:
 
     @property
     def lane(self) -> str:
-        """The lane of what it finds."""
+        """Lane of the results."""
         return f"backfill:{self.name}"
 
 
 class Backfill:
-    """One backfill, into the store whose live run it repeats.
+    """One backfill into the store of the live run.
 
     Args:
-        options: What.
-        kafka: Where from.
-        store: Held alone while it runs.
-        portfolios: To score by instead of those that were recorded, without thinning; none: as recorded.
-        scorers: Host of Python scorers.
-        on_progress: Called after each kept piece.
+        options: Range and lane.
+        kafka: The cluster.
+        store: The store; no other process may have it open.
+        portfolios: Portfolios to score by instead of the recorded ones, without thinning; empty: as recorded.
+        scorers: Host of the Python scorers.
+        on_progress: Called after each stored piece.
+
+    Attributes:
+        result: Counts so far.
     """
 
     def __init__(
@@ -81,15 +85,15 @@ class Backfill:
         self._options, self._kafka, self._path = options, kafka, store
         self._portfolios, self._scorers, self._on_progress = tuple(portfolios), scorers, on_progress
         self._regimes: dict[tuple[str, ...], Regime] = {}
-        self._policies: dict[tuple[str, tuple[str, ...]], Selection] = {}
+        self._selections: dict[tuple[str, tuple[str, ...]], Selection] = {}
         self.result = RunSummary()
 
     def run(self) -> RunSummary:
-        """Score what is not in the lane yet.
+        """Score the records that are not in the lane yet.
 
         Raises:
-            UsageError: No such topic or store, or a part of the range was never scored live.
-            JobError: The store could not be written, or Kafka gives no more.
+            UsageError: The topic or the store does not exist, or the live run has not scored a part of the range.
+            JobError: The store cannot be written, or Kafka stops delivering records.
         """
         with Store.open(self._path) as store:
             asyncio.run(self._run(store))
@@ -112,11 +116,14 @@ class Backfill:
         position = store.position(self._options.lane, self._options.topic, number)
         begin = position.to_offset if position is not None else found.begin
         if begin < found.first:
-            log.warning("partition %d: offsets %d to %d are retained no more", number, begin, found.first)
+            log.warning(
+                "partition %d: the topic's retention has deleted offsets %d to %d; they are not scored",
+                number, begin, found.first,
+            )  # fmt: skip
         return begin, max(begin, found.end)
 
     def _steps(self, store: Store, number: int, begin: int, end: int) -> list[SelectionStep]:
-        """Return the policies over a range, the first of them in force at its beginning."""
+        """Return the selections over a range; the first one is in force at its beginning."""
         if self._portfolios:
             fixed = thinned_selection(self._portfolios, {})
             return [SelectionStep(0, fixed.id, tuple(fixed.rows()))]
@@ -127,8 +134,8 @@ class Backfill:
         first = steps[0].from_offset if steps else 0
         if begin < end and (not steps or begin < first or end > known_to):
             raise UsageError(
-                f"topic {self._options.topic!r}, partition {number}: offsets {begin} to {end} are asked for, the live "
-                f"run has scored {first} to {known_to}; choose other times, or say with --portfolio what to score by"
+                f"topic {self._options.topic!r}, partition {number}: the range has offsets {begin} to {end}, but the "
+                f"live run has scored only {first} to {known_to}; choose other times, or give a --portfolio to score by"
             )
         return steps
 
@@ -150,17 +157,20 @@ class Backfill:
 
     def _selection(self, regime: Regime, step: SelectionStep) -> Selection:
         key = (step.policy, step.portfolio_shas)
-        if key not in self._policies:
+        if key not in self._selections:
             factors = recorded_factors(regime.portfolios, step.rows)
-            # The id as recorded: it is a column of the rows.
-            policy = thinned_selection(regime.portfolios, factors, recorded_shedding(regime.portfolios, step.rows))
-            self._policies[key] = replace(policy, id=step.policy)
-        return self._policies[key]
+            # The recorded id, because it is a column of the rows.
+            selection = thinned_selection(regime.portfolios, factors, recorded_shedding(regime.portfolios, step.rows))
+            self._selections[key] = replace(selection, id=step.policy)
+        return self._selections[key]
 
 
 def _recorded_portfolio(store: Store, sha: str) -> Portfolio:
     with contextlib.closing(store.cursor()) as cursor:
         text = portfolio_text(cursor, sha)
     if text is None:
-        raise UsageError(f"the store {store.path} does not know the portfolio {sha[:12]} of its own policies")
+        raise UsageError(
+            f"the store {store.path} does not have the portfolio {sha[:12]} that the live run scored by; give the "
+            "portfolio with --portfolio"
+        )
     return parse_portfolio(text, f"<portfolio {sha[:12]} of the store>")

@@ -1,4 +1,4 @@
-"""Holds a portfolio against real traces without storing anything: does each metric find what it speaks of?"""
+"""Tests a portfolio on real traces without storing anything: counts what each metric finds."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from gapwatch.streams.sources.file_source import FileSource
 
 @dataclass
 class MetricAgainst:
-    """What one metric found in the traces.
+    """Results of one metric on the traces.
 
     Attributes:
-        portfolio: Whose it is.
+        portfolio: Portfolio of the metric.
         metric: The metric.
-        outcomes: Ledger state to number of spans (of traces, for a trace metric).
-        of_strata: (stratum, outcome) to number, of the spans for which a stratum of the metric holds.
-        reasons: (outcome, reason) to number, for unknown, skip and error.
-        rows_per_day: Rows that would be stored a day at the declared volume; None where none is declared.
-        rows_per_thousand: The same for 1,000 traces.
+        outcomes: Number of spans (traces, for a trace metric) by ledger state.
+        of_strata: Number of spans by (stratum, outcome), for the strata of the metric.
+        reasons: Number of spans by (outcome, reason), for unknown, skip and error.
+        rows_per_day: Rows stored per day at the declared volume; None if none is declared.
+        rows_per_thousand: Rows stored per 1,000 traces.
     """
 
     portfolio: Portfolio
@@ -48,22 +48,22 @@ class MetricAgainst:
 
     @property
     def applies(self) -> int:
-        """To how many spans (or traces) the metric applied."""
+        """Number of spans (or traces) that the metric applied to."""
         return sum(self.outcomes.values())
 
 
 @dataclass
 class Against:
-    """What some files held, seen by some portfolios.
+    """Results of portfolios on the traces of files.
 
     Attributes:
-        records: State of the ledger to number of records.
-        dead_letters: Cause to number of records.
-        first_dead_letter: Where the first one stands, and what is wrong with it; empty where there is none.
-        traces: Pipeline to number of traces that were read, of the portfolios' pipelines.
-        strangers: Pipeline that no portfolio names to number of traces.
-        components: (pipeline, component) to number of spans in the traces.
-        metrics: In the order of the portfolios.
+        records: Number of records by ledger state.
+        dead_letters: Number of dead letters by cause.
+        first_dead_letter: Place and error of the first one; may be empty.
+        traces: Number of traces by pipeline, of the portfolios' pipelines.
+        strangers: Number of traces by pipeline, of pipelines without a portfolio.
+        components: Number of spans by (pipeline, component).
+        metrics: Results by metric, in the order of the portfolios.
     """
 
     records: Counter[str] = field(default_factory=Counter)
@@ -76,7 +76,7 @@ class Against:
 
 
 def check_against(portfolios: Sequence[Portfolio], files: Sequence[str], scorers: ScorerHost | None = None) -> Against:
-    """Score the traces of files and say what each metric finds; nothing is stored, no judge is asked.
+    """Score the traces of files and count the results of each metric; nothing is stored, no judge is asked.
 
     Args:
         portfolios: Each of another pipeline.
@@ -86,8 +86,8 @@ def check_against(portfolios: Sequence[Portfolio], files: Sequence[str], scorers
     Raises:
         UsageError: A file or a scorer is missing.
     """
-    policy = fixed_selection(portfolios)
-    told = _keep_only_the_unscored(policy)
+    selection = fixed_selection(portfolios)
+    unscored = _only_unscored_rows(selection)
     scorer = Scorer(compile_plan(portfolios), scorers)
     found = Against(metrics=[MetricAgainst(p, m) for p in portfolios for m in p.metrics])
     by_name = {(m.portfolio.pipeline, m.metric.name): m for m in found.metrics}
@@ -95,21 +95,21 @@ def check_against(portfolios: Sequence[Portfolio], files: Sequence[str], scorers
     for path in files:
         with FileSource(path, "-" if path == "-" else None) as source:
             for records in source.slices():
-                _add(found, by_name, score(scorer, told, records))
+                _add(found, by_name, score(scorer, unscored, records))
                 spans.count(records, found)
-    _add_rows(found, policy)
+    _add_rows(found, selection)
     return found
 
 
-def _keep_only_the_unscored(policy: Selection) -> Selection:
-    """Return a policy under which every row without a verdict is kept, and no other: they carry the reasons."""
+def _only_unscored_rows(selection: Selection) -> Selection:
+    """Return a selection that makes rows for unknown, skip and error only, because these carry a reason."""
     keep = np.zeros(OUTCOME_COUNT)
     keep[[UNKNOWN, SKIP, ERROR]] = 1.0
     metrics = {
         key: replace(metric, keep=keep, rates=metric.rates if metric.selects else np.ones(len(metric.rates)))
-        for key, metric in policy.metrics.items()
+        for key, metric in selection.metrics.items()
     }
-    return replace(policy, metrics=metrics, sample_rates=dict.fromkeys(policy.sample_rates, 0.0))
+    return replace(selection, metrics=metrics, sample_rates=dict.fromkeys(selection.sample_rates, 0.0))
 
 
 def _add(found: Against, by_name: dict[tuple[str, str], MetricAgainst], scored: ScoredSlice) -> None:
@@ -137,13 +137,13 @@ def _ticks_of_strata(ticks: pa.Table) -> pa.Table:
     return ticks.filter(of_strata).select(["pipeline", "metric", "value", "outcome", "n"])
 
 
-def _add_rows(found: Against, policy: Selection) -> None:
+def _add_rows(found: Against, selection: Selection) -> None:
     for one in found.metrics:
         traces = found.traces[one.portfolio.pipeline]
         if isinstance(one.metric.claim, RatioClaim) or not traces:
             continue
-        mine = policy.of(one.portfolio, one.metric)
-        # Where selection thins what is evaluated, the spans were thinned before they were counted.
+        mine = selection.of(one.portfolio, one.metric)
+        # If the selection decides which spans are evaluated, the counts are of selected spans already.
         rates = np.ones(len(mine.rates)) if mine.selects else mine.rates
         beside = {name: rate - rates[0] for name, rate in zip(mine.strata, rates, strict=True)}
         keep = one.metric.sample.keep.of
@@ -158,7 +158,7 @@ _ROWS = ("pass", "warn", "fail", "unknown", "skip", "error")
 
 
 class _SpanCounter:
-    """Counts traces by pipeline and spans by component, those included that no portfolio names."""
+    """Counts traces by pipeline and spans by component, including those that no portfolio names."""
 
     def __init__(self) -> None:
         self._connection = connect()
@@ -182,7 +182,7 @@ class _SpanCounter:
 
 
 def unclaimed_components(found: Against, portfolio: Portfolio) -> dict[str, int]:
-    """Return the components that the traces of a portfolio's pipeline name and the portfolio does not."""
+    """Return the number of spans by component, for components that are in the traces but not in the portfolio."""
     known = {component.id for component in portfolio.components}
     return {
         component: n
@@ -192,5 +192,5 @@ def unclaimed_components(found: Against, portfolio: Portfolio) -> dict[str, int]
 
 
 def spans_of(found: Against, portfolio: Portfolio, component: str) -> int:
-    """Return how many spans the traces have of a component."""
+    """Return the number of spans of a component in the traces."""
     return found.components[portfolio.pipeline, component]

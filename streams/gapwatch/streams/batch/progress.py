@@ -1,4 +1,4 @@
-"""The progress bar of long work, on standard error."""
+"""Progress bar of a replay, on standard error."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ from gapwatch.streams.sources.file_source import FileSource
 
 
 class ReplayProgress:
-    """Shows how far each file is read, how fast, and how much of it failed."""
+    """Shows for each file how much is read, the number of traces, and traces per second.
+
+    Args:
+        enabled: False shows nothing.
+    """
 
     def __init__(self, enabled: bool = True) -> None:
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
             TaskProgressColumn(),
-            TextColumn("{task.fields[traces]} traces"),
+            TextColumn("{task.fields[traces]} traces scored"),
             TextColumn("{task.fields[rate]}"),
             TimeRemainingColumn(),
             console=Console(stderr=True),
@@ -37,8 +41,8 @@ class ReplayProgress:
             self._progress.stop()
 
     def update(self, source: FileSource, result: RunSummary) -> None:
-        """Show that one more slice is kept."""
-        # Not before: what cannot be begun is told by an error alone, without a bar.
+        """Show one more stored slice."""
+        # Started with the first slice: an error before it is printed without a bar.
         self._progress.start()
         at = source.progress()
         task = self._tasks.get(source.path)

@@ -1,4 +1,4 @@
-"""Files of traces into a topic, as fast as the broker takes them or at a given rate."""
+"""Sends files of traces to a topic, as fast as the broker takes them or at a given rate."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from gapwatch.scorers.errors import JobError
 from gapwatch.streams.sources.file_source import FileSource
 from gapwatch.streams.sources.topic_check import wait_for_topic
 
-#: Seconds in which a broker must have answered once; a person sits in front of this command.
+#: Seconds to wait for the broker's first answer; a person waits for this command.
 PATIENCE_SECONDS = 15.0
-#: The client's own limit, above that of the contract (10,000,000 bytes): what a record may be, the broker says.
+#: Limit of the client in bytes; larger than any trace (10,000,000 bytes), so that only the broker's limit applies.
 MAX_REQUEST_BYTES = 64 << 20
 
 
 @dataclass
 class PublishResult:
-    """What became of the records.
+    """Counts of published records.
 
     Attributes:
         sent: Records that the broker has acknowledged.
-        sent_bytes: Their values' bytes.
-        without_trace_id: Of those sent, the ones with no trace id to be found; they have no key.
-        too_large: Records that the broker does not take for their size.
-        seconds: How long it took.
+        sent_bytes: Bytes of their values.
+        without_trace_id: Sent records without a trace id; they have no key.
+        too_large: Records that are larger than the broker takes; they were not published.
+        seconds: Wall time.
     """
 
     sent: int = 0
@@ -53,17 +53,17 @@ async def publish_files(
     """Send each line of the files as one record, keyed by its trace id, in order.
 
     Args:
-        files: Paths (plain, .gz, .zst) or `-` for standard input. All must be there before anything is sent.
-        kafka: Where to.
-        topic: It must exist.
-        result: Counted in as it goes, so that it says what was sent when this raises, too.
-        rate: Records a second at most; None: as fast as they are taken.
-        on_progress: Called now and then.
+        files: Paths (plain, .gz, .zst) or `-` for standard input. All must exist before anything is sent.
+        kafka: The cluster.
+        topic: Topic to publish to; it must exist.
+        result: Updated during the work, so that its counts are right if this function raises.
+        rate: Most records per second; None: no limit.
+        on_progress: Called with the current file and the counts.
 
     Raises:
-        SourceError: A file is missing or broken.
-        UsageError: The topic is missing, or the login is refused.
-        JobError: The broker does not answer, or answers with an error; what was acknowledged stays.
+        SourceError: A file is missing or damaged.
+        UsageError: The topic does not exist, or the login is refused.
+        JobError: The broker does not answer, or answers with an error; acknowledged records stay in the topic.
     """
     sources = [FileSource(path) for path in files]
     try:
@@ -80,7 +80,7 @@ async def publish_files(
             await producer.stop()  # sends what is buffered
             await sending.settle()
     except KafkaError as error:
-        raise JobError(f"publishing to {topic!r} at {kafka.brokers} stopped: {error!r}") from error
+        raise JobError(f"publishing to topic {topic!r} at {kafka.brokers} failed: {error!r}") from error
     finally:
         for source in sources:
             source.close()
@@ -95,7 +95,7 @@ async def _require_topic(kafka: KafkaSettings, topic: str) -> None:
 
 
 class _Sending:
-    """The records on their way."""
+    """Sends records and counts the broker's answers."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class _Sending:
             self._error = self._error or error
 
     async def settle(self) -> None:
-        """Note the time, and raise what went wrong; the producer has stopped, so every record is answered."""
+        """Set the time, and raise the first error; the producer has stopped, so every record is answered."""
         await asyncio.sleep(0)  # the last callbacks
         self.result.seconds = time.monotonic() - self._began
         if self._error is not None:
@@ -159,7 +159,7 @@ class _Sending:
 
 
 def _trace_id(record: bytes) -> bytes | None:
-    """Return the record's key; None where it has no trace id. What is no envelope is sent all the same."""
+    """Return the key of a record; None without a trace id. Invalid records are sent too."""
     try:
         trace_id = orjson.loads(record)["trace_id"]
     except (orjson.JSONDecodeError, KeyError, TypeError):

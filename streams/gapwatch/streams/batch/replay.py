@@ -1,4 +1,4 @@
-"""Scores files of traces without a broker: the same function, the same rows as the stream."""
+"""Scores files of traces without a broker, by the same function and with the same rows as a live run."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from gapwatch.streams.sources.file_source import FileSource
 if TYPE_CHECKING:
     from gapwatch.streams.pipeline.judge_result import JudgeResult
 
-#: Called after every kept slice with the source it came from and the result so far.
+#: Called after every stored slice with its file and the counts so far.
 OnProgress = Callable[[FileSource, RunSummary], None]
 
 
 @dataclass(frozen=True)
 class ReplayOptions:
-    """How files are replayed.
+    """Options of a replay.
 
     Attributes:
-        source_name: Name of the source; for one file only, required for standard input.
+        source_name: Name of the source, for a single file; required for standard input.
         scorers: Host of the `@scorer` functions.
-        alerts: Watch the files for shifts, each as a lane of its own, as a stream would be watched.
-        judge: Judges what waits in the store when the files are read; None: it stays pending.
-        on_progress: Told after every slice.
+        alerts: Detect shifts and broken thresholds, in each file as a lane of its own.
+        judge: Answers the pending judge requests when the files are read; None: they stay pending.
+        on_progress: Called after every slice.
     """
 
     source_name: str | None = None
@@ -53,17 +53,17 @@ class ReplayOptions:
 def replay(
     files: Sequence[str], portfolios: Sequence[Portfolio], store_path: Path, options: ReplayOptions = ReplayOptions()
 ) -> RunSummary:
-    """Score the records of files that are not in the store yet, and keep what was found.
+    """Score the records of files that are not in the store yet, and store the results.
 
     Args:
         files: Paths of JSON lines, plain, .gz or .zst; `-` for standard input.
         portfolios: Each of another pipeline.
-        store_path: The store; made where there is none.
-        options: Name, scorers, and what is done beside storing.
+        store_path: The store; created if it does not exist.
+        options: Name of the source, scorers, alerts and judges.
 
     Raises:
-        UsageError: Before anything is read: a file, the portfolios or the store are not what they should be.
-        JobError: The store could not be written on.
+        UsageError: A file, a portfolio or the store is invalid; raised before anything is read.
+        JobError: The store cannot be written.
     """
     _check_names(files, options.source_name)
     started = time.perf_counter()
@@ -81,7 +81,7 @@ def replay(
             store.register(portfolio, [row for row in policy.rows() if row["portfolio_sha"] == portfolio.sha])
         for source in sources:
             watch = ShiftWatch.open(store, portfolios, source.lane) if options.alerts else None
-            _replay_source(source, scorer, policy, _Keeper(store, watch, result), options.on_progress)
+            _replay_source(source, scorer, policy, _SourceWriter(store, watch, result), options.on_progress)
             if watch is not None:
                 watch.save(store)
             source.close()
@@ -94,7 +94,7 @@ def replay(
 
 def _check_names(files: Sequence[str], source_name: str | None) -> None:
     if source_name is not None and len(files) > 1:
-        raise UsageError("--source names one file; replay the others by themselves")
+        raise UsageError("--source is for a single file; replay the other files separately")
     if "-" in files and source_name is None:
         raise UsageError("standard input has no name; give it one with --source")
     by_name: dict[str, str] = {}
@@ -102,20 +102,20 @@ def _check_names(files: Sequence[str], source_name: str | None) -> None:
         first = by_name.setdefault(Path(path).name, path)
         if Path(first).resolve() != Path(path).resolve():
             raise UsageError(
-                f"{first} and {path} are both source {Path(path).name!r}; "
-                "replay them one by one, and give one another name with --source"
+                f"{first} and {path} have the same name {Path(path).name!r} in the store; "
+                "replay them separately, and give one another name with --source"
             )
 
 
-class _Keeper:
-    """Keeps scored slices, one after the other, and watches what they bring."""
+class _SourceWriter:
+    """Writes scored slices one after the other, and runs the detectors on them."""
 
     def __init__(self, store: Store, watch: ShiftWatch | None, result: RunSummary) -> None:
         self.store = store
         self.result = result
         self._watch = watch
 
-    def keep(self, scored: ScoredSlice) -> ScoredSlice:
+    def write(self, scored: ScoredSlice) -> ScoredSlice:
         now = datetime.now(UTC)
         if self._watch is None:
             self.store.write_slice(scored, now)
@@ -127,23 +127,23 @@ class _Keeper:
 
 
 def _replay_source(
-    source: FileSource, scorer: Scorer, policy: Selection, store_thread: _Keeper, on_progress: OnProgress | None
+    source: FileSource, scorer: Scorer, policy: Selection, writer: _SourceWriter, on_progress: OnProgress | None
 ) -> None:
-    position = store_thread.store.position(source.lane, source.name, 0)
+    position = writer.store.position(source.lane, source.name, 0)
     start, prefix = (position.to_offset, position.prefix_sha256) if position else (0, None)
     if position:
-        store_thread.result.duplicates += position.records
+        writer.result.duplicates += position.records
 
-    # While one slice is committed, the next is read and scored; DuckDB lets go of the interpreter lock meanwhile.
-    with ThreadPoolExecutor(1, "keeper") as thread:
+    # While one slice is committed, the next is read and scored; DuckDB releases the interpreter lock meanwhile.
+    with ThreadPoolExecutor(1, "store") as thread:
         pending: Future[ScoredSlice] | None = None
         for records in source.slices(start, prefix):
             scored = score(scorer, policy, records)
-            _finish(pending, source, store_thread.result, on_progress)
-            pending = thread.submit(store_thread.keep, scored)
-            # Held by its future alone, which the next slice replaces: two scored slices in memory at most.
+            _finish(pending, source, writer.result, on_progress)
+            pending = thread.submit(writer.write, scored)
+            # Only the future holds it, and the next slice replaces that: at most two scored slices in memory.
             del scored
-        _finish(pending, source, store_thread.result, on_progress)
+        _finish(pending, source, writer.result, on_progress)
 
 
 def _finish(

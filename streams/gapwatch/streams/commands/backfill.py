@@ -1,4 +1,4 @@
-"""`gapwatch backfill`: score again what a topic still holds."""
+"""`gapwatch backfill`: scores the retained records of a topic again."""
 
 from __future__ import annotations
 
@@ -22,24 +22,28 @@ if TYPE_CHECKING:
 
 @click.command("backfill")
 @kafka_options
-@click.option("--topic", default="traces", show_default=True, help="To read; it must exist.")
+@click.option("--topic", default="traces", show_default=True, help="Topic to read; it must exist.")
 @click.option(
     "--from", "from_text", required=True, metavar="T",
-    help="Records from this time on, by their timestamps: 2026-11-21T10:00Z, or 2h for so long ago.",
+    help="First time, by the records' timestamps: 2026-11-21T10:00Z, or 2h for two hours ago.",
 )  # fmt: skip
-@click.option("--to", "to_text", default=None, metavar="T", help="Up to this time, without it. Default: now.")
+@click.option("--to", "to_text", default=None, metavar="T", help="End time, exclusive. Default: now.")
 @click.option(
     "--store", required=True, type=click.Path(path_type=Path), metavar="S",
-    help="The store of the live run, which must not run meanwhile; its recorded policies are used.",
+    help="Store of the live run, with its recorded portfolios; no run may use it meanwhile.",
 )  # fmt: skip
-@click.option("--name", default=None, help="Of the lane, backfill:NAME; the same name goes on. Default: the times.")
+@click.option(
+    "--name", default=None, metavar="NAME",
+    help="Results go to the lane backfill:NAME; give the same name to continue an interrupted backfill. "
+    "Default: the two times.",
+)  # fmt: skip
 @click.option(
     "--portfolio", "portfolios", multiple=True, type=click.Path(path_type=Path), metavar="P",
-    help="Score by this instead of what was in force then; repeat it for several pipelines.",
+    help="Score by this portfolio instead of the recorded ones; repeat it for several pipelines.",
 )  # fmt: skip
 @scorers_option
-@click.option("--json", "as_json", is_flag=True, help="End with one JSON object on standard output.")
-@click.option("--quiet", is_flag=True, help="Say only what is wrong.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output at the end.")
+@click.option("--quiet", is_flag=True, help="Print only warnings and errors.")
 def backfill_command(
     topic: str,
     from_text: str,
@@ -52,12 +56,12 @@ def backfill_command(
     quiet: bool,
     **kafka: Any,
 ) -> None:
-    """Score again what a topic still holds, into a lane of its own of the live run's store.
+    """Score the retained records of a topic again, into a lane of their own in the store of the live run.
 
-    By the portfolios and probabilities that the live run recorded the rows and ticks come out the same. What was
-    interrupted goes on where it was, if it has the same name.
+    By default Gapwatch uses the portfolios and sampling probabilities that the live run recorded, so rows and ticks
+    come out the same. A backfill raises no alerts and sends nothing to Kafka.
     """
-    # Imported here: --help answers without loading aiokafka and the engine.
+    # Imported here: --help answers without aiokafka and DuckDB.
     from gapwatch.scorers.loading.load import load_portfolio
     from gapwatch.streams.batch.backfill import Backfill, BackfillOptions
     from gapwatch.streams.live.run_log import logs_on_stderr
@@ -81,8 +85,8 @@ def backfill_command(
         sys.stdout.flush()
     elif not quiet:
         click.echo(
-            f"{result.read:,} traces, {result.rows:,} rows in lane {options.lane}, {result.seconds:.1f} s"
-            + (f"; {result.dead_letters:,} dead letters" if result.dead_letters else "")
+            f"scored {result.read:,} traces, stored {result.rows:,} gap rows in lane {options.lane}, "
+            f"{result.seconds:.1f} s" + (f"; {result.dead_letters:,} dead letters" if result.dead_letters else "")
         )
     result.check_balanced(store)
 
@@ -93,7 +97,7 @@ def _seconds(moment: datetime) -> float:
 
 def _say(result: RunSummary) -> None:
     if sys.stderr.isatty():
-        sys.stderr.write(f"\r{result.read:,} traces, {result.rows:,} rows ")
+        sys.stderr.write(f"\rscored {result.read:,} traces, stored {result.rows:,} gap rows ")
         sys.stderr.flush()
 
 

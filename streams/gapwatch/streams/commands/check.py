@@ -1,4 +1,4 @@
-"""`gapwatch check`: is a portfolio good, what does it watch, and what did its author overlook."""
+"""`gapwatch check`: reports errors, monitored components and likely mistakes of portfolios."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ BAD_PORTFOLIO = 2
 @click.command("check")
 @click.argument("portfolios", nargs=-1, required=True, metavar="PORTFOLIO...", type=click.Path(path_type=Path))
 @click.option(
-    "--facts", type=click.Path(path_type=Path), help="File of further facts; the later of two with one id wins."
+    "--facts", type=click.Path(path_type=Path), help="YAML file of further facts; of two with one id the later wins."
 )
 @click.option(
     "--against", multiple=True, metavar="FILE",
-    help="Hold them against the traces of a file (JSON lines; plain, .gz, .zst); repeatable. Nothing is stored.",
+    help="Test the portfolios on the traces of a file (JSON lines; plain, .gz, .zst); repeatable. Nothing is stored.",
 )  # fmt: skip
-@click.option("--explain", is_flag=True, help="Print what is parsed of a record, and the query.")
+@click.option("--explain", is_flag=True, help="Print the fields that are read from a record, and the SQL query.")
 @click.option(
     "--scorers", default=None, metavar="MODULE",
-    help="Python module, or .py file, with the @scorer functions that the portfolios name; for --against.",
+    help="Python module or .py file with the @scorer functions that the portfolios name; for --against.",
 )  # fmt: skip
 @click.pass_context
 def check(
@@ -48,12 +48,12 @@ def check(
     explain: bool,
     scorers: str | None,
 ) -> None:
-    """Say whether portfolios are good, what they watch, and what they leave out.
+    """Check portfolios: report errors, the metrics of each component, and unmonitored components.
 
     Every problem of every file is shown at once, with its line and what to write instead.
-    Exit status 0: all are good. 2: at least one is refused.
+    Exit status 0: all portfolios are valid. 2: at least one is refused.
     """
-    # Imported here: --help answers without loading the engine.
+    # Imported here: --help answers without DuckDB.
     from gapwatch.scorers.checking.check import check_portfolio
 
     checked = check_portfolio(*portfolios, facts=facts)
@@ -74,7 +74,7 @@ def _print_plan(portfolios: Sequence[Portfolio]) -> None:
     plan = compile_plan(portfolios)
     columns = plan.columns
     out = console()
-    out.print(Text("Parsed of a record", style="bold"), Text("nothing else is looked at", style="dim"))
+    out.print(Text("Fields read from a record", style="bold"), Text("all others are ignored", style="dim"))
     table = Table.grid(padding=(0, 2, 0, 2))
     table.add_row("trace", ", ".join([*TRACE_KEYS, *(f"attributes.{key}" for key in columns.trace_attributes)]))
     span = [*SPAN_KEYS, *columns.texts, *(USAGE_KEYS if columns.usage else [])]
@@ -105,7 +105,7 @@ def print_checked(checked: Iterable[CheckedPortfolio]) -> None:
 
 
 def console(stderr: bool = False) -> Console:
-    """Return where to print: as wide as the terminal, or `FILE_WIDTH` where there is none."""
+    """Return a console as wide as the terminal, or `FILE_WIDTH` columns if the output is not a terminal."""
     terminal = Console(stderr=stderr, highlight=False)
     return terminal if terminal.is_terminal else Console(stderr=stderr, highlight=False, width=FILE_WIDTH)
 
@@ -152,7 +152,7 @@ def _print_portfolio(out: Console, file: str, portfolio: Portfolio) -> None:
         owner = mine
     out.print(table)
     if any(metric.direction is not None and metric.direction.verdict == "unverified" for metric in portfolio.metrics):
-        out.print(Text("?: nobody verified which way is better", style="dim"))
+        out.print(Text("?: nobody has confirmed which direction is better", style="dim"))
 
 
 def _order(portfolio: Portfolio, metric: Metric) -> int:

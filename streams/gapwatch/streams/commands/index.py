@@ -1,4 +1,4 @@
-"""The subcommands of this folder, as the command line finds them; nothing heavy is imported here."""
+"""Table of this package's subcommands, which the command line loads by name; it imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -14,16 +14,14 @@ COMMANDS: dict[str, Command] = {
         "Say which way is better, for metrics that ask.", "gapwatch.streams.commands.decisions:answer_command"
     ),
     "backfill": Command(
-        "Score again what a topic still holds, in a lane of its own.",
+        "Score the retained records of a topic again, in a lane of their own.",
         "gapwatch.streams.commands.backfill:backfill_command",
     ),
-    "check": Command(
-        "Say whether portfolios are good, and what they find in real traces.", "gapwatch.streams.commands.check:check"
-    ),
+    "check": Command("Check portfolios for errors, and against real traces.", "gapwatch.streams.commands.check:check"),
     "dashboards": Command("Write dashboards for Grafana.", "gapwatch.streams.commands.dashboards:dashboards_command"),
     "explain": Command("One page on one alert.", "gapwatch.streams.commands.alerts:explain_command"),
     "judge": Command(
-        "Judge what waits in a store; run verdicts again; costs.", "gapwatch.streams.commands.judge:judge_command"
+        "Run LLM judges over a store, repeat verdicts, estimate costs.", "gapwatch.streams.commands.judge:judge_command"
     ),
     "publish": Command(
         "Publish files of traces to a Kafka topic.", "gapwatch.streams.commands.publish:publish_command"
@@ -34,6 +32,8 @@ COMMANDS: dict[str, Command] = {
     "rules": Command(
         "Write rules for Prometheus and routes for Alertmanager.", "gapwatch.streams.commands.rules:rules_command"
     ),
-    "run": Command("Watch a Kafka topic: score its traces as they come.", "gapwatch.streams.commands.run:run_command"),
+    "run": Command(
+        "Monitor a Kafka topic: score its traces as they arrive.", "gapwatch.streams.commands.run:run_command"
+    ),
     "silence": Command("Keep an alert quiet for a while.", "gapwatch.streams.commands.decisions:silence_command"),
 }

@@ -1,4 +1,4 @@
-"""`gapwatch judge`: judge what waits in a store, run verdicts again, say what judging costs and who agrees."""
+"""`gapwatch judge`: answers pending judge requests, repeats verdicts, estimates costs, measures agreement."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from gapwatch.sinks.commands.options import reading, store_option
 if TYPE_CHECKING:
     from gapwatch.scorers.judges.agreement import Estimate
 
-# What does the work is imported where it is used: --help answers without loading the engine.
+# Imports stand in the commands: --help answers without DuckDB.
 
 judges_option = click.option(
     "--judges", required=True, type=click.Path(path_type=Path), metavar="J",
-    help="YAML settings of the judges: providers, limits, prices; no key is in it.",
+    help="YAML settings of the judges: providers, limits, prices; no key stands in it.",
 )  # fmt: skip
 
 
 @click.group("judge")
 def judge_command() -> None:
-    """Judges: LLM verdicts that can be audited, run again and paid for."""
+    """Run LLM judges, and audit their verdicts and costs."""
 
 
 @judge_command.command("run")
@@ -34,10 +34,13 @@ def judge_command() -> None:
 @judges_option
 @click.option(
     "--patience", default=300.0, show_default=True, metavar="SECONDS", type=click.FloatRange(min=0),
-    help="How long a provider that is down is waited for; what waits then stays pending.",
+    help="How long to wait for a provider that is down; after that its requests stay pending.",
 )  # fmt: skip
 def judge_store_command(store: Path, judges: Path, patience: float) -> None:
-    """Judge every request that waits in a store, by the portfolios that the store holds."""
+    """Answer every pending judge request of a store, by the portfolios in the store.
+
+    Prints counts, errors and costs as JSON. Exit status 1: requests are left, because a provider is down.
+    """
     from gapwatch.scorers.loading.load import parse_portfolio
     from gapwatch.sinks.reading.stored_portfolios import portfolio_texts
     from gapwatch.sinks.store.store import Store
@@ -52,16 +55,24 @@ def judge_store_command(store: Path, judges: Path, patience: float) -> None:
         result = judge_store(opened, portfolios, access, patience_seconds=patience)
     _write(result.as_json())
     if result.left:
-        raise JobError(f"{result.left} requests still wait: a provider is down; run it again, it goes on from there")
+        raise JobError(
+            f"{result.left} requests are still pending, because a provider is down; run the command again to continue"
+        )
 
 
 @judge_command.command("rerun")
 @click.argument("row", metavar="ROW")
 @store_option
-@click.option("--judges", type=click.Path(path_type=Path), metavar="J", help="Settings; not needed with --show.")
-@click.option("--show", is_flag=True, help="Only show the request, byte for byte as it was sent.")
+@click.option(
+    "--judges", type=click.Path(path_type=Path), metavar="J",
+    help="YAML settings of the judges; not needed with --show.",
+)  # fmt: skip
+@click.option("--show", is_flag=True, help="Only print the request, byte for byte as it was sent.")
 def rerun_command(row: str, store: Path, judges: Path | None, show: bool) -> None:
-    """Build the request of ROW (topic/partition/offset/span/metric/judge) again, and ask it again."""
+    """Rebuild the request of a verdict and send it again; prints both verdicts as JSON.
+
+    ROW is topic/partition/offset/span/metric, followed by /judge if the metric has several judges.
+    """
     from gapwatch.scorers.judges.prompt import request_bytes
     from gapwatch.sinks.reading.verdict_archive import VerdictArchive
     from gapwatch.streams.judges.audit.rebuilding import Rebuilder
@@ -76,7 +87,7 @@ def rerun_command(row: str, store: Path, judges: Path | None, show: bool) -> Non
         sys.stdout.buffer.write(request_bytes(rebuilt.call) + b"\n")
         return
     if judges is None:
-        raise click.UsageError("--judges says how the model is reached; --show needs none")
+        raise click.UsageError("--judges is required to ask the model; only --show works without it")
     settings = load_judge_settings(judges)
     (done,) = rerun([rebuilt], settings, model_maker(settings))
     _write(
@@ -94,9 +105,12 @@ def rerun_command(row: str, store: Path, judges: Path | None, show: bool) -> Non
 @judge_command.command("reproducibility")
 @store_option
 @judges_option
-@click.option("--sample", default=100, show_default=True, type=click.IntRange(min=1), metavar="N", help="Verdicts.")
+@click.option(
+    "--sample", default=100, show_default=True, type=click.IntRange(min=1), metavar="N",
+    help="Number of verdicts to repeat.",
+)  # fmt: skip
 def reproducibility_command(store: Path, judges: Path, sample: int) -> None:
-    """Run a sample of verdicts again, and say which share comes out the same."""
+    """Repeat a sample of verdicts; prints the share that comes out the same, with 95 % intervals."""
     from gapwatch.sinks.reading.verdict_archive import VerdictArchive
     from gapwatch.streams.judges.audit.rerunning import reproducibility
     from gapwatch.streams.judges.models.model_maker import model_maker
@@ -117,10 +131,15 @@ def reproducibility_command(store: Path, judges: Path, sample: int) -> None:
 
 @judge_command.command("estimate")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
-@click.option("--portfolio", required=True, type=click.Path(path_type=Path), metavar="P", help="With judged metrics.")
+@click.option(
+    "--portfolio", required=True, type=click.Path(path_type=Path), metavar="P", help="Portfolio with judged metrics."
+)
 @judges_option
 def estimate_command(files: tuple[Path, ...], portfolio: Path, judges: Path) -> None:
-    """Say what the judges of a portfolio will cost, from the prompts that the traces of FILE... make."""
+    """Estimate calls, tokens and US dollars per week of a portfolio's judges, from the traces of FILE...
+
+    No model is asked.
+    """
     from gapwatch.scorers.loading.load import load_portfolio
     from gapwatch.streams.judges.audit.estimating import estimate_judges
     from gapwatch.streams.judges.models.model_maker import price_finder
@@ -138,7 +157,7 @@ def estimate_command(files: tuple[Path, ...], portfolio: Path, judges: Path) -> 
 @judge_command.command("agreement")
 @store_option
 def agreement_command(store: Path) -> None:
-    """Say how far judges agree with each other, and with the people who overrode them."""
+    """Measure how far judges agree: Cohen's kappa between judges, kappa and F1 against people's overrides."""
     from gapwatch.sinks.verdicts.agreement import agreements
 
     with reading(store) as con:
@@ -163,6 +182,6 @@ def _estimate(estimate: Estimate) -> dict[str, Any]:
 
 
 def _write(document: object) -> None:
-    """Write JSON; what is no number is null there."""
+    """Write a document as JSON to standard output; NaN becomes null."""
     sys.stdout.buffer.write(orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
     sys.stdout.flush()

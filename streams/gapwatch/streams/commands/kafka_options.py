@@ -1,4 +1,7 @@
-"""The options of every command that talks to Kafka; what is not given comes from `GAPWATCH_KAFKA_*`."""
+"""Connection options of every command that talks to Kafka; defaults come from `GAPWATCH_KAFKA_*`.
+
+Nothing of the extra `stream` is imported at the top, so that `--help` answers without it.
+"""
 
 from __future__ import annotations
 
@@ -6,47 +9,70 @@ import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from gapwatch.publisher.errors import SettingsError
-from gapwatch.publisher.kafka_settings import MECHANISMS, PROTOCOLS, KafkaSettings
 from gapwatch.scorers.errors import UsageError
+
+if TYPE_CHECKING:
+    from gapwatch.publisher.kafka_settings import KafkaSettings
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+#: As in `gapwatch.publisher.kafka_settings`, which may not be installed; a test compares them.
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+#: Packages of the extra `stream`, and the publisher, which is a distribution of its own.
+_STREAM_PACKAGES = ("gapwatch.publisher", "aiokafka", "faust", "mode", "aiohttp")
+
 _OPTIONS = (
-    click.option("--brokers", metavar="HOST:PORT,...", help="Where Kafka is. [env: GAPWATCH_KAFKA_BROKERS]"),
+    click.option("--brokers", metavar="HOST:PORT,...", help="Kafka brokers. [env: GAPWATCH_KAFKA_BROKERS]"),
     click.option(
         "--security-protocol", type=click.Choice(PROTOCOLS),
-        help="Default: SASL_ with a user name, SSL with a certificate file, else PLAINTEXT.",
+        help="Default: SASL_... with a user name, SSL with a certificate file, else PLAINTEXT.",
     ),
     click.option("--sasl-mechanism", type=click.Choice(MECHANISMS), help="Default: SCRAM-SHA-256."),
-    click.option("--username", metavar="NAME", help="To log in with. [env: GAPWATCH_KAFKA_USERNAME]"),
+    click.option("--username", metavar="NAME", help="User name of the login. [env: GAPWATCH_KAFKA_USERNAME]"),
     click.option(
         "--password-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-        help="Its first line is the password; a command line can be read by all. [env: GAPWATCH_KAFKA_PASSWORD]",
+        help="File whose first line is the password; other users can read a command line. "
+        "[env: GAPWATCH_KAFKA_PASSWORD]",
     ),
-    click.option("--ca-file", metavar="FILE", help="PEM of the authorities to trust. Default: those of the system."),
-    click.option("--cert-file", metavar="FILE", help="PEM of a client's certificate, where the cluster asks for one."),
-    click.option("--key-file", metavar="FILE", help="PEM of its key."),
+    click.option(
+        "--ca-file", metavar="FILE", help="PEM file of the certificate authorities to trust. Default: the system's."
+    ),
+    click.option(
+        "--cert-file", metavar="FILE", help="PEM file of the client's certificate, if the cluster requires one."
+    ),
+    click.option("--key-file", metavar="FILE", help="PEM file of the client's key."),
 )  # fmt: skip
 
 
 def kafka_options(command: Function) -> Function:
-    """Add the options; the command takes them as keyword arguments and hands them to `read_kafka_options`.
+    """Add the options; the command takes them as keyword arguments and passes them to `read_kafka_options`.
 
-    A `SettingsError`, then or later, ends the command as a `UsageError`: the publisher, whose settings they are, knows
-    no errors of Gapwatch.
+    A `SettingsError` of the publisher ends the command as a `UsageError`. So does a missing package of the extra
+    `stream`, with the command that installs it.
     """
 
     @functools.wraps(command)
     def run(*arguments: Any, **given: Any) -> Any:
         try:
-            return command(*arguments, **given)
-        except SettingsError as error:
-            raise UsageError(str(error)) from error
+            from gapwatch.publisher.errors import SettingsError
+
+            try:
+                return command(*arguments, **given)
+            except SettingsError as error:
+                raise UsageError(str(error)) from error
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith(_STREAM_PACKAGES):
+                raise UsageError(
+                    f"{error.name} is not installed, which this command needs for Kafka; "
+                    "run: pip install 'gapwatch[stream]' gapwatch-publisher"
+                ) from error
+            raise
 
     wrapped: Any = run
     for option in reversed(_OPTIONS):
@@ -55,16 +81,22 @@ def kafka_options(command: Function) -> Function:
 
 
 def read_kafka_options(password_file: Path | None = None, **given: str | None) -> KafkaSettings:
-    """Return the settings that the options and the environment give.
+    """Return the connection settings from options and environment.
+
+    Args:
+        password_file: File whose first line is the password.
+        given: The other options by name; None where not given.
 
     Raises:
-        UsageError: The password's file cannot be read.
-        SettingsError: They name no brokers, contradict each other, or name files that are not there.
+        UsageError: The password file cannot be read.
+        SettingsError: No brokers are given, settings contradict each other, or a file does not exist.
     """
+    from gapwatch.publisher.kafka_settings import KafkaSettings
+
     password = None
     if password_file is not None:
         try:
             password = password_file.read_text(encoding="utf-8").partition("\n")[0].rstrip("\r")
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"--password-file {password_file}: {error}") from error
+            raise UsageError(f"--password-file {password_file} cannot be read: {error}") from error
     return KafkaSettings.from_environment(os.environ, password=password, **given)

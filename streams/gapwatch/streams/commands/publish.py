@@ -1,4 +1,4 @@
-"""`gapwatch publish`: files of traces into a topic."""
+"""`gapwatch publish`: sends files of traces to a Kafka topic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from gapwatch.scorers.errors import JobError, UsageError
+from gapwatch.scorers.errors import JobError
 from gapwatch.streams.commands.kafka_options import kafka_options, read_kafka_options
 
 if TYPE_CHECKING:
@@ -24,35 +24,35 @@ _UPDATE_SECONDS = 0.1
 
 
 class RateType(click.ParamType):
-    """Records a second: `500/s`, `0.5/s`, or the number alone."""
+    """Records per second: `500/s`, `0.5/s`, or the number alone."""
 
     name = "rate"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read the number; it is positive."""
+        """Return the number of records per second, greater than 0."""
         found = re.fullmatch(r"(\d+(?:\.\d+)?)(?:/s)?", str(value))
         if found is None or float(found[1]) == 0:
-            self.fail(f"{value!r} is no rate; expected records a second, such as 500/s", param, ctx)
+            self.fail(f"{value!r} is not a rate; write records per second, such as 500/s", param, ctx)
         return float(found[1])
 
 
 @click.command("publish")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @kafka_options
-@click.option("--topic", default="traces", show_default=True, help="To publish to; it must exist.")
-@click.option("--rate", type=RateType(), metavar="N/s", help="At most so many records a second. Default: no limit.")
-@click.option("--quiet", is_flag=True, help="Show no progress and no counts.")
+@click.option("--topic", default="traces", show_default=True, help="Topic to publish to; it must exist.")
+@click.option("--rate", type=RateType(), metavar="N/s", help="Most records per second. Default: no limit.")
+@click.option("--quiet", is_flag=True, help="Show no progress bar and no counts.")
 def publish_command(files: tuple[str, ...], topic: str, rate: float | None, quiet: bool, **kafka: Any) -> None:
     """Publish the traces of FILE... (JSON lines; plain, .gz, .zst, or - for standard input) to a Kafka topic.
 
-    Each line becomes one record whose key is its trace id. A line that is no trace is published, too: it is the
-    watcher who counts it.
+    Each line becomes one record; its key is the trace id. A line that is not a trace is published without a key, and
+    `gapwatch run` counts it as a dead letter.
+
+    Exit status 1: the broker does not answer or did not take every record. 2: a missing file or topic, a refused
+    login, or wrong options.
     """
-    # Imported here: --help answers without loading a client of Kafka.
-    try:
-        from gapwatch.streams.batch.publish_files import PublishResult, publish_files
-    except ModuleNotFoundError as error:
-        raise UsageError(f"publishing needs {error.name}: pip install 'gapwatch[stream]'") from error
+    # Imported here: --help answers without a Kafka client.
+    from gapwatch.streams.batch.publish_files import PublishResult, publish_files
 
     settings = read_kafka_options(**kafka)
     result = PublishResult()
@@ -64,20 +64,27 @@ def publish_command(files: tuple[str, ...], topic: str, rate: float | None, quie
             click.echo(_summary(result, topic, settings.brokers))
     if result.too_large:
         raise JobError(
-            f"{result.too_large} records are larger than topic {topic!r} takes and were not published; "
-            f"raise its max.message.bytes (10,500,000 takes every trace that Gapwatch reads)"
+            f"{result.too_large} records were not published: they are larger than topic {topic!r} takes; "
+            f"set its max.message.bytes to 10500000, which takes every trace that Gapwatch reads"
         )
 
 
 def _summary(result: PublishResult, topic: str, brokers: str) -> str:
     rate = result.sent / result.seconds if result.seconds else 0.0
     size = result.sent_bytes / 1e6
-    text = f"{result.sent:,} records ({size:,.1f} MB) to {topic} at {brokers} in {result.seconds:.1f} s, {rate:,.0f}/s"
-    return text + (f"; {result.without_trace_id:,} without a trace id" if result.without_trace_id else "")
+    text = (
+        f"published {result.sent:,} records ({size:,.1f} MB) to topic {topic} at {brokers} in {result.seconds:.1f} s, "
+        f"{rate:,.0f}/s"
+    )
+    return text + (f"; {result.without_trace_id:,} of them without a trace id" if result.without_trace_id else "")
 
 
 class PublishProgress:
-    """A bar on standard error."""
+    """Progress bar on standard error.
+
+    Args:
+        enabled: False shows nothing.
+    """
 
     def __init__(self, enabled: bool) -> None:
         self._progress = Progress(
@@ -102,7 +109,7 @@ class PublishProgress:
         self._progress.stop()
 
     def update(self, source: FileSource, result: PublishResult) -> None:
-        """Show how far the file is read and how much the broker has."""
+        """Show how much of a file is read and how many records the broker has acknowledged."""
         now = time.monotonic()
         if now < self._next:
             return

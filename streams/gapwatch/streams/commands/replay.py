@@ -1,4 +1,4 @@
-"""`gapwatch replay`: score files of traces and say where the pipeline diverged from what was promised."""
+"""`gapwatch replay`: scores files of traces and reports where the pipeline broke its portfolio."""
 
 from __future__ import annotations
 
@@ -22,28 +22,29 @@ if TYPE_CHECKING:
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option(
     "--portfolio", "portfolios", multiple=True, required=True, type=click.Path(path_type=Path), metavar="P",
-    help="Portfolio to score by; repeat it for several pipelines, a record goes to the one of its pipeline.",
+    help="Portfolio to score by; repeat it for several pipelines. Each record is scored by the one of its pipeline.",
 )  # fmt: skip
 @click.option(
     "--store", required=True, type=click.Path(path_type=Path), metavar="S",
-    help="DuckDB file in which results rest; made where there is none.",
+    help="DuckDB file for the results; created if it does not exist.",
 )  # fmt: skip
 @click.option(
     "--source", default=None, metavar="NAME",
-    help="Name of the source, by which a second run knows what is kept already. Default: the file's name.",
+    help="Name of the file in the store; a second run skips the lines that are stored under it. "
+    "Default: the file's name. Required for -.",
 )  # fmt: skip
 @scorers_option
 @scorer_timeout_option
 @click.option(
     "--alerts", is_flag=True,
-    help="Watch for shifts and broken bounds as a stream is watched, by event time; `gapwatch alerts` tells them.",
+    help="Detect shifts and broken thresholds by event time, as in a live run; `gapwatch alerts` lists them.",
 )  # fmt: skip
 @click.option(
     "--judges", default=None, type=click.Path(path_type=Path), metavar="J",
-    help="YAML settings of the judges; with them what waits for a judge is judged before the end.",
+    help="YAML settings of the LLM judges; with them all pending judge requests are answered before the report.",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="End with one JSON object on standard output.")
-@click.option("--quiet", is_flag=True, help="Show no progress and no report.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output at the end.")
+@click.option("--quiet", is_flag=True, help="Show no progress bar and no report.")
 def replay_command(
     files: tuple[str, ...],
     portfolios: tuple[Path, ...],
@@ -58,9 +59,9 @@ def replay_command(
 ) -> None:
     """Score the traces of FILE... (JSON lines; plain, .gz, .zst, or - for standard input) into a store.
 
-    A second run on the same file and store adds nothing; an interrupted run goes on where it was.
+    A second run on the same file and store adds nothing. An interrupted run continues where it stopped.
     """
-    # Imported here: --help answers without loading the engine.
+    # Imported here: --help answers without DuckDB.
     from gapwatch.scorers.loading.load import load_portfolio
     from gapwatch.streams.batch.progress import ReplayProgress
     from gapwatch.streams.batch.replay import ReplayOptions, replay
@@ -80,7 +81,7 @@ def replay_command(
 
 
 def _judge(path: Path, portfolios: Sequence[Portfolio]) -> Callable[[Store, Sequence[Portfolio]], JudgeResult]:
-    """Return what judges a store by the settings of a file; what is wrong with them is said before anything is read."""
+    """Return a function that judges a store; errors of the settings are raised now, before any trace is read."""
     from gapwatch.streams.judges.calls.prices import caps_of, check_caps, known_prices
     from gapwatch.streams.judges.models.model_maker import model_access
     from gapwatch.streams.judges.settings import load_judge_settings

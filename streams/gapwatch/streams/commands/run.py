@@ -1,4 +1,4 @@
-"""`gapwatch run`: watch a Kafka topic."""
+"""`gapwatch run`: monitors a Kafka topic."""
 
 from __future__ import annotations
 
@@ -20,70 +20,76 @@ if TYPE_CHECKING:
 
 @click.command("run")
 @kafka_options
-@click.option("--topic", default="traces", show_default=True, help="To read; it must exist.")
+@click.option("--topic", default="traces", show_default=True, help="Topic to read; it must exist.")
 @click.option(
     "--portfolio", "portfolios", multiple=True, type=click.Path(path_type=Path), metavar="P",
-    help="Portfolio to score by; repeat it for several pipelines. A new version is taken up while it runs.",
+    help="Portfolio to score by; repeat it for several pipelines. A changed file takes effect while the run lasts.",
 )  # fmt: skip
 @click.option(
     "--store", default=None, type=click.Path(path_type=Path), metavar="S",
-    help="DuckDB file in which results rest; made where there is none.",
+    help="DuckDB file for the results; created if it does not exist.",
 )  # fmt: skip
 @click.option(
-    "--group", default="gapwatch", show_default=True, help="Kafka consumer group; each store has one of its own."
+    "--group", default="gapwatch", show_default=True, help="Kafka consumer group; each store needs a group of its own."
 )
 @click.option(
     "--instance", default="", metavar="NAME",
-    help="Name of this process in the group: a restart takes its place at once.",
+    help="Name of this process in the group (static membership): after a restart it gets its partitions back at once.",
 )  # fmt: skip
 @click.option(
     "--listen", default=None, metavar="ADDRESS:PORT",
-    help=f"Where /metrics, /healthz and the history are; none: nowhere. Default: {DEFAULT_LISTEN}, and none with "
+    help=f"Address of /metrics, /healthz and the API; none: do not listen. Default: {DEFAULT_LISTEN}, and none with "
     "--until-caught-up or --role judge.",
 )  # fmt: skip
-@click.option("--until-caught-up", is_flag=True, help="End when all that is in the topic is kept, with a report.")
+@click.option("--until-caught-up", is_flag=True, help="Stop with a report when every record of the topic is stored.")
 @scorers_option
 @scorer_timeout_option
 @click.option(
-    "--alerts/--no-alerts", default=True, show_default=True, help="Watch for shifts and broken bounds.",
+    "--alerts/--no-alerts", default=True, show_default=True, help="Detect shifts and broken thresholds.",
 )  # fmt: skip
 @click.option(
     "--webhook", envvar="GAPWATCH_WEBHOOK", default="", metavar="URL",
-    help="Post each page and ticket there, as JSON with a `text`. Better as GAPWATCH_WEBHOOK, for it may be a secret.",
+    help="Post each page and ticket to this URL, as JSON with a field `text`. Prefer the variable GAPWATCH_WEBHOOK if "
+    "the URL is a secret.",
 )  # fmt: skip
 @click.option(
     "--thin-rows", default=ThinningOptions.rows, show_default=True, type=click.IntRange(min=0), metavar="N",
-    help="Most rows of one metric and outcome in a window, for failures and the like; 0: keep all.",
+    help="Most rows of one metric that are stored with warn, fail, unknown or error, each, in one window; 0: all. "
+    "Counts and rates are not affected.",
 )  # fmt: skip
 @click.option(
     "--thin-window", default=ThinningOptions.window, show_default=True, type=click.IntRange(min=1), metavar="N",
-    help="Offsets of a partition in a window.",
+    help="Size of that window: offsets of one partition.",
 )  # fmt: skip
 @click.option(
     "--keep", default=None, metavar="SPAN",
-    help="Forget rows, samples and rates that were kept longer ago, such as 30d; their sums stay. Default: keep all.",
+    help="Retention: delete rows, samples and rates that were stored longer ago, such as 30d; their sums stay. "
+    "Default: delete nothing.",
 )  # fmt: skip
 @click.option(
     "--role",
     default="all",
     show_default=True,
     type=click.Choice(["all", "score,keep", "judge"]),
-    help="What this process does. judge: only asks models, for a process that keeps; any number of them.",
+    help="What this process does. all: score, store and judge. score,keep: score and store; judges run elsewhere. "
+    "judge: only ask judge models, for a process that stores; any number of them.",
 )
 @click.option(
     "--judges", default=None, type=click.Path(path_type=Path), metavar="J",
-    help="YAML settings of the judges. With role all this process judges; without them requests wait for role judge.",
+    help="YAML settings of the LLM judges. Without them, judge requests wait for a process with --role judge.",
 )  # fmt: skip
 @click.option(
-    "--keeper", default=None, metavar="URL",
-    help="Role judge: API of the keeping process; its write token is in GAPWATCH_WRITE_TOKEN. Default: from --store.",
+    "--keeper", "store_url", default=None, metavar="URL",
+    help="With --role judge: address of the process that stores; GAPWATCH_WRITE_TOKEN holds its write token. "
+    "Default: found through --store on this machine.",
 )  # fmt: skip
 @click.option(
     "--shed-after", default="10m", show_default=True, metavar="SPAN",
-    help="Ask no judges while records wait for longer to be kept; never: always ask, as with --until-caught-up.",
+    help="Skip judging while records wait longer than this to be stored; never: always judge, as with "
+    "--until-caught-up.",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="With --until-caught-up: end with one JSON object.")
-@click.option("--quiet", is_flag=True, help="Say only what is wrong.")
+@click.option("--json", "as_json", is_flag=True, help="With --until-caught-up: print one JSON object at the end.")
+@click.option("--quiet", is_flag=True, help="Print only warnings and errors.")
 def run_command(
     topic: str,
     portfolios: tuple[Path, ...],
@@ -101,18 +107,18 @@ def run_command(
     keep: str | None,
     role: str,
     judges: Path | None,
-    keeper: str | None,
+    store_url: str | None,
     shed_after: str,
     as_json: bool,
     quiet: bool,
     **kafka: Any,
 ) -> None:
-    """Watch a Kafka topic: score its traces as they come and keep what diverged.
+    """Monitor a Kafka topic: score its traces as they arrive and store the gaps.
 
-    SIGTERM or Ctrl-C finishes what is in work and ends within 10 seconds; the next start goes on from there. SIGHUP
+    SIGTERM or Ctrl-C finishes the slices in work and ends within 10 seconds; the next start continues there. SIGHUP
     reads the portfolios again.
     """
-    # Imported here: --help answers without loading Faust and the engine.
+    # Imported here: --help answers without Faust and DuckDB.
     from gapwatch.scorers.loading.load import load_portfolio
     from gapwatch.sinks.api.service import api_options
     from gapwatch.sinks.reading.since import parse_positive_span
@@ -127,12 +133,12 @@ def run_command(
     settings = read_kafka_options(**kafka)
     click.get_current_context().with_resource(logs_on_stderr(quiet))
     if role == "judge":
-        judge_for_keeper(settings, judges, keeper, store, listen)
+        judge_for_keeper(settings, judges, store_url, store, listen)
         return
     if store is None or not portfolios:
-        raise click.UsageError("--store and --portfolio are needed by a process that keeps")
-    if keeper is not None:
-        raise click.UsageError("--keeper is for --role judge")
+        raise click.UsageError("--store and --portfolio are required, except with --role judge")
+    if store_url is not None:
+        raise click.UsageError("--keeper is only for --role judge")
     judging = judge_options(judges, role == "all")
     api = api_options(listen or ("none" if until_caught_up else DEFAULT_LISTEN))
     source = SliceAppOptions(topic, group, instance=instance)

@@ -1,1 +1,1 @@
-"""`gapwatch run`: wiring, outbox relay, retention, portfolio watch."""
+"""The process of `gapwatch run`: its parts, outbox relay, retention, portfolio reload and load shedding."""

@@ -1,7 +1,7 @@
-"""Sends what lies in the outbox to Kafka: at least once, each message with an id by which a reader drops the second.
+"""Sends the messages of the outbox to Kafka, at least once; readers recognise a duplicate by its id.
 
-Sent is marked in the store after Kafka has acknowledged. A process that dies in between sends the messages of at most
-`COMMITS_A_ROUND` commits once more.
+The store records a message as sent after Kafka has acknowledged it. A process that dies in between sends the messages
+of at most `COMMITS_A_ROUND` commits a second time.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ log = logging.getLogger("gapwatch.relay")
 
 RELAYED_TOPICS = (ALERTS_TOPIC, JUDGE_REQUESTS_TOPIC, DEAD_LETTERS_TOPIC)
 COMMITS_A_ROUND = 20
-#: Seconds: without news, between looks.
+#: Seconds between two checks of the outbox without a wake-up: this while topics are missing, else 30 times as long.
 LOOK_SECONDS = 1.0
 _BATCH = 100
 
 
 class OutboxRelay:
-    """Relays the outbox until it is cancelled.
+    """Sends the messages of the outbox until it is cancelled.
 
     Args:
-        kafka: Where to.
-        cursor: Gives a connection for reading the store.
-        mark: Records in the store what was sent.
+        kafka: The cluster.
+        cursor: Returns a connection that reads the store.
+        mark: Stores the last sent commit by topic.
 
     Attributes:
-        waiting_for: What keeps it from sending; empty where nothing does.
-        sent: Messages acknowledged by topic.
-        missing: Topics that are not there; their messages wait in the outbox.
-        waiting: Messages by topic that were not sent, as of the last look.
+        waiting_for: Reason why nothing is sent; empty if there is none.
+        sent: Acknowledged messages by topic.
+        missing: Topics that do not exist; their messages wait in the outbox.
+        waiting: Unsent messages by topic, as of the last check.
     """
 
     def __init__(
@@ -66,28 +66,28 @@ class OutboxRelay:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def wake(self) -> None:
-        """There may be something to send; on any thread."""
+        """Check the outbox now; may be called on any thread."""
         self._is_idle = False
-        if self._loop is not None:  # before `run` nothing sleeps, and its first round looks
+        if self._loop is not None:  # before `run` there is nothing to wake: its first round checks
             self._loop.call_soon_threadsafe(self._note_news)
 
     @property
     def is_idle(self) -> bool:
-        """Whether all that can be sent has been, as of the last look."""
+        """True if everything that can be sent was sent, as of the last check."""
         return self._is_idle
 
     async def run(self) -> None:
-        """Send what comes; ends by cancellation, or with what `mark` raises."""
+        """Send messages until cancelled; raises the errors of `mark`."""
         self._loop = asyncio.get_running_loop()
         back_off = BackOff()
         while True:
             try:
                 while await self._round():
-                    back_off.begin_anew()
+                    back_off.reset()
                 self.waiting_for = ""
                 self._is_idle = not self._news.is_set()
             except (KafkaError, OSError, TimeoutError) as error:
-                self.waiting_for = f"the outbox waits for Kafka: {error!r}"
+                self.waiting_for = f"cannot send the outbox to Kafka: {error!r}; trying again"
                 log.warning("%s", self.waiting_for)
                 await self.close()
                 await back_off.wait()
@@ -101,18 +101,18 @@ class OutboxRelay:
         self._news.set()
 
     async def close(self, seconds: float = 2.0) -> bool:
-        """Let go of the connection; False where that took too long and something is left of it."""
+        """Close the connection; False if it did not close within `seconds`."""
         producer, self._producer = self._producer, None
         if producer is None:
             return True
         stopping = asyncio.ensure_future(producer.stop())
         done, _ = await asyncio.wait({stopping}, timeout=seconds)
         if done and (error := stopping.exception()) is not None:
-            log.info("the relay's connection ended with %r", error)
+            log.info("closing the relay's connection to Kafka failed: %r", error)
         return bool(done)
 
     async def _round(self) -> bool:
-        """Send what some commits hold, and mark it; False where nothing was left."""
+        """Send the messages of some commits and mark them as sent; False if there was none."""
         loop = asyncio.get_running_loop()
         waiting = await loop.run_in_executor(None, self._waiting)
         if not waiting:
@@ -156,7 +156,7 @@ class OutboxRelay:
         missing = tuple(topic for topic in RELAYED_TOPICS if topic not in there)
         if missing != self.missing and missing:
             log.warning(
-                "topics that are not there: %s; what belongs to them waits in the outbox until they are made",
+                "topics that do not exist: %s; their messages wait in the outbox until you create them",
                 ", ".join(missing),
             )
         self.missing, self._looked_at = missing, now
@@ -167,7 +167,10 @@ class OutboxRelay:
             sent = [await _enqueue(producer, topic, row, row.value) for row in batch]
             for row, answer in zip(batch, await asyncio.gather(*sent, return_exceptions=True), strict=True):
                 if isinstance(answer, MessageSizeTooLargeError):
-                    log.warning("%s %s is larger than topic %r takes; a digest goes out", topic, row.id, topic)
+                    log.warning(
+                        "message %s is larger than topic %r takes; a digest is sent instead, raise max.message.bytes",
+                        row.id, topic,
+                    )  # fmt: skip
                     digest = orjson.dumps({"id": row.id, "too_large": len(row.value)})
                     await (await _enqueue(producer, topic, row, digest))
                 elif isinstance(answer, BaseException):

@@ -1,4 +1,4 @@
-"""Notices a new version of a portfolio: by looking at its file, or at once by a signal."""
+"""Reloads portfolios when their files change, or at once on a signal."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from gapwatch.streams.pipeline.regime import Regime, make_regime
 
 log = logging.getLogger("gapwatch.portfolios")
 
-#: Seconds between two looks at the files.
+#: Seconds between two checks of the files.
 LOOK_SECONDS = 1.0
 
 Stamp = tuple[tuple[int, int, int] | None, ...]
 
 
 class PortfolioWatch:
-    """Follows files of portfolios.
+    """Watches the files of portfolios.
 
     Args:
-        paths: Of the portfolios in force.
-        in_force: As they were loaded.
-        scorers: Host of Python scorers.
-        switch: Called with what is to be scored by from now on.
+        paths: Their files.
+        in_force: The portfolios, as they were loaded.
+        scorers: Host of the Python scorers.
+        switch: Called with the new portfolios, compiled.
 
     Attributes:
-        refused: Why the files as they are now were refused; empty where they are in force.
+        refused: Error of the present files; empty if they are in force.
     """
 
     def __init__(
@@ -48,11 +48,11 @@ class PortfolioWatch:
         self.refused = ""
 
     def ask(self) -> None:
-        """Read the files again now, changed or not."""
+        """Read the files again now, even if they have not changed."""
         self._asked.set()
 
     async def run(self) -> None:
-        """Follow the files until cancelled."""
+        """Watch the files until cancelled."""
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._asked.wait(), LOOK_SECONDS)
@@ -79,17 +79,17 @@ class PortfolioWatch:
             loaded = await asyncio.to_thread(lambda: [load_portfolio(path) for path in self._paths])
             if [portfolio.sha for portfolio in loaded] == [portfolio.sha for portfolio in self._in_force]:
                 if is_asked or self.refused:
-                    log.info("the portfolios say what they said before")
+                    log.info("the portfolios are unchanged")
                 self.refused = ""
                 return
             regime = await asyncio.to_thread(make_regime, loaded, self._scorers)
             await self._switch(regime)
         except UsageError as error:
             self.refused = str(error)
-            log.error("the new version is refused, the old one goes on: %s", error)
+            log.error("the changed portfolio is refused, the old version stays in force: %s", error)
             return
         for new in loaded:
             if new.sha not in {portfolio.sha for portfolio in self._in_force}:
-                log.info("portfolio %s version %d (%s) holds from the next slice on", new.portfolio, new.version,
+                log.info("portfolio %s version %d (%s) is in force from the next slice on", new.portfolio, new.version,
                          new.sha[:12])  # fmt: skip
         self._in_force, self.refused = loaded, ""

@@ -1,4 +1,4 @@
-"""Retention beside the stream: what is old is forgotten in steps, and between two of them slices are kept."""
+"""Deletes expired records in small transactions between slice commits."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from gapwatch.sinks.store.store import Store
 
 log = logging.getLogger("gapwatch.run")
 
-#: Seconds between two looks for what is old.
+#: Seconds between two checks for expired records.
 LOOK_SECONDS = 3600.0
-#: By how much longer than a step took the keeper has peace after it.
-_PEACE = 4.0
+#: Pause after a step, as a multiple of its time: retention takes at most a fifth of the writer thread.
+_PAUSE = 4.0
 
 
 async def expire(store: Store, keep: timedelta, on_store_thread: Callable[..., Awaitable[Any]]) -> None:
-    """Forget what was kept longer ago than `keep`, until it is cancelled.
+    """Delete records that were stored longer ago than `keep`, until cancelled.
 
     Args:
-        store: Open for keeping.
-        keep: More than 0.
-        on_store_thread: Runs a function with its arguments on the keeper's thread.
+        store: Open for writing.
+        keep: Age of the oldest records to keep, more than 0.
+        on_store_thread: Runs a function with its arguments on the writer thread.
 
     Raises:
-        JobError: The store could not be written.
+        JobError: The store cannot be written.
     """
     loop = asyncio.get_running_loop()
     while True:
         records, before, began = 0, moment_before(keep), loop.time()
         while (done := await on_store_thread(expire_step, store, before)) is not None:
             records += done.records
-            await asyncio.sleep(_PEACE * (loop.time() - began))
+            await asyncio.sleep(_PAUSE * (loop.time() - began))
             began = loop.time()
         if records:
-            log.info("forgot %d records, kept longer ago than %s", records, keep)
+            log.info("retention: deleted the rows of %d records that were stored more than %s ago", records, keep)
         await asyncio.sleep(LOOK_SECONDS)

@@ -1,4 +1,4 @@
-"""The life of `gapwatch run`: what is started in which order, what ends it, and that it ends in time."""
+"""Life cycle of `gapwatch run`: start, supervision, and a stop within a deadline."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from gapwatch.streams.pipeline.run_summary import RunSummary
 
 log = logging.getLogger("gapwatch.run")
 
-#: Seconds after which a stop is cut short: what is committed is safe, and who asked does not wait for long.
+#: Seconds after which a stop is cut short; committed results are safe.
 STOP_SECONDS = 9.0
-#: Of those, for the outbox; for the store's last checkpoint. What is in work has `run_parts.DRAIN_SECONDS`.
+#: Seconds of these for the outbox, and for the store's last checkpoint; slices in work have `run_parts.DRAIN_SECONDS`.
 RELAY_SECONDS, CLOSE_SECONDS = 1.0, 2.5
-#: Seconds that a run with an end waits for the outbox to be sent.
+#: Seconds that a run with `until_caught_up` waits at its end for the outbox to be sent.
 OUTBOX_SECONDS = 20.0
 _LOOK_SECONDS = 0.2
 _LOOKS_A_STATE = 5
 
 
 class Run:
-    """One run.
+    """One run of `gapwatch run`.
 
     Args:
-        given: What is read, and by what it is scored.
-        output: Where results go.
-        options: What is done, and for how long.
-        open_store: Opens the store; None: as it is needed.
+        given: Topic and portfolios.
+        output: Store, API and webhook.
+        options: Alerts, judges, and the end of the run.
+        open_store: Opens the store; None takes the usual way.
 
     Attributes:
-        parts: What works in it.
+        parts: The parts of the run.
     """
 
     def __init__(
@@ -59,17 +59,17 @@ class Run:
 
     @property
     def result(self) -> RunSummary:
-        """What was done so far."""
+        """Counts so far."""
         return self.parts.run_log.result
 
     def run(self, report: Callable[[RunSummary], None] = lambda result: None) -> int:
         """Run to the end and return the exit status.
 
         Args:
-            report: Called with what was done, after the store is closed, if the run has come to its end.
+            report: Called with the counts after the store is closed, unless the run failed.
 
         Raises:
-            GapwatchError: What ended the run, if it ended by an error.
+            GapwatchError: The error that ended the run.
         """
         return asyncio.run(self._main(report))
 
@@ -79,7 +79,7 @@ class Run:
             loop.add_signal_handler(number, self._stop, number)
         loop.add_signal_handler(signal.SIGHUP, self.parts.portfolio_watch.ask)
         log.info(
-            "topic %s at %s, group %s, into %s; portfolios: %s",
+            "monitoring topic %s at %s as group %s; store %s; portfolios %s",
             self._given.source.topic,
             self._given.kafka.brokers,
             self._given.source.group,
@@ -102,7 +102,7 @@ class Run:
                 raise failure
             report(result)
             return status
-        # Threads are left that wait for the broker, or for a disk: they cannot be told to end.
+        # Threads that wait for the broker or a disk are left, and cannot be ended otherwise.
         if failure is not None:
             text = str(failure) if isinstance(failure, GapwatchError) else repr(failure)
             sys.stderr.write(f"gapwatch: {text}\n")
@@ -113,7 +113,7 @@ class Run:
         os._exit(status)
 
     async def _until_over(self) -> BaseException | None:
-        """Read until something ends it; return what went wrong."""
+        """Read until the run ends; return the error, if any."""
         parts = self.parts
         try:
             await parts.thread.run(parts.service.start)
@@ -134,7 +134,7 @@ class Run:
         return failure
 
     def _beside(self) -> list[Coroutine[Any, Any, None]]:
-        """Return what goes on beside the reading; what one of them raises ends the run."""
+        """Return the tasks beside the reading; an exception of one of them ends the run."""
         parts, keep = self.parts, self._output.keep
         also = [] if keep is None else [expire(parts.thread.store, keep, parts.thread.run)]
         if parts.webhook is not None:
@@ -149,7 +149,7 @@ class Run:
             self.parts.source.fail(error)
 
     async def _look(self) -> None:
-        """Tell the observers how it stands, and see whether all is read."""
+        """Pass the state to the observers, and check whether everything is read."""
         source, looks = self.parts.source, 0
         while True:
             if looks % _LOOKS_A_STATE == 0:
@@ -172,21 +172,21 @@ class Run:
             parts.thread.executor.submit(self._show_alerts, parts.alerts).add_done_callback(_log_failure)
 
     def _waits(self) -> dict[str, str]:
-        """Return by part what it waits for; empty where it waits for nothing."""
+        """Return by part of the run the reason why it waits; empty if it does not."""
         relay, webhook = self.parts.relay, self.parts.webhook
         missing = ", ".join(relay.missing)
         return {
-            "load": "judges are shed" if self.parts.throttle.is_shedding else "",
+            "load": "judging is skipped under load" if self.parts.throttle.is_shedding else "",
             "webhook": webhook.waiting_for if webhook is not None else "",
-            "outbox": relay.waiting_for or (f"no topic {missing}" if missing else ""),
+            "outbox": relay.waiting_for or (f"topics that do not exist: {missing}" if missing else ""),
         }
 
     def _shed_or_not(self, state: SourceState) -> None:
         shedding = self.parts.shedding
         shedding.see(state.positions, time.monotonic())
         if self.parts.throttle.set_shedding(shedding.is_on):
-            limit = f"records wait for more than {self._options.shed_after:g} s"
-            log.warning("%s", f"judges are shed: {limit}" if shedding.is_on else "judges are asked again")
+            limit = f"records wait more than {self._options.shed_after:g} s to be stored"
+            log.warning("%s", f"judging is skipped: {limit}" if shedding.is_on else "judging resumes")
 
     async def _until_relayed(self) -> None:
         relay, clock = self.parts.relay, asyncio.get_running_loop().time
@@ -195,33 +195,36 @@ class Run:
         while not relay.is_idle and not self._stopped_by and clock() < end:
             await asyncio.sleep(0.05)
         if not relay.is_idle:
-            log.warning("part of the outbox is not sent yet (%s); the next run goes on with it", relay.waiting_for)
+            log.warning(
+                "the outbox is not sent completely%s; the next run sends the rest",
+                f" ({relay.waiting_for})" if relay.waiting_for else "",
+            )
 
     # --- its end
 
     def _stop(self, number: signal.Signals) -> None:
         if self._stopped_by:
-            self._end_now("asked twice")
+            self._end_now("a second signal")
         self._stopped_by = signal.Signals(number).name
-        log.info("%s: finishing what is in work", self._stopped_by)
-        self._deadline = threading.Timer(STOP_SECONDS, self._end_now, [f"not done within {STOP_SECONDS:.0f} s"])
+        log.info("received %s: finishing the slices in work", self._stopped_by)
+        self._deadline = threading.Timer(STOP_SECONDS, self._end_now, [f"no clean stop within {STOP_SECONDS:.0f} s"])
         self._deadline.daemon = True
         self._deadline.start()
         self.parts.source.stop()
 
     def _end_now(self, why: str) -> None:
-        sys.stderr.write(f"gapwatch: ended at once ({why}); what is committed is safe, the next start continues\n")
+        sys.stderr.write(f"gapwatch: ended at once ({why}); committed results are safe, the next start continues\n")
         sys.stderr.flush()
         os._exit(1)
 
     def _status(self, failure: BaseException | None) -> int:
         if failure is not None:
             return getattr(failure, "exit_status", 1)
-        # Who asked for all of it did not get it; a run without an end is always ended by a signal.
+        # A signal cuts a run short that was to catch up; without `until_caught_up` it is the normal end.
         return 1 if self._stopped_by and self._options.until_caught_up else 0
 
     async def _let_go(self, has_failed: bool) -> bool:
-        """Let go of broker and store; False where something could not be."""
+        """Close broker and store; False if something did not close in time."""
         parts = self.parts
         self._tell()
         ended = await asyncio.gather(
@@ -232,7 +235,7 @@ class Run:
         is_clean = all(ended) and parts.source.is_clean
         limit = CLOSE_SECONDS if self._stopped_by else None
         if not await self._within(limit, parts.thread.run(self._close_store, has_failed)):
-            log.warning("the last checkpoint was cut short; the next start takes a little longer")
+            log.warning("the last checkpoint of the store was cut short; the next start takes a little longer")
             return False
         parts.pipeline.close(wait=is_clean)
         parts.thread.close(wait=is_clean)
@@ -243,19 +246,19 @@ class Run:
             if not has_failed:
                 self.parts.writer.save()
             self.parts.thread.store.close()
-        except JobError as error:  # worth a line only: what was kept is in the log
+        except JobError as error:  # only logged: committed results are safe in DuckDB's log
             log.error("%s", error)
 
     @staticmethod
     async def _within(seconds: float | None, work: Coroutine[Any, Any, Any]) -> bool:
-        """Wait for work that may hang; False, and it goes on, where it takes longer."""
+        """Wait for work that may hang; False if it takes longer, and then it continues in the background."""
         task = asyncio.ensure_future(work)
         done, _ = await asyncio.wait({task}, timeout=seconds)
         if done:
             task.result()
         return bool(done)
 
-    # --- on the store's thread
+    # --- on the writer thread
 
     def _show_alerts(self, alerts: LiveAlerts) -> None:
         if alerts.show(self.parts.thread.store, self.parts.service.metrics):
@@ -263,6 +266,6 @@ class Run:
 
 
 def _log_failure(done: Future[None]) -> None:
-    """What shows alerts may fail; what finds them goes on."""
+    """Log a failure to update the alert metrics; the detectors are not affected."""
     if not done.cancelled() and (error := done.exception()) is not None:
-        log.warning("the gauges of alerts stand still: %s", error)
+        log.warning("the alert metrics on /metrics are not updated: %s", error)

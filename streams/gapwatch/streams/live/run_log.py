@@ -1,4 +1,4 @@
-"""What `gapwatch run` says on standard error: one line when something changes, one now and then while it goes well."""
+"""Log of `gapwatch run` on standard error: one line for each change, and a progress line every 10 seconds."""
 
 from __future__ import annotations
 
@@ -15,28 +15,37 @@ from gapwatch.streams.sources.quiet_logs import quieten_logs
 
 log = logging.getLogger("gapwatch.run")
 
-#: Seconds between two lines while there is progress.
+#: Seconds between two progress lines.
 PROGRESS_SECONDS = 10.0
+#: Words of the progress line for the stages of a slice.
+_STAGES = {"score": "scoring", "keep": "writing"}
+
+
+#: Log lines for the states of the source.
+_STATES = {"joining": "joining the consumer group", "stopping": "stopping", "stopped": "stopped"}
 
 
 class _LineFormatter(logging.Formatter):
-    """Time in UTC, the level where it is not the usual one, and what happened."""
+    """Formats a line: time in UTC, the level if it is a warning or an error, the message."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = time.strftime("%Y-%m-%dT%H:%M:%SZ ", time.gmtime(record.created))
         if record.levelno > logging.INFO:
             line += f"{record.levelname.lower()}: "
-        # Kafka's clients log as much as they like; where a line comes from is worth a word only for theirs.
+        # Lines of other libraries begin with their name; Gapwatch's own lines speak for themselves.
         own = record.name.partition(".")[0] == "gapwatch"
         return line + ("" if own else f"{record.name}: ") + record.getMessage()
 
 
 @contextmanager
 def logs_on_stderr(quiet: bool) -> Iterator[None]:
-    """Log to standard error: warnings of everybody, and, unless quiet, what Gapwatch itself does.
+    """Log to standard error during a `with`: all warnings, and Gapwatch's information lines unless `quiet`.
 
-    At the end nothing is logged any more. Faust's compiled modules keep `logging` beyond the interpreter's end, and
-    with it whatever hangs on it: through this module that would be the engine, which then lists its objects as leaked.
+    The handler is removed at the end. Faust's compiled modules keep `logging` alive beyond the end of the interpreter,
+    and through this module also DuckDB, which would then report its objects as leaked.
+
+    Args:
+        quiet: Log warnings and errors only.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(_LineFormatter())
@@ -51,10 +60,10 @@ def logs_on_stderr(quiet: bool) -> Iterator[None]:
 
 
 class RunLog:
-    """Counts what a run has done, and says so.
+    """Counts the work of a run, and logs its progress.
 
     Attributes:
-        result: What was done so far.
+        result: Counts so far.
     """
 
     def __init__(self) -> None:
@@ -74,14 +83,14 @@ class RunLog:
             self._seconds[stage] = self._seconds.get(stage, 0.0) + seconds
 
     def source_state(self, state: SourceState) -> None:
-        """Say what has changed, or how far it is."""
+        """Log a change of the source's state, and the progress."""
         now = (state.state, state.waiting_for, tuple(sorted(state.positions)))
         if now != self._said:
             self._said = now
             if state.state == "running" and state.positions:
-                log.info("reading %s, %s behind", _partitions(now[2]), _count(state.lag, "record"))
+                log.info("reading %s; consumer lag %s", _partitions(now[2]), _count(state.lag, "record"))
             elif state.state not in ("running", "connecting"):
-                log.info("%s", state.state)
+                log.info("%s", _STATES.get(state.state, state.state))
         seconds = time.perf_counter() - self._line_at
         if seconds >= PROGRESS_SECONDS and self.result.records > self._line_read:
             log.info("%s", self._progress(state, seconds))
@@ -89,23 +98,24 @@ class RunLog:
             self._seconds, self._pieces = {}, 0
 
     def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> None:
-        """Nothing: who switched says so."""
+        """Log nothing: the portfolio watch has logged the change."""
 
     def _progress(self, state: SourceState, seconds: float) -> str:
         result = self.result
         rate = (result.records - self._line_read) / seconds
         parts = [
-            _count(result.read, "trace"), f"{rate:,.0f}/s", f"{_count(state.lag, 'record')} behind",
-            _count(result.rows, "row"),
+            f"{_count(result.read, 'trace')} scored", f"{rate:,.0f}/s", f"lag {_count(state.lag, 'record')}",
+            f"{_count(result.rows, 'gap row')} stored",
         ]  # fmt: skip
         if result.dead_letters:
             parts.append(_count(result.dead_letters, "dead letter"))
         if result.foreign:
-            parts.append(f"{result.foreign:,} of other pipelines")
+            parts.append(f"{_count(result.foreign, 'record')} of pipelines without a portfolio")
         if state.lost:
-            parts.append(f"{state.lost:,} lost to the topic's retention")
-        stages = ", ".join(f"{stage} {spent / self._pieces * 1000:.0f} ms" for stage, spent in self._seconds.items())
-        return "; ".join(parts) + (f"; a slice takes {stages}" if stages else "")
+            parts.append(f"{_count(state.lost, 'record')} deleted by the topic's retention before they were read")
+        each = ((_STAGES.get(stage, stage), spent / self._pieces) for stage, spent in self._seconds.items())
+        stages = ", ".join(f"{stage} {mean * 1000:.0f} ms" for stage, mean in each)
+        return "; ".join(parts) + (f"; per slice {stages}" if stages else "")
 
 
 def _count(n: int, what: str) -> str:

@@ -1,9 +1,9 @@
-"""The parts of `gapwatch run`, built ground first: each is given those that it uses, and knows no other.
+"""Builds the parts of `gapwatch run` from the store upwards; each part receives the parts that it uses.
 
     store ─▶ relay, service ─▶ slice writer ─▶ judges ─▶ pipeline ─▶ source
 
-What flows the other way is told by small values made before both ends: `SourceProgress` (what there is to read) and
-`JudgeThrottle` (how much less judges are asked).
+Two small values carry information the other way, and are made first: `SourceProgress` (offsets of the topic) and
+`JudgeThrottle` (reduction of the judges' rates).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from gapwatch.streams.sources.faust_slices import SliceAppOptions
 from gapwatch.streams.sources.slice_source import SliceSource, SourceOptions, StallLimits
 from gapwatch.streams.sources.source_progress import SourceProgress
 
-#: Seconds that a stop waits for what is in work and for the group.
+#: Seconds that a stop waits for slices in work and for the consumer group.
 DRAIN_SECONDS = 5.0
 
 OpenStore = Callable[[Path], Store]
@@ -49,14 +49,14 @@ OpenStore = Callable[[Path], Store]
 
 @dataclass(frozen=True)
 class RunInput:
-    """What is read, and by what it is scored.
+    """Input of a run.
 
     Attributes:
-        kafka: Where the topic is.
-        source: Topic, group and how slices come.
-        portfolios: Files, each of another pipeline; they are followed while the run lasts.
-        scorers: Host of Python scorers.
-        stall: The watchdog's limits.
+        kafka: The cluster.
+        source: Topic, group and limits of fetching.
+        portfolios: Portfolio files, each of another pipeline; changes take effect while the run lasts.
+        scorers: Host of the Python scorers.
+        stall: Limits of the watchdog.
     """
 
     kafka: KafkaSettings
@@ -68,13 +68,13 @@ class RunInput:
 
 @dataclass(frozen=True)
 class RunOutput:
-    """Where results go.
+    """Output of a run.
 
     Attributes:
-        store: Made where there is none.
-        api: Where `/metrics` and the history are served; None: nowhere.
-        webhook: Where alerts are posted to; empty: nowhere.
-        keep: Rows that were stored longer ago are deleted; None: none are.
+        store: DuckDB file; created if it does not exist.
+        api: Address and options of `/metrics` and the API; None: not served.
+        webhook: URL that alerts are posted to; may be empty.
+        keep: Retention: rows that were stored longer ago are deleted; None: none are.
     """
 
     store: Path
@@ -85,14 +85,14 @@ class RunOutput:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What a run does, and for how long.
+    """Options of a run.
 
     Attributes:
-        until_caught_up: End when all that is in the topic is stored.
-        thinning: Bound on rows.
-        shed_after: Seconds that a record may wait before judges are skipped; None: they never are.
-        has_alerts: Watch the lane for shifts and broken bounds.
-        judges: What is done for judges.
+        until_caught_up: End when every record of the topic is stored.
+        thinning: Bound on stored rows.
+        shed_after: Seconds that a record may wait to be stored before judging is skipped; None: it never is.
+        has_alerts: Detect shifts and broken thresholds.
+        judges: Judges of this process, and caps.
     """
 
     until_caught_up: bool = False
@@ -104,24 +104,25 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class RunParts:
-    """What works in a run; `Run` begins and ends it.
+    """Parts of a run; `Run` starts and stops them.
 
     Attributes:
-        portfolios: As they were loaded.
-        regime: Of these.
-        thread: The store.
-        run_log: Counts and says what is done.
-        observer: All that are told what goes on.
-        throttle, shedding: How much less judges are asked; when they are skipped.
-        relay: Of the outbox.
-        webhook: None where alerts are posted nowhere.
-        service: What is shown to the outside.
-        alerts: None where nothing watches.
-        writer: Stores slices.
-        judges: Of this process, and for judges elsewhere.
-        pipeline: What becomes of a slice.
-        portfolio_watch: Follows the files.
-        source: Gives the slices.
+        portfolios: The portfolios, as they were loaded.
+        regime: The same, compiled.
+        thread: The store and its writer thread.
+        run_log: Counts the work and logs progress.
+        observer: Receivers of the run's events.
+        throttle: Reduction of the judges' rates.
+        shedding: Decides when judging is skipped.
+        relay: Sends the outbox to Kafka.
+        webhook: Posts alerts; None without a URL.
+        service: Serves `/metrics` and the API.
+        alerts: Detectors and alerts; None if alerts are off.
+        writer: Writes slices.
+        judges: Judges of this process, and intake of verdicts from others.
+        pipeline: Scores slices.
+        portfolio_watch: Reloads changed portfolios.
+        source: Reads the topic.
     """
 
     portfolios: tuple[Portfolio, ...]
@@ -148,13 +149,13 @@ def build_parts(
     """Open the store and build all parts; nothing runs yet.
 
     Args:
-        given: What is read.
-        output: Where results go.
-        options: What is done.
-        open_store: Opens the store; None: as the output needs it.
+        given: Topic and portfolios.
+        output: Store, API and webhook.
+        options: Alerts, judges, and the end of the run.
+        open_store: Opens the store; None takes the usual way.
 
     Raises:
-        UsageError: The portfolios or the store are not what they should be, or a judge has no cap.
+        UsageError: A portfolio or the store is invalid, or the price of a capped judge is not known.
     """
     kafka, topic = given.kafka, given.source.topic
     portfolios = tuple(load_portfolio(path) for path in given.portfolios)
@@ -170,7 +171,7 @@ def build_parts(
         store, portfolios, topic, thread.executor, output.api, readers(alerts) if alerts is not None else None
     )
 
-    # Without an API nobody would see what the service counts.
+    # Without an API nobody could read the counts of the service.
     observer = ObserverGroup(run_log) if output.api is None else ObserverGroup(run_log, service)
     open_watch = alerts.open if alerts is not None else None
     writer = SliceWriter(thread, observer, open_watch, relay.wake, progress)

@@ -1,9 +1,10 @@
-"""When judges are shed: what comes waits for longer than it may, as this process sees it.
+"""Decides when to skip judging: while records wait longer than `after` seconds to be stored (load shedding).
 
-    end of the topic   ──────────e0━━━━━━━━━━━━━e1──▶      a mark is set at the end; how long until it is kept?
-    kept               ──k──────────────────────e0──▶      longer than `after`: shed; less than half of it: no more
+    end of the topic   ──────────e0━━━━━━━━━━━━━e1──▶      a mark is set at the end: how long until it is stored?
+    stored             ──k──────────────────────e0──▶      longer than `after`: skip; less than half of it: resume
 
-The moment is none of the records' own; so each change is recorded as a policy step, with the offset it holds from.
+The decision depends on the clock, not on the records. Each change is therefore stored as a selection with the offset
+from which it holds, so that a backfill repeats it.
 """
 
 from __future__ import annotations
@@ -11,18 +12,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-#: Shedding ends where the wait is below this share of the limit, lest steps come and go.
+#: Judging resumes when the wait falls below this share of the limit; the gap prevents oscillation.
 _CALM = 0.5
 
 
 @dataclass
 class _Mark:
-    """An offset that is waited for.
+    """The end of a partition at one moment.
 
     Attributes:
-        at: When it was seen; of the clock that `see` is told.
-        end: The offset: all below is to be kept.
-        waited: How long it took to keep the one before.
+        at: That moment, in seconds of the clock of `see`.
+        end: The offset; the mark is reached when all records before it are stored.
+        waited: Seconds until the mark before was reached.
     """
 
     at: float
@@ -31,13 +32,13 @@ class _Mark:
 
 
 class Shedding:
-    """Whether judges are to be shed; told of the source on one thread, asked on any.
+    """Measures how long records wait to be stored; `see` is for one thread, `is_on` for any.
 
     Args:
-        after: Seconds that a record may wait to be kept; None: nothing is ever shed.
+        after: Seconds that a record may wait; None: judging is never skipped.
 
     Attributes:
-        is_on: Whether judges are shed now.
+        is_on: True while judging is skipped.
     """
 
     def __init__(self, after: float | None) -> None:
@@ -46,11 +47,11 @@ class Shedding:
         self.is_on = False
 
     def see(self, positions: Mapping[int, tuple[int, int, int]], now: float) -> None:
-        """Note how the source stands, about once a second.
+        """Measure the wait; call it about once a second.
 
         Args:
-            positions: By partition: next offset to be kept, next to be fetched, end of what may be read.
-            now: Seconds of a clock that never goes back.
+            positions: By partition: next offset to be stored, next to be fetched, end of the readable records.
+            now: Seconds of a monotonic clock.
         """
         if self._after is None:
             return
@@ -60,7 +61,7 @@ class Shedding:
         self.is_on = longest > self._after * (_CALM if self.is_on else 1.0)
 
     def _wait(self, number: int, kept: int, end: int, now: float) -> float:
-        """Return how long the records of a partition wait."""
+        """Return the seconds that the records of a partition wait."""
         if kept >= end:
             self._marks.pop(number, None)
             return 0.0

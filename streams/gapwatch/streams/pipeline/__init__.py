@@ -1,1 +1,1 @@
-"""The way of a slice from a source into the store; start at `pipeline.py`."""
+"""Scores slices and writes them to the store; start reading at `pipeline.py`."""

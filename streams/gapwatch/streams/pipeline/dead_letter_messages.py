@@ -1,4 +1,4 @@
-"""Dead letters as messages of the outbox: the record as it came where that is not too much, else a digest."""
+"""Makes outbox messages of dead letters: the record itself, or its digest if it is too large."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ import orjson
 from gapwatch.scorers.slices.slices import RecordSlice, ScoredSlice
 from gapwatch.sinks.store.outbox import OutboxRow
 
-#: Bytes of dead letters that one piece may put into the outbox as they came; of those beyond, a digest goes out.
+#: Most bytes of dead letters that one piece puts into the outbox as records; the others are sent as digests.
 DEAD_LETTER_BYTES = 4 << 20
-#: Larger dead letters go out as a digest: brokers take 1 MiB by default.
+#: Most bytes of one dead letter that is sent as a record; brokers take 1 MiB by default.
 DEAD_LETTER_SIZE = 900_000
 
 
 def dead_letter_messages(records: RecordSlice, scored: ScoredSlice) -> list[OutboxRow]:
-    """Return a message for each dead letter: the record as it came where that is not too much, else a digest."""
+    """Return one message for each dead letter: the record itself, or its digest if it is too large.
+
+    Args:
+        records: The records that were scored.
+        scored: Their results.
+    """
     rows, left = [], DEAD_LETTER_BYTES
     for letter in scored.tables["dead_letters"].to_pylist():
         at = int(np.searchsorted(records.offsets, letter["source_offset"]))

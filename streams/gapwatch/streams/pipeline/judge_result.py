@@ -1,4 +1,4 @@
-"""What judging of requests did, as reports and `--json` tell it."""
+"""`JudgeResult`: counts of answered judge requests, for reports and `--json`."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from gapwatch.sinks.verdicts.closing import Closed
 
 @dataclass
 class JudgeResult:
-    """What judging did.
+    """Counts of one judging run.
 
     Attributes:
-        closed: Requests that ended.
-        dropped: Judgements of requests that had ended before.
-        left: Requests that still wait.
-        outcomes: Metric to state to number of spans.
+        closed: Requests that were answered.
+        dropped: Judgements of requests that had been answered before.
+        left: Requests that are still pending.
+        outcomes: Number of spans by metric and state.
         errors: Number of judgements without a verdict, by the first word of the reason.
-        suspicions: Texts that seem to speak to their judge, by pipeline and kind.
-        usd: What was paid.
+        suspicions: Number of texts that seem to address their judge, by pipeline and kind.
+        usd: Cost in US dollars.
         calls: Calls that were paid for.
-        cached: Requests answered from memory.
+        cached: Requests answered from the cache.
     """
 
     closed: int = 0
@@ -37,7 +37,12 @@ class JudgeResult:
     cached: int = 0
 
     def add(self, closed: Closed, judgements: Sequence[Judgement]) -> None:
-        """Add what one batch did."""
+        """Add one batch.
+
+        Args:
+            closed: Result of storing the batch.
+            judgements: The batch.
+        """
         self.closed += closed.closed
         self.dropped += closed.dropped
         self.usd += closed.usd
@@ -49,7 +54,7 @@ class JudgeResult:
                 self.errors[(judgement.reason or "").partition(":")[0]] += 1
 
     def as_json(self) -> dict[str, object]:
-        """Return it as commands print it."""
+        """Return the object that commands print with `--json`."""
         return {
             "closed": self.closed,
             "dropped": self.dropped,

@@ -1,4 +1,4 @@
-"""How much less judges are asked than the portfolios say: one value that the run writes and the pipeline reads."""
+"""Reduction of the judges' sampling rates, set by the run and read by the pipeline for each slice."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ log = logging.getLogger("gapwatch.run")
 
 
 class JudgeThrottle:
-    """Limits the requests to judges; written and read on any thread, each slice is scored under what it finds.
+    """Limits the requests to judges; any thread may write and read it.
 
     Attributes:
-        rates: Factors of judges' rates by (pipeline, metric), powers of 1/2; what is not there is asked as written.
-        is_shedding: Whether no judge is asked, because records wait too long.
+        rates: Factors of the judges' sampling rates by (pipeline, metric), powers of 1/2; 1 for a metric that is
+            missing.
+        is_shedding: True while judging is skipped, because records wait too long to be stored.
     """
 
     def __init__(self) -> None:
@@ -21,13 +22,18 @@ class JudgeThrottle:
         self.is_shedding = False
 
     def set_rates(self, rates: Mapping[tuple[str, str], float]) -> None:
-        """Ask judges at these factors of their rates: their caps are near, or are no more."""
+        """Set the factors of the judges' sampling rates; they fall as spending approaches the weekly caps."""
         if rates != self.rates:
-            log.info("judges see less or more: %s", rates or "as written")
+            log.info("judge sampling rates: %s", _in_words(rates))
             self.rates = rates
 
     def set_shedding(self, is_shedding: bool) -> bool:
-        """Ask no judge, or ask again; return whether that is a change."""
+        """Skip judging, or resume it; return True if that is a change."""
         is_change = is_shedding is not self.is_shedding
         self.is_shedding = is_shedding
         return is_change
+
+
+def _in_words(rates: Mapping[tuple[str, str], float]) -> str:
+    lowered = [f"{pipeline} {metric} x {factor:g}" for (pipeline, metric), factor in sorted(rates.items())]
+    return f"lowered near the weekly cap: {', '.join(lowered)}" if lowered else "as in the portfolio again"

@@ -1,4 +1,4 @@
-"""What a pipeline tells its observers: slices that are stored, the state of the source, portfolios in force."""
+"""Protocols of the pipeline's observers, and of the judges that take its requests."""
 
 from __future__ import annotations
 
@@ -11,49 +11,49 @@ from gapwatch.sinks.metrics.source_state import SourceState
 
 
 class PipelineObserver(Protocol):
-    """Who is told what goes on; what it raises ends the process, so it had better not."""
+    """Receives the events of a run; an exception of an observer ends the process."""
 
     def slice_stored(self, scored: ScoredSlice, seconds_by_stage: Mapping[str, float]) -> None:
-        """A piece is committed; on the keeper's thread. Stages: `score`, `keep`."""
+        """Handle a committed piece; called on the writer thread. Stages: `score`, `keep` (writing)."""
 
     def source_state(self, state: SourceState) -> None:
-        """Told about once a second, on the event loop."""
+        """Handle the state of the source; called about once a second, on the event loop."""
 
     def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> None:
-        """These are in force from the next slice on; on the keeper's thread."""
+        """Handle new portfolios, in force from the next slice on; called on the writer thread."""
 
 
 class ObserverGroup:
-    """Several observers as one; each is told in turn.
+    """Passes each event to several observers.
 
     Args:
-        observers: In the order in which they are told.
+        observers: The observers, in the order in which they are called.
     """
 
     def __init__(self, *observers: PipelineObserver) -> None:
         self._observers = observers
 
     def slice_stored(self, scored: ScoredSlice, seconds_by_stage: Mapping[str, float]) -> None:
-        """Tell all of a committed piece."""
+        """Pass on a committed piece."""
         for observer in self._observers:
             observer.slice_stored(scored, seconds_by_stage)
 
     def source_state(self, state: SourceState) -> None:
-        """Tell all how the source stands."""
+        """Pass on the state of the source."""
         for observer in self._observers:
             observer.source_state(state)
 
     def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> None:
-        """Tell all which portfolios are in force."""
+        """Pass on new portfolios."""
         for observer in self._observers:
             observer.portfolios_changed(portfolios)
 
 
 class RequestTaker(Protocol):
-    """Judges the requests that a pipeline stores; on the store's thread."""
+    """Answers the judge requests that a pipeline stores; called on the writer thread."""
 
     def requests_stored(self) -> None:
-        """There may be something to judge."""
+        """Handle new requests in the store."""
 
     def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> None:
-        """These are in force from the next slice on."""
+        """Handle new portfolios, in force from the next slice on."""

@@ -1,12 +1,13 @@
-"""What becomes of a slice: the file to read first.
+"""Scores the slices of a topic and writes them to the store: the file to read first.
 
-    slice ──▶ pieces ──▶ score ──▶ keep ──▶ what wants to know: observers, watches, the relay
-              cut where    one       another thread: rows, ticks, ledger, offsets, policy and outbox
-              a policy     thread    in one transaction
+    slice ──▶ pieces ──▶ score ──▶ write ──▶ observers, detectors, outbox relay
+              cut where    scoring   writer thread: rows, ticks, ledger, offsets, selection and outbox
+              the          thread    in one transaction
+              selection
               may change
 
-While one slice is kept, the next is scored and one more is fetched. Slices are scored and kept in the order in which
-they came; a slice is done when all of it is committed.
+While one slice is written, the next is scored and one more is fetched. Slices are scored and written in the order in
+which they came; a slice is done when all of it is committed.
 """
 
 from __future__ import annotations
@@ -50,23 +51,23 @@ LIVE = "live"
 
 @dataclass
 class _Partition:
-    """One partition on its way through scoring.
+    """Scoring state of one partition.
 
     Attributes:
-        next_offset: Where the next slice begins, if no other process was at work in between.
-        thinning: Of its rows.
-        regime: By which it was scored last; None: by other portfolios, or by none.
-        policy: In force; None after a start.
-        since: From which offset on.
-        recorded: Id of the policy that the store has last.
-        judge_rates: By which it was scored last.
-        sheds: Whether judges are shed under it.
+        next_offset: Beginning of the next slice, unless another process had the partition in between.
+        thinning: Thinning of its rows.
+        regime: Portfolios of its last slice; None after a start with other portfolios.
+        selection: Selection in force; None after a start.
+        since: First offset under that selection.
+        recorded: Id of the last selection in the store.
+        judge_rates: Factors of the judges' rates at the last slice.
+        sheds: True if judging is skipped under that selection.
     """
 
     next_offset: int
     thinning: PartitionThinning
     regime: Regime | None
-    policy: Selection | None
+    selection: Selection | None
     since: int
     recorded: str
     judge_rates: Mapping[tuple[str, str], float] = field(default_factory=dict)
@@ -75,7 +76,13 @@ class _Partition:
 
 @dataclass(frozen=True)
 class _Piece:
-    """A scored piece on its way to the keeper."""
+    """A scored piece that waits to be written.
+
+    Attributes:
+        scored: Its results.
+        also: Further steps of its transaction.
+        score_seconds: Time of scoring.
+    """
 
     scored: ScoredSlice
     also: tuple[tuple[str, Step], ...]
@@ -83,14 +90,14 @@ class _Piece:
 
 
 class Pipeline:
-    """Scores slices and has them stored.
+    """Scores slices and writes the results.
 
     Args:
-        writer: Stores what was found; its store is read for where partitions go on.
-        regime: To begin with.
-        thinning: Of rows.
-        throttle: How much less judges are asked; looked at for each slice.
-        judges: Take up the requests that are stored; None: judges elsewhere do.
+        writer: Writes the results; its store says where partitions continue.
+        regime: First portfolios.
+        thinning: Bound on stored rows.
+        throttle: Reduction of the judges' rates; read for each slice.
+        judges: Answer the stored judge requests in this process; None: judges elsewhere do.
     """
 
     def __init__(
@@ -105,36 +112,36 @@ class Pipeline:
         self._regime, self._thinning = regime, thinning
         self._throttle, self._judges = throttle or JudgeThrottle(), judges
         self._partitions: dict[tuple[str, int], _Partition] = {}
-        self._score_turn, self._keep_turn = asyncio.Lock(), asyncio.Lock()
+        self._score_turn, self._write_turn = asyncio.Lock(), asyncio.Lock()
         self._scoring = ThreadPoolExecutor(1, "scorer")
 
     @property
     def portfolios(self) -> tuple[Portfolio, ...]:
-        """By which the next slice will be scored."""
+        """Portfolios that score the next slice."""
         return self._regime.portfolios
 
     async def take(self, raw: RawSlice) -> None:
-        """Score and keep one slice; it is durable when this returns.
+        """Score and write one slice; it is stored when this returns.
 
         Raises:
-            JobError: The store could not be written; nothing of the slice, or its first pieces, are kept.
+            JobError: The store cannot be written; it has none of the slice, or only its first pieces.
         """
         loop = asyncio.get_running_loop()
-        async with self._score_turn:  # first come, first served, as is the next: the order of the slices is kept
+        async with self._score_turn:  # asyncio locks are first come, first served: slices stay in order
             scored = await loop.run_in_executor(self._scoring, self._score, raw)
-        async with self._keep_turn:
-            await self._writer.thread.run(self._keep, scored)
+        async with self._write_turn:
+            await self._writer.thread.run(self._write, scored)
 
     async def switch(self, regime: Regime) -> None:
-        """Score by other portfolios from the next slice on; the offsets at which that is are recorded with it."""
+        """Score by other portfolios from the next slice on; the store records the offset of each partition."""
         await self._writer.thread.run(self.register, regime)
         self._regime = regime
 
     def register(self, regime: Regime) -> None:
-        """Record what the portfolios say; the policies follow with the first slices. On the store's thread.
+        """Store the portfolios; their selections follow with the first slices. Call it on the writer thread.
 
         Raises:
-            UsageError: The watch refuses them, for a stored answer; nothing has changed then.
+            UsageError: The detectors refuse the portfolios because of a stored answer; nothing has changed.
         """
         self._writer.register(regime.portfolios)
         if self._judges is not None:
@@ -149,8 +156,8 @@ class Pipeline:
         for records in pieces(raw, LIVE, cuts):
             started = time.perf_counter()
             selection_step = self._enter(partition, regime, records, sheds)
-            assert partition.policy is not None
-            found = score(regime.scorer, partition.policy, records)
+            assert partition.selection is not None
+            found = score(regime.scorer, partition.selection, records)
             partition.thinning.count(found)
             partition.next_offset = records.to_offset
             letters = dead_letter_messages(records, found)
@@ -166,7 +173,7 @@ class Pipeline:
         return known
 
     def _recall(self, raw: RawSlice, regime: Regime) -> _Partition:
-        """Continue where the store says that this partition is."""
+        """Restore the state of a partition from the store."""
         where = (LIVE, raw.topic, raw.partition)
         position = self._store.position(*where)
         if position is None:
@@ -194,41 +201,45 @@ class Pipeline:
     def _enter(
         self, partition: _Partition, regime: Regime, records: RecordSlice, sheds: bool
     ) -> list[tuple[str, Step]]:
-        """Let the policy be the one that holds for these records; return the step that records it, if it is new."""
+        """Choose the selection for these records; return the step that stores it, if it is new."""
         since = partition.thinning.enter(records.from_offset, regime.written)
         rates = self._throttle.rates
         is_other, is_load = partition.regime is not regime, partition.sheds is not sheds
         is_budget = partition.judge_rates != rates
-        if is_other or is_load or is_budget or (since is None and partition.policy is None):
+        if is_other or is_load or is_budget or (since is None and partition.selection is None):
             since = records.from_offset
         if since is not None:
             cause = "portfolio" if is_other else "load" if is_load else "budget" if is_budget else "thinning"
             partition.regime, partition.since = regime, since
             partition.sheds, partition.judge_rates = sheds, rates
             factors = {(*key, EVALUATED): factor for key, factor in rates.items()}
-            partition.policy = thinned_selection(regime.portfolios, {**partition.thinning.factors, **factors}, sheds)
-            if partition.policy.id != partition.recorded:
-                partition.recorded = partition.policy.id
-                return [("policies", _policies_step(partition.policy, records, since, cause))]
+            partition.selection = thinned_selection(regime.portfolios, {**partition.thinning.factors, **factors}, sheds)
+            if partition.selection.id != partition.recorded:
+                partition.recorded = partition.selection.id
+                return [("policies", _policies_step(partition.selection, records, since, cause))]
         return []
 
-    # --- on the store's thread
+    # --- on the writer thread
 
-    def _keep(self, scored: deque[_Piece]) -> None:
+    def _write(self, scored: deque[_Piece]) -> None:
         while scored:
-            piece = scored.popleft()  # each is let go of as soon as it is stored
+            piece = scored.popleft()  # frees its memory as soon as it is stored
             self._writer.write_slice(piece.scored, datetime.now(UTC), piece.also, {"score": piece.score_seconds})
             if self._judges is not None and piece.scored.tables["judge_requests"].num_rows:
                 self._judges.requests_stored()
 
     def close(self, wait: bool = True) -> None:
-        """Let go of the scoring thread; with `wait`, after what it is at."""
+        """End the scoring thread.
+
+        Args:
+            wait: First wait for the slice that it is scoring.
+        """
         self._scoring.shutdown(wait=wait, cancel_futures=True)
 
 
-def _policies_step(policy: Selection, records: RecordSlice, since: int, cause: str) -> Step:
+def _policies_step(selection: Selection, records: RecordSlice, since: int, cause: str) -> Step:
     where = {"lane": records.lane, "source_topic": records.topic, "source_partition": records.partition}
-    rows: list[dict[str, Any]] = [{**row, **where, "from_offset": since, "cause": cause} for row in policy.rows()]
+    rows: list[dict[str, Any]] = [{**row, **where, "from_offset": since, "cause": cause} for row in selection.rows()]
 
     def record(transaction: StoreTransaction) -> None:
         insert_policies(transaction.con, rows, transaction.kept_at)

@@ -1,4 +1,4 @@
-"""Portfolios compiled for scoring."""
+"""`Regime`: portfolios compiled for scoring."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from gapwatch.streams.pipeline.thinning import written_keeps
 
 @dataclass(frozen=True)
 class Regime:
-    """Portfolios ready to score by.
+    """Compiled portfolios.
 
     Attributes:
-        portfolios: Each of another pipeline.
-        scorer: Of all of them; for one thread.
-        written: With which probability rows are kept as written, for `thinning`.
+        portfolios: The portfolios, each of another pipeline.
+        scorer: Scorer of all of them; for one thread.
+        written: Probability of storing a row as the portfolio gives it, by (pipeline, metric, outcome); for `thinning`.
     """
 
     portfolios: tuple[Portfolio, ...]
@@ -32,8 +32,12 @@ class Regime:
 def make_regime(portfolios: Sequence[Portfolio], scorers: ScorerHost | None = None) -> Regime:
     """Compile portfolios.
 
+    Args:
+        portfolios: Each of another pipeline.
+        scorers: Host of the Python scorers; None: the portfolios need none.
+
     Raises:
-        UsageError: Two claim one pipeline, or a Python scorer is missing.
+        UsageError: Two portfolios are for one pipeline, or a Python scorer is missing.
     """
     try:
         scorer = Scorer(compile_plan(portfolios), scorers)

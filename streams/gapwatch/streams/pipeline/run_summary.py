@@ -1,4 +1,4 @@
-"""Counts what a run, a replay or a backfill has done, for its report."""
+"""`RunSummary`: counts of a run, a replay or a backfill, for its report."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ if TYPE_CHECKING:
 
 @dataclass
 class RunSummary:
-    """What one run did; a run that finds nothing new has zeros.
+    """Counts of one run; all are 0 if there was nothing new.
 
     Attributes:
-        read, dead_letters, foreign: Records by what became of them.
-        duplicates: Records that an earlier run had kept; in no sum.
+        read: Records that were scored.
+        dead_letters: Records that are not a valid trace.
+        foreign: Records of a pipeline without a portfolio.
+        duplicates: Records that an earlier run had stored; not part of any other count.
         spans: Spans of the records read.
-        outcomes: Metric to ledger state to number of spans.
+        outcomes: Number of spans by metric and ledger state.
         rows: Gap rows stored.
-        alerts: Alerts opened, those resolved since among them; None where nobody watched.
-        ledger_imbalance: By how much the store's sums disagree; 0 is good.
-        judged: What judging did; None where nobody was asked.
+        alerts: Alerts opened, including those resolved since; None if alerts were off.
+        ledger_imbalance: Difference between the store's sums; 0 if the ledger balances.
+        judged: Result of judging; None if no judge was asked.
         seconds: Wall time.
     """
 
@@ -42,7 +44,7 @@ class RunSummary:
     judged: JudgeResult | None = None
 
     def add_judged(self, judged: JudgeResult) -> None:
-        """Move what was judged from pending to what it became; also what waited from an earlier run."""
+        """Move judged spans from pending to their state, including those of an earlier run."""
         self.judged = judged
         for metric, states in judged.outcomes.items():
             counted = self.outcomes.setdefault(metric, {})
@@ -53,24 +55,27 @@ class RunSummary:
                 counted["pending"] = waiting
 
     def check_balanced(self, store: Path) -> None:
-        """See that every record and span is in the sums of the store that all went into.
+        """Check that every record and span is accounted for in the store.
+
+        Args:
+            store: The store, for the message.
 
         Raises:
-            JobError: It is not.
+            JobError: The ledger does not balance.
         """
         if self.ledger_imbalance:
             raise JobError(
-                f"the ledger of {store} does not balance (by {self.ledger_imbalance}); gapwatch ledger --store {store} "
-                "shows where. This is a defect of Gapwatch: keep the store and report it"
+                f"the ledger of {store} does not balance (difference {self.ledger_imbalance}); gapwatch ledger "
+                f"--store {store} shows where. This is a defect of Gapwatch: keep the store and report it"
             )
 
     @property
     def records(self) -> int:
-        """Records that were new."""
+        """Number of new records."""
         return self.read + self.dead_letters + self.foreign
 
     def add(self, scored: ScoredSlice) -> None:
-        """Add what one kept slice held."""
+        """Add one stored slice."""
         ledger = scored.tables["ledger"].to_pylist()
         for entry in ledger:
             if entry["metric"] is not None:
@@ -86,7 +91,7 @@ class RunSummary:
         self.rows += scored.tables["gaps"].num_rows
 
     def as_json(self) -> dict[str, object]:
-        """Return the object that `gapwatch replay --json` ends with."""
+        """Return the object that `--json` prints."""
         return {
             "records": self.records,
             "read": self.read,

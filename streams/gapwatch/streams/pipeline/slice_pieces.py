@@ -1,4 +1,4 @@
-"""A fetched slice becomes the pieces that are scored: none crosses a window's end, none is too large for memory."""
+"""Cuts a fetched slice into the pieces that are scored: at ends of thinning windows, and by size."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import pyarrow as pa
 from gapwatch.scorers.slices.slices import RecordSlice
 from gapwatch.streams.sources.raw_slice import RawSlice
 
-#: Bytes a piece at most, so that few large records do not take the memory of many; one record alone may be larger.
+#: Most bytes of a piece, which bounds memory; a single record may be larger.
 PIECE_BYTES = 32 << 20
 
 
 def pieces(raw: RawSlice, lane: str, cuts: Sequence[int]) -> Iterator[RecordSlice]:
-    """Yield what is scored together; the pieces tile the slice.
+    """Yield the pieces of a slice, which cover it without gaps.
 
     Args:
-        raw: As it was fetched.
-        lane: Of the records.
-        cuts: Offsets at which a piece must begin, in order; those outside of the slice do not count.
+        raw: The fetched slice.
+        lane: Lane of the records.
+        cuts: Offsets at which a piece must begin, ascending; offsets outside of the slice are ignored.
     """
     begin, first = raw.from_offset, 0
     inner = [cut for cut in cuts if raw.from_offset < cut < raw.to_offset]
@@ -36,12 +36,17 @@ def pieces(raw: RawSlice, lane: str, cuts: Sequence[int]) -> Iterator[RecordSlic
 
 
 def window_cuts(raw: RawSlice, window: int) -> range:
-    """Return the ends of windows in a slice."""
+    """Return the window boundaries inside a slice.
+
+    Args:
+        raw: The slice.
+        window: Offsets of one window.
+    """
     return range((raw.from_offset // window + 1) * window, raw.to_offset, window)
 
 
 def _stops(values: Sequence[bytes | None], first: int, last: int) -> Iterator[int]:
-    """Yield where each piece of the records [first, last) ends; at least one end, be there records or not."""
+    """Yield the end index of each piece of the records [first, last); at least one, even without records."""
     size = 0
     begin = first
     for i in range(first, last):

@@ -1,4 +1,4 @@
-"""Stores scored slices, those of the pipeline and those of verdicts: watched before, told of after."""
+"""Writes scored slices to the store, runs the detectors on each one before, and calls the observers after."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from gapwatch.streams.pipeline.watch_protocol import LaneWatch, OpenWatch, Steps
 from gapwatch.streams.sources.source_progress import SourceProgress
 
 
-def _nobody() -> None:
-    """Wake no relay: there is none."""
+def _no_relay() -> None:
+    """Do nothing: there is no relay to wake."""
 
 
 class SliceWriter:
-    """Writes slices into a store; but for the constructor, all is for the store's thread.
+    """Writes slices of traces and of verdicts; all methods run on the writer thread.
 
     Args:
-        thread: The store, and the thread on which it is written.
-        observer: Told of each stored slice and of new portfolios.
-        open_watch: Opens what watches the live lane; None: nothing does.
-        wake_relay: Called when there may be something to relay.
-        progress: What there is to read; asked for each slice.
+        thread: The store and its writer thread.
+        observer: Called for each stored slice and for new portfolios.
+        open_watch: Opens the detectors of the live lane; None: there are none.
+        wake_relay: Called when the outbox may have a new message.
+        progress: Offsets of the source; read for each slice.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class SliceWriter:
         thread: StoreThread,
         observer: PipelineObserver | None = None,
         open_watch: OpenWatch | None = None,
-        wake_relay: Callable[[], None] = _nobody,
+        wake_relay: Callable[[], None] = _no_relay,
         progress: SourceProgress | None = None,
     ) -> None:
         self.thread, self.store = thread, thread.store
@@ -44,10 +44,10 @@ class SliceWriter:
         self._watch: LaneWatch | None = None
 
     def register(self, portfolios: Sequence[Portfolio]) -> None:
-        """Record what portfolios say, and watch by them from now on.
+        """Store portfolios, and run the detectors by them from now on.
 
         Raises:
-            UsageError: The watch refuses them, for a stored answer; nothing has changed then.
+            UsageError: The detectors refuse the portfolios because of a stored answer; nothing has changed.
         """
         self._watch = self._open_watch(self.store, portfolios) if self._open_watch else None
         for portfolio in portfolios:
@@ -55,16 +55,16 @@ class SliceWriter:
         self._observer.portfolios_changed(portfolios)
 
     def write_slice(self, found: ScoredSlice, now: datetime, also: Steps, seconds: Mapping[str, float] = {}) -> int:
-        """Store a slice in one transaction and return its commit.
+        """Write a slice in one transaction and return the number of the commit.
 
         Args:
-            found: The slice.
-            now: When.
-            also: What else belongs to the transaction.
-            seconds: How long earlier stages took.
+            found: The scored slice.
+            now: Time of writing, with a time zone.
+            also: Further steps of the transaction.
+            seconds: Time of the earlier stages, by stage.
 
         Raises:
-            JobError: The store could not be written; nothing of the slice is stored.
+            JobError: The store cannot be written; it has nothing of the slice.
         """
         started = time.perf_counter()
         if self._watch is not None:
@@ -77,6 +77,6 @@ class SliceWriter:
         return seq
 
     def save(self) -> None:
-        """Write what would have to be found anew; at the end of a run that went well."""
+        """Write the state of the detectors, so that the next start need not recompute it; after a successful run."""
         if self._watch is not None:
             self._watch.save(self.store)

@@ -1,4 +1,4 @@
-"""A store and the one thread on which it is written."""
+"""`StoreThread`: a store and its writer thread."""
 
 from __future__ import annotations
 
@@ -14,38 +14,42 @@ Result = TypeVar("Result")
 
 
 class StoreThread:
-    """Runs work on the thread of a store.
+    """Runs work on the writer thread of a store.
 
     Args:
-        store: Open for keeping; from now on it is written on this thread alone.
+        store: Open for writing; from now on only this thread writes it.
 
     Attributes:
-        executor: The thread.
+        executor: The writer thread.
     """
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.executor = ThreadPoolExecutor(1, "keeper")
+        self.executor = ThreadPoolExecutor(1, "writer")
 
     async def run(self, work: Callable[..., Result], *arguments: Any) -> Result:
-        """Run a function on the thread, after what was asked before."""
+        """Run a function on the writer thread, after all earlier calls."""
         return await asyncio.get_running_loop().run_in_executor(self.executor, work, *arguments)
 
     async def mark_relayed(self, seqs: dict[str, int]) -> None:
-        """Record up to which commit each relay has sent what belongs to it."""
+        """Store the last commit that each relay has sent."""
         await self.run(self.store.mark_relayed, seqs)
 
     async def imbalance(self) -> int:
-        """Return by how much the sums of the store disagree; 0 is good."""
+        """Return the difference between the sums of the ledger; 0 if it balances."""
         return await self.run(self._imbalance)
 
     def stored_offsets(self, lane: str, topic: str, partitions: Iterable[int]) -> dict[int, int | None]:
-        """Return by partition the offset at which the store goes on; None where it has nothing; on any thread."""
+        """Return the next offset of each partition in the store, None for a new one; may be called on any thread."""
         found = {number: self.store.position(lane, topic, number) for number in partitions}
         return {number: position.to_offset if position else None for number, position in found.items()}
 
     def close(self, wait: bool = True) -> None:
-        """Let go of the thread; with `wait`, after what it is at."""
+        """End the thread.
+
+        Args:
+            wait: First wait for its current work.
+        """
         self.executor.shutdown(wait=wait, cancel_futures=True)
 
     def _imbalance(self) -> int:

@@ -1,8 +1,8 @@
-"""A metric that fails all the time may not flood the store: its rows are thinned, by steps that anybody can repeat.
+"""Bounds the stored rows of a metric that fails all the time, by lowering the probability of storing a row.
 
-Each partition is divided into windows of a fixed number of offsets. Where one ends, the spans that it counted decide
-how rows are kept in the next one. So a step is a function of the records alone: not of the clock, nor of where a slice
-or a process happened to end. Counts and rates are not touched; they come from ticks.
+Each partition is divided into windows of a fixed number of offsets. At the end of a window, its counts decide the
+probabilities of the next one. A decision therefore depends on the records alone, not on the clock, nor on where a
+slice or a process ended, and a backfill repeats it. Counts and rates are not affected; they come from ticks.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from gapwatch.scorers.slices.selection import Selection
 from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.streams.pipeline.thinning_options import ThinningOptions
 
-#: Outcomes whose rows are thinned. Rows of those that pass are as many as the portfolio asks for.
+#: Outcomes whose rows are thinned. The portfolio alone decides about rows that pass.
 THINNED_OUTCOMES = ("warn", "fail", "unknown", "error")
 _IDS = {name: number for number, name in enumerate(OUTCOME_NAMES)}
-#: Rows are kept more often again only where they are fewer than this share of the limit, lest steps come and go.
+#: The probability rises again only if rows fall below this share of the limit; the gap prevents oscillation.
 _CALM = 0.25
 
 
 @dataclass
 class PartitionThinning:
-    """What is thinned in one partition, and what its current window has counted.
+    """Thinning of one partition: the factors in force, and the counts of the current window.
 
     Attributes:
+        options: Size of a window, and most rows in it.
         window: Number of the current window: its first offset divided by the size.
-        factors: In force, by (pipeline, metric, outcome).
+        factors: Factors of the probability of storing a row, by (pipeline, metric, outcome); 1 if missing.
         counts: Spans of the current window so far, by (pipeline, metric, outcome).
     """
 
@@ -38,19 +39,19 @@ class PartitionThinning:
     counts: dict[tuple[str, str, str], int] = field(default_factory=dict)
 
     def enter(self, offset: int, written: Mapping[tuple[str, str, str], float]) -> int | None:
-        """Go to the window of an offset; decide what follows from those that end on the way.
+        """Advance to the window of an offset, and decide at the end of each window on the way.
 
         Args:
-            offset: Where the next slice begins.
-            written: With which probability rows are kept without thinning; as `written_keeps`.
+            offset: First offset of the next slice.
+            written: Probability of storing a row without thinning, from `written_keeps`.
 
         Returns:
-            The first offset for which other factors hold than before, or None where all stays as it is.
+            The first offset under changed factors, or None if nothing changed.
         """
         window = offset // self.options.window
         before = dict(self.factors)
         since = None
-        # After an empty window nothing is thinned, and nothing changes in further empty ones.
+        # After one empty window nothing is thinned; further empty windows change nothing.
         for passed in range(self.window, min(window, self.window + 2)):
             self._decide(written)
             if self.factors != before and since is None:
@@ -59,7 +60,7 @@ class PartitionThinning:
         return since if self.factors != before else None
 
     def count(self, scored: ScoredSlice) -> None:
-        """Count a slice that lies in the current window."""
+        """Count a slice of the current window."""
         ledger = scored.tables["ledger"].select(["pipeline", "metric", "state", "n"]).to_pydict()
         for pipeline, metric, state, n in zip(*ledger.values(), strict=True):
             if metric is not None and state in THINNED_OUTCOMES:
@@ -82,15 +83,15 @@ class PartitionThinning:
 
 
 def written_keeps(pipelines: Mapping[str, str], fixed: Selection) -> dict[tuple[str, str, str], float]:
-    """Return with which probability rows of thinned outcomes are kept as written.
+    """Return the probability of storing a row without thinning, by (pipeline, metric, outcome).
 
     Args:
-        pipelines: By portfolio sha.
-        fixed: The policy without thinning.
+        pipelines: Pipeline by sha of the portfolio.
+        fixed: The selection without thinning.
     """
     keeps = {}
-    for (sha, metric), policy in fixed.metrics.items():
-        share = 1.0 if policy.selects else float(policy.rates.max())
+    for (sha, metric), selection in fixed.metrics.items():
+        share = 1.0 if selection.selects else float(selection.rates.max())
         for outcome in THINNED_OUTCOMES:
-            keeps[pipelines[sha], metric, outcome] = float(policy.keep[_IDS[outcome]]) * share
+            keeps[pipelines[sha], metric, outcome] = float(selection.keep[_IDS[outcome]]) * share
     return keeps

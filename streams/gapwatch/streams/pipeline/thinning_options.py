@@ -1,4 +1,4 @@
-"""How rows are bounded: options of a command, and therefore light to import."""
+"""Options of thinning; in a file of their own, so that a command can import them quickly."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ThinningOptions:
-    """How rows are bounded.
+    """Bound on stored rows.
 
     Attributes:
-        window: Offsets of one partition between two decisions. Fewer react sooner and cut slices more often.
-        rows: Most rows of one metric and outcome in a window, in expectation; 0: no bound.
+        window: Offsets of one partition in a window. Smaller windows react sooner and cut slices more often.
+        rows: Expected most rows of one metric and outcome in a window; 0: no bound.
     """
 
     window: int = 16_384

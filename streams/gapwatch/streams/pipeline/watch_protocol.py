@@ -1,4 +1,4 @@
-"""What looks at each slice before it is kept, such as detectors, as the pipeline sees it."""
+"""Protocols of the detectors that see each slice before it is written."""
 
 from __future__ import annotations
 
@@ -15,41 +15,47 @@ Steps = Sequence[tuple[str, Step]]
 
 
 class WatchTaken(Protocol):
-    """What a watch makes of a slice before it is kept."""
+    """Result of the detectors for one slice."""
 
     @property
     def scored(self) -> ScoredSlice:
-        """The slice, with what the watch adds to its tables."""
+        """The slice, with the rows that the detectors add to its tables."""
 
     @property
     def steps(self) -> Steps:
-        """What it found, to be written in the same transaction."""
+        """Findings, as steps of the same transaction."""
 
 
 class LaneWatch(Protocol):
-    """Looks at each slice of the live lane before it is kept; on the keeper's thread."""
+    """Runs the detectors on each slice of the live lane before it is written; called on the writer thread."""
 
     def take(self, scored: ScoredSlice, kept_at: datetime, unread: Collection[tuple[str, int]] = ()) -> WatchTaken:
-        """See a slice, in the order of keeping; after it, records of these partitions are known and not kept."""
+        """Run the detectors on a slice.
+
+        Args:
+            scored: The slice, in the order of writing.
+            kept_at: Time of writing.
+            unread: Topics and partitions that have more records after this slice.
+        """
 
     def save(self, store: Store) -> None:
-        """Write what would have to be found anew at the next start; the run has ended well."""
+        """Write the state of the detectors, so that the next start need not recompute it."""
 
 
-#: Opens a watch over what the store holds, for the portfolios in force; again when they change.
+#: Opens the detectors of a store for the portfolios in force; called again when these change.
 OpenWatch = Callable[[Store, Sequence[Portfolio]], LaneWatch]
 
-#: By topic and partition where this run began to read, and one past the last record that is known.
+#: By topic and partition: first offset of this run, and one past the last known record.
 KnownEnds = Mapping[tuple[str, int], tuple[int, int]]
 
 
 def unread_after(scored: ScoredSlice, store: Store, known: KnownEnds) -> list[tuple[str, int]]:
-    """Return the partitions that have records beyond what is kept once a slice is.
+    """Return the topics and partitions that have more records after a slice is written.
 
     Args:
-        scored: That is about to be kept.
-        store: Where to.
-        known: What there is to read.
+        scored: The slice that is about to be written.
+        store: The store with the offsets before it.
+        known: Known offsets of the source.
     """
     unread = []
     for (topic, partition), (start, end) in known.items():

@@ -1,1 +1,1 @@
-"""Reports that replay, check and against print."""
+"""Reports that `gapwatch replay`, `run --until-caught-up` and `check --against` print."""

@@ -1,4 +1,4 @@
-"""What `gapwatch check --against` says: to what each metric applies in real traces, and what it cannot see there."""
+"""Report of `gapwatch check --against`: results of each metric on real traces, and likely mistakes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ _ALL_THE_ROOM = 10_000
 
 
 def print_against(out: Console, found: Against, portfolios: Sequence[Portfolio]) -> None:
-    """Print what some portfolios found in some traces."""
+    """Print the results of portfolios on traces.
+
+    Args:
+        out: Console to print to.
+        found: The results.
+        portfolios: The portfolios.
+    """
     records = ", ".join(f"{n:,} {state.replace('_', ' ')}" for state, n in found.records.items()) or "no record"
     out.print(Text("Against real traces", style="bold"), Text(records, style="dim"))
     for portfolio in portfolios:
@@ -34,7 +40,7 @@ def print_against(out: Console, found: Against, portfolios: Sequence[Portfolio])
 
 
 def _table(out: Console, portfolio: Portfolio, metrics: Sequence[MetricAgainst]) -> Table:
-    """Return the table with a column an outcome, or where the terminal is too narrow, with all outcomes in one."""
+    """Return a table with one column per outcome; on a narrow terminal, with all outcomes in one column."""
     shown_ones = [one for one in metrics if not isinstance(one.metric.claim, RatioClaim)]
     has_volume = portfolio.volume is not None and portfolio.volume.traces_per_day is not None
     wide = _empty_table(has_volume, _outcomes_of(shown_ones))
@@ -51,7 +57,7 @@ def _table(out: Console, portfolio: Portfolio, metrics: Sequence[MetricAgainst])
         counts = [_count(outcome, one.outcomes[outcome]) for outcome in _outcomes_of(shown_ones)]
         wide.add_row(first, Text(one.metric.name), applies, *counts, stored, Text(_reasons(one), style="dim"))
         narrow.add_row(Text(f"  {one.metric.name}"), applies, _outcomes_in_words(one), stored)
-    # Asked with all the room there is: what is measured is never wider than what it may take.
+    # Measured without a limit: otherwise the result is never wider than the terminal.
     needed = Measurement.get(out, out.options.update(max_width=_ALL_THE_ROOM), wide).maximum
     return wide if needed <= out.width else narrow
 
@@ -61,7 +67,7 @@ def _outcomes_of(metrics: Sequence[MetricAgainst]) -> list[str]:
 
 
 def _empty_table(has_volume: bool, outcomes: Sequence[str]) -> Table:
-    """Return a table without rows; without `outcomes`, one of which all but the numbers may be folded."""
+    """Return a table without rows; without `outcomes`, its texts may be folded."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     if outcomes:
         table.add_column("component", no_wrap=True)
@@ -100,7 +106,7 @@ def _print_doubts(out: Console, found: Against, portfolio: Portfolio, metrics: S
         doubts = [*_doubts_of_components(found, portfolio, metrics), *(_doubt_of_metric(found, m) for m in metrics)]
     if found.dead_letters:
         causes = ", ".join(f"{cause} {n:,}" for cause, n in found.dead_letters.most_common())
-        doubts.append(f"records that cannot be read: {causes}; the first is {shown(found.first_dead_letter, 300)}")
+        doubts.append(f"dead letters: {causes}; the first is {shown(found.first_dead_letter, 300)}")
     if not any(doubts):
         return
     out.print(Text("worth a look", style="yellow"))
@@ -112,12 +118,12 @@ def _print_doubts(out: Console, found: Against, portfolio: Portfolio, metrics: S
 
 def _doubt_of_pipeline(found: Against, portfolio: Portfolio) -> str:
     if not found.records.total():
-        return "there is no record in what was read"
-    wanted = f"no record is of the pipeline {shown(portfolio.pipeline)}"
+        return "the files hold no record"
+    wanted = f"the files hold no trace of the pipeline {shown(portfolio.pipeline)}"
     if not found.strangers:
         return wanted
     named = ", ".join(f"{shown(name)} ({n:,})" for name, n in found.strangers.most_common(8))
-    return f"{wanted}; there are {named}: is `pipeline` spelt as the traces spell it?"
+    return f"{wanted}, but of {named}: is `pipeline` spelt as in the traces?"
 
 
 def _doubts_of_components(found: Against, portfolio: Portfolio, metrics: Sequence[MetricAgainst]) -> Iterator[str]:
@@ -126,11 +132,11 @@ def _doubts_of_components(found: Against, portfolio: Portfolio, metrics: Sequenc
     for component in portfolio.components:
         if not spans_of(found, portfolio, component.id) and component.id not in applied:
             near = nearest(component.id, strangers)
-            meant = f"; is {shown(near)} meant?" if near else "; is it spelt as they spell it?"
-            yield f"component {shown(component.id)}: none of the traces has a span of it{meant}"
+            meant = f"; did you mean {shown(near)}?" if near else "; is it spelt as in the traces?"
+            yield f"component {shown(component.id)}: the traces have no span of it{meant}"
     if strangers:
         named = ", ".join(f"{shown(component)} ({n:,} spans)" for component, n in list(strangers.items())[:8])
-        yield f"in the traces but not in the portfolio: {named}"
+        yield f"components in the traces but not in the portfolio: {named}"
 
 
 def _doubt_of_metric(found: Against, one: MetricAgainst) -> str:
@@ -139,7 +145,7 @@ def _doubt_of_metric(found: Against, one: MetricAgainst) -> str:
     watched, name = one.metric.component, f"metric {one.metric.name}"
     if not one.applies:
         has_spans = watched is None or spans_of(found, one.portfolio, watched)
-        return f"{name}: applied to nothing; its `when` is true nowhere" if has_spans else ""
+        return f"{name}: applied to no span; its `when` is never true" if has_spans else ""
     everywhere = next(
         (outcome for outcome in ("unknown", "skip", "fail", "error") if one.outcomes[outcome] == one.applies), ""
     )
@@ -152,5 +158,5 @@ def _doubt_of_metric(found: Against, one: MetricAgainst) -> str:
     reasons = {reason for outcome, reason in one.reasons if outcome == everywhere}
     could_be_misspelt = any(field.key is not None or field.pointer is not None for field in fields)
     looks_misspelt = could_be_misspelt and (everywhere == "fail" or "absent" in reasons)
-    spelt = ": spelt as the traces spell it?" if looks_misspelt else ""
+    spelt = ": is it spelt as in the traces?" if looks_misspelt else ""
     return f"{name}: {everywhere} on all {one.applies:,}{why}{reads}{spelt}"

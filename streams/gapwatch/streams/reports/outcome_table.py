@@ -1,4 +1,4 @@
-"""The table of outcomes at the end of `gapwatch replay`: a line a metric, in a form that the terminal has room for."""
+"""Table of outcomes in the report of `gapwatch replay`: one line per metric, wide or narrow."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from gapwatch.scorers.printable import shown
 from gapwatch.scorers.slices.value_histogram import CELL_RATIO, SMALLEST
 from gapwatch.sinks.reading.pipeline_results import MetricRate
 
-#: Characters of a name that stand on one line; names are copied into the next command, so they are not folded before.
+#: Characters of a name on one line; shorter names are not folded, because they are copied into commands.
 _NAME_WIDTH = 32
-#: Share of unknown above which a metric is half blind.
+#: Share of unknown traces above which it is highlighted.
 _MUCH_UNKNOWN = 0.2
 
 
 class OutcomeTable:
-    """What a store says of each metric of a portfolio.
+    """Outcomes of each metric of a portfolio.
 
     Args:
-        portfolio: Whose metrics, in the order of the file.
-        rates: By metric.
-        waiting: By metric: judgements that nobody has made yet.
-        values: By measure: cells of its histogram with their counts, ascending.
+        portfolio: The portfolio; its metrics keep the order of the file.
+        rates: Failure rate by metric.
+        waiting: Number of pending judgements by metric.
+        values: Cells of the histogram with their counts, ascending, by measure.
     """
 
     def __init__(
@@ -44,9 +44,9 @@ class OutcomeTable:
         self._values = values
 
     def wide(self) -> Table:
-        """Return all columns."""
+        """Return a table with all columns."""
         table = report_table(
-            "component", "metric", ">traces", ">bad", "95 %", ">unknown", "median / 95th", "promised",
+            "component", "metric", ">traces", ">failing", "95 % CI", ">unknown", "median / 95th", "threshold",
             names=(1, 4),
         )  # fmt: skip
         for component, metrics in self._by_component():
@@ -57,13 +57,13 @@ class OutcomeTable:
                 if rate is None:
                     table.add_row(*cells, *(Text(t) for t in ("-", "-", "", "-", "")), self._nothing(metric))
                 else:
-                    table.add_row(*cells, *self._figures(metric, rate), self.promise(metric, rate))
+                    table.add_row(*cells, *self._figures(metric, rate), self.threshold(metric, rate))
                 name = ""
         return table
 
     def narrow(self) -> Table:
-        """Return a table for 80 columns: components above their metrics, no values, unknowns beside the promise."""
-        table = report_table("metric", ">traces", ">bad", "95 %", "promised", names=(0, 3), indent=2)
+        """Return a table for 80 columns: components above their metrics, no values, unknowns beside the threshold."""
+        table = report_table("metric", ">traces", ">failing", "95 % CI", "threshold", names=(0, 3), indent=2)
         for component, metrics in self._by_component():
             table.add_row(Text(component, "bold"))
             for metric in metrics:
@@ -72,7 +72,7 @@ class OutcomeTable:
                     table.add_row(name, Text("-"), Text("-"), Text(""), self._nothing(metric))
                     continue
                 units, bad, interval, unknown, _ = self._figures(metric, rate)
-                last = self.promise(metric, rate)
+                last = self.threshold(metric, rate)
                 if unknown.plain:
                     last.append("; " if last.plain else "").append_text(unknown).append(" unknown", unknown.style)
                 table.add_row(name, units, bad, interval, last)
@@ -92,7 +92,7 @@ class OutcomeTable:
 
     def _nothing(self, metric: Metric) -> Text:
         waiting = self._waiting.get(metric.name, 0)
-        return Text(f"{waiting:,} judgements wait", "dim") if waiting else Text("never applied", "yellow")
+        return Text(f"{waiting:,} judgements pending", "dim") if waiting else Text("never applied", "yellow")
 
     def _figures(self, metric: Metric, rate: MetricRate) -> list[Text]:
         unknown = rate.unknown_share or 0.0
@@ -104,8 +104,8 @@ class OutcomeTable:
             Text(self._value(metric)),
         ]
 
-    def promise(self, metric: Metric, rate: MetricRate) -> Text:
-        """Return what was promised of a rate, and whether that holds as far as anyone can say."""
+    def threshold(self, metric: Metric, rate: MetricRate) -> Text:
+        """Return the threshold of a failure rate, and whether the confidence interval meets it."""
         threshold = metric.threshold
         if threshold is None or threshold.of != "failure_rate" or rate.lower is None or rate.upper is None:
             return Text("")
@@ -114,7 +114,7 @@ class OutcomeTable:
             return Text(f"{promised}  broken", "bold red")
         is_ceiling = threshold.operator in ("<", "<=")
         holds = rate.upper <= threshold.value if is_ceiling else rate.lower >= threshold.value
-        return Text(f"{promised}  kept", "green") if holds else Text(f"{promised}  unsure", "yellow")
+        return Text(f"{promised}  met", "green") if holds else Text(f"{promised}  unsure", "yellow")
 
     def _value(self, metric: Metric) -> str:
         cells = self._values.get(metric.name)
@@ -125,7 +125,7 @@ class OutcomeTable:
 
 
 def is_broken(metric: Metric, rate: MetricRate) -> bool:
-    """Say whether the whole interval of a rate lies beyond the metric's threshold."""
+    """Return True if the whole confidence interval of a rate lies beyond the metric's threshold."""
     threshold = metric.threshold
     if threshold is None or threshold.of != "failure_rate" or rate.lower is None or rate.upper is None:
         return False
@@ -135,12 +135,12 @@ def is_broken(metric: Metric, rate: MetricRate) -> bool:
 
 
 def report_table(*columns: str, names: Sequence[int], indent: int = 0) -> Table:
-    """Return an empty table without lines.
+    """Return an empty table without borders.
 
     Args:
-        columns: Heads; `>` before one puts its column on the right.
-        names: Places of the columns whose cells stay as they are.
-        indent: How far the cells of the first column stand in; its head stands there, too.
+        columns: Headers; a leading `>` aligns the column to the right.
+        names: Indexes of the columns whose cells are not folded.
+        indent: Spaces before the header of the first column, as before its cells.
     """
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for i, column in enumerate(columns):
@@ -159,7 +159,7 @@ def _on_lines(name: str, end: str = "\n") -> str:
 
 
 def styled_share(share: float | None, style: str = "") -> Text:
-    """Return a share as a percentage; a small one keeps two digits."""
+    """Return a share as a percentage, below 10 % with two significant digits."""
     if share is None:
         return Text("-", style)
     percent = share * 100
@@ -167,7 +167,7 @@ def styled_share(share: float | None, style: str = "") -> Text:
 
 
 def interval_text(lower: float | None, upper: float | None) -> str:
-    """Return an interval of shares in per cent; empty where there is none."""
+    """Return an interval of shares in per cent; empty if a limit is None."""
     return "" if lower is None or upper is None else f"[{lower * 100:.1f}, {upper * 100:.1f}]"
 
 
@@ -176,7 +176,7 @@ def _short(number: float) -> str:
 
 
 def _quantile(cells: Sequence[tuple[int, int]], q: float) -> float:
-    """Return a quantile of a histogram on the logarithmic grid; off by 1 % of the value at most."""
+    """Return a quantile of a histogram on the logarithmic grid, with an error of at most 1 % of the value."""
     wanted, seen = q * sum(n for _, n in cells), 0
     for cell, n in cells:
         seen += n

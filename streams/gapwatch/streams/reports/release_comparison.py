@@ -1,4 +1,4 @@
-"""Which releases stand out: those whose rate is surely not that of all the others together."""
+"""Finds releases whose failure rate differs from that of all other releases together."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from collections.abc import Sequence
 from gapwatch.sinks.reading.release_rates import ReleaseRate, differing_releases
 from gapwatch.sinks.store.transaction import Connection
 
-#: Units of a release, and of the others, below which a comparison says nothing.
+#: Fewest traces of a release, and of the others, for a comparison.
 FEWEST_UNITS = 5
-#: More are not read by anybody.
+#: Most lines of the report.
 MOST_ROWS = 12
 
 
 def standing_out(con: Connection, pipeline: str, metrics: Sequence[str]) -> list[ReleaseRate]:
     """Compare each release of a pipeline with all its other releases together, metric by metric.
 
-    Two 95 % intervals that do not touch: of 200 comparisons without a difference, about one comes out so.
+    A release differs if the two 95 % confidence intervals do not overlap. Of 200 comparisons without a real
+    difference, about one is reported.
 
     Args:
-        con: Of a store.
-        pipeline: Whose releases.
-        metrics: Names of the metrics that are of interest.
+        con: Connection to a store.
+        pipeline: Pipeline of the releases.
+        metrics: Names of the metrics to compare.
 
     Returns:
-        At most `MOST_ROWS`, the strongest release first.
+        At most `MOST_ROWS` differences, the strongest release first.
     """
     found = differing_releases(con, pipeline, FEWEST_UNITS)
     rows = sorted((row for row in found if row.metric in metrics), key=lambda row: (-_strength(row), row.metric))
@@ -35,7 +36,7 @@ def standing_out(con: Connection, pipeline: str, metrics: Sequence[str]) -> list
 
 
 def _strength(row: ReleaseRate) -> float:
-    """Return how far apart two rates are: log odds between the near ends of their intervals."""
+    """Return the distance of two rates: difference in log odds between the near ends of their intervals."""
     if row.lower > row.other_upper:
         return _log_odds(row.lower) - _log_odds(row.other_upper)
     return _log_odds(row.other_lower) - _log_odds(row.upper)

@@ -1,4 +1,4 @@
-"""What `gapwatch replay` says at its end: what diverged, how sure that is, what nobody watches, and where to look."""
+"""Report of `gapwatch replay`: failure rates with confidence intervals, alerts, unmonitored components, next steps."""
 
 from __future__ import annotations
 
@@ -44,13 +44,19 @@ from gapwatch.streams.reports.release_comparison import standing_out
 if TYPE_CHECKING:
     from gapwatch.streams.pipeline.judge_result import JudgeResult
 
-#: Columns where the output is no terminal.
+#: Columns if the output is not a terminal.
 FILE_WIDTH = 150
 _WORST_TRACES = 5
 
 
 def print_report(store: Path, portfolios: Sequence[Portfolio], result: RunSummary) -> None:
-    """Print what a store holds of some portfolios, after a run has added to it."""
+    """Print the results of portfolios in a store after a run.
+
+    Args:
+        store: The store.
+        portfolios: The portfolios.
+        result: Counts of the run.
+    """
     terminal = Console(highlight=False)
     out = terminal if terminal.is_terminal else Console(highlight=False, width=FILE_WIDTH)
     with open_for_reading(store) as con:
@@ -62,11 +68,11 @@ def print_report(store: Path, portfolios: Sequence[Portfolio], result: RunSummar
 def _print_run(out: Console, result: RunSummary) -> None:
     text = Text.assemble(
         (f"{result.read:,} traces", "bold"),
-        f", {result.spans:,} spans, {result.rows:,} gap rows in {result.seconds:.1f} s",
+        f" scored, {result.spans:,} spans, {result.rows:,} gap rows stored in {result.seconds:.1f} s",
     )
     if result.duplicates:
-        text.append(f"; {result.duplicates:,} records were kept before")
-    for n, what in ((result.dead_letters, "dead letters"), (result.foreign, "of other pipelines")):
+        text.append(f"; {result.duplicates:,} records skipped, an earlier run stored them")
+    for n, what in ((result.dead_letters, "dead letters"), (result.foreign, "of pipelines without a portfolio")):
         if n:
             text.append(f"; {n:,} {what}", style="yellow")
     out.print(text)
@@ -75,20 +81,20 @@ def _print_run(out: Console, result: RunSummary) -> None:
 
 
 def _judged_text(judged: JudgeResult) -> Text:
-    """Say what was asked and paid, and why there is no verdict where there is none."""
-    text = Text(f"judges: {judged.closed:,} requests ended, {judged.calls:,} calls, {judged.usd:.4g} USD")
+    """Return the line about judges: requests, calls, cost, and reasons of missing verdicts."""
+    text = Text(f"judges: {judged.closed:,} requests answered, {judged.calls:,} calls, {judged.usd:.4g} USD")
     shed = sum(states.get("shed_budget", 0) for states in judged.outcomes.values())
     without = [f"{n:,} {reason}" for reason, n in judged.errors.most_common()]
-    without += [f"{shed:,} metrics of spans at the cap"] if shed else []
+    without += [f"{shed:,} skipped at the weekly cap"] if shed else []
     if without:
         text.append(f"; no verdict: {', '.join(without)}", style="yellow")
     if judged.left:
-        text.append(f"; {judged.left:,} still wait", style="yellow")
+        text.append(f"; {judged.left:,} still pending", style="yellow")
     return text
 
 
 class _Report:
-    """The report on one portfolio."""
+    """Report on one portfolio."""
 
     def __init__(self, out: Console, con: Connection, portfolio: Portfolio, store: Path, imbalance: int) -> None:
         self._out = out
@@ -110,14 +116,15 @@ class _Report:
         out.print(self._outcomes())
         out.print(
             Text(
-                "bad: traces with a failing step, of those that could be told; 95 %: the interval of that rate;", "dim"
+                "failing: share of the evaluated traces in which the metric fails; 95 % CI: its confidence interval;",
+                "dim",
             ),
-            Text("unsure: the interval holds rates on both sides of what was promised", "dim"),
+            Text("unsure: the threshold lies inside the confidence interval", "dim"),
         )
         self._print_alerts()
         self._print_ratios()
         self._print_standing_out()
-        self._print_unwatched()
+        self._print_unmonitored()
         self._print_worst()
         self._print_ledger()
         self._print_next()
@@ -141,22 +148,22 @@ class _Report:
         told = [(ratio, row) for ratio, row in self._ratios if row["ratio"] is not None]
         if not told:
             return
-        self._head("Ratios", "one sum over traces by another; in brackets at least 95 %")
+        self._head("Ratios", "one sum over traces divided by another; in brackets its confidence interval")
         for ratio, row in told:
             limits = "" if row["lower"] is None else f"  [{row['lower']:.4g}, {row['upper']:.4g}]"
             self._out.print(
-                Text(f"  {ratio.metric}: {row['ratio']:.4g}{limits}  {ratio.numerator} by {ratio.denominator}")
+                Text(f"  {ratio.metric}: {row['ratio']:.4g}{limits}  {ratio.numerator} / {ratio.denominator}")
             )
 
     # ---- releases ----
 
     def _print_alerts(self) -> None:
-        """Tell what was found while it went on: each alert in two lines, the first one to be explained by its id."""
+        """Print the open alerts, two lines each."""
         found = read_alerts(self._con, AlertFilter(pipeline=self._portfolio.pipeline))
         self._alerts = [alert for alert in found if alert.is_open]
         if not self._alerts:
             return
-        self._head("Alerts", "open at the end; found as the traces came, by event time")
+        self._head("Alerts", "open at the end of the traces, by event time")
         for alert in self._alerts:
             style = "bold red" if alert.row.severity == "page" else "yellow"
             began = "" if alert.began_at is None else f"since {moment_text(alert.began_at, 'seconds')}, "
@@ -174,12 +181,14 @@ class _Report:
         rows = standing_out(self._con, self._portfolio.pipeline, known)
         if not rows:
             return
-        self._head("Releases that stand out", "their interval does not touch that of all others together")
+        self._head("Releases that differ", "their confidence interval does not overlap that of all other releases")
         tables = (self._wide_releases(rows), self._narrow_releases(rows))
         self._out.print(tables[0] if self._has_room(tables[0]) else tables[1])
 
     def _wide_releases(self, rows: Sequence[ReleaseRate]) -> Table:
-        table = report_table("release", "metric", ">bad", "95 %", ">others", "95 %", "which way", names=(0, 1, 3, 5, 6))
+        table = report_table(
+            "release", "metric", ">failing", "95 % CI", ">others", "95 % CI", "direction", names=(0, 1, 3, 5, 6)
+        )
         for release, mine in groupby(rows, key=attrgetter("release")):
             name = shown(release)
             for row in mine:
@@ -190,7 +199,7 @@ class _Report:
         return table
 
     def _narrow_releases(self, rows: Sequence[ReleaseRate]) -> Table:
-        table = report_table("metric", ">bad", "95 %", ">others", "which way", names=(0, 2), indent=2)
+        table = report_table("metric", ">failing", "95 % CI", ">others", "direction", names=(0, 2), indent=2)
         for release, mine in groupby(rows, key=attrgetter("release")):
             table.add_row(Text(shown(release, 30), "bold"))
             for row in mine:
@@ -209,34 +218,34 @@ class _Report:
 
     # ---- the rest ----
 
-    def _print_unwatched(self) -> None:
+    def _print_unmonitored(self) -> None:
         lines = []
         seen = seen_components(self._con, self._portfolio.pipeline)
         measured = {m.component for m in self._portfolio.metrics}
         for component in self._portfolio.components:
             if component.id not in measured:
-                lines.append(f"component {shown(component.id)}: no metric watches it")
+                lines.append(f"component {shown(component.id)}: has no metric")
             elif component.id not in seen and not self._waits(component.id):
-                lines.append(f"component {shown(component.id)}: not one of its spans met a metric")
+                lines.append(f"component {shown(component.id)}: no metric applied to any of its spans")
         for metric in self._portfolio.metrics:
             rate, states = self._rates.get(metric.name), self._states.get(metric.name, {})
             if isinstance(metric.claim, RatioClaim):
                 lines += [
-                    f"metric {ratio.metric}: {ratio.numerator} or {ratio.denominator} is unknown on "
-                    f"{row['unknown_share']:.0%} of traces, and unknown is not 0"
+                    f"metric {ratio.metric}: no ratio, because {ratio.numerator} or {ratio.denominator} is unknown for "
+                    f"{row['unknown_share']:.0%} of the traces"
                     for ratio, row in self._ratios
                     if ratio.metric == metric.name and row["ratio"] is None
                 ]
                 continue
             if rate is not None and rate.units == 0 and rate.unknown:
-                lines.append(f"metric {metric.name}: unknown on each of {rate.unknown:,} traces")
+                lines.append(f"metric {metric.name}: unknown for all {rate.unknown:,} traces")
             elif not states:
-                lines.append(f"metric {metric.name}: applied to nothing (gapwatch check --against says why)")
+                lines.append(f"metric {metric.name}: applied to no span (gapwatch check --against shows why)")
             elif states.get("pending"):
-                lines.append(f"metric {metric.name}: {states['pending']:,} judgements wait for a judge")
+                lines.append(f"metric {metric.name}: {states['pending']:,} judgements are pending")
         if not lines:
             return
-        self._head("Not watched", "not green, nobody knows")
+        self._head("Not monitored", "Gapwatch cannot tell whether these work")
         for line in lines:
             self._out.print(Text(f"  {line}", style="yellow"))
 
@@ -247,27 +256,27 @@ class _Report:
         rows = worst_traces(self._con, self._portfolio.pipeline, _WORST_TRACES)
         if not rows:
             return
-        self._head("Worst traces", "by the number of metrics that fail")
+        self._head("Worst traces", "by the number of failing metrics")
         for row in rows:
             fails = f"{len(row.metrics)} metrics fail, {row.failing:,} rows"
             name = Text(f"  {shown(row.trace_id, 100)}", "bold")
             self._out.print(name, Text(f" {shown(row.release or '')}  {fails}"), soft_wrap=True)
             self._out.print(Padding(Text(", ".join(row.metrics), "dim"), (0, 0, 0, 6)))
-        # What is not printable cannot be copied from here either.
+        # A trace id that is not printable cannot be copied into the proposed command.
         self._worst = next((row.trace_id for row in rows if row.trace_id.isprintable()), None)
 
     def _print_ledger(self) -> None:
         records = record_states(self._con, self._portfolio.pipeline)
         judged = sum(n for states in self._states.values() for n in states.values())
         text = f"{records.get('read', 0):,} records read"
-        for state, words in (("dead_letter", "dead letters"), ("foreign", "of other pipelines")):
+        for state, words in (("dead_letter", "dead letters"), ("foreign", "of pipelines without a portfolio")):
             if records.get(state):
                 text += f", {records[state]:,} {words}"
         self._out.print()
         self._out.print(
             Text("Ledger", style="bold"),
-            Text("balanced:", "green") if self._imbalance == 0 else Text(f"off by {self._imbalance:,}:", "bold red"),
-            Text(f"{text}; {judged:,} (span, metric) pairs, each in one state", style="dim"),
+            Text("balances:", "green") if self._imbalance == 0 else Text(f"off by {self._imbalance:,}:", "bold red"),
+            Text(f"{text}; {judged:,} (span, metric) pairs, each in exactly one state", style="dim"),
         )
 
     def _print_next(self) -> None:
@@ -285,7 +294,7 @@ class _Report:
         lines.append(f"history --store {store} '{EXAMPLE_QUERY}'")
         lines.append(f"ledger --store {store}")
         self._out.print()
-        self._out.print(Text("Next", style="bold"))
+        self._out.print(Text("Next commands", style="bold"))
         for line in lines:
             self._out.print(Text(f"  {program} {line}"), soft_wrap=True)
 

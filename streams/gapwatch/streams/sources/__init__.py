@@ -1,1 +1,1 @@
-"""Slices in order from Kafka and from files, with their offsets."""
+"""Reads Kafka topics and files as slices: consecutive records of one partition, with their offsets."""

@@ -1,10 +1,10 @@
-"""Whole fetched slices out of Faust, instead of one event per record: the only file that knows Faust's inside.
+"""Adapter that makes Faust deliver one slice per fetch instead of one event per record; uses Faust's private names.
 
-Faust decides when partitions come and go and in which order work is finished, committed and sought; aiokafka fetches.
-Between them, `SliceThread` turns what one fetch gave for one partition into one `RawSlice`, and Faust carries it as
-if it were a single message. Stock Faust costs 194 us a record, this 4.
+Faust handles rebalances and the order of seeks, work and commits; aiokafka fetches. Between them, `SliceThread` turns
+the records that one fetch gave for one partition into one `RawSlice`, and Faust passes it on like a single message.
+Stock Faust costs 194 us a record, this 4.
 
-Every private name that is used here stands in test_faust_contract.py; the versions are pinned exactly.
+test_faust_contract.py holds every private name that is used here; the versions are pinned exactly.
 """
 
 from __future__ import annotations
@@ -27,22 +27,29 @@ from faust.types.auth import SASLMechanism
 from gapwatch.publisher.kafka_settings import KafkaSettings
 from gapwatch.streams.sources.raw_slice import RawSlice
 
-#: What the broker gathers before it answers a fetch, unless `LINGER_MS` pass first: at a low rate a few dozen records
-#: a slice instead of one. It must be less than `PARTITION_FETCH_BYTES`, or a backlog in one partition would wait out
-#: the linger with every fetch: four fetches a second, however much there is.
+#: Bytes that the broker gathers before it answers a fetch, unless `LINGER_MS` pass first. At a low rate a slice has a
+#: few dozen records instead of one. It must be less than `PARTITION_FETCH_BYTES`: otherwise each fetch of a backlog in
+#: one partition waits for the full linger, which allows four fetches a second.
 FETCH_MIN_BYTES = 1 << 20
 LINGER_MS = 250
-#: What one partition may give in one fetch, as the broker has it compressed.
+#: Most bytes of one partition in one fetch, compressed as the broker stores them.
 PARTITION_FETCH_BYTES = 16 << 20
 
 
 class SliceOrderError(Exception):
-    """Slices of a partition do not tile: a bug, or a topic that was deleted and made anew."""
+    """Raised when a slice does not begin where the last one ended: a defect, or a topic deleted and created again."""
 
 
 @dataclass(frozen=True)
 class PartitionOffsets:
-    """What the broker says of a partition: the group's next offset (None: none), the first and one past the last."""
+    """Offsets of a partition, as the broker reports them.
+
+    Attributes:
+        committed: Next offset of the consumer group; None if it has committed nothing.
+        committed_note: Text that was committed with it.
+        first: First retained offset.
+        end: One past the last offset.
+    """
 
     committed: int | None
     committed_note: str
@@ -51,27 +58,27 @@ class PartitionOffsets:
 
 
 class SliceOwner(Protocol):
-    """Who takes the slices."""
+    """Receiver of the slices."""
 
     async def wait_idle(self) -> None:
-        """Return when no slice is being worked on."""
+        """Return when no slice is in work."""
 
     def choose_starts(self, offsets: Mapping[int, PartitionOffsets]) -> dict[int, int]:
-        """Return where each partition starts; raise to end the process."""
+        """Return the first offset to read of each partition; an exception ends the process."""
 
     def fail(self, error: BaseException) -> None:
-        """End the process: nothing more may be handed over or committed."""
+        """End the process: no further slice is passed on or committed."""
 
 
 @dataclass
 class FetchedSlice:
-    """A slice on its way through Faust.
+    """A slice inside Faust.
 
     Attributes:
-        raw: What the owner gets.
+        raw: The slice as the owner receives it.
         tp: Its partition in Faust's form.
-        epoch: Of the seek that it was fetched after; a slice from before a seek does not count.
-        last_record: What Faust's message is made from.
+        epoch: Number of the last seek before its fetch; a slice of an earlier seek is ignored.
+        last_record: Record that Faust's message is made from.
     """
 
     raw: RawSlice
@@ -81,15 +88,15 @@ class FetchedSlice:
 
 
 class SliceThread(driver.AIOKafkaConsumerThread):
-    """Faust's thread around aiokafka, giving a slice where Faust expects a list of records."""
+    """Faust's thread around aiokafka; returns one slice where Faust expects a list of records."""
 
     epoch = 0
-    #: Per partition one past the last offset that was fetched: where the next slice begins.
+    #: By partition, one past the last fetched offset: the beginning of the next slice.
     taken: dict[Any, int]
-    #: In which assignment of aiokafka's the last seek was. A later one begins where the group's offsets are, maybe
-    #: before what was taken; what comes of it before the next seek is fetched again and does not count.
+    #: The assignment of aiokafka at the last seek. A later assignment begins at the group's offsets, which may lie
+    #: before `taken`; its records until the next seek are fetched again and ignored.
     sought: Any = None
-    #: Records have come and are not counted in `taken` yet: the broker is asked what it has lost.
+    #: True while fetched records are not counted in `taken` yet, because the broker is asked for deleted offsets.
     is_taking = False
 
     def _create_worker_consumer(self, transport: Any) -> Any:
@@ -118,7 +125,7 @@ class SliceThread(driver.AIOKafkaConsumerThread):
                 start = self.taken[tp]
                 lost = await self._lost_before(consumer, tp, start, records[0].offset, epoch)
                 if self.epoch != epoch:
-                    return {}  # sought while the broker was asked
+                    return {}  # a seek happened meanwhile
                 self.taken[tp] = to_offset
                 faust_tp = TP(tp.topic, tp.partition)
                 raw = _raw_slice(tp, start, to_offset, records, lost)
@@ -128,24 +135,29 @@ class SliceThread(driver.AIOKafkaConsumerThread):
         return slices
 
     async def _lost_before(self, consumer: Any, tp: Any, start: int, first: int, epoch: int) -> int:
-        """Return how many offsets before `first` the broker has deleted; a gap can also be a transaction's."""
+        """Return how many offsets before `first` the broker has deleted; other gaps come from transactions."""
         if first < start:
             raise SliceOrderError(
                 f"{tp.topic}, partition {tp.partition}: offset {first} came after {start}; was the topic deleted "
-                f"and made anew? Give the group and the store new names to begin anew"
+                f"and created again? Start with a new --group and a new --store"
             )
         while first > start and self.epoch == epoch:
             try:
                 earliest = (await consumer.beginning_offsets([tp]))[tp]
-            except KafkaError as error:  # the broker went away in between
-                self.log.warning("the first offset of %s is not known: %r; asking again", tp, error)
+            except KafkaError as error:  # the broker went away meanwhile
+                self.log.warning("cannot read the first offset of %s from Kafka: %r; trying again", tp, error)
                 await asyncio.sleep(1.0)
             else:
                 return max(0, min(int(earliest), first) - start)
         return 0
 
     async def seek_slices(self, starts: Mapping[TP, tuple[int, int]], epoch: int) -> None:
-        """Fetch from here on; `starts` has for each partition where slices begin and where the broker's records do."""
+        """Fetch from these offsets on.
+
+        Args:
+            starts: By partition, the beginning of the next slice and the first offset that the broker still has.
+            epoch: Number of this seek.
+        """
         await self.call_thread(self._seek_slices, starts, epoch)
 
     async def _seek_slices(self, starts: Mapping[TP, tuple[int, int]], epoch: int) -> None:
@@ -157,7 +169,7 @@ class SliceThread(driver.AIOKafkaConsumerThread):
             self.taken[TopicPartition(tp.topic, tp.partition)] = start
 
     async def partition_offsets(self, tps: Iterable[TP]) -> dict[TP, PartitionOffsets]:
-        """Ask the broker for what a start is chosen from."""
+        """Ask the broker for the committed, first and last offsets of partitions."""
         answer: dict[TP, PartitionOffsets] = await self.call_thread(self._partition_offsets, list(tps))
         return answer
 
@@ -176,7 +188,7 @@ class SliceThread(driver.AIOKafkaConsumerThread):
         return answer
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
-        """Commit with the owner's note. A failure is no reason to end: the store knows better than the group."""
+        """Commit with the owner's note. A failure does not end the run: the store has the authoritative offsets."""
         note = cast(Any, self.app).slice_options.commit_note
         assigned = self.assignment()
         wanted = {
@@ -187,16 +199,17 @@ class SliceThread(driver.AIOKafkaConsumerThread):
         try:
             await self._ensure_consumer().commit(wanted)
         except (CommitFailedError, IllegalStateError) as error:
-            self.log.info("a commit came too late, the next owner reads on from the store: %s", error)
+            self.log.info("offsets were not committed: the partition has another owner now, who continues from the "
+                          "store: %s", error)  # fmt: skip
             return False
         except KafkaError as error:
-            self.log.warning("the group's offsets could not be committed: %r", error)
+            self.log.warning("cannot commit the offsets of the consumer group: %r; the store has them", error)
             return False
         return True
 
 
 class _NoReadOffsets(dict[Any, Any]):
-    """Where Faust would note what was read, to drop what is older and look for gaps: slices check that themselves."""
+    """Stands in for Faust's table of read offsets, which drops older records; slices check their own offsets."""
 
     def __getitem__(self, key: Any) -> None:
         return None
@@ -206,7 +219,7 @@ class _NoReadOffsets(dict[Any, Any]):
 
 
 class SliceConsumer(driver.Consumer):
-    """Faust's consumer, committing what was declared done and nothing else."""
+    """Faust's consumer, which commits only slices that were declared done."""
 
     _thread: SliceThread
 
@@ -214,13 +227,13 @@ class SliceConsumer(driver.Consumer):
         super().__init__(*args, **kwargs)
         self._read_offset = _NoReadOffsets()
         self.epoch = 0
-        self.issued: dict[TP, int] = {}  # per partition one past what Faust was given
-        self.done: dict[TP, int] = {}  # ... and one past what is durable without a hole
-        self._finished: dict[tuple[TP, int], int] = {}  # done out of order: from -> to
+        self.issued: dict[TP, int] = {}  # by partition, one past the last offset that Faust was given
+        self.done: dict[TP, int] = {}  # by partition, one past the last offset before which everything is stored
+        self._finished: dict[tuple[TP, int], int] = {}  # slices done out of order: from_offset to to_offset
 
     @property
     def owner(self) -> SliceOwner:
-        """Who takes the slices."""
+        """Receiver of the slices."""
         owner: SliceOwner = cast(Any, self.app).slice_owner
         return owner
 
@@ -242,11 +255,11 @@ class SliceConsumer(driver.Consumer):
         return message
 
     def is_current(self, fetched: FetchedSlice) -> bool:
-        """Whether a slice still counts: no seek since it was fetched."""
+        """True if no seek happened since the slice was fetched."""
         return fetched.epoch == self.epoch
 
     def declare_done(self, fetched: FetchedSlice) -> None:
-        """All of the slice is durable. What is committed moves on when all slices before it are, too."""
+        """Note that a slice is stored; the committed offset advances over all slices that are stored without a gap."""
         if not self.is_current(fetched):
             return
         self._finished[fetched.tp, fetched.raw.from_offset] = fetched.raw.to_offset
@@ -254,7 +267,7 @@ class SliceConsumer(driver.Consumer):
             self.done[fetched.tp] = end
 
     def ack(self, message: Any) -> bool:
-        """Let Faust's waits for running work end; no list of offsets is kept."""
+        """End Faust's waiting for this message; no list of offsets is needed."""
         if message.acked:
             return False
         message.acked = True
@@ -265,13 +278,13 @@ class SliceConsumer(driver.Consumer):
         return True
 
     async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
-        """Keep no list of gaps, either."""
+        """Do nothing: no list of gaps is needed."""
 
     def _filter_committable_offsets(self, tps: Iterable[TP]) -> dict[TP, int]:
         return {tp: offset for tp, offset in self.done.items() if self._should_commit(tp, offset)}
 
     async def perform_seek(self) -> None:
-        """Go to where each partition continues; Faust calls it after every assignment, before anything flows."""
+        """Seek each partition to its next offset; Faust calls this after every assignment, before it fetches."""
         self.epoch += 1
         await self.owner.wait_idle()
         topic = cast(Any, self.app).slice_options.topic
@@ -298,37 +311,38 @@ class SliceTransport(driver.Transport):
 
 
 class SliceSchema(faust.Schema[Any, Any]):
-    """Nothing is decoded on the way."""
+    """Schema that decodes nothing."""
 
     def loads_key(self, app: Any, message: Any, **_: Any) -> Any:
-        """Return what there is."""
+        """Return the key unchanged."""
         return message.key
 
     def loads_value(self, app: Any, message: Any, **_: Any) -> Any:
-        """Return what there is."""
+        """Return the value unchanged."""
         return message.value
 
 
 class SliceApp(faust.App):
-    """A Faust application without tables: it needs no directory, and makes none where it was started."""
+    """A Faust application without tables; it creates no directory."""
 
     def _create_directories(self) -> None:
-        """Make none."""
+        """Create none."""
 
 
 @dataclass(frozen=True)
 class SliceAppOptions:
-    """What a slice application is made from.
+    """Options of a Faust application that reads slices.
 
     Attributes:
-        topic: To read.
+        topic: Topic to read.
         group: The consumer group.
-        max_records: Most records in a slice; bounds memory where records are highly compressible.
-        slices_buffered: Slices fetched and waiting; with those in work they bound memory.
-        session_seconds: Without a heartbeat for so long, the group gives the partitions to another.
-        commit_seconds: Between two commits of the group's offsets.
-        commit_note: Put beside each committed offset.
-        instance: Name of this process in the group, if a restart shall not rebalance it; empty: none.
+        max_records: Most records in a slice; bounds memory if records are highly compressible.
+        slices_buffered: Most slices that are fetched and wait; with the slices in work they bound memory.
+        session_seconds: Seconds without a heartbeat after which the group gives the partitions to another member.
+        commit_seconds: Seconds between two commits of the group's offsets.
+        commit_note: Text that is committed with each offset.
+        instance: Name of this process in the group (static membership), so that a restart causes no rebalance; may be
+            empty.
     """
 
     topic: str
@@ -347,25 +361,29 @@ def make_slice_app(
     owner: SliceOwner,
     hand_over: Callable[[Any, FetchedSlice], Awaitable[None]],
 ) -> Any:
-    """Return a Faust application that gives each slice of a topic, with its event, to `hand_over`; not started yet.
+    """Return a Faust application, not started yet, that passes each slice of a topic to `hand_over`.
 
-    The event must be acknowledged (`event.ack()`) when the work on its slice has ended.
+    Args:
+        options: Topic, group and limits.
+        kafka: The cluster.
+        owner: Chooses start offsets, and learns of failures.
+        hand_over: Takes an event with its slice; it must call `event.ack()` when the work on the slice has ended.
     """
     app: Any = SliceApp(
         options.group,
         broker=[f"kafka://{address}" for address in kafka.addresses],
         broker_credentials=_credentials(kafka),
         autodiscover=False,
-        web_enabled=False,  # it would listen on 0.0.0.0 and hand out table data
+        web_enabled=False,  # it would serve table data on 0.0.0.0
         topic_allow_declare=False,
         topic_disable_leader=True,
         table_standby_replicas=0,
-        consumer_auto_offset_reset="earliest",  # what retention took is found by `_lost_before`
+        consumer_auto_offset_reset="earliest",  # `_lost_before` reports deleted records
         consumer_max_fetch_size=PARTITION_FETCH_BYTES,
         consumer_metadata_max_age_ms=10_000,
         consumer_group_instance_id=options.instance or None,
         broker_max_poll_records=options.max_records,
-        broker_max_poll_interval=1e6,  # at its end Faust deadlocks for ever; the watchdog takes its place
+        broker_max_poll_interval=1e6,  # Faust deadlocks when it ends; the watchdog detects stalls instead
         broker_session_timeout=options.session_seconds,
         broker_heartbeat_interval=options.session_seconds / 3.5,
         broker_request_timeout=40.0,

@@ -1,4 +1,4 @@
-"""Records of a file of JSON lines, as slices: plain, .gz, .zst, or standard input."""
+"""Reads a file of JSON lines as slices: plain, .gz, .zst, or standard input."""
 
 from __future__ import annotations
 
@@ -20,18 +20,23 @@ import zstandard
 from gapwatch.scorers.errors import SourceError
 from gapwatch.scorers.slices.slices import RecordSlice
 
-#: Records a slice. Fewer cost a commit more often; more hold more memory: 4,000 of 2.3 KB are 10 MB.
+#: Records of a slice. Fewer records mean more commits, more records more memory: 4,000 of 2.3 KB are 10 MB.
 SLICE_RECORDS = 4_000
-#: Bytes a slice at most, so that few large records do not make a large one; one record alone may be larger.
+#: Most bytes of a slice, so that a few large records do not make a large slice; a single record may be larger.
 SLICE_BYTES = 16 << 20
 _READ_BYTES = 1 << 20
-#: A longer line is not looked at: records of over 10 MB are dead letters, and this much still fits into memory.
+#: Most bytes of a line. Records of over 10 MB are dead letters; this much still fits into memory.
 _MAX_LINE_BYTES = 512 << 20
 
 
 @dataclass(frozen=True)
 class FileProgress:
-    """How much of a source is read: bytes as they lie on the disk, and how many there are (0: not known)."""
+    """Progress of reading a file.
+
+    Attributes:
+        done: Bytes read from the disk, compressed as they are stored.
+        total: Size of the file in bytes; 0 if not known.
+    """
 
     done: int
     total: int
@@ -42,10 +47,10 @@ class FileSource:
 
     Args:
         path: The file, or `-` for standard input.
-        name: Name of the source; None for the file's name.
+        name: Name of the source; None takes the file's name.
 
     Raises:
-        SourceError: There is no such file, it is no file, or it cannot be read.
+        SourceError: The file does not exist, is a directory, or cannot be opened.
     """
 
     def __init__(self, path: str, name: str | None = None) -> None:
@@ -64,12 +69,12 @@ class FileSource:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file; standard input stays open."""
+        """Close the file; standard input stays open."""
         if self.path != "-":
             self._raw.close()
 
     def progress(self) -> FileProgress:
-        """Return how far the file is read."""
+        """Return how much of the file is read."""
         try:
             return FileProgress(self._raw.tell(), self._total)
         except (OSError, ValueError):
@@ -79,11 +84,11 @@ class FileSource:
         """Yield the records from line `start` on, in slices.
 
         Args:
-            start: How many lines were read before; they are digested and left out.
-            prefix_sha256: Digest of those lines as it was then; None to trust the file.
+            start: Number of lines that an earlier run has read; they are skipped.
+            prefix_sha256: SHA-256 of those lines at that time, to detect a changed file; None skips the check.
 
         Raises:
-            SourceError: The file no longer begins as it did, is shorter than it was, or cannot be decompressed.
+            SourceError: The first lines have changed, the file became shorter, or it cannot be decompressed.
         """
         line = 0
         for lines in self._line_blocks():
@@ -100,8 +105,8 @@ class FileSource:
             line += lines.count
         if line < start:
             raise SourceError(
-                f"{self.path}: {start} lines of it were read before, now it has {line}; "
-                f"give the new file another name with --source"
+                f"{self.path}: an earlier run read {start} lines of source {self.name!r}, but the file has only {line} "
+                f"now; if it is another file, give it another name with --source"
             )
         if line == start:
             self._check_prefix(start, prefix_sha256)
@@ -109,8 +114,8 @@ class FileSource:
     def _check_prefix(self, start: int, expected: str | None) -> None:
         if start and expected is not None and self._digest.hexdigest() != expected:
             raise SourceError(
-                f"{self.path}: its first {start} lines are not those that were read before as source {self.name!r}; "
-                f"give the new file another name with --source"
+                f"{self.path}: the first {start} lines differ from those that an earlier run read as source "
+                f"{self.name!r}; if it is another file, give it another name with --source"
             )
 
     def _cut(self, lines: _Lines, line: int, first: int) -> Iterator[RecordSlice]:
@@ -131,7 +136,7 @@ class FileSource:
             first = last
 
     def _line_blocks(self) -> Iterator[_Lines]:
-        """Yield blocks of whole lines, each as many as make a slice; of a broken file, what comes before the break."""
+        """Yield blocks of whole lines, one slice each; of a broken file, all lines before the break."""
         blocks = self._blocks()
         broken: SourceError | None = None
         pieces: list[bytes] = []
@@ -153,32 +158,34 @@ class FileSource:
                 lines, size = pieces[0].count(b"\n"), len(pieces[0])
                 yield _Lines(block[:end])
             if size > _MAX_LINE_BYTES:
-                raise SourceError(f"{self.path}: a line of over {_MAX_LINE_BYTES} bytes; is this a file of JSON lines?")
+                raise SourceError(
+                    f"{self.path}: a line is longer than {_MAX_LINE_BYTES} bytes; is this a file of JSON lines?"
+                )
         rest = b"".join(pieces)
         if broken is not None:
             rest = rest[: rest.rfind(b"\n") + 1]
         if rest:
-            # An end of line that is still to be written changes nothing of what was read.
+            # A missing last line end counts as written: the digest must not change when it is added later.
             yield _Lines(rest if rest.endswith(b"\n") else rest + b"\n")
         if broken is not None:
             raise broken
 
     def _blocks(self) -> Iterator[bytes]:
-        """Yield the content, decompressed, in blocks of bounded size."""
+        """Yield the decompressed content in blocks of at most `_READ_BYTES`."""
         try:
             stream = _decompressed(self.path, self._raw)
             while block := stream.read(_READ_BYTES):
                 yield block
         except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
-            # Not wrapped around the caller: what it raises while it has a block does not come by here.
+            # Only errors of reading arrive here; those of the caller do not pass through a generator.
             raise SourceError(
-                f"{self.path}: cannot be read on: {error}; put a whole file in its place and run again: "
-                "what was read before is kept, and it goes on from there"
+                f"{self.path}: the file is damaged or cut off: {error}; the lines before are stored. Replace the file "
+                "by a complete one and run the command again: it continues from there"
             ) from error
 
 
 def _end_of_line(block: bytes, number: int) -> int:
-    """Return one past the end of a line, counted from 1."""
+    """Return the position after a line's end; lines are counted from 1."""
     ends = np.flatnonzero(np.frombuffer(block, np.uint8) == 10)
     return int(ends[number - 1]) + 1
 
@@ -191,12 +198,18 @@ class _Lines:
         ends = np.flatnonzero(np.frombuffer(block, np.uint8) == 10) + 1
         if not len(ends) or ends[-1] != len(block):
             ends = np.append(ends, len(block))
-        #: Where each line begins; one more for the end of the last.
+        #: Beginning of each line, and the end of the last.
         self._bounds = np.concatenate(([0], ends)).astype(np.int64)
         self.count = len(ends)
 
     def feed(self, digest: Any, lines: int, first: int = 0) -> None:
-        """Digest some lines."""
+        """Add lines to a digest.
+
+        Args:
+            digest: Of `hashlib`.
+            lines: Number of lines.
+            first: First line.
+        """
         view = memoryview(self._block)
         digest.update(view[self._bounds[first] : self._bounds[first + lines]])
 
@@ -206,9 +219,9 @@ class _Lines:
         return min(self.count, first + SLICE_RECORDS, max(first + 1, by_bytes))
 
     def filled(self, first: int, last: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """Return the lines in `[first, last)` that hold more than white space; a blank line is no record."""
+        """Return the lines in `[first, last)` with more than white space; a blank line is not a record."""
         starts, ends = self._bounds[first:last], self._bounds[first + 1 : last + 1]
-        # Only short lines can be blank ones in practice, and only those are looked at; a long blank one is a record.
+        # Only lines under 256 bytes are tested; a longer line of white space counts as a record.
         short = np.flatnonzero(ends - starts < 256)
         blank = [i for i in short.tolist() if not self._block[starts[i] : ends[i]].strip(b" \t\r\n")]
         keep = np.arange(first, last)
@@ -222,7 +235,7 @@ class _Lines:
         has_return = data[np.maximum(ends - 2, 0)] == 13
         first, last = (int(starts[0]), int(ends[-1])) if len(lines) else (0, 0)
         if has_end.all() and not has_return.any() and int((ends - starts).sum()) == last - first:
-            # The usual file: one pass over the bytes instead of an object a line.
+            # The usual file: one pass over the bytes instead of one object per line.
             joined = self._block[first:last].replace(b"\n", b"")
             offsets = np.append(starts - first, last - first) - np.arange(len(lines) + 1)
             buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(joined)]
@@ -237,7 +250,7 @@ def _open(path: str) -> tuple[IO[bytes], int]:
         return sys.stdin.buffer, 0
     file = Path(path)
     if file.is_dir():
-        raise SourceError(f"{path}: is a directory; name the files in it")
+        raise SourceError(f"{path}: is a directory; give the files in it")
     try:
         return file.open("rb"), file.stat().st_size
     except FileNotFoundError:
@@ -255,7 +268,11 @@ _KINDS = {".gz": "gzip", ".zst": "zstd"}
 
 
 def _decompressed(path: str, raw: IO[bytes]) -> _Readable:
-    """Return the content of a file by what it is; a name that promises a compressed one must not lie."""
+    """Return the decompressed content of a file, by its first bytes.
+
+    Raises:
+        SourceError: The name says .gz or .zst, but the content is something else.
+    """
     begin = raw.peek(len(_ZSTD)) if isinstance(raw, io.BufferedReader) else b""
     if begin.startswith(_GZIP):
         return gzip.GzipFile(fileobj=raw)
@@ -265,15 +282,16 @@ def _decompressed(path: str, raw: IO[bytes]) -> _Readable:
     suffix = Path(path).suffix
     if begin and suffix in _KINDS:
         raise SourceError(
-            f"{path}: is no {_KINDS[suffix]} file, though its name says so; if it is plain, name it without {suffix}"
+            f"{path}: is not a {_KINDS[suffix]} file, although its name ends in {suffix}; if it is not compressed, "
+            f"rename it"
         )
     return raw
 
 
 class _ZstdReader:
-    """Decompresses zstd frame by frame, and sees where the last one is cut off; the library's own reader does not."""
+    """Decompresses zstd frame by frame, and detects a cut-off last frame, which the library's own reader does not."""
 
-    #: Compressed bytes at once. A block of 128 KB may take four bytes, so 2 KB become at most 64 MB.
+    #: Compressed bytes read at once. Four bytes may hold a block of 128 KB, so 2 KB become at most 64 MB.
     _BYTES = 2048
 
     def __init__(self, raw: IO[bytes]) -> None:
@@ -282,11 +300,11 @@ class _ZstdReader:
         self._is_inside = False
 
     def read(self, size: int, /) -> bytes:
-        """Return about `size` bytes; none at the end.
+        """Return about `size` bytes; an empty text at the end.
 
         Raises:
             EOFError: The file ends inside a frame.
-            ZstdError: It is broken.
+            ZstdError: A frame is damaged.
         """
         pieces: list[bytes] = []
         while size > 0:

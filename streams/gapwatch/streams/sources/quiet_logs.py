@@ -1,41 +1,41 @@
-"""Keeps the logs of Kafka's clients readable: in an outage of a minute they repeat themselves thousands of times."""
+"""Filters repeated log lines of Kafka's client libraries, which write thousands in a minute without a broker."""
 
 from __future__ import annotations
 
 import logging
 import time
 
-#: Seconds for which a line that was just logged is not logged again.
+#: Seconds for which repetitions of a line are suppressed.
 REPEAT_SECONDS = 30.0
-#: The libraries that repeat themselves.
+#: Libraries whose lines are filtered.
 NOISY = ("aiokafka", "faust", "mode")
 
 
 class RepeatFilter(logging.Filter):
-    """Lets each message of each logger through once in `REPEAT_SECONDS`, with a count of what was held back."""
+    """Passes each message of each logger once in `REPEAT_SECONDS`, with the number of suppressed repetitions."""
 
     def __init__(self) -> None:
         super().__init__()
         self._last: dict[tuple[str, str], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Decide on one record, by its text before the arguments are put in."""
+        """Return True if the record is to be logged; records are compared before their arguments are filled in."""
         key = (record.name, str(record.msg)[:200])
         now = time.monotonic()
         at, held_back = self._last.get(key, (float("-inf"), 0))
         if now - at < REPEAT_SECONDS:
             self._last[key] = (at, held_back + 1)
             return False
-        if len(self._last) > 1000:  # messages that are never the same twice
+        if len(self._last) > 1000:  # messages that differ each time
             self._last.clear()
         self._last[key] = (now, 0)
         if held_back:
-            record.msg = f"{record.msg} (and {held_back} times before this, held back)"
+            record.msg = f"{record.msg} (repeated {held_back} times since the last line)"
         return True
 
 
 def quieten_logs() -> None:
-    """Put one filter on every handler of the root logger, for the noisy libraries' lines alone."""
+    """Add the filter to every handler of the root logger; it only affects the libraries in `NOISY`."""
     repeat = RepeatFilter()
 
     def keep(record: logging.LogRecord) -> bool:

@@ -1,4 +1,4 @@
-"""What a source hands over: the records of one partition, from one offset to another, as they came."""
+"""`RawSlice`: consecutive records of one partition, as a source read them."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ import numpy.typing as npt
 
 @dataclass(frozen=True)
 class RawSlice:
-    """The records `[from_offset, to_offset)` of one partition; slices of a partition tile without hole or overlap.
+    """The records `[from_offset, to_offset)` of one partition; each slice begins where the last one ended.
 
     Attributes:
-        topic: Where the records come from.
-        partition: Of the topic.
-        from_offset: First offset covered: the `to_offset` of the slice before, or where the store ended.
+        topic: Name of the topic.
+        partition: Number of the partition.
+        from_offset: First offset covered: the `to_offset` of the slice before, or the next offset of the store.
         to_offset: One past the last offset covered. Offsets in between may have no record (aborted transactions,
             transaction markers, compaction).
-        offsets: int64, ascending, one per record.
-        values: The records' values; None where a record has none.
-        timestamps: float64 seconds since the epoch, one per record; NaN where a record has none.
-        lost: How many offsets at the beginning of the range the broker had already deleted by its retention when they
-            were asked for; 0 but after an absence longer than that.
+        offsets: Offset of each record; int64, ascending.
+        values: Value of each record; None for a record without one.
+        timestamps: Seconds since the epoch of each record, float64; NaN for a record without one.
+        lost: Number of offsets at the beginning of the range that the topic's retention deleted before they were read.
     """
 
     topic: str

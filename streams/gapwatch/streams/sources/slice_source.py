@@ -1,7 +1,7 @@
-"""A topic's slices, handed to one function in order, until told to stop: what survives brokers, groups and kills.
+"""Reads the slices of a topic in order and passes them to one function, across broker outages, rebalances and kills.
 
-Kafka ──fetch──▶ [buffered slices] ──▶ on_slice ──▶ durable ──▶ the group's offsets
-                 at most 2              at most 2 at a time      (the store's own offsets win over these)
+Kafka ──fetch──▶ [buffered slices] ──▶ on_slice ──▶ stored ──▶ the group's offsets
+                 at most 2              at most 2 at once       (the store's own offsets take precedence)
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gapwatch.streams.sources.watchdog import Watchdog, WorkProgress, end_proces
 
 log = logging.getLogger("gapwatch.slices")
 
-#: What stands before the store's name in the note beside the group's offsets.
+#: Prefix of the store's id in the note that is committed with the group's offsets.
 STORE_NOTE = "gapwatch-store:"
 
 
@@ -34,10 +34,10 @@ class StallLimits:
     """Seconds without progress after which the watchdog ends the process.
 
     Attributes:
-        loop: The event loop answers nothing. A blocked loop sends no heartbeats either.
-        rebalance: The group does not come to rest.
-        slice: One call of `on_slice` runs.
-        fetch: There are records, nothing is in work, and nothing comes.
+        loop: The event loop does not respond. A blocked loop sends no heartbeats either.
+        rebalance: A rebalance of the group does not end.
+        slice: One call of `on_slice` does not return.
+        fetch: The topic has more records and no slice is in work, but no record arrives.
     """
 
     loop: float = 10.0
@@ -48,14 +48,14 @@ class StallLimits:
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """How a topic is read.
+    """Options of reading a topic.
 
     Attributes:
-        app: Topic, group and what Faust is made from.
-        slices_in_work: Most calls of `on_slice` that run at once. They begin in the order of the slices; with two, one
-            slice can be scored while another is stored. 1 where order matters to the end and no lock keeps it.
-        drain_seconds: How long a stop waits for what is in work, and for the broker, together.
-        stall: The watchdog's limits.
+        app: Topic, group and limits of fetching.
+        slices_in_work: Most calls of `on_slice` that run at once. They begin in the order of the slices. With 2, one
+            slice can be scored while another is stored. Take 1 if calls must not overlap and no lock orders them.
+        drain_seconds: Most seconds that a stop waits, for slices in work and for the broker together.
+        stall: Limits of the watchdog.
     """
 
     app: SliceAppOptions
@@ -65,25 +65,26 @@ class SourceOptions:
 
 
 class SliceSource:
-    """Reads a topic as a member of a group and hands over its slices.
+    """Reads a topic as a member of a consumer group and passes its slices to a function.
 
     Args:
-        options: What to read and how.
-        kafka: Where.
-        on_slice: Called with each slice; when it returns, the slice is durable. Where it raises, every other call is
-            cancelled, nothing more is handed over or committed, and `run` raises: the process is to end with status 1.
-        stored_offsets: Gives for partitions the offset at which the store continues, None for those it does not know;
-            asked after every assignment. It wins over the group's offsets.
-        store_id: The store's name. It is noted beside the group's offsets, and a group that another store has written
-            to is refused: two stores in one group would each have a part.
-        progress: How far this source is, written by it for others to read; None: it makes its own.
+        options: Topic, group and limits.
+        kafka: The cluster.
+        on_slice: Called with each slice; when it returns, the slice is stored. If it raises, all other calls are
+            cancelled, no further slice is passed on or committed, and `run` raises: the process should end with
+            status 1.
+        stored_offsets: Returns for partitions the next offset in the store, None for those it does not know; called
+            after every assignment. It takes precedence over the group's offsets.
+        store_id: Id of the store, committed as a note with the group's offsets. A group with another store's note is
+            refused: each of two stores in one group would get only a part of the records.
+        progress: Written by this source, for others to read; None: the source makes its own.
 
     Attributes:
         state: `connecting`, `joining`, `running`, `stopping` or `stopped`.
-        waiting_for: While connecting, what was wrong with the last attempt; else empty.
-        is_clean: Whether all of it has stopped. False after `run` where the deadline cut a stop short: then tasks and
-            threads are left that wait for the broker, and the process has to end by `os._exit`, from the loop still.
-        lost: Offsets that retention took before they were read.
+        waiting_for: While connecting, the error of the last attempt; else empty.
+        is_clean: True if everything has stopped. False after `run` if a stop reached its deadline: then tasks and
+            threads still wait for the broker, and the process must end by `os._exit` before the loop ends.
+        lost: Number of records that the topic's retention deleted before they were read.
     """
 
     def __init__(
@@ -113,12 +114,12 @@ class SliceSource:
     # --- its life
 
     async def run(self) -> None:
-        """Read until `stop` is called; look at `is_clean` when it returns or raises.
+        """Read until `stop` is called; check `is_clean` when it returns or raises.
 
         Raises:
-            UsageError: No such topic, a refused login, another store's group.
+            UsageError: The topic does not exist, the login is refused, or the group belongs to another store.
             JobError: Faust crashed, or offsets contradict each other.
-            BaseException: Whatever `on_slice` raised.
+            BaseException: An error of `on_slice`.
         """
         loop = asyncio.get_running_loop()
         watchdog = Watchdog(lambda: self._look(loop), end_process)
@@ -130,7 +131,7 @@ class SliceSource:
             await self._until_over()
         finally:
             self.state, was = "stopping", self.state
-            # Before the drain: it has a deadline of its own, and a watchdog's end would lose its report.
+            # Before the drain: that has a deadline of its own, and the watchdog would end it without its report.
             watchdog.stop()
             self.is_clean = await self._shut_down() if was != "connecting" else True
             self.state = "stopped"
@@ -138,11 +139,11 @@ class SliceSource:
             raise self._failure
 
     def stop(self) -> None:
-        """Begin to stop; to be called on the loop, such as from `loop.add_signal_handler`."""
+        """Begin to stop; call it on the event loop, such as from `loop.add_signal_handler`."""
         self._stop.set()
 
     async def _start(self) -> bool:
-        """Wait for the cluster and start; False where it was stopped before there was anything to stop."""
+        """Wait for the cluster and start; False if `stop` came before the start."""
         while not self._stop.is_set():
             check = wait_for_topic(self.kafka, self.options.app.topic, self._note_waiting)
             if not await self._unless_stopped(check):
@@ -153,7 +154,7 @@ class SliceSource:
             self.progress.follow(self._app)
             try:
                 await self._unless_stopped(self._app.start())
-            except KafkaConnectionError as error:  # gone again since the check
+            except KafkaConnectionError as error:  # the broker went away after the check
                 self._note_waiting(str(error))
                 await self._shut_down()
                 self.state, self._app = "connecting", None
@@ -163,7 +164,7 @@ class SliceSource:
         return False
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, Any]) -> bool:
-        """Wait for the work; False, and the work is cancelled, where `stop` came first."""
+        """Wait for the work; if `stop` comes first, cancel the work and return False."""
         working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(self._stop.wait())
         await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
@@ -185,8 +186,8 @@ class SliceSource:
             if self._app.crashed:
                 reason = self._app.crash_reason
                 self._failure = self._failure or JobError(
-                    f"reading topic {self.options.app.topic!r} crashed: {reason!r}; what was stored stays, "
-                    f"start again to go on from there"
+                    f"reading topic {self.options.app.topic!r} failed: {reason!r}; stored results are safe, start "
+                    f"again to continue from there"
                 )
                 if isinstance(reason, GapwatchError):
                     self._failure = reason
@@ -197,7 +198,7 @@ class SliceSource:
                 continue
 
     async def _shut_down(self) -> bool:
-        """Finish what is in work and leave the group, within the deadline."""
+        """Finish the slices in work and leave the group, within the deadline."""
         if self._app is None:
             return True
         end = time.monotonic() + self.options.drain_seconds
@@ -209,17 +210,17 @@ class SliceSource:
                 for task in self._in_work:
                     task.cancel()
                 self._app.conf.stream_wait_empty = False
-            # Not `wait_for`: Faust answers a cancellation only when the broker does.
+            # Not `wait_for`: Faust reacts to a cancellation only when the broker answers.
             stopping = asyncio.ensure_future(self._app.stop())
             done, _ = await asyncio.wait({stopping}, timeout=max(1.0, end - time.monotonic()))
             if not done:
                 raise TimeoutError
             stopping.result()
         except TimeoutError:
-            log.warning("the stop took longer than %.0f s and was cut short", self.options.drain_seconds)
+            log.warning("stopping took longer than %.0f s and was cut short", self.options.drain_seconds)
             return False
         except Exception as error:
-            log.warning("the stop failed: %r", error)
+            log.warning("stopping failed: %r", error)
             return False
         return not self._in_work
 
@@ -230,7 +231,7 @@ class SliceSource:
         await self._idle.wait()
 
     def choose_starts(self, offsets: Mapping[int, PartitionOffsets]) -> dict[int, int]:
-        """Return where each partition continues: the store's offset, else the group's, else the beginning."""
+        """Return the next offset of each partition: the store's, else the group's, else the first retained one."""
         stored = self._stored_offsets(set(offsets))
         starts = {
             partition: self._choose_start(partition, stored.get(partition), at) for partition, at in offsets.items()
@@ -243,8 +244,8 @@ class SliceSource:
         if self._note and at.committed_note.startswith(STORE_NOTE) and at.committed_note != self._note:
             raise UsageError(
                 f"group {self.options.app.group!r} belongs to another store ({at.committed_note[len(STORE_NOTE) :]!r}; "
-                f"this is {self._store_id!r}): two stores in one group would each have a part. "
-                f"Give this store a group of its own"
+                f"this is {self._store_id!r}); each of two stores in one group would get only a part of the records. "
+                f"Give this store a group of its own with --group"
             )
         start = at.committed if stored is None else stored
         if start is None:
@@ -252,12 +253,12 @@ class SliceSource:
         if start > at.end:
             raise UsageError(
                 f"{where}: the {'group' if stored is None else 'store'} continues at offset {start}, but the topic "
-                f"ends at {at.end}; was it deleted and made anew? Give the group and the store new names to begin anew"
+                f"ends at {at.end}; was it deleted and created again? Start with a new --group and a new --store"
             )
         return start
 
     def fail(self, error: BaseException) -> None:
-        """Let `run` end by this error; in the same step, nothing more begins."""
+        """End `run` with this error; no further slice begins."""
         if self._failure is None:
             self._failure = error
         for task in self._in_work:
@@ -280,8 +281,9 @@ class SliceSource:
         if fetched.raw.lost:
             self.lost += fetched.raw.lost
             log.error(
-                "%s, partition %d: %d records from offset %d on were deleted by the topic's retention before they "
-                "were read", fetched.raw.topic, fetched.raw.partition, fetched.raw.lost, fetched.raw.from_offset,
+                "topic %s, partition %d: the topic's retention deleted %d records from offset %d on before they were "
+                "read; they are missing from all results",
+                fetched.raw.topic, fetched.raw.partition, fetched.raw.lost, fetched.raw.from_offset,
             )  # fmt: skip
         try:
             await self._on_slice(fetched.raw)
@@ -300,7 +302,7 @@ class SliceSource:
     # --- questions
 
     def is_caught_up(self) -> bool:
-        """Whether all that may be read was read and is durable; False while partitions come and go."""
+        """Return True if every readable record is read and stored; False during a rebalance."""
         if self.state != "running" or self._app.rebalancing or self._in_work:
             return False
         consumer = self._app.consumer
@@ -319,7 +321,7 @@ class SliceSource:
         return any(connection.connected() for connection in list(client._conns.values()))
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> list[WorkProgress]:
-        """What the watchdog sees; on its thread."""
+        """Return what the watchdog checks; called on its thread."""
         limits = self.options.stall
 
         def beat() -> None:

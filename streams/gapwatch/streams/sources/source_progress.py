@@ -1,4 +1,4 @@
-"""How far a topic is read: one value that its source writes, and that the pipeline and the run read."""
+"""Offsets read and stored of a topic's partitions; written by the source, read by the pipeline and the run."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 
 class SourceProgress:
-    """Offsets of the partitions that one source reads; to be read on any thread.
+    """Offsets of the partitions that one source reads; any thread may read them.
 
-    It is made before its source, so that whoever reads it needs no source.
+    It is made before its source, so that readers do not need the source.
 
     Args:
-        topic: That is read.
+        topic: Topic of the source.
     """
 
     def __init__(self, topic: str = "") -> None:
@@ -23,11 +23,11 @@ class SourceProgress:
     # --- for the source
 
     def follow(self, app: Any) -> None:
-        """Read from now on what this Faust application has fetched; None: nothing is fetched."""
+        """Take offsets from this Faust application from now on; None: there is none."""
         self._app = app
 
     def assign(self, assigned: Mapping[int, tuple[int, int]]) -> None:
-        """Note by partition the offset at which reading begins, and where the partition ends now."""
+        """Set by partition the first offset to read, and the end of the partition now."""
         self._assigned = assigned
 
     def partition_states(self) -> list[tuple[Any, Any]]:
@@ -41,9 +41,9 @@ class SourceProgress:
     # --- for all
 
     def positions(self) -> dict[int, tuple[int, int, int]]:
-        """Return per assigned partition: next offset to be durable, next to be fetched, end of what may be read.
+        """Return by assigned partition: next offset to be stored, next to be fetched, end of the readable records.
 
-        Empty until the group has given partitions and the broker has answered.
+        Empty until partitions are assigned and the broker has answered.
         """
         answer = {}
         for tp, state in self.partition_states():
@@ -54,10 +54,10 @@ class SourceProgress:
         return answer
 
     def known_ends(self) -> dict[tuple[str, int], tuple[int, int]]:
-        """Return by topic and partition where reading began, and one past the last record that is known to be there.
+        """Return by topic and partition the first offset of this run, and one past the last record known to exist.
 
-        Known from the assignment on, before anything was fetched. What ends in transaction markers ends with the last
-        record that was fetched.
+        Available from the assignment on, before the first fetch. For a partition that ends in transaction markers, the
+        end is one past the last fetched record.
         """
         ends = dict(self._assigned)
         for tp, state in self.partition_states():
@@ -71,7 +71,7 @@ class SourceProgress:
 
 
 def _readable_end(state: Any) -> int | None:
-    """Return where a partition ends for who reads what is committed; None before the broker has said it."""
+    """Return the end of a partition for a reader of committed records; None before the broker has answered."""
     lso: int | None = state.lso
     highwater: int | None = state.highwater
     return lso if lso is not None and lso >= 0 else highwater

@@ -1,6 +1,6 @@
-"""Before anything is started: wait for the cluster, and refuse a topic that is not there.
+"""Waits for a Kafka cluster and checks that a topic exists, before anything is started.
 
-Faust would start without a word on a missing topic, and end at once on a missing broker; both are the wrong way round.
+Faust does the opposite: it starts silently without a topic, and ends at once without a broker.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from gapwatch.scorers.errors import UsageError
 
 log = logging.getLogger("gapwatch.kafka")
 
-#: Seconds that one attempt may take. A frozen broker accepts connections and says nothing.
+#: Most seconds of one attempt. A frozen broker accepts connections and does not answer.
 ATTEMPT_SECONDS = 10.0
 
 
 async def wait_for_topic(
     kafka: KafkaSettings, topic: str, on_waiting: Callable[[str], None] = lambda _why: None
 ) -> int:
-    """Return the number of the topic's partitions, trying until a broker answers.
+    """Return the number of the topic's partitions; retries until a broker answers.
 
     Args:
-        kafka: Where to ask.
-        topic: What must be there.
+        kafka: The cluster.
+        topic: Topic that must exist.
         on_waiting: Called with the reason before each wait.
 
     Raises:
-        UsageError: The cluster answers, but has no such topic or refuses this user.
+        UsageError: The cluster has no such topic, or refuses the login.
     """
     back_off = BackOff()
     while True:
@@ -64,7 +64,7 @@ async def _count_partitions(kafka: KafkaSettings, topic: str) -> int:
         if topic not in topics:
             others = ", ".join(sorted(name for name in topics if not name.startswith("_"))[:10]) or "none"
             raise UsageError(
-                f"topic {topic!r} is not at {kafka.brokers} (topics there: {others}); make it first, for example: "
+                f"topic {topic!r} does not exist at {kafka.brokers} (topics there: {others}); create it, for example: "
                 f"kafka-topics.sh --create --topic {topic} --partitions 4 --bootstrap-server {kafka.addresses[0]}"
             )
         (description,) = await client.describe_topics([topic])
@@ -74,7 +74,7 @@ async def _count_partitions(kafka: KafkaSettings, topic: str) -> int:
 
 
 async def _refusal(kafka: KafkaSettings) -> str | None:
-    """Return why waiting is of no use: a refused login or certificate, which the client reports as no connection."""
+    """Return why retrying is useless: a refused login or certificate. aiokafka reports these as a lost connection."""
     options = kafka.client_options()
     host, _, port = options.pop("bootstrap_servers")[0].rpartition(":")
     try:
@@ -84,12 +84,13 @@ async def _refusal(kafka: KafkaSettings) -> str | None:
         *(SaslAuthenticationFailed, UnsupportedSaslMechanismError),
     ) as error:
         return (
-            f"{kafka.brokers} refuses this login ({kafka.security_protocol}, {kafka.sasl_mechanism}, user "
-            f"{kafka.username!r}): {error}; check user, password and mechanism"
+            f"{kafka.brokers} refuses the login of user {kafka.username!r} ({kafka.security_protocol}, "
+            f"{kafka.sasl_mechanism}): {error}; check user name, password and mechanism"
         )
     except ssl.SSLCertVerificationError as error:
         return (
-            f"the certificate of {kafka.brokers} is not trusted: {error.verify_message}; give its authority as ca_file"
+            f"the certificate of {kafka.brokers} is not trusted: {error.verify_message}; give its certificate "
+            f"authority with --ca-file"
         )
     except (KafkaError, OSError, TimeoutError):
         return None

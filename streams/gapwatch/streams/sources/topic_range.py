@@ -1,4 +1,4 @@
-"""The records of a topic between two times, partition by partition, without a group."""
+"""Reads the records of a topic between two times, partition by partition, without a consumer group."""
 
 from __future__ import annotations
 
@@ -16,15 +16,21 @@ from gapwatch.scorers.errors import JobError
 from gapwatch.streams.sources.faust_slices import FETCH_MIN_BYTES, LINGER_MS, PARTITION_FETCH_BYTES
 from gapwatch.streams.sources.raw_slice import RawSlice
 
-#: Most records a slice.
+#: Most records of a slice.
 SLICE_RECORDS = 4_000
-#: Seconds without a record, where there are some, after which reading is given up.
+#: Seconds without a record after which reading is given up, although the topic has more.
 SILENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class OffsetRange:
-    """What is read of one partition: offsets `[begin, end)`, of which those before `first` are retained no more."""
+    """Offsets of one partition to read.
+
+    Attributes:
+        begin: First offset.
+        end: One past the last offset.
+        first: First offset that the topic still retains.
+    """
 
     begin: int
     end: int
@@ -35,8 +41,8 @@ class TopicRange:
     """Reads a part of a topic; an asynchronous context manager.
 
     Args:
-        kafka: Where.
-        topic: It must exist.
+        kafka: The cluster.
+        topic: Topic to read; it must exist.
     """
 
     def __init__(self, kafka: KafkaSettings, topic: str) -> None:
@@ -55,12 +61,12 @@ class TopicRange:
         await self._consumer.stop()
 
     async def between(self, from_time: float, to_time: float, partitions: int) -> dict[int, OffsetRange]:
-        """Return which offsets lie between two times.
+        """Return by partition the offsets between two times.
 
         Args:
-            from_time: Seconds since the epoch; the first record at or after it is the first.
-            to_time: The first record at or after it is not read any more.
-            partitions: Of the topic.
+            from_time: Seconds since the epoch; reading begins with the first record at or after it.
+            to_time: Seconds since the epoch; reading ends before the first record at or after it.
+            partitions: Number of the topic's partitions.
         """
         tps = [TopicPartition(self._topic, number) for number in range(partitions)]
         first = await self._consumer.beginning_offsets(tps)
@@ -77,10 +83,13 @@ class TopicRange:
         }
 
     async def slices(self, ranges: Mapping[int, tuple[int, int]]) -> AsyncIterator[RawSlice]:
-        """Yield the records of each partition from one offset to another; slices tile.
+        """Yield the records of each partition as slices without gaps.
+
+        Args:
+            ranges: First and end offset by partition.
 
         Raises:
-            JobError: The cluster gives no more, though there must be some.
+            JobError: The cluster delivers no record for `SILENCE_SECONDS`, although the topic has more.
         """
         for number, (begin, end) in sorted(ranges.items()):
             if begin >= end:
@@ -93,7 +102,7 @@ class TopicRange:
                 records = await self._fetch(tp)
                 position = min(await self._consumer.position(tp), end)
                 within = [record for record in records if record.offset < end]
-                # A transaction's markers move the position on without a record.
+                # Transaction markers advance the position without a record.
                 if position > at:
                     yield _raw(self._topic, number, at, position, within)
                     at = position
@@ -106,8 +115,8 @@ class TopicRange:
             if found or await self._consumer.position(tp) > before:
                 return list(found.get(tp, []))
         raise JobError(
-            f"{self._topic!r}, partition {tp.partition}: no record for {SILENCE_SECONDS:.0f} s though there are some; "
-            "what is kept stays, start again to go on from there"
+            f"topic {self._topic!r}, partition {tp.partition}: Kafka delivered no record for {SILENCE_SECONDS:.0f} s, "
+            "although the topic has more; stored results are safe, start again to continue from there"
         )
 
 

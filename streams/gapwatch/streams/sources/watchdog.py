@@ -1,4 +1,4 @@
-"""Ends a process that makes no progress, from a thread: what is stuck cannot be asked to end itself."""
+"""Ends a process that makes no progress, from a thread of its own, because a blocked process cannot end itself."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import time
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
-#: Seconds between two looks.
+#: Seconds between two checks.
 LOOK_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class WorkProgress:
-    """One thing that must move while it is busy.
+    """Progress of one activity.
 
     Attributes:
-        name: What it is, for the last words.
-        value: Changes whenever there is progress.
-        is_busy: Whether it should move at all now.
-        limit_seconds: How long it may stand still while busy.
+        name: Name of the activity, for the message.
+        value: Any value that changes with each step.
+        is_busy: True if progress is expected now.
+        limit_seconds: Most seconds without a change while busy.
     """
 
     name: str
@@ -32,21 +32,21 @@ class WorkProgress:
 
 
 class StallJudge:
-    """Tells from looks at progress whether something is stuck; keeps no clock of its own."""
+    """Detects activities without progress; has no clock of its own."""
 
     def __init__(self) -> None:
         self._still: dict[str, tuple[Hashable, float]] = {}
 
     def judge(self, looks: Iterable[WorkProgress], passed_seconds: float) -> str | None:
-        """Take one look at everything.
+        """Check all activities once.
 
         Args:
-            looks: What is watched, as it is now; what is missing since the last look is forgotten.
-            passed_seconds: Since the last look. More than twice the pace of looking does not count: then this
-                process itself stood still (a suspended laptop, SIGSTOP), and nothing could move.
+            looks: Their progress now; an activity that is missing has ended.
+            passed_seconds: Seconds since the last check. More than twice `LOOK_SECONDS` is not counted: then the
+                process itself was suspended (a laptop, SIGSTOP), and nothing could progress.
 
         Returns:
-            What is stuck and for how long, or None.
+            The activity without progress and for how long, or None.
         """
         passed = min(passed_seconds, 2 * LOOK_SECONDS)
         now: dict[str, tuple[Hashable, float]] = {}
@@ -63,20 +63,20 @@ class StallJudge:
 
 
 def end_process(why: str) -> None:
-    """Say why, show where every thread stands, and end at once with status 1; what is committed stays."""
-    sys.stderr.write(f"gapwatch: the watchdog ends this process: {why}\n")
+    """Print the reason and the stack of every thread, and end at once with status 1; committed results are safe."""
+    sys.stderr.write(f"gapwatch: the watchdog ends this process: {why}; committed results are safe, start it again\n")
     sys.stderr.flush()
     faulthandler.dump_traceback(all_threads=True)
     os._exit(1)
 
 
 class Watchdog(threading.Thread):
-    """Looks at progress once a second until it is told to stop.
+    """Checks progress once a second until it is stopped.
 
     Args:
-        look: Returns what is watched; called on this thread. A look that itself hangs or raises for long would hide
-            a stall, so an exception counts as one look without news.
-        on_stall: Called with what is stuck.
+        look: Returns the progress of all activities; called on this thread. Repeated exceptions count as missing
+            progress, because they would hide a stall.
+        on_stall: Called with the description of a stall.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Watchdog(threading.Thread):
         self._is_over = threading.Event()
 
     def run(self) -> None:
-        """Watch."""
+        """Check until stopped."""
         judge = StallJudge()
         failures = 0
         last = time.monotonic()
@@ -96,9 +96,9 @@ class Watchdog(threading.Thread):
             try:
                 looks = list(self._look())
                 failures = 0
-            except Exception as error:  # partitions come and go while they are looked at
+            except Exception as error:  # a rebalance can change partitions during the check
                 failures += 1
-                looks = [WorkProgress(f"the watchdog's look ({error!r})", 0, failures > 1, 30.0)]
+                looks = [WorkProgress(f"the watchdog's own check ({error!r})", 0, failures > 1, 30.0)]
             stuck = judge.judge(looks, now - last)
             last = now
             if stuck is not None:
@@ -106,5 +106,5 @@ class Watchdog(threading.Thread):
                 return
 
     def stop(self) -> None:
-        """Stop watching; returns at once."""
+        """Stop checking; returns at once."""
         self._is_over.set()

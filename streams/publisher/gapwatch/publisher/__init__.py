@@ -1,10 +1,7 @@
-"""Publishes the traces of a pipeline to Kafka or to a file.
+"""Publishes the traces of an LLM pipeline to Kafka; users import these names from here."""
 
-    from gapwatch.publisher import TracePublisher
-
-This file hands names on, unlike any other of its kind: users import them from here.
-"""
-
+from gapwatch.publisher.errors import SettingsError
+from gapwatch.publisher.recording import Span, Trace
 from gapwatch.publisher.trace_publisher import TracePublisher
 
-__all__ = ["TracePublisher"]
+__all__ = ["SettingsError", "Span", "Trace", "TracePublisher"]

@@ -1,7 +1,7 @@
-"""Waits between attempts at something that is away: longer each time, half of it by chance.
+"""Exponential back-off with jitter between attempts to reach a broker or a service.
 
-Without chance a fleet that lost its broker in one moment would come back in step. The standard library only: the
-publisher, which other people's pipelines import, waits by this too.
+Half of each wait is random: without jitter, all processes that lost their broker at one moment would reconnect at one
+moment. Only the standard library is imported, because pipelines import this file with the publisher.
 """
 
 from __future__ import annotations
@@ -9,31 +9,31 @@ from __future__ import annotations
 import asyncio
 import random
 
-#: Seconds of the first wait and of the longest, for a broker.
+#: Seconds of the first and of the longest wait for a broker.
 FIRST_SECONDS, LONGEST_SECONDS = 0.5, 15.0
 
 
 class BackOff:
-    """The waits of one thing that tries again.
+    """Waiting times of one operation that is retried.
 
     Args:
-        first: Seconds of the first wait; each is twice as long as the one before.
-        longest: Seconds that none exceeds.
+        first: Upper bound of the first wait in seconds; it doubles with each wait.
+        longest: Upper bound of every wait in seconds.
     """
 
     def __init__(self, first: float = FIRST_SECONDS, longest: float = LONGEST_SECONDS) -> None:
         self._first, self._longest = first, longest
         self._next = first
 
-    def begin_anew(self) -> None:
-        """It went well: the next wait is the first again."""
+    def reset(self) -> None:
+        """Start again from the first wait; call it after a success."""
         self._next = self._first
 
     def next_seconds(self) -> float:
-        """Return how long to wait now; the next time it is twice as long."""
+        """Return the next wait in seconds, at random from half of its upper bound to all of it."""
         seconds, self._next = self._next, min(2 * self._next, self._longest)
-        return seconds * random.uniform(0.5, 1.0)  # noqa: S311 (nobody gains by guessing it)
+        return seconds * random.uniform(0.5, 1.0)  # noqa: S311 (no secret)
 
     async def wait(self) -> None:
-        """Wait."""
+        """Sleep for the next wait."""
         await asyncio.sleep(self.next_seconds())

@@ -1,6 +1,6 @@
-"""How to reach a Kafka cluster, in one value that flags and environment fill and every client takes.
+"""Connection settings of a Kafka cluster, read from arguments and the environment, for every Kafka client.
 
-The standard library alone: the publisher imports this inside other people's pipelines.
+Only the standard library is imported, because pipelines import this file with the publisher.
 """
 
 from __future__ import annotations
@@ -16,24 +16,26 @@ from gapwatch.publisher.errors import SettingsError
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
-#: `GAPWATCH_KAFKA_BROKERS`, `GAPWATCH_KAFKA_PASSWORD`, ...: the name of the field in capitals.
+#: Followed by the name of a field in capitals: `GAPWATCH_KAFKA_BROKERS`, `GAPWATCH_KAFKA_PASSWORD`, ...
 ENVIRONMENT_PREFIX = "GAPWATCH_KAFKA_"
 
 
 @dataclass(frozen=True)
 class KafkaSettings:
-    """Where a cluster is and how to log in; a password is never shown.
+    """Addresses of a cluster and the login; `repr` hides the password.
 
     Attributes:
-        brokers: `host:port`, several divided by commas. No default: a wrong guess would publish to a stranger.
-        security_protocol: One of `PROTOCOLS`; empty: by what else is given (a user name: SASL, a file: TLS).
-        sasl_mechanism: One of `MECHANISMS`; only with SASL.
-        username, password: For SASL.
-        ca_file: PEM of the authorities to trust; empty: those of the system.
-        cert_file, key_file: PEM of a client's certificate and key, for clusters that ask for one.
+        brokers: `host:port`, several separated by commas. There is no default: a wrong guess would send traces to a
+            foreign cluster.
+        security_protocol: One of `PROTOCOLS`. If empty, it follows from the other fields: SASL with a user name, TLS
+            with a certificate file.
+        sasl_mechanism: One of `MECHANISMS`; only used with SASL.
+        username, password: Login for SASL.
+        ca_file: PEM file of the certificate authorities to trust; if empty, those of the system.
+        cert_file, key_file: PEM files of the client's certificate and key, for clusters that require one.
 
     Raises:
-        SettingsError: The values contradict each other or name files that are not there.
+        SettingsError: The values contradict each other or name files that do not exist.
     """
 
     brokers: str
@@ -49,7 +51,10 @@ class KafkaSettings:
         for address in self.addresses:
             _check_address(address)
         if not self.addresses:
-            raise SettingsError(f"no brokers given; pass --brokers HOST:PORT or set {ENVIRONMENT_PREFIX}BROKERS")
+            raise SettingsError(
+                f"no Kafka brokers given; set {ENVIRONMENT_PREFIX}BROKERS=HOST:PORT, or pass --brokers on a command "
+                "line, brokers= in Python"
+            )
         if not self.security_protocol:
             protocol = ("SASL_" if self.username else "") + ("SSL" if self.ca_file or self.cert_file else "PLAINTEXT")
             object.__setattr__(self, "security_protocol", protocol)
@@ -57,7 +62,7 @@ class KafkaSettings:
         for name in ("ca_file", "cert_file", "key_file"):
             value = getattr(self, name)
             if value and not Path(value).is_file():
-                raise SettingsError(f"{name}: no file {value!r}")
+                raise SettingsError(f"{name}: the file {value!r} does not exist")
 
     def _check_choices(self) -> None:
         if self.security_protocol not in PROTOCOLS:
@@ -69,9 +74,14 @@ class KafkaSettings:
         if self.uses_sasl and not (self.username and self.password):
             raise SettingsError(f"{self.security_protocol} needs a username and a password")
         if not self.uses_sasl and (self.username or self.password):
-            raise SettingsError(f"a username or password is given, but {self.security_protocol} sends none")
+            raise SettingsError(
+                f"a username or password is given, but {self.security_protocol} sends no login; use SASL_SSL or "
+                "SASL_PLAINTEXT"
+            )
         if not self.uses_tls and (self.ca_file or self.cert_file or self.key_file):
-            raise SettingsError(f"a certificate file is given, but {self.security_protocol} does not encrypt")
+            raise SettingsError(
+                f"a certificate file is given, but {self.security_protocol} does not encrypt; use SSL or SASL_SSL"
+            )
         if self.key_file and not self.cert_file:
             raise SettingsError("key_file is given without cert_file")
 
@@ -81,22 +91,30 @@ class KafkaSettings:
 
     @property
     def addresses(self) -> list[str]:
-        """The brokers, one by one."""
+        """Addresses of the brokers as a list of `host:port`."""
         return [part.strip() for part in self.brokers.split(",") if part.strip()]
 
     @property
     def uses_sasl(self) -> bool:
-        """Whether a client logs in."""
+        """True if a client logs in."""
         return self.security_protocol.startswith("SASL_")
 
     @property
     def uses_tls(self) -> bool:
-        """Whether what is sent is encrypted."""
+        """True if the connection is encrypted."""
         return self.security_protocol.endswith("SSL")
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str], **given: str | None) -> KafkaSettings:
-        """Fill the fields from what is given, else from `GAPWATCH_KAFKA_*`, else by default."""
+        """Read each field from `given`, else from `GAPWATCH_KAFKA_<FIELD>`, else take its default.
+
+        Args:
+            environment: Variables of the process, such as `os.environ`.
+            given: Values by name of the field; None and empty texts count as not given.
+
+        Raises:
+            SettingsError: The values contradict each other or name files that do not exist.
+        """
         values: dict[str, str] = {"brokers": ""}
         for field in fields(cls):
             value = given.get(field.name) or environment.get(ENVIRONMENT_PREFIX + field.name.upper())
@@ -105,7 +123,7 @@ class KafkaSettings:
         return cls(**values)
 
     def ssl_context(self) -> ssl.SSLContext | None:
-        """Return what verifies the brokers and shows the client's certificate; None where nothing is encrypted.
+        """Return the TLS context of a client; None if the connection is not encrypted.
 
         Raises:
             SettingsError: A file holds no certificate or key.
@@ -122,7 +140,11 @@ class KafkaSettings:
         return context
 
     def client_options(self) -> dict[str, Any]:
-        """Return the keyword arguments that every aiokafka client takes."""
+        """Return the connection arguments of every aiokafka client.
+
+        Raises:
+            SettingsError: A certificate file cannot be read.
+        """
         options: dict[str, Any] = {
             "bootstrap_servers": self.addresses,
             "security_protocol": self.security_protocol,
@@ -138,4 +160,4 @@ class KafkaSettings:
 def _check_address(address: str) -> None:
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65536 or any(character in host for character in "/@ "):
-        raise SettingsError(f"brokers: {address!r} is no HOST:PORT")
+        raise SettingsError(f"brokers: {address!r} is not HOST:PORT")

@@ -1,7 +1,7 @@
-"""What a model's answer says of itself: text, model and usage, read from the shapes that client libraries return.
+"""Reads text, model and token usage from the replies of LLM client libraries.
 
-By attribute or key, so that no client library is imported: OpenAI (chat completions and responses), litellm,
-Anthropic, Gemini's usage, and mappings of the same form.
+Fields are read by attribute or key, so no client library is imported: OpenAI (chat completions and responses),
+litellm, Anthropic, Gemini's usage, and mappings of the same form.
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ _COST = ("cost_usd", "cost")
 
 
 class ModelResponse(NamedTuple):
-    """What was found; None where the answer does not say."""
+    """Fields of a model's reply; None where the reply does not have one.
+
+    Attributes:
+        text: The generated text.
+        model: The model that answered, as the provider names it.
+        usage: `input_tokens`, `output_tokens` and `cost_usd`, as far as the reply has them.
+    """
 
     text: str | None
     model: str | None
@@ -23,10 +29,10 @@ class ModelResponse(NamedTuple):
 
 
 def read_model_response(answer: Any) -> ModelResponse | None:
-    """Read a model's answer, or return None where the value does not look like one.
+    """Return the fields of a model's reply, or None if the value does not look like one.
 
     Args:
-        answer: Whatever a traced function returned.
+        answer: The value that a traced function returned.
     """
     usage = _member(answer, "usage") or _member(answer, "usage_metadata")
     if usage is None and _member(answer, "choices") is None:
@@ -37,7 +43,7 @@ def read_model_response(answer: Any) -> ModelResponse | None:
 
 
 def read_usage(usage: Any) -> dict[str, float] | None:
-    """Read token counts and cost from a usage object or mapping; None where it holds none of them."""
+    """Return token counts and cost (US dollars) of a usage object or mapping; None if it has none of them."""
     found: dict[str, float] = {}
     for field, names in (("input_tokens", _INPUT), ("output_tokens", _OUTPUT), ("cost_usd", _COST)):
         for name in names:
@@ -66,10 +72,10 @@ def _text(answer: Any) -> str | None:
 def _member(value: Any, name: str) -> Any:
     if value is None:
         return None
-    if type(value) is dict or isinstance(value, Mapping):  # the first spares most calls the slow second
+    if type(value) is dict or isinstance(value, Mapping):  # the first test is fast and mostly enough
         return value.get(name)
     return getattr(value, name, None)
 
 
 def _first(value: Any) -> Any:
-    return value[0] if isinstance(value, (list, tuple)) and value else None  # a union is built anew each time
+    return value[0] if isinstance(value, (list, tuple)) and value else None  # `list | tuple` is slower

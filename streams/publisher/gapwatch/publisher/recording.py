@@ -1,4 +1,4 @@
-"""A trace while it is being made: spans that note what happened, cheaply, on the thread of the pipeline."""
+"""Traces and spans while they are recorded on the pipeline's thread, and their encoding as one JSON record."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import orjson
 
 _DUMP = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 
-#: Characters of an error's message that are kept. It is for people; more would carry payloads into attributes.
+#: Most characters of an error's message. It is read by people; a longer text would carry payloads into attributes.
 ERROR_MESSAGE_LENGTH = 300
 
 
 class Captured:
-    """A value as the JSON text that it had when it was captured; what the pipeline does to it later changes nothing."""
+    """JSON text of a value at the moment of capture, so that later changes by the pipeline have no effect."""
 
     __slots__ = ("data",)
 
@@ -25,14 +25,14 @@ class Captured:
 
 
 def capture(value: Any) -> Any:
-    """Return the value as it is now: texts and numbers as they are, all else as JSON text; never raises."""
+    """Return a copy of the value as it is now: texts and numbers unchanged, all else as `Captured`; never raises."""
     kind = type(value)
     if value is None or kind is str or kind is bool or kind is float or kind is int:
         return value
     try:
         return Captured(orjson.dumps(value, _plain, _DUMP))
     except Exception:
-        return _capture_slowly(value)  # integers over 64 bits, lone surrogates, circles
+        return _capture_slowly(value)  # integers over 64 bits, lone surrogates, values that contain themselves
 
 
 def _capture_slowly(value: Any) -> Any:
@@ -59,25 +59,25 @@ def _plain(value: Any) -> Any:
 
 
 def size_of(value: Any) -> int:
-    """Return about how many bytes a captured value takes on the wire."""
+    """Return the approximate size in bytes of a captured value in the record."""
     if type(value) is Captured:
         return len(value.data)
     return len(value) if type(value) is str else 8
 
 
 class Span:
-    """One step of a trace. Assign what is known when it is known; times, ids and errors are noted by themselves.
+    """One step of a trace. Assign its fields as they become known; times, ids and exceptions are recorded for you.
 
     Attributes:
-        component: The node of the pipeline's graph.
-        name: Free text; None: none.
-        kind: llm, embedding, retrieval, rerank, tool, agent, chain, guardrail, parse, cache, other.
-        tier: Which route inside the component answered: `primary`, `fallback`, `cache`, ...
-        model: Which model.
-        input, output: Any value that has a JSON form; others by their `repr`.
-        attributes: Flat mapping of what else is worth a claim.
+        component: The component of the pipeline that this step belongs to, as the portfolio names it.
+        name: Free text; may stay None.
+        kind: llm, embedding, retrieval, rerank, tool, agent, chain, guardrail, parse, cache or other.
+        tier: The route inside the component that answered: `primary`, `fallback`, `cache`, ...
+        model: Name of the model.
+        input, output: Any value with a JSON form; other values are recorded by their `repr`.
+        attributes: Further fields, as a flat mapping; metrics can check them.
         status: `ok`, or `error` after an exception or `fail`.
-        error_type: The exception's name.
+        error_type: Name of the exception's class.
     """
 
     __slots__ = (
@@ -106,21 +106,21 @@ class Span:
 
     @property
     def is_recording(self) -> bool:
-        """Whether what is assigned will be published."""
+        """True if the span will be published."""
         return True
 
     def set_usage(
         self, input_tokens: float | None = None, output_tokens: float | None = None, cost_usd: float | None = None
     ) -> None:
-        """Note what a model call took; what is None stays as it was."""
+        """Record tokens and cost of a model call; an argument that is None leaves its field unchanged."""
         values = {"input_tokens": input_tokens, "output_tokens": output_tokens, "cost_usd": cost_usd}
         self.usage = {**(self.usage or {}), **{key: value for key, value in values.items() if value is not None}}
 
     def fail(self, error: BaseException | str) -> None:
-        """Note an error that the pipeline handled itself; the span's status becomes `error`.
+        """Record an error that the pipeline handled itself; the span's status becomes `error`.
 
         Args:
-            error: The exception, or the name of what went wrong.
+            error: The exception, or a name for the error.
         """
         self.status = "error"
         if isinstance(error, str):
@@ -135,18 +135,20 @@ class Span:
             self.attributes.setdefault("error_message", message)
 
     def end(self) -> None:
-        """Note the end. Its distance from the start is by a clock that is never set back."""
+        """Record the end; the duration is measured by a monotonic clock."""
         self.ended_at = self.started_at + (time.perf_counter() - self._started)
 
 
 class Trace:
-    """One run of a pipeline: what its record will say, and the spans that have ended.
+    """One run of a pipeline: the fields of its record, and the spans that have ended.
 
     Attributes:
-        trace_id: Also the record's key.
-        is_recording: False for a trace that sampling left out; its spans note nothing.
-        spans: Those that have ended; appended to from any thread.
-        size: About how many bytes they take.
+        trace_id: Also the key of the Kafka record.
+        session_id: Shared by the traces of one conversation; may be None.
+        attributes: Further fields, as a flat mapping; assign until the trace ends.
+        is_recording: False for a trace that sampling left out; its spans record nothing.
+        spans: The spans that have ended; any thread may append.
+        size: Approximate size of the spans in bytes.
     """
 
     __slots__ = (
@@ -170,12 +172,17 @@ class Trace:
         self._started = time.perf_counter()
 
     def end(self) -> None:
-        """Note the end; spans that end later are late."""
+        """Record the end; spans that end after it are late and are not published."""
         self.ended_at = self.started_at + (time.perf_counter() - self._started)
 
 
 def encode_trace(trace: Trace, spans: list[Span]) -> bytes:
-    """Return the trace as one record of the envelope, version 1; what is None is left out."""
+    """Return the trace as one JSON record of the envelope, version 1; fields that are None are left out.
+
+    Args:
+        trace: The trace, ended.
+        spans: Its spans.
+    """
     record = _without_nones(
         trace_id=trace.trace_id,
         pipeline=trace.pipeline,
@@ -224,7 +231,7 @@ def _fragment(value: Any) -> Any:
 
 
 def _made_safe(value: Any, depth: int = 0) -> Any:
-    """Return a record with every value that orjson cannot take in a form that it can."""
+    """Return a record in which every value can be encoded by orjson."""
     if type(value) is dict and depth < 2:  # the record and its `attributes`
         return {_utf8(str(key)): _made_safe(item, depth + 1) for key, item in value.items()}
     if type(value) is list and depth == 1:  # the spans, made safe already

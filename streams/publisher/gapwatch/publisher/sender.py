@@ -1,4 +1,4 @@
-"""Sends finished traces from a thread of its own, so that nothing a broker does reaches the pipeline."""
+"""Sends finished traces from a thread of its own, so that a slow or missing broker never delays the pipeline."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ from gapwatch.publisher.recording import Span, Trace, encode_trace
 
 log = logging.getLogger("gapwatch.publisher")
 
-#: The largest record that the contract allows (10,000,000 bytes), with room for its key and frame.
+#: Bytes of the largest record that Gapwatch reads; a larger one would be a dead letter.
 MAX_RECORD_BYTES = 10_000_000
-#: Records handed to the client and not yet acknowledged. Fewer would idle on a slow link; more only moves the queue.
+#: Most records sent and not yet acknowledged. With fewer a slow link would be idle; more would only move the queue
+#: from the buffer into the client.
 MAX_UNACKNOWLEDGED = 1_000
-#: Seconds that the end of the process may wait for what is still unsent.
+#: Most seconds that the end of the process waits for unsent traces.
 EXIT_SECONDS = 5.0
-#: Seconds between two log lines about trouble.
+#: Seconds between two log lines about failures.
 QUIET_SECONDS = 60.0
 
 
 class _Item:
-    """One trace on its way."""
+    """One trace on its way to the broker."""
 
     __slots__ = ("data", "key", "size", "spans", "trace")
 
@@ -44,14 +45,21 @@ class _Item:
 
 
 class TraceSender:
-    """A bounded buffer and the thread that empties it into a topic.
+    """A bounded buffer of traces, and the thread that sends them to a topic.
+
+    Args:
+        settings: The cluster.
+        topic: Topic to publish to.
+        max_traces: Most traces in the buffer.
+        max_bytes: Most bytes in the buffer.
+        producer: Further arguments of `AIOKafkaProducer`.
 
     Attributes:
-        counts: `sent`, and what was dropped by cause: `buffer_full`, `too_large`, `not_json`, `refused`, `closed`.
+        counts: `sent`, and dropped traces by cause: `buffer_full`, `too_large`, `not_json`, `refused`, `closed`.
     """
 
     def __init__(self, settings: KafkaSettings, topic: str, max_traces: int, max_bytes: int, **producer: Any) -> None:
-        # Here, not in the thread: a process that forks during an import leaves its child half a module.
+        # Imported here, not in the thread: if the process forks during an import, the child has half a module.
         import aiokafka.errors
 
         self._aiokafka = aiokafka
@@ -65,7 +73,7 @@ class TraceSender:
         _SENDERS.add(self)
 
     def _reset(self) -> None:
-        """Begin anew: also in a forked child, which has neither the thread nor a right to the parent's traces."""
+        """Empty the buffer and the counts; in a forked child, because the parent sends its traces itself."""
         self.counts: Counter[str] = Counter()
         self._waiting: deque[_Item] = deque()
         self._pending, self._pending_bytes = 0, 0
@@ -81,15 +89,15 @@ class TraceSender:
     # --- the pipeline's side
 
     def offer(self, trace: Trace, spans: list[Span], size: int) -> bool:
-        """Take a finished trace, or drop and count it; never waits.
+        """Put a finished trace into the buffer, or drop and count it; never waits.
 
         Args:
-            trace: What to send; not changed any more.
-            spans: Those of the trace that have ended.
-            size: About how many bytes.
+            trace: The trace; must not be changed afterwards.
+            spans: Its spans that have ended.
+            size: Approximate size in bytes.
 
         Returns:
-            Whether it was taken.
+            True if the buffer took it.
         """
         with self._lock:
             if self._is_closed:
@@ -109,12 +117,15 @@ class TraceSender:
         return True
 
     def flush(self, seconds: float) -> bool:
-        """Wait until all that was taken is acknowledged or dropped; False where the time was too short."""
+        """Wait until every trace in the buffer is acknowledged or dropped; False if `seconds` were too short."""
         with self._settled:
             return self._settled.wait_for(lambda: self._pending == 0, seconds)
 
     def close(self, seconds: float) -> bool:
-        """Flush, end the thread, take nothing any more; a second call does nothing. False: traces were left behind."""
+        """Flush for at most `seconds` and end the thread; later traces are dropped. False if unsent traces were lost.
+
+        A second call does nothing.
+        """
         deadline = time.monotonic() + seconds
         with self._lock:
             if self._is_closed:
@@ -130,12 +141,12 @@ class TraceSender:
             loop.call_soon_threadsafe(main.cancel)
         thread.join(max(1.0, deadline - time.monotonic()))
         if left:
-            log.warning("%d traces were not sent before the publisher closed", left)
+            log.warning("the publisher closed with %d traces unsent; they are lost", left)
         return done
 
     @property
     def pending(self) -> int:
-        """Traces taken and not yet acknowledged or dropped."""
+        """Number of traces that are neither acknowledged nor dropped yet."""
         return self._pending
 
     def _start_thread(self) -> None:
@@ -156,7 +167,7 @@ class TraceSender:
         except asyncio.CancelledError:
             pass
         except BaseException as error:
-            self._say(f"the publisher's thread ended: {error!r}; traces are dropped from now on")
+            self._say(f"the publisher's thread ended by an error: {error!r}; all further traces are dropped")
             with self._settled:
                 self._is_closed = True
                 self.counts["closed"] += self._pending
@@ -175,7 +186,7 @@ class TraceSender:
                 while self._waiting:
                     await self._send_one(producer, self._waiting.popleft())
                 self._wake.clear()
-                if not self._waiting:  # one that came before the clear has found nobody to wake
+                if not self._waiting:  # a trace that came before `clear` is not announced again
                     await self._wake.wait()
         finally:
             try:
@@ -195,7 +206,10 @@ class TraceSender:
                 await producer.start()
             except (self._errors.KafkaError, OSError) as error:
                 await producer.stop()
-                self._say(f"no broker at {self._settings.brokers}: {error}; trying again, traces wait in the buffer")
+                self._say(
+                    f"cannot reach Kafka at {self._settings.brokers}: {error}; traces wait in the buffer, "
+                    "the publisher tries again"
+                )
             except BaseException:
                 await producer.stop()
                 raise
@@ -223,7 +237,7 @@ class TraceSender:
             item.key = item.trace.trace_id.encode("utf-8", "replace")
             item.data = encode_trace(item.trace, item.spans)
         except Exception as error:
-            self._say(f"a trace has no JSON form and is dropped: {error}")
+            self._say(f"a trace cannot be written as JSON and is dropped: {error}")
             self._settle(item, "not_json")
             return False
         item.trace = item.spans = None
@@ -243,15 +257,22 @@ class TraceSender:
     def _failed(self, item: _Item, error: BaseException) -> None:
         errors = self._errors
         if isinstance(error, errors.MessageSizeTooLargeError):
-            self._say(f"a trace of {len(item.data or b'')} bytes is too large for the broker and is dropped")
+            self._say(
+                f"a trace of {len(item.data or b'')} bytes is larger than topic {self._topic!r} takes and is dropped; "
+                "raise its max.message.bytes"
+            )
             self._settle(item, "too_large")
         elif isinstance(error, errors.KafkaError) and error.retriable:
-            self._say(f"topic {self._topic!r} at {self._settings.brokers} takes nothing: {error!r}; trying again")
+            self._say(
+                f"topic {self._topic!r} at {self._settings.brokers} does not take traces: {error!r}; "
+                "the publisher tries again"
+            )
             self._waiting.appendleft(item)
             if self._wake is not None:
                 self._wake.set()
         else:
-            hint = "; may this user write to it?" if isinstance(error, errors.TopicAuthorizationFailedError) else ""
+            is_forbidden = isinstance(error, errors.TopicAuthorizationFailedError)
+            hint = "; allow this user to write to the topic" if is_forbidden else ""
             self._say(f"topic {self._topic!r} refused a trace, which is dropped: {error!r}{hint}")
             self._settle(item, "refused")
 
@@ -264,14 +285,14 @@ class TraceSender:
                 self._settled.notify_all()
 
     def _say(self, text: str) -> None:
-        """Log the first of a trouble, then one line a minute: a pipeline's log is not ours to fill."""
+        """Log at most one line in `QUIET_SECONDS`: the log belongs to the pipeline."""
         now = time.monotonic()
         if now - self._said_at >= QUIET_SECONDS:
             self._said_at = now
             log.warning("%s", text)
 
 
-#: All that live, for the two hooks below.
+#: All senders of this process, for the two hooks below.
 _SENDERS: weakref.WeakSet[TraceSender] = weakref.WeakSet()
 
 
@@ -286,7 +307,7 @@ def _close_at_exit() -> None:
 
 
 os.register_at_fork(after_in_child=_reset_in_child)
-# As early as the executors' own hook: later, no name can be looked up and no thread started.
+# As early as the hook of `concurrent.futures`: later, neither DNS nor new threads work.
 getattr(threading, "_register_atexit", atexit.register)(_close_at_exit)
 
 
@@ -300,7 +321,7 @@ class _NotFromThread(logging.Filter):
 
 
 def _quieten_client(thread: int) -> None:
-    """Keep the client's log lines of this thread to ourselves: an outage of a minute would write thousands."""
+    """Suppress aiokafka's log lines of this thread: an outage of one minute would write thousands."""
     for name in list(logging.root.manager.loggerDict):
         if name.partition(".")[0] == "aiokafka":
             logging.getLogger(name).addFilter(_NotFromThread(thread))

@@ -1,8 +1,8 @@
-"""What a pipeline imports to be watched: `TracePublisher` turns what runs into traces and sends them to Kafka.
+"""`TracePublisher`: records what a pipeline does as traces, and sends them to Kafka.
 
-It never blocks the pipeline and never breaks it: the buffer is bounded, drops are counted, and the publisher's own
-failures are counted and logged once. It imports the standard library, orjson and (when a publisher is made) aiokafka,
-and of Gapwatch its own files only: it is installed into pipelines without the rest.
+It never blocks and never breaks the pipeline: the buffer is bounded, dropped traces are counted, and the publisher's
+own failures are counted and logged once. It imports the standard library, orjson and (when a publisher is made)
+aiokafka, and no other part of Gapwatch: it is installed without the rest.
 """
 
 from __future__ import annotations
@@ -26,34 +26,36 @@ from gapwatch.publisher.wrapping import Function, wrap_function
 
 log = logging.getLogger("gapwatch.publisher")
 
-#: What a span or a trace opened in this context belongs to: the trace, and the span it would be a child of.
+#: The open trace of this context, and the span that would be the parent of the next one.
 _CURRENT: ContextVar[tuple[TracePublisher, Trace, Span | None] | None] = ContextVar("gapwatch_current", default=None)
 
-#: Kinds whose results are looked at as a model's answer.
+#: Kinds of spans whose result is read as a model's reply.
 _MODEL_KINDS = frozenset({"llm", "embedding", "rerank"})
 
 
 class TracePublisher:
-    """Publishes one pipeline's traces to a topic, from a thread of its own.
+    """Publishes the traces of one pipeline to a Kafka topic, from a thread of its own.
 
     Args:
-        pipeline: Its name, as the portfolio says it.
-        topic: To publish to; it must exist.
-        environment, release: What every trace says of itself.
-        sampling_probability: Share of traces to publish, from 0 to 1, chosen by the trace id: every publisher with the
-            same share chooses the same traces, and each trace carries the share as its weight.
-        max_buffered_traces, max_buffered_bytes: What may wait for the broker; beyond, traces are dropped and counted.
-        max_value_bytes: A captured input or output above it is left out and named in the span's attributes: a cut
-            text would be a wrong one.
-        redact: Called with each input and output before it is captured, on the pipeline's thread; where it raises,
-            the value is left out.
-        enabled: False makes everything a no-op that needs no broker, for the pipeline's own tests.
-        compression: `gzip`, or with the package cramjam `lz4`, `zstd`, `snappy`; None: none.
-        kafka: The fields of `KafkaSettings` (brokers, username, ...); what is not given is read from the environment
-            (`GAPWATCH_KAFKA_BROKERS`, ...).
+        pipeline: Name of the pipeline, as its portfolio gives it.
+        topic: Topic to publish to; it must exist.
+        environment: Written into every trace.
+        release: Version of the pipeline, written into every trace; None writes none.
+        sampling_probability: Share of traces to publish, from 0 to 1. The choice depends on the trace id alone, so all
+            publishers with one share choose the same traces; each trace carries the share as its weight.
+        max_buffered_traces: Most traces that wait for the broker; further ones are dropped and counted.
+        max_buffered_bytes: Most bytes that wait for the broker; further traces are dropped and counted.
+        max_value_bytes: An input or output larger than this is left out, and the span's attributes name it. It is not
+            shortened: Gapwatch would judge a part as the whole.
+        redact: Called with each input and output before it is recorded, on the pipeline's thread. If it raises, the
+            value is left out.
+        enabled: False turns the publisher into a no-op that needs no broker, for the pipeline's own tests.
+        compression: `gzip`; with the package cramjam also `lz4`, `zstd` or `snappy`. None sends uncompressed.
+        kafka: Connection: `brokers`, `security_protocol`, `sasl_mechanism`, `username`, `password`, `ca_file`,
+            `cert_file`, `key_file`; read from `GAPWATCH_KAFKA_<NAME>` where not given.
 
     Raises:
-        SettingsError: The settings contradict each other; nothing later raises.
+        SettingsError: A setting is missing or wrong. After this, no method raises an error of the publisher.
     """
 
     def __init__(
@@ -96,10 +98,10 @@ class TracePublisher:
         """Open a trace: `with publisher.trace() as trace:`, `async with`, or as a decorator.
 
         Args:
-            trace_id: None: 32 random hex digits.
-            session_id: What ties the traces of one conversation together.
-            attributes: Flat; more can be put into `trace.attributes` until the end.
-            sampling_probability: Instead of the publisher's, for this trace.
+            trace_id: Id of the trace; None draws 32 random hex digits.
+            session_id: Shared by the traces of one conversation.
+            attributes: Flat mapping; add to `trace.attributes` until the trace ends.
+            sampling_probability: For this trace, instead of the publisher's.
         """
         return TraceScope(self, TraceOptions(trace_id, session_id, attributes, sampling_probability))
 
@@ -119,20 +121,21 @@ class TracePublisher:
     ) -> SpanScope:
         """Open a span: `with publisher.span("retriever") as span:`, `async with`, or as a decorator of a function.
 
-        Outside of a trace, a span is a trace of its own. A decorator captures the arguments and the result (of a
-        generator: what it gave, joined); where a model's answer comes back, its text, model and usage are read.
+        A span outside of a trace becomes a trace of its own. A decorator records the arguments and the result (of a
+        generator: its items, joined). If the result is a model's reply, its text, model and usage are read from it.
+        All fields can also be assigned to the span later.
 
         Args:
-            component: The node of the pipeline's graph that this step belongs to.
-            kind: llm, embedding, retrieval, rerank, tool, agent, chain, guardrail, parse, cache, other.
-            name: Free text; this and the next ones as far as known now: all can be assigned to the span later.
-            tier: Which route inside the component answers.
-            model: Which model answers.
-            input: The step's input, for the context manager.
-            attributes: Flat mapping of what else is worth a claim.
-            capture_input: Whether the decorator takes the arguments.
-            capture_output: Whether the decorator takes the result.
-            usage: Reads tokens and cost from the decorated function's result, for clients not known here.
+            component: Component of the pipeline that this step belongs to, as the portfolio names it.
+            kind: llm, embedding, retrieval, rerank, tool, agent, chain, guardrail, parse, cache or other.
+            name: Free text.
+            tier: Route inside the component, such as `primary` or `fallback`.
+            model: Name of the model.
+            input: Input of the step, for the context manager.
+            attributes: Flat mapping of further fields; metrics can check them.
+            capture_input: False: the decorator does not record the arguments.
+            capture_output: False: the decorator does not record the result.
+            usage: Returns tokens and cost from the function's result, for client libraries that are not recognised.
         """
         options = SpanOptions(
             component, kind, name, tier, model, input, attributes, capture_input, capture_output, usage
@@ -140,14 +143,14 @@ class TracePublisher:
         return SpanScope(self, options)
 
     def current_span(self) -> Span:
-        """Return the innermost open span of this context, or one that nobody will read."""
+        """Return the innermost open span of this context; outside of any span, one that is not published."""
         current = _CURRENT.get()
         return current[2] if current is not None and current[2] is not None else _IgnoredSpan()
 
     def carry(self, function: Function) -> Function:
-        """Return the function bound to the current trace and span, to be run in another thread.
+        """Return the function bound to the current trace and span, so that it can run in another thread.
 
-        `asyncio` tasks and `asyncio.to_thread` carry them by themselves; `threading` and executors do not.
+        `asyncio` tasks and `asyncio.to_thread` need no `carry`; `threading` and executors do.
         """
         current = _CURRENT.get()
 
@@ -164,21 +167,25 @@ class TracePublisher:
     # --- its own life
 
     def flush(self, timeout_seconds: float = 10.0) -> bool:
-        """Wait until every finished trace is acknowledged or dropped; False where the time was too short."""
+        """Wait until every finished trace is acknowledged or dropped; False if the timeout came first."""
         return self._sender is None or self._sender.flush(timeout_seconds)
 
     def close(self, timeout_seconds: float = 5.0) -> bool:
-        """Flush and end; later traces are dropped and counted. Done by itself when the process ends."""
+        """Flush and stop; later traces are dropped and counted. The end of the process does the same.
+
+        Returns:
+            False if traces were left unsent.
+        """
         return self._sender is None or self._sender.close(timeout_seconds)
 
     async def aflush(self, timeout_seconds: float = 10.0) -> bool:
-        """`flush`, without holding up the event loop."""
+        """`flush` without blocking the event loop."""
         import asyncio
 
         return await asyncio.to_thread(self.flush, timeout_seconds)
 
     async def aclose(self, timeout_seconds: float = 5.0) -> bool:
-        """`close`, without holding up the event loop."""
+        """`close` without blocking the event loop."""
         import asyncio
 
         return await asyncio.to_thread(self.close, timeout_seconds)
@@ -197,9 +204,9 @@ class TracePublisher:
 
     @property
     def counts(self) -> dict[str, int]:
-        """What became of the traces: `sent`, `waiting`, `sampled_out`, and drops by cause (see the README).
+        """Numbers of traces by outcome: `sent`, `waiting`, `sampled_out`, and dropped traces by cause (see the README).
 
-        `late_spans` ended after their trace; `own_errors` are failures of the publisher itself.
+        `late_spans` counts spans that ended after their trace, `own_errors` failures of the publisher itself.
         """
         sender = {} if self._sender is None else {**self._sender.counts, "waiting": self._sender.pending}
         return {"sent": 0, **self.own_counts, **sender}
@@ -213,7 +220,7 @@ class TracePublisher:
         if sampling_probability is not None:
             try:
                 probability = _checked_probability(sampling_probability)
-            except Exception as error:  # it is the pipeline that runs now: no place to refuse anything
+            except Exception as error:  # the pipeline is running: an error of the publisher must not end it
                 self._own_error(error)
         trace.sampling_probability = probability
         trace.is_recording = self._sender is not None and (probability >= 1.0 or publisher_draw(trace_id) < probability)
@@ -239,7 +246,7 @@ class TracePublisher:
         trace.spans.append(span)
 
     def _take(self, span: Span, field: str, value: Any) -> None:
-        """Capture an input or output as it is now, unless it is too large or the redaction fails."""
+        """Record an input or output as it is now, unless it is too large or its redaction fails."""
         if value is None or type(value) is Captured:
             return
         if self._redact is not None:
@@ -257,15 +264,19 @@ class TracePublisher:
         setattr(span, field, value)
 
     def _own_error(self, error: Exception) -> None:
-        """Count a failure of the publisher; say the first one. The pipeline goes on."""
+        """Count a failure of the publisher and log the first one; the pipeline continues."""
         self.own_counts["own_errors"] += 1
         if not self._has_complained:
             self._has_complained = True
-            log.warning("the publisher failed and goes on; further failures are only counted", exc_info=error)
+            log.warning(
+                "the publisher failed to record something and continues; further failures are counted as own_errors, "
+                "not logged",
+                exc_info=error,
+            )
 
 
 class TraceOptions(NamedTuple):
-    """What a trace is opened with; see `TracePublisher.trace`. A named tuple: it is made once a trace."""
+    """Arguments of `TracePublisher.trace`; a named tuple, because one is made for each trace."""
 
     trace_id: str | None
     session_id: str | None
@@ -274,7 +285,7 @@ class TraceOptions(NamedTuple):
 
 
 class SpanOptions(NamedTuple):
-    """What a span is opened with; see `TracePublisher.span`. A named tuple: it is made once a span."""
+    """Arguments of `TracePublisher.span`; a named tuple, because one is made for each span."""
 
     component: str
     kind: str | None
@@ -292,7 +303,7 @@ Opened = TypeVar("Opened")
 
 
 class _ContextScope(Generic[Opened]):
-    """What a trace and a span share: both kinds of `with`, and coming back to what was current before."""
+    """Common part of traces and spans: both kinds of `with`, and restoring the scope that was current before."""
 
     __slots__ = ("_before", "_current", "_publisher")
 
@@ -306,7 +317,7 @@ class _ContextScope(Generic[Opened]):
         raise NotImplementedError
 
     def close(self, error: BaseException | None) -> None:
-        """End, by this error if any, and make current again what was so before."""
+        """End, with the exception if there was one, and restore the scope that was current before."""
         raise NotImplementedError
 
     def resume(self) -> None:
@@ -314,11 +325,11 @@ class _ContextScope(Generic[Opened]):
         _CURRENT.set(self._current)
 
     def suspend(self) -> None:
-        """Make current again what was so before."""
+        """Restore the scope that was current before."""
         _CURRENT.set(self._before)
 
     def take_result(self, result: Any) -> None:
-        """Note what a decorated function returned."""
+        """Record the result of a decorated function."""
 
     def __enter__(self) -> Opened:
         return self.open()
@@ -387,7 +398,7 @@ class SpanScope(_ContextScope[Span]):
         self._own_trace: Trace | None = None
 
     def __call__(self, function: Function) -> Function:
-        """Decorate a function: each call is a span with its arguments, its result, its error."""
+        """Decorate a function: each call is a span with its arguments, its result and its exception."""
         publisher, options = self._publisher, self._options
         names = _parameter_names(function)
 
@@ -399,7 +410,7 @@ class SpanScope(_ContextScope[Span]):
         return wrap_function(function, new_scope)
 
     def open(self) -> Span:
-        """Begin the span, in the current trace or in one of its own."""
+        """Begin the span in the current trace, or in a new one."""
         publisher = self._publisher
         component, kind, name, tier, model, value, attributes, *_ = self._options
         self._before = before = _CURRENT.get()
@@ -426,7 +437,7 @@ class SpanScope(_ContextScope[Span]):
         return span
 
     def take_result(self, result: Any) -> None:
-        """Note what the decorated function returned, and what a model's answer says of itself."""
+        """Record the result of the decorated function; of a model's reply, also model and usage."""
         span = self._span
         if not span.is_recording:
             return
@@ -446,14 +457,14 @@ class SpanScope(_ContextScope[Span]):
             self._publisher._own_error(own)
 
     def close(self, error: BaseException | None) -> None:
-        """End the span, and the trace where it is its own."""
+        """End the span, and its trace if it was opened for the span."""
         _CURRENT.set(self._before)
         publisher, span = self._publisher, self._span
         try:
             if span.is_recording:
                 if error is not None and not isinstance(error, GeneratorExit):
                     span.fail(error)
-                if span.input is not self._taken_input:  # assigned since
+                if span.input is not self._taken_input:  # the pipeline has assigned it since
                     publisher._take(span, "input", span.input)
                 publisher._take(span, "output", span.output)
                 publisher._finish_span(span)
@@ -464,7 +475,7 @@ class SpanScope(_ContextScope[Span]):
 
 
 class _IgnoredSpan(Span):
-    """Takes whatever is assigned and tells nobody: for traces that are not published, and outside of any span."""
+    """A span that is not published: of a trace that sampling left out, or outside of any span."""
 
     __slots__ = ()
 
@@ -478,15 +489,15 @@ class _IgnoredSpan(Span):
 
     @property
     def is_recording(self) -> bool:
-        """Never."""
+        """Always False."""
         return False
 
 
 def publisher_draw(trace_id: str) -> float:
-    """Return the number in [0, 1) by which a publisher keeps a trace: kept where it lies below the share.
+    """Return a number in [0, 1) from the trace id; the publisher takes the trace if it lies below its share.
 
-    A hash of its own: the choice here must be independent of the watcher's later choice among what arrives, or the
-    product of both shares would not be the probability of being evaluated.
+    The hash differs from the one that `gapwatch run` samples with. The two choices must be independent: only then is
+    the product of both shares the probability that a trace is evaluated.
     """
     digest = hashlib.sha256(b"gapwatch/publisher/1/" + trace_id.encode("utf-8", "replace")).hexdigest()
     return int(digest[:13], 16) / 2**52
@@ -506,7 +517,7 @@ def _parameter_names(function: Callable[..., Any]) -> list[str]:
 
 
 def _named_arguments(names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return what a function was called with: the one argument itself, or all by name, without `self` and `cls`."""
+    """Return the arguments of a call: a single one as it is, several by name, without `self` and `cls`."""
     if names and names[0] in ("self", "cls"):
         names, args = names[1:], args[1:]
     if len(args) + len(kwargs) == 1:

@@ -1,4 +1,4 @@
-"""One decorator for the four kinds of functions: plain, coroutine, generator, asynchronous generator."""
+"""Decorator that opens a scope around each call of a plain function, coroutine, generator or async generator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Scope(Protocol):
-    """What is open while a function runs; none of its methods raises."""
+    """A scope that is open while a function runs; its methods never raise."""
 
     def open(self) -> object:
         """Begin, and become the current scope."""
@@ -20,19 +20,23 @@ class Scope(Protocol):
         """Become the current scope again."""
 
     def suspend(self) -> None:
-        """Make current again what was so before."""
+        """Restore the scope that was current before."""
 
     def take_result(self, result: Any) -> None:
-        """Note what the function returned."""
+        """Record the result of the function."""
 
     def close(self, error: BaseException | None) -> None:
-        """End, by this error if any."""
+        """End, with the exception if there was one."""
 
 
 def wrap_function(function: Function, new_scope: Callable[[tuple[Any, ...], dict[str, Any]], Scope]) -> Function:
     """Return the function with a scope opened around every call; results and exceptions pass unchanged.
 
-    A generator's scope ends with it, and is the current one only while the generator itself runs.
+    The scope of a generator ends with the generator, and is the current one only while the generator runs.
+
+    Args:
+        function: Plain function, coroutine function, generator function or async generator function.
+        new_scope: Makes the scope of a call from its positional and keyword arguments.
     """
     wrapper: Any
     if inspect.isasyncgenfunction(function):
@@ -94,7 +98,7 @@ def _wrap_generator(function: Callable[..., Any], new_scope: Callable[..., Scope
                     step = functools.partial(inner.send, (yield item))
                 except GeneratorExit:
                     scope.resume()
-                    inner.close()  # the reader has had enough, which is no error
+                    inner.close()  # the caller stopped reading, which is not an error
                     break
                 except BaseException as thrown:
                     step = functools.partial(inner.throw, thrown)
@@ -148,5 +152,5 @@ def _wrap_async_generator(function: Callable[..., Any], new_scope: Callable[...,
 
 
 def _joined(items: list[Any]) -> Any:
-    """Return a stream as what it adds up to: one text where all are texts, else the list."""
+    """Return the items of a generator: joined if all are texts, else as a list."""
     return "".join(items) if items and all(isinstance(item, str) for item in items) else items

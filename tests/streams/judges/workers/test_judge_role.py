@@ -292,7 +292,7 @@ def test_near_the_cap_judges_see_less_by_a_recorded_step_and_the_probabilities_s
         one = judged(base_url=server.base_url, cap=0.25)
         one.broker.produce(one.topic, [trace(n) for n in range(700)])
         one.start(f"--judges={one.judges}")
-        one.wait_until(lambda: "judges see less" in one.said())
+        one.wait_until(lambda: "judge sampling rates: lowered" in one.said())
         one.wait_until(lambda: one.pending() == 0)
         one.broker.produce(one.topic, [trace(n) for n in range(700, 1100)])
         read = "SELECT coalesce(sum(n), 0)::BIGINT AS n FROM ledger WHERE metric IS NULL"

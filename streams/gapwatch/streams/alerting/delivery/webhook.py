@@ -75,7 +75,7 @@ class AlertWebhook:
         while True:
             try:
                 while await self._round():
-                    back_off.begin_anew()
+                    back_off.reset()
                 self.waiting_for = ""
             except (OSError, HTTPException) as error:
                 if not self.waiting_for:

@@ -52,7 +52,7 @@ class JudgeProcess:
     Args:
         kafka: Where the topics are.
         access: How models are asked, and what they cost.
-        store_thread: Whose requests are judged.
+        store_client: Whose requests are judged.
         group: Of the workers that share the requests; each entry of `providers` adds its name.
         listen: Where /metrics and /healthz are; None: nowhere.
     """
@@ -61,11 +61,11 @@ class JudgeProcess:
         self,
         kafka: KafkaSettings,
         access: ModelAccess,
-        store_thread: StoreClient,
+        store_client: StoreClient,
         group: str = DEFAULT_GROUP,
         listen: ApiOptions | None = None,
     ) -> None:
-        self._kafka, self._access, self._store_thread = kafka, access, store_thread
+        self._kafka, self._access, self._store_client = kafka, access, store_client
         self._looked_up: set[str] = set()
         self._looking = asyncio.Lock()
         self._group = group
@@ -81,7 +81,7 @@ class JudgeProcess:
         self._page = WorkerPage(
             lambda: self._judging.providers,
             lambda: {lane.name: lane.topic.waiting for lane in self._lanes},
-            lambda: (self._waiting_for, self._store_thread.waiting_for),
+            lambda: (self._waiting_for, self._store_client.waiting_for),
         )
 
     async def run(self) -> None:
@@ -94,7 +94,7 @@ class JudgeProcess:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopped.set)
-        judging = Judging((), self._access.settings, self._access.make_model, {}, Wallet(self._store_thread))
+        judging = Judging((), self._access.settings, self._access.make_model, {}, Wallet(self._store_client))
         self._judging = judging
         self._lanes = [self._lane(name, at) for at, name in enumerate(sorted(self._access.settings.providers))]
         if self._listen is not None:
@@ -115,7 +115,7 @@ class JudgeProcess:
             working.cancel()
             await asyncio.wait({working, stopping}, timeout=_END_SECONDS)
             topics = asyncio.gather(*(lane.topic.close() for lane in self._lanes))
-            for end in (judging.close(), self._store_thread.close(), topics, self._producer.stop(), self._page.stop()):
+            for end in (judging.close(), self._store_client.close(), topics, self._producer.stop(), self._page.stop()):
                 await _within(_END_SECONDS, end)
 
     def _lane(self, name: str, at: int) -> RequestLane:
@@ -155,7 +155,7 @@ class JudgeProcess:
         async with self._looking:
             if sha in self._looked_up or self._judging.knows(request):
                 return
-            portfolio = await self._store_thread.portfolio(sha)
+            portfolio = await self._store_client.portfolio(sha)
             # Once is enough: a request that its own portfolio does not know stays unknown.
             self._looked_up.add(sha)
             if portfolio is None:

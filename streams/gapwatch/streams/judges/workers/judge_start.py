@@ -35,14 +35,14 @@ def judge_options(path: Path | None, judges_here: bool) -> JudgeOptions:
 
 
 def judge_for_keeper(
-    kafka: KafkaSettings, path: Path | None, store_thread: str | None, store: Path | None, listen: str | None
+    kafka: KafkaSettings, path: Path | None, store_url: str | None, store: Path | None, listen: str | None
 ) -> None:
     """Judge for a process that keeps, until a signal asks to end.
 
     Args:
         kafka: Where the topics are.
         path: Settings.
-        store_thread: Address of the keeper's API, whose token the environment has.
+        store_url: Address of the keeper's API, whose token the environment has.
         store: Instead: a store on this machine, whose keeper has left a note beside it.
         listen: Where /metrics and /healthz of this process are; None: nowhere, for the keeper of this machine has the
             usual address, and there may be several judges.
@@ -54,7 +54,7 @@ def judge_for_keeper(
     if path is None:
         raise UsageError("--role judge needs --judges, the settings of the judges")
     access = model_access(load_judge_settings(path))
-    url, token = _store_thread(store_thread, store)
+    url, token = _store_address(store_url, store)
     # Imported here: only this role needs a client of HTTP.
     from gapwatch.streams.judges.workers.judge_process import JudgeProcess
     from gapwatch.streams.judges.workers.keeper_client import StoreClient
@@ -66,11 +66,11 @@ def judge_for_keeper(
     asyncio.run(judge())
 
 
-def _store_thread(store_thread: str | None, store: Path | None) -> tuple[str, Secret]:
-    if store_thread is not None:
+def _store_address(store_url: str | None, store: Path | None) -> tuple[str, Secret]:
+    if store_url is not None:
         token = read_secret(WRITE_TOKEN, None, os.environ)
         assert token is not None
-        return store_thread, token
+        return store_url, token
     if store is None:
         raise UsageError("--role judge needs --keeper, the address of the process that keeps, or its --store")
     note = read_note(store)

@@ -61,7 +61,7 @@ class ScoredReader:
             )  # fmt: skip
             try:
                 await consumer.start()
-                back_off.begin_anew()
+                back_off.reset()
                 await self._read(consumer)
             except (KafkaError, OSError, TimeoutError) as error:
                 self.waiting_for = f"verdicts wait for Kafka: {error!r}"
