@@ -1,4 +1,4 @@
-"""Queries that try to change a store, to read another file or to leave the machine: each must be refused."""
+"""Queries that try to change a store, read another file or reach another machine. Each must be refused."""
 
 SECRET = "the secret of another file"
 

@@ -1,4 +1,4 @@
-"""The page for people: what it asks is answered, and what comes from strangers cannot run in it."""
+"""The page at `/`: its queries are answered, and texts from records cannot run in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What strangers may try over HTTP, beside the keeper, whose file is open for writing."""
+"""Untrusted queries over HTTP, in the process that has the store open for writing."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
 
 
 def state(kept: Kept) -> list[tuple[object, ...]]:
-    """Return what the store holds and how it is set, and the files around it."""
+    """Return the contents and settings of the store, and the files around it."""
     files = sorted(file.name for file in kept.path.parent.iterdir())
     return [
         *kept.store.query("SELECT count(*), sum(hash(gaps)) FROM gaps"),
@@ -200,7 +200,7 @@ def test_what_reads_is_answered(kept: Kept, sql: str) -> None:
 
 
 def test_every_table_function_of_the_engine_but_a_few_is_refused() -> None:
-    """Also of an engine that has more than the one that this list was made for."""
+    """Also holds for a DuckDB with more functions than the one for which the list was made."""
     names = duckdb.connect().execute(
         """SELECT DISTINCT function_name FROM duckdb_functions()
             WHERE function_type IN ('table', 'table_macro', 'pragma')"""

@@ -1,4 +1,4 @@
-"""The API as programs and people use it: beside a keeper that goes on keeping."""
+"""The API as programs and people use it, while the writer thread writes the store."""
 
 from __future__ import annotations
 

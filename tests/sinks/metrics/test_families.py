@@ -1,4 +1,4 @@
-"""The table of `/metrics` itself, and the text that is made of it."""
+"""The table of metrics, and the text generated from it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.paths import ROOT
 
 
 class FamilySamplesOf(Collector):
-    """A page that is made already."""
+    """Collector of finished samples."""
 
     def __init__(self, samples: FamilySamples) -> None:
         self._samples = samples

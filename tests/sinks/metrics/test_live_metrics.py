@@ -1,4 +1,4 @@
-"""What a page of `/metrics` counts: against the store itself, across restarts, and within its bound."""
+"""Counts on `/metrics`: equal to those of the store, after restarts too, and within the limit of the page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOMENTARY = re.compile(r"process_|gapwatch_(slice_seconds|last_commit|store_byte
 
 
 def samples(page: str) -> Samples:
-    """Read a page; labels are read with their escapes undone."""
+    """Return the samples of a page, with unescaped labels."""
     found: Samples = {}
     for line in page.splitlines():
         if line.startswith("#"):
@@ -85,7 +85,7 @@ def ticks(one: Portfolio, *rows: dict[str, Any]) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def airline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, LiveMetrics]]:
-    """Real conversations, and three records that are none."""
+    """Yield a store with real conversations and three unreadable records."""
     folder = tmp_path_factory.mktemp("airline")
     metrics = LiveMetrics([airline_portfolio()])
     with Store.open(folder / "s.duckdb", create=True) as opened:

@@ -37,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def live(folder: Path) -> Iterator[Store]:
-    """A store that is open for writing, as the keeper holds it."""
+    """Yield a store that is open for writing."""
     with Store.open(folder / "live.duckdb", create=True) as store:
         store.write_slice(whole_slice(0, 30), KEPT_AT)
         yield store

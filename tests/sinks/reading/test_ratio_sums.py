@@ -1,4 +1,4 @@
-"""One sum by another, from ticks: exact where all is looked at, of all traces where not, and an interval that holds."""
+"""Ratios of sums from ticks: exact if every trace is evaluated, estimated otherwise, with an interval that covers."""
 
 from __future__ import annotations
 

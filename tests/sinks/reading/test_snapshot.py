@@ -1,4 +1,4 @@
-"""Snapshots: the tables of one commit as Parquet, of a store at rest and of one that is being kept."""
+"""Snapshots: the tables of one commit as Parquet, of a closed store and of a store in use."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The law of the interval: 93-97 % where ten effective units of each kind are expected, never too short below.
+"""Coverage of the interval: 93-97 % if ten effective units of each kind are expected, never too short below that.
 
-Exact sums over the binomial distribution where all units weigh the same; simulation, seeded, where they do not.
+Exact sums over the binomial distribution for equal weights; seeded simulation for unequal ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What was kept long ago is forgotten in steps, and the accounts still tell of all that ever came."""
+"""Old commits expire in steps, and the sums still cover all records that ever came."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FORGETFUL = ("gaps", "ticks", "session_ticks", "samples", "trace_ids", "dead_let
 
 
 def forget(store: Store, keep: timedelta = KEEP) -> list[int]:
-    """Forget in steps until nothing is old enough; return the commits of each step."""
+    """Run steps until no commit is old enough, and return the commits of each step."""
     steps = []
     while (done := expire_step(store, moment_before(keep))) is not None:
         steps.append(done.commits)
@@ -35,7 +35,7 @@ def forget(store: Store, keep: timedelta = KEEP) -> list[int]:
 
 
 def filled(folder: Path, is_old: Callable[[int], bool], more: int = 30) -> Store:
-    """Keep real conversations and dead letters, some of them long ago."""
+    """Return a store with real conversations and dead letters, some of them stored long ago."""
     store = Store.open(folder / "s.duckdb", create=True)
     portfolio = airline_portfolio()
     store.register(portfolio, [])
@@ -101,7 +101,7 @@ def test_what_is_younger_stays_as_it_is(tmp_path: Path) -> None:
 
 
 def test_an_old_commit_behind_a_young_one_waits_for_it(tmp_path: Path) -> None:
-    """A clock that was set back must not tear a hole into what is kept."""
+    """A clock that was set back must not leave a hole in the stored commits."""
     with filled(tmp_path, lambda n: n != 2) as store:
         assert sum(forget(store)) == 2
         assert store.query("SELECT min(seq) FROM ticks") == [(3,)]

@@ -1,4 +1,4 @@
-"""Rows go into the store by the names of columns, and only whole."""
+"""Rows are inserted by column name, and only complete ones."""
 
 from __future__ import annotations
 

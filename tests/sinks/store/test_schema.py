@@ -1,4 +1,4 @@
-"""The tables are those of the contract; columns may be added, none renamed or dropped."""
+"""The tables are those of the contract. Columns may be added, but not renamed or dropped."""
 
 from __future__ import annotations
 

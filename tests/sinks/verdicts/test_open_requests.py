@@ -1,4 +1,4 @@
-"""Open requests come page by page, each once, whatever is closed or asked between two pages."""
+"""Open requests come in pages, each once, whatever is closed or requested between two pages."""
 
 from __future__ import annotations
 

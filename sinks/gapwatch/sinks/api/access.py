@@ -35,7 +35,7 @@ class ApiOptions:
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can reach it."""
+        """True if only this machine can reach the address."""
         if self.address == "localhost":
             return True
         try:

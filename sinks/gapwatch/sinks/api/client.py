@@ -114,12 +114,12 @@ class LiveReader:
         Raises:
             JobError: The process does not answer.
         """
-        told = orjson.loads(self._request("GET", "/v1/ledger", None)[0])
+        answer = orjson.loads(self._request("GET", "/v1/ledger", None)[0])
         return Balance(
-            [SourceBalance(**one) for one in told["sources"]],
-            [MetricBalance(**one) for one in told["metrics"]],
-            told["strays"],
-            told["repeated"],
+            [SourceBalance(**one) for one in answer["sources"]],
+            [MetricBalance(**one) for one in answer["metrics"]],
+            answer["strays"],
+            answer["repeated"],
         )
 
     def decide(self, path: str, asked: dict[str, Any]) -> str | None:
@@ -189,7 +189,7 @@ class LiveReader:
             ) from error
         if response.status < 300:
             return body, response.headers.get("Gapwatch-Truncated", "")
-        message = _told(body)
+        message = _message(body)
         raise UsageError(message) if response.status == 400 else JobError(f"the store cannot be read: {message}")
 
 
@@ -199,7 +199,7 @@ def _sendable(value: Any) -> Any:
     return [_sendable(member) for member in value] if isinstance(value, list | tuple) else value
 
 
-def _told(body: bytes) -> str:
+def _message(body: bytes) -> str:
     try:
         return str(orjson.loads(body)["error"])
     except (orjson.JSONDecodeError, KeyError, TypeError):

@@ -4,15 +4,15 @@
 const EVERY = 5000;
 // Current state of each alert that is not closed, with the latest label of its shift.
 const ALERTS = `SELECT a.alert_id, a.state, a.severity, a.component, a.metric, a.judge, a.pipeline, a.environment, a.found_at,
-    coalesce(s.kind, a.told->>'kind') AS kind, coalesce(s.verdict, a.told->>'verdict') AS verdict,
-    a.told->>'unit' AS unit, a.told->'before'->>0 AS before, a.told->'after'->>0 AS after,
-    a.told->'after'->>1 AS lower, a.told->'after'->>2 AS upper, a.told->>'change_at' AS began,
-    a.told->'bound'->>0 AS operator, a.told->'bound'->>1 AS bound, a.told->>'part' AS part,
-    a.told->'values'->>'q' AS q, a.told->'values'->>'before' AS value_before, a.told->'values'->>'after' AS value_after,
-    a.told->>'number_unit' AS number_unit, a.told->>'watched' AS watched
+    coalesce(s.kind, a.facts->>'kind') AS kind, coalesce(s.verdict, a.facts->>'verdict') AS verdict,
+    a.facts->>'unit' AS unit, a.facts->'before'->>0 AS before, a.facts->'after'->>0 AS after,
+    a.facts->'after'->>1 AS lower, a.facts->'after'->>2 AS upper, a.facts->>'change_at' AS began,
+    a.facts->'bound'->>0 AS operator, a.facts->'bound'->>1 AS bound, a.facts->>'part' AS part,
+    a.facts->'values'->>'q' AS q, a.facts->'values'->>'before' AS value_before, a.facts->'values'->>'after' AS value_after,
+    a.facts->>'number_unit' AS number_unit, a.facts->>'watched' AS watched
   FROM (SELECT alert_id, component, metric, judge, pipeline, environment, arg_max(state, rowid) AS state,
       arg_max(severity, rowid) AS severity, arg_max(shift_id, rowid) AS shift_id, min("at") AS found_at,
-      arg_min(attribution, rowid) AS told
+      arg_min(attribution, rowid) AS facts
     FROM alerts WHERE lane = 'live' GROUP BY ALL) a
   LEFT JOIN (SELECT shift_id, arg_max(kind, rowid) AS kind, arg_max(verdict, rowid) AS verdict FROM shifts
     GROUP BY ALL) s ON s.shift_id = a.shift_id

@@ -33,10 +33,10 @@ def annotate_command(text: str, store: Path, pipeline: str | None, at: str | Non
     by = by or user_name()
     annotation = Annotation.read(text, pipeline, by, at)  # report a bad annotation before the store is opened
 
-    def at_rest(kept: Store) -> str | None:
+    def at_rest(opened: Store) -> str | None:
         decisions = Decisions()
         decisions.submit(annotation)
-        decisions.apply(kept)
+        decisions.apply(opened)
         return ""
 
     asked = {"text": text, "pipeline": pipeline, "by": by, "at": annotation.at.isoformat() + "Z"}

@@ -100,8 +100,8 @@ def decide_on(store: Path, at_rest: Callable[[Store], Result], live: Callable[[L
     from gapwatch.sinks.store.store import Store
 
     try:
-        with Store.open(store) as kept:
-            return at_rest(kept)
+        with Store.open(store) as opened:
+            return at_rest(opened)
     except StoreHeldError as held:
         reader = _live_reader(store, held)
     try:

@@ -131,8 +131,8 @@ def _one(name: str, labels: Labels, value: float) -> tuple[str, Sample]:
 def _tiers(counts: LiveCounts, series: Series, shares: Mapping[str, float]) -> OfFamilies:
     pipeline, environment, component, metric, _ = series.key
     spans = {name: tier.spans for name, tier in counts.tiers[series.key].items()}
-    if untold := counts.spans_without_tier(series.key):
-        spans[NO_TIER] = spans.get(NO_TIER, 0) + untold
+    if unnamed := counts.spans_without_tier(series.key):
+        spans[NO_TIER] = spans.get(NO_TIER, 0) + unnamed
     samples = []
     for name, numbers in (("gapwatch_tier_spans_total", spans), ("gapwatch_tier_ratio", shares)):
         for tier, value in numbers.items():

@@ -117,7 +117,7 @@ class AlertFilter:
 
     @property
     def is_any(self) -> bool:
-        """Whether it selects all alerts."""
+        """True if it selects all alerts."""
         return self == AlertFilter()
 
 

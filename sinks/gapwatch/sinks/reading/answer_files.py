@@ -56,7 +56,7 @@ def write_parquet(con: StoreReader, sql: str, path: Path) -> int:
 
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a temporary file beside `path`, and rename it to `path` when it is complete.
+    """Call `write` on a temporary file beside `path`, and rename it to `path` when it is complete.
 
     Raises:
         UsageError: The directory does not exist, or writing is not permitted.

@@ -101,8 +101,8 @@ def take_snapshot(
             seq, tables = _write(con, part, is_wanted)
         size = sum(file.stat().st_size for file in part.iterdir())
         snapshot = Snapshot(str(target.absolute()), f"{now:%Y-%m-%dT%H:%M:%SZ}", seq, tables, size, program_version())
-        told = {key: value for key, value in asdict(snapshot).items() if key != "path"}
-        (part / "snapshot.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        values = {key: value for key, value in asdict(snapshot).items() if key != "path"}
+        (part / "snapshot.json").write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
         (part / "views.sql").write_text(_views(tables), encoding="utf-8")
         part.rename(target)
     except OSError as error:

@@ -148,8 +148,8 @@ def _create(con: duckdb.DuckDBPyConnection, now: datetime) -> None:
     con.execute("BEGIN")
     for statement in creation_statements():
         con.execute(statement)
-    told = {"program": PROGRAM, "schema_version": SCHEMA_VERSION, "created_at": now, "created_by": program_version()}
-    insert_row(con, "store", told)
+    row = {"program": PROGRAM, "schema_version": SCHEMA_VERSION, "created_at": now, "created_by": program_version()}
+    insert_row(con, "store", row)
     con.execute("COMMIT")
     con.execute("CHECKPOINT")  # table definitions are safer in the file than in the write-ahead log
 

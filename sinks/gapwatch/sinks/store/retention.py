@@ -23,7 +23,7 @@ from gapwatch.sinks.store.store import Store
 #: Largest step, except that one commit is always taken whole. Larger: slices wait longer. Smaller: higher total cost.
 STEP_COMMITS, STEP_RECORDS = 500, 20_000
 #: Number of names from records (environments, tiers) with sums of their own; all others are summed as `other`.
-_NAMES_KEPT = 200
+_NAME_LIMIT = 200
 
 #: Tables whose rows are deleted without a sum.
 _DELETED = ("gaps", "samples", "session_ticks", "trace_ids", "waited_for")
@@ -38,9 +38,9 @@ _PAST_TICKS = f"""CREATE OR REPLACE TEMP TABLE merged_ticks AS
         SELECT * EXCLUDE (seq) FROM ticks WHERE seq <= $seq AND ({_COUNTED})
         UNION ALL BY NAME SELECT * FROM past_ticks
     ), environments AS (
-        SELECT environment AS name FROM old GROUP BY ALL ORDER BY sum(n) DESC, name LIMIT {_NAMES_KEPT}
+        SELECT environment AS name FROM old GROUP BY ALL ORDER BY sum(n) DESC, name LIMIT {_NAME_LIMIT}
     ), tiers AS (
-        SELECT "value" AS name FROM old WHERE facet = 'tier' GROUP BY ALL ORDER BY sum(n) DESC, name LIMIT {_NAMES_KEPT}
+        SELECT "value" AS name FROM old WHERE facet = 'tier' GROUP BY ALL ORDER BY sum(n) DESC, name LIMIT {_NAME_LIMIT}
     ), bounded AS (
         SELECT * REPLACE (
             CASE WHEN environment IN (FROM environments) THEN environment ELSE '{OTHER}' END AS environment,

@@ -36,7 +36,7 @@ _NUMBERED_TABLES = ("alerts", "shifts", "outbox", "detector_snapshots")
 
 @dataclass(frozen=True)
 class Position:
-    """How far one partition of a source is stored, in one lane.
+    """Stored position of one partition of a source, in one lane.
 
     Attributes:
         to_offset: Next offset to store; everything below is stored.

@@ -85,7 +85,7 @@ class JudgeSamples:
 
     @property
     def waits(self) -> bool:
-        """Whether a request waits, as of the last call of `note`."""
+        """True if a request waited at the last call of `note`."""
         return self._waiting > 0
 
     def breakers(self, worker: str, states: Mapping[str, str]) -> None:
