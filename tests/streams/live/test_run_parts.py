@@ -13,17 +13,14 @@ from gapwatch.streams.live.outbox_relay import OutboxRelay
 from gapwatch.streams.pipeline.judge_throttle import JudgeThrottle
 from gapwatch.streams.pipeline.observer import ObserverGroup
 from gapwatch.streams.sources.source_progress import SourceProgress
-from tests.paths import FOLDERS
+from tests.paths import ROOT
 
-
-def tree_of(name):
-    path = FOLDERS["streams"] / "gapwatch" / "streams" / f"{name}.py"
-    return ast.parse(path.read_text(encoding="utf-8"))
+STREAMS = ROOT / "streams" / "gapwatch" / "streams"
 
 
 @pytest.mark.parametrize("name", ["live/run", "live/run_parts", "pipeline/pipeline", "pipeline/slice_writer"])
 def test_no_part_is_changed_from_outside_once_it_is_made(name):
-    tree = tree_of(name)
+    tree = ast.parse((STREAMS / f"{name}.py").read_text(encoding="utf-8"))
     # What is each file's own to change: values that it makes itself, and its timer.
     own = {"self", "partition", "known", "thinning", "recalled", "result", "self._deadline"}
     written = {
@@ -36,7 +33,7 @@ def test_no_part_is_changed_from_outside_once_it_is_made(name):
 
 
 def test_no_part_is_named_before_it_is_made():
-    tree = tree_of("live/run_parts")
+    tree = ast.parse((STREAMS / "live" / "run_parts.py").read_text(encoding="utf-8"))
 
     assert not any(isinstance(node, ast.Lambda) for node in ast.walk(tree))
 
@@ -70,8 +67,8 @@ def test_a_throttle_says_what_has_changed(caplog):
         for rates in ({}, {("shop", "kind"): 0.5}, {("shop", "kind"): 0.5}, {}):
             throttle.set_rates(rates)
     assert [record.getMessage() for record in caplog.records] == [
-        "judges see less or more: {('shop', 'kind'): 0.5}",
-        "judges see less or more: as written",
+        "judge sampling rates: lowered near the weekly cap: shop kind x 0.5",
+        "judge sampling rates: as in the portfolio again",
     ]
 
 

@@ -75,4 +75,4 @@ def test_a_pipeline_publishes_with_these_files_alone(tmp_path):
     )  # fmt: skip
 
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["1 False", "brokers: 'nowhere' is no HOST:PORT", ""]
+    assert done.stdout.splitlines() == ["1 False", "brokers: 'nowhere' is not HOST:PORT", ""]
