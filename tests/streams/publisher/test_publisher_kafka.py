@@ -12,11 +12,11 @@ import time
 import pytest
 
 from gapwatch.publisher.trace_publisher import TracePublisher
-from tests.paths import FOLDERS
+from tests.paths import ROOT
 
 pytestmark = pytest.mark.kafka
 
-README = FOLDERS["streams"] / "README.md"
+README = ROOT / "streams" / "publisher" / "README.md"
 
 
 def read_traces(broker, topic, count, seconds=20.0):
@@ -238,7 +238,7 @@ def test_a_frozen_broker_holds_up_neither_spans_nor_the_end(own_kafka_broker):
 
 
 def test_the_readmes_pipeline_runs_as_it_is_written(kafka_broker):
-    section = README.read_text().split("## Instrument a pipeline")[1]
+    section = README.read_text().split("## A pipeline")[1]
     example = re.search(r"```python\n(.*?)```", section, re.DOTALL)[1]
     assert len([line for line in example.splitlines() if line.strip()]) <= 20
     surroundings = """

@@ -123,7 +123,7 @@ def run_command(
     from gapwatch.sinks.api.service import api_options
     from gapwatch.sinks.reading.since import parse_positive_span
     from gapwatch.streams.alerting.delivery.webhook import check_address
-    from gapwatch.streams.judges.workers.judge_start import judge_for_keeper, judge_options
+    from gapwatch.streams.judges.workers.judge_start import judge_options, run_judge_process
     from gapwatch.streams.live.run import Run
     from gapwatch.streams.live.run_log import logs_on_stderr
     from gapwatch.streams.live.run_parts import RunInput, RunOptions, RunOutput
@@ -133,7 +133,7 @@ def run_command(
     settings = read_kafka_options(**kafka)
     click.get_current_context().with_resource(logs_on_stderr(quiet))
     if role == "judge":
-        judge_for_keeper(settings, judges, store_url, store, listen)
+        run_judge_process(settings, judges, store_url, store, listen)
         return
     if store is None or not portfolios:
         raise click.UsageError("--store and --portfolio are required, except with --role judge")

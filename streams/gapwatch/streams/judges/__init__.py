@@ -1,1 +1,1 @@
-"""Judging: models, limits, money and the worker that closes what is pending."""
+"""LLM judges: models, limits, budgets, and the workers that answer pending requests."""

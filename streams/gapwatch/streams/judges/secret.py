@@ -1,4 +1,4 @@
-"""Keys of providers: from the environment or a file, shown by nothing."""
+"""API keys of providers, read from the environment or a file and never shown."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 from gapwatch.scorers.errors import UsageError
 
 _NAMED_LIKE_A_KEY = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS)(_|$)")
-#: A name that may be repeated, for it is no key.
+#: Form of a variable's name. A message may repeat it: it is not a key.
 _NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
 _HIDDEN = "[key]"
-#: A shorter key would be taken out of ordinary words; no provider's is.
+#: Fewest characters of a key that is scrubbed; a shorter one could be part of ordinary words.
 _SHORTEST = 8
 
 
 class Secret:
-    """A text that no representation shows; `reveal` is called where it is sent, and nowhere else."""
+    """A text whose `repr`, `str` and format are hidden; call `reveal` only where it is sent."""
 
     __slots__ = ("_text",)
 
@@ -30,7 +30,7 @@ class Secret:
         return self._text
 
     def scrub(self, words: str) -> str:
-        """Return words of others (a provider's error) without the key, or its beginning, in them."""
+        """Return a foreign text, such as a provider's error, without the key or a half of it."""
         text = self._text
         if len(text) < _SHORTEST:
             return words
@@ -39,7 +39,7 @@ class Secret:
         return words
 
     def scrub_bytes(self, words: bytes) -> bytes:
-        """Return bytes of others without the key in them."""
+        """Return foreign bytes without the key."""
         return self.scrub(words.decode("latin-1")).encode("latin-1")
 
     def __repr__(self) -> str:
@@ -55,31 +55,32 @@ class Secret:
 
 
 def environment_secrets() -> tuple[Secret, ...]:
-    """Return what variables of the environment hold that are named like a key."""
+    """Return the values of all environment variables whose names look like a key's."""
     return tuple(Secret(text) for name, text in os.environ.items() if _NAMED_LIKE_A_KEY.search(name))
 
 
 def read_secret(
     key_env: str | None, key_file: Path | None, environment: Mapping[str, str] | None = None
 ) -> Secret | None:
-    """Return the key that a provider is asked with, or None where none is named.
+    """Return the key of a provider, or None if the settings name none.
 
     Args:
-        key_env: Variable of the environment.
-        key_file: File that holds the key and nothing else.
-        environment: Instead of the process's.
+        key_env: Name of an environment variable.
+        key_file: File that holds only the key.
+        environment: Variables to read instead of those of the process.
 
     Raises:
-        UsageError: The variable or the file is named and holds no key.
+        UsageError: The variable or the file is missing or holds no valid key.
     """
     if key_env is not None:
         text = (os.environ if environment is None else environment).get(key_env, "").strip()
-        if not text and not _NAME.fullmatch(key_env):  # somebody wrote the key where its name belongs
+        if not text and not _NAME.fullmatch(key_env):  # probably the key itself: do not repeat it
             raise UsageError(
-                "the environment has no variable of the name that key_env gives; a key does not belong there"
+                "key_env of the judge settings must be the name of an environment variable, not the key itself; "
+                "no such variable is set"
             )
         if not text:
-            raise UsageError(f"the environment has no {key_env}, which the settings of the judges name; set it")
+            raise UsageError(f"the environment variable {key_env}, which the judge settings name, is not set")
     elif key_file is not None:
         try:
             text = key_file.read_text(encoding="utf-8").strip()
@@ -92,5 +93,5 @@ def read_secret(
         return None
     if not text.isascii() or not text.isprintable() or " " in text:
         source = key_env or key_file
-        raise UsageError(f"what {source} holds is no key: it has spaces, line breaks or other strange characters")
+        raise UsageError(f"{source} does not hold a key: the text has spaces, line breaks or other invalid characters")
     return Secret(text)

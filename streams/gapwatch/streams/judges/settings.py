@@ -1,4 +1,4 @@
-"""How judges are reached: providers, their limits, prices and caps, from one YAML file without a secret in it."""
+"""Settings of the judges: providers, limits, prices and weekly caps, from one YAML file without secrets."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ class _Written(BaseModel):
 
 
 class ProviderSettings(_Written):
-    """One provider, by the first part of its models' names.
+    """Settings of one provider.
 
     Attributes:
-        adapter: `http` for an OpenAI-compatible endpoint, `litellm` for all that litellm knows.
-        base_url: Of the endpoint; needed for `http`.
-        key_env: Variable of the environment that holds the key.
+        adapter: `http` for an OpenAI-compatible endpoint, `litellm` for every provider that litellm supports.
+        base_url: Address of the endpoint; required for `http`.
+        key_env: Environment variable that holds the key.
         key_file: File that holds the key.
-        concurrency: Calls under way at once.
-        requests_per_minute: For each model; none: unlimited.
-        tokens_per_minute: For each model, in and out; none: unlimited.
-        timeout_seconds: For one reply.
-        attempts: For one call, the first included; waiting out an outage is no attempt.
-        first_delay_seconds: Before the second attempt, at most; doubled for each further one, with full jitter.
-        longest_delay_seconds: Before any attempt, at most.
-        breaker_failures: Failures in a row after which nothing is sent for a while.
-        breaker_seconds: How long, the first time; doubled up to a minute while trials fail.
+        concurrency: Most calls at once.
+        requests_per_minute: Limit for each model; None: unlimited.
+        tokens_per_minute: Limit for each model, input and output; None: unlimited.
+        timeout_seconds: Time limit of one reply.
+        attempts: Most attempts of one call, including the first; waiting for an outage to end is not an attempt.
+        first_delay_seconds: Longest wait before the second attempt; doubles for each further one, with full jitter.
+        longest_delay_seconds: Longest wait before any attempt.
+        breaker_failures: Failures in a row that open the circuit breaker.
+        breaker_seconds: Time until the breaker's first trial; doubles up to 60 s while trials fail.
     """
 
     adapter: Literal["http", "litellm"] = "litellm"
@@ -56,16 +56,16 @@ class ProviderSettings(_Written):
         if self.adapter == "http" and self.base_url is None:
             raise ValueError("adapter http needs a base_url, such as https://api.openai.com/v1")
         if self.key_env is not None and self.key_file is not None:
-            raise ValueError("key_env and key_file exclude each other")
+            raise ValueError("key_env and key_file are both given; give one of them")
         return self
 
 
 class Price(_Written):
-    """What a model costs, in US dollars a million tokens.
+    """Price of a model in US dollars per million tokens.
 
     Attributes:
-        input: Tokens in.
-        output: Tokens out.
+        input: Price of input tokens.
+        output: Price of output tokens.
     """
 
     input: Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -73,14 +73,14 @@ class Price(_Written):
 
 
 class JudgeSettings(_Written):
-    """All that the judge role is started with.
+    """Settings of all judges.
 
     Attributes:
-        providers: By vendor, the part of a model's name before the slash; `*` for all others.
-        prices: By model; those of litellm's list need not be named where its adapter is used.
-        usd_per_week: Cap by metric, beside `budget.judge_usd_per_week` of a portfolio.
-        max_output_tokens: Sent where a judge's params name no limit; bounds the price of an answer.
-        cache_entries: Verdicts remembered for equal requests; 0: none.
+        providers: Settings by vendor, which is the part of a model's name before the slash; `*` for all others.
+        prices: Price by model; with the adapter `litellm`, models of litellm's price list need none.
+        usd_per_week: Weekly cap in US dollars by metric, besides `budget.judge_usd_per_week` of a portfolio.
+        max_output_tokens: Token limit of a reply, sent if the judge's params have none; bounds its price.
+        cache_entries: Number of verdicts that the cache holds for equal requests; 0: no cache.
     """
 
     providers: Annotated[dict[str, ProviderSettings], Field(min_length=1)]
@@ -90,18 +90,18 @@ class JudgeSettings(_Written):
     cache_entries: Annotated[int, Field(ge=0)] = 10_000
 
     def lane(self, vendor: str) -> str:
-        """Return under which name of `providers` a vendor's models are asked; each has workers of its own."""
+        """Return the entry of `providers` for a vendor; each entry is a lane with workers of its own."""
         return vendor if vendor in self.providers else "*"
 
     def provider(self, vendor: str) -> ProviderSettings:
-        """Return the provider of a vendor's models.
+        """Return the settings of a vendor's provider.
 
         Raises:
-            UsageError: None is named.
+            UsageError: The settings have neither the vendor nor `*`.
         """
         found = self.providers.get(vendor) or self.providers.get("*")
         if found is None:
-            raise UsageError(f"the settings of the judges name no provider {vendor!r} and no '*'; add one of them")
+            raise UsageError(f"the judge settings have no provider {vendor!r} and no '*'; add one of them")
         return found
 
 
@@ -109,17 +109,17 @@ def load_judge_settings(path: Path) -> JudgeSettings:
     """Read the settings.
 
     Raises:
-        UsageError: The file is missing, no YAML, or says something wrong; the value itself is not repeated, for it
-            may be a key that was written in the wrong place.
+        UsageError: The file is missing, is not YAML, or has an invalid value. The message does not repeat the value,
+            because it may be a key in the wrong place.
     """
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the settings of the judges, {path}, cannot be read ({type(error).__name__})") from None
+        raise UsageError(f"the judge settings {path} cannot be read ({type(error).__name__})") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark is not None else ""
-        raise UsageError(f"{path}{where}: no YAML") from None
+        raise UsageError(f"{path}{where}: not valid YAML") from None
     try:
         return JudgeSettings.model_validate(document)
     except ValidationError as error:

@@ -43,7 +43,9 @@ def test_a_price_is_needed_only_under_a_cap() -> None:
     assert known_prices([portfolio], Caps({}, {}), PRICES.get) == {**PRICES, "local/free": FREE}
     assert known_prices([portfolio], Caps({}, {(name, "faithful"): 1.0}), PRICES.get)["local/free"] == FREE
     for caps in (Caps({name: 1.0}, {}), Caps({}, {(name, "polite"): 1.0})):
-        with pytest.raises(UsageError, match="price of local/free is not known, so the cap on polite"):
+        with pytest.raises(
+            UsageError, match="price of local/free is not known, so Gapwatch cannot enforce the weekly cap on polite"
+        ):
             known_prices([portfolio], caps, PRICES.get)
 
 

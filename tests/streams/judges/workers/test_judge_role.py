@@ -321,7 +321,7 @@ def test_a_judge_that_the_keeper_does_not_know_is_refused(judged):
         "run", "--role", "judge", "--brokers", one.broker.address, "--judges", one.judges, "--store", one.store
     )
     assert ran.status == 2
-    assert "no process keeps" in ran.err
+    assert "no running gapwatch run serves" in ran.err
     ran = gapwatch("run", "--role", "judge", "--brokers", one.broker.address, "--store", one.store)
     assert ran.status == 2
     assert "--judges" in ran.err

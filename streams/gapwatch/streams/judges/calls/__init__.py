@@ -1,1 +1,1 @@
-"""One judgement: cache, breaker, limits, wallet, prices."""
+"""One judge call: cache, retries, circuit breaker, rate limits, budget, prices."""

@@ -1,21 +1,21 @@
-"""A circuit breaker: after some failures in a row a provider is left alone for a while, then tried once at a time."""
+"""Circuit breaker: after several failures in a row no calls are sent to a provider, except one trial at a time."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 
-#: Longest time between two trials; longer, and a provider that is back is noticed late.
+#: Longest time between two trials; a longer one would notice a recovered provider late.
 LONGEST_OPEN_SECONDS = 60.0
 
 
 class Breaker:
-    """One a provider, for one event loop.
+    """Circuit breaker of one provider, for one event loop.
 
     Args:
-        failures: In a row, after which it opens.
-        open_seconds: Until the first trial; doubled after each trial that fails.
-        time: Monotonic seconds.
+        failures: Number of failures in a row that opens it.
+        open_seconds: Seconds until the first trial; doubles after each failed trial.
+        time: Returns seconds of a monotonic clock.
     """
 
     def __init__(self, failures: int, open_seconds: float, time: Callable[[], float]) -> None:
@@ -32,18 +32,18 @@ class Breaker:
 
     @property
     def state(self) -> str:
-        """`closed`, `open`, or `half_open` while a trial is under way."""
+        """`closed`, `open`, or `half_open` during a trial."""
         if self._opened_at is None:
             return "closed"
         return "half_open" if self._trial_under_way else "open"
 
     @property
     def open_seconds(self) -> float:
-        """For how long it has been open; 0 where it is closed."""
+        """Seconds since it opened; 0 if it is closed."""
         return 0.0 if self._opened_at is None else self._time() - self._opened_at
 
     async def wait(self) -> bool:
-        """Return when a call may be sent; True where it is a trial, whose outcome has to be noted."""
+        """Wait until a call may be sent; True if it is a trial, whose outcome the caller must report."""
         while self._opened_at is not None:
             left = self._trial_at - self._time()
             if left <= 0 and not self._trial_under_way:
@@ -56,7 +56,7 @@ class Breaker:
         return False
 
     def succeeded(self) -> None:
-        """Note that the provider answered, whatever it said."""
+        """Report that the provider answered."""
         self._failures = 0
         self._opened_at = None
         self._trial_under_way = False
@@ -64,7 +64,7 @@ class Breaker:
         self._closed.set()
 
     def failed(self, was_trial: bool) -> None:
-        """Note that the provider did not answer."""
+        """Report that the provider did not answer."""
         self._failures += 1
         now = self._time()
         if was_trial:
@@ -78,11 +78,11 @@ class Breaker:
             self._closed.clear()
 
     def abandoned(self) -> None:
-        """Note that a trial ended without an outcome (it was cancelled)."""
+        """Report that a trial was cancelled."""
         self._trial_under_way = False
         self._wake()
 
     def _wake(self) -> None:
-        """Let those who wait look again; one of them may be the next trial."""
+        """Wake all waiting calls; one of them may become the next trial."""
         self._closed.set()
         self._closed.clear()

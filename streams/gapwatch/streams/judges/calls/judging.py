@@ -1,4 +1,4 @@
-"""Judges one request: builds the call, gets it through, reads the answer, and says what came of it and why."""
+"""Answers one judge request: builds the prompt, calls the model, reads the verdict, and records how it was made."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from gapwatch.streams.judges.models.model_maker import ModelMaker, TokenPrice
 from gapwatch.streams.judges.settings import JudgeSettings
 
 OBSERVED_CHARACTERS = 300
-#: Names under which providers take a bound of the answer's tokens.
+#: Names of the parameter that limits the tokens of a reply.
 _OUTPUT_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 
 @dataclass(frozen=True)
 class JudgeQuestion:
-    """What one judge of one metric is asked, whatever the inputs.
+    """The part of a judge's request that does not depend on the inputs.
 
     Attributes:
-        judge: Of the portfolio.
-        prompt: Of the metric.
-        params: As sent: the judge's, and a bound of the answer where it names none.
-        price: Of a call.
-        params_sha: Of the sampling parameters.
-        sha: Of template, model and all parameters: two questions that are alike have the same.
+        judge: The judge, from the portfolio.
+        prompt: Prompt of the metric.
+        params: Parameters as sent: the judge's, and a token limit if it has none.
+        price: Price of a call.
+        params_sha: Hash of the sampling parameters.
+        sha: Hash of template, model and all parameters; equal questions have equal hashes.
     """
 
     judge: Judge
@@ -55,7 +55,12 @@ class JudgeQuestion:
 
 
 def sent_parameters(judge: Judge, max_output_tokens: int) -> dict[str, object]:
-    """Return the parameters that are sent with each call of a judge."""
+    """Return the parameters of each call of a judge.
+
+    Args:
+        judge: The judge.
+        max_output_tokens: Limit of the reply, if the judge's params have none.
+    """
     if any(name in judge.params for name in _OUTPUT_LIMITS):
         return dict(judge.params)
     return {"max_tokens": max_output_tokens, **judge.params}
@@ -64,7 +69,13 @@ def sent_parameters(judge: Judge, max_output_tokens: int) -> dict[str, object]:
 def judge_questions(
     portfolios: Iterable[Portfolio], settings: JudgeSettings, prices: Mapping[str, TokenPrice]
 ) -> dict[tuple[str, str, str], JudgeQuestion]:
-    """Return the questions of all judges by (portfolio sha, metric, judge)."""
+    """Return the questions of all judges by (portfolio sha, metric, judge).
+
+    Args:
+        portfolios: The portfolios.
+        settings: Settings of the judges.
+        prices: Prices by model.
+    """
     questions = {}
     for portfolio in portfolios:
         for metric in portfolio.metrics:
@@ -85,15 +96,15 @@ def judge_questions(
 
 
 class Judging:
-    """Judges requests; any number at once, in one event loop.
+    """Answers judge requests, any number at once, in one event loop.
 
     Args:
-        portfolios: Whose requests are judged.
-        settings: How providers are reached.
-        make_model: Makes the way to a vendor's models.
-        prices: Of the models of all judges of these portfolios.
-        wallet: Pays; None: nobody counts the money.
-        draw_nonce: Draws the number of a call; None: by the system's source of chance.
+        portfolios: Portfolios whose requests are answered.
+        settings: Settings of the judges.
+        make_model: Makes the adapter of a vendor's models.
+        prices: Prices by model, for all judges of these portfolios.
+        wallet: Reserves the cost of calls; None: there is no cap.
+        draw_nonce: Returns a random number for a prompt; None: from the system's random source.
     """
 
     def __init__(
@@ -115,32 +126,32 @@ class Judging:
         self._cache: VerdictCache[Judgement] = VerdictCache(settings.cache_entries)
 
     def add(self, portfolios: Iterable[Portfolio], prices: Mapping[str, TokenPrice]) -> None:
-        """Judge requests of these portfolios too, at these prices of their models; from any thread."""
+        """Also answer requests of these portfolios, at these prices; may be called on any thread."""
         self.questions = {**self.questions, **judge_questions(portfolios, self._settings, prices)}
 
     def breaker_states(self) -> dict[str, str]:
-        """Return the state of the breaker of each provider that was asked, by vendor."""
+        """Return the state of the circuit breaker by vendor, for all providers asked so far."""
         return {vendor or "-": provider.breaker.state for vendor, provider in list(self.providers.items())}
 
     def knows(self, request: JudgeRequest, lane: str | None = None) -> bool:
-        """Whether this process has the portfolio that a request comes from, and its model is asked in this lane.
+        """Return True if this process has the portfolio of a request, and its model belongs to the lane.
 
         Args:
-            request: As scoring wrote it.
-            lane: Of `JudgeSettings.lane`; None: any.
+            request: The request, as scoring wrote it.
+            lane: A lane of `JudgeSettings.lane`; None: any lane.
         """
         question = self.questions.get(request.question)
         return question is not None and lane in (None, self._settings.lane(_vendor(question.judge.model)))
 
     async def judge(self, id_: str, request: JudgeRequest) -> Judgement:
-        """Return what came of one request; it never raises for what a model or a provider did.
+        """Return the judgement of one request; failures of a model or provider become an `error` judgement.
 
         Args:
-            id_: Of the request.
-            request: As scoring wrote it.
+            id_: Id of the request.
+            request: The request, as scoring wrote it.
 
         Raises:
-            KeyError: `knows` says no.
+            KeyError: `knows` returns False for the request.
         """
         question = self.questions[request.question]
         inputs = request.inputs
@@ -158,17 +169,17 @@ class Judging:
             return Judgement(id_, "error", reason=f"input_absent: {', '.join(absent)}", **pinned)
         key = question.sha + pinned["input_sha"]
 
-        async def judge_anew() -> Judgement:
-            return await self._judge_anew(id_, question, inputs, pinned)
+        async def judge_uncached() -> Judgement:
+            return await self._judge_uncached(id_, question, inputs, pinned)
 
-        judgement, was_there = await self._cache.get(key, judge_anew, lambda j: j.state in ("pass", "fail"))
+        judgement, was_there = await self._cache.get(key, judge_uncached, lambda j: j.state in ("pass", "fail"))
         evidence = {**judgement.evidence, **({"suspicions": found} if found else {})}
         if was_there:
             evidence = {**evidence, "cached": True}
             return replace(judgement, id=id_, evidence=evidence, calls=())
         return replace(judgement, evidence=evidence) if found else judgement
 
-    async def _judge_anew(
+    async def _judge_uncached(
         self, id_: str, question: JudgeQuestion, inputs: Mapping[str, str | None], pinned: dict[str, Any]
     ) -> Judgement:
         nonce = self._draw_nonce()
@@ -192,7 +203,7 @@ class Judging:
         self, provider: Provider, question: JudgeQuestion, call: ChatCall, nonce: str, paid: list[PaidCall],
         evidence: dict[str, Any],
     ) -> tuple[ChatReply, JudgeAnswer | NoAnswer]:  # fmt: skip
-        """Ask, and once more where the answer is none."""
+        """Ask the model, and once more if its reply holds no readable verdict."""
         prompt = question.prompt
         schema: Mapping[str, Any] = prompt.response_format["json_schema"]["schema"]  # type: ignore[index]
         reply = await provider.fetch_reply(call, question.price, paid)
@@ -214,7 +225,7 @@ class Judging:
         return found
 
     def lanes(self) -> dict[str, int]:
-        """Return the lanes of all questions, and how many requests each can have under way."""
+        """Return the lanes of all questions with the most requests that each answers at once."""
         vendors = {_vendor(question.judge.model) for question in self.questions.values()}
         at_once: Counter[str] = Counter()
         for vendor in sorted(vendors):
@@ -222,17 +233,17 @@ class Judging:
         return dict(at_once)
 
     def outage_seconds(self, lane: str) -> float:
-        """For how long the provider of a lane that is down longest has been; 0 where none is."""
+        """Return the seconds of the longest present outage among the providers of a lane; 0 without an outage."""
         mine = (p for vendor, p in self.providers.items() if self._settings.lane(vendor) == lane)
         return max((provider.breaker.open_seconds for provider in mine), default=0.0)
 
     @property
     def cache_hits(self) -> int:
-        """Requests answered from memory."""
+        """Number of requests answered from the cache."""
         return self._cache.hits
 
     async def close(self) -> None:
-        """Let go of connections and give back the money."""
+        """Close the connections and return unspent money."""
         for provider in self.providers.values():
             await provider.model.close()
         if self._wallet is not None:
@@ -240,7 +251,7 @@ class Judging:
 
 
 def _nonces() -> Iterator[str]:
-    """Yield numbers that nobody can guess, many from one call of the system."""
+    """Yield unpredictable numbers, many from one call of the system's random source."""
     while True:
         drawn = secrets.token_hex(128 * NONCE_DIGITS)
         yield from (drawn[i : i + NONCE_DIGITS] for i in range(0, len(drawn), NONCE_DIGITS))

@@ -1,7 +1,7 @@
-"""Many requests judged at once: takes them from wherever they wait, hands over what came of them in batches.
+"""Worker pool of one lane: answers many judge requests at once, and delivers the judgements in batches.
 
-A pool is a lane: it has the requests of one entry of `providers`, and workers of its own. A vendor that is dead or slow
-keeps its own workers waiting, and nobody else's.
+A lane has the requests of one entry of `providers`, and workers of its own. A vendor that is down or slow therefore
+blocks only its own workers.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from gapwatch.scorers.judges.judgement import Judgement
 from gapwatch.scorers.judges.request import JudgeRequest
 from gapwatch.streams.judges.calls.judging import Judging
 
-#: Judgements handed over at once at most, and how long the first of them waits for the others.
+#: Most judgements of a batch, and most seconds that the first of them waits for the others.
 BATCH_JUDGEMENTS, BATCH_SECONDS = 1_000, 0.5
-#: Between two looks for the others.
+#: Seconds between two checks for further judgements.
 _LOOK_SECONDS = 0.05
 
-#: Returns the next request with its id, when there is one; None at the end.
+#: Waits for the next request and returns it with its id; None at the end.
 NextRequest = Callable[[], Awaitable[tuple[str, JudgeRequest] | None]]
 Deliver = Callable[[Sequence[Judgement]], Awaitable[None]]
 
 
 class JudgePool:
-    """As many requests under way as the providers of a lane take; for one event loop.
+    """Answers the requests of one lane with several workers; for one event loop.
 
     Args:
-        judging: Judges each.
-        lane: Of `JudgeSettings.lane`.
-        workers: Requests under way at once.
-        next_request: Where they come from.
-        deliver: Takes what came of them; it is not called again by this pool before it has returned.
-        patience_seconds: How long an outage of a provider is waited out; None: for ever.
+        judging: Answers one request.
+        lane: A lane of `JudgeSettings.lane`.
+        workers: Most requests at once.
+        next_request: Returns the next request.
+        deliver: Takes a batch of judgements; calls do not overlap.
+        patience_seconds: Longest outage of a provider to wait for; None: without limit.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class JudgePool:
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
-        """Begin nothing more and give up what is under way; what is finished is handed over still."""
+        """Cancel all requests in work; finished judgements are still delivered."""
         self._stopping.set()
 
     async def run(self) -> None:
-        """Judge until there is no more, an outage lasts too long, or `stop`; raises what `deliver` raises."""
+        """Answer requests until there are no more, an outage lasts too long, or `stop`; raises errors of `deliver`."""
         workers = [asyncio.create_task(self._work()) for _ in range(self._workers)]
         delivering = asyncio.create_task(self._deliver_all())
         stopping = asyncio.create_task(self._stopping.wait())
@@ -86,9 +86,9 @@ class JudgePool:
             if stopping in done:
                 return
             for task in done:
-                task.result()  # a failed store, or a defect, ends the run
+                task.result()  # raises a failure of the store, or a defect
             if self._patience_seconds is not None and self._judging.outage_seconds(self._lane) > self._patience_seconds:
-                return  # what waits stays pending
+                return  # the other requests stay pending
 
     async def _work(self) -> None:
         while (request := await self._next_request()) is not None:
@@ -105,11 +105,11 @@ class JudgePool:
                 judgement = await self._finished.get()
 
     async def _gather(self, batch: list[Judgement], end: float) -> Judgement | None:
-        """Add to a batch until it is full or late; return None at the end of all."""
+        """Add judgements to a batch until it is full or late; return None after the last judgement of all."""
         while len(batch) < BATCH_JUDGEMENTS:
             left = end - asyncio.get_running_loop().time()
             try:
-                # What is there is taken at once: waiting with a limit costs a task and a timer each time.
+                # Not `wait_for`: that costs a task and a timer for each judgement.
                 judgement = self._finished.get_nowait()
             except asyncio.QueueEmpty:
                 if left <= 0:
@@ -123,7 +123,7 @@ class JudgePool:
 
 
 async def run_all(pools: Sequence[JudgePool]) -> None:
-    """Run pools until all have ended; what one of them raises ends them all."""
+    """Run pools until all have ended; an exception of one ends all."""
     running = [asyncio.create_task(pool.run()) for pool in pools]
     try:
         await asyncio.gather(*running)

@@ -1,4 +1,4 @@
-"""Weekly caps and token prices of judges, as values that are computed when a portfolio is loaded."""
+"""Weekly caps and token prices of the judges of a portfolio."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ from gapwatch.sinks.verdicts.budget_leases import Caps
 from gapwatch.streams.judges.models.model_maker import PriceFinder, TokenPrice
 from gapwatch.streams.judges.settings import JudgeSettings
 
-#: Price of a model whose price is not known and which no cap bounds.
+#: Stands for an unknown price of a model without a cap.
 FREE: TokenPrice = (0.0, 0.0)
 
 
 def caps_of(portfolios: Sequence[Portfolio], settings: JudgeSettings | None) -> Caps:
-    """Return the weekly caps that portfolios and settings write down."""
+    """Return the weekly caps in US dollars from portfolios and settings.
+
+    Args:
+        portfolios: The portfolios.
+        settings: Settings of the judges; None: caps of the portfolios only.
+    """
     by_name = settings.usd_per_week if settings is not None else {}
     by_portfolio = {
         p.portfolio: p.budget.judge_usd_per_week
@@ -28,26 +33,33 @@ def caps_of(portfolios: Sequence[Portfolio], settings: JudgeSettings | None) -> 
 
 
 def check_caps(portfolios: Sequence[Portfolio], settings: JudgeSettings) -> None:
-    """Hold the settings against the portfolios that they are for.
+    """Check that every cap of the settings names a metric of the portfolios.
 
     Raises:
-        UsageError: The settings cap a metric that no portfolio has.
+        UsageError: A cap names a metric that no portfolio has.
     """
     unknown = set(settings.usd_per_week) - {m.name for p in portfolios for m in p.metrics}
     if unknown:
-        raise UsageError(f"usd_per_week names {', '.join(sorted(unknown))}, which no portfolio has")
+        raise UsageError(
+            f"usd_per_week of the judge settings names {', '.join(sorted(unknown))}, which no portfolio has as a metric"
+        )
 
 
 def listed_prices(portfolios: Sequence[Portfolio], price_of: PriceFinder) -> dict[str, TokenPrice | None]:
-    """Return the price of every judge's model; None where it is not known."""
+    """Return the price of every judge's model; None if it is not known."""
     return {model: price_of(model) for portfolio in portfolios for _, models in _judged(portfolio) for model in models}
 
 
 def known_prices(portfolios: Sequence[Portfolio], caps: Caps, price_of: PriceFinder) -> dict[str, TokenPrice]:
-    """Return the price of every judge's model; `FREE` where it is not known.
+    """Return the price of every judge's model; `FREE` if it is not known.
+
+    Args:
+        portfolios: Portfolios of the judges.
+        caps: Weekly caps.
+        price_of: Returns the price of a model.
 
     Raises:
-        UsageError: It is not known, and a cap depends on it.
+        UsageError: The price of a model with a cap is not known.
     """
     found = listed_prices(portfolios, price_of)
     for portfolio in portfolios:
@@ -56,13 +68,13 @@ def known_prices(portfolios: Sequence[Portfolio], caps: Caps, price_of: PriceFin
             unknown = next((model for model in models if found[model] is None), None)
             if capped and unknown is not None:
                 raise UsageError(
-                    f"the price of {unknown} is not known, so the cap on {metric} cannot be kept; "
-                    "write it under `prices` of the settings"
+                    f"the price of {unknown} is not known, so Gapwatch cannot enforce the weekly cap on {metric}; "
+                    "add it under `prices` of the judge settings"
                 )
     return {model: price or FREE for model, price in found.items()}
 
 
 def _judged(portfolio: Portfolio) -> list[tuple[str, list[str]]]:
-    """Return the judged metrics of a portfolio, each with the models of its judges."""
+    """Return the judged metrics of a portfolio with the models of their judges."""
     claims = [(metric.name, metric.claim) for metric in portfolio.metrics]
     return [(name, [j.model for j in claim.judges]) for name, claim in claims if isinstance(claim, JudgedClaim)]

@@ -1,4 +1,4 @@
-"""Gets calls through to one provider: limits, retries, a breaker, and the money for each attempt."""
+"""Calls one provider with rate limits, retries, a circuit breaker, and a reservation of money for each attempt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gapwatch.streams.judges.calls.rate_limit import RateLimit
 from gapwatch.streams.judges.calls.wallet import Wallet
 from gapwatch.streams.judges.settings import ProviderSettings
 
-#: Failures that speak of the provider and not of the call.
+#: Failures of the provider rather than of the call; they count for the circuit breaker.
 _OUTAGES = frozenset({"unavailable", "timeout", "cut_off"})
 
 
@@ -26,12 +26,12 @@ class OverBudget(Exception):  # noqa: N818 - an answer that every caller handles
 
 @dataclass(frozen=True)
 class CallPrice:
-    """What a call may cost, and whose money it is.
+    """Price of a call, and the budget that pays.
 
     Attributes:
-        portfolio, metric: Who pays.
-        input_usd, output_usd: US dollars a token.
-        most_output_tokens: Bound of the answer.
+        portfolio, metric: Owner of the budget.
+        input_usd, output_usd: US dollars per token.
+        most_output_tokens: Token limit of the reply.
     """
 
     portfolio: str
@@ -41,12 +41,17 @@ class CallPrice:
     most_output_tokens: int
 
     def worst(self, call: ChatCall) -> float:
-        """Return the most that one attempt can cost: no token is shorter than a byte."""
+        """Return the highest possible cost of one attempt in US dollars; a token has at least one byte."""
         size = sum(len(text.encode()) for _, text in call.messages) + 16 * len(call.messages) + 512
         return size * self.input_usd + self.most_output_tokens * self.output_usd
 
     def of(self, reply: ChatReply, worst: float) -> float:
-        """Return what a reply cost; where the provider does not say, the most that it can have cost."""
+        """Return the cost of a reply in US dollars.
+
+        Args:
+            reply: The reply.
+            worst: Returned if the provider does not report the tokens.
+        """
         if reply.input_tokens is None or reply.output_tokens is None:
             return worst
         return reply.input_tokens * self.input_usd + reply.output_tokens * self.output_usd
@@ -55,16 +60,16 @@ class CallPrice:
 class Provider:
     """One provider, for one event loop.
 
-    Attributes:
-        breaker: Of its outages.
-        failures: By kind.
-        under_way: Calls that wait for their reply.
-
     Args:
-        settings: Its limits.
-        model: The way to it.
-        wallet: Pays; None: nobody counts the money.
-        rng: Of the jitter.
+        settings: Limits of the provider.
+        model: Adapter of its models.
+        wallet: Reserves the cost of calls; None: there is no cap.
+        rng: Returns a random number in [0, 1) for the jitter.
+
+    Attributes:
+        breaker: Circuit breaker.
+        failures: Number of failed attempts by kind.
+        under_way: Number of calls that wait for their reply.
     """
 
     def __init__(
@@ -91,13 +96,13 @@ class Provider:
         """Return the model's reply, after as many attempts as the settings allow.
 
         Args:
-            call: What is asked.
-            price: Of the call.
-            paid: Every attempt is added, also one that cost nothing.
+            call: The call.
+            price: Its price.
+            paid: Every attempt is appended, including those that cost nothing.
 
         Raises:
-            ModelFailure: The last attempt's.
-            OverBudget: The cap does not allow it.
+            ModelFailure: The last attempt failed.
+            OverBudget: The cap does not allow another attempt.
         """
         attempt = 0
         while True:
@@ -105,7 +110,7 @@ class Provider:
                 return await self._attempt(call, price, paid)
             except ModelFailure as failure:
                 self.failures[failure.kind] += 1
-                # While a provider is down everything fails: that is waited out, and costs no attempt.
+                # During an outage every call fails; such a failure does not use up an attempt.
                 is_outage = self.breaker.state != "closed" and failure.kind in _OUTAGES
                 attempt += not is_outage
                 if not failure.passes or attempt >= self.settings.attempts:
@@ -115,7 +120,7 @@ class Provider:
     async def _back_off(self, call: ChatCall, failure: ModelFailure, attempt: int) -> None:
         asked = failure.retry_after_seconds
         if asked is not None:
-            # What was asked of one is meant for all: nobody else knocks before.
+            # `Retry-After` of one call applies to all calls of the model.
             self._limit(self._requests, call.model, self.settings.requests_per_minute).pause(asked)
         longest = min(self.settings.longest_delay_seconds, self.settings.first_delay_seconds * 2 ** max(attempt - 1, 0))
         jitter = self._rng() * longest
@@ -151,7 +156,7 @@ class Provider:
         settings = self.settings
         await self._limit(self._requests, call.model, settings.requests_per_minute).take()
         if settings.tokens_per_minute is not None:
-            # Four characters a token is what limits are counted by; the bill goes by what the provider says.
+            # Rate limits count about four characters per token; the cost uses the tokens that the provider reports.
             expected = sum(len(text) for _, text in call.messages) / 4 + price.most_output_tokens / 4
             await self._limit(self._tokens, call.model, settings.tokens_per_minute).take(expected)
 
@@ -167,7 +172,7 @@ class Provider:
         started = perf_counter()
         reply: ChatReply | None = None
         failure: ModelFailure | None = None
-        usd = worst  # also where this is cancelled in mid call: the provider may go on, and ask for its money
+        usd = worst  # also if this is cancelled during the call: the provider may still charge for it
         self.under_way += 1
         try:
             reply = await self.model.ask(call)

@@ -1,20 +1,20 @@
-"""Requests and tokens a minute: a caller waits its turn, in order."""
+"""Rate limit of requests or tokens per minute; callers wait in order."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 
-#: Seconds' worth of allowance that may be used at once after a pause.
+#: Allowance of this many seconds may be used at once after an idle time.
 BURST_SECONDS = 1.0
 
 
 class RateLimit:
-    """Hands out allowance at an even rate; for one event loop.
+    """Grants units at an even rate; for one event loop.
 
     Args:
-        per_minute: Units a minute; None: no limit.
-        time: Monotonic seconds.
+        per_minute: Units per minute; None: no limit.
+        time: Returns seconds of a monotonic clock.
     """
 
     def __init__(self, per_minute: float | None, time: Callable[[], float]) -> None:
@@ -23,7 +23,7 @@ class RateLimit:
         self._free_at = 0.0
 
     async def take(self, units: float = 1.0) -> None:
-        """Return when so many units may be used."""
+        """Wait until `units` may be used."""
         if self._seconds_each is None:
             return
         now = self._time()
@@ -33,5 +33,5 @@ class RateLimit:
             await asyncio.sleep(begin - now)
 
     def pause(self, seconds: float) -> None:
-        """Hand out nothing for so long: the provider asked for it."""
+        """Grant nothing for `seconds`, because the provider asked for a pause."""
         self._free_at = max(self._free_at, self._time() + seconds)

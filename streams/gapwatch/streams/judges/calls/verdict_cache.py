@@ -1,4 +1,4 @@
-"""Answers equal requests once: a bounded memory of verdicts by the hash of what was asked."""
+"""Least-recently-used cache of verdicts by the hash of the request."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ T = TypeVar("T")
 
 
 class VerdictCache(Generic[T]):
-    """Remembers the last answers that were good, and lets equal questions wait for one answer; for one event loop.
+    """Caches good answers, and lets equal requests wait for one answer; for one event loop.
 
     Args:
-        entries: Remembered at most; the least lately used goes first. 0: nothing is remembered.
+        entries: Most answers in the cache; the least recently used is removed first. 0: no cache.
+
+    Attributes:
+        hits: Number of requests answered from the cache.
     """
 
     def __init__(self, entries: int) -> None:
@@ -24,12 +27,12 @@ class VerdictCache(Generic[T]):
         self.hits = 0
 
     async def get(self, key: str, ask: Callable[[], Awaitable[T]], is_good: Callable[[T], bool]) -> tuple[T, bool]:
-        """Return the answer to a question and whether it was there already.
+        """Return the answer to a request, and True if it came from the cache.
 
         Args:
-            key: Hash of the question.
-            ask: Asks it.
-            is_good: Whether an answer may be given again; others are for this caller alone.
+            key: Hash of the request.
+            ask: Asks the model.
+            is_good: Returns True if an answer may be cached.
         """
         if self._entries == 0:
             return await ask(), False
@@ -41,7 +44,7 @@ class VerdictCache(Generic[T]):
             waiting = self._under_way.get(key)
             if waiting is None:
                 break
-            # Whatever becomes of the other's answer, look again: it is remembered, or this caller asks by itself.
+            # Then check again: the answer is cached, or it was not good and this caller asks itself.
             await asyncio.wait([waiting])
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._under_way[key] = future

@@ -1,4 +1,4 @@
-"""What one worker may spend: reserved before a call at its worst price, and what it did not cost is put back."""
+"""Budget of one worker: reserves the highest possible cost before each call, and returns the unspent part."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from typing import Protocol
 
 from gapwatch.sinks.verdicts.budget_leases import Lease, week_of
 
-#: How many calls' worth of money a worker leases at once.
+#: Number of calls whose cost a worker leases at once.
 CALLS_A_LEASE = 50
 
 
 class Lender(Protocol):
-    """Where leases come from: the keeper of this process, or that of another over its interface."""
+    """Source of leases: the store of this process, or that of another process over its API."""
 
     async def lease(self, portfolio: str, metric: str, least: float, wanted: float) -> Lease | None:
-        """Return a lease of at least `least` US dollars, or None."""
+        """Return a lease of at least `least` US dollars; None if the cap does not allow it."""
         ...
 
     async def give_back(self, lease: Lease, usd: float) -> None:
-        """Return what was not spent."""
+        """Return unspent US dollars of a lease."""
         ...
 
 
 class ThreadLender:
-    """The keeper of this process, on whose thread the store is written.
+    """Leases from the store of this process.
 
     Args:
-        lease, give_back: As a `Lender` does, in that thread.
-        store_thread: The thread.
+        lease, give_back: The methods of `Lender`, run on the writer thread.
+        store_thread: The writer thread.
     """
 
     def __init__(
@@ -44,18 +44,18 @@ class ThreadLender:
         self._lease, self._give_back, self._store_thread = lease, give_back, store_thread
 
     async def lease(self, portfolio: str, metric: str, least: float, wanted: float) -> Lease | None:
-        """Return a lease, committed."""
+        """Return a lease that is committed to the store; None if the cap does not allow it."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._store_thread, self._lease, portfolio, metric, least, wanted)
 
     async def give_back(self, lease: Lease, usd: float) -> None:
-        """Return what was not spent."""
+        """Return unspent US dollars of a lease."""
         await asyncio.get_running_loop().run_in_executor(self._store_thread, self._give_back, lease, usd)
 
 
 @dataclass
 class _Purse:
-    """One lease: what is left of it, and how many calls hold a part of it."""
+    """One lease: the US dollars left, and the number of calls that have reserved a part."""
 
     lease: Lease
     left: float
@@ -63,11 +63,11 @@ class _Purse:
 
 
 class Wallet:
-    """Leases by metric; for one event loop.
+    """Leases by portfolio and metric; for one event loop.
 
     Args:
-        lender: Where leases come from.
-        now: The time, with a time zone.
+        lender: Source of leases.
+        now: Returns the time, with a time zone.
     """
 
     def __init__(self, lender: Lender, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
@@ -77,7 +77,7 @@ class Wallet:
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}
 
     async def reserve(self, portfolio: str, metric: str, usd: float) -> Lease | None:
-        """Set aside the worst price of one call; None where the cap does not allow it."""
+        """Reserve the highest possible cost of one call in US dollars; None if the cap does not allow it."""
         key = (portfolio, metric)
         async with self._locks.setdefault(key, asyncio.Lock()):
             week = week_of(self._now())
@@ -95,13 +95,19 @@ class Wallet:
             return purse.lease
 
     async def _give_back_idle(self, purses: list[_Purse]) -> None:
-        """Give back what is too little for a call; what calls hold comes back with them."""
+        """Return leases that are too small for a call; reserved parts come back when their calls end."""
         for purse in [purse for purse in purses if purse.calls == 0]:
             purses.remove(purse)
             await self._lender.give_back(purse.lease, purse.left)
 
     async def put_back(self, lease: Lease, reserved: float, spent: float) -> None:
-        """Put back what a call did not cost."""
+        """Return the unspent part of a reservation.
+
+        Args:
+            lease: Lease of the reservation.
+            reserved: US dollars that were reserved.
+            spent: Cost of the call in US dollars.
+        """
         rest = max(reserved - spent, 0.0)
         purses = self._purses.get((lease.portfolio, lease.metric), [])
         purse = next((p for p in purses if p.lease.id == lease.id), None)
@@ -112,7 +118,7 @@ class Wallet:
             await self._lender.give_back(lease, rest)
 
     async def close(self) -> None:
-        """Give back everything."""
+        """Return all unspent money."""
         while self._purses:
             _, purses = self._purses.popitem()
             for purse in purses:

@@ -1,1 +1,1 @@
-"""Reaches models through litellm and HTTP."""
+"""Adapters of models: litellm, and OpenAI-compatible endpoints over HTTP."""

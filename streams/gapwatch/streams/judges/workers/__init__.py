@@ -1,1 +1,1 @@
-"""Runs judges over a store, beside a run, or as a process of their own."""
+"""Runs judges over a finished store, beside a live run, or as a process of their own."""

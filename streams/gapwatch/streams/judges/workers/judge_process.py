@@ -1,8 +1,8 @@
-"""`gapwatch run --role judge`: requests from a topic, verdicts to another, money from the keeper; any number of them.
+"""`gapwatch run --role judge`: reads requests from a topic, writes verdicts to another; any number of processes.
 
 topic judge-requests ──▶ lanes ──▶ topic scored ──▶ requests committed     killed in between: judged again, and the
-                           ▲                                               keeper drops the second verdict
-                           └── leases, portfolios: the keeper's API
+                           ▲                                               store drops the second verdict
+                           └── leases, portfolios: API of the process that stores
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ from gapwatch.streams.judges.workers.worker_page import WorkerPage
 log = logging.getLogger("gapwatch.judges")
 
 DEFAULT_GROUP = "gapwatch-judges"
-#: Seconds between two reports of the breakers where nothing is judged; and for each part of the end.
+#: Seconds between two reports of the circuit breakers; most seconds of each step of the stop.
 _REPORT_SECONDS, _END_SECONDS = 5.0, 2.5
 
 
 class JudgeProcess:
-    """One worker.
+    """One judge process.
 
     Args:
-        kafka: Where the topics are.
-        access: How models are asked, and what they cost.
-        store_client: Whose requests are judged.
-        group: Of the workers that share the requests; each entry of `providers` adds its name.
-        listen: Where /metrics and /healthz are; None: nowhere.
+        kafka: The cluster.
+        access: Adapters and prices of the models.
+        store_client: API of the process that stores.
+        group: Prefix of the consumer groups, shared by all judge processes; each entry of `providers` adds its name.
+        listen: Address of /metrics and /healthz; None: not served.
     """
 
     def __init__(
@@ -85,11 +85,11 @@ class JudgeProcess:
         )
 
     async def run(self) -> None:
-        """Judge until a signal asks to end.
+        """Answer requests until SIGTERM or SIGINT.
 
         Raises:
-            UsageError: /metrics cannot be where it is said to be.
-            JobError: The keeper refuses this worker.
+            UsageError: The address of /metrics cannot be listened on.
+            JobError: The process that stores refuses this worker.
         """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -106,7 +106,7 @@ class JudgeProcess:
             for lane in self._lanes:
                 lane.pool.stop()
             if not working.done():
-                log.info("asked to end: what is finished is sent, the rest is judged by others or later")
+                log.info("stopping: finished verdicts are sent; other judges, or the next start, answer the rest")
                 await asyncio.wait({working}, timeout=2 * _END_SECONDS)
             if working.done():
                 working.result()
@@ -127,7 +127,7 @@ class JudgeProcess:
     async def _work(self) -> None:
         await self._until_there(self._producer.start)
         await asyncio.gather(*(self._until_there(lane.topic.start) for lane in self._lanes))
-        log.info("worker %s judges by %s", self._worker, self._kafka.brokers)
+        log.info("judge worker %s answers requests from Kafka at %s", self._worker, self._kafka.brokers)
         reporting = asyncio.create_task(self._report())
         try:
             await run_all([lane.pool for lane in self._lanes])
@@ -150,22 +150,22 @@ class JudgeProcess:
     # --- requests
 
     async def _look_up(self, request: JudgeRequest) -> None:
-        """Take up the portfolio of a request, where it is this keeper's."""
+        """Load the portfolio of a request, if the store has it."""
         sha = request.portfolio_sha
         async with self._looking:
             if sha in self._looked_up or self._judging.knows(request):
                 return
             portfolio = await self._store_client.portfolio(sha)
-            # Once is enough: a request that its own portfolio does not know stays unknown.
+            # Once is enough: the answer for a portfolio does not change.
             self._looked_up.add(sha)
             if portfolio is None:
-                log.warning("requests of portfolio %s are of another store; left out", sha[:12])
+                log.warning("skipping requests of portfolio %s: the store does not have it", sha[:12])
             else:
                 self._take_up(portfolio)
 
     def _take_up(self, portfolio: Portfolio) -> None:
         try:
-            # Whether there is a cap only the keeper knows: here every price has to be.
+            # Only the process that stores knows the caps, so every price must be known here.
             capped = Caps({portfolio.portfolio: math.inf}, {})
             self._judging.add([portfolio], known_prices([portfolio], capped, self._access.price_of))
         except UsageError as error:
@@ -174,7 +174,7 @@ class JudgeProcess:
     # --- verdicts
 
     async def _deliver(self, batch: Sequence[Judgement]) -> None:
-        """Send judgements; returns when the topic has them."""
+        """Send judgements; returns when Kafka has acknowledged them."""
         self._page.count(batch)
         for record in judgement_records(batch):
             await self._send(record)
@@ -192,7 +192,7 @@ class JudgeProcess:
                 self._waiting_for = ""
                 return
             except (KafkaError, OSError, TimeoutError) as error:
-                log.warning("a verdict waits for Kafka: %r", error)
+                log.warning("cannot send a verdict to Kafka: %r; trying again", error)
                 self._waiting_for = f"Kafka at {self._kafka.brokers}: {type(error).__name__}"
             await back_off.wait()
 
@@ -215,4 +215,4 @@ async def _within(seconds: float, work: Awaitable[object]) -> None:
     try:
         await asyncio.wait_for(work, seconds)
     except (TimeoutError, KafkaError, OSError, JobError) as error:
-        log.info("the end was cut short: %r", error)
+        log.info("a step of the stop was cut short: %r", error)

@@ -1,4 +1,4 @@
-"""Judges beside a run: the intake of its store, judges of its own, and what judges elsewhere send."""
+"""Judging of a live run: the intake of verdicts, judges in this process, and verdicts of judges elsewhere."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from gapwatch.streams.pipeline.slice_writer import SliceWriter
 
 log = logging.getLogger("gapwatch.judges")
 
-#: Seconds between two computations of who agrees with whom.
+#: Seconds between two computations of the judges' agreement.
 _AGREEMENT_SECONDS = 300.0
-#: Seconds between two looks at what waits and what is left.
+#: Seconds between two updates of the metrics.
 _TELL_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
 class JudgeOptions:
-    """What a run does for judges.
+    """Judging options of a run.
 
     Attributes:
-        settings: Caps, and how providers are reached; None: caps are those of the portfolios.
-        access: How this process asks models itself; None: it leaves that to others.
+        settings: Settings of the judges; None: only the caps of the portfolios hold.
+        access: Adapters of the models; None: judges run elsewhere.
     """
 
     settings: JudgeSettings | None = None
@@ -46,15 +46,15 @@ class JudgeOptions:
 
 
 class JudgeRole:
-    """Takes the requests of a pipeline and closes what judges answer.
+    """Takes the requests of a pipeline and stores the verdicts.
 
     Args:
-        options: What to do.
-        kafka: Where the topic `scored` is.
-        writer: Stores slices of verdicts.
-        service: Shows what it counts, and takes what is posted.
-        portfolios: In force.
-        throttle: Told the factors of the rates of judges as their caps come near.
+        options: Judging options.
+        kafka: Cluster with the topic `scored`.
+        writer: Writes slices of verdicts.
+        service: Serves the metrics and the API.
+        portfolios: Portfolios in force.
+        throttle: Receives the factors of the judges' rates as spending approaches the caps.
     """
 
     def __init__(
@@ -79,26 +79,26 @@ class JudgeRole:
         service.offer({**self.intake.posts(), **override_posts(store)})
 
     async def run(self) -> None:
-        """Judge, and take what others judged, until it is cancelled."""
+        """Answer requests, and store verdicts from elsewhere, until cancelled."""
         if self._live is not None:
             self._live.start()
         await asyncio.gather(self.reader.run(), self._tell())
 
     async def until_failed(self) -> None:
-        """Raise what ends the judges of this process: a defect, or a broken store."""
+        """Wait for, and raise, an error that ends the judges of this process: a defect, or a failed store."""
         await asyncio.wrap_future(self._failure)
 
     def _failed(self, error: BaseException) -> None:
-        """Note it for `until_failed`; on the judges' thread."""
+        """Pass an error to `until_failed`; called on the judges' thread."""
         if not self._failure.done():
             self._failure.set_exception(error)
 
     def stop(self, seconds: float) -> bool:
-        """End the judges of this process; False where that took too long."""
+        """Stop the judges of this process; False if that took longer than `seconds`."""
         return self._live is None or self._live.stop(seconds)
 
     async def _tell(self) -> None:
-        """Bring up to date, now and then, what is shown of judges."""
+        """Update the metrics of the judges periodically."""
         loop = asyncio.get_running_loop()
         agreement_at = loop.time()
         while True:
@@ -120,7 +120,7 @@ class JudgeRole:
         self._service.health.note("verdicts", self.reader.waiting_for if self.intake.samples.waits else "")
 
     async def is_idle(self) -> bool:
-        """Whether nothing waits that judges of this process could answer."""
+        """Return True if no request waits that judges of this process could answer."""
         if self._live is None:
             return True
         return not await asyncio.get_running_loop().run_in_executor(self._store_thread, self.intake.waiting)
@@ -141,14 +141,14 @@ class JudgeRole:
     # --- as the pipeline's taker of requests
 
     def requests_stored(self) -> None:
-        """Let the judges of this process look."""
+        """Wake the judges of this process."""
         if self._live is not None:
             self._live.wake()
 
     def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> None:
-        """Judge by these too; on the keeper's thread."""
+        """Also answer requests of these portfolios; called on the writer thread."""
         self.intake.portfolios_changed(portfolios, caps_of(portfolios, self._settings))
         refused = self._live.portfolios_changed(portfolios) if self._live is not None else ""
         if refused:
-            log.warning("the judges of a new portfolio do not begin: %s", refused)
+            log.warning("requests of the changed portfolio are not judged: %s", refused)
         self._service.health.note("judges", refused)

@@ -1,4 +1,4 @@
-"""What `gapwatch run` makes of the settings of judges: options of a process that keeps, or a worker of its own."""
+"""Starts the judging of `gapwatch run`: options of a process that stores, or a judge process."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from gapwatch.streams.judges.workers.judge_role import JudgeOptions
 
 
 def judge_options(path: Path | None, judges_here: bool) -> JudgeOptions:
-    """Return what a process that keeps does for judges.
+    """Return the judging options of a process that stores.
 
     Args:
-        path: Settings; None: the caps are those of the portfolios, and others judge.
-        judges_here: Whether this process judges by them, or only keeps to their caps.
+        path: Settings file; None: only the caps of the portfolios hold, and judges run elsewhere.
+        judges_here: True if this process asks models; False if it only enforces the caps.
 
     Raises:
-        UsageError: The settings are wrong, or a key is missing.
+        UsageError: The settings are invalid, or a key is missing.
     """
     if path is None:
         return JudgeOptions()
@@ -34,28 +34,28 @@ def judge_options(path: Path | None, judges_here: bool) -> JudgeOptions:
     return JudgeOptions(settings, model_access(settings))
 
 
-def judge_for_keeper(
+def run_judge_process(
     kafka: KafkaSettings, path: Path | None, store_url: str | None, store: Path | None, listen: str | None
 ) -> None:
-    """Judge for a process that keeps, until a signal asks to end.
+    """Run a judge process until SIGTERM or SIGINT.
 
     Args:
-        kafka: Where the topics are.
-        path: Settings.
-        store_url: Address of the keeper's API, whose token the environment has.
-        store: Instead: a store on this machine, whose keeper has left a note beside it.
-        listen: Where /metrics and /healthz of this process are; None: nowhere, for the keeper of this machine has the
-            usual address, and there may be several judges.
+        kafka: The cluster.
+        path: Settings file.
+        store_url: Address of the process that stores; the environment has its write token.
+        store: Alternatively a store on this machine; its process has left a note beside it.
+        listen: Address of /metrics and /healthz of this process; None: not served, because the process that stores has
+            the usual address, and there may be several judge processes.
 
     Raises:
-        UsageError: Something of this is missing.
-        JobError: The keeper refuses this worker.
+        UsageError: Settings, address or token are missing.
+        JobError: The process that stores refuses this worker.
     """
     if path is None:
-        raise UsageError("--role judge needs --judges, the settings of the judges")
+        raise UsageError("--role judge requires --judges, the settings of the judges")
     access = model_access(load_judge_settings(path))
     url, token = _store_address(store_url, store)
-    # Imported here: only this role needs a client of HTTP.
+    # Imported here: only this role needs an HTTP client.
     from gapwatch.streams.judges.workers.judge_process import JudgeProcess
     from gapwatch.streams.judges.workers.keeper_client import StoreClient
 
@@ -72,10 +72,11 @@ def _store_address(store_url: str | None, store: Path | None) -> tuple[str, Secr
         assert token is not None
         return store_url, token
     if store is None:
-        raise UsageError("--role judge needs --keeper, the address of the process that keeps, or its --store")
+        raise UsageError("--role judge requires --keeper, the address of the process that stores, or its --store")
     note = read_note(store)
     if note is None:
         raise UsageError(
-            f"no process keeps {store} and answers for it here; start it, or give its address with --keeper"
+            f"no running gapwatch run serves the store {store} on this machine; start it, or give the address of the "
+            f"process that stores with --keeper"
         )
     return note.url, Secret(note.write_token)

@@ -1,4 +1,4 @@
-"""The keeper, as judges in other processes ask it: for money, and for portfolios."""
+"""Client of the API of the process that stores, for judge processes: leases of money, and portfolios."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ _TIMEOUT_SECONDS = 15.0
 
 
 class StoreClient:
-    """Asks one keeper; while it is away it is waited for, because without it nobody knows what may be spent.
+    """Asks the API of one process; waits while it is away, because only it knows what may be spent.
 
     Args:
-        url: Such as `http://127.0.0.1:9464`.
-        token: Its write token.
+        url: Address of the API, such as `http://127.0.0.1:9464`.
+        token: Write token of the API.
+
+    Attributes:
+        waiting_for: Error of the last attempt; empty after a success.
     """
 
     def __init__(self, url: str, token: Secret) -> None:
@@ -36,27 +39,27 @@ class StoreClient:
         self.waiting_for = ""
 
     async def lease(self, portfolio: str, metric: str, least: float, wanted: float) -> Lease | None:
-        """Return a lease of at least `least` US dollars, or None.
+        """Return a lease of at least `least` US dollars; None if the cap does not allow it.
 
         Raises:
-            JobError: The keeper refuses.
+            JobError: The API refuses the request.
         """
         asked = {"portfolio": portfolio, "metric": metric, "least": least, "wanted": wanted}
         granted = (await self._post("/v1/judges/lease", asked))["lease"]
         return None if granted is None else Lease(**granted)
 
     async def give_back(self, lease: Lease, usd: float) -> None:
-        """Return what was not spent."""
+        """Return unspent US dollars of a lease."""
         if usd > 0:
             await self._post("/v1/judges/return", {"lease": vars(lease), "usd": usd})
 
     async def portfolio(self, sha: str) -> Portfolio | None:
-        """Return a portfolio that the keeper's store knows, or None."""
+        """Return the portfolio of a sha; None if the store does not have it."""
         rows = await self._post("/v1/query", {"sql": PORTFOLIO_BY_SHA, "parameters": [sha], "format": "json"})
         return parse_portfolio(rows[0]["yaml"]) if rows else None
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._http is not None:
             await self._http.close()
 
@@ -72,12 +75,12 @@ class StoreClient:
                 ) as response:  # fmt: skip
                     status, text = response.status, await response.text()
             except (aiohttp.ClientError, OSError, TimeoutError, UnicodeDecodeError) as error:
-                why = f"the keeper at {self._url} does not answer ({type(error).__name__})"
+                why = f"the process that stores does not answer at {self._url} ({type(error).__name__})"
             else:
                 if status < 300:
                     self.waiting_for = ""
                     return orjson.loads(text)
-                why = f"the keeper at {self._url} answers {status}: {text[:200]}"
+                why = f"the process that stores at {self._url} answers with status {status}: {text[:200]}"
                 if status < 500:
                     raise JobError(why)
             if why != self.waiting_for:

@@ -1,6 +1,6 @@
-"""Judges in the process that keeps a store: a thread and an event loop of their own, so that no model holds the stream.
+"""Judges in the process that stores, on a thread and an event loop of their own, so that no model delays the stream.
 
-slice kept ──wake──▶ requests of the store ──▶ pool ──▶ intake, on the keeper's thread ──▶ a slice of verdicts
+slice stored ──wake──▶ requests of the store ──▶ pool ──▶ intake, on the writer thread ──▶ a slice of verdicts
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from gapwatch.streams.judges.workers.stored_requests import StoredRequests
 
 log = logging.getLogger("gapwatch.judges")
 
-#: Seconds between two reports of the breakers.
+#: Seconds between two reports of the circuit breakers.
 _REPORT_SECONDS = 1.0
 
 
 class LiveJudges:
-    """Judges what waits in a store, from `start` to `stop`.
+    """Answers the pending requests of a store, from `start` to `stop`.
 
     Args:
-        store: Read by cursors of its own.
-        intake: Of the same store.
-        store_thread: The one thread on which the store is written.
-        portfolios: In force.
-        access: How models are asked, and what they cost.
-        on_failure: Told, on this object's thread, what ended it.
+        store: The store; read through cursors.
+        intake: Intake of verdicts of the same store.
+        store_thread: The writer thread.
+        portfolios: Portfolios in force.
+        access: Adapters and prices of the models.
+        on_failure: Called with the error that ended the judges, on their thread.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class LiveJudges:
         return known_prices(portfolios, caps_of(portfolios, self._access.settings), self._access.price_of)
 
     def _stored_portfolios(self) -> list[Portfolio]:
-        """Return earlier portfolios whose requests may still wait, as far as their prices are known."""
+        """Return earlier portfolios, whose requests may be pending, if their prices are known."""
         found = []
         with closing(self._store.cursor()) as cursor:
             texts = portfolio_texts(cursor)
@@ -80,24 +80,24 @@ class LiveJudges:
                 portfolio = parse_portfolio(text)
                 self._prices |= self._known_prices([portfolio])
             except UsageError as error:
-                log.warning("requests of an earlier portfolio stay open: %s", error)
+                log.warning("requests of an earlier portfolio stay pending: %s", error)
                 continue
             found.append(portfolio)
         return found
 
     def start(self) -> None:
-        """Begin to judge."""
+        """Start the thread."""
         self._thread.start()
 
     def wake(self) -> None:
-        """There may be something to judge; for any thread."""
+        """Check for new requests now; may be called on any thread."""
         loop = self._loop
         if loop is not None and not loop.is_closed():
             for requests in self._requests:
                 loop.call_soon_threadsafe(requests.wake)
 
     def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> str:
-        """Judge by these portfolios too; return why not, empty where they are taken up."""
+        """Also answer requests of these portfolios; return the error if that is not possible, else an empty text."""
         try:
             self._prices |= self._known_prices(portfolios)
         except UsageError as error:
@@ -108,7 +108,7 @@ class LiveJudges:
         return ""
 
     def stop(self, seconds: float) -> bool:
-        """Give up what is under way, and hand over what is finished; False where that took too long."""
+        """Cancel requests in work and store finished verdicts; False if that took longer than `seconds`."""
         loop = self._loop
         if loop is not None and not loop.is_closed():
             for pool in self._pools:
@@ -160,5 +160,5 @@ class LiveJudges:
 
 
 def _is_live_and_known(judging: Judging, providers: str, request: JudgeRequest) -> bool:
-    """Whether these providers are asked: a run leaves the lanes of backfills to those who made them."""
+    """Return True for a live request of this lane; requests of backfills are left to `gapwatch judge run`."""
     return request.lane == "live" and judging.knows(request, providers)

@@ -1,7 +1,7 @@
-"""One lane of a judging process: a reader of its own in the topic, workers of its own, what it has done committed.
+"""One lane of a judge process, with a consumer group and workers of its own.
 
-Each lane is a group of the topic and reads all of it, passing over what others judge: how far it is done is noted for
-itself, so that the requests of a provider that is down wait in the topic and hold nothing up.
+Each lane reads the whole topic and skips the requests of other lanes. Its offsets are its own, so the requests of a
+provider that is down wait in the topic and delay no other lane.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from gapwatch.streams.judges.workers.request_topic import RequestPlace, RequestT
 
 log = logging.getLogger("gapwatch.judges")
 
-#: Requests fetched at once at least.
+#: Fewest requests of one fetch.
 FETCHED = 50
 
 
 class RequestLane:
-    """For one event loop.
+    """Answers the requests of one lane; for one event loop.
 
     Args:
-        name: Of the lane.
-        topic: Of a group of its own.
-        judging: Judges.
-        workers: Requests under way at once.
-        look_up: Makes the portfolio of a request known to `judging`, where there is one.
-        send: Sends judgements; returns when they are in the topic of verdicts.
-        takes_strays: Whether this lane answers for requests that name no judge, such as those that were too large.
+        name: Name of the lane.
+        topic: Reader of the requests, with a consumer group of its own.
+        judging: Answers one request.
+        workers: Most requests at once.
+        look_up: Loads the portfolio of a request into `judging`, if there is one.
+        send: Sends judgements; returns when Kafka has acknowledged them.
+        takes_strays: True if this lane answers requests that name no judge, such as those that were too large.
     """
 
     def __init__(
@@ -71,11 +71,11 @@ class RequestLane:
             return read_request(came.value)
         except ValueError:
             if self._takes_strays:
-                log.warning("%s/%s holds no request; left out", *came.place)
+                log.warning("skipping %s/%s: not a judge request", *came.place)
             return None
 
     async def _mine(self, request: JudgeRequest | OversizeRequest | None) -> JudgeRequest | OversizeRequest | None:
-        """Return a request that this lane answers; None for those of other lanes and of other keepers."""
+        """Return the request if this lane answers it; None for those of other lanes and other stores."""
         if not isinstance(request, JudgeRequest):
             return request if self._takes_strays else None
         if not self._judging.knows(request):
@@ -83,7 +83,7 @@ class RequestLane:
         return request if self._judging.knows(request, self.name) else None
 
     async def _deliver(self, batch: Sequence[Judgement]) -> None:
-        """Send judgements; their requests are done when the topic has them."""
+        """Send judgements; then mark their requests as answered."""
         await self._send(batch)
         places = [place for judgement in batch for place in self._places.pop(judgement.id, ())]
         await self.topic.done(places)

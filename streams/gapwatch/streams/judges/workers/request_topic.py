@@ -1,4 +1,4 @@
-"""Requests out of the topic `judge-requests`, and how far they are done: committed only when they are answered."""
+"""Reads requests from the topic `judge-requests`, and commits their offsets when they are answered."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gapwatch.sinks.store.topics import JUDGE_REQUESTS_TOPIC
 
 log = logging.getLogger("gapwatch.judges")
 
-#: A provider that is down holds requests for hours, in which nothing is fetched: that is no reason to lose the group.
+#: During an outage of a provider nothing is fetched for hours; the member must stay in its group all the same.
 _POLL_INTERVAL_MS = 7 * 24 * 3_600_000
 _REBALANCE_MS = 60_000
 _COMMIT_SECONDS = 1.0
@@ -26,12 +26,12 @@ RequestPlace = tuple[TopicPartition, int]
 
 @dataclass(frozen=True)
 class TopicRequest:
-    """One request as it came.
+    """One request, as it was read.
 
     Attributes:
-        id: Of the request.
+        id: Id of the request.
         place: Partition and offset.
-        value: JSON.
+        value: The request as JSON.
     """
 
     id: str
@@ -40,12 +40,12 @@ class TopicRequest:
 
 
 class RequestTopic:
-    """Fetches requests as a member of a group; for one event loop.
+    """Reads requests as a member of a consumer group; for one event loop.
 
     Args:
-        kafka: Where.
-        group: Of all workers that share the requests.
-        at_once: Records fetched at once at most.
+        kafka: The cluster.
+        group: Consumer group, shared by all judge processes.
+        at_once: Most records of one fetch.
     """
 
     def __init__(self, kafka: KafkaSettings, group: str, at_once: int) -> None:
@@ -64,7 +64,7 @@ class RequestTopic:
 
     @property
     def waiting(self) -> int:
-        """Requests that were fetched and are not answered."""
+        """Number of requests that were read and are not answered yet."""
         return sum(map(len, self._open.values()))
 
     async def start(self) -> None:
@@ -76,7 +76,7 @@ class RequestTopic:
         await self._consumer.start()
 
     async def next(self) -> TopicRequest:
-        """Return the next request, when there is one."""
+        """Wait for the next request and return it."""
         while not self._ready:
             async with self._fetching:
                 if self._ready:
@@ -90,10 +90,10 @@ class RequestTopic:
         return self._ready.popleft()
 
     async def done(self, places: Iterable[RequestPlace], now: bool = False) -> None:
-        """Note that requests are answered, and commit how far all are, about once a second.
+        """Mark requests as answered, and commit the offsets before which all are answered, about once a second.
 
         Args:
-            places: Of the requests.
+            places: Partitions and offsets of the answered requests.
             now: Commit at once.
         """
         for tp, offset in places:
@@ -111,9 +111,9 @@ class RequestTopic:
             await self._consumer.commit(marks)
             self._committed |= marks
         except (CommitFailedError, IllegalStateError):
-            log.info("another worker has taken a partition over; what both have judged is dropped once")
+            log.info("another judge process has taken over a partition; the store drops verdicts that come twice")
         except KafkaError as error:
-            log.warning("how far requests are judged could not be noted: %r", error)
+            log.warning("cannot commit the offsets of answered requests: %r", error)
 
     async def close(self) -> None:
         """Leave the group."""

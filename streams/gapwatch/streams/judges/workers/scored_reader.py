@@ -1,4 +1,4 @@
-"""Reads what judges elsewhere answered from the topic `scored`, each record once: the store says how far."""
+"""Reads verdicts of judges elsewhere from the topic `scored`, from the offsets in the store."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from gapwatch.sinks.store.topics import SCORED_TOPIC
 
 log = logging.getLogger("gapwatch.judges")
 
-#: Headers of a record: what it holds, which worker wrote it, and the state of that worker's breakers.
+#: Headers of a record: its schema, the worker that wrote it, and the state of that worker's circuit breakers.
 SCHEMA_HEADER, WORKER_HEADER, BREAKERS_HEADER = "schema", "worker", "breakers"
 _RECORDS_AT_ONCE = 200
-#: Seconds between looks for a topic that is not there, and for partitions that were added.
+#: Seconds between checks for a missing topic, and for added partitions.
 _TOPIC_SECONDS, _PARTITION_SECONDS = 5.0, 60.0
 
-#: Takes judgements and how far the topic is read with them; they are in the store when it returns.
+#: Stores judgements, together with the offsets of the topic after them.
 Take = Callable[[Sequence[Judgement], Mapping[tuple[str, int], int]], Awaitable[None]]
 
 
 class ScoredReader:
-    """Hands over judgements until it is cancelled.
+    """Reads judgements until cancelled.
 
     Args:
-        kafka: Where.
-        read_up_to: How far the topic is read, by topic and partition.
-        take: Takes them.
-        on_breakers: Told of a worker and the states of its breakers.
+        kafka: The cluster.
+        read_up_to: Returns the next offset by topic and partition, from the store.
+        take: Stores judgements.
+        on_breakers: Called with a worker and the states of its circuit breakers.
 
     Attributes:
-        waiting_for: What keeps it from reading; empty where nothing does.
+        waiting_for: Reason why nothing is read; empty if there is none.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class ScoredReader:
         self.waiting_for = ""
 
     async def run(self) -> None:
-        """Read; ends by cancellation, or with what `take` raises."""
+        """Read until cancelled; raises the errors of `take`."""
         back_off = BackOff()
         while True:
             consumer = AIOKafkaConsumer(
@@ -64,7 +64,7 @@ class ScoredReader:
                 back_off.reset()
                 await self._read(consumer)
             except (KafkaError, OSError, TimeoutError) as error:
-                self.waiting_for = f"verdicts wait for Kafka: {error!r}"
+                self.waiting_for = f"cannot read verdicts from Kafka: {error!r}; trying again"
                 log.warning("%s", self.waiting_for)
             finally:
                 await consumer.stop()
@@ -93,7 +93,7 @@ class ScoredReader:
 
     async def _assign(self, consumer: AIOKafkaConsumer, assigned: set[int]) -> set[int]:
         partitions = await self._partitions()
-        self.waiting_for = "" if partitions else f"no topic {SCORED_TOPIC}"
+        self.waiting_for = "" if partitions else f"the topic {SCORED_TOPIC} does not exist"
         if partitions == assigned:
             return assigned
         known = await self._read_up_to()
@@ -122,7 +122,7 @@ class ScoredReader:
     def _judgements(self, record: object) -> list[Judgement]:
         headers = dict(getattr(record, "headers", ()))
         if headers.get(SCHEMA_HEADER) != SCHEMA_NAME.encode():
-            return []  # scored slices are of another kind
+            return []  # scored slices have another schema
         place = f"{SCORED_TOPIC}/{getattr(record, 'partition', '?')}/{getattr(record, 'offset', '?')}"
         try:
             states = orjson.loads(headers.get(BREAKERS_HEADER) or b"{}")
@@ -130,5 +130,5 @@ class ScoredReader:
             self._on_breakers(worker, {str(name): str(state) for name, state in states.items()})
             return judgements_of(getattr(record, "value", b"") or b"")
         except (ValueError, AttributeError) as error:
-            log.warning("%s is left out: %s", place, error)
+            log.warning("skipping record %s, not a verdict: %s", place, error)
             return []

@@ -1,4 +1,4 @@
-"""Judges what waits in a store that no run fills: many requests at once, verdicts stored in batches."""
+"""Answers the pending requests of a store without a live run, many at once, and stores verdicts in batches."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ def judge_store(
     patience_seconds: float = 300.0,
     on_batch: Callable[[JudgeResult], None] | None = None,
 ) -> JudgeResult:
-    """Judge every request of a store that waits and whose portfolio is given.
+    """Answer every pending request of the given portfolios.
 
     Args:
-        store: Open for keeping.
-        portfolios: Whose requests are judged.
-        access: How models are asked, and what they cost.
-        patience_seconds: How long an outage of a provider is waited out; what waits then stays for the next run.
-        on_batch: Told after every batch that was kept.
+        store: Open for writing.
+        portfolios: Portfolios whose requests are answered.
+        access: Adapters and prices of the models.
+        patience_seconds: Longest outage of a provider to wait for; after that its requests stay pending.
+        on_batch: Called with the counts after every stored batch.
 
     Raises:
-        UsageError: There is a cap, and a model whose price is not known.
-        JobError: The store could not be written.
+        UsageError: The price of a model with a cap is not known.
+        JobError: The store cannot be written.
     """
     check_caps(portfolios, access.settings)
     caps = caps_of(portfolios, access.settings)
     prices = known_prices(portfolios, caps, access.price_of)
-    with ThreadPoolExecutor(1, "keeper") as store_thread:
+    with ThreadPoolExecutor(1, "writer") as store_thread:
         money = JudgeMoney(store, caps)
         lender = ThreadLender(
             lambda portfolio, metric, least, most: money.lease(portfolio, metric, least, most, datetime.now(UTC)),
@@ -68,13 +68,13 @@ def judge_store(
 
 
 class StoreJudging:
-    """Judges what waits in a store, once.
+    """Answers the pending requests of a store, once.
 
     Args:
-        store: Open for keeping.
-        store_thread: The one thread on which it is written.
-        patience_seconds: How long an outage of a provider is waited out.
-        on_batch: Told after every batch that was kept.
+        store: Open for writing.
+        store_thread: The writer thread.
+        patience_seconds: Longest outage of a provider to wait for.
+        on_batch: Called with the counts after every stored batch.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class StoreJudging:
         self._result = JudgeResult()
 
     async def run(self, judging: Judging) -> JudgeResult:
-        """Judge, and return what was done."""
+        """Answer the requests and return the counts."""
         closing = await self._in_store_thread(lambda: JudgeClosing(self._store))
 
         async def deliver(batch: Sequence[Judgement]) -> None:

@@ -1,4 +1,4 @@
-"""Hands out the requests that wait in a store for the providers of one lane, one after the other."""
+"""Reads the pending requests of one lane from a store."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Callable
 from gapwatch.scorers.judges.request import JudgeRequest
 from gapwatch.sinks.verdicts.open_requests import OpenRequests
 
-#: Seconds between looks where nobody wakes it.
+#: Seconds between two checks without a wake-up.
 _LOOK_SECONDS = 2.0
 
 
 class StoredRequests:
-    """Hands out each request once; for one event loop.
+    """Returns each pending request once; for one event loop.
 
     Args:
-        pages: Of the store; for this object alone.
-        wants: Whether a request is for these providers; others stay open.
-        follows: Whether to wait for requests that are stored later; otherwise it ends with what waits now.
+        pages: Reads requests page by page; used by this object alone.
+        wants: Returns True for the requests of this lane; others stay pending.
+        follows: True: wait for later requests. False: end after the requests that are pending now.
     """
 
     def __init__(self, pages: OpenRequests, wants: Callable[[JudgeRequest], bool], *, follows: bool) -> None:
@@ -30,11 +30,11 @@ class StoredRequests:
         self._news = asyncio.Event()
 
     def wake(self) -> None:
-        """There may be more; on the event loop."""
+        """Check for new requests now; call it on the event loop."""
         self._news.set()
 
     async def next(self) -> tuple[str, JudgeRequest] | None:
-        """Return the next request with its id, when there is one; None at the end."""
+        """Wait for the next request and return it with its id; None at the end."""
         while not self._ready and not self._is_over:
             async with self._reading:
                 if not self._ready and not self._is_over:
@@ -42,7 +42,7 @@ class StoredRequests:
         return self._ready.popleft() if self._ready else None
 
     async def _read(self) -> None:
-        """Read one page; at the end wait for news, but not for ever."""
+        """Read one page; after the last one, wait for a wake-up or `_LOOK_SECONDS`."""
         self._news.clear()
         page = await asyncio.to_thread(self._pages.read)
         self._ready.extend((id_, request) for id_, request in page if self._wants(request))

@@ -1,7 +1,7 @@
-"""What a process that only judges shows of itself: /metrics, /healthz and /readyz, in its own event loop.
+"""/metrics, /healthz and /readyz of a judge process, in its own event loop.
 
-The keeper counts what is closed; here is what one worker has asked, paid and waits for. The names differ, so that the
-sum over all processes counts nothing twice.
+They count the calls, the cost and the waiting requests of one worker; the process that stores counts answered requests.
+The names differ, so that a sum over all processes counts nothing twice.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _STATES = ("closed", "half_open", "open")
 
 
 class WorkerPage(Collector):
-    """For one event loop; a loop that is stuck answers nothing, which is what a supervisor has to see.
+    """HTTP endpoints of a judge process; they share its event loop, so that a supervisor notices a blocked loop.
 
     Args:
-        providers: Those that were asked so far, by vendor.
-        waiting: Requests that were fetched and are not answered, by entry of the settings' providers.
-        waits_for: What the worker waits for before it can judge; empty where it judges.
+        providers: Returns the providers asked so far, by vendor.
+        waiting: Returns the number of read and unanswered requests, by entry of `providers`.
+        waits_for: Returns the reasons why the worker cannot judge now; empty texts if there are none.
 
     Attributes:
-        registry: What a scrape is answered from: these metrics and the process.
+        registry: Prometheus registry with these metrics and those of the process.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class WorkerPage(Collector):
         self.registry = make_registry(self)
 
     def count(self, judgements: Iterable[Judgement]) -> None:
-        """Count what was judged here, whether or not another was first."""
+        """Count judgements of this worker, including those that the store drops as duplicates."""
         for judgement in judgements:
             self._ended[(judgement.state,)] += 1
             for call in judgement.calls:
@@ -75,7 +75,7 @@ class WorkerPage(Collector):
                 self._second_sums[vendor] = self._second_sums.get(vendor, 0.0) + call.seconds
 
     def collect(self) -> list[Metric]:
-        """Return the families of the page, for `registry`; the process is not among them."""
+        """Return the metrics of this worker, for `registry`."""
         page = FamilySamples()
         providers = {vendor or "-": provider for vendor, provider in self._providers().items()}
         page.add(_NAME + "requests_total", self._ended)
@@ -95,7 +95,7 @@ class WorkerPage(Collector):
         return page.metrics()
 
     async def start(self, options: ApiOptions) -> None:
-        """Begin to answer.
+        """Start to listen.
 
         Raises:
             UsageError: The address cannot be listened on.
@@ -110,10 +110,10 @@ class WorkerPage(Collector):
         )
         self._options, self._site = options, HttpSite("/metrics", options)
         await self._site.start(application)
-        log.info("metrics at %s", self._site.url)
+        log.info("metrics are served at %s", self._site.url)
 
     async def stop(self) -> None:
-        """Answer nobody any more."""
+        """Stop listening."""
         if self._site is not None:
             await self._site.stop()
 
