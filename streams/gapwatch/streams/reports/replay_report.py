@@ -148,9 +148,7 @@ class _Report:
         told = [(ratio, row) for ratio, row in self._ratios if row["ratio"] is not None]
         if not told:
             return
-        self._head(
-            "Ratios", "one sum over traces divided by another; in brackets its confidence interval"
-        )
+        self._head("Ratios", "one sum over traces divided by another; in brackets its confidence interval")
         for ratio, row in told:
             limits = "" if row["lower"] is None else f"  [{row['lower']:.4g}, {row['upper']:.4g}]"
             self._out.print(
