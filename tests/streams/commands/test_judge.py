@@ -122,7 +122,7 @@ def test_a_provider_that_is_down_leaves_the_requests_and_status_one(tmp_path: Pa
     ("written", "because"),
     [
         ("providers: {}", "providers"),
-        ("nonsense: [", "no YAML"),
+        ("nonsense: [", "not valid YAML"),
         ("providers: {'*': {adapter: http}}", "base_url"),
         ("providers: {other: {adapter: http, base_url: 'http://localhost/v1'}}", "no provider 'openai'"),
         ("{providers: {'*': {adapter: http, base_url: 'http://localhost/v1'}}, usd_per_week: {x: 1}}", "usd_per_week"),
@@ -161,8 +161,8 @@ def test_a_rerun_sends_the_same_bytes_and_says_whether_the_verdict_is_the_same(
         ("DELETE FROM templates", "template"),
         ("UPDATE templates SET text = text || '.'", "was changed"),
         ("DELETE FROM portfolios", "portfolio"),
-        ("UPDATE gaps SET judge_input_sha = 'x'", "does not give the input"),
-        ("UPDATE gaps SET judge_request_sha = 'x'", "not the same"),
+        ("UPDATE gaps SET judge_input_sha = 'x'", "does not give the judged input"),
+        ("UPDATE gaps SET judge_request_sha = 'x'", "differs from the one that was sent"),
     ],
 )
 def test_a_rerun_says_what_is_missing(place: Place, statement: str, because: str) -> None:

@@ -18,9 +18,9 @@ from tests.streams.judges.judged_store import settings
         ("providers: {}", "providers"),
         ("providers: {openai: {adapter: http}}", "base_url"),
         ("providers: {openai: {key: sk-12345678901234567890}}", "Extra inputs"),
-        ("providers: {openai: {key_env: A, key_file: b}}", "exclude"),
+        ("providers: {openai: {key_env: A, key_file: b}}", "both given"),
         ("providers: {openai: {concurrency: 0}}", "concurrency"),
-        ("providers: [", "no YAML"),
+        ("providers: [", "not valid YAML"),
     ],
 )
 def test_wrong_settings_are_refused_without_repeating_a_value(tmp_path: Path, text: str, because: str) -> None:

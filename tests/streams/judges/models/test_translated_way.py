@@ -294,6 +294,6 @@ def test_a_key_of_the_environment_does_not_travel_in_the_clear(model: str, monke
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
-    with pytest.raises(UsageError, match="in the clear; use https") as refused:
+    with pytest.raises(UsageError, match="unencrypted; use https") as refused:
         asyncio.run(LitellmModel(None, "http://gateway.example").ask(replace(CALL, model=model, params={})))
     assert KEY not in str(refused.value)

@@ -1,4 +1,4 @@
-"""What a judged metric will cost, before it is switched on: volume, sampling, the size of its prompts, prices."""
+"""Estimates the cost of judged metrics from volume, sampling, the size of their prompts, and prices."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from gapwatch.streams.judges.models.model_maker import PriceFinder
 from gapwatch.streams.judges.settings import JudgeSettings
 from gapwatch.streams.sources.file_source import FileSource
 
-#: Characters a token of ordinary text, to turn sizes into an expectation; the cap goes by bytes, which is the worst.
+#: Characters per token of ordinary text, for the expected cost; caps assume one token per byte.
 CHARACTERS_A_TOKEN = 4.0
-#: Tokens of a verdict with a justification of a few sentences, where nothing was measured yet.
+#: Tokens of a verdict with a justification of a few sentences; an assumption, not a measurement.
 EXPECTED_OUTPUT_TOKENS = 200
 _NONCE = "0" * 16
 
 
 @dataclass(frozen=True)
 class JudgeEstimate:
-    """What one judge of one metric will cost.
+    """Expected cost of one judge of one metric.
 
     Attributes:
-        metric, judge, model: Which.
-        calls_per_trace: Judged spans a trace of the sample, sampling included.
-        calls_per_week: At the declared volume; None where the portfolio declares none.
-        prompt_tokens: Of one call, expected.
-        usd_per_call: Expected; None where the price is not known.
-        usd_per_week: Expected; None where price or volume is not known.
-        worst_usd_per_call: What is reserved before a call.
+        metric, judge, model: Names.
+        calls_per_trace: Judged spans per trace of the files, after sampling.
+        calls_per_week: Calls at the declared volume; None if the portfolio declares none.
+        prompt_tokens: Expected tokens of one prompt.
+        usd_per_call: Expected US dollars of one call; None if the price is not known.
+        usd_per_week: Expected US dollars per week; None if price or volume is not known.
+        worst_usd_per_call: US dollars reserved before a call; None if the price is not known.
     """
 
     metric: str
@@ -56,13 +56,13 @@ def estimate_judges(
     settings: JudgeSettings,
     price_of: PriceFinder,
 ) -> list[JudgeEstimate]:
-    """Return an estimate for each judge, from the prompts that real traces would make.
+    """Return an estimate for each judge, from the prompts of real traces; no model is asked.
 
     Args:
-        portfolio: With the judged metrics.
-        files: Traces of its pipeline; they are scored and asked of nobody.
-        settings: With prices.
-        price_of: Says what a model costs.
+        portfolio: Portfolio with judged metrics.
+        files: Traces of its pipeline.
+        settings: Settings with prices.
+        price_of: Returns the price of a model.
 
     Raises:
         UsageError: The files hold no trace of the pipeline, or the portfolio has no judge.
@@ -92,16 +92,16 @@ def estimate_judges(
 def _prompt_sizes(
     portfolio: Portfolio, files: Sequence[Path], questions: dict[tuple[str, str, str], JudgeQuestion]
 ) -> tuple[int, dict[tuple[str, str], list[tuple[int, float]]]]:
-    """Return how many traces were read, and characters and worst price of every prompt by metric and judge."""
+    """Return the number of traces, and by metric and judge the characters and highest cost of every prompt."""
     judged = tuple(m for m in portfolio.metrics if m.claim.form in ("judge", "compare"))
     only = portfolio.model_copy(update={"metrics": judged})
-    scorer, policy = Scorer(compile_plan([only])), fixed_selection([only])
+    scorer, selection = Scorer(compile_plan([only])), fixed_selection([only])
     sizes: dict[tuple[str, str], list[tuple[int, float]]] = {}
     traces = 0
     for path in files:
         with FileSource(str(path), "estimate") as source:
             for records in source.slices(0, None):
-                scored = score(scorer, policy, records)
+                scored = score(scorer, selection, records)
                 traces += scored.tables["trace_ids"].num_rows
                 for value in scored.tables["judge_requests"].column("value").to_pylist():
                     request = JudgeRequest.from_json(value)

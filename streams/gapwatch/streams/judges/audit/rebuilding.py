@@ -1,4 +1,4 @@
-"""Builds the request of a verdict again from its row, byte for byte, by the hashes in it; or says why it cannot."""
+"""Rebuilds the request of a verdict byte for byte from its row, and checks it by the hashes in the row."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Rebuilt:
     """A request as it was sent.
 
     Attributes:
-        verdict: For which it was sent.
-        call: Equal in every byte to what was sent.
-        prompt: To read an answer by.
-        nonce: Of the call.
+        verdict: Its verdict.
+        call: The call, equal in every byte to the one that was sent.
+        prompt: Prompt that reads the answer.
+        nonce: Random number in the prompt.
     """
 
     verdict: ArchivedVerdict
@@ -39,10 +39,10 @@ class Rebuilt:
 
 
 class Rebuilder:
-    """Rebuilds requests; what is compiled for one portfolio is kept for the next verdict.
+    """Rebuilds requests; a compiled portfolio is reused for the next verdict.
 
     Args:
-        archive: With the verdicts, and all that they were made from.
+        archive: Verdicts, and the portfolios, templates and records that they were made from.
     """
 
     def __init__(self, archive: VerdictArchive) -> None:
@@ -65,7 +65,7 @@ class Rebuilder:
         inputs = self._inputs(verdict, portfolio, scorer)
         call = prompt.call(sent["model"], sent["params"], inputs, sent["nonce"])
         if request_sha(call) != verdict.judge_request_sha:
-            raise UsageError(f"{place}: the request can be built, but its hash is not the row's; it is not the same")
+            raise UsageError(f"{place}: the rebuilt request differs from the one that was sent (another hash)")
         return Rebuilt(verdict, call, prompt, sent["nonce"])
 
     def _scorer(self, sha: str, place: str) -> tuple[Portfolio, Scorer]:
@@ -82,14 +82,14 @@ class Rebuilder:
         if text is None:
             raise UsageError(f"{place}: the store has no template {sha[:12]}")
         if template_sha(text) != sha:
-            raise UsageError(f"{place}: the template {sha[:12]} in the store does not have that hash; it was changed")
+            raise UsageError(f"{place}: the template {sha[:12]} in the store was changed; its hash does not match")
         return JudgePrompt(text, sha, prompt.scale, prompt.response_format)
 
     def _inputs(self, verdict: ArchivedVerdict, portfolio: Portfolio, scorer: Scorer) -> Mapping[str, str | None]:
         record = self._archive.record(verdict)
         if record is None:
             raise UsageError(
-                f"{verdict.place}: the sample of the trace is gone (retention), so the input is not known any more"
+                f"{verdict.place}: the input cannot be rebuilt, because retention has deleted the sample of the trace"
             )
         wanted = (verdict.span_index, verdict.metric, verdict.judge)
         for request in _requests(portfolio, scorer, verdict, record):
@@ -97,13 +97,13 @@ class Rebuilder:
             if is_same and input_sha(request.inputs) == verdict.judge_input_sha:
                 return request.inputs
         raise UsageError(
-            f"{verdict.place}: the sample of the trace does not give the input that was judged; redaction changed it "
-            "more in the whole record than in the field"
+            f"{verdict.place}: the stored sample of the trace does not give the judged input, because redaction "
+            "changed more in the whole record than in the field"
         )
 
 
 def _judged_only(portfolio: Portfolio) -> Portfolio:
-    """Leave out what needs Python scorers: they are not at hand here, and judge nothing."""
+    """Return the portfolio with its judged metrics only; Python scorers are not available here."""
     metrics = tuple(m for m in portfolio.metrics if m.claim.form in ("judge", "compare"))
     return portfolio.model_copy(update={"metrics": metrics})
 

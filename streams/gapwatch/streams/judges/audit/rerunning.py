@@ -1,4 +1,4 @@
-"""Runs verdicts again, from the rows that they left, and says how many come out the same."""
+"""Repeats verdicts from their rows, and measures how many come out the same."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from gapwatch.streams.judges.settings import JudgeSettings
 
 @dataclass(frozen=True)
 class Rerun:
-    """One verdict, then and now.
+    """A verdict and its repetition.
 
     Attributes:
-        place: Of the row.
+        place: Place of the row.
         before: Outcome and band of the row.
-        after: Outcome and band of the new answer; an error has its reason for a band.
-        model_before, model_after: Which model answered.
-        why: There is no verdict this time; empty where there is one.
+        after: Outcome and band of the repetition; of an error, `error` and its reason.
+        model_before, model_after: The model that answered.
+        why: Reason why the repetition has no verdict; empty if it has one.
     """
 
     place: str
@@ -40,19 +40,19 @@ class Rerun:
 
     @property
     def agrees(self) -> bool:
-        """Whether outcome and band are the same."""
+        """True if outcome and band are the same."""
         return self.before == self.after
 
 
 @dataclass
 class Reproducibility:
-    """How far verdicts come out the same.
+    """Shares of repeated verdicts that come out the same.
 
     Attributes:
-        outcomes: Share of those that were answered again whose outcome is the same.
-        bands: Share whose band is the same as well.
-        errors: Those that got no verdict this time, by reason.
-        not_rebuilt: Those whose request could not be built again, with why.
+        outcomes: Share with the same outcome, of those that were answered.
+        bands: Share with the same outcome and band.
+        errors: Number of repetitions without a verdict, by reason.
+        not_rebuilt: Reasons of the requests that could not be rebuilt.
     """
 
     outcomes: Estimate
@@ -62,7 +62,13 @@ class Reproducibility:
 
 
 def rerun(rebuilt: list[Rebuilt], settings: JudgeSettings, make_model: Callable[[str], ChatModel]) -> list[Rerun]:
-    """Ask each request once more, without repair, cache or cap."""
+    """Send each request once more, without repair, cache or cap.
+
+    Args:
+        rebuilt: The requests.
+        settings: Settings of the judges.
+        make_model: Makes the adapter of a vendor's models.
+    """
 
     async def all_of_them() -> list[Rerun]:
         providers: dict[str, Provider] = {}
@@ -99,20 +105,20 @@ async def _again(item: Rebuilt, provider: Provider) -> Rerun:
 def reproducibility(
     archive: VerdictArchive, settings: JudgeSettings, make_model: Callable[[str], ChatModel], sample: int
 ) -> Reproducibility:
-    """Run a sample of verdicts again.
+    """Repeat a sample of verdicts.
 
     Args:
-        archive: Of a store.
-        settings: How providers are reached.
-        make_model: Makes the way to a vendor's models.
-        sample: How many; the same ones each time, chosen by the hash of their requests.
+        archive: Verdicts of a store.
+        settings: Settings of the judges.
+        make_model: Makes the adapter of a vendor's models.
+        sample: Number of verdicts; the hash of the request chooses the same ones each time.
 
     Raises:
-        UsageError: There is no verdict.
+        UsageError: The store has no verdict.
     """
     places = archive.places(sample)
     if not places:
-        raise UsageError("the store has no verdict of a judge; nothing can be run again")
+        raise UsageError("the store has no verdict of a judge to repeat")
     rebuilder = Rebuilder(archive)
     rebuilt, missing = [], []
     for place in places:

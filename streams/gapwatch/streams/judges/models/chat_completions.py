@@ -1,4 +1,4 @@
-"""Reads what OpenAI-compatible endpoints answer: whole replies, streams, and the errors of their dialects."""
+"""Reads the responses of OpenAI-compatible endpoints: whole replies, streams, and errors in several dialects."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import orjson
 
 from gapwatch.scorers.judges.chat_model import ChatReply, ModelFailure
 
-#: Characters of a provider's words that an error repeats.
+#: Most characters of a provider's error text that Gapwatch repeats.
 _DETAIL = 200
-#: Longest wait that a provider may ask for; what asks for more is a provider to try later.
+#: Longest accepted `Retry-After`; a longer one is shortened to it.
 MAX_RETRY_AFTER_SECONDS = 600.0
 
 
 def read_reply(status: int, headers: Mapping[str, str], body: bytes) -> ChatReply:
-    """Return the reply that an HTTP response holds.
+    """Return the reply in an HTTP response.
 
     Args:
-        status: Of the response.
-        headers: With lower-case names.
-        body: Decompressed.
+        status: Status of the response.
+        headers: Headers with lower-case names.
+        body: Decompressed body.
 
     Raises:
-        ModelFailure: It holds none; the provider's words are in the failure, shortened.
+        ModelFailure: The response has no reply; the failure has the provider's error text, shortened.
     """
     if status != 200:
         raise _failure(status, headers, body)
@@ -35,7 +35,7 @@ def read_reply(status: int, headers: Mapping[str, str], body: bytes) -> ChatRepl
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:
-        raise ModelFailure("bad_reply", f"the endpoint answered no JSON ({len(body)} bytes)") from None
+        raise ModelFailure("bad_reply", f"the endpoint did not answer with JSON ({len(body)} bytes)") from None
     return read_completion(document)
 
 
@@ -43,16 +43,16 @@ def read_completion(document: object) -> ChatReply:
     """Return the reply of one chat completion.
 
     Raises:
-        ModelFailure: It is none, or empty.
+        ModelFailure: The document is not a chat completion, or is empty.
     """
     if not isinstance(document, dict):
-        raise ModelFailure("bad_reply", "the endpoint answered JSON, but no object")
+        raise ModelFailure("bad_reply", "the endpoint answered with JSON that is not an object")
     if document.get("error"):
         raise ModelFailure(_kind_of_error(document["error"]), _words(document))
     choices = document.get("choices")
     if not isinstance(choices, list):
         known = ", ".join(sorted(str(key) for key in document)[:6])
-        raise ModelFailure("bad_reply", f"no chat completion: it has the keys {known}"[:_DETAIL])
+        raise ModelFailure("bad_reply", f"the reply is not a chat completion; its keys are {known}"[:_DETAIL])
     if not choices:
         raise ModelFailure("empty", "the list of choices is empty")
     choice = choices[0] if isinstance(choices[0], dict) else {}
@@ -104,7 +104,7 @@ def _tokens(usage: Mapping[str, Any], *names: str) -> int | None:
 
 
 def _read_stream(body: bytes) -> ChatReply:
-    """Put a stream of chunks together; one that stops before its end is cut off."""
+    """Join the chunks of a stream; a stream that stops before its end is a `cut_off` failure."""
     texts: list[str] = []
     refusals: list[str] = []
     last: dict[str, Any] = {}
@@ -152,7 +152,7 @@ def _failure(status: int, headers: Mapping[str, str], body: bytes) -> ModelFailu
 
 def _kind_of_status(status: int, error: object) -> str:
     if status == 429:
-        # An exhausted quota is no rate: it does not pass by waiting seconds.
+        # An exhausted quota is not a rate limit: waiting some seconds does not help.
         return "refused_key" if _code(error) == "insufficient_quota" else "rate_limited"
     if status in (401, 403):
         return "refused_key"
@@ -164,7 +164,7 @@ def _kind_of_status(status: int, error: object) -> str:
 
 
 def _kind_of_error(error: object) -> str:
-    """Some gateways answer errors with status 200."""
+    """Return the kind of an error in a body; some gateways send errors with status 200."""
     code = _code(error)
     if code in ("429", "rate_limit_exceeded", "rate_limit_error"):
         return "rate_limited"
@@ -182,7 +182,7 @@ def _code(error: object) -> str:
 
 
 def _words(document: object) -> str:
-    """Return a provider's words on one line, shortened."""
+    """Return a provider's error text on one line, shortened."""
     found: object = document
     if isinstance(document, dict):
         error = document.get("error")
@@ -192,10 +192,7 @@ def _words(document: object) -> str:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return for how many seconds a provider asked to be left alone, or None.
-
-    `retry-after-ms` and `Retry-After` in seconds or as a date; what is no number or in the past does not count.
-    """
+    """Return the seconds of `retry-after-ms` or `Retry-After` (a number or a date); None if invalid or in the past."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = headers.get(name, "").strip()
         try:

@@ -1,4 +1,4 @@
-"""Models behind any OpenAI-compatible endpoint; imported only where judges are asked."""
+"""Adapter of models behind an OpenAI-compatible endpoint; imported only where judges are asked."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _HEADERS = {"content-type": "application/json", "accept": "application/json"}
 
 
 class HttpModel:
-    """Asks one endpoint; for one event loop, from its first question on.
+    """Asks one endpoint; for one event loop, from its first request on.
 
     Args:
-        base_url: Such as `https://api.openai.com/v1`; `/chat/completions` is added.
-        key: Sent as a bearer token; None where the endpoint asks for none.
+        base_url: Address such as `https://api.openai.com/v1`; `/chat/completions` is added.
+        key: Sent as a bearer token; None if the endpoint requires none.
 
     Raises:
-        UsageError: The address is none, or a key would travel in the clear.
+        UsageError: The address is invalid, or the key would be sent unencrypted.
     """
 
     def __init__(self, base_url: str, key: Secret | None = None) -> None:
@@ -38,12 +38,12 @@ class HttpModel:
         """Return the model's reply.
 
         Raises:
-            ModelFailure: There is none.
+            ModelFailure: The endpoint gave no reply.
         """
         status, headers, body = await self._sender.post(request_bytes(call), call.timeout_seconds)
         if self._key is None:
             return read_reply(status, headers, body)
-        # A provider may repeat the key that it refuses.
+        # A provider may repeat the refused key in its error.
         clean = body if status == 200 else self._key.scrub_bytes(body)
         try:
             return read_reply(status, headers, clean)
@@ -61,17 +61,17 @@ def check_base_url(base_url: str, key: Secret | None) -> URL:
     """Return the address of an endpoint's chat completions.
 
     Raises:
-        UsageError: It is none, or a key would travel in the clear.
+        UsageError: The address is invalid, or the key would be sent unencrypted.
     """
     try:
         url = URL(base_url.rstrip("/") + "/chat/completions")
         host, scheme = url.host, url.scheme
     except ValueError:
-        raise UsageError("the base_url of a judge's provider is no address; write https://host/v1") from None
+        raise UsageError("the base_url of a judge's provider is not an address; write https://host/v1") from None
     if scheme not in ("http", "https") or not host:
-        raise UsageError("the base_url of a judge's provider is no http(s) address; write https://host/v1")
+        raise UsageError("the base_url of a judge's provider is not an http(s) address; write https://host/v1")
     if url.user or url.password or url.query_string:
-        raise UsageError(f"the base_url of {host} holds a user or a query; a key belongs into key_env or key_file")
+        raise UsageError(f"the base_url of {host} has a user or a query; give a key with key_env or key_file")
     if key is not None and is_in_the_clear(url):
-        raise UsageError(f"the key for {host} would travel in the clear; use https")
+        raise UsageError(f"the key for {host} would be sent unencrypted; use https")
     return url

@@ -1,4 +1,4 @@
-"""Sends requests to one host over aiohttp, and says in the port's words why there is no response."""
+"""Sends HTTP requests to one host with aiohttp, and turns its errors into `ModelFailure`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from yarl import URL
 from gapwatch.scorers.judges.chat_model import ModelFailure
 from gapwatch.streams.judges.secret import Secret
 
-#: Bytes of a reply that are read; a verdict has a few kilobytes.
+#: Most bytes of a reply; a verdict has a few kilobytes.
 _MAX_REPLY_BYTES = 4_000_000
-#: A connection that is not there after so long is none; nothing was sent, so nothing can be billed.
+#: Most seconds to connect. Until then nothing was sent, so nothing can be billed.
 _CONNECT_SECONDS = 10.0
 
 
 def is_in_the_clear(url: URL) -> bool:
-    """Whether others could read what is sent to an address: no TLS, and another machine."""
+    """Return True if requests to an address are unencrypted and leave this machine."""
     return url.scheme == "http" and url.host not in ("localhost", "127.0.0.1", "::1")
 
 
@@ -27,8 +27,8 @@ class HttpSender:
     """Posts to one address; for one event loop, from its first request on.
 
     Args:
-        url: Where requests go.
-        headers: Of each of them; a key is among them.
+        url: The address.
+        headers: Headers of each request, including the key.
     """
 
     def __init__(self, url: URL, headers: Mapping[str, Secret | str]) -> None:
@@ -44,11 +44,11 @@ class HttpSender:
         """Return status, headers and body of the response.
 
         Args:
-            content: The body of the request.
-            timeout_seconds: For the whole response.
+            content: Body of the request.
+            timeout_seconds: Time limit of the whole response.
 
         Raises:
-            ModelFailure: There is none.
+            ModelFailure: There is no complete response.
         """
         failure: ModelFailure
         host = self._url.host
@@ -65,7 +65,7 @@ class HttpSender:
             failure = ModelFailure("timeout", f"no reply within {timeout_seconds:g} s")
         except (aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError, OSError) as error:
             failure = ModelFailure("cut_off", f"the reply broke off ({type(error).__name__})")
-        # Outside the handler, so that what was raised, with its request and its headers, hangs on nothing.
+        # Outside the handler: the failure must not reference the exception, whose request holds the key.
         raise failure
 
     async def _post(self, content: bytes) -> tuple[int, Mapping[str, str], bytes]:
@@ -86,11 +86,11 @@ class HttpSender:
         return aiohttp.ClientSession(
             headers={"user-agent": "gapwatch", **headers},
             skip_auto_headers=("accept-encoding",),
-            # How many connections there are is said by `concurrency` of the settings.
+            # `concurrency` of the settings limits the connections.
             connector=aiohttp.TCPConnector(limit=0),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
-            # With `trust_env` a .netrc would put its password in the place of the key.
+            # With `trust_env` the password of a .netrc would replace the key.
             trust_env=False,
         )
 

@@ -1,4 +1,4 @@
-"""What an exception of litellm says, in the words of the port."""
+"""Translates exceptions of litellm into `ModelFailure`."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ _KINDS = (
     ("BadRequestError", "bad_request"),
     ("APIError", "unavailable"),
 )
-#: How litellm says that it could not read an answer, by an error that else means an outage.
+#: Texts of litellm's errors for an unreadable answer; their class otherwise means an outage.
 _STRANGE_REPLY = ("Empty or invalid response", "Invalid response object", "Unable to get json response")
 
 
 def litellm_failure(error: Exception) -> ModelFailure:
-    """Return the failure that an exception stands for, whatever litellm or the client of a provider raised."""
+    """Return the failure for an exception of litellm or of a provider's client."""
     names = {kind.__name__ for kind in type(error).__mro__}
     kind = next((kind for name, kind in _KINDS if name in names), "bad_reply")
     if "Missing credentials" in str(error):  # of the clients of OpenAI and Azure; waiting would not bring them
         kind = "refused_key"
     elif kind == "unavailable" and any(words in str(error) for words in _STRANGE_REPLY):
-        kind = "bad_reply"  # it answered; taken for an outage it would close the provider for all
+        kind = "bad_reply"  # the provider answered; as an outage it would open the circuit breaker
     wait = None
     if kind == "rate_limited":
         response = getattr(error, "response", None)
         headers = getattr(response, "headers", None) or getattr(error, "litellm_response_headers", None) or {}
         wait = retry_after({str(k).lower(): str(v) for k, v in dict(headers).items()})
     words = getattr(error, "message", None)
-    # The provider's words may hold what was sent; the kind and their beginning are enough to act on.
+    # The provider's text may repeat the request; the kind and the beginning of the text are enough.
     detail = " ".join(str(words).split())[:200] if isinstance(words, str) else ""
     return ModelFailure(kind, f"{type(error).__name__}: {detail}", wait)

@@ -1,8 +1,8 @@
-"""Models of every provider that litellm knows.
+"""Adapter of the models of every provider that litellm supports.
 
-A call that litellm would send on as it stands is sent without it (`openai_dialect`); one that it would translate is
-filled into what it wrote once (`translated_way`); any other goes through litellm, whose own log, which would keep what
-was asked and price it once more, is one that keeps nothing.
+A call that litellm would not change is sent without it (`openai_dialect`). A call that it would translate is filled
+into a form that litellm wrote once (`translated_way`). All others go through litellm, with a log that stores nothing:
+litellm's own log would keep the request and compute its price again.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from gapwatch.streams.judges.secret import Secret, environment_secrets
 
 
 class LitellmModel:
-    """Asks whichever provider the first part of a model's name says.
+    """Asks the provider that the first part of a model's name names.
 
     Args:
-        key: Of the provider; None: litellm takes the one that the provider's own variable of the environment holds.
-        base_url: Instead of the provider's own address.
-        past_litellm: Whether calls may be sent without litellm where that sends the same.
+        key: Key of the provider; None: litellm reads the provider's own environment variable.
+        base_url: Address to use instead of the provider's.
+        past_litellm: True if calls may be sent without litellm when the request is the same.
 
     Raises:
-        UsageError: The address is none, or a key would travel in the clear.
+        UsageError: The address is invalid, or a key would be sent unencrypted.
     """
 
     def __init__(self, key: Secret | None = None, base_url: str | None = None, past_litellm: bool = True) -> None:
@@ -51,8 +51,8 @@ class LitellmModel:
         """Return the model's reply.
 
         Raises:
-            ModelFailure: There is none.
-            UsageError: litellm is not installed, or a key would travel in the clear.
+            ModelFailure: The provider gave no reply.
+            UsageError: litellm is not installed, or a key would be sent unencrypted.
         """
         litellm = load_litellm()
         if call.response_format is not None and not _takes_schemas(call.model):
@@ -71,14 +71,14 @@ class LitellmModel:
             failure = error
         except Exception as error:  # whatever litellm or the client of a provider raises
             failure = litellm_failure(error)
-        # Outside the handler, so that what was raised, with its request and its headers, hangs on nothing.
+        # Outside the handler: the failure must not reference the exception, whose request holds the key.
         failure = self._scrubbed(failure)
         raise failure
 
     async def _way(self, litellm: Any, call: ChatCall) -> HttpModel | TranslatedWay | None:
-        """Return the way past litellm for all calls that differ from this one in their texts only, or None."""
+        """Return the way around litellm for all calls that differ from this one only in their texts, or None."""
         if not self._past_litellm or any(not text or text.isspace() for _, text in call.messages):
-            return None  # litellm has its own ways with an empty text
+            return None  # litellm treats empty texts specially
         roles = tuple(role for role, _ in call.messages)
         asked = (call.model, canonical_value(call.params), canonical_value(call.response_format), roles)
         if asked not in self._ways:
@@ -109,7 +109,7 @@ class LitellmModel:
         return found
 
     async def _ask_litellm(self, litellm: Any, call: ChatCall, log: Any) -> object:
-        """Ask; the key is in no frame but this one, and this one is in no traceback that leaves the adapter."""
+        """Ask litellm; only this frame holds the key, and no traceback with it leaves the adapter."""
         key = {} if self._key is None else {"api_key": self._key.reveal()}
         base = {} if self._base_url is None else {"api_base": self._base_url}
         form = {} if call.response_format is None else {"response_format": dict(call.response_format)}
@@ -133,7 +133,7 @@ class LitellmModel:
         return ModelFailure(failure.kind, detail, failure.retry_after_seconds)
 
     async def close(self) -> None:
-        """Close the connections; litellm's own clients go with the process."""
+        """Close the connections; litellm's own clients close with the process."""
         for way in {*self._endpoints.values(), *self._ways.values()}:
             if way is not None:
                 await way.close()
@@ -141,7 +141,7 @@ class LitellmModel:
 
 @cache
 def _takes_schemas(model: str) -> bool:
-    """Whether litellm lets a model be asked for structured output; some are refused altogether if they are."""
+    """Return True if litellm supports structured output for a model; it refuses the call otherwise."""
     try:
         known = load_litellm().get_supported_openai_params(model=model)
     except Exception:  # litellm says itself what is wrong with the name

@@ -10,22 +10,22 @@ from gapwatch.scorers.judges.chat_model import ChatModel
 from gapwatch.streams.judges.secret import read_secret
 from gapwatch.streams.judges.settings import JudgeSettings
 
-#: Makes the way to a vendor's models.
+#: Makes the adapter of a vendor's models.
 ModelMaker = Callable[[str], ChatModel]
-#: US dollars a token, in and out.
+#: US dollars per token, input and output.
 TokenPrice = tuple[float, float]
-#: Says what a model costs; None where nobody says.
+#: Returns the price of a model; None if it is not known.
 PriceFinder = Callable[[str], TokenPrice | None]
 
 
 @dataclass(frozen=True)
 class ModelAccess:
-    """How a process asks models, and what they cost.
+    """Adapters and prices of the models that a process may ask.
 
     Attributes:
         settings: Providers, their limits, and caps.
-        make_model: Makes the way to a vendor's models.
-        price_of: Says what a model costs.
+        make_model: Makes the adapter of a vendor's models.
+        price_of: Returns the price of a model.
     """
 
     settings: JudgeSettings
@@ -34,7 +34,7 @@ class ModelAccess:
 
 
 def model_access(settings: JudgeSettings) -> ModelAccess:
-    """Return how models are asked by these settings.
+    """Return adapters and prices by the settings.
 
     Raises:
         UsageError: A key that the settings name is missing.
@@ -43,7 +43,7 @@ def model_access(settings: JudgeSettings) -> ModelAccess:
 
 
 def model_maker(settings: JudgeSettings) -> ModelMaker:
-    """Return the function that makes the model of a vendor; keys are read now, so that a missing one is said at once.
+    """Return the function that makes the adapter of a vendor; keys are read now, to report a missing one at once.
 
     Raises:
         UsageError: A key that the settings name is missing.
@@ -60,7 +60,7 @@ def model_maker(settings: JudgeSettings) -> ModelMaker:
         try:
             from gapwatch.streams.judges.models.http_model import HttpModel
         except ImportError:
-            raise UsageError("judges over HTTP need aiohttp: pip install 'gapwatch[judge]'") from None
+            raise UsageError("judges over HTTP need aiohttp, run: pip install 'gapwatch[judge]'") from None
         assert provider.base_url is not None
         return HttpModel(provider.base_url, key)
 
@@ -68,10 +68,10 @@ def model_maker(settings: JudgeSettings) -> ModelMaker:
 
 
 def price_finder(settings: JudgeSettings) -> PriceFinder:
-    """Return the function that says what a model costs, US dollars a token in and out; None where nobody says.
+    """Return the function that finds the price of a model, in US dollars per input and output token.
 
-    The settings come first; then the list that litellm ships, where its adapter is used. A model whose provider the
-    settings do not name is a UsageError.
+    Prices come from the settings, then from litellm's price list if its adapter is used; None if neither has one. The
+    function raises UsageError for a model whose provider is not in the settings.
     """
 
     def price_of(model: str) -> TokenPrice | None:

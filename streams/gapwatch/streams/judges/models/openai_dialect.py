@@ -1,8 +1,8 @@
-"""Which calls litellm would send on unchanged: for those only the address and the key are taken from it.
+"""Detects calls that litellm would send unchanged; for these, only address and key are taken from litellm.
 
-litellm takes 3 to 5 ms of CPU to send a call, for it copies, checks, prices and logs every one of them. What it would
-put on the wire for most providers is what the judge's request says already, and `HttpModel` sends that for a tenth. A
-call that litellm would change in any way, or a provider that is not listed, goes another way (`litellm_model`).
+litellm takes 3 to 5 ms of CPU to send a call, because it copies, checks, prices and logs each one. For most providers
+it sends the judge's request as it is, and `HttpModel` does that for a tenth of the CPU. A call that litellm would
+change, or a provider that is not listed, takes another way (`litellm_model`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from gapwatch.scorers.judges.chat_model import ChatCall
 
-#: Providers of litellm with a bearer token and `/chat/completions`. A test holds each against what litellm sends.
+#: Providers of litellm with a bearer token and `/chat/completions`. A test compares each with litellm's requests.
 PLAIN_PROVIDERS = frozenset(
     (
         "openai", "deepseek", "together_ai", "xai", "cerebras", "hosted_vllm", "deepinfra",
@@ -22,18 +22,18 @@ PLAIN_PROVIDERS = frozenset(
     )
 )  # fmt: skip
 _OPENAI_URL = "https://api.openai.com/v1"
-#: What litellm adds to the parameters of every call and takes off again before it is sent.
+#: Parameters that litellm adds to every call and removes before it is sent.
 _ADDED = frozenset(("stream", "extra_body", "max_retries"))
 _NO_KEY = "fake-api-key"
 
 
 @dataclass(frozen=True)
 class PlainWay:
-    """How a provider is asked without litellm.
+    """Address and key of a provider that is asked without litellm.
 
     Attributes:
-        base_url: Of the endpoint.
-        key: Of the environment; None where there is none, or another one was given.
+        base_url: Address of the endpoint.
+        key: Key from the environment; None if there is none or the settings give one.
     """
 
     base_url: str
@@ -44,13 +44,13 @@ class PlainWay:
 
 
 def plain_way(litellm: Any, call: ChatCall, base_url: str | None, has_key: bool) -> PlainWay | None:
-    """Return how to ask a call's provider without litellm, or None where litellm has to.
+    """Return address and key to ask a call's provider without litellm; None if litellm has to send the call.
 
     Args:
         litellm: The module.
-        call: To be sent; its messages do not matter.
-        base_url: Of the settings.
-        has_key: Whether the settings name a key; else the provider's own variable of the environment is looked at.
+        call: The call; its messages do not matter.
+        base_url: Address from the settings.
+        has_key: True if the settings name a key; otherwise the provider's own environment variable is read.
     """
     try:
         name, provider, key, base = litellm.get_llm_provider(model=call.model, api_base=base_url)
@@ -58,7 +58,7 @@ def plain_way(litellm: Any, call: ChatCall, base_url: str | None, has_key: bool)
             return None
         if not _sends_as_written(litellm, call, name, provider):
             return None
-    except Exception:  # what litellm does not know or refuses, it says itself when it is asked
+    except Exception:  # litellm reports the error itself when it is asked
         return None
     if provider == "openai":
         if has_own_headers():
@@ -68,17 +68,17 @@ def plain_way(litellm: Any, call: ChatCall, base_url: str | None, has_key: bool)
     if key == _NO_KEY or has_key:
         key = None
     elif not key and base_url is None:
-        return None  # litellm says which variable it misses
+        return None  # litellm names the missing variable
     return None if base is None else PlainWay(base, key)
 
 
 def has_own_headers() -> bool:
-    """Whether OpenAI's client says in headers of its own who pays."""
+    """Return True if OpenAI's client would add headers for an organisation or project."""
     return any(os.environ.get(name) for name in ("OPENAI_ORGANIZATION", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"))
 
 
 def is_chat(litellm: Any, model: str, name: str) -> bool:
-    """Whether a model is asked by chat completions; some are by another interface, behind litellm's back."""
+    """Return True if a model has the chat completions interface; litellm asks some models by another one."""
     known = litellm.model_cost.get(model) or litellm.model_cost.get(name) or {}
     return bool(known.get("mode", "chat") == "chat") and not name.startswith("responses/")
 

@@ -1,4 +1,4 @@
-"""litellm with its own price list and without its voice; imported here, when it is first needed, and nowhere else."""
+"""Imports litellm on first use, with its bundled price list and without log output; the only file that imports it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def load_litellm() -> Any:
     Raises:
         UsageError: It is not installed.
     """
-    # Else the import asks the network for prices, three times with pauses.
+    # Otherwise the import downloads a price list, with three attempts.
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     try:
         import litellm
     except ImportError:
-        raise UsageError("judges by litellm need it installed: pip install 'gapwatch[judge]'") from None
+        raise UsageError("litellm is not installed; run: pip install 'gapwatch[judge]'") from None
     litellm.telemetry = False
     litellm.suppress_debug_info = True
     litellm.turn_off_message_logging = True
@@ -36,7 +36,7 @@ def load_litellm() -> Any:
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of pydantic, about litellm's types, when the first answer is read
+        warnings.simplefilter("ignore")  # pydantic warns about litellm's types at the first answer
         litellm.ModelResponse().model_dump()
     return litellm
 
@@ -46,9 +46,9 @@ class WrittenRequest:
     """A request as litellm would send it.
 
     Attributes:
-        url: Where it would go.
-        headers: The key is in one of them.
-        body: JSON, in compact UTF-8.
+        url: Its address.
+        headers: Its headers, including the key.
+        body: Compact JSON in UTF-8.
     """
 
     url: str
@@ -67,7 +67,7 @@ def _log_classes() -> tuple[type[Any], type[Any]]:
         return None
 
     def catch(self: Any, *_: Any, additional_args: Mapping[str, Any], **__: Any) -> None:
-        """Take what litellm tells its log of a request, and end the call before it is sent."""
+        """Record the request that litellm logs, and end the call before it is sent."""
         body = additional_args["complete_input_dict"]
         body = orjson.dumps(orjson.loads(body) if isinstance(body, str | bytes) else body)
         self.written = WrittenRequest(str(additional_args["api_base"]), dict(additional_args["headers"]), body)
@@ -81,17 +81,17 @@ def _log_classes() -> tuple[type[Any], type[Any]]:
         nothing,
     )  # fmt: skip
     later = dict.fromkeys(("async_success_handler", "async_failure_handler"), nothing_later)
-    # `False`: another has this success already, so that none is queued.
+    # `False`: litellm then believes that this success is logged already, and queues nothing.
     silent_log = type("SilentLog", (Logging,), {**silent, **later, "claim_async_success_log": lambda self: False})
     return silent_log, type("CatchingLog", (silent_log,), {"pre_call": catch, "written": None})
 
 
 def silent_log(model: str, catches: bool = False) -> Any:
-    """Return a log of one call that keeps nothing; litellm's own takes half of the call's time, and its texts.
+    """Return a log of one call that stores nothing; litellm's own takes half of the call's time and keeps its texts.
 
     Args:
-        model: That is asked.
-        catches: Whether the call ends before it is sent, and `written` of the log is what would have been.
+        model: The model.
+        catches: True: the call ends before it is sent, and `written` of the log holds its request.
     """
     return _log_classes()[catches](
         model=model, messages=None, stream=False, call_type="acompletion", start_time=datetime.now(),
@@ -100,7 +100,7 @@ def silent_log(model: str, catches: bool = False) -> Any:
 
 
 def price_of(model: str) -> tuple[float, float] | None:
-    """Return US dollars a token, in and out, by litellm's own list; None where it does not know the model."""
+    """Return US dollars per input and output token from litellm's price list; None if the model is not in it."""
     litellm = load_litellm()
     for name in (model, model.partition("/")[2]):
         known = litellm.model_cost.get(name)

@@ -1,9 +1,9 @@
-"""Sends what litellm would send in a provider's own dialect, without going through all of litellm for every call.
+"""Sends calls in a provider's own dialect as litellm would write them, without running litellm for every call.
 
-litellm takes 3 ms of CPU a call. What it writes for two calls of one judge differs in the texts of the messages and in
-nothing else. So it is asked once for each judge: it writes two requests with texts made up for it, which are caught
-before they are sent; where they differ in these texts only, the texts of a real call are put in their places. Answers,
-and errors, are read by litellm's own object for the provider.
+litellm takes 3 ms of CPU per call, but two calls of one judge differ only in the texts of their messages. So it is
+asked once for each judge: it writes two requests with generated texts, which are caught before they are sent. If they
+differ only in these texts, the texts of real calls are put in their places. Replies and errors are read by litellm's
+own object for the provider.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from gapwatch.streams.judges.models.openai_dialect import has_own_headers, is_ch
 from gapwatch.streams.judges.models.quiet_litellm import WrittenRequest, silent_log
 from gapwatch.streams.judges.secret import Secret
 
-#: Providers of litellm whose key stands in a header as it is, for good: no token that runs out, no signature. A test
-#: holds each against what litellm sends and reads. OpenAI's are here for models whose parameters have other names.
+#: Providers of litellm with a constant key in a header: no token that expires, no signature. A test compares each with
+#: litellm's requests and replies. OpenAI is here for models whose parameters have other names.
 TRANSLATED_PROVIDERS = frozenset(
     ("anthropic", "gemini", "openai", "openrouter", "fireworks_ai", "cohere", "cohere_chat", "ollama_chat")
 )
 
-#: Names of headers that a key is in.
+#: Names of headers that may hold a key.
 _OF_A_KEY = re.compile("authorization|key|token", re.IGNORECASE)
 
 Writing = Callable[[ChatCall], Awaitable[WrittenRequest | None]]
@@ -40,7 +40,7 @@ Writing = Callable[[ChatCall], Awaitable[WrittenRequest | None]]
 
 @dataclass(frozen=True, repr=False)
 class _Form:
-    """A request without the texts of its messages: the bytes around them, and whose text stands where."""
+    """A request without the texts of its messages: the bytes around them, and the order of the messages."""
 
     url: str
     headers: Mapping[str, str]
@@ -49,15 +49,15 @@ class _Form:
 
 
 class TranslatedWay:
-    """One judge's way to its model; for one event loop.
+    """Adapter of one judge's model; for one event loop.
 
     Args:
         litellm: The module.
-        call: Of the judge, with any texts.
-        form: What litellm writes for it.
+        call: A call of the judge, with any texts.
+        form: The form that litellm wrote for it.
 
     Raises:
-        UsageError: A key would travel in the clear.
+        UsageError: A key would be sent unencrypted.
     """
 
     def __init__(self, litellm: Any, call: ChatCall, form: _Form) -> None:
@@ -71,7 +71,7 @@ class TranslatedWay:
         self._pieces, self._order = form.pieces, form.order
         self._url = URL(form.url, encoded=True)
         if is_in_the_clear(self._url) and any(_OF_A_KEY.search(name) for name in form.headers):
-            raise UsageError(f"the key for {self._url.host} would travel in the clear; use https")
+            raise UsageError(f"the key for {self._url.host} would be sent unencrypted; use https")
         self._sender = HttpSender(self._url, {name: Secret(text) for name, text in form.headers.items()})
 
     def __repr__(self) -> str:
@@ -88,21 +88,21 @@ class TranslatedWay:
         """Return the model's reply.
 
         Raises:
-            ModelFailure: There is none.
+            ModelFailure: The provider gave no reply.
         """
         status, headers, body = await self._sender.post(self.body(call), call.timeout_seconds)
         if 300 <= status < 400:
             raise ModelFailure("bad_request", f"{self._url.host} answered with status {status}")
-        if self._provider == "openai":  # the dialect that is read here
+        if self._provider == "openai":  # the dialect of `read_reply`
             return read_reply(status, headers, body)
         try:
             return read_completion(self._read(call, body) if status < 300 else self._raise(status, headers, body))
         except ModelFailure as error:
             failure = error
-        except Exception as error:  # whatever litellm makes of it
+        except Exception as error:  # litellm raises many types
             failure = litellm_failure(self._mapped(error))
         del body
-        wait = None if status < 300 else retry_after(headers)  # litellm does not keep every provider's
+        wait = None if status < 300 else retry_after(headers)  # litellm drops some providers' header
         raise ModelFailure(failure.kind, failure.detail, wait)
 
     def _read(self, call: ChatCall, body: bytes) -> object:
@@ -128,7 +128,7 @@ class TranslatedWay:
         raise self._config.get_error_class(error_message=words, status_code=status, headers=dict(headers))
 
     def _mapped(self, error: Exception) -> Exception:
-        """Return what litellm raises for an error of a provider."""
+        """Return the exception that litellm raises for an error of a provider."""
         try:
             self._litellm.exception_type(model=self._name, custom_llm_provider=self._provider, original_exception=error)
         except Exception as mapped:
@@ -141,21 +141,21 @@ class TranslatedWay:
 
 
 async def translated_way(litellm: Any, call: ChatCall, write: Writing) -> TranslatedWay | None:
-    """Return the way of a call's judge, or None where litellm has to ask by itself.
+    """Return the adapter of a call's judge; None if litellm has to send its calls.
 
     Args:
         litellm: The module.
-        call: One of the judge's; its texts do not matter.
-        write: Returns what litellm would send for a call.
+        call: A call of the judge; its texts do not matter.
+        write: Returns the request that litellm would send for a call.
 
     Raises:
-        UsageError: A key would travel in the clear.
+        UsageError: A key would be sent unencrypted.
     """
     try:
         name, provider = litellm.get_llm_provider(model=call.model)[:2]
         if provider not in TRANSLATED_PROVIDERS or _config(litellm, name, provider) is None:
             return None
-    except Exception:  # what litellm does not know it says itself when it is asked
+    except Exception:  # litellm reports the error itself when it is asked
         return None
     if provider == "openai":
         if has_own_headers() or not is_chat(litellm, call.model, name):
@@ -166,7 +166,7 @@ async def translated_way(litellm: Any, call: ChatCall, write: Writing) -> Transl
 
 
 def _by_the_sdk(write: Writing) -> Writing:
-    """Return what OpenAI's client makes of what litellm hands to it."""
+    """Return a function that adds the changes of OpenAI's client to the request that litellm passes to it."""
 
     async def sent(call: ChatCall) -> WrittenRequest | None:
         written = await write(call)
@@ -181,8 +181,8 @@ def _by_the_sdk(write: Writing) -> Writing:
 
 
 async def _form(call: ChatCall, write: Writing) -> _Form | None:
-    """Return what litellm writes around texts made up for it; None where they do not stand there as they are."""
-    # Spaces at both ends, lines, quotes and letters beyond ASCII: what would be changed in a text shows.
+    """Return the request that litellm writes around generated texts; None if it changes the texts."""
+    # Spaces at both ends, line breaks, quotes and non-ASCII letters reveal any change of a text.
     marks = [secrets.token_hex(8) for _ in call.messages]
     texts = [f'\n "{mark}" \\ é\u2028😀\t{mark}\n ' for mark in marks]
     written = await write(
