@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from datetime import datetime
 from pathlib import Path
@@ -173,14 +172,3 @@ def _check_program(con: duckdb.DuckDBPyConnection, path: Path) -> None:
             f"program writes version {SCHEMA_VERSION}: use a new store, and read the old one with the program that "
             "wrote it"
         )
-
-
-def is_running(pid: int) -> bool:
-    """Return whether a process with this id exists."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
-    return True
