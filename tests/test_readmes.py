@@ -344,11 +344,13 @@ def test_the_table_of_the_slice_source_says_its_defaults() -> None:
     source = SourceOptions(app)
     table = (ROOT / "streams" / "README.md").read_text()
     for cells in (
-        f"| `max_records` | {app.max_records:,} |",
-        f"| `slices_buffered`, `slices_in_work` | {app.slices_buffered}, {source.slices_in_work} |",
-        f"| `session_seconds` | {app.session_seconds:g} |",
-        f"| `commit_seconds` | {app.commit_seconds:g} |",
-        f"| {FETCH_MIN_BYTES >> 20} MiB, {LINGER_MS} ms, {PARTITION_FETCH_BYTES >> 20} MiB |",
-        f"(`drain_seconds`, {source.drain_seconds:g} s)",
+        f"| `max_records` | {app.max_records:,} records |",
+        f"| `slices_buffered` | {app.slices_buffered} slices |",
+        f"| `slices_in_work` | {source.slices_in_work} slices |",
+        f"| `session_seconds` | {app.session_seconds:g} s |",
+        f"| `commit_seconds` | {app.commit_seconds:g} s |",
+        f"| `drain_seconds` | {source.drain_seconds:g} s |",
+        f"| `FETCH_MIN_BYTES`, `LINGER_MS` | {FETCH_MIN_BYTES >> 20} MiB, {LINGER_MS} ms |",
+        f"| `PARTITION_FETCH_BYTES` | {PARTITION_FETCH_BYTES >> 20} MiB |",
     ):
         assert cells in table, cells

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gapwatch.scorers.errors import JobError
-from gapwatch.sinks.store.liveness import is_running
+from gapwatch.sinks.store.running_process import is_running
 
 
 @dataclass(frozen=True)

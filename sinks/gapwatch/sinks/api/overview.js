@@ -150,17 +150,18 @@ function showAlerts(alerts) {
     return;
   }
   const rows = alerts.map((a) => {
-    const what = `${WORDS[a.kind] || ""} ${a.kind === "bound" ? "broken" : VERDICTS[a.verdict] || ""}`.trim();
+    const how = { bound: "broken", unknown: "cannot decide" }[a.kind] || VERDICTS[a.verdict] || "";
+    const what = `${WORDS[a.kind] || ""} ${how}`.trim();
     const interval = `${share(a.after)} [${share(a.lower)}, ${share(a.upper)}]`;
     const size = a.value_before !== null && a.value_after !== null
       ? `${a.q === "0.5" ? "median" : `p${plain(100 * a.q)}`} ${plain(a.value_before)} → ${plain(a.value_after)} ${a.number_unit || ""}`
-      : a.bound !== null ? `${interval}, bound ${a.operator} ${share(a.bound)}` : `${share(a.before)} → ${interval}${a.part ? ` labelled ${a.part}` : ""}`;
+      : a.bound !== null ? `${interval}, bound ${a.operator} ${share(a.bound)}` : `${share(a.before)} → ${interval}${a.part ? ` labelled ${a.part}` : a.kind === "unknown" ? " undecided" : ""}`;
     return [element("span", a.severity, `badge ${a.severity}`), what,
       named(a.metric, `${a.component || "the trace"} · ${a.pipeline} · ${a.environment}`), size,
       a.began ? time(a.began).slice(0, 16) : `found ${time(a.found_at).slice(0, 16)}`, a.state,
       element("code", a.alert_id)];
   });
-  place.replaceChildren(table([["severity"], ["what"], ["metric"], ["failure rate or value, before → after"], ["since (UTC)"], ["state"],
+  place.replaceChildren(table([["severity"], ["what"], ["metric"], ["share or value, before → after"], ["since (UTC)"], ["state"],
     ["alert id"]], rows));
 }
 

@@ -27,7 +27,7 @@ import duckdb
 from gapwatch.scorers.errors import JobError, UsageError
 from gapwatch.scorers.version import program_version
 from gapwatch.sinks.reading.query_answer import next_batch
-from gapwatch.sinks.store.liveness import is_running
+from gapwatch.sinks.store.running_process import is_running
 from gapwatch.sinks.store.schema import view_statements
 from gapwatch.sinks.store.store_reader import StoreReader
 

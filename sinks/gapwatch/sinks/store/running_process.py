@@ -1,4 +1,4 @@
-"""Asks the operating system whether a process is alive; imports nothing heavy, for commands ask it first."""
+"""Checks whether a process still runs. It loads nothing heavy, so that commands can read the API note quickly."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 def is_running(pid: int) -> bool:
-    """Return whether there is such a process."""
+    """Return whether a process with this id exists."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
