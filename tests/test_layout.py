@@ -23,6 +23,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PACKAGES = [*FOLDERS, "publisher"]
 #: Names that say nothing of what a file gives.
 EMPTY_NAMES = re.compile(r"(^|_)(utils?|helpers?|commons?|base|misc|manager|stuff)(_|$)")
+#: First words of a docstring that leave its subject to the end of the sentence.
+RIDDLES = {"What", "Which", "How", "When", "Where", "Who", "Whom", "Whose", "Whether", "As", "That", "If", "Let", "Lest"}
 #: Modules of a folder that is taken in at a glance.
 MOST_MODULES = 22
 #: Lines of a file that is read in one sitting; tests are lists of cases.
@@ -89,6 +91,18 @@ def test_an_init_holds_a_docstring_and_nothing_else() -> None:
 
 def test_every_module_says_why_it_is_there() -> None:
     assert [_name(path) for path in product_modules() if not ast.get_docstring(_tree(path))] == []
+
+
+def test_a_docstring_begins_with_a_subject_or_a_verb() -> None:
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    first_words = [
+        (f"{_name(path)}: {text.splitlines()[0]}", text.split()[0])
+        for path in product_modules()
+        for node in ast.walk(_tree(path))
+        if isinstance(node, documented) and (text := ast.get_docstring(node))
+    ]
+
+    assert [line for line, word in first_words if word in RIDDLES] == []
 
 
 def test_a_file_can_be_read_in_one_sitting() -> None:

@@ -43,7 +43,7 @@ def test_files_of_all_kinds_arrive_in_order_keyed_by_their_trace_id(kafka_broker
     done = gapwatch("publish", *files, "-", "--brokers", kafka_broker.address, "--topic", topic, stdin=lines(9, 12))
 
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"12 records (0.0 MB) to {topic} at {kafka_broker.address} in ".encode())
+    assert done.stdout.startswith(f"published 12 records (0.0 MB) to topic {topic} at {kafka_broker.address} in ".encode())
     records = kafka_broker.consume(topic, 12)
     assert [record.key.decode() for record in records] == [f"t{n}" for n in range(12)]
     assert b"\n".join(record.value for record in records) + b"\n" == lines(0, 12)
@@ -55,7 +55,7 @@ def test_what_is_no_trace_is_sent_without_a_key_and_counted(kafka_broker):
     done = gapwatch("publish", "-", "--brokers", kafka_broker.address, "--topic", topic, stdin=data)
 
     assert done.returncode == 0
-    assert b"3 without a trace id" in done.stdout
+    assert b"3 of them without a trace id" in done.stdout
     assert [record.key for record in kafka_broker.consume(topic, 4)] == [None, None, None, b"17"]
 
 
@@ -97,7 +97,7 @@ def test_interrupted_it_says_what_was_sent(kafka_broker, tmp_path):
     said, complained = running.communicate(timeout=30)
 
     assert running.returncode == 1
-    sent = int(re.match(rb"(\d+) records", said)[1])
+    sent = int(re.match(rb"published (\d+) records", said)[1])
     assert 20 <= sent < 10_000
     assert len(kafka_broker.consume(topic, sent, seconds=5)) == sent
     assert b"interrupted" in complained
@@ -108,7 +108,7 @@ class TestRefused:
         done = gapwatch("publish", "-", "--brokers", kafka_broker.address, "--topic", "nowhere", stdin=lines(0, 1))
 
         assert done.returncode == 2
-        assert b"topic 'nowhere' is not at" in done.stderr
+        assert b"topic 'nowhere' does not exist at" in done.stderr
 
     def test_a_missing_file_before_anything_is_sent(self, kafka_broker, tmp_path):
         topic = kafka_broker.make_topic()
@@ -155,5 +155,5 @@ class TestRefused:
         done = gapwatch("publish", "-", *options, stdin=lines(0, 3) + large + lines(3, 6))
 
         assert done.returncode == 1
-        assert b"1 records are larger" in done.stderr
+        assert b"1 records were not published: they are larger" in done.stderr
         assert len(kafka_broker.consume(topic, 6)) == 6

@@ -178,7 +178,7 @@ def test_a_cut_off_file_is_told_and_goes_on_when_it_is_whole(store: Path, tmp_pa
             "output#",
         ),
         ("{name: m, component: nobody, claim: {form: check, field: output, present: true}}", "component", "nobody"),
-        ("!!python/object/apply:os.system ['touch stolen']", "metrics[7]", "YAML tags are not read"),
+        ("!!python/object/apply:os.system ['touch stolen']", "metrics[7]", "YAML tags are not supported"),
         ("{name: m, component: agent, claim: &c {form: check, x: *c}}", "claim", "inside its own anchor"),
     ],
     ids=["wrong key", "unknown field", "bad regex", "number of a text", "unknown component", "tag", "recursion"],
