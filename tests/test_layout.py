@@ -24,7 +24,22 @@ PACKAGES = [*FOLDERS, "publisher"]
 #: Names that say nothing of what a file gives.
 EMPTY_NAMES = re.compile(r"(^|_)(utils?|helpers?|commons?|base|misc|manager|stuff)(_|$)")
 #: First words of a docstring that leave its subject to the end of the sentence.
-RIDDLES = {"What", "Which", "How", "When", "Where", "Who", "Whom", "Whose", "Whether", "As", "That", "If", "Let", "Lest"}
+RIDDLES = {
+    "What",
+    "Which",
+    "How",
+    "When",
+    "Where",
+    "Who",
+    "Whom",
+    "Whose",
+    "Whether",
+    "As",
+    "That",
+    "If",
+    "Let",
+    "Lest",
+}
 #: Modules of a folder that is taken in at a glance.
 MOST_MODULES = 22
 #: Lines of a file that is read in one sitting; tests are lists of cases.

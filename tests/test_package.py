@@ -187,7 +187,7 @@ def test_both_distributions_work_beside_modules_of_our_names(installed: Path, ap
     assert where.count(str(installed.parent)) == 2
 
 
-def test_the_publisher_leaves_and_the_program_stays(
+def test_the_publisher_leaves_and_the_program_stays_and_says_what_it_lacks(
     wheel: Path, publisher_wheel: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     programs = _environment(tmp_path_factory.mktemp("both") / "venv", wheel, publisher_wheel)
@@ -198,6 +198,13 @@ def test_the_publisher_leaves_and_the_program_stays(
 
     assert (gone.returncode, check.returncode) == (0, 0), check.stderr
     assert "No module named 'gapwatch.publisher'" in publisher.stderr
+    # What needs Kafka says what to install, and its help answers all the same.
+    for command in (("publish", "x.jsonl", "--brokers", "127.0.0.1:1"), ("run", "--brokers", "127.0.0.1:1")):
+        refused = _run(programs / "gapwatch", *command, folder=programs)
+        helped = _run(programs / "gapwatch", command[0], "--help", folder=programs)
+        assert (refused.returncode, helped.returncode) == (2, 0), refused.stderr + helped.stderr
+        assert "gapwatch[stream]" in refused.stderr
+        assert "Traceback" not in refused.stderr
 
 
 def test_what_is_installed_works_in_another_folder(installed: Path, tmp_path: Path) -> None:
@@ -234,11 +241,3 @@ def test_what_is_installed_designs_a_portfolio_that_it_accepts(installed: Path, 
     check = _run(installed / "gapwatch", "check", tmp_path / "out" / "portfolio.yaml", folder=tmp_path)
 
     assert (design.returncode, check.returncode) == (0, 0), design.stderr + check.stderr
-
-
-def test_a_command_without_its_extra_says_what_to_install(installed: Path, tmp_path: Path) -> None:
-    publish = _run(installed / "gapwatch", "publish", "x.jsonl", "--brokers", "127.0.0.1:1", folder=tmp_path)
-
-    assert publish.returncode == 2
-    assert "gapwatch[stream]" in publish.stderr
-    assert "Traceback" not in publish.stderr

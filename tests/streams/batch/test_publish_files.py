@@ -43,7 +43,9 @@ def test_files_of_all_kinds_arrive_in_order_keyed_by_their_trace_id(kafka_broker
     done = gapwatch("publish", *files, "-", "--brokers", kafka_broker.address, "--topic", topic, stdin=lines(9, 12))
 
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"published 12 records (0.0 MB) to topic {topic} at {kafka_broker.address} in ".encode())
+    assert done.stdout.startswith(
+        f"published 12 records (0.0 MB) to topic {topic} at {kafka_broker.address} in ".encode()
+    )
     records = kafka_broker.consume(topic, 12)
     assert [record.key.decode() for record in records] == [f"t{n}" for n in range(12)]
     assert b"\n".join(record.value for record in records) + b"\n" == lines(0, 12)

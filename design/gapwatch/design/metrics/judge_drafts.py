@@ -75,13 +75,13 @@ class _Judged:
 
     @property
     def place(self) -> CodePlace:
-        """Where its prompt stands, or its code."""
+        """Place of its prompt, or of its code."""
         return self.prompts[0].place if self.prompts else self.tier.place
 
 
 @dataclass(frozen=True)
 class _Criterion:
-    """What a judge looks for.
+    """Criterion of a judge.
 
     Attributes:
         family: The judge's name without the component's and the tier's.
