@@ -19,7 +19,7 @@ const ALERTS = `SELECT a.alert_id, a.state, a.severity, a.component, a.metric, a
   WHERE a.state IN ('open', 'acknowledged', 'silenced')
   ORDER BY a.severity = 'page' DESC, a.severity = 'ticket' DESC, a.found_at DESC, a.alert_id LIMIT 100`;
 const WORDS = { cascade: "CASCADE", shift: "SHIFT", unknown: "BLIND", bound: "BOUND" };
-const VERDICTS = { worse: "worse", better: "better", unknown: "direction unknown" };
+const POLARITIES = { worse: "worse", better: "better", unknown: "polarity unknown" };
 
 // Quantities whose alerts are shown in the line of the failure rate.
 const OF_RATE = ["sessions", "unknown", "bound"];
@@ -150,7 +150,7 @@ function showAlerts(alerts) {
     return;
   }
   const rows = alerts.map((a) => {
-    const how = { bound: "broken", unknown: "cannot decide" }[a.kind] || VERDICTS[a.verdict] || "";
+    const how = { bound: "broken", unknown: "cannot decide" }[a.kind] || POLARITIES[a.verdict] || "";
     const what = `${WORDS[a.kind] || ""} ${how}`.trim();
     const interval = `${share(a.after)} [${share(a.lower)}, ${share(a.upper)}]`;
     const size = a.value_before !== null && a.value_after !== null
