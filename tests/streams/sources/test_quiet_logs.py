@@ -51,3 +51,25 @@ def test_after_a_while_it_comes_again_with_a_count(lines, monkeypatch):
         logging.getLogger("mode").error("gone")
 
     assert lines == ["gone", "gone (repeated 2 times since the last line)"]
+
+
+def test_an_election_of_the_coordinator_is_logged_only_if_it_lasts(lines, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(quiet_logs.time, "monotonic", lambda: now[0])
+    for at in (0.0, 1.0, 9.0, 11.0, 100.0):
+        now[0] = at
+        logging.getLogger("aiokafka.consumer").error(
+            "Request failed: %s", "[Error 15] GroupCoordinatorNotAvailableError"
+        )
+
+    assert lines == ["Request failed: [Error 15] GroupCoordinatorNotAvailableError"]
+
+
+def test_faust_does_not_report_the_start_of_its_services(lines):
+    from gapwatch.streams.sources import faust_slices
+
+    service = logging.getLogger(faust_slices.__name__)
+    service.info("[^SliceApp]: Starting...")
+    service.warning("[^SliceApp]: no heartbeat")
+
+    assert lines == ["[^SliceApp]: no heartbeat"]

@@ -9,6 +9,12 @@ import time
 REPEAT_SECONDS = 30.0
 #: Libraries whose lines are filtered.
 NOISY = ("aiokafka", "faust", "mode")
+#: Logger on which Faust reports the start of each internal service: it is named after the module of the subclass.
+_FAUST_SERVICES = "gapwatch.streams.sources.faust_slices"
+#: Error that aiokafka logs while a broker elects the coordinator of a new group, and then retries.
+_ELECTION = "GroupCoordinatorNotAvailableError"
+#: Seconds for which an election is expected to last; a longer one is logged.
+ELECTION_SECONDS = 10.0
 
 
 class RepeatFilter(logging.Filter):
@@ -17,11 +23,14 @@ class RepeatFilter(logging.Filter):
     def __init__(self) -> None:
         super().__init__()
         self._last: dict[tuple[str, str], tuple[float, int]] = {}
+        self._election_began = self._election_seen = float("-inf")
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return True if the record is to be logged; records are compared before their arguments are filled in."""
         key = (record.name, str(record.msg)[:200])
         now = time.monotonic()
+        if _ELECTION in record.getMessage() and self._is_expected_election(now):
+            return False
         at, held_back = self._last.get(key, (float("-inf"), 0))
         if now - at < REPEAT_SECONDS:
             self._last[key] = (at, held_back + 1)
@@ -33,10 +42,20 @@ class RepeatFilter(logging.Filter):
             record.msg = f"{record.msg} (repeated {held_back} times since the last line)"
         return True
 
+    def _is_expected_election(self, now: float) -> bool:
+        if now - self._election_seen > REPEAT_SECONDS:
+            self._election_began = now
+        self._election_seen = now
+        return now - self._election_began < ELECTION_SECONDS
+
 
 def quieten_logs() -> None:
-    """Add the filter to every handler of the root logger; it only affects the libraries in `NOISY`."""
+    """Add the filter to every handler of the root logger; it only affects the libraries in `NOISY`.
+
+    Of Faust's services only warnings are logged.
+    """
     repeat = RepeatFilter()
+    logging.getLogger(_FAUST_SERVICES).setLevel(logging.WARNING)
 
     def keep(record: logging.LogRecord) -> bool:
         return record.name.partition(".")[0] not in NOISY or repeat.filter(record)
