@@ -5,6 +5,7 @@ A release that moves one of these fails here, before it fails in an outage.
 
 import asyncio
 import inspect
+import re
 from importlib.metadata import version
 from types import SimpleNamespace
 
@@ -146,6 +147,16 @@ def test_a_fetch_that_gives_records_has_moved_the_position_past_them():
 
 def test_errors_say_whether_they_are_retriable():
     assert KafkaError.retriable is False
+
+
+def test_faust_reports_no_stall_of_a_healthy_run(app):
+    # It looks at the age of its own events and commits, and a run has none of these: lines would come after 300 s.
+    source = inspect.getsource(driver.AIOKafkaConsumerThread.__post_init__)
+    settings = set(re.findall(r"self\.tp_\w+_secs = (\w+)", source))
+
+    assert settings == {"stream_processing_timeout", "commit_livelock_timeout"}
+    assert app.conf.stream_processing_timeout > 1e8
+    assert app.conf.broker_commit_livelock_soft_timeout > 1e8
 
 
 def test_the_web_server_and_topic_creation_are_off(app):
