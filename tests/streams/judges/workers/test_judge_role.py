@@ -183,7 +183,7 @@ def test_judges_elsewhere_send_verdicts_by_topic_and_are_killed_with_the_keeper(
         worker = get(f"http://127.0.0.1:{port}", "/metrics").body.decode()
         alive = get(f"http://127.0.0.1:{port}", "/healthz")
         strange = get(f"http://127.0.0.1:{port}", "/metrics", {"Host": "evil.example"})
-        one.wait_until(lambda: 'judge="mini",state="pass"' in one.asked("/metrics"))
+        one.wait_until(lambda: 'judge="mini",metric="helpful",pipeline="support",state="pass"' in one.asked("/metrics"))
         page = one.asked("/metrics")
         # The second has waited for the keeper, and went on when it was back.
         assert [one.end_judge(second), one.end_judge(third)] == [0, 0]
