@@ -392,7 +392,7 @@ def make_slice_app(
         broker_heartbeat_interval=options.session_seconds / 3.5,
         broker_request_timeout=40.0,
         broker_commit_interval=options.commit_seconds,
-        # Faust does not see that slices are processed and committed, and reports stalls; the watchdog detects real ones.
+        # Faust does not see that slices are processed, and would report stalls; the watchdog detects real ones.
         broker_commit_livelock_soft_timeout=_NEVER_SECONDS,
         stream_processing_timeout=_NEVER_SECONDS,
         stream_buffer_maxsize=options.slices_buffered,
