@@ -83,7 +83,7 @@ def test_a_wrong_password_costs_the_pipeline_nothing_but_one_log_line(secured_ka
 
     assert not publisher.flush(4)
     publisher.close(0)
-    (line,) = [record for record in caplog.records if "no broker" in record.message]
+    (line,) = [record for record in caplog.records if "cannot reach Kafka" in record.message]
     assert "wrong" not in line.message
 
 
