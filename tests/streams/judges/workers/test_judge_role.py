@@ -160,9 +160,10 @@ def test_a_run_judges_while_it_keeps_and_is_killed_at_every_step(judged):
 
 @pytest.mark.slow
 def test_judges_elsewhere_send_verdicts_by_topic_and_are_killed_with_the_keeper(judged):
+    # Slow enough for most requests to wait still when the store process is killed.
     def slowly(body, headers):
         said = answer(body, headers)
-        return HttpAnswer(said.status, said.body, said.headers, seconds=0.05)
+        return HttpAnswer(said.status, said.body, said.headers, seconds=0.3)
 
     with served(slowly) as server:
         one = judged(base_url=server.base_url, concurrency=8)
