@@ -147,7 +147,9 @@ def test_a_public_name_means_one_thing() -> None:
 def test_a_commit_is_held_to_the_checks_of_form_that_the_tests_begin_with() -> None:
     config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
     script = (ROOT / "tests" / "run").read_text(encoding="utf-8")
-    run = ["".join(found) for found in re.findall(r'^"\$bin/([a-z-]+)"( format| check)?', script, re.MULTILINE)]
+    run = [
+        "".join(found) for found in re.findall(r'^ +(?:\{ )?"\$bin/([a-z-]+)"( format| check)?', script, re.MULTILINE)
+    ]
     hooks = [hook for repo in config["repos"] for hook in repo["hooks"]]
 
     entries = [hook["entry"].removeprefix(".venv/bin/").split(" --")[0] for hook in hooks]
