@@ -6,26 +6,21 @@ store's own DuckDB would.
 
 from __future__ import annotations
 
-import contextlib
-import http.client
 from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Any
-from urllib.parse import urlsplit
 
 import duckdb
 import orjson
 import pyarrow as pa
 import pyarrow.ipc
 
-from gapwatch.scorers.errors import JobError, StoreHeldError, UsageError
-from gapwatch.sinks.api.endpoint_note import ApiNote
+from gapwatch.scorers.errors import JobError
+from gapwatch.sinks.api.connection import ApiConnection, Endpoint
 from gapwatch.sinks.reading.snapshot import Snapshot
 from gapwatch.sinks.store.ledger import Balance, MetricBalance, SourceBalance
 
-#: Seconds without a reply after which a request fails. Longer than the time limit of queries.
-_PATIENCE_SECONDS = 120.0
-#: The same for a snapshot, which writes about 500,000 rows a second.
+#: Seconds without a reply after which a snapshot fails. It writes about 500,000 rows a second.
 _SNAPSHOT_SECONDS = 3600.0
 
 #: Statements that the client ignores: on the server, each query has a transaction of its own.
@@ -39,11 +34,9 @@ class LiveReader:
         rows: Largest number of rows of a result; None for all, and a result that is too long is an error.
     """
 
-    def __init__(self, note: ApiNote) -> None:
+    def __init__(self, endpoint: Endpoint) -> None:
         self.rows: int | None = None
-        self._note = note
-        parts = urlsplit(note.url)
-        self._http = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=_PATIENCE_SECONDS)
+        self._connection = ApiConnection(endpoint)
         self._con = duckdb.connect(
             ":memory:", config={"threads": 1, "enable_external_access": False, "python_enable_replacements": False}
         )
@@ -93,9 +86,7 @@ class LiveReader:
 
     def interrupt(self) -> None:
         """Close the connection, which ends the query on the server."""
-        if self._http.sock is not None:
-            with contextlib.suppress(OSError):
-                self._http.sock.shutdown(2)
+        self._connection.interrupt()
         self._con.interrupt()
 
     def abort(self) -> None:
@@ -103,7 +94,7 @@ class LiveReader:
 
     def close(self) -> None:
         """Close the client."""
-        self._http.close()
+        self._connection.close()
         self._con.close()
 
     # --- methods of the API
@@ -114,7 +105,7 @@ class LiveReader:
         Raises:
             JobError: The process does not answer.
         """
-        answer = orjson.loads(self._request("GET", "/v1/ledger", None)[0])
+        answer = orjson.loads(self._connection.request("GET", "/v1/ledger")[0])
         return Balance(
             [SourceBalance(**one) for one in answer["sources"]],
             [MetricBalance(**one) for one in answer["metrics"]],
@@ -136,7 +127,7 @@ class LiveReader:
             UsageError: The decision is refused.
             JobError: The process does not answer.
         """
-        answer = orjson.loads(self._request("POST", path, asked)[0])
+        answer = orjson.loads(self._connection.request("POST", path, asked)[0])
         return str(answer.get("said", "")) if answer["applied"] else None
 
     def snapshot(self, name: str | None) -> Snapshot:
@@ -146,8 +137,8 @@ class LiveReader:
             UsageError: The snapshot is refused.
             JobError: The snapshot could not be written, or the process does not answer.
         """
-        self._http.timeout = _SNAPSHOT_SECONDS
-        return Snapshot(**orjson.loads(self._request("POST", "/v1/snapshots", {"name": name})[0]))
+        answer, _ = self._connection.request("POST", "/v1/snapshots", {"name": name}, _SNAPSHOT_SECONDS)
+        return Snapshot(**orjson.loads(answer))
 
     def post(self, path: str, asked: dict[str, Any]) -> dict[str, Any]:
         """Send any other POST request and return its answer.
@@ -156,7 +147,7 @@ class LiveReader:
             UsageError: The request is refused.
             JobError: The process does not answer.
         """
-        answer: dict[str, Any] = orjson.loads(self._request("POST", path, asked)[0])
+        answer: dict[str, Any] = orjson.loads(self._connection.request("POST", path, asked)[0])
         return answer
 
     def _ask(self, sql: str, parameters: Sequence[Any]) -> pa.Table:
@@ -167,7 +158,7 @@ class LiveReader:
         }
         if self.rows is not None:
             asked["rows"] = self.rows
-        body, truncated = self._request("POST", "/v1/query", asked)
+        body, truncated = self._connection.request("POST", "/v1/query", asked)
         if truncated and self.rows is None:
             raise JobError(
                 "the result is too long for a store that is in use; ask for fewer rows, or query a snapshot "
@@ -175,32 +166,8 @@ class LiveReader:
             )
         return pa.ipc.open_stream(body).read_all()
 
-    def _request(self, method: str, path: str, asked: dict[str, Any] | None) -> tuple[bytes, str]:
-        headers = {"Authorization": f"Bearer {self._note.write_token}", "Content-Type": "application/json"}
-        try:
-            self._http.request(method, path, None if asked is None else orjson.dumps(asked), headers)
-            response = self._http.getresponse()
-            body = response.read()
-        except (OSError, http.client.HTTPException) as error:
-            self._http.close()
-            raise StoreHeldError(
-                f"the store is held by process {self._note.pid}, and its API at {self._note.url} does not answer "
-                f"({error or type(error).__name__})"
-            ) from error
-        if response.status < 300:
-            return body, response.headers.get("Gapwatch-Truncated", "")
-        message = _message(body)
-        raise UsageError(message) if response.status == 400 else JobError(f"the store cannot be read: {message}")
-
 
 def _sendable(value: Any) -> Any:
     if isinstance(value, date | datetime):
         return value.isoformat()
     return [_sendable(member) for member in value] if isinstance(value, list | tuple) else value
-
-
-def _message(body: bytes) -> str:
-    try:
-        return str(orjson.loads(body)["error"])
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        return body[:200].decode("utf-8", "replace")

@@ -5,6 +5,7 @@ It has a thread and an event loop of its own, so that a slow client never delays
     GET  /metrics                  Prometheus          GET  /healthz, /readyz       supervisors
     GET  /v1/query?sql=&format=    one SELECT          POST /v1/query               the same, as JSON
     GET  /v1/ledger                the balance         POST /v1/annotations         a note; needs the write token
+    GET  /v1/about                 version and store
     GET  /                         a page for people   POST /v1/snapshots           Parquet files; write token
                                                        POST further decisions, such as /v1/alerts/ack
 """
@@ -24,7 +25,9 @@ import duckdb
 from aiohttp import web
 
 from gapwatch.scorers.errors import GapwatchError, JobError, UsageError
+from gapwatch.scorers.version import program_version
 from gapwatch.sinks.api.access import ApiOptions, check_caller
+from gapwatch.sinks.api.api_version import API_HEADER, API_VERSION
 from gapwatch.sinks.api.endpoint_note import ApiNote, remove_note, write_note
 from gapwatch.sinks.api.overview_page import PATHS, read_page
 from gapwatch.sinks.api.query import CONTENT_TYPES, FORMS, BusyError, Form, LiveQueries, QueryLimitError
@@ -150,6 +153,7 @@ class ApiServer:
                 web.get("/v1/query", self._serve_query),
                 web.post("/v1/query", self._serve_query),
                 web.get("/v1/ledger", self._serve_ledger),
+                web.get("/v1/about", self._serve_about),
                 *(web.post(path, self._take_decision) for path in self._readers),
                 web.post("/v1/snapshots", self._take_snapshot),
                 *(web.post(path, self._take_post) for path in self._posts),
@@ -169,7 +173,12 @@ class ApiServer:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Check the caller, and answer every error as JSON."""
+        """Check the caller, answer every error as JSON, and name the version of the API."""
+        answer = await self._answer(request, handler)
+        answer.headers[API_HEADER] = API_VERSION
+        return answer
+
+    async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             check_caller(request, self.options, self.url)
             return await handler(request)
@@ -235,6 +244,11 @@ class ApiServer:
 
         assert self._queries is not None
         return json_answer(dataclasses.asdict(await self._queries.run(read)))
+
+    async def _serve_about(self, _request: web.Request) -> web.Response:
+        return json_answer(
+            {"program": "gapwatch", "version": program_version(), "store": str(self._store_path.absolute())}
+        )
 
     async def _take_post(self, request: web.Request) -> web.Response:
         store_thread, post = self._posts[request.path]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from gapwatch.sinks.api.store_address import StorePlace
 from gapwatch.sinks.commands.options import WAITS, decide_on, store_option, user_name
 from gapwatch.sinks.reading.terminal_table import print_note
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.option("--pipeline", metavar="NAME", help="Pipeline that the note is about. Default: all.")
 @click.option("--at", metavar="WHEN", help="Time of the event, ISO 8601 (UTC). Default: now.")
 @click.option("--by", metavar="NAME", help="Author of the note. Default: your user name.")
-def annotate_command(text: str, store: Path, pipeline: str | None, at: str | None, by: str | None) -> None:
+def annotate_command(text: str, store: StorePlace, pipeline: str | None, at: str | None, by: str | None) -> None:
     """Add a note of an event, such as a deployment, to a store; the store may be in use.
 
     \b

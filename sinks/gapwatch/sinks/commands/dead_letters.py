@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import click
 
+from gapwatch.sinks.api.store_address import StorePlace
 from gapwatch.sinks.commands.options import format_option, lane_option, reading, store_option
 from gapwatch.sinks.reading.terminal_table import Column, print_note, print_table
 
@@ -35,7 +35,7 @@ _COLUMNS = (
 @store_option
 @lane_option
 @format_option
-def dead_letters_command(store: Path, lane: str | None, form: str) -> None:
+def dead_letters_command(store: StorePlace, lane: str | None, form: str) -> None:
     """Show the dead letters (records that could not be read), by cause.
 
     `first` and `last` are partition:offset. In a file, the offset is the number of the line, from 0.

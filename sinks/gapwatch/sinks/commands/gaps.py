@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gapwatch.scorers.printable import shown
+from gapwatch.sinks.api.store_address import StorePlace
 from gapwatch.sinks.commands.options import (
     component_option,
     format_option,
@@ -58,7 +58,7 @@ SEEN_LIMIT = 120
 @click.option("--trace", metavar="ID", help="Show one trace in full, with its text if a sample is stored.")
 @format_option
 def gaps_command(
-    store: Path,
+    store: StorePlace,
     component: str | None,
     metric: str | None,
     outcomes: tuple[str, ...],

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from gapwatch.scorers.errors import UsageError
+from gapwatch.sinks.api.store_address import StorePlace
 from gapwatch.sinks.commands.options import reading, store_option
 from gapwatch.sinks.reading.terminal_table import Column, print_note, print_table
 
@@ -36,7 +37,7 @@ _NUMBERS = ("INT", "DOUBLE", "FLOAT", "DECIMAL")
     "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
     help="Write to this file instead of standard output. The file appears only when it is complete.",
 )  # fmt: skip
-def history_command(sql: str, store: Path, form: str, output: Path | None) -> None:
+def history_command(sql: str, store: StorePlace, form: str, output: Path | None) -> None:
     """Run one SELECT on a store. It cannot change anything or read other files.
 
     \b

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gapwatch.scorers.errors import JobError
 from gapwatch.scorers.printable import shown
+from gapwatch.sinks.api.store_address import StorePlace
 from gapwatch.sinks.commands.options import format_option, reading, store_option
 from gapwatch.sinks.reading.terminal_table import Column, print_note, print_table
 
@@ -24,7 +24,7 @@ _STATES = ("pass", "warn", "fail", "skip", "unknown", "error", "sampled_out", "s
 @click.command("ledger")
 @store_option
 @format_option
-def ledger_command(store: Path, form: str) -> None:
+def ledger_command(store: StorePlace, form: str) -> None:
     """Print the balance of consumed records and their states, and check that the offsets have no gaps.
 
     Every record is read, a dead letter or foreign. Every span to which a metric applies is in one state.

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gapwatch.scorers.errors import StoreHeldError
+from gapwatch.scorers.errors import StoreHeldError, UsageError
 from gapwatch.sinks.api.endpoint_note import read_note
+from gapwatch.sinks.api.store_address import StoreAddress, StorePlace, read_address
 from gapwatch.sinks.reading.since import parse_since
+from gapwatch.sinks.reading.terminal_table import print_note
 
 if TYPE_CHECKING:
     from gapwatch.sinks.api.client import LiveReader
@@ -21,13 +23,44 @@ if TYPE_CHECKING:
     from gapwatch.sinks.store.store_reader import StoreReader
 
 Result = TypeVar("Result")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 #: Answer for a decision that is queued and not committed yet.
 WAITS = "queued: it is stored with the next transaction of the process that writes the store"
 
-store_option = click.option(
-    "--store", required=True, type=click.Path(path_type=Path), metavar="S", help="DuckDB file of the store."
-)
+#: Key of the context under which the type of --store finds the value of --token-file.
+_PLACE = "gapwatch.token_file"
+
+
+class _StoreType(click.ParamType):
+    """Reads a value of --store: an address if it begins as one, else the path of a file."""
+
+    name = "store"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> StorePlace:
+        if not isinstance(value, str) or "://" not in value:
+            return Path(value)
+        return read_address(value, ctx.meta.get(_PLACE) if ctx is not None else None)
+
+
+def _note_token_file(ctx: click.Context, _param: click.Parameter, value: Path | None) -> None:
+    ctx.meta[_PLACE] = value
+
+
+def store_option(command: Function) -> Function:
+    """Add --store and --token-file; the command takes the argument `store`, a `StorePlace`."""
+    token_file: Callable[[Function], Function] = click.option(
+        "--token-file", envvar="GAPWATCH_TOKEN_FILE", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+        is_eager=True, expose_value=False, callback=_note_token_file, show_envvar=True,
+        help="With an address: file whose first line is the token. The variable GAPWATCH_TOKEN may hold it instead.",
+    )  # fmt: skip
+    store: Callable[[Function], Function] = click.option(
+        "--store", required=True, envvar="GAPWATCH_STORE", type=_StoreType(), metavar="S", show_envvar=True,
+        help="DuckDB file of the store, or address of the process that writes it: http://HOST:9464.",
+    )  # fmt: skip
+    return store(token_file(command))
+
+
 component_option = click.option("--component", metavar="ID", help="Only this component. Default: all.")
 metric_option = click.option("--metric", metavar="NAME", help="Only this metric. Default: all.")
 lane_option = click.option("--lane", metavar="LANE", help="Only this lane: live, file:..., backfill:... Default: all.")
@@ -70,44 +103,63 @@ def matching(
 
 
 @contextlib.contextmanager
-def reading(store: Path) -> Iterator[StoreReader]:
+def reading(store: StorePlace) -> Iterator[StoreReader]:
     """Open a store for reading, and close it afterwards. A store in use is read over the API of its process.
 
     Raises:
         StoreError: The file is missing or not a store, or another process holds it and does not answer.
+        UsageError: The address does not answer, or refuses the token.
     """
     # Imported here: --help answers without loading DuckDB.
     from gapwatch.sinks.store.opening import open_for_reading
 
     con: StoreReader
-    try:
-        con = open_for_reading(store)
-    except StoreHeldError as held:
-        con = _live_reader(store, held)
+    if isinstance(store, StoreAddress):
+        con = _distant_reader(store)
+    else:
+        try:
+            con = open_for_reading(store)
+        except StoreHeldError as held:
+            con = _live_reader(store, held)
     try:
         yield con
     finally:
         con.close()
 
 
-def decide_on(store: Path, at_rest: Callable[[Store], Result], live: Callable[[LiveReader], Result]) -> Result:
+def decide_on(store: StorePlace, at_rest: Callable[[Store], Result], live: Callable[[LiveReader], Result]) -> Result:
     """Change a store by `at_rest` if no process holds it, otherwise by `live` over the API of the process that does.
 
     Raises:
         StoreError: The file is missing or not a store, or another process holds it and does not answer.
+        UsageError: The address does not answer, or refuses the token.
     """
     # Imported here: --help answers without loading DuckDB.
     from gapwatch.sinks.store.store import Store
 
-    try:
-        with Store.open(store) as opened:
-            return at_rest(opened)
-    except StoreHeldError as held:
-        reader = _live_reader(store, held)
+    if isinstance(store, StoreAddress):
+        reader = _distant_reader(store)
+    else:
+        try:
+            with Store.open(store) as opened:
+                return at_rest(opened)
+        except StoreHeldError as held:
+            reader = _live_reader(store, held)
     try:
         return live(reader)
     finally:
         reader.close()
+
+
+def store_file(store: StorePlace, command: str) -> Path:
+    """Return the path of a store, for a command that opens the file itself.
+
+    Raises:
+        UsageError: The place is an address.
+    """
+    if isinstance(store, StoreAddress):
+        raise UsageError(f"gapwatch {command} opens the file of the store: give --store the file, not an address")
+    return store
 
 
 def _live_reader(store: Path, held: StoreHeldError) -> LiveReader:
@@ -117,11 +169,27 @@ def _live_reader(store: Path, held: StoreHeldError) -> LiveReader:
         StoreHeldError: There is no API; the error that opening the store gave.
     """
     from gapwatch.sinks.api.client import LiveReader
+    from gapwatch.sinks.api.connection import Endpoint
 
     note = read_note(store)
     if note is None:
         raise held
-    return LiveReader(note)
+    return LiveReader(Endpoint.of_note(note))
+
+
+def _distant_reader(address: StoreAddress) -> LiveReader:
+    """Return a reader over the API at an address.
+
+    Raises:
+        UsageError: A token cannot be read, or the address is not of Gapwatch.
+    """
+    from gapwatch.sinks.api.client import LiveReader
+    from gapwatch.sinks.api.connection import Endpoint
+
+    endpoint = Endpoint.of_address(address)
+    if not (address.is_local or address.is_encrypted) and (endpoint.read_token.text or endpoint.write_token.text):
+        print_note(f"warning: the token goes unencrypted to {address}; use https, or a tunnel of SSH")
+    return LiveReader(endpoint)
 
 
 def user_name() -> str | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import click
 
+from gapwatch.sinks.api.store_address import StorePlace
 from gapwatch.sinks.commands.options import decide_on, store_option, user_name
 
 
@@ -22,7 +22,7 @@ from gapwatch.sinks.commands.options import decide_on, store_option, user_name
 @click.option("--why", required=True, metavar="TEXT", help="Reason for your outcome; it is stored with it.")
 @click.option("--by", default=None, metavar="NAME", help="Your name. Default: your user name.")
 def override_command(
-    row: str, store: Path, outcome: str, score: float | None, label: str | None, why: str, by: str | None
+    row: str, store: StorePlace, outcome: str, score: float | None, label: str | None, why: str, by: str | None
 ) -> None:
     """Override the outcome of ROW: topic/partition/offset/span/metric, and /judge if there are several judges.
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gapwatch.scorers.printable import shown
 from gapwatch.scorers.slices.tables import SERIES
+from gapwatch.sinks.api.store_address import StorePlace
 from gapwatch.sinks.commands.options import (
     component_option,
     format_option,
@@ -54,7 +54,7 @@ _PERIODS = {"hour": "date_trunc('hour', bucket)", "day": "date_trunc('day', buck
 @lane_option
 @format_option
 def rates_command(
-    store: Path, component: str | None, metric: str | None, since: str | None, per: str, ratios: bool,
+    store: StorePlace, component: str | None, metric: str | None, since: str | None, per: str, ratios: bool,
     lane: str | None, form: str,
 ) -> None:  # fmt: skip
     """Show failure rates: the share of traces in which a metric fails, with a 95 % confidence interval.

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import click
 
-from gapwatch.sinks.commands.options import reading, store_option
+from gapwatch.sinks.api.store_address import StoreAddress, StorePlace
+from gapwatch.sinks.commands.options import reading, store_file, store_option
 from gapwatch.sinks.reading.terminal_table import print_note
 
 
 @click.command("snapshot")
 @store_option
 @click.option("--name", metavar="NAME", help="Name of the snapshot's folder. Default: the time, in UTC.")
-def snapshot_command(store: Path, name: str | None) -> None:
+def snapshot_command(store: StorePlace, name: str | None) -> None:
     """Write all tables of a store as Parquet files, as of its last commit; the store may be in use.
 
     The files go into a new folder in S.snapshots, beside the store S. The command prints its path.
@@ -28,6 +28,11 @@ def snapshot_command(store: Path, name: str | None) -> None:
     from gapwatch.sinks.reading.snapshot import take_snapshot
 
     with reading(store) as con:
-        taken = con.snapshot(name) if isinstance(con, LiveReader) else take_snapshot(con, store, name)
+        if isinstance(con, LiveReader):
+            taken = con.snapshot(name)
+        else:
+            taken = take_snapshot(con, store_file(store, "snapshot"), name)
+    if isinstance(store, StoreAddress):
+        print_note(f"the folder is on the machine of {store}")
     print_note(f"{sum(taken.tables.values())} rows of {len(taken.tables)} tables, {taken.bytes} bytes")
     sys.stdout.write(taken.path + "\n")

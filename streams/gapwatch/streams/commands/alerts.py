@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import click
 
+from gapwatch.sinks.api.store_address import StorePlace
 from gapwatch.sinks.commands.options import format_option, lane_option, metric_option, reading, store_option
 from gapwatch.sinks.reading.since import parse_since
 
@@ -26,7 +26,7 @@ from gapwatch.sinks.reading.since import parse_since
 )  # fmt: skip
 @format_option
 def alerts_command(
-    store: Path,
+    store: StorePlace,
     show_all: bool,
     show_watched: bool,
     metric: str | None,
@@ -68,7 +68,7 @@ def alerts_command(
 @click.argument("alert", metavar="ALERT")
 @store_option
 @format_option
-def explain_command(alert: str, store: Path, form: str) -> None:
+def explain_command(alert: str, store: StorePlace, form: str) -> None:
     """Print one page on ALERT (an id or its first characters): size, begin, evidence, likely cause, what to do."""
     # Not above: --help must not wait for the engine.
     from gapwatch.streams.alerting.incidents.stored_alerts import find_alert

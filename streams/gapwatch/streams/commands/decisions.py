@@ -5,11 +5,11 @@ A decision is written into the store directly, or sent to the process that holds
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from gapwatch.sinks.api.store_address import StorePlace
 from gapwatch.sinks.commands.options import WAITS, decide_on, store_option
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _alert_argument = click.argument("alert", metavar="ALERT")
 @store_option
 @_by_option
 @_why_option
-def ack_command(alert: str, store: Path, by: str, why: str) -> None:
+def ack_command(alert: str, store: StorePlace, by: str, why: str) -> None:
     """Acknowledge ALERT: you work on it. It stays open, and nobody else is called."""
     _decide(store, "ack", {"alert": alert, "by": by, "why": why})
 
@@ -38,7 +38,7 @@ def ack_command(alert: str, store: Path, by: str, why: str) -> None:
 @click.option("--for", "duration", required=True, metavar="TIME", help="Length of the silence: 90m, 8h, 3d, 2w.")
 @_by_option
 @_why_option
-def silence_command(alert: str, store: Path, duration: str, by: str, why: str) -> None:
+def silence_command(alert: str, store: StorePlace, duration: str, by: str, why: str) -> None:
     """Silence ALERT for a while. It stays open, and is sent again if it becomes a page."""
     _decide(store, "silence", {"alert": alert, "for": duration, "by": by, "why": why})
 
@@ -48,7 +48,7 @@ def silence_command(alert: str, store: Path, duration: str, by: str, why: str) -
 @store_option
 @_by_option
 @_why_option
-def accept_command(alert: str, store: Path, by: str, why: str) -> None:
+def accept_command(alert: str, store: StorePlace, by: str, why: str) -> None:
     """Accept the level since ALERT began as right: it becomes the new baseline.
 
     The alert is closed. A change from the new level is a new alert, also a change back to the old level. A bound does
@@ -62,7 +62,7 @@ def accept_command(alert: str, store: Path, by: str, why: str) -> None:
 @click.argument("value", metavar="VALUE")
 @store_option
 @_by_option
-def answer_command(question: str, value: str, store: Path, by: str) -> None:
+def answer_command(question: str, value: str, store: StorePlace, by: str) -> None:
     """Answer QUESTION of a portfolio: is a lower or a higher failure rate better, or neither?
 
     VALUE is lower, higher, neither, or one of the question's own options. Past shifts are relabelled by the answer,
@@ -71,7 +71,7 @@ def answer_command(question: str, value: str, store: Path, by: str) -> None:
     _decide(store, "answer", {"question": question, "value": value, "by": by})
 
 
-def _decide(store: Path, action: str, asked: dict[str, Any]) -> None:
+def _decide(store: StorePlace, action: str, asked: dict[str, Any]) -> None:
     from gapwatch.streams.alerting.triage.decision_reader import PATHS
 
     done = decide_on(

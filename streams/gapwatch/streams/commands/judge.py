@@ -11,7 +11,8 @@ import click
 import orjson
 
 from gapwatch.scorers.errors import JobError
-from gapwatch.sinks.commands.options import reading, store_option
+from gapwatch.sinks.api.store_address import StorePlace
+from gapwatch.sinks.commands.options import reading, store_file, store_option
 
 if TYPE_CHECKING:
     from gapwatch.scorers.judges.agreement import Estimate
@@ -36,7 +37,7 @@ def judge_command() -> None:
     "--patience", default=300.0, show_default=True, metavar="SECONDS", type=click.FloatRange(min=0),
     help="How long to wait for a provider that is down; after that its requests stay pending.",
 )  # fmt: skip
-def judge_store_command(store: Path, judges: Path, patience: float) -> None:
+def judge_store_command(store: StorePlace, judges: Path, patience: float) -> None:
     """Answer every pending judge request of a store, by the portfolios in the store.
 
     Prints counts, errors and costs as JSON. Exit status 1: requests are left, because a provider is down.
@@ -48,8 +49,9 @@ def judge_store_command(store: Path, judges: Path, patience: float) -> None:
     from gapwatch.streams.judges.settings import load_judge_settings
     from gapwatch.streams.judges.workers.store_run import judge_store
 
+    file = store_file(store, "judge run")
     access = model_access(load_judge_settings(judges))
-    with Store.open(store) as opened:
+    with Store.open(file) as opened:
         with closing(opened.cursor()) as cursor:
             portfolios = [parse_portfolio(text) for text in portfolio_texts(cursor)]
         result = judge_store(opened, portfolios, access, patience_seconds=patience)
@@ -68,7 +70,7 @@ def judge_store_command(store: Path, judges: Path, patience: float) -> None:
     help="YAML settings of the judges; not needed with --show.",
 )  # fmt: skip
 @click.option("--show", is_flag=True, help="Only print the request, byte for byte as it was sent.")
-def rerun_command(row: str, store: Path, judges: Path | None, show: bool) -> None:
+def rerun_command(row: str, store: StorePlace, judges: Path | None, show: bool) -> None:
     """Rebuild the request of a verdict and send it again; prints both verdicts as JSON.
 
     ROW is topic/partition/offset/span/metric, followed by /judge if the metric has several judges.
@@ -109,7 +111,7 @@ def rerun_command(row: str, store: Path, judges: Path | None, show: bool) -> Non
     "--sample", default=100, show_default=True, type=click.IntRange(min=1), metavar="N",
     help="Number of verdicts to repeat.",
 )  # fmt: skip
-def reproducibility_command(store: Path, judges: Path, sample: int) -> None:
+def reproducibility_command(store: StorePlace, judges: Path, sample: int) -> None:
     """Repeat a sample of verdicts; prints the share that comes out the same, with 95 % intervals."""
     from gapwatch.sinks.reading.verdict_archive import VerdictArchive
     from gapwatch.streams.judges.audit.rerunning import reproducibility
@@ -156,7 +158,7 @@ def estimate_command(files: tuple[Path, ...], portfolio: Path, judges: Path) -> 
 
 @judge_command.command("agreement")
 @store_option
-def agreement_command(store: Path) -> None:
+def agreement_command(store: StorePlace) -> None:
     """Measure how far judges agree: Cohen's kappa between judges, kappa and F1 against people's overrides."""
     from gapwatch.sinks.verdicts.agreement import agreements
 

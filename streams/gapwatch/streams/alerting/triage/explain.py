@@ -6,7 +6,6 @@ import math
 import shlex
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
@@ -17,6 +16,7 @@ from gapwatch.scorers.loading.load import parse_portfolio
 from gapwatch.scorers.portfolio.metric import Metric
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.printable import shown
+from gapwatch.sinks.api.store_address import StorePlace
 from gapwatch.sinks.reading.alert_query import AlertFilter, LifeStep, alert_life
 from gapwatch.sinks.reading.example_rows import ValuePart, rows_sql
 from gapwatch.sinks.reading.stored_portfolios import latest_portfolio_text
@@ -41,7 +41,7 @@ _STYLES = {"page": "bold red", "ticket": "yellow", "note": "cyan"}
 Line = tuple[str, str]
 
 
-def print_explanation(con: StoreReader, store: Path, alert: StoredAlert) -> None:
+def print_explanation(con: StoreReader, store: StorePlace, alert: StoredAlert) -> None:
     """Print one page on an alert: size, time, evidence, direction, likely cause, and what to do next."""
     terminal = Console(highlight=False)
     out = terminal if terminal.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
@@ -70,7 +70,7 @@ def _print_section(out: Console, title: str, lines: list[str]) -> None:
 
 
 def _sections(
-    con: StoreReader, store: Path, alert: StoredAlert, portfolio: Portfolio | None
+    con: StoreReader, store: StorePlace, alert: StoredAlert, portfolio: Portfolio | None
 ) -> Iterator[tuple[str, list[str]]]:
     yield "What", list(_what(alert, portfolio))
     yield "Since", list(_since(alert))
@@ -268,7 +268,7 @@ def _life_text(step: LifeStep) -> str:
     return f"{moment_text(step.at, 'seconds')} {step.state} ({step.severity}) by {shown(step.by)}: {shown(step.why)}"
 
 
-def _do(store: Path, alert: StoredAlert, portfolio: Portfolio | None) -> Iterator[str]:
+def _do(store: StorePlace, alert: StoredAlert, portfolio: Portfolio | None) -> Iterator[str]:
     if (runbook := runbook_link(portfolio, alert.row.metric)) is not None:
         yield f"$ {shown(runbook, 2000)}"
     if not alert.is_open:

@@ -1,0 +1,261 @@
+"""Commands on `--store http://...`: they answer as with the file, and each failure has a sentence and status 2."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from gapwatch.scorers.errors import StoreError, UsageError
+from gapwatch.sinks.api.access import ApiOptions
+from gapwatch.sinks.api.store_address import StoreAddress, find_token, read_address
+from gapwatch.sinks.store.store import Store
+from tests.gapwatch_command import Ran, gapwatch
+from tests.live_alerts import KeptAlerts
+from tests.live_store import Kept, until
+from tests.streams.alerting.breaking_stream import BROKEN, slices_after_calm
+from tests.streams.alerting.builders import portfolio
+
+READ, WRITE = "read-token-of-the-run", "write-token-of-the-run"
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeptAlerts]:
+    with KeptAlerts(tmp_path_factory.mktemp("address") / "s.duckdb", portfolio()) as opened:
+        opened.keep_all(slices_after_calm(BROKEN))
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
+    """A store whose API listens for other machines."""
+    options = ApiOptions("0.0.0.0", 0, read_token=READ, write_token=WRITE)
+    with Kept(tmp_path_factory.mktemp("wide") / "s.duckdb", options, portfolios=[]) as opened:
+        yield opened
+
+
+def url_of(kept: Kept) -> str:
+    return kept.server.url.replace("0.0.0.0", "127.0.0.1")
+
+
+def said(ran: Ran, *names: object) -> tuple[int, str, str]:
+    """What a command says, without the name of the store."""
+    out, err = ran.out, ran.err
+    for name in names:
+        out, err = out.replace(str(name), "S"), err.replace(str(name), "S")
+    return ran.status, out, err
+
+
+# --- the same as with the file
+
+READING: list[list[str]] = [
+    ["alerts", "--all"],
+    ["alerts", "--watched"],
+    ["alerts", "--format", "json"],
+    ["rates", "--per", "day"],
+    ["rates", "--ratios"],
+    ["gaps", "--limit", "3"],
+    ["ledger"],
+    ["dead-letters"],
+    ["history", "SELECT count(*) AS n FROM ticks"],
+    ["history", "SELECT metric, rate FROM rates ORDER BY ALL", "--format", "csv"],
+    ["history", "SELECT no_such_column FROM gaps"],
+    ["judge", "agreement"],
+]
+
+
+@pytest.mark.parametrize("command", READING, ids=" ".join)
+def test_a_command_by_address_says_what_it_says_by_file(kept: KeptAlerts, command: list[str]) -> None:
+    by_address, by_file = (gapwatch(*command, "--store", store) for store in (kept.server.url, kept.path))
+    assert said(by_address, kept.server.url) == said(by_file, kept.path)
+
+
+def test_explain_by_address_names_the_address_in_what_to_type_next(kept: KeptAlerts) -> None:
+    (alert,) = gapwatch("alerts", "--store", kept.path, "--format", "json").json()
+    by_address, by_file = (
+        gapwatch("explain", alert["alert_id"], "--store", store) for store in (kept.server.url, kept.path)
+    )
+    assert by_address.status == 0
+    assert said(by_address, kept.server.url) == said(by_file, kept.path)
+
+
+def test_the_variable_names_the_store(kept: KeptAlerts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GAPWATCH_STORE", kept.server.url)
+    assert gapwatch("alerts").out == gapwatch("alerts", "--store", kept.path).out
+
+
+def test_a_snapshot_by_address_lies_beside_the_store_of_the_run(kept: KeptAlerts) -> None:
+    ran = gapwatch("snapshot", "--store", kept.server.url, "--name", "asked-from-afar")
+    assert (ran.status, Path(ran.out.strip()).parent.name) == (0, "s.duckdb.snapshots")
+    assert f"the folder is on the machine of {kept.server.url}" in ran.err
+
+
+def test_on_this_machine_a_decision_by_address_needs_no_token_but_the_note(kept: KeptAlerts) -> None:
+    annotate = ["annotate", "deploy v12", "--by", "ann", "--store", kept.server.url]
+    with ThreadPoolExecutor(1) as other:
+        noted = other.submit(gapwatch, *annotate)
+        until(lambda: kept.decisions.waiting == 1 or noted.done())
+        kept.decisions.apply(kept.store)
+        assert said(noted.result(timeout=60)) == (0, "", "noted\n")
+
+
+# --- tokens
+
+
+def test_a_store_that_asks_for_tokens_reads_with_one_and_decides_with_the_other(
+    wide: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = url_of(wide)
+    refused = gapwatch("ledger", "--store", url)
+    assert refused.status == 2
+    assert "asks for its read token: set GAPWATCH_TOKEN, or give --token-file" in refused.err
+
+    file = tmp_path / "token"
+    file.write_text(READ + "\n")
+    assert gapwatch("ledger", "--store", url, "--token-file", file).status == 0
+    monkeypatch.setenv("GAPWATCH_TOKEN", READ)
+    assert gapwatch("ledger", "--store", url).status == 0
+    annotated = gapwatch("annotate", "x", "--store", url)
+    assert annotated.status == 2
+    assert f"{url} does not accept the token of GAPWATCH_TOKEN as its write token" in annotated.err
+    monkeypatch.setenv("GAPWATCH_TOKEN", "guessed-guessed")
+    wrong = gapwatch("rates", "--store", url)
+    assert (wrong.status, "does not accept the token of GAPWATCH_TOKEN as its read token" in wrong.err) == (2, True)
+    assert not any(text in ran.err for text in (READ, WRITE, "guessed-guessed") for ran in (refused, annotated, wrong))
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [(b"", "is empty"), (b"\nx", "is empty"), (b"two words", "does not hold a token"), (b"\xff", "is not a text"),
+     (None, "cannot be read: No such file")],
+)  # fmt: skip
+def test_a_token_file_without_a_token_is_told(tmp_path: Path, content: bytes | None, why: str) -> None:
+    file = tmp_path / "token"
+    if content is not None:
+        file.write_bytes(content)
+    ran = gapwatch("ledger", "--store", "http://127.0.0.1:1", "--token-file", file)
+    assert (ran.status, why in ran.err, str(file) in ran.err) == (2, True, True)
+
+
+def test_the_file_wins_over_the_environment_and_no_token_is_shown(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("from-file")
+    environment = {"GAPWATCH_TOKEN": "any", "GAPWATCH_WRITE_TOKEN": "w"}
+    found = find_token(StoreAddress("http://h:1", file), True, environment)
+    assert (found.text, "from-file" in repr(found)) == ("from-file", False)
+    assert find_token(StoreAddress("http://h:1"), True, environment).text == "any"
+    del environment["GAPWATCH_TOKEN"]
+    assert [find_token(StoreAddress("http://h:1"), writes, environment).text for writes in (True, False)] == ["w", ""]
+
+
+# --- what is no store
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["ftp://host/x", "http://", "http://host:99999", "http://host:x", "http://h:1?x=1", "https://h#x", "s3://b"],
+)
+def test_what_is_no_address_is_told(address: str) -> None:
+    ran = gapwatch("alerts", "--store", address)
+    assert (ran.status, "write http://HOST:9464" in ran.err) == (2, True)
+
+
+def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
+    with pytest.raises(UsageError, match="no user name or password") as refused:
+        read_address("http://me:hunter22@host:1")
+    assert "hunter22" not in str(refused.value)
+
+
+@contextmanager
+def serving(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Serve an answer to every request; gives the address, and the path and token of each request."""
+    asked: list[tuple[str, str]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            asked.append((self.path, self.headers.get("Authorization", "")))
+            answer(self)
+
+        def do_POST(self) -> None:
+            self.do_GET()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}", asked
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def replies(status: int, **headers: str) -> Callable[[BaseHTTPRequestHandler], None]:
+    def reply(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(status)
+        for name, value in {"Content-Length": "2", **headers}.items():
+            handler.send_header(name.replace("_", "-"), value)
+        handler.end_headers()
+        handler.wfile.write(b"{}")
+
+    return reply
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (replies(200), "is not the API of Gapwatch"),
+        (replies(404), "is not the API of Gapwatch (its answer has status 404); check host and port"),
+        (replies(200, Gapwatch_Api="0.1"), "is another version of Gapwatch (its API is version 0.1, that of this"),
+    ],
+)
+def test_another_program_or_version_is_told(answer: Callable[[BaseHTTPRequestHandler], None], why: str) -> None:
+    with serving(answer) as (url, _):
+        ran = gapwatch("alerts", "--store", url)
+    assert (ran.status, why in ran.err) == (2, True), ran.err
+
+
+def test_a_token_does_not_follow_a_redirect(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GAPWATCH_TOKEN", "secret-secret")
+    with serving(replies(200)) as (elsewhere, asked), serving(replies(302, Location=elsewhere)) as (url, _):
+        ran = gapwatch("alerts", "--store", url)
+    assert (ran.status, "redirects to another address, to which no token is sent" in ran.err) == (2, True)
+    assert asked == []
+    assert "secret-secret" not in ran.err
+
+
+def test_nobody_there_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    ran = gapwatch("alerts", "--store", f"http://127.0.0.1:{port}")
+    assert ran.status == 2
+    assert f"nothing answers at http://127.0.0.1:{port} (Connection refused); is `gapwatch run` running" in ran.err
+
+
+def test_https_to_a_port_of_http_is_told(wide: Kept) -> None:
+    ran = gapwatch("alerts", "--store", url_of(wide).replace("http:", "https:"))
+    assert (ran.status, "does not speak https" in ran.err) == (2, True), ran.err
+
+
+def test_a_token_over_plain_http_to_another_machine_is_warned_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GAPWATCH_TOKEN", "secret-secret")
+    ran = gapwatch("alerts", "--store", "http://gapwatch.invalid:9464")  # a name that never exists (RFC 6761)
+    assert ran.err.count("the token goes unencrypted to http://gapwatch.invalid:9464") == 1
+    assert (ran.status, "secret-secret" in ran.err) == (2, False)
+
+
+def test_a_command_that_opens_the_file_says_so(kept: KeptAlerts) -> None:
+    ran = gapwatch("judge", "run", "--judges", "j.yaml", "--store", kept.server.url)
+    assert (ran.status, "opens the file of the store: give --store the file" in ran.err) == (2, True)
+    with pytest.raises(StoreError, match="takes no address"):
+        Store.open("http://127.0.0.1:9464", create=True)
