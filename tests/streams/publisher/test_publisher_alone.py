@@ -27,7 +27,7 @@ with publisher.trace() as trace:
         span.output = "answer"
 print(publisher.counts["waiting"], publisher.close(0.0))
 try:
-    TracePublisher("bot", brokers="nowhere")
+    TracePublisher("bot", brokers="nowhere", strict=True)
 except SettingsError as error:
     print(error)
 ours = {".".join(name.split(".")[:2]) for name in sys.modules if name.startswith("gapwatch.")} - {"gapwatch.publisher"}
@@ -53,13 +53,13 @@ def test_a_file_imports_the_standard_library_its_two_libraries_and_its_neighbour
 
 
 @pytest.mark.parametrize("path", FILES, ids=NAMES)
-def test_aiokafka_is_imported_by_the_sender_alone_and_when_one_is_made(path):
+def test_aiokafka_is_imported_by_the_kafka_sender_alone_and_when_one_is_made(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     at_top = {alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names}
     everywhere = {one.partition(".")[0] for one in imported(path)}
 
     assert "aiokafka" not in at_top
-    assert ("aiokafka" in everywhere) is (path.stem == "sender")
+    assert ("aiokafka" in everywhere) is (path.stem == "kafka_sender")
 
 
 def test_a_pipeline_publishes_with_these_files_alone(tmp_path):

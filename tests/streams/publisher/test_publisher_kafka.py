@@ -197,6 +197,25 @@ def test_what_was_traced_while_the_broker_was_away_arrives_when_it_is_back(own_k
 
 
 @pytest.mark.slow
+def test_an_outage_is_one_log_line_at_its_begin_and_one_at_its_end(own_kafka_broker, caplog):
+    topic = own_kafka_broker.make_topic()
+    own_kafka_broker.kill()
+    publisher = TracePublisher("bot", topic=topic, brokers=own_kafka_broker.address)
+    for i in range(20):
+        with publisher.trace(f"away-{i}"):
+            pass
+        publisher.flush(0.2)
+    own_kafka_broker.start()
+
+    assert publisher.flush(60)
+    assert publisher.close()
+    begin, end = [record.message for record in caplog.records if record.name == "gapwatch.publisher"]
+    assert begin.startswith(f"cannot reach Kafka at {own_kafka_broker.address}: ")
+    assert end.startswith(f"topic {topic!r} at {own_kafka_broker.address} takes traces again, after ")
+    assert len(read_traces(own_kafka_broker, topic, 20)) == 20
+
+
+@pytest.mark.slow
 def test_a_topic_that_is_made_late_gets_what_waited(kafka_broker):
     import asyncio
 

@@ -1,12 +1,13 @@
-"""`TracePublisher`: records what a pipeline does as traces, and sends them to Kafka.
+"""`TracePublisher`: records what a pipeline does as traces, and sends them to Kafka or appends them to a file.
 
 It never blocks and never breaks the pipeline: the buffer is bounded, dropped traces are counted, and the publisher's
-own failures are counted and logged once. It imports the standard library, orjson and (when a publisher is made)
+own failures are counted and logged once. It imports the standard library, orjson and (when traces go to Kafka)
 aiokafka, and no other part of Gapwatch: it is installed without the rest.
 """
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import inspect
 import logging
@@ -14,11 +15,13 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from dataclasses import fields
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from gapwatch.publisher.errors import SettingsError
-from gapwatch.publisher.kafka_settings import KafkaSettings
+from gapwatch.publisher.kafka_settings import ENVIRONMENT_PREFIX, KafkaSettings
 from gapwatch.publisher.model_response import read_model_response, read_usage
 from gapwatch.publisher.recording import Captured, Span, Trace, capture, size_of
 from gapwatch.publisher.sender import TraceSender
@@ -34,7 +37,10 @@ _MODEL_KINDS = frozenset({"llm", "embedding", "rerank"})
 
 
 class TracePublisher:
-    """Publishes the traces of one pipeline to a Kafka topic, from a thread of its own.
+    """Publishes the traces of one pipeline to a Kafka topic or a file, from a thread of its own.
+
+    Without brokers, or with connection settings that are wrong, the pipeline runs all the same: the error is logged
+    once, and its traces are dropped and counted as `not_set_up`.
 
     Args:
         pipeline: Name of the pipeline, as its portfolio gives it.
@@ -51,11 +57,16 @@ class TracePublisher:
             value is left out.
         enabled: False turns the publisher into a no-op that needs no broker, for the pipeline's own tests.
         compression: `gzip`; with the package cramjam also `lz4`, `zstd` or `snappy`. None sends uncompressed.
+        file: File that traces are appended to, one JSON object a line, instead of Kafka; several processes may share
+            it. `gapwatch replay` and `gapwatch publish` read it.
+        strict: True raises an error of the target's settings instead of logging it.
         kafka: Connection: `brokers`, `security_protocol`, `sasl_mechanism`, `username`, `password`, `ca_file`,
             `cert_file`, `key_file`; read from `GAPWATCH_KAFKA_<NAME>` where not given.
 
     Raises:
-        SettingsError: A setting is missing or wrong. After this, no method raises an error of the publisher.
+        TypeError: No argument has this name.
+        SettingsError: `sampling_probability` is not from 0 to 1; with `strict`, also a connection setting is missing
+            or wrong, or the file cannot be written. After this, no method raises an error of the publisher.
     """
 
     def __init__(
@@ -72,18 +83,30 @@ class TracePublisher:
         redact: Callable[[Any], Any] | None = None,
         enabled: bool = True,
         compression: str | None = None,
+        file: str | os.PathLike[str] | None = None,
+        strict: bool = False,
         **kafka: str,
     ) -> None:
+        _check_names(kafka)
         self.pipeline, self.environment, self.release = pipeline, environment, release
         self.sampling_probability = _checked_probability(sampling_probability)
         self._max_value_bytes, self._redact = max_value_bytes, redact
         self.own_counts: Counter[str] = Counter()
-        self._has_complained = False
+        self._has_complained = self._is_missing_target = False
         self._sender: TraceSender | None = None
-        if enabled:
-            settings = KafkaSettings.from_environment(os.environ, **kafka)
-            options = {"compression_type": compression} if compression else {}
-            self._sender = TraceSender(settings, topic, max_buffered_traces, max_buffered_bytes, **options)
+        if not enabled:
+            return
+        limits = (max_buffered_traces, max_buffered_bytes)
+        try:
+            if file is None:
+                self._sender = _kafka_sender(kafka, topic, limits, compression)
+            else:
+                self._sender = _file_sender(file, kafka, limits)
+        except Exception as error:
+            if strict:
+                raise
+            self._is_missing_target = True
+            log.error("the traces of pipeline %r are not published: %s", pipeline, error)
 
     # --- what a pipeline writes
 
@@ -229,6 +252,8 @@ class TracePublisher:
     def _finish_trace(self, trace: Trace) -> None:
         trace.end()
         if self._sender is None:
+            if self._is_missing_target:
+                self.own_counts["not_set_up"] += 1
             return
         if not trace.is_recording:
             self.own_counts["sampled_out"] += 1
@@ -501,6 +526,39 @@ def publisher_draw(trace_id: str) -> float:
     """
     digest = hashlib.sha256(b"gapwatch/publisher/1/" + trace_id.encode("utf-8", "replace")).hexdigest()
     return int(digest[:13], 16) / 2**52
+
+
+def _kafka_sender(
+    kafka: Mapping[str, str], topic: str, limits: tuple[int, int], compression: str | None
+) -> TraceSender:
+    from gapwatch.publisher.kafka_sender import KafkaSender  # here: a file needs no Kafka client
+
+    if not kafka.get("brokers") and not os.environ.get(f"{ENVIRONMENT_PREFIX}BROKERS"):
+        raise SettingsError(
+            f"no Kafka brokers given; set {ENVIRONMENT_PREFIX}BROKERS=HOST:PORT, pass brokers=, or write the traces to a "
+            "file with file="
+        )
+    settings = KafkaSettings.from_environment(os.environ, **kafka)
+    return KafkaSender(settings, topic, *limits, compression)
+
+
+def _file_sender(file: str | os.PathLike[str], kafka: Mapping[str, str], limits: tuple[int, int]) -> TraceSender:
+    from gapwatch.publisher.file_sender import FileSender  # here: it is for POSIX alone
+
+    if kafka:
+        raise SettingsError(f"file= and {min(kafka)}= exclude each other; traces go to a file or to Kafka")
+    return FileSender(Path(file), *limits)
+
+
+def _check_names(given: Mapping[str, str]) -> None:
+    """Raise a `TypeError` for a keyword that is no connection setting, with the nearest name of an argument."""
+    connection = {field.name for field in fields(KafkaSettings)}
+    for name in given:
+        if name not in connection:
+            own = [name for name in inspect.signature(TracePublisher).parameters if name != "kafka"]
+            near = difflib.get_close_matches(name, [*own, *sorted(connection)], 1, 0.5)
+            hint = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join([*own, *sorted(connection)])}"
+            raise TypeError(f"TracePublisher has no argument {name!r}; {hint}")
 
 
 def _checked_probability(value: float) -> float:
