@@ -41,8 +41,9 @@ class KafkaSender(TraceSender):
             import aiokafka.codec
             import aiokafka.errors
         except ImportError as error:
+            missing = (error.name or "aiokafka").partition(".")[0]
             raise SettingsError(
-                f"{(error.name or 'aiokafka').partition('.')[0]} cannot be imported, which is needed for Kafka; run: pip install aiokafka"
+                f"{missing} cannot be imported, which is needed for Kafka; run: pip install aiokafka"
             ) from error
         _check_compression(compression, aiokafka.codec)
         self._aiokafka, self._errors = aiokafka, aiokafka.errors

@@ -535,8 +535,8 @@ def _kafka_sender(
 
     if not kafka.get("brokers") and not os.environ.get(f"{ENVIRONMENT_PREFIX}BROKERS"):
         raise SettingsError(
-            f"no Kafka brokers given; set {ENVIRONMENT_PREFIX}BROKERS=HOST:PORT, pass brokers=, or write the traces to a "
-            "file with file="
+            f"no Kafka brokers given; set {ENVIRONMENT_PREFIX}BROKERS=HOST:PORT, pass brokers=, or write the traces to "
+            "a file with file="
         )
     settings = KafkaSettings.from_environment(os.environ, **kafka)
     return KafkaSender(settings, topic, *limits, compression)
