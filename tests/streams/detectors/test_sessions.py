@@ -102,8 +102,8 @@ def test_a_session_ends_after_ten_idle_minutes_or_fifty_units() -> None:
     book.add(15, 0, "a", 1, 1)
     book.add(2, 1, "b", 60, 15)
 
-    first, y, units = book.close(16)
-    assert (first.tolist(), y.tolist(), units.tolist()) == ([1], [0.25], [60])
+    first, y, sessions = book.close(16)
+    assert (first.tolist(), y.tolist(), [one.units for one in sessions]) == ([1], [0.25], [60])
     assert book.close(34)[0].tolist() == []
     assert book.close(35)[1].tolist() == [0.5]
     assert book.open == {}
@@ -115,7 +115,7 @@ def test_the_order_of_session_ticks_does_not_matter(order: list[tuple[int, int, 
     for tick in order:
         book.add(*tick)
 
-    series, y, units = book.close(100)
+    series, y, sessions = book.close(100)
     assert series.tolist() == [0, 0, 1]
     assert y == pytest.approx([2 / 3, 0.0, 1.0])
-    assert units.tolist() == [3, 4, 5]
+    assert [one.units for one in sessions] == [3, 4, 5]

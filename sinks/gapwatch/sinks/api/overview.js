@@ -23,6 +23,9 @@ const POLARITIES = { worse: "worse", better: "better", unknown: "polarity unknow
 
 // Quantities whose alerts are shown in the line of the failure rate.
 const OF_RATE = ["sessions", "unknown", "bound"];
+// Units by which a failure rate is monitored: traces, or sessions of traces. A series with both shows the more urgent.
+const UNITS = ["sessions", "rate"];
+const PHASES = ["unwatched", "learning", "blind", "calm", "suspect", "ticket", "page"];
 
 let before = null; // number of records and time at the last update
 
@@ -191,15 +194,27 @@ const key = (l) => SERIES.map((name) => l[name] || "").join("\u0000");
 const titled = (l) => named(l.metric + (l.judge ? ` (${l.judge})` : ""),
   `${l.component || "the trace"} · ${l.pipeline} · ${l.environment}`);
 
+// Id of each series to the quantity of it that is shown: the one of the most urgent phase.
+function shownQuantities(metrics, quantities) {
+  const shown = new Map();
+  const rank = (l) => [PHASES.indexOf(l.phase), quantities.indexOf(l.watched)];
+  for (const { labels } of metrics.get("gapwatch_series_phase") || []) {
+    const old = shown.get(key(labels));
+    const [phase, place] = rank(labels);
+    if (place >= 0 && (!old || phase > rank(old)[0] || (phase === rank(old)[0] && place > rank(old)[1]))) shown.set(key(labels), labels);
+  }
+  return new Map([...shown].map(([id, labels]) => [id, labels.watched]));
+}
+
 // Evidence of each series as text and as a rank, open alerts first.
-function standings(metrics, alerts, watched) {
-  const by = (name) => new Map((metrics.get(name) || []).filter((s) => s.labels.watched === watched)
-    .map((s) => [key(s.labels), s.value]));
+function standings(metrics, alerts, ...quantities) {
+  const shown = shownQuantities(metrics, quantities);
+  const is = ({ labels }) => shown.get(key(labels)) === labels.watched;
+  const by = (name) => new Map((metrics.get(name) || []).filter(is).map((s) => [key(s.labels), s.value]));
   const [evidence, limit, smallest] = ["evidence_log10", "evidence_threshold_log10", "smallest_change_ratio"]
     .map((name) => by(`gapwatch_${name}`));
-  const open = new Map(alerts.filter((a) => a.watched === watched).reverse().map((a) => [key(a), a]));
-  const phases = new Map((metrics.get("gapwatch_series_phase") || []).filter((s) => s.labels.watched === watched)
-    .map((s) => [key(s.labels), s.labels.phase]));
+  const open = new Map(alerts.filter((a) => quantities.includes(a.watched)).reverse().map((a) => [key(a), a]));
+  const phases = new Map((metrics.get("gapwatch_series_phase") || []).filter(is).map((s) => [key(s.labels), s.labels.phase]));
   return (id) => {
     const [alert, phase, least] = [open.get(id), phases.get(id), smallest.get(id)];
     const on = Math.min(100, Math.max(0, (100 * evidence.get(id)) / limit.get(id))) || 0;
@@ -278,9 +293,10 @@ function showSeries(metrics, alerts) {
   const by = (name, holds = () => true) =>
     new Map((metrics.get(name) || []).filter((s) => holds(s.labels)).map((s) => [key(s.labels), s.value]));
   const [lower, upper, units] = ["lower", "upper"].map((end) => by(`gapwatch_failure_ratio_${end}`)).concat(by("gapwatch_window_units"));
-  const baseline = by("gapwatch_baseline_ratio", (l) => l.watched === "rate");
+  const shown = shownQuantities(metrics, UNITS);
+  const baseline = by("gapwatch_baseline_ratio", (l) => shown.get(key(l)) === l.watched);
   const unknown = by("gapwatch_unknown_ratio");
-  const stands = standings(metrics, alerts.map((a) => (OF_RATE.includes(a.watched) ? { ...a, watched: "rate" } : a)), "rate");
+  const stands = standings(metrics, alerts.map((a) => (OF_RATE.includes(a.watched) ? { ...a, watched: "rate" } : a)), ...UNITS);
   const rows = (metrics.get("gapwatch_failure_ratio") || []).map(({ labels, value }) => {
     const id = key(labels);
     const { rank, evidence, least } = stands(id);

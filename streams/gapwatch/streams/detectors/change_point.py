@@ -7,16 +7,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gapwatch.streams.detectors.arrays import Array, Bools, Floats, add_up
+from gapwatch.streams.detectors.arrays import Array, Bools, Floats, Ints, add_up
 from gapwatch.streams.detectors.baseline import alpha_of
 from gapwatch.streams.detectors.bets import BetTable
 from gapwatch.streams.detectors.contexts import HOURS, TICKS_TO_A_WEEK_BASELINE, day_group, ticks_to_a_second_visit
 from gapwatch.streams.detectors.evidence import increments
 from gapwatch.streams.detectors.fleet import Fleet
 from gapwatch.streams.detectors.ring import Entry
-from gapwatch.streams.detectors.sessions import session_increments
+from gapwatch.streams.detectors.sessions import SessionTimes, TimedUnits, session_increments, shift_odds
 
 _LEVEL = 0.95
+# Sizes of a change, in log odds, that the date of a change of sessions allows for; and how far the level before the
+# change may lie from the baseline, with its standard deviation.
+_SIZES = np.array([0.15, 0.3, 0.45, 0.6, 0.8, 1.0, 1.25, 1.5, 1.8, 2.2, 2.6, 3.1, 3.7, 4.5, 5.5, 7.0])
+_LEVELS = np.array([-0.6, -0.4, -0.2, 0.0, 0.2, 0.4, 0.6])
+_LEVEL_DEVIATION = 0.2
 
 
 @dataclass(frozen=True)
@@ -125,6 +130,82 @@ def likely_split(fleet: Fleet, row: int, past: Past, bins: list[int], *, grew: b
     logs = likelihood(moved_before, before) + likelihood(moved_since, since) + np.log(np.maximum(units, 1e-12))
     way = moved_since * before > moved_before * since
     return _smallest_set(np.where(way == grew, logs, -math.inf) if np.any(way == grew) else logs)
+
+
+@dataclass(frozen=True)
+class StartOfChange:
+    """Ticks at which a change of sessions may have begun.
+
+    Attributes:
+        median: Median of the first tick after the change.
+        earliest: First tick of the 95 % set.
+        latest: Last tick of the 95 % set.
+        is_truncated: The stored traces do not reach back to the change.
+    """
+
+    median: int
+    earliest: int
+    latest: int
+    is_truncated: bool
+
+
+def start_in_sessions(
+    fleet: Fleet, row: int, times: SessionTimes, units: TimedUnits, hours: Ints, *, grew: bool
+) -> StartOfChange:
+    """Return when a change of sessions began, by the times of their traces; call it after the baseline's roll-back.
+
+    Args:
+        fleet: Fleet of sessions.
+        row: Row of the series.
+        times: Times of the series.
+        units: The same with open sessions; at least one entry.
+        hours: Hour of the week of each entry.
+        grew: The share of bad units grew; else it shrank.
+
+    Source:
+        Posterior over starts with a uniform prior over units, as in `likely_starts`, by the likelihood of traces
+        around the baseline of their hour, over a grid of levels before and sizes of the change. The units of a session
+        depend on each other: the likelihood counts m (1 - m) / v units for a session of mean m and variance v, at
+        least one and at most all (a quasi-likelihood, Wedderburn 1974). The set begins with the entry before its
+        first one, because the change may lie within that tick. Coverage is measured by
+        `tests/streams/alerting/evaluation/test_session_dates.py`.
+    """
+    mean = np.empty(len(hours))
+    old = np.array(
+        [bool(fleet.state["last_bucket"][row] - fleet.state["first_bucket"][row] >= TICKS_TO_A_WEEK_BASELINE)]
+    )
+    for hour in np.unique(hours).tolist():
+        alpha, _ = fleet.baseline.alpha(slice(row, row + 1), 0, hour, old)
+        mean[hours == hour] = alpha[1, 0] / alpha[:, 0].sum()
+    scale = _units_of_a_session(fleet, row, times)
+
+    def log_likelihood(tilts: Floats) -> Floats:
+        """Return the log likelihood of each entry under each tilt of its baseline, shape (tilts, entries)."""
+        share = np.clip(shift_odds(mean, tilts[:, None]), 1e-9, 1.0 - 1e-9)
+        result: Floats = scale * (units.bad * np.log(share) + units.good * np.log1p(-share))
+        return result
+
+    since = np.cumsum(log_likelihood(_SIZES if grew else -_SIZES)[:, ::-1], axis=1)[:, ::-1]
+    until = log_likelihood(_LEVELS)
+    until = np.cumsum(until, axis=1) - until - 0.5 * (_LEVELS[:, None] / _LEVEL_DEVIATION) ** 2
+    weight = np.log(np.maximum(units.good + units.bad, 1e-12))
+    logs = np.logaddexp.reduce(since) + np.logaddexp.reduce(until) + weight
+    low, _, high = _smallest_set(logs)
+    is_truncated = low == 0 and bool(times.windows)
+    median = int(np.searchsorted(np.cumsum(np.exp(logs - np.logaddexp.reduce(logs))), 0.5))
+    # The change lies somewhere between two traces; in a sparse series they are far apart.
+    middle = (int(units.last[max(median - 1, 0)]) + 1 + int(units.first[median])) // 2
+    return StartOfChange(middle, int(units.first[max(low - 1, 0)]), int(units.last[high]), is_truncated)
+
+
+def _units_of_a_session(fleet: Fleet, row: int, times: SessionTimes) -> float:
+    """Return how many independent units one session is worth, from 1 to the harmonic mean of their numbers."""
+    good, bad = fleet.state["pooled"][:, :, row].sum(axis=0)
+    everyone = float(good + bad) + 1.0
+    centre = (float(bad) + 0.5) / everyone
+    variance = (float(fleet.state["squares"][row]) + 0.25) / everyone - centre * centre
+    most = times.closed[0] / times.closed[1] if times.closed[1] else 1.0
+    return float(np.clip(centre * (1.0 - centre) / max(variance, 1e-9), 1.0, most))
 
 
 def _smallest_set(logs: Floats) -> tuple[int, int, int]:

@@ -6,7 +6,9 @@ Units of one session fail together. Counted one by one they raise false alarms i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +19,11 @@ IDLE_BUCKETS = 20
 """A session ends 20 ticks (10 minutes) after its last unit ..."""
 MOST_UNITS = 50
 """... or at 50 units, so that an endless session counts as well."""
+WINDOW_BUCKETS = 10
+"""Ticks of a window of five minutes, in which older traces are summed."""
+MOST_TIMES = 480
+"""Most ticks, and most windows, whose traces are stored for the date of a change. Fewer reach back less far: a busy
+series has four hours of ticks and 40 hours of windows. More make the saved state larger, by 40 bytes each."""
 # Largest share of the evidence that one session may take away.
 _LARGEST_LOSS = 0.9
 _LEAST_VARIANCE = 1e-6
@@ -83,34 +90,159 @@ def session_increments(
 
 
 @dataclass
+class OpenSession:
+    """Units of one open session.
+
+    Attributes:
+        last: Tick of its last unit.
+        units: All units.
+        bad: Bad units among them.
+        by_tick: Tick to [units, bad units].
+    """
+
+    last: int
+    units: int = 0
+    bad: int = 0
+    by_tick: dict[int, list[int]] = field(default_factory=dict)
+
+    def add(self, tick: int, units: int, bad: int) -> None:
+        """Add the units of one tick."""
+        self.last = max(self.last, tick)
+        self.units += units
+        self.bad += bad
+        cell = self.by_tick.setdefault(tick, [0, 0])
+        cell[0] += units
+        cell[1] += bad
+
+    def as_json(self) -> list[list[int]]:
+        """Return the units by tick as JSON values."""
+        return [[tick, units, bad] for tick, (units, bad) in sorted(self.by_tick.items())]
+
+    @classmethod
+    def from_json(cls, value: list[list[int]]) -> OpenSession:
+        """Return the session from `as_json`."""
+        session = cls(0)
+        for tick, units, bad in value:
+            session.add(tick, units, bad)
+        return session
+
+
+class EndedSessions(NamedTuple):
+    """Sessions that ended in one tick, sorted by series and session.
+
+    The order of arrival and the workers that counted them do not matter.
+
+    Attributes:
+        series: Series of each session.
+        means: Share of bad units of each session, in [0, 1].
+        sessions: The sessions.
+    """
+
+    series: Ints
+    means: Floats
+    sessions: list[OpenSession]
+
+
+@dataclass
 class SessionBook:
     """Open sessions by series, from `session_ticks`.
 
     Attributes:
-        open: (series, session) to [last bucket, units, bad units], in the order of their first unit.
+        open: (series, session) to its units, in the order of their first unit.
     """
 
-    open: dict[tuple[int, str], list[int]] = field(default_factory=dict)
+    open: dict[tuple[int, str], OpenSession] = field(default_factory=dict)
 
-    def add(self, bucket: int, series: int, session: str, units: int, bad: int) -> None:
+    def add(self, tick: int, series: int, session: str, units: int, bad: int) -> None:
         """Add the units of one session in one tick; ticks of a session may come in any order."""
-        entry = self.open.setdefault((series, session), [bucket, 0, 0])
-        entry[0] = max(entry[0], bucket)
-        entry[1] += units
-        entry[2] += bad
+        self.open.setdefault((series, session), OpenSession(tick)).add(tick, units, bad)
 
-    def close(self, bucket: int) -> tuple[Ints, Floats, Ints]:
-        """Remove the sessions that have ended by this tick, and return them.
-
-        Returns:
-            Series, mean in [0, 1], and units of each session, sorted by series and session, so that the order of
-            arrival and the workers that counted them do not matter.
-        """
+    def close(self, bucket: int) -> EndedSessions:
+        """Remove the sessions that have ended by this tick, and return them."""
         ended = sorted(
-            key for key, (last, units, _) in self.open.items() if bucket - last >= IDLE_BUCKETS or units >= MOST_UNITS
+            key for key, one in self.open.items() if bucket - one.last >= IDLE_BUCKETS or one.units >= MOST_UNITS
         )
-        sums = [self.open.pop(key) for key in ended]
-        series = np.array([key[0] for key in ended], np.int64)
-        units = np.array([entry[1] for entry in sums], np.int64)
-        bad = np.array([entry[2] for entry in sums], np.float64)
-        return series, bad / np.maximum(units, 1), units
+        sessions = [self.open.pop(key) for key in ended]
+        units = np.array([one.units for one in sessions], np.float64)
+        bad = np.array([one.bad for one in sessions], np.float64)
+        return EndedSessions(np.array([key[0] for key in ended], np.int64), bad / np.maximum(units, 1.0), sessions)
+
+
+@dataclass(frozen=True)
+class TimedUnits:
+    """Units of sessions by the time of their traces; the units of one session weigh one together.
+
+    Attributes:
+        first: First tick of each entry, ascending.
+        last: Last tick of each entry.
+        good: Weight of the good units.
+        bad: Weight of the bad units.
+    """
+
+    first: Ints
+    last: Ints
+    good: Floats
+    bad: Floats
+
+
+@dataclass
+class SessionTimes:
+    """Traces of the recent sessions of one series by tick: a session is folded when it ends, but it began earlier.
+
+        session  a  x---x--x..........| ends, is folded here         the change point is looked for among the x
+                 b        x-x----x..........| ends
+
+    The latest `MOST_TIMES` ticks are stored one by one, and as many windows of five minutes before them.
+
+    Attributes:
+        ticks: Tick to the weights [good, bad].
+        windows: Number of the window to the weights [good, bad].
+        closed: Sessions so far, and the sum of 1 / units over them.
+    """
+
+    ticks: dict[int, list[float]] = field(default_factory=dict)
+    windows: dict[int, list[float]] = field(default_factory=dict)
+    closed: list[float] = field(default_factory=lambda: [0.0, 0.0])
+
+    def add(self, session: OpenSession) -> None:
+        """Add an ended session."""
+        self.closed[0] += 1.0
+        self.closed[1] += 1.0 / session.units
+        _add_session(self.ticks, session)
+        while len(self.ticks) > MOST_TIMES:
+            oldest = min(self.ticks)
+            cell = self.windows.setdefault(oldest // WINDOW_BUCKETS, [0.0, 0.0])
+            good, bad = self.ticks.pop(oldest)
+            cell[0] += good
+            cell[1] += bad
+        while len(self.windows) > MOST_TIMES:
+            del self.windows[min(self.windows)]
+
+    def with_open(self, sessions: Iterable[OpenSession]) -> TimedUnits:
+        """Return the units by time, with those of sessions that are still open."""
+        ticks = {tick: list(cell) for tick, cell in self.ticks.items()}
+        for session in sessions:
+            _add_session(ticks, session)
+        spans = {(n * WINDOW_BUCKETS, n * WINDOW_BUCKETS + WINDOW_BUCKETS - 1): one for n, one in self.windows.items()}
+        spans |= {(tick, tick): cell for tick, cell in ticks.items()}
+        entries = sorted((first, last, *cell) for (first, last), cell in spans.items())
+        first, last, good, bad = np.array(entries, np.float64).reshape(-1, 4).T
+        return TimedUnits(first.astype(np.int64), last.astype(np.int64), good, bad)
+
+    def as_json(self) -> list[Any]:
+        """Return the times as JSON values."""
+        parts = [sorted([at, *cell] for at, cell in part.items()) for part in (self.ticks, self.windows)]
+        return [*parts, self.closed]
+
+    @classmethod
+    def from_json(cls, value: list[Any]) -> SessionTimes:
+        """Return the times from `as_json`."""
+        ticks, windows, closed = value
+        return cls({at: cell for at, *cell in ticks}, {at: cell for at, *cell in windows}, closed)
+
+
+def _add_session(ticks: dict[int, list[float]], session: OpenSession) -> None:
+    for tick, (units, bad) in sorted(session.by_tick.items()):
+        cell = ticks.setdefault(tick, [0.0, 0.0])
+        cell[0] += (units - bad) / session.units
+        cell[1] += bad / session.units

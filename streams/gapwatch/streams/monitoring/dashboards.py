@@ -262,7 +262,7 @@ def _rate_panel(metric: Metric, series: str) -> timeseries.Panel:
         (f"gapwatch_failure_ratio_upper{{{series}}}", "95 % upper bound"),
     ]
     if metric.alert is not None:
-        lines.append((f'gapwatch_baseline_ratio{{{series},watched="rate"}}', BASELINE))
+        lines.append((f'gapwatch_baseline_ratio{{{series},watched=~"rate|sessions"}}', BASELINE))
     limit = metric.threshold
     bound = limit.value if limit is not None and limit.of == "failure_rate" else None
     meaning = f"{metric.purpose or 'Failing traces'}; share in the last hour of event time, with its 95 % interval."

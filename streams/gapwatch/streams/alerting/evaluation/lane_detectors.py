@@ -23,8 +23,8 @@ from gapwatch.streams.detectors.watch import turn
 
 # Order of the fields in the state file: equal states give equal bytes, also those of earlier versions.
 _FIELDS = (
-    "series", "rows", "pending", "values", "book", "bounds", "allotments", "cards", "budgets", "left_out", "folded",
-    "late_units",
+    "series", "rows", "pending", "values", "book", "times", "bounds", "allotments", "cards", "budgets", "left_out",
+    "folded", "late_units",
 )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,10 @@ from gapwatch.streams.alerting.series.open_tick import OpenTick, gather
 from gapwatch.streams.alerting.series.slice_units import OpenTicks, SliceUnits
 from gapwatch.streams.detectors.arrays import Ints
 from gapwatch.streams.detectors.bets import rate_bets
+from gapwatch.streams.detectors.change_point import start_in_sessions
 from gapwatch.streams.detectors.fleet import Fleet
 from gapwatch.streams.detectors.fleet_config import FleetConfig
-from gapwatch.streams.detectors.sessions import SessionBook
+from gapwatch.streams.detectors.sessions import OpenSession, SessionBook, SessionTimes
 from gapwatch.streams.detectors.snapshot import restore, snapshot
 
 _UNITS, _SESSIONS = FleetConfig(rate_bets()), FleetConfig(rate_bets(), sessions=True)
@@ -43,6 +45,7 @@ class RateDetectors:
         self._rows = rows
         self._units, self._sessions = Fleet(_UNITS), Fleet(_SESSIONS)
         self._open_sessions = SessionBook()
+        self._times: dict[int, SessionTimes] = defaultdict(SessionTimes)
         self._bounds: dict[int, BoundWatch] = {}
         rows.watched |= {name: [] for name in self.fleets}
 
@@ -65,8 +68,9 @@ class RateDetectors:
             cell[1] += bad
             cell[2] += unknown
         for session in content.sessions:
-            entry = (self._rows.number_of(session.series), session.session, session.units, session.bad)
-            self.pending[there.fold_tick(session.tick)].sessions.append(entry)
+            target = there.fold_tick(session.tick)
+            number = self._rows.number_of(session.series)
+            self.pending[target].sessions.append((number, session.session, target, session.units, session.bad))
 
     def ready(self, closed: int) -> Iterable[int]:
         """Return the closed ticks, with sparse ticks merged by window."""
@@ -105,21 +109,44 @@ class RateDetectors:
         return [Finding(Watched(self._rows.series[number], "bound"), tick, breach=breach) for number, breach in broken]
 
     def _fold_sessions(self, tick: int, pending: OpenTick) -> list[Finding]:
-        for number, session, units, bad in sorted(pending.sessions):
-            self._open_sessions.add(tick, number, session, units, bad)
+        for number, session, at, units, bad in sorted(pending.sessions):
+            self._open_sessions.add(at, number, session, units, bad)
         if not self._open_sessions.open:
             return []
-        numbers, means, _ = self._open_sessions.close(tick)
-        if not len(numbers):
+        # A series is monitored from its first trace on, not from the end of its first session.
+        self._rows.make(self, "sessions", [(number, "sessions") for number, *_ in sorted(pending.sessions)])
+        ended = self._open_sessions.close(tick)
+        if not len(ended.series):
             return []
-        self._rows.make(self, "sessions", [(number, "sessions") for number in numbers.tolist()])
         by_hour: dict[int, list[tuple[int, float]]] = defaultdict(list)
-        for number, mean in zip(numbers.tolist(), means.tolist(), strict=True):
+        for number, mean, session in zip(ended.series.tolist(), ended.means.tolist(), ended.sessions, strict=True):
             by_hour[self._rows.hour(number, tick)].append((self._rows.row(number, "sessions"), mean))
-        for hour, ended in sorted(by_hour.items()):
-            which = np.array([row for row, _ in ended], np.int64)
-            self._sessions.fold_sessions(tick, which, np.array([mean for _, mean in ended]), hour)
-        return self._rows.take_findings(self, "sessions", tick, tick)
+            self._times[number].add(session)
+        for hour, folded in sorted(by_hour.items()):
+            which = np.array([row for row, _ in folded], np.int64)
+            self._sessions.fold_sessions(tick, which, np.array([mean for _, mean in folded]), hour)
+        return [self._dated(finding) for finding in self._rows.take_findings(self, "sessions", tick, tick)]
+
+    def _dated(self, finding: Finding) -> Finding:
+        """Return a finding of sessions whose change is dated by their traces, not by the ends of the sessions."""
+        transition = finding.transition
+        if transition is None or transition.change is None:
+            return finding
+        number = self._rows.number_of(finding.watched.series)
+        times = self._times[number]
+        units = times.with_open(one for key, one in self._open_sessions.open.items() if key[0] == number)
+        hours = np.array([self._rows.hour(number, tick) for tick in units.first.tolist()], np.int64)
+        change = transition.change
+        grew = change.after.value >= change.before.value
+        start = start_in_sessions(self._sessions, transition.row, times, units, hours, grew=grew)
+        dated = replace(
+            change,
+            change_bucket=start.median,
+            from_bucket=start.earliest,
+            to_bucket=start.latest,
+            is_truncated=start.is_truncated,
+        )
+        return replace(finding, transition=replace(transition, change=dated))
 
     def use_bounds(self) -> None:
         """Check series against the bounds of the present rules; a rule without a bound keeps its last one."""
@@ -142,7 +169,8 @@ class RateDetectors:
         """Return everything but the fleets as JSON values."""
         return {
             "pending": [[tick, open_tick.as_json()] for tick, open_tick in sorted(self.pending.items())],
-            "book": [[*key, *entry] for key, entry in self._open_sessions.open.items()],
+            "book": [[*key, entry.as_json()] for key, entry in self._open_sessions.open.items()],
+            "times": [[number, times.as_json()] for number, times in sorted(self._times.items())],
             "bounds": [[number, watch.as_json()] for number, watch in sorted(self._bounds.items())],
             "late_units": self.late_units,
         }
@@ -150,8 +178,10 @@ class RateDetectors:
     def take_json(self, value: Mapping[str, Any]) -> None:
         """Restore the state from `as_json`; the rows must be restored before."""
         self.pending.update((tick, OpenTick.from_json(one)) for tick, one in value["pending"])
-        for number, session, last, units, bad in value["book"]:
-            self._open_sessions.open[number, session] = [last, units, bad]
+        for number, session, entry in value["book"]:
+            self._open_sessions.open[number, session] = OpenSession.from_json(entry)
+        for number, times in value["times"]:
+            self._times[number] = SessionTimes.from_json(times)
         for number, watch in value["bounds"]:
             bound = self._rows.rule_of(number).limit
             if bound is not None:

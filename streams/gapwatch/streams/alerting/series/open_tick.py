@@ -34,11 +34,11 @@ class OpenTick:
 
     Attributes:
         counts: (Number of the series, hour of the week of the event) to units [good, bad, unknown].
-        sessions: (Number of the series, session, units, bad units).
+        sessions: (Number of the series, session, tick of its units, units, bad units).
     """
 
     counts: dict[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0]))
-    sessions: list[tuple[int, str, int, int]] = field(default_factory=list)
+    sessions: list[tuple[int, str, int, int, int]] = field(default_factory=list)
 
     @property
     def size(self) -> int:
@@ -49,7 +49,7 @@ class OpenTick:
     def is_sparse(self) -> bool:
         """True where no series has enough units for a fold of its own."""
         most = max((sum(cell) for cell in self.counts.values()), default=0)
-        return max(most, sum(units for _, _, units, _ in self.sessions)) < _SPARSE
+        return max(most, sum(units for _, _, _, units, _ in self.sessions)) < _SPARSE
 
     def whole_units(self) -> dict[int, list[int]]:
         """Return the good and bad units of each series, including units of sessions."""
@@ -57,7 +57,7 @@ class OpenTick:
         for (number, _), (good, bad, _) in self.counts.items():
             whole[number][0] += good
             whole[number][1] += bad
-        for number, _, units, bad in self.sessions:
+        for number, _, _, units, bad in self.sessions:
             whole[number][0] += units - bad
             whole[number][1] += bad
         return whole
@@ -81,7 +81,7 @@ class OpenTick:
         tick = cls()
         for number, hour, *cell in counts:
             tick.counts[number, hour] = cell
-        tick.sessions = [(number, session, units, bad) for number, session, units, bad in sessions]
+        tick.sessions = [(number, session, at, units, bad) for number, session, at, units, bad in sessions]
         return tick
 
 
