@@ -119,9 +119,9 @@ class RateDetectors:
         if not len(ended.series):
             return []
         by_hour: dict[int, list[tuple[int, float]]] = defaultdict(list)
-        for number, mean, session in zip(ended.series.tolist(), ended.means.tolist(), ended.sessions, strict=True):
+        for number, mean, closed in zip(ended.series.tolist(), ended.means.tolist(), ended.sessions, strict=True):
             by_hour[self._rows.hour(number, tick)].append((self._rows.row(number, "sessions"), mean))
-            self._times[number].add(session)
+            self._times[number].add(closed)
         for hour, folded in sorted(by_hour.items()):
             which = np.array([row for row, _ in folded], np.int64)
             self._sessions.fold_sessions(tick, which, np.array([mean for _, mean in folded]), hour)
