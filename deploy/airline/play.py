@@ -3,6 +3,7 @@
 
     python deploy/airline/play.py --start 2026-03-02T08:00:00Z --every 60 FILE.jsonl.gz... > stream.jsonl
     python deploy/airline/play.py --draw 2000 --seed 1 FILE.jsonl.gz... > stream.jsonl    so many of each file, drawn
+    python deploy/airline/play.py --fallback qwen2.5-7b FILE.jsonl.gz... > stream.jsonl   one release is the fallback
 
 The runs were made on different days, the bad release first. To tell the story "this release, then that one" the first
 trace is moved to `--start` and each next one to `--every` seconds after the one before it; inside a trace all
@@ -11,6 +12,10 @@ standard library only.
 
 With `--draw N` a file's traces are drawn with replacement, N of them, each under an id of its own (`recorded_id` says
 whose): a longer stream of the same conversations, which says no more about a release than its recording does.
+
+With `--fallback RELEASE` the agent's spans get a `tier` where none is recorded: `fallback` in that release, elsewhere
+`primary`. Who answered is as recorded. That one release is the fallback of the others is an assumption of the demo;
+each trace says so in its attribute `tier_by`.
 """
 
 from __future__ import annotations
@@ -70,6 +75,17 @@ def rebased(traces: Iterable[Json], start: float, every: float) -> Iterator[Json
         yield moved
 
 
+def with_tiers(traces: Iterable[Json], fallback: str) -> Iterator[Json]:
+    """Yield the traces with a tier in each agent span that has none: `fallback` in one release, else `primary`."""
+    for trace in traces:
+        if any(span["component"] == "agent" and span.get("tier") for span in trace["spans"]):
+            yield trace
+            continue
+        tier = "fallback" if trace.get("release") == fallback else "primary"
+        spans = [{**span, "tier": tier} if span["component"] == "agent" else span for span in trace["spans"]]
+        yield {**trace, "spans": spans, "attributes": {**trace.get("attributes", {}), "tier_by": "play.py"}}
+
+
 def moment(text: str) -> float:
     """Return seconds since the epoch of an ISO time; one without a zone is UTC."""
     time = datetime.fromisoformat(text)
@@ -85,6 +101,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--start", type=moment, default=moment("2026-03-02T08:00:00Z"), help="ISO time of the first")
     parser.add_argument("--every", type=float, default=60.0, help="seconds from one start to the next (default 60)")
     parser.add_argument("--draw", type=int, default=0, metavar="N", help="draw so many of each file, with replacement")
+    parser.add_argument("--fallback", metavar="RELEASE", help="release whose answers count as those of the fallback")
     parser.add_argument("--seed", type=int, default=1, help="of the draw (default 1)")
     options = parser.parse_args(arguments)
     if options.every <= 0:
@@ -97,6 +114,8 @@ def main(arguments: list[str]) -> int:
         counts = " + ".join(f"{options.draw:,} of {len(file)} ({path.name})" for file, path in named)
         print(f"drawn with replacement: {counts}, seed {options.seed}", file=sys.stderr)
         traces = (trace for file in files for trace in drawn(file, options.draw, chance))
+    if options.fallback:
+        traces = with_tiers(traces, options.fallback)
     for trace in rebased(traces, options.start, options.every):
         print(json.dumps(trace, ensure_ascii=False, separators=(",", ":")))
     return 0

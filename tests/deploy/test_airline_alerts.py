@@ -69,6 +69,15 @@ def test_the_bad_release_pages_as_a_shift_for_the_worse(alerts: list[StoredAlert
         assert all(quote(e.trace_id, safe="") in e.url for e in cause.examples if e.url)
 
 
+def test_a_fallback_that_shifts_pages_because_a_fact_says_that_it_is_worse(tmp_path: Path) -> None:
+    found = alerts_of(tmp_path, (*GOOD, "qwen2.5-7b"), "--fallback", "qwen2.5-7b")
+    (page,) = (a for a in found if a.row.metric == "fallback_rate")
+
+    assert (page.row.severity, page.facts.polarity) == ("page", "worse")
+    assert change_of(page).earliest <= RELEASED <= change_of(page).latest
+    assert cause_of(page).shares["tier"][0].value == "fallback"
+
+
 def test_the_good_releases_raise_nothing_before(alerts: list[StoredAlert]) -> None:
     assert [a.row.metric for a in alerts if a.row.found_at < RELEASED] == []
 

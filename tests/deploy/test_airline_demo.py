@@ -153,6 +153,22 @@ def test_playing_moves_the_clock_and_nothing_else() -> None:
         assert new == old
 
 
+def test_playing_names_a_fallback_where_no_tier_is_recorded() -> None:
+    two_tier = "two-tier_opus-4-6_sonnet-4-6"
+    files = [TRACES / f"airline_{name}.jsonl.gz" for name in ("gpt-4.1", "qwen2.5-7b", two_tier)]
+    done = run_script(AIRLINE / "play.py", "--fallback", "qwen2.5-7b", *files)
+    assert done.returncode == 0, done.stderr
+    tiers: dict[tuple[str, str | None], set[str | None]] = {}
+    for trace in map(json.loads, done.stdout.splitlines()):
+        said = (trace["release"].split("_")[0], trace["attributes"].get("tier_by"))
+        tiers.setdefault(said, set()).update(s.get("tier") for s in trace["spans"] if s["component"] == "agent")
+        assert not any(span.get("tier") for span in trace["spans"] if span["component"] != "agent")
+
+    assert tiers.pop(("gpt-4.1", "play.py")) == {"primary"}
+    assert tiers.pop(("qwen2.5-7b", "play.py")) == {"fallback"}
+    assert list(tiers.values()) == [{"primary", "fallback"}]  # as recorded
+
+
 def test_playing_needs_a_positive_distance() -> None:
     done = run_script(AIRLINE / "play.py", "--every", "0", TRACES / f"{BAD}.jsonl.gz")
 

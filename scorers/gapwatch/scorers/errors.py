@@ -55,6 +55,8 @@ class Problem:
         message: What is wrong.
         expected: The values that are allowed there; empty where `message` says it.
         suggestion: Text to write there, ready to copy; empty where there is no suggestion.
+        fact: Fact that would settle it, as one item of a YAML list with places to fill in; empty where none would.
+        facts_line: Line of the key `facts` of the file; None where it has none.
     """
 
     file: str
@@ -63,6 +65,8 @@ class Problem:
     message: str
     expected: str = ""
     suggestion: str = ""
+    fact: str = ""
+    facts_line: int | None = None
 
     def __str__(self) -> str:
         where = self.file if self.line is None else f"{self.file}:{self.line}"
@@ -79,4 +83,18 @@ class PortfolioError(UsageError):
 
     def __init__(self, problems: list[Problem]) -> None:
         self.problems = problems
-        super().__init__("\n".join(str(problem) for problem in problems))
+        super().__init__("\n".join([*map(str, problems), *facts_to_paste(problems)]))
+
+
+def facts_to_paste(problems: list[Problem]) -> list[str]:
+    """Return lines with the facts that would settle the problems of a file, ready to paste; empty without any."""
+    needed = [problem for problem in problems if problem.fact]
+    if not needed:
+        return []
+    first = needed[0]
+    if first.facts_line is None:
+        where, head = f"at the end of {first.file}", ["facts:"]
+    else:
+        where, head = f"under facts, {first.file}:{first.facts_line}, with the indentation of its neighbours", []
+    ask = "To page, let somebody who knows say which way is better: fill in the capitals and paste"
+    return [f"{ask} {where}:", *head, *(f"  {one.fact}" for one in needed)]

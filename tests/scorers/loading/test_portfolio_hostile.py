@@ -51,7 +51,7 @@ def outcome_of(text: str) -> str:
     try:
         portfolio = parse_portfolio(text)
     except PortfolioError as error:
-        return str(error)
+        return "\n".join(map(str, error.problems))
     assert all(expected_words(metric).isprintable() for metric in portfolio.metrics)
     return "loads"
 

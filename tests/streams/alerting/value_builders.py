@@ -32,7 +32,7 @@ metrics:
     component: agent
     claim: {{form: measure, field: latency, unit: seconds, limit: {{max: 60}}}}
     {direction}
-    alert: {{severity: page}}
+    alert: {{severity: {severity}}}
   - name: intent
     component: agent
     claim: {{form: label, field: attributes.intent}}
@@ -42,9 +42,10 @@ metrics:
     claim: {{form: label, field: tier, labels: [primary, fallback], bad: [fallback]}}
     alert: {{severity: ticket}}
 """
-#: The three that a person may have written: of the numbers, of what is beyond the limit, none.
+#: The three that a person may have written: of the numbers, of what is beyond the limit, that nobody knows it.
 OF_THE_MEAN = "direction: {better: lower, of: mean, verdict: verified, evidence: 'a.py:1'}"
 OF_THE_LIMIT = "direction: {better: lower, verdict: verified, evidence: 'a.py:1'}"
+NOT_KNOWN = "direction: {better: unknown}"
 LOWER_IS_BETTER = (
     "{id: f-1, kind: direction, component: agent, metric: seconds, better: lower, value: faster, by: maria,"
     " at: 2026-03-01}"
@@ -57,7 +58,8 @@ CHANGE = MONDAY + STEP * BEFORE
 
 
 def portfolio(direction: str = "", facts: str = "") -> Portfolio:
-    return parse_portfolio(_TEXT.format(direction=direction, facts=facts))
+    severity = "ticket" if direction == NOT_KNOWN and not facts else "page"
+    return parse_portfolio(_TEXT.format(direction=direction, facts=facts, severity=severity))
 
 
 def numbers_slice(number: int, values: Mapping[int, Sequence[float]], sessions: bool = False) -> ScoredSlice:

@@ -22,8 +22,9 @@ JUDGE = "{form: judge, rubric: {criterion: is it polite, scale: [a, b], inputs: 
 
 
 def warnings_of(*metrics: str, more: str = "") -> list[tuple[str, str]]:
+    """The warnings about single metrics and questions."""
     text = TOP + "metrics:\n" + "".join(f"- {metric}\n" for metric in metrics) + more
-    return [(caution.about, caution.text) for caution in portfolio_warnings(parse_portfolio(text))]
+    return [(caution.about, caution.text) for caution in portfolio_warnings(parse_portfolio(text)) if caution.about]
 
 
 def test_a_good_portfolio_is_told_metric_by_metric():
@@ -118,10 +119,6 @@ def test_two_portfolios_of_one_pipeline_cannot_run_together(tmp_path):
             "never alerts",
         ),
         (
-            "{name: m, component: c, claim: {form: check, field: output, present: true}, alert: {severity: page}}",
-            "it has no direction (which way is better)",
-        ),
-        (
             "{name: m, component: c, claim: {form: check, field: output, present: true},"
             " when: {field: tier, one_of: [lrge, large]}}",
             "the component c has no tier lrge; did you mean large?",
@@ -150,6 +147,7 @@ def test_what_was_overlooked_is_told(metric, said):
         "{name: m, component: c, claim: {form: measure, field: latency, unit: s},"
         " direction: {better: lower, of: mean}, alert: {}}",
         "{name: m, component: c, claim: {form: check, field: output, present: true}, alert: {}}",
+        "{name: m, component: c, claim: {form: check, field: output, present: true}, alert: {severity: page}}",
         f"{{name: m, component: c, claim: {JUDGE}, when: {{field: tier, one_of: [large]}}}}",
         f"{{name: m, component: c, claim: {JUDGE}, when: {{not: {{field: tier, one_of: [rules]}}}}}}",
     ],
@@ -181,3 +179,52 @@ def test_an_empty_portfolio_says_that_it_watches_nothing():
 
     (caution,) = portfolio_warnings(parse_portfolio(text))
     assert caution.text == "no metrics: nothing is monitored"
+
+
+CHECK = "{form: check, field: output, present: true}"
+
+
+def test_a_portfolio_that_tells_nobody_is_told_so():
+    silent = parse_portfolio(TOP + f"metrics: [{{name: m, component: c, claim: {CHECK}}}]\n")
+    (caution,) = portfolio_warnings(silent)
+    assert caution.text.startswith("no metric asks for an alert: nobody will be told;")
+
+    telling = parse_portfolio(TOP + f"metrics: [{{name: m, component: c, claim: {CHECK}, alert: {{}}}}]\n")
+    assert portfolio_warnings(telling) == []
+
+
+def test_a_page_that_needs_a_fact_is_refused_with_the_fact_and_the_fact_mends_it(tmp_path):
+    path = tmp_path / "p.yaml"
+    fallback = "{name: fallback_rate, component: c, claim: {form: label, field: model, bad: [small]}"
+    latency = "{name: wait, component: c, claim: {form: measure, field: latency, unit: seconds}"
+    alert = "alert: {severity: page}}"
+    path.write_text(TOP + f"metrics:\n- {fallback}, {alert}\n- {latency}, {alert}\n")
+    refused = CliRunner().invoke(check, [str(path)])
+    said = " ".join(refused.stderr.split())
+
+    assert refused.exit_code == 2
+    assert f"{path}:8 metrics[0].alert.severity" in said and f"{path}:9 metrics[1].alert.severity" in said
+    block = refused.stderr[refused.stderr.index("\nfacts:\n") :]
+    assert block.count("by: WHO SAYS SO") == 2 == len(block.splitlines()) - 2
+
+    path.write_text(path.read_text() + block)
+    unfilled = CliRunner().invoke(check, [str(path)])
+    assert unfilled.exit_code == 2
+    assert "WHO SAYS SO is the place for a name" in " ".join(unfilled.stderr.split())
+
+    path.write_text(path.read_text().replace("LOWER OR HIGHER", "lower").replace("WHO SAYS SO", "maria"))
+    filled = CliRunner().invoke(check, [str(path)])
+    assert (filled.exit_code, filled.stderr) == (0, "")
+    assert [line.split()[-2:] for line in filled.stdout.splitlines() if " page" in line] == [["lower", "page"]] * 2
+
+
+def test_a_further_fact_goes_below_the_facts_that_there_are(tmp_path):
+    path = tmp_path / "p.yaml"
+    known = "- {id: f-wait, kind: scope, value: all, by: a, at: 2026-01-01}\n"
+    metric = "{name: wait, component: c, claim: {form: measure, field: latency, unit: s}, alert: {severity: page}}"
+    path.write_text(TOP + f"facts:\n{known}metrics:\n- {metric}\n")
+    refused = CliRunner().invoke(check, [str(path)])
+
+    assert f"under facts, {path}:7" in refused.stderr
+    assert "  - {id: f-wait-2, component: c, kind: direction, metric: wait" in refused.stderr
+    assert "\nfacts:" not in refused.stderr

@@ -10,7 +10,7 @@ from gapwatch.scorers.loading.problems import nearest
 from gapwatch.scorers.portfolio.claim import CompositeClaim, JudgedClaim, LabelClaim, MeasureClaim, RatioClaim
 from gapwatch.scorers.portfolio.component import Component
 from gapwatch.scorers.portfolio.metric import Metric
-from gapwatch.scorers.portfolio.polarity import is_cascade
+from gapwatch.scorers.portfolio.polarity import direction_in_force, is_cascade
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.portfolio.predicate import Predicate, field_predicates
 from gapwatch.scorers.printable import shown
@@ -41,7 +41,11 @@ def portfolio_warnings(portfolio: Portfolio) -> list[Caution]:
     names = [metric.name for metric in portfolio.metrics]
     by_id = {component.id: component for component in portfolio.components}
     for metric in portfolio.metrics:
-        texts = [*_alerts(metric), *_direction(portfolio, metric), *_tiers(metric, by_id.get(metric.component or ""))]
+        texts = [
+            *_alerts(portfolio, metric),
+            *_direction(portfolio, metric),
+            *_tiers(metric, by_id.get(metric.component or "")),
+        ]
         texts += _scale(metric)
         texts += [_no_metric("monitors", name, names) for name in metric.monitors if name not in names]
         found += [Caution(metric.name, text) for text in texts]
@@ -64,6 +68,12 @@ def _coverage(portfolio: Portfolio) -> Iterator[Caution]:
     for component in portfolio.components:
         if component.id not in watched:
             yield Caution(shown(component.id), "no metric: this component is not monitored")
+    if all(metric.alert is None or isinstance(metric.claim, RatioClaim) for metric in portfolio.metrics):
+        yield Caution(
+            "",
+            "no metric asks for an alert: nobody will be told; write alert: {severity: page}, or ticket, into those"
+            " whose failure somebody must know of",
+        )
 
 
 def can_fail(metric: Metric) -> bool:
@@ -78,26 +88,24 @@ def can_fail(metric: Metric) -> bool:
     return not isinstance(claim, RatioClaim)
 
 
-def _alerts(metric: Metric) -> Iterator[str]:
-    alert, direction = metric.alert, metric.direction
-    if alert is None:
+def _alerts(portfolio: Portfolio, metric: Metric) -> Iterator[str]:
+    direction = direction_in_force(metric, portfolio.facts)
+    if metric.alert is None:
         if "alert" in metric.targets:
             yield "targets names alert, but the metric has no key alert, so it never alerts"
-        return
-    if not can_fail(metric) and (direction is None or direction.of == "failure_rate"):
+    elif isinstance(metric.claim, RatioClaim):
+        yield "a ratio has no alerts: give one to its numerator or denominator"
+    elif not can_fail(metric) and (direction is None or direction.of == "failure_rate"):
         missing = {"measure": "a limit", "label": "a bad label"}.get(metric.claim.form, "pass_at")
         yield f"it can never fail, so it never alerts: give the claim {missing}, or direction.of another quantity"
-    if alert.severity == "page" and direction is None:
-        yield (
-            "its severity is page, but it has no direction (which way is better):"
-            " it opens tickets at most until a direction is verified"
-        )
 
 
 def _direction(portfolio: Portfolio, metric: Metric) -> Iterator[str]:
     direction = metric.direction
     fact = portfolio.direction_fact(metric)
-    if fact is not None and (direction is None or direction.verdict == "unverified"):
+    if fact is not None and direction is None:
+        return
+    if fact is not None and direction is not None and direction.verdict == "unverified":
         yield f"the fact {shown(fact.id)} says {fact.better}: write that into direction, with verdict: verified"
         return
     if not is_cascade(metric) or (direction is not None and direction.verdict == "verified"):

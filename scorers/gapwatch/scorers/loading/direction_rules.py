@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from datetime import UTC, datetime
+
+import yaml
+
 from gapwatch.scorers.loading.draft import Draft
 from gapwatch.scorers.loading.problems import KeyPath, nearest
+from gapwatch.scorers.portfolio.claim import CompositeClaim, LabelClaim, MeasureClaim, RatioClaim
+from gapwatch.scorers.portfolio.fact import PLACEHOLDER
 from gapwatch.scorers.portfolio.metric import Metric
-from gapwatch.scorers.portfolio.polarity import direction_fact, is_cascade, same_owner
+from gapwatch.scorers.portfolio.polarity import (
+    direction_fact,
+    direction_in_force,
+    is_cascade,
+    missing_words,
+    same_owner,
+)
 from gapwatch.scorers.printable import shown
 
 
@@ -54,16 +67,18 @@ def _check_against_fact(draft: Draft, metric: Metric, path: KeyPath) -> None:
 
 
 def _check_alert(draft: Draft, metric: Metric, path: KeyPath) -> None:
-    direction, alert = metric.direction, metric.alert
-    if alert is None or (direction is not None and direction.verdict == "verified"):
+    alert, direction = metric.alert, metric.direction
+    in_force = direction_in_force(metric, draft.facts)
+    if alert is None or (in_force is not None and in_force.verdict == "verified"):
         return
+    severity = (*path, "alert", "severity")
     if is_cascade(metric):
         if alert.severity == "page":
             message = "a metric of the cascade family opens at most a ticket while its direction is unverified"
-            draft.problems.add(
-                (*path, "alert", "severity"), message, "ticket or note, or a fact that verifies it", "ticket"
-            )
-        if direction is None or direction.better != "unknown":
+            fact = _fact_to_write(draft, metric)
+            draft.problems.add(severity, message, "ticket or note, or a fact that verifies it", "ticket", fact=fact)
+        # A metric without a direction has one mistake, not two: the fact that lets it page gives the direction, too.
+        if direction.better != "unknown" if direction is not None else alert.severity != "page":
             message = "a metric of the cascade family that alerts must have better: unknown while it is unverified"
             draft.problems.add(
                 (*path, "direction", "better"),
@@ -71,6 +86,32 @@ def _check_alert(draft: Draft, metric: Metric, path: KeyPath) -> None:
                 "unknown, or a fact that verifies it",
                 "direction: {better: unknown}",
             )
-    elif direction is not None and alert.severity == "page":
+    elif alert.severity == "page" and direction is not None:
         message = "a metric with an unverified direction never pages"
-        draft.problems.add((*path, "alert", "severity"), message, "ticket or note, or a verified direction", "ticket")
+        expected = "ticket or note, or a verified direction"
+        if not missing_words(metric.claim):
+            expected += "; without the key direction the claim's own words verify it"
+        draft.problems.add(severity, message, expected, "ticket", fact=_fact_to_write(draft, metric))
+    elif alert.severity == "page" and isinstance(metric.claim, LabelClaim) and not metric.claim.bad:
+        message = "a label that is never bad never fails, so it never pages"
+        draft.problems.add(severity, message, "ticket or note, or claim.bad: the labels that are bad", "ticket")
+    elif alert.severity == "page" and not isinstance(metric.claim, RatioClaim):
+        why = missing_words(metric.claim) or "its fact says that neither direction is"
+        message = f"nothing says which way is better, so it cannot page: {why}"
+        expected = "ticket or note, or a fact"
+        if isinstance(metric.claim, MeasureClaim | CompositeClaim):
+            expected += ", or claim." + ("limit" if isinstance(metric.claim, MeasureClaim) else "pass_at")
+        draft.problems.add(severity, message, expected, "ticket", fact=_fact_to_write(draft, metric))
+
+
+def _fact_to_write(draft: Draft, metric: Metric) -> str:
+    """Return the fact that would verify a direction, as YAML; a person fills in the direction and the name."""
+    known = {fact.id for fact in draft.facts}
+    ids = (f"f-{metric.name}{end}" for end in ("", *(f"-{number}" for number in range(2, len(known) + 3))))
+    fact = {"id": next(name for name in ids if name not in known)}
+    if metric.component is not None:
+        fact["component"] = metric.component
+    fact |= {"kind": "direction", "metric": metric.name, "better": "LOWER OR HIGHER"}
+    written = yaml.safe_dump(fact, default_flow_style=True, sort_keys=False, width=math.inf)
+    # The date is a text for the loader, with quotes or without.
+    return f"- {written.strip().removesuffix('}')}, by: {PLACEHOLDER}, at: {datetime.now(UTC):%Y-%m-%d}}}"

@@ -70,7 +70,13 @@ class ProblemList:
         self._paths: set[KeyPath] = set()
 
     def add(
-        self, path: KeyPath, message: str, expected: str = "", suggestion: str = "", line: int | None = None
+        self,
+        path: KeyPath,
+        message: str,
+        expected: str = "",
+        suggestion: str = "",
+        line: int | None = None,
+        fact: str = "",
     ) -> None:
         """Note one problem.
 
@@ -83,6 +89,7 @@ class ProblemList:
             expected: The values that are allowed there.
             suggestion: Text to write there, ready to copy.
             line: 1-based; by default that of the longest part of the path that is in the file.
+            fact: Fact that would settle it, as one item of a YAML list.
         """
         if any(path[:length] in self._paths for length in range(1, len(path) + 1)):
             return
@@ -91,7 +98,8 @@ class ProblemList:
         # A suggested or listed name may itself be a megabyte long.
         short = suggestion if len(suggestion) <= _MAX_WORDS else ""
         words = (shown(message, 2 * _MAX_WORDS), shown(expected, 2 * _MAX_WORDS), short)
-        self._problems.append(Problem(self.file, where, dotted(path), *words))
+        facts_line = self.root.parts["facts"].line if self.root is not None and "facts" in self.root.parts else None
+        self._problems.append(Problem(self.file, where, dotted(path), *words, fact, facts_line))
 
     def touches(self, path: KeyPath) -> bool:
         """Return whether there is a problem at `path` or inside it."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from gapwatch.scorers.portfolio.schema_types import MetricName, Prose, Text, WrittenModel
+
+#: Stands for the author in a fact that Gapwatch proposes; a fact that still holds it is refused.
+PLACEHOLDER = "WHO SAYS SO"
 
 
 def parse_moment(text: str) -> datetime | None:
@@ -45,7 +48,7 @@ class Fact(WrittenModel):
     metric: MetricName | None = None
     better: Literal["lower", "higher", "unknown"] | None = None
     value: Prose | int | float | bool | None = Field(default=None, union_mode="left_to_right")
-    by: Text
+    by: Annotated[Text, Field(json_schema_extra={"not": {"const": PLACEHOLDER}})]
     at: Text
 
     @field_validator("at")
@@ -56,6 +59,15 @@ class Fact(WrittenModel):
                 "date", "{at} is not a date", {"at": at[:40], "expected": "ISO 8601, like 2026-11-02"}
             )
         return at
+
+    @field_validator("by")
+    @classmethod
+    def _by_is_filled_in(cls, by: str) -> str:
+        if by.strip().upper() == PLACEHOLDER:
+            raise PydanticCustomError(
+                "author", "{by} is the place for a name", {"by": by, "expected": "the name of the person who says so"}
+            )
+        return by
 
     @model_validator(mode="after")
     def _direction_is_whole(self) -> Fact:

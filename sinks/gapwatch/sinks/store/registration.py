@@ -13,6 +13,7 @@ from gapwatch.scorers.checking.claim_words import expected_words
 from gapwatch.scorers.judges.prompt import judge_prompt
 from gapwatch.scorers.portfolio.claim import JudgedClaim
 from gapwatch.scorers.portfolio.metric import Metric
+from gapwatch.scorers.portfolio.polarity import direction_in_force
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.store.row_inserts import insert_row, insert_rows
 
@@ -106,12 +107,9 @@ def metric_evidence(portfolio: Portfolio, metric: Metric) -> dict[str, list[Any]
 
 
 def metric_direction(portfolio: Portfolio, metric: Metric) -> dict[str, Any] | None:
-    """Return the direction that is better, from the latest fact or else from the portfolio; None if not known."""
-    written = metric.direction.model_dump(mode="json", exclude_none=True) if metric.direction is not None else None
-    fact = portfolio.direction_fact(metric)
-    if fact is None or fact.better in (None, "unknown"):
-        return written
-    return {"of": "failure_rate", **(written or {}), "better": fact.better, "verdict": "verified", "fact": fact.id}
+    """Return the better direction of a metric: by the latest fact, the portfolio or the claim; None if not known."""
+    direction = direction_in_force(metric, portfolio.facts)
+    return None if direction is None else direction.model_dump(mode="json", exclude_none=True)
 
 
 def insert_policies(con: duckdb.DuckDBPyConnection, rows: Iterable[Mapping[str, Any]], now: datetime) -> None:

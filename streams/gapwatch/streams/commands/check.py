@@ -12,8 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from gapwatch.scorers.checking.claim_words import expected_words
-from gapwatch.scorers.errors import Problem
+from gapwatch.scorers.errors import Problem, facts_to_paste
 from gapwatch.scorers.portfolio.metric import Metric
+from gapwatch.scorers.portfolio.polarity import direction_in_force
 from gapwatch.scorers.printable import shown
 
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ def _print_problems(out: Console, file: str, problems: Sequence[Problem]) -> Non
             text.append("; write ").append(shown(problem.suggestion, 200), style="green")
         table.add_row(Text(f"  {shown(where, 200)}", style="dim"), Text(shown(problem.key, 200), style="bold"), text)
     out.print(table)
+    for line in facts_to_paste(list(problems)):
+        out.print(Text(line), soft_wrap=True)  # pasted as it stands, so never folded
 
 
 def _print_portfolio(out: Console, file: str, portfolio: Portfolio) -> None:
@@ -146,7 +149,7 @@ def _print_portfolio(out: Console, file: str, portfolio: Portfolio) -> None:
             Text(shown(mine, 30) if mine != owner else ""),
             Text(metric.name),
             Text(expected_words(metric)),
-            Text(_direction_words(metric)),
+            Text(_direction_words(portfolio, metric)),
             Text("-" if metric.alert is None else metric.alert.severity),
         )
         owner = mine
@@ -160,8 +163,8 @@ def _order(portfolio: Portfolio, metric: Metric) -> int:
     return len(ids) if metric.component is None else ids.index(metric.component)
 
 
-def _direction_words(metric: Metric) -> str:
-    direction = metric.direction
+def _direction_words(portfolio: Portfolio, metric: Metric) -> str:
+    direction = direction_in_force(metric, portfolio.facts)
     if direction is None:
         return "-"
     return direction.better if direction.verdict == "verified" else f"{direction.better}?"

@@ -18,6 +18,7 @@ from rich.text import Text
 from gapwatch.scorers.command_line import near_path, program_name
 from gapwatch.scorers.portfolio.claim import MeasureClaim, RatioClaim
 from gapwatch.scorers.portfolio.metric import Metric
+from gapwatch.scorers.portfolio.polarity import direction_in_force
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.printable import shown
 from gapwatch.sinks.reading.alert_query import AlertFilter
@@ -309,7 +310,7 @@ class _Report:
 
 def _direction(portfolio: Portfolio, name: str, higher: bool) -> Text:
     metric = next(m for m in portfolio.metrics if m.name == name)
-    direction = metric.direction
+    direction = direction_in_force(metric, portfolio.facts)
     if direction is None or direction.better == "unknown" or direction.verdict != "verified":
         return Text("polarity unknown", "yellow")
     worse = higher == (direction.better == "lower")

@@ -19,6 +19,7 @@ from tests.streams.alerting.builders import MONDAY, at, kept_at
 from tests.streams.alerting.value_builders import (
     CHANGE,
     LOWER_IS_BETTER,
+    NOT_KNOWN,
     OF_THE_LIMIT,
     OF_THE_MEAN,
     intents,
@@ -67,7 +68,8 @@ def test_latencies_that_double_within_their_limit_page_where_larger_is_confirmed
     ("said", "severity", "verdict"),
     [
         pytest.param(portfolio(OF_THE_LIMIT), "ticket", "worse", id="by the limit"),
-        pytest.param(portfolio(), "ticket", "unknown", id="nobody said", marks=pytest.mark.slow),
+        pytest.param(portfolio(), "ticket", "worse", id="by the claim", marks=pytest.mark.slow),
+        pytest.param(portfolio(NOT_KNOWN), "ticket", "unknown", id="nobody knows", marks=pytest.mark.slow),
         pytest.param(portfolio(facts=LOWER_IS_BETTER), "ticket", "worse", id="by a fact", marks=pytest.mark.slow),
     ],
 )
@@ -85,10 +87,10 @@ def test_numbers_that_get_better_are_a_note(tmp_path: Path) -> None:
 
 def test_an_answer_relabels_a_past_shift_of_numbers(tmp_path: Path) -> None:
     path = tmp_path / "s.duckdb"
-    kept(path, seconds(2.0), portfolio())
+    kept(path, seconds(2.0), portfolio(NOT_KNOWN))
     with Store.open(path) as store:
-        ShiftWatch.open(store, [portfolio()]).save(store)
-        ShiftWatch.open(store, [portfolio(facts=LOWER_IS_BETTER)])
+        ShiftWatch.open(store, [portfolio(NOT_KNOWN)]).save(store)
+        ShiftWatch.open(store, [portfolio(NOT_KNOWN, facts=LOWER_IS_BETTER)])
         labels = store.query("SELECT kind, verdict FROM shifts ORDER BY rowid")
         states = store.query("SELECT state FROM alerts ORDER BY rowid")
 

@@ -63,7 +63,7 @@ def judged(scale: str = "[5, 4, 3, 2, 1]") -> str:
         (judged(), FEWER_FAILURES, -1, False),
         (judged("[1, 2, 3]"), FEWER_FAILURES, -1, False),
         (judged("{bad: 0, good: 10}"), FEWER_FAILURES, -1, False),
-        (judged(), "", 0, False),
+        (judged(), "", -1, False),  # a scale is written best first
         ("form: composite, parts: {long: 1.0}, pass_at: 0.5", FEWER_FAILURES, -1, False),
         ("form: composite, parts: {long: 1.0}", FEWER_FAILURES, 0, False),
         ("form: python, scorer: s, fields: [output]", FEWER_FAILURES, 0, False),
