@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,9 @@ def slices_after_calm(units: list[Units], **more: Any) -> list[ScoredSlice]:
     return [units_slice(0, units[:DAY], **more), *slices(units[DAY:], first=1, **more)]
 
 
-def keep(store: Store, watch: ShiftWatch, scored: ScoredSlice, also: Any = ()) -> None:
-    moment = kept_at(scored.from_offset)
+def keep(store: Store, watch: ShiftWatch, scored: ScoredSlice, also: Any = (), after: float = 0.0) -> None:
+    """Keep a slice, `after` seconds later than its number says."""
+    moment = kept_at(scored.from_offset) + timedelta(seconds=after)
     taken = watch.take(scored, moment)
     store.write_slice(taken.scored, moment, also=[*taken.steps, *also])
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 #: Seconds without a report after which the stream's loop counts as stuck. Shorter than the watchdog's limit: both would
@@ -24,12 +25,18 @@ class RunHealth:
         self._store_failure = ""
         self._notes: dict[str, str] = {}
         self._beat_at: float | None = None
+        self._starting: Callable[[], str] = str
 
     def source(self, state: str, waiting_for: str = "") -> None:
         """Set the state of the source (connecting, joining, running, stopping, stopped) and why it waits."""
         with self._lock:
             self._source, self._waiting_for = state, waiting_for
             self._beat_at = time.monotonic()
+
+    def watch_start(self, text: Callable[[], str]) -> None:
+        """Set the function that says what a start still does before records are read; empty if nothing."""
+        with self._lock:
+            self._starting = text
 
     def store_failed(self, why: str) -> None:
         """Set that the store cannot be written any more, because the disk is full or the file is damaged."""
@@ -55,7 +62,9 @@ class RunHealth:
         alive, answer = self.alive()
         with self._lock:
             because = list(answer.get("because", ()))
-            if self._source != "running":
+            if starting := self._starting():
+                because.append(starting)
+            elif self._source != "running":
                 because.append(f"source: {self._source}" + (f": {self._waiting_for}" if self._waiting_for else ""))
             state = self._state()
         return alive and not because, {
@@ -68,6 +77,7 @@ class RunHealth:
         return {
             "source": self._source,
             **_if_any("waiting_for", self._waiting_for),
+            **_if_any("starting", self._starting()),
             **_if_any("notes", self._notes),
         }
 

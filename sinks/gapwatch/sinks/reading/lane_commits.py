@@ -1,15 +1,21 @@
-"""Reads the commits of a lane in order: the source of each, and its ticks for the detectors."""
+"""Reads the commits of a lane in order, by pages: the source of each commit, and its ticks for the detectors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from gapwatch.scorers.slices.tables import SESSION_TICKS, TICKS
+
+#: Commits of a page. Each page costs five queries of some milliseconds; more commits than this save little.
+PAGE_COMMITS = 2_000
+#: Rows of ticks that are read at once, about 200 bytes each. A single commit may have more.
+PAGE_ROWS = 50_000
 
 # The ticks that detectors use: those of units and of labels.
 _FOLDED = {"ticks": "AND (facet = 'label' OR (level = 'unit' AND facet = 'all'))", "session_ticks": ""}
@@ -21,6 +27,7 @@ class LaneCommit:
     """One commit of a lane.
 
     Attributes:
+        seq: Number of the commit.
         topic: Topic of its records.
         partition: Partition of its records.
         kept_at: Time of the commit, naive UTC.
@@ -29,6 +36,7 @@ class LaneCommit:
         session_ticks: All session ticks.
     """
 
+    seq: int
     topic: str
     partition: int
     kept_at: datetime
@@ -37,26 +45,69 @@ class LaneCommit:
     session_ticks: pa.Table
 
 
-def lane_commits(cursor: duckdb.DuckDBPyConnection, lane: str, after: int) -> Iterator[LaneCommit]:
+def count_commits(cursor: duckdb.DuckDBPyConnection, lane: str, after: int) -> int:
+    """Return the number of commits of a lane after a given one."""
+    rows = cursor.execute("SELECT count(*) FROM offsets WHERE lane = ? AND seq > ?", [lane, after]).fetchall()
+    return int(rows[0][0])
+
+
+def lane_commits(
+    cursor: duckdb.DuckDBPyConnection, lane: str, after: int, page_commits: int = PAGE_COMMITS
+) -> Iterator[LaneCommit]:
     """Yield the commits of a lane after a given one, in order.
 
     Args:
         cursor: Connection that reads the store, used for nothing else meanwhile.
         lane: Lane of the commits.
         after: Number of the last commit to skip; 0 for none.
+        page_commits: Most commits that one query reads.
     """
-    commits = cursor.execute(
-        """SELECT seq, source_topic, source_partition, kept_at,
-            list_sort(list("partition") FILTER ("partition" IS NOT NULL))
-        FROM offsets LEFT JOIN waited_for USING (lane, seq) WHERE lane = ? AND seq > ? GROUP BY ALL ORDER BY seq""",
-        [lane, after],
-    ).fetchall()
-    for seq, topic, partition, kept_at, waited_for in commits:
-        ticks, session_ticks = (_kept(cursor, name, seq) for name in _FOLDED)
-        yield LaneCommit(topic, partition, kept_at, waited_for or [], ticks, session_ticks)
+    while True:
+        commits = cursor.execute(
+            """SELECT seq, source_topic, source_partition, kept_at,
+                list_sort(list("partition") FILTER ("partition" IS NOT NULL))
+            FROM (SELECT * FROM offsets WHERE lane = ? AND seq > ? ORDER BY seq LIMIT ?)
+            LEFT JOIN waited_for USING (lane, seq) GROUP BY ALL ORDER BY seq""",
+            [lane, after, page_commits],
+        ).fetchall()
+        if not commits:
+            return
+        first = 0
+        for end in _page_ends(cursor, [seq for seq, *_ in commits]):
+            part = commits[first:end]
+            seqs = [seq for seq, *_ in part]
+            tables = zip(*(_kept(cursor, name, seqs) for name in _FOLDED), strict=True)
+            for (seq, topic, partition, kept_at, waited_for), (ticks, sessions) in zip(part, tables, strict=True):
+                yield LaneCommit(seq, topic, partition, kept_at, waited_for or [], ticks, sessions)
+            first = end
+        after = commits[-1][0]
 
 
-def _kept(cursor: duckdb.DuckDBPyConnection, name: str, seq: int) -> pa.Table:
+def _page_ends(cursor: duckdb.DuckDBPyConnection, seqs: Sequence[int]) -> Iterator[int]:
+    """Yield where to cut commits so that no part has more than `PAGE_ROWS` rows, unless it is one commit."""
+    rows = np.zeros(len(seqs), np.int64)
+    for name in _FOLDED:
+        found = cursor.execute(
+            f"SELECT seq, count(*) FROM {name} WHERE seq BETWEEN ? AND ? {_FOLDED[name]} GROUP BY seq",
+            [seqs[0], seqs[-1]],
+        ).fetchall()
+        counted = dict(found)
+        rows += np.array([counted.get(seq, 0) for seq in seqs], np.int64)
+    begin, total = 0, 0
+    for i, n in enumerate(rows.tolist()):
+        if total + n > PAGE_ROWS and i > begin:
+            yield i
+            begin, total = i, 0
+        total += n
+    yield len(seqs)
+
+
+def _kept(cursor: duckdb.DuckDBPyConnection, name: str, seqs: Sequence[int]) -> Iterator[pa.Table]:
+    """Yield the rows of each commit, in the order in which they were written."""
     columns = ", ".join(f'"{column}"' for column in _SCHEMAS[name].names)
-    sql = f"SELECT {columns} FROM {name} WHERE seq = ? {_FOLDED[name]}"
-    return cursor.sql(sql, params=[seq]).to_arrow_table()
+    sql = f"SELECT seq, {columns} FROM {name} WHERE seq BETWEEN ? AND ? {_FOLDED[name]} ORDER BY seq, rowid"
+    table = cursor.sql(sql, params=[seqs[0], seqs[-1]]).to_arrow_table().combine_chunks()
+    rows, table = table["seq"].to_numpy(), table.drop_columns("seq")
+    first, last = np.searchsorted(rows, seqs, "left").tolist(), np.searchsorted(rows, seqs, "right").tolist()
+    for begin, end in zip(first, last, strict=True):
+        yield table.slice(begin, end - begin)

@@ -55,6 +55,8 @@ class WatchedStanding:
     """State of one monitored series.
 
     Attributes:
+        pipeline: Pipeline of the series.
+        environment: Environment of the series.
         component: Id of the component; None for the whole trace.
         metric: Name of the metric.
         kind: Monitored quantity: rate, sessions, unknown, numbers or labels.
@@ -68,6 +70,8 @@ class WatchedStanding:
         limit_log10: log10 of the smallest evidence that opens an alert.
     """
 
+    pipeline: str
+    environment: str
     component: str | None
     metric: str
     kind: str
@@ -123,7 +127,8 @@ def watched_standings(con: StoreReader, lane: str | None) -> list[WatchedStandin
         JobError: The store cannot be read.
     """
     where, values = _of_lane("WHERE", lane)
-    sql = f"""SELECT component, metric, kind, phase, direction, rate, units, smallest_ratio, is_blind, evidence_log10,
+    sql = f"""SELECT pipeline, environment, component, metric, kind, phase, direction, rate, units, smallest_ratio,
+            is_blind, evidence_log10,
             least(coalesce(ticket_log10, 999), coalesce(page_log10, 999)) AS limit_log10
         FROM watched {where} ORDER BY pipeline, environment, rowid"""
     return [WatchedStanding(**row) for row in ask(con, sql, values).objects()]

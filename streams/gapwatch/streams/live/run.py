@@ -15,6 +15,7 @@ from typing import Any
 
 from gapwatch.scorers.errors import GapwatchError, JobError
 from gapwatch.sinks.metrics.source_state import SourceState
+from gapwatch.streams.alerting.evaluation.folding import FoldStoppedError
 from gapwatch.streams.alerting.evaluation.live_alerts import LiveAlerts
 from gapwatch.streams.live.retention_loop import expire
 from gapwatch.streams.live.run_parts import OpenStore, RunInput, RunOptions, RunOutput, build_parts
@@ -118,6 +119,8 @@ class Run:
         try:
             await parts.thread.run(parts.service.start)
             await parts.thread.run(parts.pipeline.register, parts.regime)
+        except FoldStoppedError:
+            return None
         except GapwatchError as error:
             return error
         beside = [asyncio.create_task(work) for work in self._beside()]
@@ -210,6 +213,8 @@ class Run:
         self._deadline = threading.Timer(STOP_SECONDS, self._end_now, [f"no clean stop within {STOP_SECONDS:.0f} s"])
         self._deadline.daemon = True
         self._deadline.start()
+        if self.parts.alerts is not None:
+            self.parts.alerts.folding.stop()
         self.parts.source.stop()
 
     def _end_now(self, why: str) -> None:

@@ -171,6 +171,10 @@ def build_parts(
         store, portfolios, topic, thread.executor, output.api, readers(alerts) if alerts is not None else None
     )
 
+    if alerts is not None:
+        folding = alerts.folding
+        service.health.watch_start(lambda: folding.text)
+
     # Without an API nobody could read the counts of the service.
     observer = ObserverGroup(run_log) if output.api is None else ObserverGroup(run_log, service)
     open_watch = alerts.open if alerts is not None else None

@@ -14,7 +14,7 @@ from gapwatch.sinks.reading.recent_values import recent_cells, recent_labels
 from gapwatch.sinks.store.schema import OTHER
 from gapwatch.sinks.store.transaction import Connection
 from gapwatch.streams.alerting.evaluation.lane_detectors import LaneDetectors
-from gapwatch.streams.alerting.evaluation.series_status import PHASES, SeriesState, series_states
+from gapwatch.streams.alerting.evaluation.series_status import PHASES, SeriesState
 from gapwatch.streams.alerting.evaluation.shift_watch import ShiftWatch
 from gapwatch.streams.alerting.incidents.alert_rows import kind_of
 from gapwatch.streams.alerting.rules.finding import Watched
@@ -74,7 +74,7 @@ class AlertGauges:
             con: Connection for reading; sees committed rows only.
             environment: Returns the label value of an environment.
         """
-        states = list(series_states(watch.detectors))
+        states = watch.board.states
         shown = sorted(states, key=_interest)[:DETAIL_LIMIT]
         samples: Samples = {name: {} for name in (*_DETAIL, _PHASE)}
         for state in shown:
@@ -93,7 +93,7 @@ class AlertGauges:
         samples: Samples = {f"gapwatch_{name}": {} for name in _NAMES}
         detectors, watermark = watch.detectors, watch.clock.watermark
         kinds = detectors.values.fleets
-        chosen = [one.watched for one in states if one.watched.kind in kinds and one.phase != "unwatched"]
+        chosen = [one.watched for one in states if one.watched.kind in kinds and not one.is_new]
         if chosen and watermark // WINDOW_TICKS != self._window:
             self._look(detectors, con, watch.lane, tick_start(watermark + 1))
             self._window = watermark // WINDOW_TICKS
@@ -173,7 +173,7 @@ def _labels(series: SeriesKey, environment: Callable[[str], str]) -> tuple[str, 
 def _add_series(samples: Samples, state: SeriesState, environment: Callable[[str], str]) -> None:
     key = (*_labels(state.watched.series, environment), state.watched.kind)
     samples[_PHASE][*key, state.phase] = 1.0
-    if state.phase == "unwatched":
+    if state.is_new:  # also of what is not monitored
         return
     values = (
         max(state.evidence_log10, 0.0), min(state.ticket_log10, state.page_log10), state.rate, state.smallest_ratio,

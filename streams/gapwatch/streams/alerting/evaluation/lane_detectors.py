@@ -26,6 +26,8 @@ _FIELDS = (
     "series", "rows", "pending", "values", "book", "times", "bounds", "allotments", "cards", "budgets", "left_out",
     "folded", "late_units",
 )  # fmt: skip
+# Most entries of open ticks that are searched for new series.
+_MOST_SEARCHED = 20_000
 
 
 class LaneDetectors:
@@ -129,6 +131,16 @@ class LaneDetectors:
         """Return the fleet and the row of a series and quantity; KeyError where it has no row."""
         name = watched.kind if watched.kind in self.rows.watched else "units"
         return self.fleets[name], self.rows.row(self.rows.number_of(watched.series), watched.kind)
+
+    def waiting(self) -> list[Watched]:
+        """Return the quantities whose first units wait in open ticks: they are monitored, and have no row yet.
+
+        While catching up, open ticks may hold very many entries; then none is returned.
+        """
+        if sum(entries.size for family in self.families for entries in family.pending.values()) > _MOST_SEARCHED:
+            return []
+        wanted = sorted({key for family in self.families for key in family.waiting()})
+        return [Watched(self.rows.series[number], kind) for number, kind in self.rows.without_row(wanted)]
 
     # ---- the state ----
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.metrics.live_metrics import LiveMetrics
 from gapwatch.sinks.store.store import Store
+from gapwatch.streams.alerting.evaluation.folding import FoldProgress
 from gapwatch.streams.alerting.evaluation.gauges import AlertGauges
 from gapwatch.streams.alerting.evaluation.shift_watch import LIVE, ShiftWatch
 
@@ -19,23 +20,32 @@ _IDLE_SECONDS = 15.0
 
 
 class LiveAlerts:
-    """Watch of the lane `live` of one run; all methods but the constructor belong to the writer thread."""
+    """Watch of the lane `live` of one run; all methods but the constructor belong to the writer thread.
+
+    Attributes:
+        folding: Progress of folding stored slices at the start; any thread may read and stop it.
+    """
 
     def __init__(self) -> None:
+        self.folding = FoldProgress()
         self._watch: ShiftWatch | None = None
         self._shown_seq, self._next_look = -1, 0.0
         self._idle_look = 0.0
         self._gauges = AlertGauges()
 
     def open(self, store: Store, portfolios: Sequence[Portfolio]) -> ShiftWatch:
-        """Open the watch over the store; `Pipeline` calls this at its start and for new portfolios.
+        """Open the watch over the store at the start of a run; later let the same watch take over new portfolios.
 
         Raises:
             UsageError: A portfolio contradicts the answer of a person.
             JobError: The store cannot be read or written.
+            FoldStoppedError: `folding` was stopped.
         """
-        self._watch, self._gauges = ShiftWatch.open(store, portfolios), AlertGauges()
-        self._shown_seq = -1
+        if self._watch is None:
+            self._watch = ShiftWatch.open(store, portfolios, progress=self.folding)
+        else:
+            self._watch.change(store, portfolios)
+        self._gauges, self._shown_seq = AlertGauges(), -1
         return self._watch
 
     def show(self, store: Store, metrics: LiveMetrics) -> bool:

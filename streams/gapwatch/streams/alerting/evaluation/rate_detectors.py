@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -147,6 +147,15 @@ class RateDetectors:
             is_truncated=start.is_truncated,
         )
         return replace(finding, transition=replace(transition, change=dated))
+
+    def waiting(self) -> Iterator[tuple[int, str]]:
+        """Yield the (number of the series, kind) of open units, and of sessions with open units."""
+        for open_tick in self.pending.values():
+            for (number, _), (good, bad, _) in open_tick.counts.items():
+                yield number, "unknown"
+                if good + bad:
+                    yield number, "rate"
+            yield from ((number, "sessions") for number, *_ in open_tick.sessions)
 
     def use_bounds(self) -> None:
         """Check series against the bounds of the present rules; a rule without a bound keeps its last one."""

@@ -70,6 +70,9 @@ class SeriesDetectors(Protocol[SliceT]):
     def fold(self, tick: int) -> list[Finding]:
         """Fold the entries of a tick, if it has any, and return the findings; call it for ticks in order."""
 
+    def waiting(self) -> Iterable[tuple[int, str]]:
+        """Yield the (number of the series, kind) that the open entries will have a row for, once they are folded."""
+
     def grow(self, name: str, count: int) -> Ints:
         """Add empty series to a fleet, and return their rows."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -52,6 +52,7 @@ class SeriesState:
         is_blind: `smallest_ratio` is above the metric's `blind_above_ratio`.
         last_unit_at: Begin of the last tick with a unit, naive UTC; None without one.
         expected_false_alarms: Units / A so far: upper bound on the expected tickets and pages without a cause.
+        is_new: No tick of the row is folded yet: its units wait in open ticks, and it has no place in a fleet.
     """
 
     watched: Watched
@@ -67,33 +68,41 @@ class SeriesState:
     is_blind: bool
     last_unit_at: datetime | None
     expected_false_alarms: float
+    is_new: bool = False
 
 
 def series_states(detectors: LaneDetectors) -> Iterator[SeriesState]:
-    """Yield the status of every row, in the order in which the rows were added."""
+    """Yield the status of every row, in the order in which the rows were added, then of series without a row."""
     for family in detectors.families:
         for name, fleet in family.fleets.items():
             watched_rows = detectors.rows.watched[name]
             rules = [detectors.rows.rule(watched.series) for watched in watched_rows]
             if rules:
                 yield from _fleet_states(fleet, watched_rows, rules, family.learned(name))
+    for watched in detectors.waiting():
+        yield _without_row(detectors, watched, "learning")
     for watched in detectors.values.left_out():
-        rule = detectors.rows.rule(watched.series)
-        yield SeriesState(
-            watched=watched,
-            rule=rule,
-            phase="unwatched",
-            direction=_DIRECTIONS[rule.side_of(watched.kind)],
-            units=0.0,
-            rate=math.nan,
-            evidence_log10=-math.inf,
-            ticket_log10=math.inf,
-            page_log10=math.inf,
-            smallest_ratio=math.inf,
-            is_blind=False,
-            last_unit_at=None,
-            expected_false_alarms=0.0,
-        )
+        yield _without_row(detectors, watched, "unwatched")
+
+
+def _without_row(detectors: LaneDetectors, watched: Watched, phase: str) -> SeriesState:
+    rule = detectors.rows.rule(watched.series)
+    return SeriesState(
+        watched=watched,
+        rule=rule,
+        phase=phase,
+        direction=_DIRECTIONS[rule.side_of(watched.kind)],
+        units=0.0,
+        rate=math.nan,
+        evidence_log10=-math.inf,
+        ticket_log10=math.inf,
+        page_log10=math.inf,
+        smallest_ratio=math.inf,
+        is_blind=False,
+        last_unit_at=None,
+        expected_false_alarms=0.0,
+        is_new=True,
+    )
 
 
 def _fleet_states(
@@ -144,8 +153,8 @@ def _log10(value: float) -> float:
     return math.log10(value) if value > 0.0 else -math.inf
 
 
-def write_watched(con: Connection, lane: str, seq: int, detectors: LaneDetectors) -> None:
-    """Replace the stored status of all rows of a lane."""
+def write_watched(con: Connection, lane: str, seq: int, states: Iterable[SeriesState]) -> None:
+    """Replace the stored status of all series of a lane."""
     rows = [
         WatchedRow(
             series=state.watched.series,
@@ -162,7 +171,7 @@ def write_watched(con: Connection, lane: str, seq: int, detectors: LaneDetectors
             last_unit_at=state.last_unit_at,
             expected_false_alarms=state.expected_false_alarms,
         )
-        for state in series_states(detectors)
+        for state in states
     ]
     write_watched_rows(con, lane, seq, rows)
 

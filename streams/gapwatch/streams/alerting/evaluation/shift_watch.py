@@ -11,28 +11,31 @@ import dataclasses
 import logging
 import math
 from collections.abc import Collection, Sequence
-from contextlib import closing
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from gapwatch.scorers.loading.load import parse_portfolio
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.slices.slices import ScoredSlice
-from gapwatch.sinks.reading.alert_query import written_steps
 from gapwatch.sinks.reading.stored_portfolios import latest_portfolio_texts
-from gapwatch.sinks.store.answered_facts import answered, stored_facts
 from gapwatch.sinks.store.detector_states import last_detectors, waiting_step, write_detectors
 from gapwatch.sinks.store.store import Store
 from gapwatch.sinks.store.transaction import Connection, Step, StoreTransaction
+from gapwatch.streams.alerting.evaluation.alert_terms import rules_and_budgets, with_answers
+from gapwatch.streams.alerting.evaluation.folding import SAVE_COMMITS, FoldProgress, refold, utc_now
 from gapwatch.streams.alerting.evaluation.lane_detectors import LaneDetectors
+from gapwatch.streams.alerting.evaluation.series_board import SeriesBoard
 from gapwatch.streams.alerting.evaluation.series_status import write_watched
 from gapwatch.streams.alerting.evaluation.state_file import pack_state, unpack_state
-from gapwatch.streams.alerting.evaluation.stored_history import StoredCommit, partition_name, stored_commits
+from gapwatch.streams.alerting.evaluation.stored_history import (
+    StoredCommit,
+    partition_name,
+)
 from gapwatch.streams.alerting.incidents.alert_rows import StepRows, record_step, write_steps
 from gapwatch.streams.alerting.incidents.incident import Incident, IncidentBook
 from gapwatch.streams.alerting.incidents.relabelling import relabel
-from gapwatch.streams.alerting.rules.alert_rule import AlarmBudget, AlertRule, budget_of, rules_of
+from gapwatch.streams.alerting.rules.alert_rule import AlarmBudget, AlertRule
 from gapwatch.streams.alerting.rules.finding import Finding
 from gapwatch.streams.alerting.series.lane_clock import LaneClock
 from gapwatch.streams.alerting.series.slice_units import OpenTicks, SliceContent
@@ -41,8 +44,8 @@ from gapwatch.streams.detectors.snapshot import SnapshotError
 from gapwatch.streams.detectors.watch import accept
 
 LIVE = "live"
-# One hour of event time between two saved states. A shorter one costs writing, a longer one a slower restart.
-_SNAPSHOT_TICKS = 120
+# Seconds of work between two saved states. Fewer cost writing; more make a restart after a kill slower.
+_SNAPSHOT_SECONDS = 300.0
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +56,8 @@ class Taken:
 
     Attributes:
         scored: Slice with the fold tick of each row.
-        steps: Steps for `also`: alerts, partitions that event time waited for, once an hour the state. Often empty.
+        steps: Steps for `also`: alerts, partitions that event time waited for, every five minutes the
+            state. Often empty.
         opened: Number of alerts that this slice opened.
     """
 
@@ -79,6 +83,7 @@ class ShiftWatch:
 
     Attributes:
         portfolios: Portfolios in force, with all known facts.
+        board: Status of the monitored series, as stored and as shown.
     """
 
     def __init__(self, lane: str, detectors: LaneDetectors) -> None:
@@ -87,10 +92,17 @@ class ShiftWatch:
         self.clock = LaneClock()
         self.incidents = IncidentBook(lane)
         self.portfolios: tuple[Portfolio, ...] = ()
-        self._snapshot_at = 0
+        self.board = SeriesBoard()
+        self._saved_at = math.inf
 
     @classmethod
-    def open(cls, store: Store, portfolios: Sequence[Portfolio] | None, lane: str = LIVE) -> ShiftWatch:
+    def open(
+        cls,
+        store: Store,
+        portfolios: Sequence[Portfolio] | None,
+        lane: str = LIVE,
+        progress: FoldProgress | None = None,
+    ) -> ShiftWatch:
         """Open the watch at the end of a store: restore the last snapshot, and fold the slices stored since.
 
         A direction, a bound or a budget that has changed applies from now on. Alerts of series whose direction changed
@@ -100,40 +112,58 @@ class ShiftWatch:
             store: Store, open for writing.
             portfolios: Portfolios that score the slices; None for those in the store.
             lane: `live`, `file:<source>` or `backfill:<id>`.
+            progress: Receives the progress of folding, and may stop it.
 
         Raises:
             JobError: The store could not be read or written.
+            UsageError: A portfolio contradicts the answer of a person.
+            FoldStoppedError: `progress` was stopped.
         """
         is_new = portfolios is not None
+        progress = progress or FoldProgress()
         cursor = store.cursor()
         try:
             if portfolios is None:
                 portfolios = [parse_portfolio(text) for text in latest_portfolio_texts(cursor)]
-            portfolios = [answered(one, stored_facts(cursor, one.pipeline)) for one in portfolios]
             found = last_detectors(cursor, lane)
         finally:
             cursor.close()
-        rules = rules_of(portfolios)
-        budgets = {portfolio.pipeline: budget_of(portfolio) for portfolio in portfolios}
+        portfolios = with_answers(store, portfolios)
+        rules, budgets = rules_and_budgets(portfolios)
         watch, seq = None, 0
         if found is not None:
             try:
                 watch, seq = cls._unpacked(lane, found[0]), found[1]
             except SnapshotError as error:
                 logger.warning("the detectors of lane %s are folded again from all stored ticks: %s", lane, error)
+        is_fresh = watch is None
         if watch is None:
             watch = cls(lane, LaneDetectors(rules, budgets))
-            watch.portfolios = tuple(portfolios)
-            watch._refold(store, 0)
+        watch.portfolios = tuple(portfolios)
+        folded = refold(watch, store, seq, progress)
+        if is_fresh or folded > SAVE_COMMITS:
             # From now on the store holds the rules in force, so a later change of them is noticed.
-            store.record("writing the state of the detectors", lambda con, seq: watch._write(con, seq, _now()))
-        else:
-            watch.portfolios = tuple(portfolios)
-            watch._refold(store, seq)
+            store.record("writing the state of the detectors", lambda con, seq: watch.write_state(con, seq, utc_now()))
         watch.detectors.feed(rules)
         if is_new and not watch._is_in_force(rules, budgets):
             store.apply([("portfolio", watch._take_over_known)], "taking over a changed portfolio")
+        watch.board.renew(watch.detectors, must=True)
         return watch
+
+    def change(self, store: Store, portfolios: Sequence[Portfolio]) -> None:
+        """Take over other portfolios between two slices, and write the state; nothing is folded again.
+
+        Raises:
+            UsageError: A portfolio contradicts the answer of a person; nothing has changed.
+            JobError: The store could not be written.
+        """
+        self.portfolios = tuple(with_answers(store, portfolios))
+        rules, budgets = rules_and_budgets(self.portfolios)
+        if self._is_in_force(rules, budgets):
+            self.detectors.feed(rules)
+            self.save(store)
+        else:
+            store.apply([("portfolio", self._take_over_known)], "taking over a changed portfolio")
 
     # ---- slices ----
 
@@ -159,22 +189,35 @@ class ShiftWatch:
         waits_for = self.clock.silent((partition_name(*one) for one in unread), second)
         partition = partition_name(scored.topic, scored.partition)
         content = SliceContent(ticks, scored.tables["session_ticks"])
-        steps = self._fold(StoredCommit(partition, second, waits_for, content))
+        steps = self.fold(StoredCommit(partition, second, waits_for, content))
         also: list[tuple[str, Step]] = []
         if waits_for:
             also.append(("waited_for", waiting_step(self.lane, waits_for)))
         if steps:
             also.append(("alerts", lambda transaction: write_steps(transaction.con, self.lane, transaction.seq, steps)))
-        if self.clock.watermark - self._snapshot_at >= _SNAPSHOT_TICKS:
-            self._snapshot_at = self.clock.watermark
-            also.append(("detectors", self._write_state))
+        also += self._state_steps(second, has_news=bool(steps))
         opened = sum(s.step.state == "open" and s.step.incident.fired == s.step.finding.tick for s in steps)
         return Taken(scored, also, opened)
+
+    def _state_steps(self, second: float, *, has_news: bool) -> list[tuple[str, Step]]:
+        """Return the step that writes the state every five minutes of work, or the status of the series, or none."""
+        self.board.renew(self.detectors, must=has_news)
+        # The first slice begins the count; after a step back of the clock it begins anew.
+        self._saved_at = min(self._saved_at, second)
+        is_old = second - self._saved_at >= _SNAPSHOT_SECONDS
+        if not is_old and not self.board.is_due(second):
+            return []
+        self.board.note_written(second)
+        if not is_old:
+            return [("watched", self._write_board)]
+        self._saved_at = second
+        return [("detectors", self._write_state)]
 
     def _open_ticks(self, second: float) -> OpenTicks:
         return OpenTicks.between(self.clock.watermark, int(second // TICK_SECONDS) if self.lane == LIVE else None)
 
-    def _fold(self, commit: StoredCommit) -> list[StepRows]:
+    def fold(self, commit: StoredCommit) -> list[StepRows]:
+        """Fold a slice, and return the steps of alerts that follow; `take` and a start call it."""
         newest = self.detectors.add(commit.content, self._open_ticks(commit.second))
         is_live = self.lane == LIVE
         closed = self.clock.move(commit.partition, newest, commit.second, is_live=is_live, unread=commit.waits_for)
@@ -248,8 +291,7 @@ class ShiftWatch:
         return all(known.get((rule.pipeline, rule.metric)) == rule for rule in rules) and rows.budgets == budgets
 
     def _use(self, transaction: StoreTransaction) -> int:
-        rules = rules_of(self.portfolios)
-        budgets = {portfolio.pipeline: budget_of(portfolio) for portfolio in self.portfolios}
+        rules, budgets = rules_and_budgets(self.portfolios)
         self.detectors.feed(rules)
         before = dict(self.detectors.rows.rules)
         if self._is_in_force(rules, budgets):
@@ -270,7 +312,7 @@ class ShiftWatch:
     def save(self, store: Store) -> None:
         """Write the state in a transaction of its own, at the end of a run, so that the next run starts at once."""
         if self.clock.watermark:
-            store.record("writing the state of the detectors", lambda con, seq: self._write(con, seq, _now()))
+            store.record("writing the state of the detectors", lambda con, seq: self.write_state(con, seq, utc_now()))
 
     def packed(self) -> bytes:
         """Return the whole state as bytes; equal states give equal bytes."""
@@ -287,33 +329,16 @@ class ShiftWatch:
         watch = cls(lane, LaneDetectors.from_json(head["bank"], fleets))
         watch.clock = LaneClock.from_json(head["clock"])
         watch.incidents.take_json(head["incidents"])
-        watch._snapshot_at = watch.clock.watermark
         return watch
 
     def _write_state(self, transaction: StoreTransaction) -> None:
-        self._write(transaction.con, transaction.seq, transaction.kept_at)
+        self.write_state(transaction.con, transaction.seq, transaction.kept_at)
 
-    def _write(self, con: Connection, seq: int, now: datetime) -> None:
+    def write_state(self, con: Connection, seq: int, now: datetime) -> None:
+        """Write the state after a commit, and the status of the series, in an open transaction."""
         write_detectors(con, seq, self.lane, tick_start(self.clock.watermark + 1), self.packed(), now)
-        write_watched(con, self.lane, seq, self.detectors)
+        self.board.renew(self.detectors, must=True)
+        write_watched(con, self.lane, seq, self.board.states)
 
-    def _refold(self, store: Store, after: int) -> None:
-        """Fold the slices stored after a commit again, and write those of their alerts that the store lacks.
-
-        After a crash the store lacks none; a store that was written without alerts lacks all of them.
-        """
-        found = [rows for commit in stored_commits(store, self.lane, after) for rows in self._fold(commit)]
-        with closing(store.cursor()) as cursor:
-            written = written_steps(cursor, self.lane)
-        missing = [rows for rows in found if _identity(rows) not in written]
-        if missing:
-            store.record("writing alerts", lambda con, seq: write_steps(con, self.lane, seq, missing))
-
-
-def _identity(rows: StepRows) -> tuple[str, str, str, datetime]:
-    step = rows.step
-    return step.incident.alert_id, step.state, step.incident.severity, tick_start(step.finding.tick + 1)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC).replace(tzinfo=None)
+    def _write_board(self, transaction: StoreTransaction) -> None:
+        write_watched(transaction.con, self.lane, transaction.seq, self.board.states)

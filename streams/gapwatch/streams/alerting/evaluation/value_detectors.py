@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -162,6 +162,13 @@ class ValueDetectors:
         """Return numbers and labels that are not monitored because all their traces were in sessions."""
         series = self._rows.series
         return [Watched(series[number], kind) for number, kind in sorted(self._rows.without_row(self._left_out))]
+
+    def waiting(self) -> Iterator[tuple[int, str]]:
+        """Yield the (number of the series, kind) of open values."""
+        for window in self.pending.values():
+            for entries in window.cells:
+                yield from ((number, "numbers") for number in np.unique(entries[0]).tolist())
+            yield from ((number, "labels") for number, _ in window.labels)
 
     def grow(self, name: str, count: int) -> Ints:
         """Add empty series to a fleet, and return their rows."""

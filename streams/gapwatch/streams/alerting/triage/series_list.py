@@ -26,7 +26,7 @@ def print_phase_counts(con: StoreReader, lane: str | None) -> None:
     """Print the number of monitored series by phase, and the false alarms to expect."""
     rows = phase_counts(con, lane)
     if not rows:
-        print_note("no series is monitored: this store was not written by gapwatch run or gapwatch replay --alerts")
+        print_note(_NO_SERIES)
         return
     unwatched = sum(row.n for row in rows if row.phase == "unwatched")
     phases = ", ".join(f"{row.n} {shown(row.phase)}" for row in rows if row.phase != "unwatched")
@@ -47,6 +47,11 @@ def print_unmonitored(con: StoreReader, lane: str | None) -> None:
     if missing:
         sys.stdout.write("not monitored:\n" + "".join(f"  {shown(text, 1000)}\n" for text in missing))
 
+
+_NO_SERIES = (
+    "no series is monitored: no stored trace has a metric with an alert. gapwatch check names the metrics with alerts; "
+    "gapwatch run and gapwatch replay --alerts monitor them"
+)
 
 # Phase as stored, to the word that people read.
 _PHASE_WORDS = {"unwatched": "not monitored"}
@@ -82,13 +87,25 @@ def _unseen(portfolio: Portfolio, seen: list[SeenMetric]) -> Iterator[str]:
 def print_monitored_series(con: StoreReader, lane: str | None) -> None:
     """Print each monitored series: its phase, baseline, minimum detectable change in one day, and evidence."""
     rows = watched_standings(con, lane)
+    places = _places(rows)
     columns = [
+        *(Column(name) for name in places),
         Column("component"), Column("metric", whole=True), Column("monitored", whole=True), Column("phase", whole=True),
         Column("bad direction"), Column("baseline", whole=True), Column("units", whole=True),
         Column("minimum detectable change in one day", whole=True), Column("evidence", whole=True),
     ]  # fmt: skip
     if rows:
-        print_table(columns, [_watched_cells(row) for row in rows], upright=True)
+        print_table(columns, [[*_place(row, places), *_watched_cells(row)] for row in rows], upright=True)
+
+
+def _places(rows: list[WatchedStanding]) -> list[str]:
+    """Return the columns that tell equal series apart: pipeline and environment, where there is more than one."""
+    several = {"pipeline": {row.pipeline for row in rows}, "environment": {row.environment for row in rows}}
+    return [name for name, values in several.items() if len(values) > 1]
+
+
+def _place(row: WatchedStanding, places: list[str]) -> list[str]:
+    return [row.pipeline if name == "pipeline" else row.environment for name in places]
 
 
 def _watched_cells(row: WatchedStanding) -> list[str]:
