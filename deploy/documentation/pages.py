@@ -9,12 +9,15 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from deploy.documentation.claims_page import claim_cookbook_page, claims_page
 from deploy.documentation.command_line_page import command_line_page
 from gapwatch.sinks.metrics.metrics_reference import documentation
 
 ROOT = Path(__file__).parents[2]
 #: Each generated page, from the root of the repository, and the function that makes it.
 PAGES: dict[str, Callable[[], str]] = {
+    "docs/claims.md": claims_page,
+    "docs/cookbook_claims.md": claim_cookbook_page,
     "docs/command_line.md": command_line_page,
     "deploy/metrics.md": documentation,
 }
