@@ -517,3 +517,12 @@ def test_a_run_is_served_from_its_start_to_its_end(tmp_path: Path) -> None:
         service.stop()
         service.stop()
     assert gapwatch("history", "SELECT 1", "--store", path).status == 0
+
+
+def test_a_server_whose_loop_has_ended_can_be_stopped(tmp_path: Path) -> None:
+    with small(tmp_path) as kept:
+        server = kept.server
+        assert server._loop is not None and server._stopping is not None and server._thread is not None
+        server._loop.call_soon_threadsafe(server._stopping.set)
+        server._thread.join(60.0)
+        server.stop()

@@ -96,6 +96,44 @@ def test_a_relay_is_woken_from_any_thread_and_is_not_idle_from_then_on():
     assert len(asyncio.run(wake())) == 2
 
 
+def test_a_relay_that_is_woken_during_a_check_is_not_idle_after_it():
+    async def wake():
+        relay = OutboxRelay(KafkaSettings("b:1"), cursor=None, mark=None)
+        begun, ended = asyncio.Event(), asyncio.Event()
+
+        async def look():
+            begun.set()
+            await ended.wait()
+            return False
+
+        relay._round = look
+        running = asyncio.create_task(relay.run())
+        await begun.wait()
+        relay._loop = None  # the word to the loop is still on its way
+        relay.wake()
+        ended.set()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        running.cancel()
+        return relay.is_idle
+
+    assert asyncio.run(wake()) is False
+
+
+def test_a_relay_whose_loop_has_ended_may_still_be_woken():
+    relay = OutboxRelay(KafkaSettings("b:1"), cursor=None, mark=None)
+
+    async def run():
+        relay._round = asyncio.Event().wait
+        task = asyncio.create_task(relay.run())
+        await asyncio.sleep(0)
+        task.cancel()
+
+    asyncio.run(run())
+    relay.wake()
+    assert not relay.is_idle
+
+
 def test_what_is_read_is_known_from_the_assignment_on():
     progress = SourceProgress("traces")
     assert progress.known_ends() == {} == progress.positions()

@@ -13,6 +13,7 @@ It has a thread and an event loop of its own, so that a slow client never delays
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
 import os
@@ -126,7 +127,8 @@ class ApiServer:
             self._note = None
         self._decisions.close()
         if self._loop is not None and self._stopping is not None and self._thread is not None:
-            self._loop.call_soon_threadsafe(self._stopping.set)
+            with contextlib.suppress(RuntimeError):  # the server has failed, and its loop has ended
+                self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join(timeout=5.0)
             self._loop = None
 

@@ -62,19 +62,21 @@ class OutboxRelay:
         self.missing: tuple[str, ...] = ()
         self.waiting: dict[str, int] = {}
         self._looked_at = float("-inf")
-        self._is_idle = False
+        # Idle if no wake-up came since the check that found nothing: a wake-up during a check is not forgotten.
+        self._wake_ups, self._idle_since = 0, -1
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def wake(self) -> None:
         """Check the outbox now; may be called on any thread."""
-        self._is_idle = False
+        self._wake_ups += 1
         if self._loop is not None:  # before `run` there is nothing to wake: its first round checks
-            self._loop.call_soon_threadsafe(self._note_news)
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._news.set)
 
     @property
     def is_idle(self) -> bool:
         """True if everything that can be sent was sent, as of the last check."""
-        return self._is_idle
+        return self._idle_since == self._wake_ups
 
     async def run(self) -> None:
         """Send messages until cancelled; raises the errors of `mark`."""
@@ -82,10 +84,12 @@ class OutboxRelay:
         back_off = BackOff()
         while True:
             try:
+                wake_ups = self._wake_ups
                 while await self._round():
                     back_off.reset()
+                    wake_ups = self._wake_ups
                 self.waiting_for = ""
-                self._is_idle = not self._news.is_set()
+                self._idle_since = wake_ups
             except (KafkaError, OSError, TimeoutError) as error:
                 self.waiting_for = f"cannot send the outbox to Kafka: {error!r}; trying again"
                 log.warning("%s", self.waiting_for)
@@ -95,10 +99,6 @@ class OutboxRelay:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), LOOK_SECONDS if self.missing else 30 * LOOK_SECONDS)
             self._news.clear()
-
-    def _note_news(self) -> None:
-        self._is_idle = False
-        self._news.set()
 
     async def close(self, seconds: float = 2.0) -> bool:
         """Close the connection; False if it did not close within `seconds`."""

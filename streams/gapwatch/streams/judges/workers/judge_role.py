@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass
 
 from gapwatch.publisher.kafka_settings import KafkaSettings
@@ -90,7 +91,7 @@ class JudgeRole:
 
     def _failed(self, error: BaseException) -> None:
         """Pass an error to `until_failed`; called on the judges' thread."""
-        if not self._failure.done():
+        with contextlib.suppress(InvalidStateError):  # the run has ended meanwhile, and waits no longer
             self._failure.set_exception(error)
 
     def stop(self, seconds: float) -> bool:

@@ -6,6 +6,7 @@ slice stored ──wake──▶ requests of the store ──▶ pool ──▶ 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import threading
@@ -65,6 +66,9 @@ class LiveJudges:
         self._pools: list[JudgePool] = []
         self._requests: list[StoredRequests] = []
         self._loop: asyncio.AbstractEventLoop | None = None
+        #: Guards what the judges' thread reads when it starts: portfolios, `_judging`, `_loop` and `_has_to_stop`.
+        self._starting = threading.Lock()
+        self._has_to_stop = False
         self._thread = threading.Thread(target=self._run, name="judges", daemon=True)
 
     def _known_prices(self, portfolios: Sequence[Portfolio]) -> dict[str, TokenPrice]:
@@ -91,28 +95,32 @@ class LiveJudges:
 
     def wake(self) -> None:
         """Check for new requests now; may be called on any thread."""
-        loop = self._loop
-        if loop is not None and not loop.is_closed():
-            for requests in self._requests:
-                loop.call_soon_threadsafe(requests.wake)
+        if self._loop is not None:  # before there is a loop, nothing was read yet
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                for requests in self._requests:
+                    self._loop.call_soon_threadsafe(requests.wake)
 
     def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> str:
         """Also answer requests of these portfolios; return the error if that is not possible, else an empty text."""
-        try:
-            self._prices |= self._known_prices(portfolios)
-        except UsageError as error:
-            return str(error)
-        self._portfolios |= {p.sha: p for p in portfolios}
-        if self._judging is not None:
-            self._judging.add(portfolios, self._prices)
+        with self._starting:
+            try:
+                self._prices |= self._known_prices(portfolios)
+            except UsageError as error:
+                return str(error)
+            self._portfolios |= {p.sha: p for p in portfolios}
+            if self._judging is not None:
+                self._judging.add(portfolios, self._prices)
         return ""
 
     def stop(self, seconds: float) -> bool:
         """Cancel requests in work and store finished verdicts; False if that took longer than `seconds`."""
-        loop = self._loop
-        if loop is not None and not loop.is_closed():
-            for pool in self._pools:
-                loop.call_soon_threadsafe(pool.stop)
+        with self._starting:
+            self._has_to_stop = True
+            loop = self._loop
+        if loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                for pool in self._pools:
+                    loop.call_soon_threadsafe(pool.stop)
         if self._thread.is_alive():
             self._thread.join(seconds)
         return not self._thread.is_alive()
@@ -129,7 +137,9 @@ class LiveJudges:
         loop = asyncio.get_running_loop()
         wallet = Wallet(ThreadLender(self._intake.lease, self._intake.give_back, self._store_thread))
         access = self._access
-        judging = Judging(self._portfolios.values(), access.settings, access.make_model, self._prices, wallet)
+        with self._starting:
+            judging = Judging(self._portfolios.values(), access.settings, access.make_model, self._prices, wallet)
+            self._judging = judging
 
         async def deliver(batch: Sequence[Judgement]) -> None:
             await loop.run_in_executor(self._store_thread, self._intake.close, batch)
@@ -139,7 +149,11 @@ class LiveJudges:
             requests = StoredRequests(OpenRequests(self._store.cursor), wants, follows=True)
             self._requests.append(requests)
             self._pools.append(JudgePool(judging, name, provider.concurrency, requests.next, deliver))
-        self._judging, self._loop = judging, loop
+        with self._starting:
+            self._loop, has_to_stop = loop, self._has_to_stop
+        if has_to_stop:  # `stop` came before there was a loop to tell
+            await judging.close()
+            return
         reporting = asyncio.create_task(self._report(judging))
         try:
             await run_all(self._pools)
