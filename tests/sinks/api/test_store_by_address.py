@@ -114,7 +114,7 @@ def test_a_store_that_asks_for_tokens_reads_with_one_and_decides_with_the_other(
     url = url_of(wide)
     refused = gapwatch("ledger", "--store", url)
     assert refused.status == 2
-    assert "asks for its read token: set GAPWATCH_TOKEN, or give --token-file" in refused.err
+    assert "asks for its read token: put it into GAPWATCH_TOKEN, or into a file for --token-file" in refused.err
 
     file = tmp_path / "token"
     file.write_text(READ + "\n")

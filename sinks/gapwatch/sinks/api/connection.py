@@ -191,10 +191,11 @@ class ApiConnection:
 
 
 def _token_message(url: str, token: Token, writes: bool) -> str:
-    use, variable = ("write", "GAPWATCH_WRITE_TOKEN") if writes else ("read", "GAPWATCH_READ_TOKEN")
+    use = "write" if writes else "read"
+    where = f"It is GAPWATCH_{use.upper()}_TOKEN of that run, else {use}_token in the file STORE.api beside its store"
     if token.text:
-        return f"{url} does not accept the token of {token.origin} as its {use} token; {variable} of that run is it"
-    return f"{url} asks for its {use} token: set GAPWATCH_TOKEN, or give --token-file; {variable} of that run is it"
+        return f"{url} does not accept the token of {token.origin} as its {use} token. {where}"
+    return f"{url} asks for its {use} token: put it into GAPWATCH_TOKEN, or into a file for --token-file. {where}"
 
 
 def _message(body: bytes) -> str:

@@ -335,6 +335,7 @@ function showStream(metrics, now) {
 
 async function ask(path) {
   const answer = await fetch(path, { cache: "no-store" });
+  if (answer.status === 401) location.reload(); // the session has ended: the page asks for the token
   if (!answer.ok) throw new Error(`${path.split("?")[0]} answers ${answer.status}`);
   return answer;
 }

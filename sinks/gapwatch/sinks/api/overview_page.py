@@ -11,23 +11,28 @@ _FILES = {
 }
 PATHS = tuple(_FILES)
 
-#: The page may run only its own script and send requests only to this process. No page may frame it.
-_HEADERS = {
+#: The page may run only its own script and send requests only to this process. No page may frame it. A form needs the
+#: origin, which browsers leave out without a referrer.
+PAGE_HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     ),
     "Cache-Control": "no-cache",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
 }
 
 
-def read_page(path: str) -> tuple[bytes, dict[str, str]]:
+def read_page(path: str, has_session: bool = False) -> tuple[bytes, dict[str, str]]:
     """Return a file of the page and its headers.
 
     Args:
         path: One of `PATHS`.
+        has_session: Show the button that ends the session of the browser.
     """
     name, kind = _FILES[path]
-    return Path(__file__).with_name(name).read_bytes(), {"Content-Type": kind, **_HEADERS}
+    body = Path(__file__).with_name(name).read_bytes()
+    if has_session:
+        body = body.replace(b'action="logout" hidden>', b'action="logout">')
+    return body, {"Content-Type": kind, **PAGE_HEADERS}

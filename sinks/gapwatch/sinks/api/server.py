@@ -27,11 +27,13 @@ from aiohttp import web
 
 from gapwatch.scorers.errors import GapwatchError, JobError, UsageError
 from gapwatch.scorers.version import program_version
-from gapwatch.sinks.api.access import ApiOptions, check_caller
+from gapwatch.sinks.api.access import ApiOptions, LoginNeededError, check_caller
 from gapwatch.sinks.api.api_version import API_HEADER, API_VERSION
 from gapwatch.sinks.api.endpoint_note import ApiNote, remove_note, write_note
+from gapwatch.sinks.api.login import Login
 from gapwatch.sinks.api.overview_page import PATHS, read_page
 from gapwatch.sinks.api.query import CONTENT_TYPES, FORMS, BusyError, Form, LiveQueries, QueryLimitError
+from gapwatch.sinks.api.sessions import Sessions
 from gapwatch.sinks.api.site import HttpSite, json_answer, metrics_answer
 from gapwatch.sinks.api.snapshots import LiveSnapshots
 from gapwatch.sinks.metrics.health import RunHealth
@@ -44,6 +46,8 @@ log = logging.getLogger("gapwatch.api")
 
 
 _REQUEST_LIMIT = 2**20  # bytes
+#: Seconds in which the body of a request must come.
+_BODY_SECONDS = 10.0
 #: Seconds that a request waits for its decision to be stored; then the answer is that it still waits.
 _DECISION_SECONDS = 10.0
 
@@ -88,6 +92,8 @@ class ApiServer:
         self._failure: BaseException | None = None
         self._site = HttpSite("the API", self.options)
         self._note: ApiNote | None = None
+        self._sessions = Sessions(self.options.read_token, self.options.port)
+        self._login = Login(self.options, self._sessions)
 
     @property
     def url(self) -> str:
@@ -149,6 +155,7 @@ class ApiServer:
         application.add_routes(
             [
                 *(web.get(path, self._serve_page) for path in PATHS),
+                *self._login.routes(),
                 web.get("/metrics", self._serve_metrics),
                 web.get("/healthz", self._serve_alive),
                 web.get("/readyz", self._serve_ready),
@@ -182,8 +189,10 @@ class ApiServer:
 
     async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
-            check_caller(request, self.options, self.url)
+            check_caller(request, self.options, self.url, self._sessions)
             return await handler(request)
+        except LoginNeededError:
+            return self._login.refer(request)
         except web.HTTPException as error:
             return _error(error.status, error.text or error.reason)
         except QueryLimitError as error:
@@ -201,7 +210,8 @@ class ApiServer:
     # --- handlers
 
     async def _serve_page(self, request: web.Request) -> web.Response:
-        body, headers = await asyncio.to_thread(read_page, request.path)
+        has_session = self._sessions.holds(request.cookies.get(self._sessions.cookie, ""))
+        body, headers = await asyncio.to_thread(read_page, request.path, has_session)
         return web.Response(body=body, headers=headers)
 
     async def _serve_metrics(self, request: web.Request) -> web.Response:
@@ -289,7 +299,10 @@ async def _body(request: web.Request) -> dict[str, Any]:
     if request.content_type != "application/json":
         raise UsageError("send JSON, with Content-Type: application/json")
     try:
-        asked = await request.json()
+        async with asyncio.timeout(_BODY_SECONDS):
+            asked = await request.json()
+    except TimeoutError:
+        raise UsageError(f"the body of the request did not come within {_BODY_SECONDS:.0f} s") from None
     except (ValueError, RecursionError):
         asked = None
     if not isinstance(asked, dict):

@@ -18,14 +18,12 @@ from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.sinks.api.access import ApiOptions
 from gapwatch.sinks.api.address import DEFAULT_ADDRESS, DEFAULT_LISTEN
 from gapwatch.sinks.api.server import ApiServer, DecisionReader, Post
+from gapwatch.sinks.api.store_address import READ_TOKEN, WRITE_TOKEN
 from gapwatch.sinks.metrics.health import RunHealth
 from gapwatch.sinks.metrics.live_metrics import LiveMetrics
 from gapwatch.sinks.metrics.source_state import SourceState
 from gapwatch.sinks.store.decisions import Decisions
 from gapwatch.sinks.store.store import Store
-
-#: Environment variables with tokens that stay the same over restarts.
-READ_TOKEN, WRITE_TOKEN = "GAPWATCH_READ_TOKEN", "GAPWATCH_WRITE_TOKEN"
 
 
 def api_options(listen: str, environment: Mapping[str, str] = os.environ) -> ApiOptions | None:
@@ -33,7 +31,7 @@ def api_options(listen: str, environment: Mapping[str, str] = os.environ) -> Api
 
     Args:
         listen: `address:port`, `port`, `[IPv6 address]:port`, or `none` for no API.
-        environment: Environment variables, which may have tokens.
+        environment: Environment variables, which may have tokens. With a read token, reading needs it here as well.
 
     Raises:
         UsageError: The text is not an address and port.
@@ -48,6 +46,7 @@ def api_options(listen: str, environment: Mapping[str, str] = os.environ) -> Api
         options,
         read_token=environment.get(READ_TOKEN) or options.read_token,
         write_token=environment.get(WRITE_TOKEN) or options.write_token,
+        asks_to_read=bool(environment.get(READ_TOKEN)),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 from typing import Any
 
@@ -11,6 +12,7 @@ from prometheus_client.exposition import choose_encoder, gzip_accepted
 
 from gapwatch.scorers.errors import UsageError
 from gapwatch.sinks.api.access import ApiOptions
+from gapwatch.sinks.api.connection_limit import IDLE_SECONDS, ConnectionLimit
 from gapwatch.sinks.reading.json_values import to_json
 
 #: Level of gzip, 1 to 9. Level 1 shrinks a page of 50,000 samples to a twentieth; higher ones cost more than they save.
@@ -28,6 +30,7 @@ class HttpSite:
     def __init__(self, what: str, options: ApiOptions) -> None:
         self._what, self._options = what, options
         self._runner: web.AppRunner | None = None
+        self._server: asyncio.Server | None = None
         self._port = options.port
 
     @property
@@ -46,20 +49,28 @@ class HttpSite:
         Raises:
             UsageError: The server cannot listen on the address.
         """
-        self._runner = runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0, **more)
+        limit = ConnectionLimit()
+        application.middlewares.insert(0, limit.watch)
+        self._runner = runner = web.AppRunner(
+            application, access_log=None, shutdown_timeout=1.0, keepalive_timeout=IDLE_SECONDS, **more
+        )
         await runner.setup()
+        limit.server = runner.server
         address, port = self._options.address, self._options.port
         try:
-            await web.TCPSite(runner, address, port).start()
+            self._server = await asyncio.get_running_loop().create_server(limit, address, port)
         except OSError as error:
             await self.stop()
             raise UsageError(
                 f"{self._what} cannot listen on {address} port {port}: {error}; give another address or port"
             ) from error
-        self._port = runner.addresses[0][1]
+        self._port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
         """Stop the server."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()

@@ -9,7 +9,8 @@ from pathlib import Path
 from gapwatch.publisher.kafka_settings import KafkaSettings
 from gapwatch.scorers.errors import UsageError
 from gapwatch.sinks.api.endpoint_note import read_note
-from gapwatch.sinks.api.service import WRITE_TOKEN, api_options
+from gapwatch.sinks.api.service import api_options
+from gapwatch.sinks.api.store_address import WRITE_TOKEN
 from gapwatch.streams.judges.models.model_maker import model_access
 from gapwatch.streams.judges.secret import Secret, read_secret
 from gapwatch.streams.judges.settings import load_judge_settings
