@@ -19,6 +19,7 @@ import pytest
 
 from gapwatch.scorers.command_line import discover_commands
 from gapwatch.scorers.loading.load import load_portfolio
+from tests.deploy import test_tutorial as tutorial
 from tests.deploy.demo_traces import TRACES, ledger_of
 from tests.gapwatch_command import gapwatch
 from tests.kafka_broker import KafkaBroker
@@ -66,6 +67,13 @@ ELSEWHERE = {
             ("status", "test_status_says_where_it_listens"),
             ("stop", "test_stopping_what_does_not_run_is_no_error"),
         )
+    },
+    # A reader types these one after the other, with files that the tutorial shows; its own test does so.
+    **{
+        command.text: f"tests/deploy/test_tutorial.py::test_the_way_with_{way}_is_as_the_tutorial_types_it"
+        for way, commands in (("a_file", tutorial.WITH_A_FILE), ("kafka", tutorial.WITH_KAFKA))
+        for command in COMMANDS
+        if command.readme == "docs/tutorial.md" and command.text in commands
     },
     # They take minutes; what they compare is compared by the test.
     **{
