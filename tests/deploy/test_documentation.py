@@ -13,6 +13,7 @@ import pytest
 
 from deploy.documentation.pages import PAGES, stale_pages
 from gapwatch.scorers.command_line import discover_commands
+from gapwatch.sinks.api.query import QueryLimits
 from tests.paths import FOLDERS, ROOT, SOURCE_ROOTS
 
 #: Anything that a page would load while it is shown; links that a reader may follow are no such thing.
@@ -36,6 +37,30 @@ def test_every_command_has_its_section() -> None:
     heads = re.findall(r"^## gapwatch ([\w-]+)$", PAGES["docs/command_line.md"](), re.MULTILINE)
 
     assert heads == sorted(discover_commands())
+
+
+def test_every_path_of_the_api_stands_on_its_page() -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    written = re.compile(r"\"(/v1/[a-z_/{}]+[a-z}]|/login|/logout|/metrics|/healthz|/readyz)\"")
+    in_code = {
+        path
+        for folder in (FOLDERS["sinks"], FOLDERS["streams"])
+        for module in folder.rglob("*.py")
+        for path in written.findall(module.read_text(encoding="utf-8"))
+    }
+
+    assert len(in_code) > 10
+    assert [path for path in sorted(in_code) if not re.search(rf"[ /]{re.escape(path)}[`?]", page)] == []
+
+
+def test_the_page_of_the_api_names_the_limits_in_force() -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    limits = QueryLimits()
+    shown = (
+        f"{limits.rows:,} as JSON or CSV, {limits.arrow_rows:,} as Arrow", f"| {limits.bytes >> 20} MiB |",
+        f"| {limits.seconds:g} s |", f"| {limits.memory_bytes >> 20} MiB |", f"| {limits.at_once} queries |",
+    )  # fmt: skip
+    assert [text for text in shown if text not in page] == []
 
 
 @pytest.mark.slow
