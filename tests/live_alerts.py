@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.sinks.api.access import ApiOptions
+from gapwatch.streams.alerting.delivery.alert_info import AlertInfo
 from gapwatch.streams.alerting.evaluation.live_alerts import LiveAlerts
+from gapwatch.streams.alerting.incidents.links import AlertLinks
+from gapwatch.streams.alerting.triage.alert_page import alert_page
+from gapwatch.streams.alerting.triage.decision_reader import readers
 from tests.deploy.demo_traces import TRACES, run_script
 from tests.live_store import Kept, live_slices
 from tests.paths import AIRLINE
@@ -24,9 +29,12 @@ class KeptAlerts(Kept):
     """
 
     def __init__(self, path: Path, portfolio: Portfolio, options: ApiOptions | None = None) -> None:
-        super().__init__(path, options or ApiOptions(port=0, read_token="read-me"), [portfolio])
+        links = AlertLinks(str(path))
+        self.alerts = LiveAlerts(AlertInfo(links), links.fill)
+        more = {"readers": readers(self.alerts), "alert_page": partial(alert_page, store=path)}
+        super().__init__(path, options or ApiOptions(port=0, read_token="read-me"), [portfolio], api=more)
+        links.page.learn(self.server.url)
         self.store.register(portfolio, [])
-        self.alerts = LiveAlerts()
         self.watch = self.alerts.open(self.store, self.portfolios)
 
     def keep_all(self, made: Iterable[ScoredSlice]) -> None:
@@ -40,6 +48,11 @@ class KeptAlerts(Kept):
             self.metrics.slice_stored(taken.scored, {"score": 0.004, "keep": 0.002})
             to_offset = scored.to_offset
         self.metrics.source_state("running", {("traces", 0): (to_offset, to_offset)}, 0)
+        self.alerts.show(self.store, self.metrics)
+
+    def decide(self) -> None:
+        """Store the decisions that wait, and show how it stands then."""
+        self.decisions.apply(self.store)
         self.alerts.show(self.store, self.metrics)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -72,19 +72,22 @@ class Kept:
         path: Of the store, made where there is none.
         options: Of the API.
         portfolios: In force; by default that of the airline.
+        api: Further arguments of `ApiServer`.
         also: Makes further arguments of `LiveMetrics`.
     """
 
     def __init__(
-        self, path: Path, options: ApiOptions | None = None, portfolios: Sequence[Portfolio] | None = None, **also: Any
-    ) -> None:
+        self, path: Path, options: ApiOptions | None = None, portfolios: Sequence[Portfolio] | None = None,
+        api: Mapping[str, Any] | None = None, **also: Any,
+    ) -> None:  # fmt: skip
         self.path = path
         self.store = Store.open(path, create=True, memory=MEMORY_WITH_READERS)
         self.portfolios = [airline_portfolio()] if portfolios is None else list(portfolios)
         self.metrics, self.health = LiveMetrics(self.portfolios, **also), RunHealth()
         self.decisions = Decisions()
         self.metrics.rebuild(self.store)
-        self.server = ApiServer(self.store, self.metrics, self.health, self.decisions, options or ApiOptions(port=0))
+        options = options or ApiOptions(port=0)
+        self.server = ApiServer(self.store, self.metrics, self.health, self.decisions, options, **(api or {}))
         self.server.start()
 
     def write_slice(self, scored: ScoredSlice) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from gapwatch.streams.alerting.triage.decision_reader import read_decision
 from gapwatch.streams.monitoring.alertmanager_routes import alertmanager_document
 from tests.deploy.alerting_servers import AlertmanagerServer, OnCall, PrometheusServer
 from tests.gapwatch_command import gapwatch
+from tests.http_client import get
 from tests.live_alerts import KeptAlerts
 from tests.live_store import until
 from tests.paths import AIRLINE, ROOT
@@ -26,35 +32,83 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([str(one) for one in arguments], capture_output=True, text=True, check=False)
 
 
-def test_a_page_reaches_who_is_on_call(tmp_path: Path) -> None:
-    (tmp_path / "p.yaml").write_text(portfolio().text)
-    with KeptAlerts(tmp_path / "s.duckdb", portfolio()) as kept, OnCall() as on_call:
+@dataclass(frozen=True)
+class Delivery:
+    """A store whose alert a real Prometheus and a real Alertmanager deliver."""
+
+    kept: KeptAlerts
+    on_call: OnCall
+    manager: AlertmanagerServer
+
+    def said(self, path: str, status: str) -> list[dict[str, Any]]:
+        """Return the alerts of this status that were posted to a path."""
+        bodies = [body for at, body in list(self.on_call.received) if at == path]
+        return [alert for body in bodies for alert in body["alerts"] if alert["status"] == status]
+
+
+@contextlib.contextmanager
+def delivering(folder: Path) -> Iterator[Delivery]:
+    (folder / "p.yaml").write_text(portfolio().text)
+    with KeptAlerts(folder / "s.duckdb", portfolio()) as kept, OnCall() as on_call:
         made = gapwatch(
-            "rules", tmp_path / "p.yaml", "--out", tmp_path, "--pages-to", f"{on_call.url}/pages",
+            "rules", folder / "p.yaml", "--out", folder, "--pages-to", f"{on_call.url}/pages",
             "--tickets-to", f"{on_call.url}/tickets",
         )  # fmt: skip
         assert made.status == 0, made.err
-        config = yaml.safe_load((tmp_path / "alertmanager.yml").read_text())
+        config = yaml.safe_load((folder / "alertmanager.yml").read_text())
         config["route"] |= {"group_wait": "1s", "group_interval": "2s"}  # minutes, where people are told
-        (tmp_path / "alertmanager.yml").write_text(yaml.safe_dump(config))
+        (folder / "alertmanager.yml").write_text(yaml.safe_dump(config))
+        rules = yaml.safe_load((folder / "rules.yml").read_text())
+        for rule in rules["groups"][0]["rules"]:
+            rule.pop("keep_firing_for", None)  # two minutes, to bridge gaps of scrapes
+        (folder / "rules.yml").write_text(yaml.safe_dump(rules))
         kept.keep_all(slices_after_calm(BROKEN))
-        (tmp_path / "p").mkdir()
-        (tmp_path / "a").mkdir()
+        (folder / "p").mkdir()
+        (folder / "a").mkdir()
         target = kept.server.url.removeprefix("http://")
         with (
-            AlertmanagerServer(tmp_path / "a", tmp_path / "alertmanager.yml") as manager,
-            PrometheusServer(tmp_path / "p", target, (tmp_path / "rules.yml",), manager.address),
+            AlertmanagerServer(folder / "a", folder / "alertmanager.yml") as manager,
+            PrometheusServer(folder / "p", target, (folder / "rules.yml",), manager.address),
         ):
-            until(lambda: any(path == "/pages" for path, _ in on_call.received))
-            (page,) = [alert for _, body in pages(on_call)[:1] for alert in body["alerts"]]
+            yield Delivery(kept, on_call, manager)
+
+
+def test_a_page_reaches_who_is_on_call(tmp_path: Path) -> None:
+    with delivering(tmp_path) as delivery:
+        until(lambda: bool(delivery.said("/pages", "firing")))
+        page = delivery.said("/pages", "firing")[0]
+        shown = get(delivery.kept.server.url, f"/alerts/{page['labels']['alert_id']}")
 
     assert page["labels"]["alertname"] == "GapwatchPage"
     assert page["labels"]["metric"] == "parses"
-    assert page["annotations"]["summary"] == "parses of agent moved in the bad direction (cascade), shop in production"
+    said = page["annotations"]
+    assert said["summary"].startswith("parses of agent: failing traces 1.48% -> 25.0% [")
+    assert said["command"] == f"gapwatch explain {page['labels']['alert_id']} --store {tmp_path / 's.duckdb'}"
+    assert said["page"] == f"{delivery.kept.server.url}/alerts/{page['labels']['alert_id']}"
+    assert all(said[name] for name in ("before", "after", "interval", "since", "found", "store"))
+    assert shown.status == 200
+    assert "failing traces" in shown.body.decode()
 
 
-def pages(on_call: OnCall) -> list[tuple[str, dict]]:  # type: ignore[type-arg]
-    return [(path, body) for path, body in on_call.received if path == "/pages"]
+@pytest.mark.slow
+def test_an_acknowledged_page_is_not_resolved_until_it_is_over(tmp_path: Path) -> None:
+    with delivering(tmp_path) as delivery:
+        kept = delivery.kept
+        until(lambda: bool(delivery.said("/pages", "firing")))
+        alert = delivery.said("/pages", "firing")[0]["labels"]["alert_id"]
+        watches = kept.alerts
+        kept.decisions.submit(read_decision("ack", {"alert": alert, "by": "ana", "why": ""}, watches))
+        until(lambda: bool(kept.decide() or delivery.said("/tickets", "firing")))
+        acknowledged = delivery.said("/tickets", "firing")[0]
+        kept.decisions.submit(read_decision("silence", {"alert": alert, "for": "8h", "by": "bo", "why": ""}, watches))
+        until(lambda: bool(kept.decide() or delivery.said("/tickets", "resolved")))
+        while_it_lasts = delivery.said("/pages", "resolved")
+        kept.decisions.submit(read_decision("accept", {"alert": alert, "by": "ana", "why": ""}, watches))
+        until(lambda: bool(kept.decide() or delivery.said("/pages", "resolved")))
+
+    assert (acknowledged["labels"]["severity"], acknowledged["labels"]["acknowledged"]) == ("ticket", "true")
+    assert acknowledged["annotations"]["by"] == "ana"
+    assert while_it_lasts == []
 
 
 class TestWhatIsShipped:
@@ -65,7 +119,7 @@ class TestWhatIsShipped:
 
     def test_promtool_finds_the_rules_sound(self) -> None:
         done = run(prometheus_folder() / "promtool", "check", "rules", MONITORING / "rules.yml")
-        assert (done.returncode, "14 rules found" in done.stdout) == (0, True), done.stdout + done.stderr
+        assert (done.returncode, "17 rules found" in done.stdout) == (0, True), done.stdout + done.stderr
 
     def test_promtool_sees_them_fire_when_they_should_and_not_else(self) -> None:
         done = run(prometheus_folder() / "promtool", "test", "rules", MONITORING / "rules_test.yml")
@@ -75,7 +129,9 @@ class TestWhatIsShipped:
         done = run(prometheus_folder("alertmanager") / "amtool", "check-config", MONITORING / "alertmanager.yml")
         assert done.returncode == 0, done.stdout + done.stderr
 
-    @pytest.mark.parametrize(("severity", "receiver"), [("page", "pages"), ("ticket", "tickets"), ("other", "tickets")])
+    @pytest.mark.parametrize(
+        ("severity", "receiver"), [("page", "pages"), ("ticket", "tickets"), ("note", "nobody"), ("other", "tickets")]
+    )
     def test_amtool_routes_by_severity(self, severity: str, receiver: str) -> None:
         tool = prometheus_folder("alertmanager") / "amtool"
         done = run(tool, "config", "routes", "test", f"--config.file={MONITORING / 'alertmanager.yml'}",
@@ -97,4 +153,4 @@ def test_a_hostile_name_of_a_pipeline_is_a_text_in_the_rules(tmp_path: Path) -> 
 def test_an_invalid_address_is_refused(tmp_path: Path) -> None:
     done = gapwatch("rules", PORTFOLIO, "--out", tmp_path, "--pages-to", "file:///etc/passwd")
     assert (done.status, list(tmp_path.iterdir())) == (2, [])
-    assert alertmanager_document()["receivers"] == [{"name": "pages"}, {"name": "tickets"}]
+    assert alertmanager_document()["receivers"] == [{"name": "pages"}, {"name": "tickets"}, {"name": "nobody"}]

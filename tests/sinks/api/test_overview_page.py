@@ -61,3 +61,24 @@ def test_nothing_is_put_in_as_markup_and_nobody_else_is_asked() -> None:
         assert way not in SCRIPT
     page = SOURCE.with_name("overview.html").read_text()
     assert re.findall(r'(?:src|href)="([^"]+)"', page) == ["data:,", "overview.css", "metrics", "overview.js"]
+
+
+def test_an_alert_has_a_page_of_its_own_without_script(kept: KeptAlerts) -> None:
+    (alert_id,) = {row[0] for row in kept.store.query("SELECT alert_id FROM alerts WHERE severity = 'page'")}
+    got = get(kept.server.url, f"/alerts/{alert_id}")
+    text = got.body.decode()
+
+    assert (got.status, got.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    assert "default-src 'none'" in got.headers["Content-Security-Policy"]
+    assert alert_id in text and "parses of agent" in text and "gapwatch ack" in text
+    assert "<script" not in text
+    assert get(kept.server.url, "/alerts/nothing").status == 404
+
+
+def test_a_link_from_another_site_leads_to_a_page_but_to_no_data(kept: KeptAlerts) -> None:
+    followed = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+
+    assert get(kept.server.url, "/", followed).status == 200
+    assert get(kept.server.url, "/alerts/nothing", followed).status == 404
+    assert get(kept.server.url, "/v1/query", followed, sql="SELECT 1").status == 403
+    assert get(kept.server.url, "/", {**followed, "Sec-Fetch-Dest": "iframe"}).status == 403

@@ -14,7 +14,13 @@ from gapwatch.scorers.errors import PortfolioError, Problem
 from gapwatch.scorers.loading.draft import Draft
 from gapwatch.scorers.loading.facts_file import merge_facts, read_facts
 from gapwatch.scorers.loading.metric_reader import UNREADABLE_METRIC, prepare_metric
-from gapwatch.scorers.loading.portfolio_rules import check_header, check_portfolio_rules, check_unique
+from gapwatch.scorers.loading.portfolio_rules import (
+    RUNBOOK_URL_NAMES,
+    check_header,
+    check_portfolio_rules,
+    check_unique,
+    check_url,
+)
 from gapwatch.scorers.loading.problems import KeyPath, ProblemList
 from gapwatch.scorers.loading.schema_reader import read_model
 from gapwatch.scorers.loading.yaml_reader import read_yaml
@@ -146,6 +152,9 @@ def _check_top(raw: dict[str, object], draft: Draft) -> None:
         draft.component_ids,
         draft.problems,
     )
+    for position, metric in draft.metrics:
+        if metric.runbook_url is not None:
+            check_url(metric.runbook_url, RUNBOOK_URL_NAMES, ("metrics", position, "runbook_url"), draft.problems)
 
 
 def _items(raw: dict[str, object], key: str) -> Iterator[tuple[int, object]]:

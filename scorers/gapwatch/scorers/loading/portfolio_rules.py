@@ -85,7 +85,7 @@ def check_header(
             )
     for key, names in (("trace_url", TRACE_URL_NAMES), ("runbook_url", RUNBOOK_URL_NAMES)):
         if key in urls:
-            _check_url(urls[key], names, (key,), problems)
+            check_url(urls[key], names, (key,), problems)
 
 
 def is_time_zone(name: str) -> bool:
@@ -99,7 +99,8 @@ def is_time_zone(name: str) -> bool:
     return True
 
 
-def _check_url(url: str, names: Sequence[str], path: KeyPath, problems: ProblemList) -> None:
+def check_url(url: str, names: Sequence[str], path: KeyPath, problems: ProblemList) -> None:
+    """Note a problem where a template is no web address, or has a name in braces that is not one of `names`."""
     if not url.startswith(("https://", "http://")):
         problems.add(path, f"{shown(url)!r} is not a web address", "https://...")
     try:

@@ -45,6 +45,7 @@ class Metric(WrittenModel):
         alert: Alert settings; without them the metric never alerts.
         targets: Places where the metric is used.
         monitors: Counterparts of the other kind; a computed metric stands for a judged one between judgements.
+        runbook_url: URL of its runbook, before that of the portfolio; `{metric}` and the like are filled in.
         evidence: Lines of code and other sources that it was made from.
     """
 
@@ -63,6 +64,7 @@ class Metric(WrittenModel):
     alert: Alert | None = None
     targets: tuple[Literal["in_process", "langfuse", "dashboard", "alert", "ci_gate"], ...] = ()
     monitors: tuple[MetricName, ...] = ()
+    runbook_url: Prose | None = None
     evidence: tuple[Prose, ...] = ()
 
     _version: str = PrivateAttr("")

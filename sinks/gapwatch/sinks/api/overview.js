@@ -146,6 +146,13 @@ function setHeadline(text, state) {
   document.title = state === "page" || state === "ticket" ? `(!) ${text}` : "Gapwatch";
 }
 
+function pageOf(alert) {
+  const made = element("a");
+  made.href = `alerts/${encodeURIComponent(alert)}`;
+  made.append(element("code", alert));
+  return made;
+}
+
 function showAlerts(alerts) {
   const place = document.getElementById("alerts");
   if (!alerts.length) {
@@ -162,7 +169,7 @@ function showAlerts(alerts) {
     return [element("span", a.severity, `badge ${a.severity}`), what,
       named(a.metric, `${a.component || "the trace"} · ${a.pipeline} · ${a.environment}`), size,
       a.began ? time(a.began).slice(0, 16) : `found ${time(a.found_at).slice(0, 16)}`, a.state,
-      element("code", a.alert_id)];
+      pageOf(a.alert_id)];
   });
   place.replaceChildren(table([["severity"], ["what"], ["metric"], ["share or value, before → after"], ["since (UTC)"], ["state"],
     ["alert id"]], rows));

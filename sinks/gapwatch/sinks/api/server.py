@@ -7,6 +7,7 @@ It has a thread and an event loop of its own, so that a slow client never delays
     GET  /v1/ledger                the balance         POST /v1/annotations         a note; needs the write token
     GET  /v1/about                 version and store
     GET  /                         a page for people   POST /v1/snapshots           Parquet files; write token
+    GET  /alerts/ID                page of one alert
                                                        POST further decisions, such as /v1/alerts/ack
 """
 
@@ -31,7 +32,7 @@ from gapwatch.sinks.api.access import ApiOptions, LoginNeededError, check_caller
 from gapwatch.sinks.api.api_version import API_HEADER, API_VERSION
 from gapwatch.sinks.api.endpoint_note import ApiNote, remove_note, write_note
 from gapwatch.sinks.api.login import Login
-from gapwatch.sinks.api.overview_page import PATHS, read_page
+from gapwatch.sinks.api.overview_page import PAGE_HEADERS, PATHS, read_page
 from gapwatch.sinks.api.query import CONTENT_TYPES, FORMS, BusyError, Form, LiveQueries, QueryLimitError
 from gapwatch.sinks.api.sessions import Sessions
 from gapwatch.sinks.api.site import HttpSite, json_answer, metrics_answer
@@ -54,6 +55,8 @@ _DECISION_SECONDS = 10.0
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 #: Returns the decision of a JSON object; raises UsageError if the object is not valid.
 DecisionReader = Callable[[Mapping[str, Any]], HumanDecision]
+#: Returns the HTML of the page of an alert, by its id; raises UsageError if the store has no such alert.
+AlertPage = Callable[[duckdb.DuckDBPyConnection, str], str]
 Post = Callable[[dict[str, Any]], dict[str, Any]]
 
 
@@ -67,6 +70,7 @@ class ApiServer:
         decisions: Queue that the writer thread empties.
         options: Address, tokens and limits.
         readers: Functions that read further kinds of decisions, by path.
+        alert_page: Makes the page of an alert; None: there are no such pages.
     """
 
     def __init__(
@@ -77,7 +81,9 @@ class ApiServer:
         decisions: Decisions,
         options: ApiOptions | None = None,
         readers: Mapping[str, DecisionReader] | None = None,
+        alert_page: AlertPage | None = None,
     ) -> None:
+        self._alert_page = alert_page
         self.options = options or ApiOptions()
         self._readers = {"/v1/annotations": _read_annotation, **(readers or {})}
         self._store_path, self._root = store.path, store.cursor()
@@ -156,6 +162,7 @@ class ApiServer:
             [
                 *(web.get(path, self._serve_page) for path in PATHS),
                 *self._login.routes(),
+                web.get("/alerts/{alert}", self._serve_alert),
                 web.get("/metrics", self._serve_metrics),
                 web.get("/healthz", self._serve_alive),
                 web.get("/readyz", self._serve_ready),
@@ -213,6 +220,17 @@ class ApiServer:
         has_session = self._sessions.holds(request.cookies.get(self._sessions.cookie, ""))
         body, headers = await asyncio.to_thread(read_page, request.path, has_session)
         return web.Response(body=body, headers=headers)
+
+    async def _serve_alert(self, request: web.Request) -> web.Response:
+        make, wanted = self._alert_page, request.match_info["alert"]
+        if make is None:
+            raise web.HTTPNotFound(text="this process has no pages of alerts: it runs with --no-alerts")
+        assert self._queries is not None
+        try:
+            text = await self._queries.run(lambda con: make(con, wanted))
+        except UsageError as error:
+            raise web.HTTPNotFound(text=str(error)) from None
+        return web.Response(body=text.encode(), headers={"Content-Type": "text/html; charset=utf-8", **PAGE_HEADERS})
 
     async def _serve_metrics(self, request: web.Request) -> web.Response:
         assert self._queries is not None

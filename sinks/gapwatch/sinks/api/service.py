@@ -17,7 +17,7 @@ from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.sinks.api.access import ApiOptions
 from gapwatch.sinks.api.address import DEFAULT_ADDRESS, DEFAULT_LISTEN
-from gapwatch.sinks.api.server import ApiServer, DecisionReader, Post
+from gapwatch.sinks.api.server import AlertPage, ApiServer, DecisionReader, Post
 from gapwatch.sinks.api.store_address import READ_TOKEN, WRITE_TOKEN
 from gapwatch.sinks.metrics.health import RunHealth
 from gapwatch.sinks.metrics.live_metrics import LiveMetrics
@@ -60,6 +60,7 @@ class RunService:
         store_thread: Executor with one thread, the writer thread.
         options: Options of the API; None for no API, and then there is no `/metrics` and decisions are never stored.
         readers: Functions that read decisions other than annotations, by path.
+        alert_page: Makes the page of an alert; None without alerts.
 
     Attributes:
         metrics, health, decisions: Parts of the service, for other parts of the run to update.
@@ -73,13 +74,14 @@ class RunService:
         store_thread: Executor,
         options: ApiOptions | None,
         readers: Mapping[str, DecisionReader] | None = None,
+        alert_page: AlertPage | None = None,
     ) -> None:
         self.metrics, self.health = LiveMetrics(portfolios), RunHealth()
         self.decisions = Decisions(self._wake)
         self._store, self._topic, self._store_thread = store, topic, store_thread
         self._server: ApiServer | None = None
         if options is not None:
-            self._server = ApiServer(store, self.metrics, self.health, self.decisions, options, readers)
+            self._server = ApiServer(store, self.metrics, self.health, self.decisions, options, readers, alert_page)
 
     @property
     def url(self) -> str:

@@ -172,6 +172,14 @@ _ALERTS = (
         "alert_began_timestamp_seconds", "gauge", "seconds since 1970",
         "Earliest likely start of the change that an open alert reports.", "kind", "severity",
     ),
+    _watched(
+        "alert_info", "gauge", "1",
+        "What is known of each open alert, as labels, for the annotations of the rules: what moved and its size, the "
+        "share before and after with its 95 % interval, begin (since) and detection (found) in event time, store, "
+        "command and page, runbook, a trace, and by whom and when it was acknowledged or silenced. At most 200 alerts.",
+        "alert_id", "kind", "severity", "state", "what", "size", "before", "after", "interval", "since", "found",
+        "store", "command", "page", "runbook_url", "trace_url", "by", "decided",
+    ),
     _own(
         "alerts_total", "counter", "alerts",
         "Alerts opened so far, by their first severity; notes are not counted.", "pipeline", "environment",

@@ -53,6 +53,18 @@ if TYPE_CHECKING:
     "the URL is a secret.",
 )  # fmt: skip
 @click.option(
+    "--public-url", default="", metavar="URL",
+    help="Address under which people reach the page of this process; alerts link to it. Default: where it listens.",
+)  # fmt: skip
+@click.option(
+    "--runbook-url", default="", metavar="TEMPLATE",
+    help="Address of runbooks, such as https://wiki/{metric}, for portfolios without runbook_url.",
+)  # fmt: skip
+@click.option(
+    "--trace-url", default="", metavar="TEMPLATE",
+    help="Address of traces, such as https://traces/{trace_id}, for portfolios without trace_url.",
+)  # fmt: skip
+@click.option(
     "--thin-rows", default=ThinningOptions.rows, show_default=True, type=click.IntRange(min=0), metavar="N",
     help="Most rows of one metric that are stored with warn, fail, unknown or error, each, in one window; 0: all. "
     "Counts and rates are not affected.",
@@ -102,6 +114,9 @@ def run_command(
     scorer_timeout: float,
     alerts: bool,
     webhook: str,
+    public_url: str,
+    runbook_url: str,
+    trace_url: str,
     thin_rows: int,
     thin_window: int,
     keep: str | None,
@@ -123,6 +138,7 @@ def run_command(
     from gapwatch.sinks.api.service import api_options
     from gapwatch.sinks.reading.since import parse_positive_span
     from gapwatch.streams.alerting.delivery.webhook import check_address
+    from gapwatch.streams.alerting.incidents.links import check_template
     from gapwatch.streams.judges.workers.judge_start import judge_options, run_judge_process
     from gapwatch.streams.live.run import Run
     from gapwatch.streams.live.run_log import logs_on_stderr
@@ -146,6 +162,8 @@ def run_command(
     output = RunOutput(
         store, api, check_address(webhook) if webhook else "",
         parse_positive_span(keep, "--keep") if keep is not None else None,
+        check_template(public_url, "--public-url"), check_template(runbook_url, "--runbook-url", "metric"),
+        check_template(trace_url, "--trace-url", "trace_id"),
     )  # fmt: skip
     options = RunOptions(
         until_caught_up, thinning,

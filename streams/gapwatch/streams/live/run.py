@@ -118,6 +118,7 @@ class Run:
         parts = self.parts
         try:
             await parts.thread.run(parts.service.start)
+            parts.links.page.learn(parts.service.url)
             await parts.thread.run(parts.pipeline.register, parts.regime)
         except FoldStoppedError:
             return None

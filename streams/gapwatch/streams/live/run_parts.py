@@ -22,8 +22,11 @@ from gapwatch.sinks.api.access import ApiOptions
 from gapwatch.sinks.api.service import RunService
 from gapwatch.sinks.store.opening import MEMORY, MEMORY_WITH_READERS
 from gapwatch.sinks.store.store import Store
+from gapwatch.streams.alerting.delivery.alert_info import AlertInfo
 from gapwatch.streams.alerting.delivery.webhook import AlertWebhook
 from gapwatch.streams.alerting.evaluation.live_alerts import LiveAlerts
+from gapwatch.streams.alerting.incidents.links import AlertLinks, PageAddress
+from gapwatch.streams.alerting.triage.alert_page import alert_page
 from gapwatch.streams.alerting.triage.decision_reader import readers
 from gapwatch.streams.judges.workers.judge_role import JudgeOptions, JudgeRole
 from gapwatch.streams.live.outbox_relay import OutboxRelay
@@ -74,6 +77,9 @@ class RunOutput:
         store: DuckDB file; created if it does not exist.
         api: Address and options of `/metrics` and the API; None: not served.
         webhook: URL that alerts are posted to; may be empty.
+        public_url: Address under which people reach the page of this process; empty: where it listens.
+        runbook_url: Address of runbooks with `{metric}`, for portfolios without one; may be empty.
+        trace_url: Address of traces with `{trace_id}`, for portfolios without one; may be empty.
         keep: Retention: rows that were stored longer ago are deleted; None: none are.
     """
 
@@ -81,6 +87,9 @@ class RunOutput:
     api: ApiOptions | None = None
     webhook: str = ""
     keep: timedelta | None = None
+    public_url: str = ""
+    runbook_url: str = ""
+    trace_url: str = ""
 
 
 @dataclass(frozen=True)
@@ -117,6 +126,7 @@ class RunParts:
         relay: Sends the outbox to Kafka.
         webhook: Posts alerts; None without a URL.
         service: Serves `/metrics` and the API.
+        links: Places where a person finds more about an alert.
         alerts: Detectors and alerts; None if alerts are off.
         writer: Writes slices.
         judges: Judges of this process, and intake of verdicts from others.
@@ -135,6 +145,7 @@ class RunParts:
     relay: OutboxRelay
     webhook: AlertWebhook | None
     service: RunService
+    links: AlertLinks
     alerts: LiveAlerts | None
     writer: SliceWriter
     judges: JudgeRole
@@ -164,11 +175,18 @@ def build_parts(
 
     thread = StoreThread((open_store or partial(_open, api=output.api))(output.store))
     store = thread.store
-    alerts = LiveAlerts() if options.has_alerts else None
+    links = AlertLinks(str(output.store), PageAddress(output.public_url), output.runbook_url, output.trace_url)
+    alerts = LiveAlerts(AlertInfo(links), links.fill) if options.has_alerts else None
     relay = OutboxRelay(kafka, store.cursor, thread.mark_relayed)
-    webhook = AlertWebhook(output.webhook, store.cursor, thread.mark_relayed) if output.webhook else None
+    webhook = AlertWebhook(output.webhook, store.cursor, thread.mark_relayed, links) if output.webhook else None
     service = RunService(
-        store, portfolios, topic, thread.executor, output.api, readers(alerts) if alerts is not None else None
+        store,
+        portfolios,
+        topic,
+        thread.executor,
+        output.api,
+        readers(alerts) if alerts is not None else None,
+        partial(alert_page, store=output.store) if alerts is not None else None,
     )
 
     if alerts is not None:
@@ -189,8 +207,8 @@ def build_parts(
     )
     return RunParts(
         portfolios=portfolios, regime=regime, thread=thread, run_log=run_log, observer=observer, throttle=throttle,
-        shedding=Shedding(options.shed_after), relay=relay, webhook=webhook, service=service, alerts=alerts,
-        writer=writer, judges=judges, pipeline=pipeline, portfolio_watch=portfolio_watch, source=source,
+        shedding=Shedding(options.shed_after), relay=relay, webhook=webhook, service=service, links=links,
+        alerts=alerts, writer=writer, judges=judges, pipeline=pipeline, portfolio_watch=portfolio_watch, source=source,
     )  # fmt: skip
 
 

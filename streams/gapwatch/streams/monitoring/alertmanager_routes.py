@@ -8,6 +8,8 @@ from typing import Any
 def alertmanager_document(pages_url: str | None = None, tickets_url: str | None = None) -> dict[str, Any]:
     """Return `alertmanager.yml`: one message for each group of alerts, and no ticket on a series that pages.
 
+    An acknowledged or silenced alert goes on firing, so it is not reported as resolved, and is not sent again.
+
     Args:
         pages_url: Webhook for pages; None: Alertmanager shows pages and sends them nowhere.
         tickets_url: Webhook for tickets; None as for pages.
@@ -19,7 +21,10 @@ def alertmanager_document(pages_url: str | None = None, tickets_url: str | None 
             "group_wait": "30s",
             "group_interval": "5m",
             "repeat_interval": "12h",
-            "routes": [{"receiver": "pages", "matchers": ['severity="page"'], "repeat_interval": "1h"}],
+            "routes": [
+                {"receiver": "pages", "matchers": ['severity="page"'], "repeat_interval": "1h"},
+                {"receiver": "nobody", "matchers": ['severity="note"']},
+            ],
         },
         "inhibit_rules": [
             {
@@ -27,12 +32,20 @@ def alertmanager_document(pages_url: str | None = None, tickets_url: str | None 
                 "target_matchers": ['alertname="GapwatchTicket"'],
                 "equal": ["pipeline", "environment", "component", "metric"],
             },
+            *(
+                {
+                    "source_matchers": [f'alertname=~"{source}"'],
+                    "target_matchers": ['alertname=~"Gapwatch(Page|Ticket)"'],
+                    "equal": ["alert_id"],
+                }
+                for source in ("Gapwatch(Page|Ticket)Acknowledged", "GapwatchSilenced")
+            ),
             {
                 "source_matchers": ['alertname="GapwatchAbsent"'],
                 "target_matchers": ['alertname=~"Gapwatch(Behind|Stuck|Starved)"'],
             },
         ],
-        "receivers": [_receiver("pages", pages_url), _receiver("tickets", tickets_url)],
+        "receivers": [_receiver("pages", pages_url), _receiver("tickets", tickets_url), _receiver("nobody", None)],
     }
 
 

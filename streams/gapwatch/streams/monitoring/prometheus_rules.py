@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 
 _OF_SERIES = "{{ $labels.metric }} of {{ or $labels.component `the trace` }}"
 _WHERE = "{{ $labels.pipeline }} in {{ $labels.environment }}"
-_ASK = "gapwatch alerts --store S --metric {{ $labels.metric }} lists it; gapwatch explain ALERT prints one page on it."
+_MOVED = "{{ $labels.what }} {{ $labels.size }}{{ with $labels.since }}, since {{ . }}{{ end }}"
+_ASK = "{{ $labels.command }} says why{{ with $labels.page }}; the same page: {{ . }}{{ end }}"
+#: Annotations of an alert of the detectors, from the labels of `gapwatch_alert_info`.
+_CARRIED = (
+    "before", "after", "interval", "since", "found", "store", "command", "page", "runbook_url", "trace_url",
+)  # fmt: skip
+#: These labels change while an alert is open, or are texts for people: they are no part of what names an alert.
+_DROPPED = ("state", "what", "size", *_CARRIED, "by", "decided", "instance")
 
 #: Expected traces before missing traces are an alert. Fewer make an alert of a quiet hour, more make the alert late.
 _STARVED_TRACES = 100
@@ -31,7 +38,8 @@ class Rule:
         description: What it means, and what to do.
         wait: Time for which the expression must hold; None where the detector has the hysteresis.
         keep: Time for which the alert goes on firing without data, to bridge gaps of scrapes.
-        runbook_url: Address of the runbook; None where the portfolio gives none.
+        labels: Further labels; an empty text removes one.
+        annotations: Further annotations.
     """
 
     name: str
@@ -41,7 +49,8 @@ class Rule:
     description: str
     wait: str | None = None
     keep: str | None = None
-    runbook_url: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
     def as_yaml(self) -> dict[str, Any]:
         """Return the rule as Prometheus reads it."""
@@ -50,11 +59,11 @@ class Rule:
             "expr": self.expr,
             **({"for": self.wait} if self.wait else {}),
             **({"keep_firing_for": self.keep} if self.keep else {}),
-            "labels": {"severity": self.severity},
+            "labels": {"severity": self.severity, **self.labels},
             "annotations": {
                 "summary": self.summary,
                 "description": self.description,
-                **({"runbook_url": self.runbook_url} if self.runbook_url else {}),
+                **self.annotations,
             },
         }
 
@@ -76,20 +85,9 @@ def _of_pipeline(portfolio: Portfolio) -> list[Rule]:
     """
     mine = f"pipeline={_text(portfolio.pipeline)}"
     name = _template(portfolio.pipeline)
-    runbook = None
-    if portfolio.runbook_url is not None:
-        runbook = _template(portfolio.runbook_url).replace("{metric}", "{{ $labels.metric }}")
     seconds = starved_seconds(portfolio)
     return [
-        Rule(
-            "GapwatchPage", f'gapwatch_alert_state{{{mine},severity="page",state="open"}} == 1', "page",
-            f"{_OF_SERIES} moved in the bad direction ({{{{ $labels.kind }}}}), {_WHERE}", _ASK, keep="2m",
-            runbook_url=runbook,
-        ),
-        Rule(
-            "GapwatchTicket", f'gapwatch_alert_state{{{mine},severity="ticket",state="open"}} == 1', "ticket",
-            f"{_OF_SERIES} moved ({{{{ $labels.kind }}}}), {_WHERE}", _ASK, keep="2m", runbook_url=runbook,
-        ),
+        *_of_alerts(mine),
         Rule(
             "GapwatchStarved", f"time() - gapwatch_newest_event_timestamp_seconds{{{mine}}} > {seconds}", "ticket",
             f"No trace of {name} for {{{{ $value | humanizeDuration }}}} of event time",
@@ -119,6 +117,44 @@ def _of_pipeline(portfolio: Portfolio) -> list[Rule]:
             f' (increase(gapwatch_unscored_spans_total{{{mine},state="shed_budget"}}[1h])) > 0', "ticket",
             "The budget for judges is spent: {{ $labels.metric }} of " + name + " skips spans",
             "Its rates rest on fewer traces until the week ends. Raise judge_usd_per_week, or lower the sampling rate.",
+        ),
+    ]  # fmt: skip
+
+
+def _of_alerts(mine: str) -> list[Rule]:
+    """Return the rules of the detectors' alerts.
+
+    An alert fires until it is over, so that Alertmanager says *resolved* only then. While somebody works on it, a
+    second rule fires one step lower; Alertmanager mutes the first one by it, as it does for a silence.
+    """
+    carried = {name: f"{{{{ $labels.{name} }}}}" for name in _CARRIED}
+    decided = {"by": "{{ $labels.by }}", "at": "{{ $labels.decided }}"}
+    named = dict.fromkeys(_DROPPED, "")
+    lower = {"page": "ticket", "ticket": "note"}
+    return [
+        Rule(
+            "GapwatchPage", f'gapwatch_alert_info{{{mine},severity="page"}}', "page",
+            f"{_OF_SERIES}: {_MOVED}, which is worse ({{{{ $labels.kind }}}}), {_WHERE}", _ASK, keep="2m",
+            labels=named, annotations=carried,
+        ),
+        Rule(
+            "GapwatchTicket", f'gapwatch_alert_info{{{mine},severity="ticket"}}', "ticket",
+            f"{_OF_SERIES}: {_MOVED} ({{{{ $labels.kind }}}}), {_WHERE}", _ASK, keep="2m",
+            labels=named, annotations=carried,
+        ),
+        *(
+            Rule(
+                f"Gapwatch{severity.capitalize()}Acknowledged",
+                f'gapwatch_alert_info{{{mine},severity="{severity}",state="acknowledged"}}', lower[severity],
+                f"Acknowledged by {{{{ $labels.by }}}}: {_OF_SERIES}: {_MOVED}, {_WHERE}", _ASK,
+                labels={**named, "acknowledged": "true"}, annotations={**carried, **decided},
+            )
+            for severity in lower
+        ),
+        Rule(
+            "GapwatchSilenced", f'gapwatch_alert_info{{{mine},state="silenced"}}', "note",
+            f"Silenced by {{{{ $labels.by }}}}: {_OF_SERIES}: {_MOVED}, {_WHERE}", _ASK,
+            labels={**named, "silenced": "true"}, annotations={**carried, **decided},
         ),
     ]  # fmt: skip
 

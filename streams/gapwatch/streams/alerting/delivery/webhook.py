@@ -23,6 +23,7 @@ from gapwatch.sinks.store.outbox import OutboxRow, last_seq, outbox_rows, relaye
 from gapwatch.sinks.store.topics import ALERTS_TOPIC
 from gapwatch.sinks.store.transaction import Connection
 from gapwatch.streams.alerting.delivery.message import message_text
+from gapwatch.streams.alerting.incidents.links import AlertLinks
 
 log = logging.getLogger("gapwatch.webhook")
 
@@ -55,6 +56,7 @@ class AlertWebhook:
         url: Address; may hold a secret, and is never logged.
         cursor: Returns a connection for reading the store.
         mark: Records in the store the last commit whose messages were posted.
+        links: Places where a person finds more; each message names them.
 
     Attributes:
         waiting_for: Reason why nothing is posted now; empty where posts succeed.
@@ -62,8 +64,13 @@ class AlertWebhook:
     """
 
     def __init__(
-        self, url: str, cursor: Callable[[], Connection], mark: Callable[[dict[str, int]], Awaitable[None]]
+        self,
+        url: str,
+        cursor: Callable[[], Connection],
+        mark: Callable[[dict[str, int]], Awaitable[None]],
+        links: AlertLinks | None = None,
     ) -> None:
+        self._links = links or AlertLinks()
         self._url, self._cursor, self._mark = check_address(url), cursor, mark
         self._done: int | None = None
         self.waiting_for = ""
@@ -115,7 +122,10 @@ class AlertWebhook:
 
     def _post(self, row: OutboxRow) -> None:
         message = json.loads(row.value)
-        body = json.dumps({"id": row.id, "text": message_text(message), **message}).encode()
+        more = {"command": self._links.command(message["alert_id"])}
+        if page := self._links.page_of(message["alert_id"]):
+            more["page"] = page
+        body = json.dumps({"id": row.id, "text": message_text(message), **more, **message}).encode()
         headers = {"Content-Type": "application/json", "User-Agent": "gapwatch", "Gapwatch-Id": row.id}
         request = urllib.request.Request(self._url, body, headers, method="POST")  # noqa: S310  http or https only
         opener = urllib.request.build_opener(_NoRedirect)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.metrics.live_metrics import LiveMetrics
 from gapwatch.sinks.store.store import Store
+from gapwatch.sinks.store.transaction import Connection
 from gapwatch.streams.alerting.evaluation.folding import FoldProgress
 from gapwatch.streams.alerting.evaluation.gauges import AlertGauges
 from gapwatch.streams.alerting.evaluation.shift_watch import LIVE, ShiftWatch
@@ -19,14 +21,30 @@ _LOOK_SHARE = 0.02
 _IDLE_SECONDS = 15.0
 
 
+class AlertSamples(Protocol):
+    """Source of the samples of `gapwatch_alert_info`."""
+
+    def samples(
+        self, con: Connection, lane: str, portfolios: tuple[Portfolio, ...], environment: Callable[[str], str]
+    ) -> dict[tuple[str, ...], float]:
+        """Return the samples of the open alerts of a lane."""
+
+
 class LiveAlerts:
     """Watch of the lane `live` of one run; all methods but the constructor belong to the writer thread.
+
+    Args:
+        info: Describes open alerts on `/metrics`; None: they have no description.
+        fill: Adds to a portfolio what the run was given for it, such as addresses.
 
     Attributes:
         folding: Progress of folding stored slices at the start; any thread may read and stop it.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, info: AlertSamples | None = None, fill: Callable[[Portfolio], Portfolio] = lambda one: one
+    ) -> None:
+        self._info, self._fill = info, fill
         self.folding = FoldProgress()
         self._watch: ShiftWatch | None = None
         self._shown_seq, self._next_look = -1, 0.0
@@ -41,6 +59,7 @@ class LiveAlerts:
             JobError: The store cannot be read or written.
             FoldStoppedError: `folding` was stopped.
         """
+        portfolios = [self._fill(one) for one in portfolios]
         if self._watch is None:
             self._watch = ShiftWatch.open(store, portfolios, progress=self.folding)
         else:
@@ -62,6 +81,9 @@ class LiveAlerts:
         cursor = store.cursor()
         try:
             samples = self._gauges.samples(self._watch, cursor, metrics.environment_label)
+            if self._info is not None:
+                watch, label = self._watch, metrics.environment_label
+                samples["gapwatch_alert_info"] = self._info.samples(cursor, LIVE, watch.portfolios, label)
         finally:
             cursor.close()
         for name, values in samples.items():

@@ -70,6 +70,11 @@ def polarity_of(rule: AlertRule, kind: str, went_up: bool) -> str:
     return "worse" if (side == 1) == went_up else "better"
 
 
+def told_severity(state: str, severity: str) -> str:
+    """Return the severity of a message: one step lower once somebody works on the alert."""
+    return {"page": "ticket", "ticket": "note"}.get(severity, severity) if state == "acknowledged" else severity
+
+
 def write_steps(con: Connection, lane: str, seq: int, steps: list[StepRows]) -> None:
     """Insert the steps of one commit.
 
@@ -299,7 +304,8 @@ def _message(row: AlertStepRow, said: Mapping[str, str]) -> OutboxRow:
         "alert_id": row.alert_id,
         "group_id": row.group_id,
         "state": row.state,
-        "severity": row.severity,
+        "severity": told_severity(row.state, row.severity),
+        **({"acknowledged": True} if row.state == "acknowledged" else {}),
         "at": utc_text(row.at),
         "pipeline": row.series.pipeline,
         "environment": row.series.environment,

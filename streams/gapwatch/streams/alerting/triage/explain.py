@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import timedelta
 
 from rich.console import Console
@@ -38,22 +39,57 @@ _MOST_TOGETHER = 6
 _USUAL_WINDOW_SECONDS = 3600
 _STYLES = {"page": "bold red", "ticket": "yellow", "note": "cyan"}
 
-Line = tuple[str, str]
+#: Begin of a line that a person copies: a command, or an address.
+COMMAND = "$ "
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Text of the page on an alert.
+
+    Attributes:
+        severity: page, ticket or note.
+        state: Current state of the alert.
+        is_open: The alert still asks for somebody.
+        headline: Kind and polarity.
+        subject: Metric, component, pipeline and environment.
+        sections: Title and lines of each section; a line that begins with `COMMAND` is one to copy.
+    """
+
+    severity: str
+    state: str
+    is_open: bool
+    headline: str
+    subject: str
+    sections: list[tuple[str, list[str]]]
+
+
+def explain(con: StoreReader, store: StorePlace, alert: StoredAlert) -> Explanation:
+    """Return the page on an alert: size, time, evidence, direction, likely cause, and what to do next."""
+    row = alert.row
+    portfolio = _portfolio(con, row.pipeline)
+    return Explanation(
+        severity=row.severity,
+        state=row.state,
+        is_open=alert.is_open,
+        headline=headline(alert.facts),
+        subject=f"{shown(subject(alert))}, {shown(row.pipeline)} in {shown(row.environment)}",
+        sections=list(_sections(con, store, alert, portfolio)),
+    )
 
 
 def print_explanation(con: StoreReader, store: StorePlace, alert: StoredAlert) -> None:
-    """Print one page on an alert: size, time, evidence, direction, likely cause, and what to do next."""
+    """Print one page on an alert; see `explain`."""
     terminal = Console(highlight=False)
     out = terminal if terminal.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
-    row = alert.row
-    portfolio = _portfolio(con, row.pipeline)
+    told = explain(con, store, alert)
     out.print(
-        Text(row.severity.upper(), _STYLES.get(row.severity, "")),
-        Text(f"{row.state}  {headline(alert.facts)}", "bold"),
-        Text(f" {row.alert_id}", "dim"),
+        Text(told.severity.upper(), _STYLES.get(told.severity, "")),
+        Text(f"{told.state}  {told.headline}", "bold"),
+        Text(f" {alert.row.alert_id}", "dim"),
     )
-    out.print(Text(f"{shown(subject(alert))}, {shown(row.pipeline)} in {shown(row.environment)}"))
-    for title, lines in _sections(con, store, alert, portfolio):
+    out.print(Text(told.subject))
+    for title, lines in told.sections:
         _print_section(out, title, lines)
 
 
@@ -61,8 +97,8 @@ def _print_section(out: Console, title: str, lines: list[str]) -> None:
     """Print lines beside a title; a line to copy is never wrapped."""
     for i, line in enumerate(lines):
         head = title if i == 0 else ""
-        if line.startswith("$ "):
-            out.print(Text(f"{head:<{_WIDTH}} {line[2:]}"), soft_wrap=True)
+        if line.startswith(COMMAND):
+            out.print(Text(f"{head:<{_WIDTH}} {line.removeprefix(COMMAND)}"), soft_wrap=True)
             continue
         text = Text(line)
         for j, part in enumerate(text.wrap(out, max(out.width - _WIDTH - 1, 20))):
@@ -84,7 +120,10 @@ def _sections(
         yield "Together", together
     if rows := list(_examples(alert.facts.cause, portfolio)):
         yield "Rows", rows
-    yield "See rows", [f"$ {program_name()} history --store {shlex.quote(str(store))} {_quoted(alert_rows_sql(alert))}"]
+    yield (
+        "See rows",
+        [f"{COMMAND}{program_name()} history --store {shlex.quote(str(store))} {_quoted(alert_rows_sql(alert))}"],
+    )
     yield "History", [_life_text(step) for step in alert_life(con, alert.row.alert_id)]
     yield "Do", list(_do(store, alert, portfolio))
 
@@ -245,7 +284,7 @@ def _examples(cause: Cause | None, portfolio: Portfolio | None) -> Iterator[str]
     for example in cause.examples if cause is not None else ():
         release = f" {shown(example.release)}" if example.release else ""
         yield f"{moment_text(example.at, 'seconds')}{release}  {shown(example.observed or '', 70)}"
-        yield f"$   {shown(trace_link(portfolio, example.trace_id) or example.trace_id, 2000)}"
+        yield f"{COMMAND}  {shown(trace_link(portfolio, example.trace_id) or example.trace_id, 2000)}"
 
 
 def alert_rows_sql(alert: StoredAlert) -> str:
@@ -270,19 +309,19 @@ def _life_text(step: LifeStep) -> str:
 
 def _do(store: StorePlace, alert: StoredAlert, portfolio: Portfolio | None) -> Iterator[str]:
     if (runbook := runbook_link(portfolio, alert.row.metric)) is not None:
-        yield f"$ {shown(runbook, 2000)}"
+        yield f"{COMMAND}{shown(runbook, 2000)}"
     if not alert.is_open:
         yield "nothing: the alert is closed"
         return
     path, name = shlex.quote(str(store)), alert.row.alert_id
     if alert.facts.polarity == "unknown" and alert.facts.question:
         question = shlex.quote(alert.facts.question)
-        yield f"$ {program_name()} answer {question} lower --store {path} --by YOU   # or higher: the better direction"
-    yield f"$ {program_name()} ack {name} --store {path} --by YOU      # you work on it"
+        yield f"{COMMAND}{program_name()} answer {question} lower --store {path} --by YOU   # or higher"
+    yield f"{COMMAND}{program_name()} ack {name} --store {path} --by YOU      # you work on it"
     meaning = "the new level is right: make it the baseline"
     if alert.facts.kind == "bound":
         meaning = "no alert until the bound has held again; to move the bound, change the portfolio"
-    yield f"$ {program_name()} accept {name} --store {path} --by YOU   # {meaning}"
+    yield f"{COMMAND}{program_name()} accept {name} --store {path} --by YOU   # {meaning}"
 
 
 def _metric(alert: StoredAlert, portfolio: Portfolio | None) -> Metric | None:

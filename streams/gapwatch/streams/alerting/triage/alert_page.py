@@ -1,0 +1,68 @@
+"""Page of one alert at `/alerts/ID`: the text of `gapwatch explain`, as HTML without a script."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+
+from gapwatch.sinks.store.store_reader import StoreReader
+from gapwatch.streams.alerting.incidents.stored_alerts import find_alert
+from gapwatch.streams.alerting.triage.explain import COMMAND, Explanation, explain
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="../overview.css">
+</head>
+<body>
+<header class="{severity}"><h1>Gapwatch</h1><p>{headline}</p></header>
+<main>
+<section><h2>{subject} <code>{alert_id}</code></h2>
+{sections}
+</section>
+<p><a href="..">all series and alerts</a></p>
+</main>
+</body>
+</html>
+"""
+
+
+def alert_page(con: StoreReader, wanted: str, store: Path) -> str:
+    """Return the page of an alert; every text from records and portfolios is escaped.
+
+    Args:
+        con: Connection for reading.
+        wanted: Id of the alert, or its first characters.
+        store: Store, as commands name it.
+
+    Raises:
+        UsageError: No alert has such an id, or several have.
+    """
+    alert = find_alert(con, wanted)
+    told = explain(con, store, alert)
+    return _PAGE.format(
+        title=escape(f"{told.severity}: {told.subject}"),
+        severity=escape(told.severity) if told.is_open else "",
+        headline=escape(f"{told.severity} {told.state}: {told.headline}"),
+        subject=escape(told.subject),
+        alert_id=escape(alert.row.alert_id),
+        sections=_sections(told),
+    )
+
+
+def _sections(told: Explanation) -> str:
+    parts = [f"<dt>{escape(title)}</dt><dd>{''.join(map(_line, lines))}</dd>" for title, lines in told.sections]
+    return f'<dl class="explained">{"".join(parts)}</dl>'
+
+
+def _line(line: str) -> str:
+    if not line.startswith(COMMAND):
+        return f"<p>{escape(line)}</p>"
+    text = line.removeprefix(COMMAND).strip()
+    if text.startswith(("https://", "http://")) and " " not in text:
+        return f'<p><a href="{escape(text)}" rel="noreferrer">{escape(text)}</a></p>'
+    return f"<p><code>{escape(text)}</code></p>"
