@@ -133,14 +133,15 @@ def test_a_file_that_must_not_be_opened_is_refused(
     refused(replay(store, path), str(path), "cannot be opened: ")
 
 
-@pytest.mark.usefixtures("nothing_lost")
-def test_an_empty_file_is_read_and_holds_nothing(store: Path, tmp_path: Path) -> None:
-    path = tmp_path / "empty.jsonl"
+def test_an_empty_file_is_refused_before_there_is_a_store(tmp_path: Path) -> None:
+    path, store = tmp_path / "empty.jsonl", tmp_path / "new.duckdb"
     path.touch()
 
     ran = replay(store, path)
 
-    assert (ran.status, ran.json()["records"], ran.err) == (0, 0, "")
+    assert (ran.status, ran.out) == (1, "")
+    assert ran.err == f"gapwatch: {path} is empty: it holds no record; write traces into it first\n"
+    assert not store.exists()
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])

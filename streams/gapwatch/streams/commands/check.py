@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gapwatch.scorers.checking.claim_words import expected_words
-from gapwatch.scorers.errors import Problem, facts_to_paste
+from gapwatch.scorers.errors import JobError, Problem, facts_to_paste
 from gapwatch.scorers.portfolio.metric import Metric
 from gapwatch.scorers.portfolio.polarity import direction_in_force
 from gapwatch.scorers.printable import shown
@@ -52,7 +52,8 @@ def check(
     """Check portfolios: report errors, the metrics of each component, and unmonitored components.
 
     Every problem of every file is shown at once, with its line and what to write instead.
-    Exit status 0: all portfolios are valid. 2: at least one is refused.
+    Exit status 0: all portfolios are valid. 1: no file of --against holds a trace of their pipelines. 2: at least one
+    is refused, or a file is missing.
     """
     # Imported here: --help answers without DuckDB.
     from gapwatch.scorers.checking.check import check_portfolio
@@ -90,9 +91,19 @@ def _print_against(portfolios: Sequence[Portfolio], files: Sequence[str], scorer
     from gapwatch.streams.batch.check_against import check_against
     from gapwatch.streams.commands.scorers_options import scorer_host
     from gapwatch.streams.reports.against_report import print_against
+    from gapwatch.streams.sources.file_kind import check_files
 
+    pipelines = {portfolio.pipeline for portfolio in portfolios}
+    for fault in check_files(files, pipelines):
+        click.echo(f"gapwatch: warning: {fault}", err=True)
     with scorer_host(scorers) as host:
-        print_against(console(), check_against(portfolios, files, host), portfolios)
+        found = check_against(portfolios, files, host)
+    print_against(console(), found, portfolios)
+    if not any(found.traces[pipeline] for pipeline in pipelines):
+        raise JobError(
+            f"not one of the {found.records.total():,} records in {', '.join(files)} is a trace of the portfolio's "
+            "pipeline"
+        )
 
 
 def print_checked(checked: Iterable[CheckedPortfolio]) -> None:

@@ -46,15 +46,18 @@ def publish_command(files: tuple[str, ...], topic: str, rate: float | None, quie
     """Publish the traces of FILE... (JSON lines; plain, .gz, .zst, or - for standard input) to a Kafka topic.
 
     Each line becomes one record; its key is the trace id. A line that is not a trace is published without a key, and
-    `gapwatch run` counts it as a dead letter.
+    `gapwatch run` counts it as a dead letter. Where no file holds a trace, nothing is published.
 
-    Exit status 1: the broker does not answer or did not take every record. 2: a missing file or topic, a refused
-    login, or wrong options.
+    Exit status 1: no file holds a trace, or the broker does not answer or did not take every record. 2: a missing
+    file or topic, a refused login, or wrong options.
     """
     # Imported here: --help answers without a Kafka client.
     from gapwatch.streams.batch.publish_files import PublishResult, publish_files
+    from gapwatch.streams.sources.file_kind import check_files
 
     settings = read_kafka_options(**kafka)
+    for fault in check_files(files):
+        click.echo(f"gapwatch: warning: {fault}; its lines are published all the same", err=True)
     result = PublishResult()
     try:
         with PublishProgress(enabled=not quiet) as progress:

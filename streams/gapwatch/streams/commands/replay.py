@@ -60,14 +60,21 @@ def replay_command(
     """Score the traces of FILE... (JSON lines; plain, .gz, .zst, or - for standard input) into a store.
 
     A second run on the same file and store adds nothing. An interrupted run continues where it stopped.
+
+    Exit status 1: not one record is a trace of the portfolio's pipeline. 2: a missing file, or a wrong portfolio or
+    store.
     """
     # Imported here: --help answers without DuckDB.
     from gapwatch.scorers.loading.load import load_portfolio
     from gapwatch.streams.batch.progress import ReplayProgress
     from gapwatch.streams.batch.replay import ReplayOptions, replay
     from gapwatch.streams.reports.replay_report import print_report
+    from gapwatch.streams.sources.file_kind import check_files
 
     loaded = [load_portfolio(path) for path in portfolios]
+    pipelines = {portfolio.pipeline for portfolio in loaded}
+    for fault in check_files(files, pipelines):
+        click.echo(f"gapwatch: warning: {fault}", err=True)
     judge = _judge(judges, loaded) if judges is not None else None
     with scorer_host(scorers, scorer_timeout) as host, ReplayProgress(enabled=not quiet) as progress:
         options = ReplayOptions(source, host, alerts, judge, progress.update)
@@ -75,9 +82,10 @@ def replay_command(
     if as_json:
         sys.stdout.buffer.write(orjson.dumps(result.as_json()) + b"\n")
         sys.stdout.flush()
-    elif not quiet:
+    elif not quiet and result.has_any_trace:
         print_report(store, loaded, result)
     result.check_balanced(store)
+    result.check_any_trace(", ".join(files), pipelines, store)
 
 
 def _judge(path: Path, portfolios: Sequence[Portfolio]) -> Callable[[Store, Sequence[Portfolio]], JudgeResult]:

@@ -176,7 +176,7 @@ def run_command(
         if as_json:
             sys.stdout.buffer.write(orjson.dumps(result.as_json()) + b"\n")
             sys.stdout.flush()
-        elif until_caught_up and not quiet:
+        elif until_caught_up and not quiet and result.has_any_trace:
             print_report(store, [load_portfolio(path) for path in portfolios], result)
 
     with scorer_host(scorers, scorer_timeout) as host:
@@ -185,3 +185,5 @@ def run_command(
     run.result.check_balanced(store)
     if status:
         raise SystemExit(status)
+    if until_caught_up:
+        run.result.check_any_trace(f"topic {topic}", {p.pipeline for p in run.parts.portfolios}, store)

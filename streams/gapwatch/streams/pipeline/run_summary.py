@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gapwatch.scorers.errors import JobError
+from gapwatch.scorers.printable import shown
 from gapwatch.scorers.slices.slices import ScoredSlice
 
 if TYPE_CHECKING:
@@ -68,6 +70,32 @@ class RunSummary:
                 f"the ledger of {store} does not balance (difference {self.ledger_imbalance}); gapwatch ledger "
                 f"--store {store} shows where. This is a defect of Gapwatch: keep the store and report it"
             )
+
+    def check_any_trace(self, what: str, pipelines: Iterable[str], store: Path) -> None:
+        """Check that at least one record was a trace of the portfolios; so is a run that found nothing new.
+
+        Args:
+            what: The source, for the message, such as `topic traces`.
+            pipelines: Pipelines of the portfolios, for the message.
+            store: The store, for the message.
+
+        Raises:
+            JobError: There were records, and not one was such a trace.
+        """
+        if self.has_any_trace:
+            return
+        parts = []
+        if self.dead_letters:
+            parts.append(f"{self.dead_letters:,} are no traces (gapwatch dead-letters --store {store} says why)")
+        if self.foreign:
+            names = ", ".join(f"{shown(name, 60)!r}" for name in sorted(pipelines))
+            parts.append(f"{self.foreign:,} are traces of other pipelines than the portfolio's, {names}")
+        raise JobError(f"{what}: not one of the {self.records:,} records could be scored: {'; '.join(parts)}")
+
+    @property
+    def has_any_trace(self) -> bool:
+        """True unless there were new records and not one was scored, now or earlier."""
+        return not self.records or self.read > 0 or self.duplicates > 0
 
     @property
     def records(self) -> int:

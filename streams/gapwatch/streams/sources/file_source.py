@@ -57,7 +57,7 @@ class FileSource:
         self.path = path
         self.name = name or Path(path).name
         self.lane = f"file:{self.name}"
-        self._raw, self._total = _open(path)
+        self._raw, self._total = open_source(path)
         self._digest = hashlib.sha256()
 
     def __enter__(self) -> FileSource:
@@ -173,7 +173,7 @@ class FileSource:
     def _blocks(self) -> Iterator[bytes]:
         """Yield the decompressed content in blocks of at most `_READ_BYTES`."""
         try:
-            stream = _decompressed(self.path, self._raw)
+            stream = decompressed(self.path, self._raw)
             while block := stream.read(_READ_BYTES):
                 yield block
         except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
@@ -245,7 +245,12 @@ class _Lines:
         return pa.array([self._block[s:e] for s, e in zip(starts.tolist(), ends.tolist(), strict=True)], pa.binary())
 
 
-def _open(path: str) -> tuple[IO[bytes], int]:
+def open_source(path: str) -> tuple[IO[bytes], int]:
+    """Open a file, or standard input for `-`; return it with its size in bytes, 0 if that is not known.
+
+    Raises:
+        SourceError: The file does not exist, is a directory, or cannot be opened.
+    """
     if path == "-":
         return sys.stdin.buffer, 0
     file = Path(path)
@@ -259,15 +264,19 @@ def _open(path: str) -> tuple[IO[bytes], int]:
         raise SourceError(f"{path}: cannot be opened: {error.strerror}") from error
 
 
-class _Readable(Protocol):
-    def read(self, size: int, /) -> bytes: ...
+class ByteStream(Protocol):
+    """Source of bytes."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return about `size` bytes; an empty text at the end."""
+        ...
 
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _KINDS = {".gz": "gzip", ".zst": "zstd"}
 
 
-def _decompressed(path: str, raw: IO[bytes]) -> _Readable:
+def decompressed(path: str, raw: IO[bytes]) -> ByteStream:
     """Return the decompressed content of a file, by its first bytes.
 
     Raises:
