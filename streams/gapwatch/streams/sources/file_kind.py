@@ -42,7 +42,7 @@ _WRAPPERS = ("data", "traces", "items", "records", "results", "rows")
 
 @dataclass(frozen=True)
 class FileHead:
-    """What the head of a file holds.
+    """Result of looking at the head of a file.
 
     Attributes:
         path: The file, or `-`.
