@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
+from pathlib import Path
 
 from gapwatch.scorers.errors import JobError, UsageError
 from gapwatch.scorers.portfolio.portfolio import Portfolio
@@ -18,7 +19,7 @@ from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.sinks.api.access import ApiOptions
 from gapwatch.sinks.api.address import DEFAULT_ADDRESS, DEFAULT_LISTEN
 from gapwatch.sinks.api.server import AlertPage, ApiServer, DecisionReader, Post
-from gapwatch.sinks.api.store_address import READ_TOKEN, WRITE_TOKEN
+from gapwatch.sinks.api.store_address import READ_TOKEN, WRITE_TOKEN, read_token_file
 from gapwatch.sinks.metrics.health import RunHealth
 from gapwatch.sinks.metrics.live_metrics import LiveMetrics
 from gapwatch.sinks.metrics.source_state import SourceState
@@ -48,6 +49,23 @@ def api_options(listen: str, environment: Mapping[str, str] = os.environ) -> Api
         write_token=environment.get(WRITE_TOKEN) or options.write_token,
         asks_to_read=bool(environment.get(READ_TOKEN)),
     )
+
+
+def token_variables(
+    read_token: Path | None, write_token: Path | None, environment: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """Return environment variables in which the tokens of files replace those of the environment.
+
+    Args:
+        read_token: File with the read token; None: the environment may have it.
+        write_token: File with the write token; None: the environment may have it.
+        environment: Variables of the process.
+
+    Raises:
+        UsageError: A file holds no token.
+    """
+    files = {READ_TOKEN: read_token, WRITE_TOKEN: write_token}
+    return {**environment, **{name: read_token_file(file) for name, file in files.items() if file is not None}}
 
 
 class RunService:

@@ -27,26 +27,31 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 #: Packages of the extra `stream`, and the publisher, which is a distribution of its own.
 _STREAM_PACKAGES = ("gapwatch.publisher", "aiokafka", "faust", "mode", "aiohttp")
 
+
+def _option(flag: str, **more: Any) -> Callable[[Function], Function]:
+    """Return an option with its variable, such as GAPWATCH_KAFKA_BROKERS for --brokers."""
+    variable = "GAPWATCH_KAFKA_" + flag[2:].replace("-", "_").upper()
+    return click.option(flag, envvar=variable, show_envvar=True, **more)
+
+
 _OPTIONS = (
-    click.option("--brokers", metavar="HOST:PORT,...", help="Kafka brokers. [env: GAPWATCH_KAFKA_BROKERS]"),
-    click.option(
+    _option("--brokers", metavar="HOST:PORT,...", help="Kafka brokers."),
+    _option(
         "--security-protocol", type=click.Choice(PROTOCOLS),
         help="Default: SASL_... with a user name, SSL with a certificate file, else PLAINTEXT.",
     ),
-    click.option("--sasl-mechanism", type=click.Choice(MECHANISMS), help="Default: SCRAM-SHA-256."),
-    click.option("--username", metavar="NAME", help="User name of the login. [env: GAPWATCH_KAFKA_USERNAME]"),
-    click.option(
+    _option("--sasl-mechanism", type=click.Choice(MECHANISMS), help="Default: SCRAM-SHA-256."),
+    _option("--username", metavar="NAME", help="User name of the login."),
+    _option(
         "--password-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-        help="File whose first line is the password; other users can read a command line. "
-        "[env: GAPWATCH_KAFKA_PASSWORD]",
+        help="File whose first line is the password; other users can read a command line. The variable "
+        "GAPWATCH_KAFKA_PASSWORD may hold the password itself.",
     ),
-    click.option(
+    _option(
         "--ca-file", metavar="FILE", help="PEM file of the certificate authorities to trust. Default: the system's."
     ),
-    click.option(
-        "--cert-file", metavar="FILE", help="PEM file of the client's certificate, if the cluster requires one."
-    ),
-    click.option("--key-file", metavar="FILE", help="PEM file of the client's key."),
+    _option("--cert-file", metavar="FILE", help="PEM file of the client's certificate, if the cluster requires one."),
+    _option("--key-file", metavar="FILE", help="PEM file of the client's key."),
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import orjson
 
 from gapwatch.sinks.api.address import DEFAULT_LISTEN
 from gapwatch.streams.commands.kafka_options import kafka_options, read_kafka_options
+from gapwatch.streams.commands.option_variables import with_variables
 from gapwatch.streams.commands.scorers_options import scorer_host, scorer_timeout_option, scorers_option
 from gapwatch.streams.pipeline.thinning_options import ThinningOptions
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from gapwatch.streams.pipeline.run_summary import RunSummary
 
 
+@with_variables
 @click.command("run")
 @kafka_options
 @click.option("--topic", default="traces", show_default=True, help="Topic to read; it must exist.")
@@ -101,6 +103,19 @@ if TYPE_CHECKING:
     "--until-caught-up.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="With --until-caught-up: print one JSON object at the end.")
+@click.option(
+    "--log-format", default="text", show_default=True, type=click.Choice(["text", "json"]),
+    help="Form of the lines on standard error. json: one object a line, for programs.",
+)  # fmt: skip
+@click.option(
+    "--read-token-file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="File whose first line is the read token of the API; the variable GAPWATCH_READ_TOKEN may hold it instead.",
+)  # fmt: skip
+@click.option(
+    "--write-token-file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="File whose first line is the write token of the API, or with --role judge that of --keeper; the variable "
+    "GAPWATCH_WRITE_TOKEN may hold it instead.",
+)  # fmt: skip
 @click.option("--quiet", is_flag=True, help="Print only warnings and errors.")
 def run_command(
     topic: str,
@@ -125,6 +140,9 @@ def run_command(
     store_url: str | None,
     shed_after: str,
     as_json: bool,
+    log_format: str,
+    read_token_file: Path | None,
+    write_token_file: Path | None,
     quiet: bool,
     **kafka: Any,
 ) -> None:
@@ -135,11 +153,12 @@ def run_command(
     """
     # Imported here: --help answers without Faust and DuckDB.
     from gapwatch.scorers.loading.load import load_portfolio
-    from gapwatch.sinks.api.service import api_options
+    from gapwatch.sinks.api.service import api_options, token_variables
     from gapwatch.sinks.reading.since import parse_positive_span
     from gapwatch.streams.alerting.delivery.webhook import check_address
     from gapwatch.streams.alerting.incidents.links import check_template
     from gapwatch.streams.judges.workers.judge_start import judge_options, run_judge_process
+    from gapwatch.streams.live.log_lines import log_lines
     from gapwatch.streams.live.run import Run
     from gapwatch.streams.live.run_log import logs_on_stderr
     from gapwatch.streams.live.run_parts import RunInput, RunOptions, RunOutput
@@ -148,15 +167,17 @@ def run_command(
 
     settings = read_kafka_options(**kafka)
     click.get_current_context().with_resource(logs_on_stderr(quiet))
+    click.get_current_context().with_resource(log_lines(log_format))
     if role == "judge":
-        run_judge_process(settings, judges, store_url, store, listen)
+        run_judge_process(settings, judges, store_url, store, listen, write_token_file)
         return
     if store is None or not portfolios:
         raise click.UsageError("--store and --portfolio are required, except with --role judge")
     if store_url is not None:
         raise click.UsageError("--keeper is only for --role judge")
     judging = judge_options(judges, role == "all")
-    api = api_options(listen or ("none" if until_caught_up else DEFAULT_LISTEN))
+    tokens = token_variables(read_token_file, write_token_file)
+    api = api_options(listen or ("none" if until_caught_up else DEFAULT_LISTEN), tokens)
     source = SliceAppOptions(topic, group, instance=instance)
     thinning = ThinningOptions(thin_window, thin_rows)
     output = RunOutput(

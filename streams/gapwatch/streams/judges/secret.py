@@ -55,8 +55,12 @@ class Secret:
 
 
 def environment_secrets() -> tuple[Secret, ...]:
-    """Return the values of all environment variables whose names look like a key's."""
-    return tuple(Secret(text) for name, text in os.environ.items() if _NAMED_LIKE_A_KEY.search(name))
+    """Return the values of all environment variables whose names look like a key's, but not those of paths."""
+    return tuple(
+        Secret(text)
+        for name, text in os.environ.items()
+        if _NAMED_LIKE_A_KEY.search(name) and not name.endswith("_FILE")
+    )
 
 
 def read_secret(

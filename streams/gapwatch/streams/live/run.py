@@ -17,6 +17,7 @@ from gapwatch.scorers.errors import GapwatchError, JobError
 from gapwatch.sinks.metrics.source_state import SourceState
 from gapwatch.streams.alerting.evaluation.folding import FoldStoppedError
 from gapwatch.streams.alerting.evaluation.live_alerts import LiveAlerts
+from gapwatch.streams.live.log_lines import write_last_line
 from gapwatch.streams.live.retention_loop import expire
 from gapwatch.streams.live.run_parts import OpenStore, RunInput, RunOptions, RunOutput, build_parts
 from gapwatch.streams.pipeline.run_summary import RunSummary
@@ -106,7 +107,7 @@ class Run:
         # Threads that wait for the broker or a disk are left, and cannot be ended otherwise.
         if failure is not None:
             text = str(failure) if isinstance(failure, GapwatchError) else repr(failure)
-            sys.stderr.write(f"gapwatch: {text}\n")
+            write_last_line(text)
         else:
             report(result)
         sys.stdout.flush()
@@ -219,8 +220,7 @@ class Run:
         self.parts.source.stop()
 
     def _end_now(self, why: str) -> None:
-        sys.stderr.write(f"gapwatch: ended at once ({why}); committed results are safe, the next start continues\n")
-        sys.stderr.flush()
+        write_last_line(f"ended at once ({why}); committed results are safe, the next start continues")
         os._exit(1)
 
     def _status(self, failure: BaseException | None) -> int:

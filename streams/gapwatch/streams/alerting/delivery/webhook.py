@@ -45,7 +45,7 @@ def check_address(url: str) -> str:
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError("the webhook is not a valid address; write https://host/path")
+        raise UsageError("--webhook is not a valid address; write https://host/path")
     return url
 
 

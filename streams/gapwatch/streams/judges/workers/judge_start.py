@@ -10,7 +10,7 @@ from gapwatch.publisher.kafka_settings import KafkaSettings
 from gapwatch.scorers.errors import UsageError
 from gapwatch.sinks.api.endpoint_note import read_note
 from gapwatch.sinks.api.service import api_options
-from gapwatch.sinks.api.store_address import WRITE_TOKEN
+from gapwatch.sinks.api.store_address import WRITE_TOKEN, read_token_file
 from gapwatch.streams.judges.models.model_maker import model_access
 from gapwatch.streams.judges.secret import Secret, read_secret
 from gapwatch.streams.judges.settings import load_judge_settings
@@ -36,7 +36,12 @@ def judge_options(path: Path | None, judges_here: bool) -> JudgeOptions:
 
 
 def run_judge_process(
-    kafka: KafkaSettings, path: Path | None, store_url: str | None, store: Path | None, listen: str | None
+    kafka: KafkaSettings,
+    path: Path | None,
+    store_url: str | None,
+    store: Path | None,
+    listen: str | None,
+    write_token_file: Path | None = None,
 ) -> None:
     """Run a judge process until SIGTERM or SIGINT.
 
@@ -47,6 +52,7 @@ def run_judge_process(
         store: Alternatively a store on this machine; its process has left a note beside it.
         listen: Address of /metrics and /healthz of this process; None: not served, because the process that stores has
             the usual address, and there may be several judge processes.
+        write_token_file: File with the write token of the process that stores, in place of the environment.
 
     Raises:
         UsageError: Settings, address or token are missing.
@@ -55,7 +61,7 @@ def run_judge_process(
     if path is None:
         raise UsageError("--role judge requires --judges, the settings of the judges")
     access = model_access(load_judge_settings(path))
-    url, token = _store_address(store_url, store)
+    url, token = _store_address(store_url, store, write_token_file)
     # Imported here: only this role needs an HTTP client.
     from gapwatch.streams.judges.workers.judge_process import JudgeProcess
     from gapwatch.streams.judges.workers.keeper_client import StoreClient
@@ -67,8 +73,10 @@ def run_judge_process(
     asyncio.run(judge())
 
 
-def _store_address(store_url: str | None, store: Path | None) -> tuple[str, Secret]:
+def _store_address(store_url: str | None, store: Path | None, token_file: Path | None) -> tuple[str, Secret]:
     if store_url is not None:
+        if token_file is not None:
+            return store_url, Secret(read_token_file(token_file))
         token = read_secret(WRITE_TOKEN, None, os.environ)
         assert token is not None
         return store_url, token
