@@ -24,6 +24,8 @@ _FURTHER_PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "deploy/metric
 _FOLDERS = ("scorers", "sinks", "streams", "design", "deploy", "tests")
 #: A link's target: what is between `](` and `)`, with its anchor.
 _LINK = re.compile(r"\]\(([^)\s#]*)(#[^)\s]*)?\)")
+#: Code in a table with an escaped bar. A Git host shows the bar; the site's Markdown would show the backslash, too.
+_CODE_WITH_BAR = re.compile(r"(?m)(?<=[ |])`([^`\n]*\\\|[^`\n]*)`(?=[^\n]*\|$)")
 _LIST_ITEM = re.compile(r"\s*([-*]|\d+\.) ")
 
 
@@ -66,7 +68,8 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
         start = posixpath.dirname(page.file.src_uri) or "."
         return f"]({posixpath.relpath(_site_path(target), start)}{anchor})"
 
-    return _with_lists_apart(_outside_of_code(markdown, lambda text: _LINK.sub(replaced, text)))
+    linked = _outside_of_code(markdown, lambda text: _LINK.sub(replaced, text))
+    return _with_lists_apart(_CODE_WITH_BAR.sub(_as_html, linked))
 
 
 def on_page_content(html: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -118,6 +121,12 @@ def _outside_of_code(markdown: str, change: Callable[[str], Any]) -> str:
         else:
             lines.append("".join(p if p.startswith("`") else change(p) for p in re.split(r"(`[^`]*`)", line)))
     return "\n".join(lines)
+
+
+def _as_html(found: re.Match[str]) -> str:
+    """Return code as HTML, with entities for all that Markdown would read as markup."""
+    code = found[1].replace("\\|", "|")
+    return f"<code>{re.sub(r'[^A-Za-z0-9 ]', lambda mark: f'&#{ord(mark[0])};', code)}</code>"
 
 
 def _with_lists_apart(markdown: str) -> str:
