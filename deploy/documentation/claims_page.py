@@ -84,8 +84,8 @@ _COOKBOOK = """# Cookbook of claims
 `answer` (kind llm), `retrieve` (retrieval) and `tools` (tool); put yours in their place. Tests load each metric and
 score the spans below it. Every form and predicate: [writing claims](claims.md).
 
-To be told of a shift, add `alert: {{severity: page}}` (or `ticket`, `note`) to a metric. Where nothing says which way is
-worse, Gapwatch refuses a page and prints the fact to paste."""
+To be told of a shift, add `alert: {{severity: page}}` (or `ticket`, `note`) to a metric. Where nothing says which way
+is worse, Gapwatch refuses a page and prints the fact to paste."""
 
 
 def claims_page() -> str:
