@@ -15,10 +15,8 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 from gapwatch.publisher.kafka_settings import KafkaSettings
 from gapwatch.scorers.errors import JobError
 from gapwatch.streams.sources.file_source import FileSource
-from gapwatch.streams.sources.topic_check import wait_for_topic
+from gapwatch.streams.sources.topic_check import require_topic
 
-#: Seconds to wait for the broker's first answer; a person waits for this command.
-PATIENCE_SECONDS = 15.0
 #: Limit of the client in bytes; larger than any trace (10,000,000 bytes), so that only the broker's limit applies.
 MAX_REQUEST_BYTES = 64 << 20
 
@@ -67,7 +65,7 @@ async def publish_files(
     """
     sources = [FileSource(path) for path in files]
     try:
-        await _require_topic(kafka, topic)
+        await require_topic(kafka, topic)
         sending = _Sending(topic, result, rate, on_progress)
         producer = AIOKafkaProducer(
             **kafka.client_options(), max_request_size=MAX_REQUEST_BYTES, max_batch_size=1 << 18, linger_ms=5
@@ -84,14 +82,6 @@ async def publish_files(
     finally:
         for source in sources:
             source.close()
-
-
-async def _require_topic(kafka: KafkaSettings, topic: str) -> None:
-    waiting_for: list[str] = []
-    try:
-        await asyncio.wait_for(wait_for_topic(kafka, topic, waiting_for.append), PATIENCE_SECONDS)
-    except TimeoutError as error:
-        raise JobError(waiting_for[-1] if waiting_for else f"no answer from Kafka at {kafka.brokers}") from error
 
 
 class _Sending:

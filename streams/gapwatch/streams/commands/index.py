@@ -18,6 +18,9 @@ COMMANDS: dict[str, Command] = {
         "gapwatch.streams.commands.backfill:backfill_command",
     ),
     "check": Command("Check portfolios for errors, and against real traces.", "gapwatch.streams.commands.check:check"),
+    "consume": Command(
+        "Print the records of a Kafka topic as lines of JSON.", "gapwatch.streams.commands.consume:consume_command"
+    ),
     "dashboards": Command("Write dashboards for Grafana.", "gapwatch.streams.commands.dashboards:dashboards_command"),
     "explain": Command("One page on one alert.", "gapwatch.streams.commands.alerts:explain_command"),
     "judge": Command(

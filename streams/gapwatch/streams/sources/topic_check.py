@@ -22,12 +22,14 @@ from aiokafka.errors import (
 
 from gapwatch.publisher.back_off import BackOff
 from gapwatch.publisher.kafka_settings import KafkaSettings
-from gapwatch.scorers.errors import UsageError
+from gapwatch.scorers.errors import JobError, UsageError
 
 log = logging.getLogger("gapwatch.kafka")
 
 #: Most seconds of one attempt. A frozen broker accepts connections and does not answer.
 ATTEMPT_SECONDS = 10.0
+#: Seconds to wait for the broker's first answer where a person waits for a command.
+PATIENCE_SECONDS = 15.0
 
 
 async def wait_for_topic(
@@ -54,6 +56,25 @@ async def wait_for_topic(
             log.warning("%s; trying again", why)
             on_waiting(why)
         await back_off.wait()
+
+
+async def require_topic(kafka: KafkaSettings, topic: str) -> int:
+    """Return the number of the topic's partitions; gives up after `PATIENCE_SECONDS`.
+
+    Args:
+        kafka: The cluster.
+        topic: Topic that must exist.
+
+    Raises:
+        UsageError: The cluster has no such topic, or refuses the login.
+        JobError: No broker answers.
+    """
+    waiting_for: list[str] = []
+    try:
+        return await asyncio.wait_for(wait_for_topic(kafka, topic, waiting_for.append), PATIENCE_SECONDS)
+    except TimeoutError as error:
+        why = waiting_for[-1] if waiting_for else f"no answer from Kafka at {kafka.brokers}"
+        raise JobError(f"{why}; is the broker running, and is this its address?") from error
 
 
 async def _count_partitions(kafka: KafkaSettings, topic: str) -> int:
