@@ -182,6 +182,8 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusS
         read = 'sum(gapwatch_records_total{state="read"})'
         until(lambda: [value for _, value in server.ask(read)] == [total])
         until(lambda: bool(server.ask("rate(gapwatch_value_sum[1m]) > 0")))
+        # The cost comes from the first releases only, and a rate needs two scrapes.
+        until(lambda: bool(server.ask('rate(gapwatch_value_sum{metric="agent_cost"}[1m])')))
         until(lambda: bool(server.ask("gapwatch_alert_state")))
         yield server
 
