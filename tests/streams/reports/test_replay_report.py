@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gapwatch.scorers.loading.load import load_portfolio
-from tests.deploy.demo_traces import TRACES
+from tests.deploy.demo_traces import TRACES, run_script
 from tests.gapwatch_command import gapwatch
 from tests.paths import AIRLINE
 from tests.terminal import on_terminal
@@ -20,8 +20,8 @@ BAD_RELEASE = TRACES / "airline_qwen2.5-7b.jsonl.gz"
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def replayed_on(columns: int, store: Path) -> list[str]:
-    status, seen = on_terminal(columns, "replay", BAD_RELEASE, "--portfolio", PORTFOLIO, "--store", store)
+def replayed_on(columns: int, store: Path, *options: str) -> list[str]:
+    status, seen = on_terminal(columns, "replay", BAD_RELEASE, "--portfolio", PORTFOLIO, "--store", store, *options)
     assert status == 0, seen
     return COLOURS.sub("", seen).splitlines()
 
@@ -30,7 +30,7 @@ def replayed_on(columns: int, store: Path) -> list[str]:
     "columns", [80, pytest.param(100, marks=pytest.mark.slow), pytest.param(120, marks=pytest.mark.slow), 200]
 )
 def test_no_name_and_no_interval_is_broken_on_a_terminal_of_any_usual_width(columns: int, tmp_path: Path) -> None:
-    lines = replayed_on(columns, tmp_path / "S.duckdb")
+    lines = replayed_on(columns, tmp_path / "S.duckdb", "--all")
     words = {word for line in lines for word in line.replace(":", " ").split()}
 
     assert {metric.name for metric in load_portfolio(PORTFOLIO).metrics} <= words
@@ -41,8 +41,8 @@ def test_no_name_and_no_interval_is_broken_on_a_terminal_of_any_usual_width(colu
 
 @pytest.mark.slow
 def test_values_stand_in_the_table_where_there_is_room(tmp_path: Path) -> None:
-    assert "median / 95th" in "\n".join(replayed_on(140, tmp_path / "wide.duckdb"))
-    assert "median / 95th" not in "\n".join(replayed_on(80, tmp_path / "narrow.duckdb"))
+    assert "median / 95th" in "\n".join(replayed_on(140, tmp_path / "wide.duckdb", "--all"))
+    assert "median / 95th" not in "\n".join(replayed_on(80, tmp_path / "narrow.duckdb", "--all"))
 
 
 def test_what_is_proposed_next_can_be_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +65,10 @@ def test_what_a_trace_says_cannot_steer_the_terminal(tmp_path: Path) -> None:
     source = tmp_path / "evil.jsonl"
     source.write_text("".join(json.dumps({**trace, "trace_id": f"{evil}{i}"}) + "\n" for i in range(20)))
 
-    status, seen = on_terminal(120, "replay", source, "--portfolio", PORTFOLIO, "--store", tmp_path / "S.duckdb")
+    status, seen = on_terminal(
+        120, "replay", source, "--portfolio", PORTFOLIO, "--store", tmp_path / "S.duckdb",
+        "--all",
+    )  # fmt: skip
 
     assert status == 0, seen
     assert "Worst traces" in seen
@@ -99,3 +102,70 @@ def test_a_terminal_shows_the_same_release_as_worse_as_a_file_does(tmp_path: Pat
 
     assert {"ids_known", "tool_calls_succeed"} <= worse(listed)
     assert worse(listed) == worse(narrow)
+
+
+# ---- the conclusion ----
+
+START = "2026-03-02T07:40:00Z"
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four good releases of 140 conversations, one a minute, then the bad one, which counts as their fallback."""
+    names = ("gpt-4.1", "ft-gpt-4.1-sft", "claude-sonnet-4-5", "gpt-4o-2024-11-20", "qwen2.5-7b")
+    files = [TRACES / f"airline_{name}.jsonl.gz" for name in names]
+    played = run_script(AIRLINE / "play.py", "--start", START, "--every", "60", "--fallback", "qwen2.5-7b", *files)
+    path = tmp_path_factory.mktemp("stream") / "stream.jsonl"
+    path.write_text(played.stdout)
+    return path
+
+
+@pytest.mark.parametrize("columns", [80, pytest.param(120, marks=pytest.mark.slow)])
+def test_the_report_begins_with_its_conclusion_and_shows_what_is_broken_or_moved(
+    columns: int, stream: Path, tmp_path: Path
+) -> None:
+    store = tmp_path / "S.duckdb"
+    status, seen = on_terminal(columns, "replay", stream, "--portfolio", PORTFOLIO, "--store", store, "--alerts")
+    lines = [line.rstrip() for line in COLOURS.sub("", seen).splitlines()]
+    said = "\n".join(lines)
+
+    assert status == 0
+    sections = ["It got worse", "Since the change:", "Whole file:", "One failing trace:", "Not monitored:", "Ledger"]
+    places = [said.index(name) for name in (*sections, "Next commands")]
+    assert places == sorted(places)
+    whats = {line.split()[0]: line for line in lines[: said[: places[1]].count("\n")] if line.strip()}
+    assert "fallback_rate of agent: " in whats["What"] and "of the traces fail" in whats["What"]
+    assert "2026-03-02 10:0" in whats["When"]
+    assert "release qwen2.5-7b, first seen at 10:00:00Z" in whats["By"]
+    # The bad release came after 140 minutes, at 10:00.
+    assert re.search(r"at 10:\d\d:\d\dZ, at most \d+ minutes after it, by event time", whats["Found"])
+
+    table = said[places[1] : places[2]]
+    assert {"fallback_rate", "tool_calls_succeed"} <= set(table.split())
+    assert "before the change together" not in table and "before and after the change together" in said[places[2] :]
+    whole = said[places[2] : places[3]]
+    assert "ids_known" in whole and "arguments_are_json" not in whole
+    assert re.search(r"\d+ of 25 metrics are neither broken nor moved; replay --all", " ".join(whole.split()))
+    assert "Error: " in said[places[3] : places[4]] and "fails tool_calls_succeed" in said[places[3] : places[4]]
+    assert [line for line in said[: places[-1]].splitlines() if len(line) > columns] == []
+
+
+def test_without_alerts_the_conclusion_says_that_shifts_were_not_looked_for(tmp_path: Path) -> None:
+    ran = gapwatch("replay", BAD_RELEASE, "--portfolio", PORTFOLIO, "--store", tmp_path / "S.duckdb")
+
+    assert ran.status == 0, ran.err
+    assert "Shifts were not looked for: --alerts does that" in ran.out
+    assert "Broken over the whole file: " in ran.out
+    assert "Since the change" not in ran.out and "before and after" not in ran.out
+
+
+def test_a_portfolio_that_tells_nobody_says_so_in_its_report(tmp_path: Path) -> None:
+    portfolio = tmp_path / "p.yaml"
+    portfolio.write_text(
+        "gapwatch: 1\nportfolio: airline-agent\nversion: 1\npipeline: airline-agent\n"
+        "components: [{id: agent, kind: llm}]\n"
+        "metrics: [{name: says, component: agent, claim: {form: check, field: output, present: true}}]\n"
+    )
+    ran = gapwatch("replay", BAD_RELEASE, "--portfolio", portfolio, "--store", tmp_path / "S.duckdb", "--alerts")
+
+    assert "No metric asks for an alert, so nobody would have been told of anything." in ran.out

@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     "--judges", default=None, type=click.Path(path_type=Path), metavar="J",
     help="YAML settings of the LLM judges; with them all pending judge requests are answered before the report.",
 )  # fmt: skip
+@click.option(
+    "--all", "show_all", is_flag=True,
+    help="Report every metric, release and ratio; by default only what is broken or moved.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output at the end.")
 @click.option("--quiet", is_flag=True, help="Show no progress bar and no report.")
 def replay_command(
@@ -54,6 +58,7 @@ def replay_command(
     scorer_timeout: float,
     alerts: bool,
     judges: Path | None,
+    show_all: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -83,7 +88,7 @@ def replay_command(
         sys.stdout.buffer.write(orjson.dumps(result.as_json()) + b"\n")
         sys.stdout.flush()
     elif not quiet and result.has_any_trace:
-        print_report(store, loaded, result)
+        print_report(store, loaded, result, show_all=show_all)
     result.check_balanced(store)
     result.check_any_trace(", ".join(files), pipelines, store)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from rich.table import Table
 from rich.text import Text
@@ -29,6 +29,7 @@ class OutcomeTable:
         rates: Failure rate by metric.
         waiting: Number of pending judgements by metric.
         values: Cells of the histogram with their counts, ascending, by measure.
+        only: Names of the metrics to show; None for all.
     """
 
     def __init__(
@@ -37,11 +38,13 @@ class OutcomeTable:
         rates: Mapping[str, MetricRate],
         waiting: Mapping[str, int],
         values: Mapping[str, Sequence[tuple[int, int]]],
+        only: Collection[str] | None = None,
     ) -> None:
         self._portfolio = portfolio
         self._rates = rates
         self._waiting = waiting
         self._values = values
+        self._only = only
 
     def wide(self) -> Table:
         """Return a table with all columns."""
@@ -79,7 +82,11 @@ class OutcomeTable:
         return table
 
     def _by_component(self) -> Iterator[tuple[str, list[Metric]]]:
-        metrics = [metric for metric in self._portfolio.metrics if not isinstance(metric.claim, RatioClaim)]
+        metrics = [
+            metric
+            for metric in self._portfolio.metrics
+            if not isinstance(metric.claim, RatioClaim) and (self._only is None or metric.name in self._only)
+        ]
         for component in self._portfolio.components:
             if mine := [metric for metric in metrics if metric.component == component.id]:
                 yield shown(component.id), mine

@@ -1,9 +1,9 @@
-"""Report of `gapwatch replay`: failure rates with confidence intervals, alerts, unmonitored components, next steps."""
+"""Report of `gapwatch replay`: its conclusion, what is broken or moved, one failing trace, what is not monitored."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -16,14 +16,16 @@ from rich.table import Table
 from rich.text import Text
 
 from gapwatch.scorers.command_line import near_path, program_name
-from gapwatch.scorers.portfolio.claim import MeasureClaim, RatioClaim
+from gapwatch.scorers.portfolio.claim import CheckClaim, MeasureClaim, RatioClaim
 from gapwatch.scorers.portfolio.metric import Metric
-from gapwatch.scorers.portfolio.polarity import direction_in_force
+from gapwatch.scorers.portfolio.polarity import direction_in_force, is_cascade
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.printable import shown
 from gapwatch.sinks.reading.alert_query import AlertFilter
+from gapwatch.sinks.reading.failing_excerpt import ExcerptSpan, failing_excerpt
 from gapwatch.sinks.reading.history import EXAMPLE_QUERY
 from gapwatch.sinks.reading.pipeline_results import (
+    FailingTrace,
     judged_spans,
     metric_rates,
     record_states,
@@ -33,12 +35,11 @@ from gapwatch.sinks.reading.pipeline_results import (
 )
 from gapwatch.sinks.reading.ratio_sums import ratio_rows, ratios_of
 from gapwatch.sinks.reading.release_rates import ReleaseRate
-from gapwatch.sinks.reading.terminal_table import moment_text
 from gapwatch.sinks.store.opening import open_for_reading
 from gapwatch.sinks.store.transaction import Connection
-from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert, read_alerts
-from gapwatch.streams.alerting.triage.wording import headline, size, subject
+from gapwatch.streams.alerting.incidents.stored_alerts import read_alerts
 from gapwatch.streams.pipeline.run_summary import RunSummary
+from gapwatch.streams.reports.conclusion import by_urgency, change_lines, change_table, quiet_text, releases_text
 from gapwatch.streams.reports.outcome_table import OutcomeTable, interval_text, is_broken, report_table, styled_share
 from gapwatch.streams.reports.release_comparison import standing_out
 
@@ -48,22 +49,25 @@ if TYPE_CHECKING:
 #: Columns if the output is not a terminal.
 FILE_WIDTH = 150
 _WORST_TRACES = 5
+#: Failing spans and characters of each in the excerpt of one trace.
+_EXCERPT_SPANS, _EXCERPT_TEXT = 3, 220
 
 
-def print_report(store: Path, portfolios: Sequence[Portfolio], result: RunSummary) -> None:
+def print_report(store: Path, portfolios: Sequence[Portfolio], result: RunSummary, *, show_all: bool = False) -> None:
     """Print the results of portfolios in a store after a run.
 
     Args:
         store: The store.
         portfolios: The portfolios.
         result: Counts of the run.
+        show_all: Print every metric, release and ratio, instead of those that are broken or moved.
     """
     terminal = Console(highlight=False)
     out = terminal if terminal.is_terminal else Console(highlight=False, width=FILE_WIDTH)
     with open_for_reading(store) as con:
         _print_run(out, result)
         for portfolio in portfolios:
-            _Report(out, con, portfolio, store, result.ledger_imbalance).print()
+            _Report(out, con, portfolio, store, result, show_all).print()
 
 
 def _print_run(out: Console, result: RunSummary) -> None:
@@ -97,46 +101,98 @@ def _judged_text(judged: JudgeResult) -> Text:
 class _Report:
     """Report on one portfolio."""
 
-    def __init__(self, out: Console, con: Connection, portfolio: Portfolio, store: Path, imbalance: int) -> None:
+    def __init__(
+        self, out: Console, con: Connection, portfolio: Portfolio, store: Path, result: RunSummary, show_all: bool
+    ) -> None:
         self._out = out
         self._con = con
         self._portfolio = portfolio
         self._store = shlex.quote(near_path(store))
-        self._imbalance = imbalance
+        self._result = result
+        self._show_all = show_all
         self._worst: str | None = None
-        self._alerts: list[StoredAlert] = []
         self._rates = metric_rates(con, portfolio.pipeline)
         self._ratios = [(ratio, row) for ratio in ratios_of(portfolio) for row in ratio_rows(con, ratio, None)]
         self._states = judged_spans(con, portfolio.pipeline)
+        self._alerts = by_urgency(read_alerts(con, AlertFilter(pipeline=portfolio.pipeline)))
+        self._releases = standing_out(con, portfolio.pipeline, [metric.name for metric in portfolio.metrics])
 
     def print(self) -> None:
         out = self._out
         out.print()
         title = Text(f"{shown(self._portfolio.portfolio)} {self._portfolio.version}", "bold")
         out.print(title.append(f"  {shown(self._portfolio.goal, 300)}" if self._portfolio.goal else "", "not bold dim"))
-        out.print(self._outcomes())
-        out.print(
-            Text(
-                "failing: share of the evaluated traces in which the metric fails; 95 % CI: its confidence interval;",
-                "dim",
-            ),
-            Text("unsure: the threshold lies inside the confidence interval", "dim"),
-        )
-        self._print_alerts()
-        self._print_ratios()
-        self._print_standing_out()
+        self._print_conclusion()
+        self._print_change()
+        self._print_outcomes()
+        if self._show_all:
+            self._print_ratios()
+        if self._show_all or not self._alerts:
+            self._print_releases()
+        self._print_failing()
         self._print_unmonitored()
-        self._print_worst()
         self._print_ledger()
         self._print_next()
 
+    # ---- conclusion ----
+
+    def _print_conclusion(self) -> None:
+        self._out.print()
+        if self._alerts:
+            pages = sum(alert.row.severity == "page" for alert in self._alerts)
+            counts = [_counted(pages, "page"), _counted(len(self._alerts) - pages, "ticket")]
+            worse = any(alert.facts.polarity == "worse" or alert.facts.kind == "bound" for alert in self._alerts)
+            head = "It got worse" if worse else "It changed"
+            self._out.print(
+                Text(f"{head}: {' and '.join(filter(None, counts))} open at the end of the traces", "bold red")
+            )
+            table = Table.grid(padding=(0, 2, 0, 2))
+            for word, sentence in change_lines(self._alerts):
+                table.add_row(Text(word, "dim"), Text(sentence))
+            self._out.print(table)
+            return
+        has_rules = any(metric.alert is not None for metric in self._portfolio.metrics)
+        self._out.print(Text(quiet_text(has_rules, self._result.alerts is not None), "bold"))
+        broken = [metric.name for metric in self._portfolio.metrics if self._is_broken(metric)]
+        if broken:
+            listed = ", ".join(broken[:5]) + (", ..." if len(broken) > 5 else "")
+            self._out.print(Text(f"Broken over the whole file: {_counted(len(broken), 'threshold')}: {listed}.", "red"))
+        worse_ones = [row for row in self._releases if self._way(row).plain == "worse"]
+        if text := releases_text(self._releases, worse_ones):
+            self._out.print(Text(text, "red"))
+
+    def _print_change(self) -> None:
+        """Print each open alert with the share before its change and since."""
+        if not self._alerts:
+            return
+        self._head("Since the change", "each series before its change, and since; event time, UTC")
+        wide = change_table(self._alerts, with_ids=True)
+        self._out.print(wide if self._has_room(wide) else change_table(self._alerts, with_ids=False))
+        if any(alert.facts.bound is not None for alert in self._alerts):
+            self._out.print(Text("<= or >= before: no change was dated; the portfolio's threshold is broken", "dim"))
+
     # ---- outcomes ----
 
-    def _outcomes(self) -> Table:
+    def _print_outcomes(self) -> None:
+        metrics = [metric for metric in self._portfolio.metrics if not isinstance(metric.claim, RatioClaim)]
+        moved = {alert.row.metric for alert in self._alerts} | {row.metric for row in self._releases}
+        chosen = {m.name for m in metrics if self._show_all or m.name in moved or self._is_broken(m)}
+        traces = record_states(self._con, self._portfolio.pipeline).get("read", 0)
+        together = ", before and after the change together" if self._alerts else ""
+        self._head("Whole file", f"all {traces:,} traces{together}")
+        if chosen:
+            self._out.print(self._outcomes(chosen))
+            meaning = "failing: share of the traces with a failing span; 95 % CI: its confidence interval;"
+            self._out.print(Text(meaning, "dim"), Text("unsure: the threshold lies inside it", "dim"))
+        if rest := [m for m in metrics if m.name not in chosen]:
+            text = f"{len(rest)} of {len(metrics)} metrics are neither broken nor moved; replay --all shows them, too"
+            self._out.print(Text(text, "dim"))
+
+    def _outcomes(self, chosen: Collection[str]) -> Table:
         waiting = {name: states.get("pending", 0) for name, states in self._states.items()}
         measures = [m.name for m in self._portfolio.metrics if isinstance(m.claim, MeasureClaim)]
-        values = {name: value_cells(self._con, self._portfolio.pipeline, name) for name in measures}
-        table = OutcomeTable(self._portfolio, self._rates, waiting, values)
+        values = {name: value_cells(self._con, self._portfolio.pipeline, name) for name in measures if name in chosen}
+        table = OutcomeTable(self._portfolio, self._rates, waiting, values, chosen)
         wide = table.wide()
         return wide if self._has_room(wide) else table.narrow()
 
@@ -158,28 +214,8 @@ class _Report:
 
     # ---- releases ----
 
-    def _print_alerts(self) -> None:
-        """Print the open alerts, two lines each."""
-        found = read_alerts(self._con, AlertFilter(pipeline=self._portfolio.pipeline))
-        self._alerts = [alert for alert in found if alert.is_open]
-        if not self._alerts:
-            return
-        self._head("Alerts", "open at the end of the traces, by event time")
-        for alert in self._alerts:
-            style = "bold red" if alert.row.severity == "page" else "yellow"
-            began = "" if alert.began_at is None else f"since {moment_text(alert.began_at, 'seconds')}, "
-            words = f" {headline(alert.facts)}: {shown(subject(alert))}"
-            self._out.print(
-                Text.assemble((f"  {alert.row.severity:<6}", style), words),
-                Text(f"  {alert.row.alert_id}", "dim"),
-                soft_wrap=True,
-            )
-            what = f"{size(alert.facts)}; {began}found {moment_text(alert.row.found_at, 'seconds')}"
-            self._out.print(Padding(Text(what, "dim"), (0, 0, 0, 9)))
-
-    def _print_standing_out(self) -> None:
-        known = [metric.name for metric in self._portfolio.metrics]
-        rows = standing_out(self._con, self._portfolio.pipeline, known)
+    def _print_releases(self) -> None:
+        rows = self._releases
         if not rows:
             return
         self._head("Releases that differ", "their confidence interval does not overlap that of all other releases")
@@ -214,8 +250,11 @@ class _Report:
             styled_share(row.rate, "bold"),
             Text(interval_text(row.lower, row.upper), "dim"),
             styled_share(row.other_rate),
-            _direction(self._portfolio, row.metric, row.rate > row.other_rate),
+            self._way(row),
         ]
+
+    def _way(self, row: ReleaseRate) -> Text:
+        return _direction(self._portfolio, row.metric, row.rate > row.other_rate)
 
     # ---- the rest ----
 
@@ -253,18 +292,49 @@ class _Report:
     def _waits(self, component: str) -> bool:
         return any(self._states.get(m.name) for m in self._portfolio.metrics if m.component == component)
 
-    def _print_worst(self) -> None:
+    # ---- failing traces ----
+
+    def _print_failing(self) -> None:
+        """Print one failing trace in its own words; with `show_all` the worst traces before it."""
         rows = worst_traces(self._con, self._portfolio.pipeline, _WORST_TRACES)
         if not rows:
             return
-        self._head("Worst traces", "by the number of failing metrics")
-        for row in rows:
-            fails = f"{len(row.metrics)} metrics fail, {row.failing:,} rows"
-            name = Text(f"  {shown(row.trace_id, 100)}", "bold")
-            self._out.print(name, Text(f" {shown(row.release or '')}  {fails}"), soft_wrap=True)
-            self._out.print(Padding(Text(", ".join(row.metrics), "dim"), (0, 0, 0, 6)))
+        if self._show_all:
+            self._head("Worst traces", "by the number of failing metrics")
+            for row in rows:
+                fails = f"{len(row.metrics)} metrics fail, {row.failing:,} rows"
+                name = Text(f"  {shown(row.trace_id, 100)}", "bold")
+                self._out.print(name, Text(f" {shown(row.release or '')}  {fails}"), soft_wrap=True)
+                self._out.print(Padding(Text(", ".join(row.metrics), "dim"), (0, 0, 0, 6)))
         # A trace id that is not printable cannot be copied into the proposed command.
         self._worst = next((row.trace_id for row in rows if row.trace_id.isprintable()), None)
+        wanted = self._metrics_on_texts()
+        found = [
+            (row, failing_excerpt(self._con, self._portfolio.pipeline, row.trace_id, wanted, _EXCERPT_SPANS))
+            for row in rows
+        ]
+        row, spans = max(found, key=lambda one: sum(len(span.failing) for span in one[1]))
+        if spans:
+            self._print_excerpt(row, spans)
+
+    def _metrics_on_texts(self) -> list[str]:
+        """Return the metrics whose failures a text shows, those with an open alert first, in their order."""
+        checks = [m.name for m in self._portfolio.metrics if isinstance(m.claim, CheckClaim) and not is_cascade(m)]
+        alerted = [alert.row.metric for alert in self._alerts]
+        return sorted(checks, key=lambda name: alerted.index(name) if name in alerted else len(alerted))
+
+    def _print_excerpt(self, trace: FailingTrace, spans: Sequence[ExcerptSpan]) -> None:
+        release = "" if trace.release is None else f" of release {shown(trace.release)}"
+        self._head("One failing trace", f"{shown(trace.trace_id, 100)}{release}, in its own words, shortened")
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold")
+        for span in spans:
+            table.add_row(Text(f"  {shown(span.component, 20)}", "dim"), Text(shown(span.text, _EXCERPT_TEXT)))
+            for metric, expected in span.failing:
+                text = Text("fails ", "red").append(metric, "bold red").append(f": {shown(expected, 150)}", "dim")
+                table.add_row(Text(""), text)
+        self._out.print(table)
 
     def _print_ledger(self) -> None:
         records = record_states(self._con, self._portfolio.pipeline)
@@ -276,13 +346,15 @@ class _Report:
         self._out.print()
         self._out.print(
             Text("Ledger", style="bold"),
-            Text("balances:", "green") if self._imbalance == 0 else Text(f"off by {self._imbalance:,}:", "bold red"),
+            Text("balances:", "green")
+            if self._result.ledger_imbalance == 0
+            else Text(f"off by {self._result.ledger_imbalance:,}:", "bold red"),
             Text(f"{text}; {judged:,} (span, metric) pairs, each in exactly one state", style="dim"),
         )
 
     def _print_next(self) -> None:
         program, store = program_name(), self._store
-        worst = next((m for m in self._portfolio.metrics if self._is_worst(m)), None)
+        worst = next((m for m in self._portfolio.metrics if self._is_broken(m)), None)
         lines = []
         if self._alerts:
             lines.append(f"alerts --store {store}")
@@ -299,13 +371,18 @@ class _Report:
         for line in lines:
             self._out.print(Text(f"  {program} {line}"), soft_wrap=True)
 
-    def _is_worst(self, metric: Metric) -> bool:
+    def _is_broken(self, metric: Metric) -> bool:
         rate = self._rates.get(metric.name)
         return rate is not None and is_broken(metric, rate)
 
     def _head(self, title: str, meaning: str) -> None:
         self._out.print()
         self._out.print(Text(f"{title}:", style="bold"), Text(meaning, style="dim"))
+
+
+def _counted(count: int, what: str) -> str:
+    """Return a count with its noun, `1 page` or `3 pages`; empty for none."""
+    return f"{count} {what}{'s' if count > 1 else ''}" if count else ""
 
 
 def _direction(portfolio: Portfolio, name: str, higher: bool) -> Text:

@@ -1,0 +1,148 @@
+"""Conclusion of a report: what got worse, when, how soon it was found, and by which release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+
+from rich.table import Table
+from rich.text import Text
+
+from gapwatch.scorers.printable import shown
+from gapwatch.sinks.reading.release_rates import ReleaseRate
+from gapwatch.sinks.reading.terminal_table import moment_text, share_text
+from gapwatch.streams.alerting.incidents.alert_facts import AlertFacts
+from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert
+from gapwatch.streams.alerting.triage.wording import headline, quantile_move, size, subject
+from gapwatch.streams.reports.outcome_table import report_table
+
+_SEVERITIES = ("page", "ticket", "note")
+#: Share of the excess from which a release is named as the one that brought the change.
+_MOST_OF_IT = 0.5
+
+
+def by_urgency(alerts: Sequence[StoredAlert]) -> list[StoredAlert]:
+    """Return open alerts with the pages first, in each severity the first found first."""
+    open_ones = [alert for alert in alerts if alert.is_open]
+    return sorted(open_ones, key=lambda one: (_SEVERITIES.index(one.row.severity), one.row.found_at))
+
+
+def change_lines(alerts: Sequence[StoredAlert]) -> Iterator[tuple[str, str]]:
+    """Yield the conclusion from the open alerts, as pairs of a word and its sentence.
+
+    Args:
+        alerts: Open alerts, the most urgent first; at least one.
+    """
+    first = alerts[0]
+    facts, change = first.facts, first.facts.change
+    yield "What", f"{subject(first)}: {_move(facts)}"
+    others = [one.row.metric for one in alerts[1:]]
+    if others:
+        listed = ", ".join(dict.fromkeys(others[:4])) + (", ..." if len(others) > 4 else "")
+        yield "", f"with it {len(others)} more alert{'s' if len(others) > 1 else ''}: {listed}"
+    if change is not None:
+        span = f"{_clock(change.earliest, change.at)} to {_clock(change.latest, change.at)}"
+        yield "When", f"{moment_text(change.at, 'seconds')} (95 %: {span})"
+        found = _clock(first.row.found_at, change.at)
+        yield "Found", f"at {found}, at most {_duration(first.row.found_at - change.earliest)} after it, by event time"
+    else:
+        yield "Found", f"{moment_text(first.row.found_at, 'seconds')}, by event time"
+    yield from _release(first)
+
+
+def _move(facts: AlertFacts) -> str:
+    if quantile_move(facts) or facts.part is not None:
+        return size(facts)
+    move, _, bound = size(facts).partition(", bound ")
+    state = "are undecided" if facts.kind == "unknown" else "fail"
+    return f"{move} of the {facts.unit}s {state}" + (f"; promised: {bound}" if bound else "")
+
+
+def _release(alert: StoredAlert) -> Iterator[tuple[str, str]]:
+    cause = alert.facts.cause
+    parts = () if cause is None else cause.shares.get("release", ())
+    if cause is None or not parts or parts[0].share < _MOST_OF_IT:
+        return
+    release = parts[0]
+    new = next((one for one in cause.new if one.facet == "release" and one.value == release.value), None)
+    since = "" if new is None else f", first seen at {moment_text(new.at, 'seconds')[11:]}"
+    yield "By", f"release {shown(release.value)}{since}: {min(release.share, 1.0):.0%} of the excess"
+
+
+def _clock(moment: datetime, beside: datetime) -> str:
+    """Return a time; without its date where that is the date of another time."""
+    text = moment_text(moment, "seconds")
+    return text[11:] if moment.date() == beside.date() else text
+
+
+def _duration(time: timedelta) -> str:
+    minutes = time.total_seconds() / 60
+    if minutes < 2:
+        return f"{time.total_seconds():.0f} seconds"
+    return f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
+
+
+def quiet_text(has_rules: bool, looked: bool) -> str:
+    """Return the conclusion where no alert is open.
+
+    Args:
+        has_rules: A metric of the portfolio asks for an alert.
+        looked: Shifts were looked for.
+    """
+    if not has_rules:
+        return "No metric asks for an alert, so nobody would have been told of anything."
+    if not looked:
+        return "Shifts were not looked for: --alerts does that, by event time."
+    return "No alert is open at the end of the traces."
+
+
+def releases_text(rows: Sequence[ReleaseRate], worse: Sequence[ReleaseRate]) -> str:
+    """Return a sentence on the release that differs most for the worse; empty without one.
+
+    Args:
+        rows: Releases that differ.
+        worse: Those of `rows` that are worse.
+    """
+    if not worse:
+        return ""
+    name = worse[0].release
+    mine = [row for row in worse if row.release == name]
+    metrics = ", ".join(row.metric for row in mine[:4]) + (", ..." if len(mine) > 4 else "")
+    return f"Release {shown(name)} is worse than all other releases together in {len(mine)} metrics: {metrics}."
+
+
+def change_table(alerts: Sequence[StoredAlert], with_ids: bool) -> Table:
+    """Return a table of the open alerts: each series before its change and since.
+
+    Args:
+        alerts: Open alerts.
+        with_ids: Add the columns `kind`, `since` and `alert`.
+    """
+    more = ("kind", "since", "alert") if with_ids else ()
+    table = report_table(
+        "",
+        "metric",
+        ">before",
+        ">since",
+        "95 % CI",
+        "found",
+        *more,
+        names=(0, 1, 4, 5, *range(6, 6 + len(more))),
+    )
+    for alert in alerts:
+        facts = alert.facts
+        style = "bold red" if alert.row.severity == "page" else "yellow"
+        before = "" if facts.before is None else share_text(facts.before.value)
+        now, interval = "", ""
+        if facts.after is not None:
+            now = share_text(facts.after.value)
+            interval = f"[{share_text(facts.after.lower)}, {share_text(facts.after.upper)}]"
+        if facts.bound is not None:
+            before = f"{facts.bound.operator} {share_text(facts.bound.value)}"
+        cells = [Text(alert.row.severity, style), Text(alert.row.metric), Text(before), Text(now, "bold")]
+        cells += [Text(interval, "dim"), Text(moment_text(alert.row.found_at, "seconds")[11:16] + "Z")]
+        if with_ids:
+            began = "" if alert.began_at is None else moment_text(alert.began_at, "seconds")[11:16] + "Z"
+            cells += [Text(headline(facts)), Text(began), Text(alert.row.alert_id, "dim")]
+        table.add_row(*cells)
+    return table
