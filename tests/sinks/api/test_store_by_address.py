@@ -19,8 +19,10 @@ from gapwatch.sinks.store.store import Store
 from tests.gapwatch_command import Ran, gapwatch
 from tests.live_alerts import KeptAlerts
 from tests.live_store import Kept, until
+from tests.store_commands import APART, DECIDING, READING
 from tests.streams.alerting.breaking_stream import BROKEN, slices_after_calm
 from tests.streams.alerting.builders import portfolio
+from tests.test_help import all_commands
 
 READ, WRITE = "read-token-of-the-run", "write-token-of-the-run"
 
@@ -54,35 +56,29 @@ def said(ran: Ran, *names: object) -> tuple[int, str, str]:
 
 # --- the same as with the file
 
-READING: list[list[str]] = [
-    ["alerts", "--all"],
-    ["alerts", "--watched"],
-    ["alerts", "--format", "json"],
-    ["rates", "--per", "day"],
-    ["rates", "--ratios"],
-    ["gaps", "--limit", "3"],
-    ["ledger"],
-    ["dead-letters"],
-    ["history", "SELECT count(*) AS n FROM ticks"],
-    ["history", "SELECT metric, rate FROM rates ORDER BY ALL", "--format", "csv"],
-    ["history", "SELECT no_such_column FROM gaps"],
-    ["judge", "agreement"],
-]
+
+@pytest.fixture(scope="module")
+def alert(kept: KeptAlerts) -> str:
+    (one,) = gapwatch("alerts", "--store", kept.path, "--format", "json").json()
+    return str(one["alert_id"])
 
 
 @pytest.mark.parametrize("command", READING, ids=" ".join)
-def test_a_command_by_address_says_what_it_says_by_file(kept: KeptAlerts, command: list[str]) -> None:
-    by_address, by_file = (gapwatch(*command, "--store", store) for store in (kept.server.url, kept.path))
+def test_a_command_by_address_says_what_it_says_by_file(kept: KeptAlerts, alert: str, command: list[str]) -> None:
+    words = [alert if word == "ALERT" else word for word in command]
+    by_address, by_file = (gapwatch(*words, "--store", store) for store in (kept.server.url, kept.path))
     assert said(by_address, kept.server.url) == said(by_file, kept.path)
 
 
-def test_explain_by_address_names_the_address_in_what_to_type_next(kept: KeptAlerts) -> None:
-    (alert,) = gapwatch("alerts", "--store", kept.path, "--format", "json").json()
-    by_address, by_file = (
-        gapwatch("explain", alert["alert_id"], "--store", store) for store in (kept.server.url, kept.path)
-    )
-    assert by_address.status == 0
-    assert said(by_address, kept.server.url) == said(by_file, kept.path)
+def test_every_command_on_a_store_takes_an_address() -> None:
+    found = {
+        name
+        for name, command in all_commands()
+        if any(param.name == "store" and type(param.type).__name__ == "_StoreType" for param in command.params)
+    }
+    tried = {" ".join(words[:2]) if words[0] == "judge" else words[0] for words in [*READING, *DECIDING]}
+    assert found == (tried | set(APART)) & found
+    assert {"rates", "gaps", "alerts", "explain", "ack", "snapshot", "judge agreement", "override"} <= found
 
 
 def test_the_variable_names_the_store(kept: KeptAlerts, monkeypatch: pytest.MonkeyPatch) -> None:

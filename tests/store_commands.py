@@ -1,0 +1,34 @@
+"""Commands that read a store and commands that decide, as one types them, for tests of the ways to a store."""
+
+from __future__ import annotations
+
+#: Reading commands, without --store. ALERT stands for the id of an alert that is open.
+READING: list[list[str]] = [
+    ["alerts", "--all"],
+    ["alerts", "--watched"],
+    ["alerts", "--format", "json"],
+    ["explain", "ALERT"],
+    ["explain", "no-such-alert"],
+    ["rates", "--per", "day"],
+    ["rates", "--ratios"],
+    ["gaps", "--limit", "3"],
+    ["gaps", "--outcome", "all", "--format", "json"],
+    ["ledger"],
+    ["dead-letters"],
+    ["history", "SELECT count(*) AS n FROM ticks"],
+    ["history", "SELECT metric, rate FROM rates ORDER BY ALL", "--format", "csv"],
+    ["history", "SELECT no_such_column FROM gaps"],
+    ["judge", "agreement"],
+    ["judge", "rerun", "no/such/row", "--show"],
+]
+#: Commands of which both forms answer differently, or that open the file itself.
+APART = ("snapshot", "judge run", "judge reproducibility", "migrate")
+#: Decisions that may be made again. ALERT and ROW stand for an alert and a row.
+DECIDING: list[list[str]] = [
+    ["ack", "ALERT", "--by", "maria"],
+    ["silence", "ALERT", "--for", "8h", "--by", "maria"],
+    ["answer", "q-fallback", "lower", "--by", "maria"],
+    ["annotate", "deploy v12", "--by", "maria"],
+    ["override", "ROW", "--outcome", "pass", "--why", "it is right", "--by", "maria"],
+    ["accept", "no-such-alert", "--by", "maria"],
+]
