@@ -74,7 +74,7 @@ def test_without_json_a_report_is_standard_output_and_quiet_says_nothing(store: 
     told = gapwatch("replay", path, *arguments, store)
     quiet = gapwatch("replay", path, *arguments, tmp_path / "other.duckdb", "--quiet")
 
-    assert "answers" in told.out and "traces" in told.err
+    assert "Whole file" in told.out and "traces" in told.err
     assert (quiet.status, quiet.out, quiet.err) == (0, "", "")
     assert contents(store) == contents(tmp_path / "other.duckdb")
 

@@ -16,16 +16,14 @@ from rich.table import Table
 from rich.text import Text
 
 from gapwatch.scorers.command_line import near_path, program_name
-from gapwatch.scorers.portfolio.claim import CheckClaim, MeasureClaim, RatioClaim
+from gapwatch.scorers.portfolio.claim import MeasureClaim, RatioClaim
 from gapwatch.scorers.portfolio.metric import Metric
-from gapwatch.scorers.portfolio.polarity import direction_in_force, is_cascade
+from gapwatch.scorers.portfolio.polarity import direction_in_force
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.printable import shown
 from gapwatch.sinks.reading.alert_query import AlertFilter
-from gapwatch.sinks.reading.failing_excerpt import ExcerptSpan, failing_excerpt
 from gapwatch.sinks.reading.history import EXAMPLE_QUERY
 from gapwatch.sinks.reading.pipeline_results import (
-    FailingTrace,
     judged_spans,
     metric_rates,
     record_states,
@@ -40,6 +38,7 @@ from gapwatch.sinks.store.transaction import Connection
 from gapwatch.streams.alerting.incidents.stored_alerts import read_alerts
 from gapwatch.streams.pipeline.run_summary import RunSummary
 from gapwatch.streams.reports.conclusion import by_urgency, change_lines, change_table, quiet_text, releases_text
+from gapwatch.streams.reports.failing_trace import excerpt_of, metrics_on_texts
 from gapwatch.streams.reports.outcome_table import OutcomeTable, interval_text, is_broken, report_table, styled_share
 from gapwatch.streams.reports.release_comparison import standing_out
 
@@ -49,18 +48,19 @@ if TYPE_CHECKING:
 #: Columns if the output is not a terminal.
 FILE_WIDTH = 150
 _WORST_TRACES = 5
-#: Failing spans and characters of each in the excerpt of one trace.
-_EXCERPT_SPANS, _EXCERPT_TEXT = 3, 220
 
 
-def print_report(store: Path, portfolios: Sequence[Portfolio], result: RunSummary, *, show_all: bool = False) -> None:
+def print_report(
+    store: Path, portfolios: Sequence[Portfolio], result: RunSummary, *, show_all: bool | None = None
+) -> None:
     """Print the results of portfolios in a store after a run.
 
     Args:
         store: The store.
         portfolios: The portfolios.
         result: Counts of the run.
-        show_all: Print every metric, release and ratio, instead of those that are broken or moved.
+        show_all: Print every metric, release and ratio, instead of those that are broken or moved; None if the command
+            has no such option.
     """
     terminal = Console(highlight=False)
     out = terminal if terminal.is_terminal else Console(highlight=False, width=FILE_WIDTH)
@@ -102,7 +102,13 @@ class _Report:
     """Report on one portfolio."""
 
     def __init__(
-        self, out: Console, con: Connection, portfolio: Portfolio, store: Path, result: RunSummary, show_all: bool
+        self,
+        out: Console,
+        con: Connection,
+        portfolio: Portfolio,
+        store: Path,
+        result: RunSummary,
+        show_all: bool | None,
     ) -> None:
         self._out = out
         self._con = con
@@ -185,7 +191,8 @@ class _Report:
             meaning = "failing: share of the traces with a failing span; 95 % CI: its confidence interval;"
             self._out.print(Text(meaning, "dim"), Text("unsure: the threshold lies inside it", "dim"))
         if rest := [m for m in metrics if m.name not in chosen]:
-            text = f"{len(rest)} of {len(metrics)} metrics are neither broken nor moved; replay --all shows them, too"
+            where = "gapwatch rates" if self._show_all is None else "replay --all"
+            text = f"{len(rest)} of {len(metrics)} metrics are neither broken nor moved; {where} shows them, too"
             self._out.print(Text(text, "dim"))
 
     def _outcomes(self, chosen: Collection[str]) -> Table:
@@ -308,33 +315,13 @@ class _Report:
                 self._out.print(Padding(Text(", ".join(row.metrics), "dim"), (0, 0, 0, 6)))
         # A trace id that is not printable cannot be copied into the proposed command.
         self._worst = next((row.trace_id for row in rows if row.trace_id.isprintable()), None)
-        wanted = self._metrics_on_texts()
-        found = [
-            (row, failing_excerpt(self._con, self._portfolio.pipeline, row.trace_id, wanted, _EXCERPT_SPANS))
-            for row in rows
-        ]
-        row, spans = max(found, key=lambda one: sum(len(span.failing) for span in one[1]))
-        if spans:
-            self._print_excerpt(row, spans)
-
-    def _metrics_on_texts(self) -> list[str]:
-        """Return the metrics whose failures a text shows, those with an open alert first, in their order."""
-        checks = [m.name for m in self._portfolio.metrics if isinstance(m.claim, CheckClaim) and not is_cascade(m)]
-        alerted = [alert.row.metric for alert in self._alerts]
-        return sorted(checks, key=lambda name: alerted.index(name) if name in alerted else len(alerted))
-
-    def _print_excerpt(self, trace: FailingTrace, spans: Sequence[ExcerptSpan]) -> None:
-        release = "" if trace.release is None else f" of release {shown(trace.release)}"
-        self._head("One failing trace", f"{shown(trace.trace_id, 100)}{release}, in its own words, shortened")
-        table = Table.grid(padding=(0, 2, 0, 0))
-        table.add_column(no_wrap=True)
-        table.add_column(overflow="fold")
-        for span in spans:
-            table.add_row(Text(f"  {shown(span.component, 20)}", "dim"), Text(shown(span.text, _EXCERPT_TEXT)))
-            for metric, expected in span.failing:
-                text = Text("fails ", "red").append(metric, "bold red").append(f": {shown(expected, 150)}", "dim")
-                table.add_row(Text(""), text)
-        self._out.print(table)
+        wanted = metrics_on_texts(self._portfolio, [alert.row.metric for alert in self._alerts])
+        excerpt = excerpt_of(self._con, self._portfolio.pipeline, rows, wanted)
+        if excerpt is not None:
+            trace, table = excerpt
+            release = "" if trace.release is None else f" of release {shown(trace.release)}"
+            self._head("One failing trace", f"{shown(trace.trace_id, 100)}{release}, in its own words, shortened")
+            self._out.print(table)
 
     def _print_ledger(self) -> None:
         records = record_states(self._con, self._portfolio.pipeline)
