@@ -130,7 +130,7 @@ class ApiServer:
             self.stop()
             raise
         self._note = note
-        log.info("page, metrics and queries at %s", self.url)
+        log.debug("page, metrics and queries at %s", self.url)
 
     def stop(self) -> None:
         """End the queries, stop the server, close its cursors and remove the note; takes at most about 5 s."""

@@ -116,6 +116,10 @@ if TYPE_CHECKING:
     help="File whose first line is the write token of the API, or with --role judge that of --keeper; the variable "
     "GAPWATCH_WRITE_TOKEN may hold it instead.",
 )  # fmt: skip
+@click.option(
+    "--log-level", default="info", show_default=True, type=click.Choice(["debug", "info", "warning"]),
+    help="Least level of Gapwatch's lines on standard error. debug: the progress every 10 seconds as well.",
+)  # fmt: skip
 @click.option("--quiet", is_flag=True, help="Print only warnings and errors.")
 def run_command(
     topic: str,
@@ -143,6 +147,7 @@ def run_command(
     log_format: str,
     read_token_file: Path | None,
     write_token_file: Path | None,
+    log_level: str,
     quiet: bool,
     **kafka: Any,
 ) -> None:
@@ -166,7 +171,7 @@ def run_command(
     from gapwatch.streams.sources.faust_slices import SliceAppOptions
 
     settings = read_kafka_options(**kafka)
-    click.get_current_context().with_resource(logs_on_stderr(quiet))
+    click.get_current_context().with_resource(logs_on_stderr(quiet, log_level))
     click.get_current_context().with_resource(log_lines(log_format))
     if role == "judge":
         run_judge_process(settings, judges, store_url, store, listen, write_token_file)

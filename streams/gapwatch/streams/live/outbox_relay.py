@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import orjson
@@ -19,9 +19,12 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
 from gapwatch.publisher.back_off import LONGEST_SECONDS, BackOff
 from gapwatch.publisher.kafka_settings import KafkaSettings
+from gapwatch.scorers.portfolio.claim import JudgedClaim
+from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.store.outbox import ID_HEADER, OutboxRow, count_waiting, outbox_rows, relayed_seqs, waiting_seqs
 from gapwatch.sinks.store.topics import ALERTS_TOPIC, DEAD_LETTERS_TOPIC, JUDGE_REQUESTS_TOPIC
 from gapwatch.sinks.store.transaction import Connection
+from gapwatch.streams.sources.broker_outage import OUTAGE
 
 log = logging.getLogger("gapwatch.relay")
 
@@ -39,6 +42,7 @@ class OutboxRelay:
         kafka: The cluster.
         cursor: Returns a connection that reads the store.
         mark: Stores the last sent commit by topic.
+        needed: Topics that the portfolios need; one that is missing is logged even if no message waits for it.
 
     Attributes:
         waiting_for: Reason why nothing is sent; empty if there is none.
@@ -52,8 +56,9 @@ class OutboxRelay:
         kafka: KafkaSettings,
         cursor: Callable[[], Connection],
         mark: Callable[[dict[str, int]], Awaitable[None]],
+        needed: Collection[str] = RELAYED_TOPICS,
     ) -> None:
-        self._kafka, self._cursor, self._mark = kafka, cursor, mark
+        self._kafka, self._cursor, self._mark, self._needed = kafka, cursor, mark, needed
         self._news = asyncio.Event()
         self._producer: AIOKafkaProducer | None = None
         self._relayed: dict[str, int] | None = None
@@ -92,7 +97,7 @@ class OutboxRelay:
                 self._idle_since = wake_ups
             except (KafkaError, OSError, TimeoutError) as error:
                 self.waiting_for = f"cannot send the outbox to Kafka: {error!r}; trying again"
-                log.warning("%s", self.waiting_for)
+                OUTAGE.note(f"cannot send the outbox to Kafka: {error!r}")
                 await self.close()
                 await back_off.wait()
                 continue
@@ -153,13 +158,16 @@ class OutboxRelay:
             there = await admin.list_topics()
         finally:
             await admin.close()
-        missing = tuple(topic for topic in RELAYED_TOPICS if topic not in there)
+        missing = tuple(topic for topic in RELAYED_TOPICS if topic not in there and self._is_needed(topic))
         if missing != self.missing and missing:
             log.warning(
                 "topics that do not exist: %s; their messages wait in the outbox until you create them",
                 ", ".join(missing),
             )
         self.missing, self._looked_at = missing, now
+
+    def _is_needed(self, topic: str) -> bool:
+        return topic in self._needed or self.waiting.get(topic, 0) > 0
 
     async def _send(self, producer: AIOKafkaProducer, topic: str, rows: Sequence[OutboxRow]) -> None:
         for start in range(0, len(rows), _BATCH):
@@ -198,6 +206,23 @@ class OutboxRelay:
             return outbox_rows(cursor, topic, seq)
         finally:
             cursor.close()
+
+
+def needed_topics(portfolios: Iterable[Portfolio], has_alerts: bool) -> tuple[str, ...]:
+    """Return the topics that messages of these portfolios may go to.
+
+    Args:
+        portfolios: The portfolios.
+        has_alerts: Shifts and broken thresholds are detected.
+    """
+    metrics = [metric for portfolio in portfolios for metric in portfolio.metrics]
+    needs_alerts = has_alerts and any(metric.alert is not None or metric.threshold is not None for metric in metrics)
+    needs_judges = any(isinstance(metric.claim, JudgedClaim) for metric in metrics)
+    return (
+        *([ALERTS_TOPIC] if needs_alerts else []),
+        *([JUDGE_REQUESTS_TOPIC] if needs_judges else []),
+        DEAD_LETTERS_TOPIC,
+    )
 
 
 async def _enqueue(producer: AIOKafkaProducer, topic: str, row: OutboxRow, value: bytes) -> Any:

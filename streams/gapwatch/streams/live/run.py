@@ -15,12 +15,15 @@ from typing import Any
 
 from gapwatch.scorers.errors import GapwatchError, JobError
 from gapwatch.sinks.metrics.source_state import SourceState
+from gapwatch.streams.alerting.delivery.alert_log import AlertLog
 from gapwatch.streams.alerting.evaluation.folding import FoldStoppedError
 from gapwatch.streams.alerting.evaluation.live_alerts import LiveAlerts
 from gapwatch.streams.live.log_lines import write_last_line
 from gapwatch.streams.live.retention_loop import expire
 from gapwatch.streams.live.run_parts import OpenStore, RunInput, RunOptions, RunOutput, build_parts
+from gapwatch.streams.live.start_block import StartFacts, start_line, start_rows
 from gapwatch.streams.pipeline.run_summary import RunSummary
+from gapwatch.streams.sources.broker_outage import OUTAGE
 
 log = logging.getLogger("gapwatch.run")
 
@@ -56,6 +59,7 @@ class Run:
     ) -> None:
         self._given, self._output, self._options = given, output, options or RunOptions()
         self.parts = build_parts(given, output, self._options, open_store)
+        self._alert_log = AlertLog()
         self._stopped_by = ""
         self._deadline: threading.Timer | None = None
 
@@ -80,14 +84,6 @@ class Run:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop, number)
         loop.add_signal_handler(signal.SIGHUP, self.parts.portfolio_watch.ask)
-        log.info(
-            "monitoring topic %s at %s as group %s; store %s; portfolios %s",
-            self._given.source.topic,
-            self._given.kafka.brokers,
-            self._given.source.group,
-            self._output.store,
-            ", ".join(f"{p.portfolio} version {p.version}" for p in self.parts.portfolios),
-        )
         failure = await self._until_over()
         result = self.result
         if failure is None and self._options.until_caught_up and not self._stopped_by:
@@ -120,6 +116,10 @@ class Run:
         try:
             await parts.thread.run(parts.service.start)
             parts.links.page.learn(parts.service.url)
+            await parts.thread.run(self._alert_log.begin, parts.thread.store)
+            open_alerts = await parts.thread.run(parts.alerts.count_open, parts.thread.store) if parts.alerts else None
+            facts = self._start_facts(open_alerts)
+            log.info("%s", start_line(facts), extra={"started": start_rows(facts)})
             await parts.thread.run(parts.pipeline.register, parts.regime)
         except FoldStoppedError:
             return None
@@ -137,6 +137,13 @@ class Run:
             task.cancel()
         await asyncio.wait(beside, timeout=RELAY_SECONDS)
         return failure
+
+    def _start_facts(self, open_alerts: int | None) -> StartFacts:
+        given, output = self._given, self._output
+        return StartFacts(
+            given.source.topic, given.kafka.brokers, given.source.group, output.store, self.parts.service.url,
+            self.parts.portfolios, open_alerts,
+        )  # fmt: skip
 
     def _beside(self) -> list[Coroutine[Any, Any, None]]:
         """Return the tasks beside the reading; an exception of one of them ends the run."""
@@ -171,6 +178,7 @@ class Run:
         state = SourceState(source.state, source.waiting_for, source.progress.positions(), source.lost,
                             parts.portfolio_watch.refused)  # fmt: skip
         parts.observer.source_state(state)
+        OUTAGE.look(is_connected=source.is_connected())
         self._shed_or_not(state)
         parts.service.work_state(parts.relay.waiting, self._waits())
         if parts.alerts is not None and not self._stopped_by:
@@ -251,6 +259,7 @@ class Run:
         try:
             if not has_failed:
                 self.parts.writer.save()
+                self._alert_log.look(self.parts.thread.store)
             self.parts.thread.store.close()
         except JobError as error:  # only logged: committed results are safe in DuckDB's log
             log.error("%s", error)
@@ -267,6 +276,7 @@ class Run:
     # --- on the writer thread
 
     def _show_alerts(self, alerts: LiveAlerts) -> None:
+        self._alert_log.look(self.parts.thread.store)
         if alerts.show(self.parts.thread.store, self.parts.service.metrics):
             self.parts.relay.wake()  # a decision may have left a message
 

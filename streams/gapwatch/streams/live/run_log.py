@@ -1,4 +1,4 @@
-"""Log of `gapwatch run` on standard error: one line for each change, and a progress line every 10 seconds."""
+"""Log of `gapwatch run` on standard error: one line for each event; at the level debug also the progress."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.sinks.metrics.source_state import SourceState
+from gapwatch.streams.live.start_block import drawn
 from gapwatch.streams.pipeline.run_summary import RunSummary
 from gapwatch.streams.sources.quiet_logs import quieten_logs
 
 log = logging.getLogger("gapwatch.run")
 
-#: Seconds between two progress lines.
+#: Seconds between two progress lines, at the level debug.
 PROGRESS_SECONDS = 10.0
 #: Words of the progress line for the stages of a slice.
 _STAGES = {"score": "scoring", "keep": "writing"}
@@ -34,23 +35,25 @@ class _LineFormatter(logging.Formatter):
             line += f"{record.levelname.lower()}: "
         # Lines of other libraries begin with their name; Gapwatch's own lines speak for themselves.
         own = record.name.partition(".")[0] == "gapwatch"
-        return line + ("" if own else f"{record.name}: ") + record.getMessage()
+        line += ("" if own else f"{record.name}: ") + record.getMessage()
+        return line + drawn(getattr(record, "started", {}))
 
 
 @contextmanager
-def logs_on_stderr(quiet: bool) -> Iterator[None]:
-    """Log to standard error during a `with`: all warnings, and Gapwatch's information lines unless `quiet`.
+def logs_on_stderr(quiet: bool, level: str = "info") -> Iterator[None]:
+    """Log to standard error during a `with`: all warnings, and Gapwatch's own lines from a level on.
 
     The handler is removed at the end. Faust's compiled modules keep `logging` alive beyond the end of the interpreter,
     and through this module also DuckDB, which would then report its objects as leaked.
 
     Args:
         quiet: Log warnings and errors only.
+        level: Least level of Gapwatch's own lines unless `quiet`: debug, info or warning.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(_LineFormatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
-    logging.getLogger("gapwatch").setLevel(logging.WARNING if quiet else logging.INFO)
+    logging.getLogger("gapwatch").setLevel(logging.WARNING if quiet else level.upper())
     quieten_logs()
     try:
         yield
@@ -93,7 +96,7 @@ class RunLog:
                 log.info("%s", _STATES.get(state.state, state.state))
         seconds = time.perf_counter() - self._line_at
         if seconds >= PROGRESS_SECONDS and self.result.records > self._line_read:
-            log.info("%s", self._progress(state, seconds))
+            log.debug("%s", self._progress(state, seconds))
             self._line_at, self._line_read = time.perf_counter(), self.result.records
             self._seconds, self._pieces = {}, 0
 

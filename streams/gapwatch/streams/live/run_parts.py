@@ -29,7 +29,7 @@ from gapwatch.streams.alerting.incidents.links import AlertLinks, PageAddress
 from gapwatch.streams.alerting.triage.alert_page import alert_page
 from gapwatch.streams.alerting.triage.decision_reader import readers
 from gapwatch.streams.judges.workers.judge_role import JudgeOptions, JudgeRole
-from gapwatch.streams.live.outbox_relay import OutboxRelay
+from gapwatch.streams.live.outbox_relay import OutboxRelay, needed_topics
 from gapwatch.streams.live.portfolio_watch import PortfolioWatch
 from gapwatch.streams.live.run_log import RunLog
 from gapwatch.streams.live.shedding import Shedding
@@ -177,7 +177,7 @@ def build_parts(
     store = thread.store
     links = AlertLinks(str(output.store), PageAddress(output.public_url), output.runbook_url, output.trace_url)
     alerts = LiveAlerts(AlertInfo(links), links.fill) if options.has_alerts else None
-    relay = OutboxRelay(kafka, store.cursor, thread.mark_relayed)
+    relay = OutboxRelay(kafka, store.cursor, thread.mark_relayed, needed_topics(portfolios, options.has_alerts))
     webhook = AlertWebhook(output.webhook, store.cursor, thread.mark_relayed, links) if output.webhook else None
     service = RunService(
         store,
@@ -190,8 +190,7 @@ def build_parts(
     )
 
     if alerts is not None:
-        folding = alerts.folding
-        service.health.watch_start(lambda: folding.text)
+        service.health.watch_start(alerts.folding_text)
 
     # Without an API nobody could read the counts of the service.
     observer = ObserverGroup(run_log) if output.api is None else ObserverGroup(run_log, service)

@@ -1,9 +1,11 @@
-"""Filters repeated log lines of Kafka's client libraries, which write thousands in a minute without a broker."""
+"""Filters log lines of Kafka's client libraries, which write thousands in a minute without a broker."""
 
 from __future__ import annotations
 
 import logging
 import time
+
+from gapwatch.streams.sources.broker_outage import OUTAGE
 
 #: Seconds for which repetitions of a line are suppressed.
 REPEAT_SECONDS = 30.0
@@ -11,6 +13,8 @@ REPEAT_SECONDS = 30.0
 NOISY = ("aiokafka", "faust", "mode")
 #: Logger on which Faust reports the start of each internal service: it is named after the module of the subclass.
 _FAUST_SERVICES = "gapwatch.streams.sources.faust_slices"
+#: Logger on which mode reports that a timer of Faust ran late. Faust's timers only repeat what the store has committed.
+_TIMERS = "mode.timers"
 #: Error that aiokafka logs while a broker elects the coordinator of a new group, and then retries.
 _ELECTION = "GroupCoordinatorNotAvailableError"
 #: Seconds for which an election is expected to last; a longer one is logged.
@@ -18,7 +22,10 @@ ELECTION_SECONDS = 10.0
 
 
 class RepeatFilter(logging.Filter):
-    """Passes each message of each logger once in `REPEAT_SECONDS`, with the number of suppressed repetitions."""
+    """Passes each message of each logger once in `REPEAT_SECONDS`, with the number of suppressed repetitions.
+
+    Lines about an outage of the broker do not pass: `OUTAGE` logs its begin and its end.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,6 +37,8 @@ class RepeatFilter(logging.Filter):
         key = (record.name, str(record.msg)[:200])
         now = time.monotonic()
         if _ELECTION in record.getMessage() and self._is_expected_election(now):
+            return False
+        if record.levelno < logging.CRITICAL and OUTAGE.covers(record.getMessage()):
             return False
         at, held_back = self._last.get(key, (float("-inf"), 0))
         if now - at < REPEAT_SECONDS:
@@ -52,10 +61,11 @@ class RepeatFilter(logging.Filter):
 def quieten_logs() -> None:
     """Add the filter to every handler of the root logger; it only affects the libraries in `NOISY`.
 
-    Of Faust's services only warnings are logged.
+    Of Faust's services only warnings are logged, of its timers only errors.
     """
     repeat = RepeatFilter()
     logging.getLogger(_FAUST_SERVICES).setLevel(logging.WARNING)
+    logging.getLogger(_TIMERS).setLevel(logging.ERROR)
 
     def keep(record: logging.LogRecord) -> bool:
         return record.name.partition(".")[0] not in NOISY or repeat.filter(record)

@@ -316,7 +316,14 @@ class SliceSource:
             and all(consumer._thread.taken.get(tp) == consumer.issued.get(tp) for tp, _ in assigned)
         )
 
-    def _is_connected(self) -> bool:
+    def is_connected(self) -> bool:
+        """Return whether a connection to a broker is open."""
+        if self._app is None or self.state not in ("joining", "running"):
+            return False
+        thread = self._app.consumer and self._app.consumer._thread
+        return bool(thread and thread._consumer) and self._has_connection()
+
+    def _has_connection(self) -> bool:
         client = self._app.consumer._thread._consumer._client
         return any(connection.connected() for connection in list(client._conns.values()))
 
@@ -338,7 +345,7 @@ class SliceSource:
             WorkProgress(f"slice from {raw.from_offset} of partition {raw.partition}", 0, True, limits.slice)
             for raw in in_work
         ]
-        if self.state == "running" and not in_work and not self._app.rebalancing and self._is_connected():
+        if self.state == "running" and not in_work and not self._app.rebalancing and self._has_connection():
             for partition, (_done, fetched, end) in self.progress.positions().items():
                 looks.append(WorkProgress(f"fetch of partition {partition}", fetched, fetched < end, limits.fetch))
         return looks

@@ -23,6 +23,7 @@ from aiokafka.errors import (
 from gapwatch.publisher.back_off import BackOff
 from gapwatch.publisher.kafka_settings import KafkaSettings
 from gapwatch.scorers.errors import JobError, UsageError
+from gapwatch.streams.sources.broker_outage import OUTAGE
 
 log = logging.getLogger("gapwatch.kafka")
 
@@ -53,7 +54,7 @@ async def wait_for_topic(
             if (refusal := await _refusal(kafka)) is not None:
                 raise UsageError(refusal) from error
             why = f"no answer from Kafka at {kafka.brokers}: {error or type(error).__name__}"
-            log.warning("%s; trying again", why)
+            OUTAGE.note(why)
             on_waiting(why)
         await back_off.wait()
 

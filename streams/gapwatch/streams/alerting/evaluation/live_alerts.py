@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
 from typing import Protocol
 
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.metrics.live_metrics import LiveMetrics
+from gapwatch.sinks.reading.alert_query import alert_states
 from gapwatch.sinks.store.store import Store
 from gapwatch.sinks.store.transaction import Connection
 from gapwatch.streams.alerting.evaluation.folding import FoldProgress
@@ -66,6 +69,16 @@ class LiveAlerts:
             self._watch.change(store, portfolios)
         self._gauges, self._shown_seq = AlertGauges(), -1
         return self._watch
+
+    def folding_text(self) -> str:
+        """Return how far stored slices are folded, in words; empty while none are. Any thread may ask."""
+        return self.folding.text
+
+    def count_open(self, store: Store) -> int:
+        """Return the number of open alerts of the store, silenced and acknowledged ones among them."""
+        with closing(store.cursor()) as cursor:
+            states = alert_states(cursor, LIVE, datetime.now(UTC).replace(tzinfo=None))
+        return sum(state in ("open", "acknowledged", "silenced") for state in states.values())
 
     def show(self, store: Store, metrics: LiveMetrics) -> bool:
         """Update the gauges to the last commit, at most about once a second.

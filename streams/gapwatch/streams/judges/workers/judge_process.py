@@ -38,6 +38,7 @@ from gapwatch.streams.judges.workers.request_lane import FETCHED, RequestLane
 from gapwatch.streams.judges.workers.request_topic import RequestTopic
 from gapwatch.streams.judges.workers.scored_reader import BREAKERS_HEADER, SCHEMA_HEADER, WORKER_HEADER
 from gapwatch.streams.judges.workers.worker_page import WorkerPage
+from gapwatch.streams.sources.broker_outage import OUTAGE
 
 log = logging.getLogger("gapwatch.judges")
 
@@ -141,9 +142,10 @@ class JudgeProcess:
             try:
                 await start()
                 self._waiting_for = ""
+                OUTAGE.look(is_connected=True)
                 return
             except (KafkaError, OSError, TimeoutError) as error:
-                log.warning("no answer from Kafka at %s: %r; trying again", self._kafka.brokers, error)
+                OUTAGE.note(f"no answer from Kafka at {self._kafka.brokers}: {error!r}")
                 self._waiting_for = f"Kafka at {self._kafka.brokers}: {type(error).__name__}"
             await back_off.wait()
 
@@ -190,9 +192,10 @@ class JudgeProcess:
             try:
                 await self._producer.send_and_wait(SCORED_TOPIC, record, key=self._worker.encode(), headers=headers)
                 self._waiting_for = ""
+                OUTAGE.look(is_connected=True)
                 return
             except (KafkaError, OSError, TimeoutError) as error:
-                log.warning("cannot send a verdict to Kafka: %r; trying again", error)
+                OUTAGE.note(f"cannot send a verdict to Kafka: {error!r}")
                 self._waiting_for = f"Kafka at {self._kafka.brokers}: {type(error).__name__}"
             await back_off.wait()
 

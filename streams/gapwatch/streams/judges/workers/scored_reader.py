@@ -15,6 +15,7 @@ from gapwatch.publisher.back_off import BackOff
 from gapwatch.publisher.kafka_settings import KafkaSettings
 from gapwatch.scorers.judges.judgement import SCHEMA_NAME, Judgement, judgements_of
 from gapwatch.sinks.store.topics import SCORED_TOPIC
+from gapwatch.streams.sources.broker_outage import OUTAGE
 
 log = logging.getLogger("gapwatch.judges")
 
@@ -65,7 +66,7 @@ class ScoredReader:
                 await self._read(consumer)
             except (KafkaError, OSError, TimeoutError) as error:
                 self.waiting_for = f"cannot read verdicts from Kafka: {error!r}; trying again"
-                log.warning("%s", self.waiting_for)
+                OUTAGE.note(f"cannot read verdicts from Kafka: {error!r}")
             finally:
                 await consumer.stop()
             await back_off.wait()
