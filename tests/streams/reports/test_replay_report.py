@@ -169,3 +169,32 @@ def test_a_portfolio_that_tells_nobody_says_so_in_its_report(tmp_path: Path) -> 
     ran = gapwatch("replay", BAD_RELEASE, "--portfolio", portfolio, "--store", tmp_path / "S.duckdb", "--alerts")
 
     assert "No metric asks for an alert, so nobody would have been told of anything." in ran.out
+
+
+def test_the_change_is_dated_by_an_alert_that_knows_it_and_a_release_is_named_only_if_it_is_new(tmp_path: Path) -> None:
+    portfolio, source = tmp_path / "p.yaml", tmp_path / "t.jsonl"
+    portfolio.write_text(
+        "gapwatch: 1\nportfolio: p\nversion: 1\npipeline: p\ncomponents: [{id: a, kind: llm}]\n"
+        "metrics: [{name: says, component: a, claim: {form: check, field: output, present: true},"
+        " threshold: {operator: '<=', value: 0.05}, alert: {severity: page}}]\n"
+    )
+    lines = []
+    for number in range(400):
+        at, (model, output) = 1774166400.0 + 60 * number, ("small", "") if number >= 300 else ("large", "yes")
+        span = {
+            "span_id": "1",
+            "component": "a",
+            "started_at": at,
+            "ended_at": at + 1.5,
+            "output": output,
+            "model": model,
+        }
+        lines.append(json.dumps({"trace_id": f"t{number}", "pipeline": "p", "release": "r1", "spans": [span]}) + "\n")
+    source.write_text("".join(lines))
+    ran = gapwatch("replay", source, "--portfolio", portfolio, "--store", tmp_path / "S.duckdb", "--alerts")
+    said = {line.split()[0]: line for line in ran.out.split("\nSince the change")[0].splitlines() if line.strip()}
+
+    assert "-> 100%" in said["What"]  # not the broken threshold, which was found first and dates nothing
+    assert said["When"].split()[1] == "2026-03-22" and "13:00:00Z" in said["When"]
+    named = said.get("By") or said["New"]
+    assert "release" not in named and "model small" in named

@@ -17,14 +17,14 @@ from gapwatch.streams.alerting.triage.wording import headline, quantile_move, si
 from gapwatch.streams.reports.outcome_table import report_table
 
 _SEVERITIES = ("page", "ticket", "note")
-#: Share of the excess from which a release is named as the one that brought the change.
+#: Share of the excess from which a release, model or tier is named as the one that brought the change.
 _MOST_OF_IT = 0.5
 
 
 def by_urgency(alerts: Sequence[StoredAlert]) -> list[StoredAlert]:
-    """Return open alerts with the pages first, in each severity the first found first."""
+    """Return open alerts: pages first; of one severity those with a dated change first; then by the time found."""
     open_ones = [alert for alert in alerts if alert.is_open]
-    return sorted(open_ones, key=lambda one: (_SEVERITIES.index(one.row.severity), one.row.found_at))
+    return sorted(open_ones, key=lambda a: (_SEVERITIES.index(a.row.severity), a.facts.change is None, a.row.found_at))
 
 
 def change_lines(alerts: Sequence[StoredAlert]) -> Iterator[tuple[str, str]]:
@@ -34,20 +34,43 @@ def change_lines(alerts: Sequence[StoredAlert]) -> Iterator[tuple[str, str]]:
         alerts: Open alerts, the most urgent first; at least one.
     """
     first = alerts[0]
-    facts, change = first.facts, first.facts.change
-    yield "What", f"{subject(first)}: {_move(facts)}"
-    others = [one.row.metric for one in alerts[1:]]
+    change = first.facts.change
+    yield "What", f"{subject(first)}: {_move(first.facts)}"
+    others = list(dict.fromkeys(one.row.metric for one in alerts[1:]))
     if others:
-        listed = ", ".join(dict.fromkeys(others[:4])) + (", ..." if len(others) > 4 else "")
-        yield "", f"with it {len(others)} more alert{'s' if len(others) > 1 else ''}: {listed}"
-    if change is not None:
+        listed = ", ".join(others[:4]) + (", ..." if len(others) > 4 else "")
+        yield "", f"with it {len(alerts) - 1} more alert{'s' if len(alerts) > 2 else ''}, on {listed}"
+    if change is None:
+        yield "Found", f"{moment_text(first.row.found_at, 'seconds')}, by event time"
+    else:
         span = f"{_clock(change.earliest, change.at)} to {_clock(change.latest, change.at)}"
         yield "When", f"{moment_text(change.at, 'seconds')} (95 %: {span})"
-        found = _clock(first.row.found_at, change.at)
-        yield "Found", f"at {found}, at most {_duration(first.row.found_at - change.earliest)} after it, by event time"
-    else:
-        yield "Found", f"{moment_text(first.row.found_at, 'seconds')}, by event time"
-    yield from _release(first)
+        # The first alert of the change may be another one, such as a bound, which dates nothing.
+        together = [a for a in alerts if a.row.group_id == first.row.group_id and a.row.found_at >= change.earliest]
+        found = min((a.row.found_at for a in together), default=first.row.found_at)
+        delay = _duration(found - change.earliest)
+        yield "Found", f"at {_clock(found, change.at)}, at most {delay} after it, by event time"
+    yield from _brought_by(first)
+
+
+def _brought_by(alert: StoredAlert) -> Iterator[tuple[str, str]]:
+    """Yield the release, or else the model or tier, that is new since the change and holds most of the excess.
+
+    Where no such part is known, yield a release or model that was first seen near the change.
+    """
+    cause = alert.facts.cause
+    if cause is None:
+        return
+    for facet in ("release", "model", "tier"):
+        part = next(iter(cause.shares.get(facet, ())), None)
+        new = next((one for one in cause.new if part and (one.facet, one.value) == (facet, part.value)), None)
+        if part is not None and part.share >= _MOST_OF_IT and (new is not None or not part.before_units):
+            since = "" if new is None else f", first seen at {moment_text(new.at, 'seconds')[11:]}"
+            yield "By", f"{facet} {shown(part.value)}{since}: {min(part.share, 1.0):.0%} of the excess"
+            return
+    if cause.new:
+        one = cause.new[0]
+        yield "New", f"{one.facet} {shown(one.value)}, first seen at {moment_text(one.at, 'seconds')[11:]}"
 
 
 def _move(facts: AlertFacts) -> str:
@@ -56,17 +79,6 @@ def _move(facts: AlertFacts) -> str:
     move, _, bound = size(facts).partition(", bound ")
     state = "are undecided" if facts.kind == "unknown" else "fail"
     return f"{move} of the {facts.unit}s {state}" + (f"; promised: {bound}" if bound else "")
-
-
-def _release(alert: StoredAlert) -> Iterator[tuple[str, str]]:
-    cause = alert.facts.cause
-    parts = () if cause is None else cause.shares.get("release", ())
-    if cause is None or not parts or parts[0].share < _MOST_OF_IT:
-        return
-    release = parts[0]
-    new = next((one for one in cause.new if one.facet == "release" and one.value == release.value), None)
-    since = "" if new is None else f", first seen at {moment_text(new.at, 'seconds')[11:]}"
-    yield "By", f"release {shown(release.value)}{since}: {min(release.share, 1.0):.0%} of the excess"
 
 
 def _clock(moment: datetime, beside: datetime) -> str:
@@ -116,9 +128,9 @@ def change_table(alerts: Sequence[StoredAlert], with_ids: bool) -> Table:
 
     Args:
         alerts: Open alerts.
-        with_ids: Add the columns `kind`, `since` and `alert`.
+        with_ids: Add the columns `kind`, `began` and `alert`.
     """
-    more = ("kind", "since", "alert") if with_ids else ()
+    more = ("kind", "began", "alert") if with_ids else ()
     table = report_table(
         "",
         "metric",

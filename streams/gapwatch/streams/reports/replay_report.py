@@ -191,8 +191,9 @@ class _Report:
             meaning = "failing: share of the traces with a failing span; 95 % CI: its confidence interval;"
             self._out.print(Text(meaning, "dim"), Text("unsure: the threshold lies inside it", "dim"))
         if rest := [m for m in metrics if m.name not in chosen]:
+            verb = "is" if len(rest) == 1 else "are"
             where = "gapwatch rates" if self._show_all is None else "replay --all"
-            text = f"{len(rest)} of {len(metrics)} metrics are neither broken nor moved; {where} shows them, too"
+            text = f"{len(rest)} of {len(metrics)} metrics {verb} neither broken nor moved; {where} shows all"
             self._out.print(Text(text, "dim"))
 
     def _outcomes(self, chosen: Collection[str]) -> Table:
