@@ -14,6 +14,8 @@ from gapwatch.sinks.api.api_version import API_HEADER, API_VERSION
 
 #: Most connections at once. More: more descriptors and memory for clients. Fewer: a browser opens up to six.
 CONNECTIONS = 64
+#: Connections that wait to be accepted. asyncio accepts them all before it refuses one, and each takes a descriptor.
+BACKLOG = 32
 #: Seconds after which a connection without a request is closed. Longer: forgotten ones take the place of others.
 IDLE_SECONDS = 10.0
 #: Seconds without a request after which a connection gives its place to a new one, if all places are taken.

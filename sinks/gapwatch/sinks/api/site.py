@@ -12,7 +12,7 @@ from prometheus_client.exposition import choose_encoder, gzip_accepted
 
 from gapwatch.scorers.errors import UsageError
 from gapwatch.sinks.api.access import ApiOptions
-from gapwatch.sinks.api.connection_limit import IDLE_SECONDS, ConnectionLimit
+from gapwatch.sinks.api.connection_limit import BACKLOG, IDLE_SECONDS, ConnectionLimit
 from gapwatch.sinks.reading.json_values import to_json
 
 #: Level of gzip, 1 to 9. Level 1 shrinks a page of 50,000 samples to a twentieth; higher ones cost more than they save.
@@ -58,7 +58,7 @@ class HttpSite:
         limit.server = runner.server
         address, port = self._options.address, self._options.port
         try:
-            self._server = await asyncio.get_running_loop().create_server(limit, address, port)
+            self._server = await asyncio.get_running_loop().create_server(limit, address, port, backlog=BACKLOG)
         except OSError as error:
             await self.stop()
             raise UsageError(

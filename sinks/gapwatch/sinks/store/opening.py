@@ -95,7 +95,8 @@ def open_for_reading(path: Path) -> duckdb.DuckDBPyConnection:
 
 def _check_path(path: Path, *, may_be_missing: bool) -> None:
     if str(path).startswith(("http:/", "https:/")):
-        raise StoreError(f"{path}: this command opens the file of a store, and takes no address; give the file")
+        address = str(path).replace(":/", "://", 1)
+        raise StoreError(f"{address}: this command opens the file of a store, and takes no address; give the file")
     if "?" in str(path.absolute()):
         raise StoreError(f"{path}: DuckDB reads the text after a ? as options; give the store a name without a ?")
     if path.is_dir():
