@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gapwatch.sinks.store.schema import KEPT_TABLES, creation_statements
+from gapwatch.sinks.store.schema import INTERNAL_TABLES, KEPT_TABLES, creation_statements
 
 ROOT = Path(__file__).parents[1]
 
@@ -17,9 +17,9 @@ ROOT = Path(__file__).parents[1]
 NAMES = {
     match[1]
     for statement in creation_statements()
-    if (match := re.match(r"CREATE (?:TABLE|VIEW) (\w+)", statement)) and match[1] != "store"
+    if (match := re.match(r"CREATE (?:TABLE|VIEW) (?:internal\.)?(\w+)", statement)) and match[1] != "store"
 }
-_SQL = re.compile(rf"\b(?:FROM|JOIN|INTO|UPDATE|TABLE|EXISTS)\s+\"?({'|'.join(sorted(NAMES))})\b")
+_SQL = re.compile(rf"\b(?:FROM|JOIN|INTO|UPDATE|TABLE|EXISTS)\s+(internal\.)?\"?({'|'.join(sorted(NAMES))})\b")
 
 
 def tables_in(source: str) -> Iterator[tuple[int, str]]:
@@ -34,7 +34,7 @@ def tables_in(source: str) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
             for match in _SQL.finditer(node.value):
-                yield node.lineno, match[1]
+                yield node.lineno, match[2]
 
 
 def files() -> list[Path]:
@@ -47,12 +47,24 @@ def test_no_program_holds_sql_over_the_tables_of_the_store() -> None:
     assert found == [], "move it into a function of sinks"
 
 
+def test_sql_names_the_schema_of_internal_tables() -> None:
+    bare = re.compile(rf"\b(?:FROM|JOIN|INTO|UPDATE|TABLE)\s+\"?({'|'.join(sorted(INTERNAL_TABLES))})\b")
+    found = [
+        f"{path.relative_to(ROOT)}: {match[1]}"
+        for folder in ("sinks", "tests")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for match in bare.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert found == [], "write internal.<table>"
+
+
 @pytest.mark.parametrize(
     "text",
     [
         'con.execute("SELECT yaml FROM portfolios")',
         'f"INSERT INTO alerts VALUES ({marks})"',
         '"""WITH x AS (\n  SELECT 1 FROM\n  ticks) FROM x"""',
+        'sql = "SELECT id FROM internal.outbox"',
         "sql = 'a JOIN \"outbox\" o ON true'",
     ],
 )
@@ -68,4 +80,5 @@ def test_words_are_no_sql(text: str) -> None:
 
 
 def test_every_table_is_looked_for() -> None:
-    assert {*KEPT_TABLES, "alerts", "verdicts", "rates", "judge_requests", "outbox"} < NAMES
+    assert {*KEPT_TABLES, "alerts", "verdicts", "rates", "judge_requests", "outbox", "rates_by"} < NAMES
+    assert INTERNAL_TABLES < NAMES

@@ -163,15 +163,15 @@ def _at_the_end(path: Path) -> dict[str, Any]:
             return store.query(sql)[0]
 
         return {
-            "requests": one("SELECT count(DISTINCT id) FROM judge_requests")[0],
-            "closed": one("SELECT count(*) FROM judge_closed")[0],
-            "closed_distinct": one("SELECT count(DISTINCT id) FROM judge_closed")[0],
-            "states": dict(store.query("SELECT state, count(*) FROM judge_closed GROUP BY 1 ORDER BY 1")),
+            "requests": one("SELECT count(DISTINCT id) FROM internal.judge_requests")[0],
+            "closed": one("SELECT count(*) FROM internal.judge_closed")[0],
+            "closed_distinct": one("SELECT count(DISTINCT id) FROM internal.judge_closed")[0],
+            "states": dict(store.query("SELECT state, count(*) FROM internal.judge_closed GROUP BY 1 ORDER BY 1")),
             "rows": one("SELECT count(*) FROM gaps WHERE judge IS NOT NULL")[0],
             "rows_distinct": one("SELECT count(DISTINCT source_offset) FROM gaps WHERE judge IS NOT NULL")[0],
             "calls": dict(store.query("SELECT kind, count(*) FROM judge_calls GROUP BY 1 ORDER BY 1")),
             "paid_usd": round(one("SELECT coalesce(sum(usd), 0) FROM judge_calls")[0], 4),
-            "leased_usd": round(one("SELECT coalesce(sum(usd), 0) FROM judge_money")[0], 4),
+            "leased_usd": round(one("SELECT coalesce(sum(usd), 0) FROM internal.judge_money")[0], 4),
             "ledger_imbalance": imbalance(store.cursor()),
             "pending": one("SELECT coalesce(sum(n), 0)::BIGINT FROM ledger WHERE state = 'pending'")[0],
         }

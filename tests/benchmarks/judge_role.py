@@ -117,7 +117,7 @@ class Processes:
         """Produce traces; return seconds until their requests are kept."""
         traces = [trace(n) for n in range(first, first + items)]  # type: ignore[no-untyped-call]
         self._broker.produce(self.topic, traces, linger_ms=20)
-        return self.until("judge_requests", first + items)
+        return self.until("internal.judge_requests", first + items)
 
 
 def _cost(processes: list[subprocess.Popen[bytes]], work: Callable[[], float]) -> tuple[float, float]:
@@ -144,9 +144,9 @@ def measure(folder: Path, broker: Any, items: int, adapter: str, judges: int) ->
         if len(broker.consume("judge-requests", items, 120.0)) < items:
             raise RuntimeError("not every request has come into the topic")
         provider, workers = run.provider(), [run.judge() for _ in range(judges)]
-        run.until("judge_closed", 1)
-        done, before = run.count("judge_closed"), _cpu_seconds(store_process.pid)
-        seconds, judging = _cost(workers, lambda: run.until("judge_closed", items))
+        run.until("internal.judge_closed", 1)
+        done, before = run.count("internal.judge_closed"), _cpu_seconds(store_process.pid)
+        seconds, judging = _cost(workers, lambda: run.until("internal.judge_closed", items))
         told(
             "judged, all waiting in the topic", seconds, items - done, judging, _cpu_seconds(store_process.pid) - before
         )
@@ -155,14 +155,14 @@ def measure(folder: Path, broker: Any, items: int, adapter: str, judges: int) ->
         seconds, cpu = _cost([store_process], lambda: run.scored(items, items))
         told("scored, the provider dead", seconds, items, None, cpu)
         run.provider()
-        run.until("judge_closed", items + 1)
-        done, before = run.count("judge_closed"), _cpu_seconds(store_process.pid)
-        seconds, judging = _cost(workers, lambda: run.until("judge_closed", 2 * items))
+        run.until("internal.judge_closed", items + 1)
+        done, before = run.count("internal.judge_closed"), _cpu_seconds(store_process.pid)
+        seconds, judging = _cost(workers, lambda: run.until("internal.judge_closed", 2 * items))
         left = 2 * items - done
         told("judged, the provider back", seconds, left, judging, _cpu_seconds(store_process.pid) - before)
         states = run.count("gaps WHERE outcome = 'error'")
         print(f"\nclosed {run.count('judge_closed')}, errors {states}, twice "
-              f"{run.count('(SELECT id FROM judge_closed GROUP BY id HAVING count(*) > 1)')}")  # fmt: skip
+              f"{run.count('(SELECT id FROM internal.judge_closed GROUP BY id HAVING count(*) > 1)')}")  # fmt: skip
 
 
 def main() -> None:

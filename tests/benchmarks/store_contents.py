@@ -29,7 +29,7 @@ CONTENTS = {
     "ledger": f"SELECT {SOURCE}, pipeline, metric, state, sum(n)::BIGINT AS n FROM ledger GROUP BY ALL",
     "dead_letters": "SELECT * EXCLUDE (seq, kept_at, detail) FROM dead_letters",
     "samples": "SELECT * EXCLUDE (seq, kept_at) FROM samples",
-    "trace_ids": "SELECT * EXCLUDE (seq) FROM trace_ids",
+    "trace_ids": "SELECT * EXCLUDE (seq) FROM internal.trace_ids",
     "offsets": f"""SELECT {SOURCE}, min(from_offset) AS first, max(to_offset) AS last,
         sum(to_offset - from_offset)::BIGINT AS offsets, sum(records)::BIGINT AS records, sum(spans)::BIGINT AS spans,
         arg_max(prefix_sha256, to_offset) AS prefix_sha256 FROM offsets GROUP BY ALL""",

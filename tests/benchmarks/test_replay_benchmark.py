@@ -86,7 +86,7 @@ def test_each_outcome_of_the_traffic_is_compared(stores: tuple[Path, Path]) -> N
         "UPDATE gaps SET observed = 'x' WHERE rowid = 7",
         "UPDATE ticks SET n = n + 1 WHERE rowid = 7",
         "UPDATE ticks SET score_sum = score_sum * 1.00001 WHERE score_sum IS NOT NULL",
-        "DELETE FROM trace_ids WHERE rowid = 7",
+        "DELETE FROM internal.trace_ids WHERE rowid = 7",
     ],
 )
 def test_a_difference_of_one_cell_is_found(change: str, stores: tuple[Path, Path], tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def contents(store: Store) -> dict[str, int]:
 
     return {
         "gaps": one("SELECT count(*) FROM gaps"),
-        "trace_ids": one("SELECT count(*) FROM trace_ids"),
+        "trace_ids": one("SELECT count(*) FROM internal.trace_ids"),
         "read": one("SELECT sum(n) FROM ledger WHERE metric IS NULL"),
         "seq": one("SELECT max(seq) FROM ledger"),
     }

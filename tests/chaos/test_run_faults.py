@@ -50,7 +50,7 @@ def test_killed_40_times_at_named_points_and_at_random_under_load(broker, watch)
     assert told["ledger_imbalance"] == 0
     assert_same(watched, undisturbed)
     assert watched.query("SELECT count(DISTINCT policy) FROM policies")[0][0] > 1, "nothing was thinned"
-    ids = [id_ for (id_,) in watched.query("SELECT id FROM outbox ORDER BY id")]
+    ids = [id_ for (id_,) in watched.query("SELECT id FROM internal.outbox ORDER BY id")]
     sent = relayed(broker, "dead-letters").keys() | relayed(broker, "judge-requests").keys()
     assert set(ids) <= sent
     assert len(ids) == len(set(ids)) > 100

@@ -121,7 +121,7 @@ def contents(store: Path) -> dict[str, list[tuple[Any, ...]]]:
             "SELECT metric, level, outcome, bucket, cell.key, sum(cell.value)::BIGINT FROM"
             " (SELECT *, unnest(map_entries(histogram)) AS cell FROM ticks) GROUP BY ALL ORDER BY ALL"
         ).fetchall()
-        found["outbox"] = con.execute("SELECT id, topic, key, value FROM outbox ORDER BY ALL").fetchall()
+        found["outbox"] = con.execute("SELECT id, topic, key, value FROM internal.outbox ORDER BY ALL").fetchall()
         found["positions"] = con.execute(
             "SELECT lane, source_topic, source_partition, min(from_offset), max(to_offset), sum(records)::BIGINT,"
             " sum(to_offset - from_offset)::BIGINT, arg_max_null(prefix_sha256, seq)"

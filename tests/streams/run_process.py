@@ -185,7 +185,7 @@ def assert_same(one, other):
     assert differences(contents(one.store), contents(other.store)) == []
     policies = "SELECT DISTINCT * EXCLUDE (recorded_at) FROM policies ORDER BY ALL"
     assert one.query(policies) == other.query(policies)
-    outbox = "SELECT id, topic, key, value, headers FROM outbox ORDER BY ALL"
+    outbox = "SELECT id, topic, key, value, headers FROM internal.outbox ORDER BY ALL"
     assert one.query(outbox) == other.query(outbox)
 
 

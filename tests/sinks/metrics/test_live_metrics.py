@@ -121,7 +121,7 @@ def test_counts_are_those_of_the_store(airline: tuple[Store, LiveMetrics]) -> No
 
 
 def test_rates_of_the_last_hour_are_those_that_the_store_computes(airline: tuple[Store, LiveMetrics]) -> None:
-    from gapwatch.sinks.store.rate_interval import rates_sql
+    from gapwatch.sinks.catalog.rate_interval import rates_sql
 
     store, metrics = airline
     found = samples(page_of(metrics))

@@ -110,8 +110,18 @@ def test_a_store_of_a_newer_version_is_refused(open_store: Opener, path: Path) -
 @OPENERS
 def test_a_store_of_an_older_version_is_refused(open_store: Opener, path: Path) -> None:
     with duckdb.connect(str(path)) as con:
-        con.execute("UPDATE store SET schema_version = schema_version - 1")
-    with pytest.raises(StoreError, match=f"version {SCHEMA_VERSION - 1}.* use a new store"):
+        con.execute("UPDATE store SET schema_version = 2")
+    with pytest.raises(StoreError, match=r"version 2, from before the first release.* use a new store"):
+        open_store(path)
+
+
+@OPENERS
+def test_a_store_of_an_older_version_is_refused_with_the_command_that_migrates_it(
+    open_store: Opener, path: Path
+) -> None:
+    with duckdb.connect(str(path)) as con:
+        con.execute("UPDATE store SET schema_version = 3")
+    with pytest.raises(StoreError, match=f"run `gapwatch migrate --store {path}`"):
         open_store(path)
 
 
@@ -181,6 +191,14 @@ from tests.builders import KEPT_AT, whole_slice
 store.write_slice(whole_slice(0, 10), KEPT_AT)
 os._exit(0)
 """
+
+
+def test_two_stores_of_one_process_are_told_apart_by_their_time(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "a.duckdb", create=True) as one, Store.open(tmp_path / "b.duckdb", create=True) as other:
+        one.write_slice(whole_slice(0, 3), KEPT_AT)
+        assert one.id != other.id
+        assert other.query("SELECT count(*) FROM gaps") == [(0,)]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.duckdb", "b.duckdb"]
 
 
 def test_a_creation_that_was_cut_short_leaves_no_half_store(tmp_path: Path) -> None:

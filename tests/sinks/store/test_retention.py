@@ -23,7 +23,7 @@ from tests.prometheus import page_of
 NOW = datetime.now(UTC)
 KEEP = timedelta(days=30)
 STRANGER = b'{"trace_id": "t", "pipeline": "stranger", "started_at": 1774166400, "spans": []}'
-FORGETFUL = ("gaps", "ticks", "session_ticks", "samples", "trace_ids", "dead_letters")
+FORGETFUL = ("gaps", "ticks", "session_ticks", "samples", "internal.trace_ids", "dead_letters")
 
 
 def forget(store: Store, keep: timedelta = KEEP) -> list[int]:
@@ -114,9 +114,9 @@ def test_in_steps_it_comes_to_the_same(tmp_path: Path, monkeypatch: pytest.Monke
         (tmp_path / str(n)).mkdir()
         with filled(tmp_path / str(n), lambda n: n < 9) as store:
             steps = forget(store)
-            tables = ("past_ticks", "past_dead_letters", "ledger", "offsets")
+            tables = ("internal.past_ticks", "internal.past_dead_letters", "ledger", "offsets")
             kept = [store.query(f"SELECT * EXCLUDE ({', '.join(_FLOATS[t])}) FROM {t} ORDER BY ALL") for t in tables]
-            sums = store.query("SELECT sum(n / p), sum(score_sum) FROM past_ticks")[0]
+            sums = store.query("SELECT sum(n / p), sum(score_sum) FROM internal.past_ticks")[0]
             told = store.query('SELECT to_seq, commits, records, "rows" FROM retention')
         past.append((kept, [f"{one:.9g}" for one in sums], told))
         assert sum(steps) == 9
@@ -126,7 +126,8 @@ def test_in_steps_it_comes_to_the_same(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 _FLOATS = {
-    "past_ticks": ("p", "score_sum"), "past_dead_letters": ("n",), "ledger": ("n",), "offsets": ("kept_at",),
+    "internal.past_ticks": ("p", "score_sum"), "internal.past_dead_letters": ("n",),
+    "ledger": ("n",), "offsets": ("kept_at",),
 }  # fmt: skip
 
 
@@ -135,16 +136,16 @@ def test_what_was_not_sent_yet_stays_in_the_outbox(tmp_path: Path) -> None:
         for n in range(4):
             store.write_slice(whole_slice(n, n + 1), NOW - 2 * KEEP)
         store.mark_relayed({"judge-requests": 2})
-        before = store.query("SELECT seq, id FROM outbox WHERE seq > 2 ORDER BY ALL")
+        before = store.query("SELECT seq, id FROM internal.outbox WHERE seq > 2 ORDER BY ALL")
         forget(store)
 
-        assert store.query("SELECT seq, id FROM outbox ORDER BY ALL") == before == [(4, "j0-3")]
+        assert store.query("SELECT seq, id FROM internal.outbox ORDER BY ALL") == before == [(4, "j0-3")]
 
 
 def test_a_step_that_fails_changes_nothing(tmp_path: Path) -> None:
     with filled(tmp_path, lambda n: True) as store:
         before = {name: store.query(f"SELECT * FROM {name} ORDER BY ALL") for name in (*FORGETFUL, "ledger", "offsets")}
-        store.change("breaking", lambda con: con.execute("DROP TABLE past_dead_letters"))
+        store.change("breaking", lambda con: con.execute("DROP TABLE internal.past_dead_letters"))
         with pytest.raises(JobError, match="deleting expired rows failed"):
             expire_step(store, moment_before(KEEP))
 
@@ -161,7 +162,7 @@ def test_names_that_records_bring_in_are_bounded(tmp_path: Path) -> None:
             store.write_slice(scored, NOW - 2 * KEEP)
         forget(store)
 
-        assert store.query("SELECT count(DISTINCT environment), sum(n) FROM past_ticks") == [(201, 600)]
+        assert store.query("SELECT count(DISTINCT environment), sum(n) FROM internal.past_ticks") == [(201, 600)]
         assert read_balance(store.cursor()).imbalance == 0
 
 

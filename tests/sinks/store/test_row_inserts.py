@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from gapwatch.sinks.store.row_inserts import insert_row, insert_rows
-from gapwatch.sinks.store.schema import ROW_TABLES
+from gapwatch.sinks.store.schema import ROW_TABLES, qualified
 from gapwatch.sinks.store.store import Store
 from gapwatch.sinks.store.store_reader import StoreReader
 
@@ -26,9 +26,9 @@ def con(tmp_path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 def test_every_table_is_declared_as_the_engine_has_it(con: duckdb.DuckDBPyConnection) -> None:
     for name, schema in ROW_TABLES.items():
-        columns = con.execute(f"DESCRIBE {name}").fetchall()
+        columns = con.execute(f"DESCRIBE {qualified(name)}").fetchall()
         assert schema.names == [column[0] for column in columns], name
-        empty = con.execute(f"SELECT * FROM {name}").to_arrow_table()
+        empty = con.execute(f"SELECT * FROM {qualified(name)}").to_arrow_table()
         types = [str(kind).replace("extension<arrow.json>", "string") for kind in empty.schema.types]
         assert [str(field.type) for field in schema] == [
             kind.replace("extension<arrow.bool8>", "bool") for kind in types
@@ -48,19 +48,19 @@ def test_a_column_too_few_or_too_many_is_refused(con: duckdb.DuckDBPyConnection)
         insert_row(con, "relayed", {"topic": "alerts"})
     with pytest.raises(ValueError, match="relayed"):
         insert_rows(con, "relayed", ("topic", "seq", "more"), [])
-    assert con.execute("FROM relayed").fetchall() == []
+    assert con.execute("FROM internal.relayed").fetchall() == []
 
 
 def test_a_value_that_does_not_fit_is_the_engines_error_and_nothing_is_written(con: duckdb.DuckDBPyConnection) -> None:
     with pytest.raises(duckdb.ConversionException):
         insert_rows(con, "relayed", ("topic", "seq"), [("alerts", 1), ("alerts", "much")])
-    assert con.execute("FROM relayed").fetchall() == []
+    assert con.execute("FROM internal.relayed").fetchall() == []
 
 
 def test_a_column_of_nothing_keeps_its_type(con: duckdb.DuckDBPyConnection) -> None:
     columns = ROW_TABLES["outbox"].names
     insert_rows(con, "outbox", columns, [(1, "i", "alerts", None, b"\x00", "{}")])
-    assert con.execute("FROM outbox").fetchall() == [(1, "i", "alerts", None, b"\x00", "{}")]
+    assert con.execute("FROM internal.outbox").fetchall() == [(1, "i", "alerts", None, b"\x00", "{}")]
     assert ROW_TABLES["outbox"].field("value").type == pa.binary()
 
 

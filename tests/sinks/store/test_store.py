@@ -18,7 +18,7 @@ from gapwatch.scorers.errors import JobError
 from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.scorers.slices.tables import SCORED_TABLES
 from gapwatch.sinks.store.ledger import imbalance
-from gapwatch.sinks.store.schema import KEPT_TABLES
+from gapwatch.sinks.store.schema import KEPT_TABLES, qualified
 from gapwatch.sinks.store.store import Position, Store
 from gapwatch.sinks.store.transaction import Step, StoreTransaction
 from tests.builders import KEPT_AT, NOON, scored_slice, whole_slice
@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def count(store: Store, table: str) -> int:
-    return int(store.query(f"SELECT count(*) FROM {table}")[0][0])
+    return int(store.query(f"SELECT count(*) FROM {qualified(table)}")[0][0])
 
 
 def counts(store: Store) -> dict[str, int]:
@@ -51,7 +51,7 @@ def test_every_table_of_a_slice_is_kept_with_its_commit(store: Store) -> None:
     expected |= {"outbox": 10, "offsets": 1}
     assert counts(store) == expected
     for table in [*KEPT_TABLES, "outbox", "offsets"]:
-        assert store.query(f"SELECT DISTINCT seq FROM {table}") == ([(seq,)] if expected[table] else [])
+        assert store.query(f"SELECT DISTINCT seq FROM {qualified(table)}") == ([(seq,)] if expected[table] else [])
 
 
 @pytest.mark.parametrize("name", list(KEPT_TABLES))
@@ -64,7 +64,7 @@ def test_what_comes_back_is_what_was_given(store: Store, name: str) -> None:
     store.write_slice(scored, KEPT_AT)
 
     columns = ", ".join(f'"{column}"' for column in SCORED_TABLES[name].names)
-    kept = store.query(f"SELECT {columns} FROM {name}")
+    kept = store.query(f"SELECT {columns} FROM {qualified(name)}")
     assert kept == [tuple(row.values()), tuple(None for _ in nothing)]
 
 
@@ -84,7 +84,7 @@ def test_the_time_of_keeping_is_stamped_in_utc(store: Store) -> None:
     at = datetime(2026, 3, 22, 14, 5, tzinfo=timezone(timedelta(hours=2)))
     store.write_slice(whole_slice(0, 3), at)
     for table in ("gaps", "samples", "offsets"):
-        assert store.query(f"SELECT DISTINCT kept_at FROM {table}") == [(datetime(2026, 3, 22, 12, 5),)]
+        assert store.query(f"SELECT DISTINCT kept_at FROM {qualified(table)}") == [(datetime(2026, 3, 22, 12, 5),)]
 
 
 def test_a_time_without_a_zone_is_refused(store: Store) -> None:
@@ -133,7 +133,7 @@ def test_judge_requests_of_other_lanes_are_not_sent(store: Store) -> None:
     store.write_slice(whole_slice(0, 3, lane="file:x"), KEPT_AT)
     assert count(store, "outbox") == 0
     store.write_slice(whole_slice(0, 3), KEPT_AT)
-    assert store.query("SELECT topic, id, key, value FROM outbox") == [("judge-requests", "j0-0", "t0", b"{}")]
+    assert store.query("SELECT topic, id, key, value FROM internal.outbox") == [("judge-requests", "j0-0", "t0", b"{}")]
 
 
 @pytest.mark.parametrize("how", ["missing", "other columns"])

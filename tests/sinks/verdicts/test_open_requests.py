@@ -21,14 +21,16 @@ def store(tmp_path: Path) -> Store:
 
 def ask(store: Store, seq: int, *ids: str) -> None:
     def insert(con: duckdb.DuckDBPyConnection) -> None:
-        con.executemany("INSERT INTO judge_requests VALUES (?, ?, 't', ?)", [[seq, id_, WRITTEN] for id_ in ids])
+        con.executemany(
+            "INSERT INTO internal.judge_requests VALUES (?, ?, 't', ?)", [[seq, id_, WRITTEN] for id_ in ids]
+        )
 
     store.change("asking", insert)
 
 
 def close(store: Store, *ids: str) -> None:
     def insert(con: duckdb.DuckDBPyConnection) -> None:
-        con.executemany("INSERT INTO judge_closed VALUES (9, ?, 'pass', 1.0, 1.0)", [[id_] for id_ in ids])
+        con.executemany("INSERT INTO internal.judge_closed VALUES (9, ?, 'pass', 1.0, 1.0)", [[id_] for id_ in ids])
 
     store.change("closing", insert)
 

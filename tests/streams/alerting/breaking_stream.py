@@ -65,4 +65,4 @@ def keep_all(path: Path, made: list[ScoredSlice], said: Portfolio, lane: str = "
 
 
 def forget_snapshots(con: duckdb.DuckDBPyConnection, _: int) -> None:
-    con.execute("DELETE FROM detector_snapshots")
+    con.execute("DELETE FROM internal.detector_snapshots")

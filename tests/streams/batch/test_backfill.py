@@ -24,7 +24,7 @@ def test_it_gives_what_the_live_run_gave_also_when_interrupted(broker, watch):
         broker.produce(topic, traces(5000, 9000), partition=partition)
     watched.catch_up(*THINNED)
     assert watched.query("SELECT count(DISTINCT policy) > 2 FROM policies") == [(True,)]
-    outbox = watched.query("SELECT count(*) FROM outbox")
+    outbox = watched.query("SELECT count(*) FROM internal.outbox")
 
     start = ("--from=2020-01-01", "--name=again", "--quiet")
     before = watched.size()
@@ -38,7 +38,7 @@ def test_it_gives_what_the_live_run_gave_also_when_interrupted(broker, watch):
 
     assert found(watched, "= 'backfill:again'") == found(watched, "= 'live'")
     assert watched.query("SELECT count(*) FROM gaps WHERE lane = 'live'")[0][0] > 500
-    assert watched.query("SELECT count(*) FROM outbox") == outbox  # only the live lane sends
+    assert watched.query("SELECT count(*) FROM internal.outbox") == outbox  # only the live lane sends
     assert watched.catch_up(*THINNED)["records"] == 0  # and is where it was
 
 

@@ -86,7 +86,7 @@ class TestTheOutbox:
         watched = watch(broker, topic)
         watched.catch_up()
 
-        rows = dict(watched.query("SELECT topic, list(id ORDER BY id) FROM outbox GROUP BY topic"))
+        rows = dict(watched.query("SELECT topic, list(id ORDER BY id) FROM internal.outbox GROUP BY topic"))
         letters, requests = relayed(broker, "dead-letters"), relayed(broker, "judge-requests")
         mine = {id_: records for id_, records in letters.items() if dict(records[0].headers)["topic"] == topic.encode()}
         assert sorted(mine) == rows["dead-letters"] and len(mine) == 2
@@ -110,10 +110,10 @@ class TestTheOutbox:
 
         assert watched.catch_up()["read"] == 599
         assert "topics that do not exist: judge-requests, dead-letters" in watched.said()
-        assert watched.query("SELECT count(*) FROM relayed") == [(0,)]
+        assert watched.query("SELECT count(*) FROM internal.relayed") == [(0,)]
         make_relayed_topics(own_kafka_broker)
         watched.catch_up()
-        waiting = watched.query("SELECT count(*) FROM outbox")[0][0]
+        waiting = watched.query("SELECT count(*) FROM internal.outbox")[0][0]
         sent = [*relayed(own_kafka_broker, "dead-letters"), *relayed(own_kafka_broker, "judge-requests")]
         assert len(sent) == waiting > 1
 
@@ -328,7 +328,7 @@ class TestStops:
         assert told["ledger_imbalance"] == 0
         assert watched.offsets() == {0: sent + 500}
         assert sorted(relayed(broker, "dead-letters")) == [
-            id_ for (id_,) in watched.query("SELECT id FROM outbox WHERE topic = 'dead-letters' ORDER BY id")
+            id_ for (id_,) in watched.query("SELECT id FROM internal.outbox WHERE topic = 'dead-letters' ORDER BY id")
         ]
 
 

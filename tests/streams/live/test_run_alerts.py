@@ -106,7 +106,7 @@ def test_what_breaks_is_a_page_and_what_nobody_judged_a_ticket(whole: Watched) -
 
 def test_each_alert_reaches_its_topic_under_its_id(whole: Watched, kafka_broker: KafkaBroker) -> None:
     sent = relayed(kafka_broker, "alerts")
-    ids = [id_ for (id_,) in whole.query("SELECT id FROM outbox WHERE topic = 'alerts'")]
+    ids = [id_ for (id_,) in whole.query("SELECT id FROM internal.outbox WHERE topic = 'alerts'")]
 
     assert len(ids) >= 2
     messages = [orjson.loads(sent[id_][0].value) for id_ in ids]

@@ -147,7 +147,7 @@ def test_under_lag_judges_are_shed_until_it_is_over_and_a_backfill_repeats_it(br
     states = dict(watched.query("SELECT state, sum(n) FROM ledger WHERE metric = 'helpful' GROUP BY ALL"))
     assert states["shed_load"] > 0
     assert states["pending"] > 0
-    requests = watched.query("SELECT count(*) FROM outbox WHERE topic = 'judge-requests'")
+    requests = watched.query("SELECT count(*) FROM internal.outbox WHERE topic = 'judge-requests'")
     assert requests == [(states["pending"],)]
     assert watched.start("--from=2020-01-01", "--name=b", "--quiet", command="backfill").wait() == 0, watched.said()
     assert found(watched, "= 'backfill:b'") == found(watched, "= 'live'")

@@ -17,6 +17,7 @@ COMMANDS: dict[str, Command] = {
     "ledger": Command(
         "Check that every consumed record is accounted for.", "gapwatch.sinks.commands.ledger:ledger_command"
     ),
+    "migrate": Command("Convert a store of an older version.", "gapwatch.sinks.commands.migrate:migrate_command"),
     "override": Command(
         "Override the outcome of a row; the judge's verdict stays.", "gapwatch.sinks.commands.override:override_command"
     ),

@@ -12,6 +12,7 @@ import click
 from gapwatch.scorers.printable import shown
 from gapwatch.scorers.slices.tables import SERIES
 from gapwatch.sinks.api.store_address import StorePlace
+from gapwatch.sinks.catalog.rate_interval import rates_sql
 from gapwatch.sinks.commands.options import (
     component_option,
     format_option,
@@ -31,7 +32,6 @@ from gapwatch.sinks.reading.terminal_table import (
     print_table,
     share_text,
 )
-from gapwatch.sinks.store.rate_interval import rates_sql
 
 if TYPE_CHECKING:
     from gapwatch.sinks.store.store_reader import StoreReader

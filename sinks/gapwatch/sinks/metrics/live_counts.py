@@ -45,8 +45,8 @@ _LEDGER = """SELECT pipeline, metric, source_topic, state, sum(n)::BIGINT FROM l
     WHERE lane = $lane GROUP BY ALL"""
 _DEAD_LETTERS = "SELECT source_topic, cause, count(*) FROM dead_letters WHERE lane = $lane GROUP BY ALL"
 #: All ticks, those that have expired included (`gapwatch.sinks.store.retention`).
-_EVER = "FROM (FROM ticks UNION ALL BY NAME FROM past_ticks)"
-_PAST_DEAD_LETTERS = "SELECT source_topic, cause, n FROM past_dead_letters WHERE lane = $lane"
+_EVER = "FROM (FROM ticks UNION ALL BY NAME FROM internal.past_ticks)"
+_PAST_DEAD_LETTERS = "SELECT source_topic, cause, n FROM internal.past_dead_letters WHERE lane = $lane"
 
 SeriesKey = tuple[str, str, str, str, str]
 

@@ -11,12 +11,12 @@ import pyarrow as pa
 from prometheus_client.core import Sample
 
 from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.sinks.catalog.rate_interval import with_interval
 from gapwatch.sinks.metrics.families import FAMILIES, SERIES_LABELS
 from gapwatch.sinks.metrics.family_samples import Labels, histogram_samples, label_values
 from gapwatch.sinks.metrics.labels import NO_TIER
 from gapwatch.sinks.metrics.live_counts import UNITS, W3, W_SPANS, W_UNKNOWN, WB, WB2, WG, WG2, LiveCounts, Series
 from gapwatch.sinks.metrics.rate_window import SLOT_SECONDS, FloatArray
-from gapwatch.sinks.store.rate_interval import with_interval
 
 #: Largest number of samples of monitored series on one page: about 7 MB and 0.3 s. More: higher cost for this process
 #: and for Prometheus.

@@ -67,7 +67,7 @@ def lane_commits(
             """SELECT seq, source_topic, source_partition, kept_at,
                 list_sort(list("partition") FILTER ("partition" IS NOT NULL))
             FROM (SELECT * FROM offsets WHERE lane = ? AND seq > ? ORDER BY seq LIMIT ?)
-            LEFT JOIN waited_for USING (lane, seq) GROUP BY ALL ORDER BY seq""",
+            LEFT JOIN internal.waited_for USING (lane, seq) GROUP BY ALL ORDER BY seq""",
             [lane, after, page_commits],
         ).fetchall()
         if not commits:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-from gapwatch.sinks.store.rate_interval import rates_sql
+from gapwatch.sinks.catalog.rate_interval import rates_sql
 
 
 @dataclass(frozen=True)

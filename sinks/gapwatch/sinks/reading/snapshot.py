@@ -26,9 +26,10 @@ import duckdb
 
 from gapwatch.scorers.errors import JobError, UsageError
 from gapwatch.scorers.version import program_version
+from gapwatch.sinks.catalog.views import view_statements
 from gapwatch.sinks.reading.query_answer import next_batch
 from gapwatch.sinks.store.running_process import is_running
-from gapwatch.sinks.store.schema import view_statements
+from gapwatch.sinks.store.schema import INTERNAL, qualified
 from gapwatch.sinks.store.store_reader import StoreReader
 
 #: Rows of a row group. Larger: more memory while writing (about 500 bytes a row of `gaps`). Smaller: slower readers.
@@ -130,7 +131,7 @@ def _write(con: StoreReader, part: Path, is_wanted: Callable[[], bool]) -> tuple
     rows = {}
     for (table,) in con.execute(_TABLES).fetchall():
         rows[table] = 0
-        reader = con.sql(f'SELECT * FROM "{table}"').to_arrow_reader(_GROUP_ROWS)
+        reader = con.sql(f"SELECT * FROM {qualified(table)}").to_arrow_reader(_GROUP_ROWS)
         with pyarrow.parquet.ParquetWriter(part / f"{table}.parquet", reader.schema, compression="zstd") as writer:
             while (batch := next_batch(reader)) is not None:
                 if not is_wanted():
@@ -143,8 +144,8 @@ def _write(con: StoreReader, part: Path, is_wanted: Callable[[], bool]) -> tuple
 
 def _views(tables: dict[str, int]) -> str:
     """Return SQL that makes the files readable as tables, and creates the views over them."""
-    named = [f"CREATE VIEW \"{table}\" AS SELECT * FROM read_parquet('{table}.parquet')" for table in tables]
-    return "".join(f"{statement};\n" for statement in [*named, *view_statements()])
+    named = [f"CREATE VIEW {qualified(table)} AS SELECT * FROM read_parquet('{table}.parquet')" for table in tables]
+    return "".join(f"{statement};\n" for statement in [f"CREATE SCHEMA {INTERNAL}", *named, *view_statements()])
 
 
 def _remove_abandoned(folder: Path) -> None:

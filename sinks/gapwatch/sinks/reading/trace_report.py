@@ -7,16 +7,14 @@ import sys
 from typing import Any
 
 import orjson
-import zstandard
 
 from gapwatch.scorers.printable import shown
+from gapwatch.scorers.slices.sample_record import unpack_record
 from gapwatch.sinks.reading.json_values import read_json, to_json
 from gapwatch.sinks.reading.query_answer import ask
 from gapwatch.sinks.reading.terminal_table import Column, component_text, print_note, print_table, six_digit_text
 from gapwatch.sinks.store.store_reader import StoreReader
 
-#: Largest unpacked size of a sample in bytes; larger ones are shown in part. Records have at most 10 MB.
-_SAMPLE_LIMIT = 16_000_000
 #: Largest number of printed lines of a sample; `--format json` gives all.
 _SAMPLE_LINES = 400
 
@@ -79,15 +77,6 @@ def print_trace_json(con: StoreReader, trace_id: str) -> None:
         sample["record"] = read_json(unpack_record(sample["record"]).decode("utf-8", "replace"))
     sys.stdout.flush()
     sys.stdout.buffer.write(to_json({"trace_id": trace_id, "rows": rows, "samples": samples}) + b"\n")
-
-
-def unpack_record(record: bytes) -> bytes:
-    """Return the unpacked text of a sample, at most 16 MB. Bytes that are not a zstd frame are returned unchanged."""
-    try:
-        with zstandard.ZstdDecompressor().stream_reader(record) as reader:
-            return reader.read(_SAMPLE_LIMIT)
-    except zstandard.ZstdError:
-        return record
 
 
 def _read(con: StoreReader, trace_id: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

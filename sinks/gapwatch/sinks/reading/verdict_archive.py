@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-import zstandard
 
+from gapwatch.scorers.slices.sample_record import unpack_record
 from gapwatch.sinks.reading.stored_portfolios import portfolio_text
 from gapwatch.sinks.store.row_place import find_row, place_of
 from gapwatch.sinks.store.store_reader import StoreReader
-
-_ANY_SIZE = 1 << 31
 
 
 @dataclass(frozen=True)
@@ -99,4 +97,4 @@ class VerdictArchive:
         """Return the judged record; None if its sample is no longer stored."""
         place = [verdict.lane, verdict.source_topic, verdict.source_partition, verdict.source_offset]
         found = self._con.execute(_RECORD, place).fetchall()
-        return zstandard.ZstdDecompressor().decompress(found[0][0], max_output_size=_ANY_SIZE) if found else None
+        return unpack_record(found[0][0]) if found else None

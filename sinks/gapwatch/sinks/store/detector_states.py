@@ -50,14 +50,18 @@ class WatchedRow(NamedTuple):
 def last_detectors(con: duckdb.DuckDBPyConnection, lane: str) -> tuple[bytes, int] | None:
     """Return the last stored state of a lane's detectors and the number of its commit; None if there is none."""
     rows = con.execute(
-        'SELECT "data", seq FROM detector_snapshots WHERE lane = ? ORDER BY seq DESC, kept_at DESC LIMIT 1', [lane]
+        'SELECT "data", seq FROM internal.detector_snapshots WHERE lane = ? ORDER BY seq DESC, kept_at DESC LIMIT 1',
+        [lane],
     ).fetchall()
     return (bytes(rows[0][0]), int(rows[0][1])) if rows else None
 
 
 def lanes_with_detectors(con: duckdb.DuckDBPyConnection) -> list[str]:
     """Return the lanes that have a stored state of detectors, sorted."""
-    return [lane for (lane,) in con.execute("SELECT DISTINCT lane FROM detector_snapshots ORDER BY lane").fetchall()]
+    return [
+        lane
+        for (lane,) in con.execute("SELECT DISTINCT lane FROM internal.detector_snapshots ORDER BY lane").fetchall()
+    ]
 
 
 def write_detectors(
@@ -73,7 +77,7 @@ def write_detectors(
         state: Serialized state.
         now: Current time, naive UTC.
     """
-    con.execute("DELETE FROM detector_snapshots WHERE lane = ?", [lane])
+    con.execute("DELETE FROM internal.detector_snapshots WHERE lane = ?", [lane])
     row = {"seq": seq, "lane": lane, "folded_until": folded_until, "data": state, "kept_at": now}
     insert_row(con, "detector_snapshots", row)
 

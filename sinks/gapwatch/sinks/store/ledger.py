@@ -186,7 +186,7 @@ def _metrics(con: StoreReader) -> list[MetricBalance]:
     ticked = _by_metric(
         con,
         """SELECT lane, pipeline, metric, outcome, sum(n)::BIGINT
-            FROM (FROM ticks UNION ALL BY NAME FROM past_ticks)
+            FROM (FROM ticks UNION ALL BY NAME FROM internal.past_ticks)
             WHERE level = 'span' AND facet = 'all' AND n > 0 GROUP BY ALL""",
     )
     keys = sorted(states.keys() | ticked.keys(), key=lambda key: (key[0], key[1] or "", key[2]))
@@ -203,7 +203,7 @@ def _by_metric(con: StoreReader, sql: str) -> dict[MetricKey, dict[str, int]]:
 def _repeated(con: StoreReader) -> dict[str, int]:
     rows = con.execute(
         """SELECT lane, sum(times - 1)::BIGINT FROM (
-            SELECT lane, pipeline, trace_hash, count(*) AS times FROM trace_ids GROUP BY ALL)
+            SELECT lane, pipeline, trace_hash, count(*) AS times FROM internal.trace_ids GROUP BY ALL)
         GROUP BY lane"""
     ).fetchall()
     return dict(rows)

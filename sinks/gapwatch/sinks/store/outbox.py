@@ -47,19 +47,20 @@ def insert_messages(con: duckdb.DuckDBPyConnection, seq: int, topic: str, rows: 
 
 def relayed_seqs(con: duckdb.DuckDBPyConnection) -> dict[str, int]:
     """Return the number of the last commit whose messages were sent, by topic."""
-    return dict(con.execute("SELECT topic, max(seq) FROM relayed GROUP BY topic").fetchall())
+    return dict(con.execute("SELECT topic, max(seq) FROM internal.relayed GROUP BY topic").fetchall())
 
 
 def last_seq(con: duckdb.DuckDBPyConnection, topic: str) -> int:
     """Return the number of the last commit with a message for a topic; 0 if there is none."""
-    rows = con.execute("SELECT coalesce(max(seq), 0) FROM outbox WHERE topic = ?", [topic]).fetchall()
+    rows = con.execute("SELECT coalesce(max(seq), 0) FROM internal.outbox WHERE topic = ?", [topic]).fetchall()
     return int(rows[0][0])
 
 
 def waiting_seqs(con: duckdb.DuckDBPyConnection, topic: str, after: int, limit: int) -> list[int]:
     """Return the numbers of the next commits with messages for a topic, in order."""
     rows = con.execute(
-        "SELECT DISTINCT seq FROM outbox WHERE seq > ? AND topic = ? ORDER BY seq LIMIT ?", [after, topic, limit]
+        "SELECT DISTINCT seq FROM internal.outbox WHERE seq > ? AND topic = ? ORDER BY seq LIMIT ?",
+        [after, topic, limit],
     ).fetchall()
     return [seq for (seq,) in rows]
 
@@ -67,7 +68,7 @@ def waiting_seqs(con: duckdb.DuckDBPyConnection, topic: str, after: int, limit: 
 def outbox_rows(con: duckdb.DuckDBPyConnection, topic: str, seq: int) -> list[OutboxRow]:
     """Return the messages of one commit for a topic, ordered by id."""
     rows = con.execute(
-        'SELECT id, "key", "value", headers FROM outbox WHERE seq = ? AND topic = ? ORDER BY id', [seq, topic]
+        'SELECT id, "key", "value", headers FROM internal.outbox WHERE seq = ? AND topic = ? ORDER BY id', [seq, topic]
     ).fetchall()
     return [OutboxRow(id_, key, value, json.loads(headers or "{}")) for id_, key, value, headers in rows]
 
@@ -75,8 +76,8 @@ def outbox_rows(con: duckdb.DuckDBPyConnection, topic: str, seq: int) -> list[Ou
 def count_waiting(con: duckdb.DuckDBPyConnection) -> dict[str, int]:
     """Return the number of messages that are not sent yet, by topic."""
     rows = con.execute(
-        """SELECT o.topic, count(*) FROM outbox o
-            LEFT JOIN (SELECT topic, max(seq) AS seq FROM relayed GROUP BY topic) r ON r.topic = o.topic
+        """SELECT o.topic, count(*) FROM internal.outbox o
+            LEFT JOIN (SELECT topic, max(seq) AS seq FROM internal.relayed GROUP BY topic) r ON r.topic = o.topic
             WHERE o.seq > coalesce(r.seq, 0) GROUP BY o.topic"""
     ).fetchall()
     return dict(rows)

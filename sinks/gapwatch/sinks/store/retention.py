@@ -26,7 +26,7 @@ STEP_COMMITS, STEP_RECORDS = 500, 20_000
 _NAME_LIMIT = 200
 
 #: Tables whose rows are deleted without a sum.
-_DELETED = ("gaps", "samples", "session_ticks", "trace_ids", "waited_for")
+_DELETED = ("gaps", "samples", "session_ticks", "internal.trace_ids", "internal.waited_for")
 
 _PLACE = "lane, source_topic, source_partition"
 _COUNTED = "facet = 'all' OR (facet = 'tier' AND level = 'span')"
@@ -36,7 +36,7 @@ _NAMED = 'lane, pipeline, environment, component, metric, judge, level, facet, "
 _PAST_TICKS = f"""CREATE OR REPLACE TEMP TABLE merged_ticks AS
     WITH old AS (
         SELECT * EXCLUDE (seq) FROM ticks WHERE seq <= $seq AND ({_COUNTED})
-        UNION ALL BY NAME SELECT * FROM past_ticks
+        UNION ALL BY NAME SELECT * FROM internal.past_ticks
     ), environments AS (
         SELECT environment AS name FROM old GROUP BY ALL ORDER BY sum(n) DESC, name LIMIT {_NAME_LIMIT}
     ), tiers AS (
@@ -60,15 +60,15 @@ _PAST_TICKS = f"""CREATE OR REPLACE TEMP TABLE merged_ticks AS
 #: Statements of a step, in order. `$seq` is the number of the last commit that expires.
 _STEP = (
     _PAST_TICKS,
-    "DELETE FROM past_ticks",
-    "INSERT INTO past_ticks BY NAME SELECT * FROM merged_ticks",
+    "DELETE FROM internal.past_ticks",
+    "INSERT INTO internal.past_ticks BY NAME SELECT * FROM merged_ticks",
     "DROP TABLE merged_ticks",
     """CREATE OR REPLACE TEMP TABLE merged_letters AS SELECT lane, source_topic, cause, sum(n)::BIGINT AS n FROM (
             SELECT lane, source_topic, cause, count(*) AS n FROM dead_letters WHERE seq <= $seq GROUP BY ALL
-            UNION ALL SELECT * FROM past_dead_letters)
+            UNION ALL SELECT * FROM internal.past_dead_letters)
         GROUP BY ALL""",
-    "DELETE FROM past_dead_letters",
-    "INSERT INTO past_dead_letters SELECT * FROM merged_letters",
+    "DELETE FROM internal.past_dead_letters",
+    "INSERT INTO internal.past_dead_letters SELECT * FROM merged_letters",
     "DROP TABLE merged_letters",
     f"""CREATE OR REPLACE TEMP TABLE merged_ledger AS
         SELECT max(seq) AS seq, {_PLACE}, pipeline, metric, state, sum(n)::BIGINT AS n FROM ledger
@@ -145,8 +145,8 @@ def _expire(con: duckdb.DuckDBPyConnection, before: datetime, now: datetime) -> 
     rows += con.execute("DELETE FROM ticks WHERE seq <= $seq", old).fetchall()[0][0]
     rows += con.execute("DELETE FROM dead_letters WHERE seq <= $seq", old).fetchall()[0][0]
     rows += con.execute(
-        """DELETE FROM outbox WHERE seq <= $seq AND EXISTS (
-            SELECT 1 FROM relayed WHERE relayed.topic = outbox.topic AND relayed.seq >= outbox.seq)""",
+        """DELETE FROM internal.outbox WHERE seq <= $seq AND EXISTS (
+            SELECT 1 FROM internal.relayed WHERE relayed.topic = outbox.topic AND relayed.seq >= outbox.seq)""",
         old,
     ).fetchall()[0][0]
     line = {"at": now, "before": before, "to_seq": seq, "commits": commits, "records": records, "rows": rows}

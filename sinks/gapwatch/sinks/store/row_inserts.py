@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from gapwatch.sinks.store.schema import ROW_TABLES
+from gapwatch.sinks.store.schema import ROW_TABLES, qualified
 
 
 def insert_row(con: duckdb.DuckDBPyConnection, table: str, row: Mapping[str, Any]) -> None:
@@ -24,7 +24,7 @@ def insert_row(con: duckdb.DuckDBPyConnection, table: str, row: Mapping[str, Any
     """
     _check(table, row)
     names = ", ".join(f'"{name}"' for name in row)
-    con.execute(f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(row))})", list(row.values()))
+    con.execute(f"INSERT INTO {qualified(table)} ({names}) VALUES ({', '.join('?' * len(row))})", list(row.values()))
 
 
 def insert_rows(
@@ -52,7 +52,7 @@ def insert_rows(
     except (ValueError, TypeError, OverflowError) as error:
         raise duckdb.ConversionException(f"rows of {table} cannot be written: {error}") from error
     # A relation, because a ROLLBACK would undo a registered view. `insert_into` matches columns by position.
-    con.from_arrow(pa.Table.from_arrays(arrays, schema=schema)).insert_into(table)
+    con.from_arrow(pa.Table.from_arrays(arrays, schema=schema)).insert_into(qualified(table))
 
 
 def _check(table: str, columns: Iterable[str]) -> None:

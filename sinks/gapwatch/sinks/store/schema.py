@@ -21,10 +21,21 @@ from gapwatch.scorers.slices.tables import (
     TICKS,
     TRACE_IDS,
 )
-from gapwatch.sinks.store.rate_interval import rates_view
+from gapwatch.sinks.catalog.comments import comment_statements
+from gapwatch.sinks.catalog.views import view_statements
 
-#: Written into every store. A store of another version is refused, because none was released yet.
-SCHEMA_VERSION = 3
+#: Written into every store. `gapwatch.sinks.migration` converts stores from version 3 on.
+SCHEMA_VERSION = 4
+
+#: DuckDB's schema for the tables of the program itself: an analyst has no question that they answer.
+INTERNAL = "internal"
+#: Tables in it.
+INTERNAL_TABLES = frozenset(
+    {
+        "trace_ids", "detector_snapshots", "waited_for", "judge_requests", "judge_closed", "judge_offsets",
+        "judge_money", "outbox", "relayed", "past_ticks", "past_dead_letters",
+    }
+)  # fmt: skip
 
 #: Written into every store, to distinguish it from the DuckDB file of another program.
 PROGRAM = "gapwatch"
@@ -33,8 +44,6 @@ PROGRAM = "gapwatch"
 OTHER = "other"
 
 _JSON_COLUMNS = {"evidence"}
-_SERIES_NAMES = [name for name, _ in SERIES]
-_SOURCE_NAMES = [name for name, _ in SOURCE]
 
 #: Tables that a scored slice fills: name, Arrow schema, and whether a last column has the time of storing.
 KEPT_TABLES: dict[str, tuple[pa.Schema, bool]] = {
@@ -89,8 +98,13 @@ def _columns(schema: pa.Schema | list[tuple[str, pa.DataType]]) -> str:
     return ", ".join(f'"{name}" {"JSON" if name in _JSON_COLUMNS else sql_type(kind)}' for name, kind in fields)
 
 
+def qualified(table: str) -> str:
+    """Return the name of a table with its schema, if that is not the default one."""
+    return f"{INTERNAL}.{table}" if table in INTERNAL_TABLES else table
+
+
 def _kept_table(name: str, schema: pa.Schema, stamped: bool) -> str:
-    return f"CREATE TABLE {name} (seq BIGINT, {_columns(schema)}{', kept_at TIMESTAMP' if stamped else ''})"
+    return f"CREATE TABLE {qualified(name)} (seq BIGINT, {_columns(schema)}{', kept_at TIMESTAMP' if stamped else ''})"
 
 
 _SERIES = _columns(SERIES)
@@ -115,10 +129,10 @@ _OWN_TABLES = [
     f"""CREATE TABLE alerts (seq BIGINT, alert_id VARCHAR, shift_id VARCHAR, {_SERIES}, state VARCHAR,
         severity VARCHAR, "at" TIMESTAMP, "by" VARCHAR, why VARCHAR, group_id VARCHAR, attribution JSON)""",
     # Small and rewritten: the state of the detectors, for a restart and for readers.
-    """CREATE TABLE detector_snapshots (seq BIGINT, lane VARCHAR, folded_until TIMESTAMP, "data" BLOB,
+    """CREATE TABLE internal.detector_snapshots (seq BIGINT, lane VARCHAR, folded_until TIMESTAMP, "data" BLOB,
         kept_at TIMESTAMP)""",
     # Partitions that held back event time at a commit, because they had unread records: `<topic>/<partition>`.
-    'CREATE TABLE waited_for (seq BIGINT, lane VARCHAR, "partition" VARCHAR)',
+    'CREATE TABLE internal.waited_for (seq BIGINT, lane VARCHAR, "partition" VARCHAR)',
     f"""CREATE TABLE watched (seq BIGINT, {_SERIES}, kind VARCHAR, phase VARCHAR, direction VARCHAR, units BIGINT,
         rate DOUBLE, evidence_log10 DOUBLE, ticket_log10 DOUBLE, page_log10 DOUBLE, smallest_ratio DOUBLE,
         is_blind BOOLEAN, last_unit_at TIMESTAMP, expected_false_alarms DOUBLE)""",
@@ -130,19 +144,20 @@ _OWN_TABLES = [
         metric_version VARCHAR, judge VARCHAR, outcome VARCHAR, score DOUBLE, label VARCHAR, why VARCHAR,
         "by" VARCHAR, "at" TIMESTAMP)""",
     # Judge requests of every lane; how each request ended; the cost of calls, and the money set aside for them.
-    'CREATE TABLE judge_requests (seq BIGINT, id VARCHAR, "key" VARCHAR, "value" BLOB)',
-    "CREATE TABLE judge_closed (seq BIGINT, id VARCHAR, state VARCHAR, score DOUBLE, position DOUBLE)",
-    "CREATE TABLE judge_offsets (seq BIGINT, topic VARCHAR, partition INTEGER, to_offset BIGINT)",
+    'CREATE TABLE internal.judge_requests (seq BIGINT, id VARCHAR, "key" VARCHAR, "value" BLOB)',
+    "CREATE TABLE internal.judge_closed (seq BIGINT, id VARCHAR, state VARCHAR, score DOUBLE, position DOUBLE)",
+    "CREATE TABLE internal.judge_offsets (seq BIGINT, topic VARCHAR, partition INTEGER, to_offset BIGINT)",
     """CREATE TABLE judge_calls (seq BIGINT, request_id VARCHAR, portfolio_sha VARCHAR, pipeline VARCHAR,
         metric VARCHAR, judge VARCHAR, model VARCHAR, kind VARCHAR, input_tokens BIGINT, output_tokens BIGINT,
         usd DOUBLE, seconds DOUBLE, kept_at TIMESTAMP)""",
-    """CREATE TABLE judge_money (lease VARCHAR, portfolio VARCHAR, metric VARCHAR, week VARCHAR, entry VARCHAR,
+    """CREATE TABLE internal.judge_money (lease VARCHAR, portfolio VARCHAR, metric VARCHAR, week VARCHAR, entry VARCHAR,
         usd DOUBLE, "at" TIMESTAMP)""",
-    """CREATE TABLE outbox (seq BIGINT, id VARCHAR, topic VARCHAR, "key" VARCHAR, "value" BLOB, headers JSON)""",
-    "CREATE TABLE relayed (topic VARCHAR, seq BIGINT)",
+    """CREATE TABLE internal.outbox (seq BIGINT, id VARCHAR, topic VARCHAR, "key" VARCHAR, "value" BLOB,
+        headers JSON)""",
+    "CREATE TABLE internal.relayed (topic VARCHAR, seq BIGINT)",
     # Sums of expired commits, and one line a day that records what expired.
-    f"CREATE TABLE past_ticks ({_columns(TICKS)})",
-    "CREATE TABLE past_dead_letters (lane VARCHAR, source_topic VARCHAR, cause VARCHAR, n BIGINT)",
+    f"CREATE TABLE internal.past_ticks ({_columns(TICKS)})",
+    "CREATE TABLE internal.past_dead_letters (lane VARCHAR, source_topic VARCHAR, cause VARCHAR, n BIGINT)",
     """CREATE TABLE retention ("at" TIMESTAMP, before TIMESTAMP, to_seq BIGINT, commits BIGINT, records BIGINT,
         "rows" BIGINT)""",
 ]
@@ -156,7 +171,7 @@ _ARROW_TYPES = {
 def _row_schemas() -> dict[str, pa.Schema]:
     schemas = {}
     for statement in _OWN_TABLES:
-        table, declared = re.fullmatch(r"CREATE TABLE (\w+) \((.*)\)", statement, re.DOTALL).groups()  # type: ignore[union-attr]
+        table, declared = re.fullmatch(r"CREATE TABLE (?:\w+\.)?(\w+) \((.*)\)", statement, re.DOTALL).groups()  # type: ignore[union-attr]
         columns = re.findall(r'(?:^|,)\s*"?(\w+)"? ([A-Z]+)', declared)
         if "MAP" not in dict(columns).values():  # tables with a MAP are filled from other tables only
             schemas[table] = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in columns])
@@ -166,46 +181,13 @@ def _row_schemas() -> dict[str, pa.Schema]:
 #: Arrow schemas of the tables that `row_inserts` fills row by row.
 ROW_TABLES: dict[str, pa.Schema] = _row_schemas()
 
-#: Columns that identify a row, except the judge, which may be null and is compared with IS NOT DISTINCT FROM.
-_IDENTITY = [*_SOURCE_NAMES, "span_index", "metric", "metric_version"]
-
-
-def _verdicts_view() -> str:
-    """Return the DDL of the view `verdicts`: each row with its override, the latest if there are several."""
-    replaced = ("outcome", "score", "label", "evidence")
-    kept = ", ".join(f"g.{name}" for name in GAPS.names if name not in replaced)
-    same = " AND ".join(f"o.{name} = g.{name}" for name in _IDENTITY)
-    last = ", ".join([*_IDENTITY, "judge"])
-    return f"""CREATE VIEW verdicts AS
-    WITH last_words AS (
-        SELECT * FROM overrides
-        QUALIFY row_number() OVER (PARTITION BY {last} ORDER BY "at" DESC, override_id DESC) = 1
-    ), said AS (
-        SELECT * FROM metrics
-        QUALIFY row_number() OVER (PARTITION BY portfolio_sha, metric, metric_version ORDER BY recorded_at DESC) = 1
-    )
-    SELECT g.seq, {kept},
-        CASE WHEN o.override_id IS NULL THEN g.outcome ELSE o.outcome END AS outcome,
-        CASE WHEN o.override_id IS NULL THEN g.score ELSE o.score END AS score,
-        CASE WHEN o.override_id IS NULL THEN g.label ELSE o.label END AS label,
-        s.claim, s.concern, s.expected, s.evidence, s.direction, g.evidence AS row_evidence,
-        o.override_id IS NOT NULL AS overridden, g.outcome AS scored_outcome,
-        o.why AS override_why, o."by" AS override_by, o."at" AS override_at, g.kept_at
-    FROM gaps g
-    LEFT JOIN last_words o ON {same} AND o.judge IS NOT DISTINCT FROM g.judge
-    LEFT JOIN said s ON s.portfolio_sha = g.portfolio_sha AND s.metric = g.metric
-        AND s.metric_version = g.metric_version"""
-
 
 def creation_statements() -> list[str]:
     """Return every statement that creates an empty store, in order, to be run in one transaction."""
     return [
+        f"CREATE SCHEMA {INTERNAL}",
         *(_kept_table(name, schema, stamped) for name, (schema, stamped) in KEPT_TABLES.items()),
         *_OWN_TABLES,
         *view_statements(),
+        *comment_statements(qualified),
     ]
-
-
-def view_statements() -> list[str]:
-    """Return the statements that create the views over the tables."""
-    return [rates_view(", ".join(_SERIES_NAMES)), _verdicts_view()]

@@ -31,7 +31,7 @@ _open_stores: weakref.WeakValueDictionary[str, Store] = weakref.WeakValueDiction
 #: Seconds that `close` waits for running queries of readers.
 _READER_SECONDS = 2.0
 
-_NUMBERED_TABLES = ("alerts", "shifts", "outbox", "detector_snapshots")
+_NUMBERED_TABLES = ("alerts", "shifts", "internal.outbox", "internal.detector_snapshots")
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,7 @@ class Store:
 
         def write(con: duckdb.DuckDBPyConnection, _: int) -> None:
             for topic, seq in seqs.items():
-                con.execute("DELETE FROM relayed WHERE topic = ?", [topic])
+                con.execute("DELETE FROM internal.relayed WHERE topic = ?", [topic])
                 insert_row(con, "relayed", {"topic": topic, "seq": seq})
 
         self.record("recording which messages were sent", write)

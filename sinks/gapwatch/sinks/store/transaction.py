@@ -15,9 +15,10 @@ import pyarrow as pa
 
 from gapwatch.scorers.errors import JobError
 from gapwatch.scorers.plan.engine import Inbox
+from gapwatch.scorers.slices.sample_record import with_text
 from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.scorers.slices.tables import JUDGE_REQUESTS, SCORED_TABLES
-from gapwatch.sinks.store.schema import KEPT_TABLES, OFFSETS
+from gapwatch.sinks.store.schema import KEPT_TABLES, OFFSETS, qualified
 from gapwatch.sinks.store.topics import JUDGE_REQUESTS_TOPIC
 
 #: The type of a DuckDB connection, for other folders, which do not import duckdb for it.
@@ -53,11 +54,11 @@ class SliceInbox:
         for name, inbox in self._inboxes.items():
             con.register(f"inbox_{name}", inbox)
         for name in KEPT_TABLES:
-            con.execute(f"PREPARE keep_{name} AS INSERT INTO {name} SELECT * FROM inbox_{name}")
+            con.execute(f"PREPARE keep_{name} AS INSERT INTO {qualified(name)} SELECT * FROM inbox_{name}")
         con.execute("PREPARE keep_offsets AS INSERT INTO offsets SELECT * FROM inbox_offsets")
-        con.execute("PREPARE keep_requests AS INSERT INTO judge_requests SELECT * FROM inbox_judge_requests")
+        con.execute("PREPARE keep_requests AS INSERT INTO internal.judge_requests SELECT * FROM inbox_judge_requests")
         con.execute(
-            f"""PREPARE keep_judge_requests AS INSERT INTO outbox (seq, id, topic, "key", "value", headers)
+            f"""PREPARE keep_judge_requests AS INSERT INTO internal.outbox (seq, id, topic, "key", "value", headers)
                 SELECT seq, id, '{JUDGE_REQUESTS_TOPIC}', "key", "value", '{{}}' FROM inbox_judge_requests"""
         )
 
@@ -71,7 +72,7 @@ class SliceInbox:
             table = scored.tables.get(name)
             if table is None or not table.schema.equals(schema):
                 raise ValueError(f"table {name} of the scored slice does not have the columns of scorers.tables")
-            self._show(name, table, seq, kept_at)
+            self._show(name, with_text(table) if name == "samples" else table, seq, kept_at)
         self._show("offsets", _offsets_row(scored), seq, kept_at)
 
     def _show(self, name: str, table: pa.Table, seq: int, kept_at: datetime) -> None:

@@ -147,5 +147,7 @@ class JudgeMoney:
 
 def _set_aside(con: duckdb.DuckDBPyConnection, where: str, values: list[str]) -> float:
     # fsum, because DuckDB's sum depends on the order of its threads and the result is compared with a cap.
-    total = con.execute(f"SELECT coalesce(fsum(usd), 0) FROM judge_money WHERE {where}", values).fetchall()[0][0]
+    total = con.execute(f"SELECT coalesce(fsum(usd), 0) FROM internal.judge_money WHERE {where}", values).fetchall()[0][
+        0
+    ]
     return float(total)

@@ -67,15 +67,18 @@ class JudgeClosing:
         """Read every record with an open request, with all its requests and the stored answers."""
         cursor = self._store.cursor()
         try:
-            open_ = "SELECT id FROM judge_requests ANTI JOIN judge_closed USING (id)"
+            open_ = "SELECT id FROM internal.judge_requests ANTI JOIN internal.judge_closed USING (id)"
             rows = cursor.execute(
                 f"""WITH open AS ({open_}), places AS (
-                    SELECT DISTINCT r."key" AS trace, r.seq FROM judge_requests r SEMI JOIN open USING (id))
+                    SELECT DISTINCT r."key" AS trace, r.seq FROM internal.judge_requests r SEMI JOIN open USING (id))
                 SELECT r.id, r."value", c.state, c.score, c.position, epoch(o.kept_at)
-                FROM judge_requests r LEFT JOIN judge_closed c USING (id) LEFT JOIN offsets o ON o.seq = r.seq
+                FROM internal.judge_requests r LEFT JOIN internal.judge_closed c USING (id)
+                LEFT JOIN offsets o ON o.seq = r.seq
                 SEMI JOIN places ON places.trace = r."key" AND places.seq = r.seq ORDER BY r.seq"""
             ).fetchall()
-            self._seen_seq = cursor.execute("SELECT coalesce(max(seq), 0) FROM judge_requests").fetchall()[0][0]
+            self._seen_seq = cursor.execute("SELECT coalesce(max(seq), 0) FROM internal.judge_requests").fetchall()[0][
+                0
+            ]
             for row in cursor.execute(_LAST_TRIPLES).fetchall():
                 self._triples[row[:6]] = row[6:]
         finally:
@@ -94,7 +97,7 @@ class JudgeClosing:
         cursor = self._store.cursor()
         try:
             rows = cursor.execute(
-                'SELECT seq, id, "value" FROM judge_requests WHERE seq > ? ORDER BY seq', [self._seen_seq]
+                'SELECT seq, id, "value" FROM internal.judge_requests WHERE seq > ? ORDER BY seq', [self._seen_seq]
             ).fetchall()
         finally:
             cursor.close()
@@ -175,7 +178,7 @@ class JudgeClosing:
         """Return the ids of this store's requests; a topic may carry the verdicts of other stores."""
         if not ids:
             return ids
-        sql = "SELECT DISTINCT id FROM judge_requests WHERE id IN (SELECT unnest(?))"
+        sql = "SELECT DISTINCT id FROM internal.judge_requests WHERE id IN (SELECT unnest(?))"
         return {id_ for (id_,) in self._store.query(sql, [sorted(ids)])}
 
     def _book_dropped(self, batch: VerdictBatch) -> None:

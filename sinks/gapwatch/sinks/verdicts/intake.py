@@ -66,7 +66,7 @@ class VerdictIntake:
 
     def read_up_to(self) -> dict[tuple[str, int], int]:
         """Return the next offset to read of the topic of judgements, by topic and partition."""
-        rows = self._store.query("SELECT topic, partition, max(to_offset) FROM judge_offsets GROUP BY ALL")
+        rows = self._store.query("SELECT topic, partition, max(to_offset) FROM internal.judge_offsets GROUP BY ALL")
         return {(topic, partition): to_offset for topic, partition, to_offset in rows}
 
     def lease(self, portfolio: str, metric: str, least: float, wanted: float) -> Lease | None:
@@ -97,7 +97,7 @@ class VerdictIntake:
             raise UsageError("send the `lease` as it was granted")
         id_ = _text(named, "id")
         rows = self._store.query(
-            """SELECT portfolio, metric, week, sum(usd) FROM judge_money WHERE lease = ?
+            """SELECT portfolio, metric, week, sum(usd) FROM internal.judge_money WHERE lease = ?
                 GROUP BY ALL HAVING bool_or(entry = 'lease')""",
             [id_],
         )

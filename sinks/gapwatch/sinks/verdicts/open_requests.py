@@ -14,9 +14,9 @@ PAGE_REQUESTS = 200
 #: Number of ids read at once. They are small; without them, each page would be searched among all open requests.
 _IDS = 10_000
 
-_OPEN_IDS = """SELECT seq, id FROM judge_requests ANTI JOIN judge_closed USING (id)
+_OPEN_IDS = """SELECT seq, id FROM internal.judge_requests ANTI JOIN internal.judge_closed USING (id)
     WHERE seq >= ? AND (seq, id) > (?, ?) ORDER BY seq, id LIMIT ?"""
-_OPEN_REQUESTS = """SELECT id, "value" FROM judge_requests ANTI JOIN judge_closed USING (id)
+_OPEN_REQUESTS = """SELECT id, "value" FROM internal.judge_requests ANTI JOIN internal.judge_closed USING (id)
     WHERE seq BETWEEN ? AND ? AND id IN (SELECT unnest(?)) ORDER BY seq, id"""
 
 

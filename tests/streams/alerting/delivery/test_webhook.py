@@ -54,10 +54,14 @@ def broken(store: Store) -> None:
 
 def test_an_alert_is_posted_once_in_words_though_the_address_fails_at_first(tmp_path: Path) -> None:
     with Store.open(tmp_path / "s.duckdb", create=True) as store, OnCall(503, 429) as on_call:
-        post(store, on_call.url, lambda w: bool(store.query("SELECT * FROM relayed")))
+        post(store, on_call.url, lambda w: bool(store.query("SELECT * FROM internal.relayed")))
         broken(store)
         for _ in range(2):
-            post(store, f"{on_call.url}/x", lambda w: w._done == store.query("SELECT max(seq) FROM outbox")[0][0])
+            post(
+                store,
+                f"{on_call.url}/x",
+                lambda w: w._done == store.query("SELECT max(seq) FROM internal.outbox")[0][0],
+            )
 
     ((path, body),) = on_call.received
     assert path == "/x"
@@ -70,14 +74,14 @@ def test_alerts_from_before_the_address_was_set_are_not_posted(tmp_path: Path) -
     with Store.open(tmp_path / "s.duckdb", create=True) as store, OnCall() as on_call:
         broken(store)
         post(store, on_call.url, lambda w: w._done is not None)
-        assert store.query("SELECT topic, seq > 0 FROM relayed") == [("webhook", True)]
+        assert store.query("SELECT topic, seq > 0 FROM internal.relayed") == [("webhook", True)]
 
     assert on_call.received == []
 
 
 def test_a_refused_alert_delays_no_other(tmp_path: Path) -> None:
     with Store.open(tmp_path / "s.duckdb", create=True) as store, OnCall(400) as on_call:
-        post(store, on_call.url, lambda w: bool(store.query("SELECT * FROM relayed")))
+        post(store, on_call.url, lambda w: bool(store.query("SELECT * FROM internal.relayed")))
         broken(store)
         post(store, on_call.url, lambda w: w.refused == 1)
 
@@ -87,7 +91,7 @@ def test_a_refused_alert_delays_no_other(tmp_path: Path) -> None:
 def test_alerts_wait_for_an_address_that_does_not_answer(tmp_path: Path) -> None:
     with Store.open(tmp_path / "s.duckdb", create=True) as store:
         url = f"http://127.0.0.1:{free_port()}"
-        post(store, url, lambda w: bool(store.query("SELECT * FROM relayed")))
+        post(store, url, lambda w: bool(store.query("SELECT * FROM internal.relayed")))
         broken(store)
         webhook = post(store, url, lambda w: bool(w.waiting_for))
 

@@ -111,7 +111,7 @@ def test_refolded_and_after_crashes_it_is_the_same_bit_for_bit(tmp_path: Path, s
     with Store.open(tmp_path / "whole.duckdb") as store:
         store.record("forgetting", forget_snapshots)
         assert ShiftWatch.open(store, [portfolio()]).packed() == state
-        assert store.query("SELECT count(*) > 9 FROM waited_for") == [(True,)]
+        assert store.query("SELECT count(*) > 9 FROM internal.waited_for") == [(True,)]
 
     failing = set(np.random.default_rng(seed).choice(len(made), 8, replace=False).tolist()) | {9, 10}
 

@@ -17,7 +17,7 @@ from tests.streams.alerting.breaking_stream import BROKEN, forget_snapshots, kee
 from tests.streams.alerting.builders import FALLBACK_IS_BAD, portfolio
 
 _ALERTS = 'SELECT * EXCLUDE (seq) FROM alerts ORDER BY "at", alert_id, state'
-_SNAPSHOTS = "SELECT seq FROM detector_snapshots"
+_SNAPSHOTS = "SELECT seq FROM internal.detector_snapshots"
 
 
 @pytest.fixture(scope="module")

@@ -61,7 +61,7 @@ def test_a_metric_that_breaks_pages_in_the_commit_that_shows_it(tmp_path: Path) 
         sql = "SELECT state, severity, \"at\", seq, attribution->>'verdict' FROM alerts WHERE severity = 'page'"
         (alert,) = store.query(sql)
         (shift,) = store.query("SELECT kind, change_at, change_from, change_to, moved, rate_before FROM shifts")
-        messages = store.query("SELECT topic, max(seq) FROM outbox GROUP BY ALL")
+        messages = store.query("SELECT topic, max(seq) FROM internal.outbox GROUP BY ALL")
 
     change = at(CHANGE)
     assert alert[:2] == ("open", "page")

@@ -103,7 +103,7 @@ def test_an_acknowledged_alert_stays_open(store: Path) -> None:
     assert done.status == 0
     (now,) = alerts(store)
     assert (now.row.state, now.is_open) == ("acknowledged", True)
-    assert query(store, "SELECT topic, count(*) FROM outbox GROUP BY ALL") == [("alerts", 2)]
+    assert query(store, "SELECT topic, count(*) FROM internal.outbox GROUP BY ALL") == [("alerts", 2)]
 
 
 def test_a_silence_ends_by_itself(store: Path) -> None:

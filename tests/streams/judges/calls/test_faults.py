@@ -53,11 +53,11 @@ def test_every_request_ends_once_over_faults_and_kills_and_within_the_cap(tmp_pa
     left = judge(path, portfolio, script, (1e-6, 1e-6))
 
     assert left.left == 0
-    assert query(path, "SELECT count(*), count(DISTINCT id) FROM judge_closed") == [(total, total)]
+    assert query(path, "SELECT count(*), count(DISTINCT id) FROM internal.judge_closed") == [(total, total)]
     assert sum(states(path, "faithful").values()) == total
     assert "pending" not in states(path, "faithful")
     rows = query(path, "SELECT count(*), count(DISTINCT source_offset) FROM gaps WHERE judge = 'mini'")
     shed = states(path, "faithful").get("shed_budget", 0)
     assert rows == [(total - shed, total - shed)]
-    assert query(path, "SELECT sum(usd) <= 0.9 FROM judge_money") == [(True,)]
+    assert query(path, "SELECT sum(usd) <= 0.9 FROM internal.judge_money") == [(True,)]
     assert imbalance_of(path) == 0

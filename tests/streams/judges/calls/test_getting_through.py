@@ -275,7 +275,7 @@ def test_at_the_cap_judgements_are_shed_and_counted(tmp_path: Path) -> None:
     assert found["shed_budget"] > 0 and found["pass"] > 0
     assert result.usd <= 0.2
     ((paid,),) = query(path, "SELECT sum(usd) FROM judge_calls")
-    ((aside,),) = query(path, "SELECT sum(usd) FROM judge_money")
+    ((aside,),) = query(path, "SELECT sum(usd) FROM internal.judge_money")
     assert paid == pytest.approx(result.usd)
     assert paid - 1e-9 <= aside <= 0.2 + 1e-9
     assert imbalance_of(path) == 0

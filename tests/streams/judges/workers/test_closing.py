@@ -218,7 +218,7 @@ def test_a_kill_at_any_step_of_keeping_loses_nothing_and_doubles_nothing(tmp_pat
     judge(path, portfolio, says("Good"))
 
     assert states(path, "faithful") == states(path, "polite") == states(path, "overall") == {"pass": 12 * spans}
-    assert query(path, "SELECT count(*), count(DISTINCT id) FROM judge_closed") == [(24 * spans, 24 * spans)]
+    assert query(path, "SELECT count(*), count(DISTINCT id) FROM internal.judge_closed") == [(24 * spans, 24 * spans)]
     units = query(
         path, "SELECT metric, sum(n)::INT FROM ticks WHERE level = 'unit' AND facet = 'all' GROUP BY 1 ORDER BY 1"
     )

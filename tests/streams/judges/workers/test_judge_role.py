@@ -106,8 +106,8 @@ class Judged(Watched):
         return dict(rows)
 
     def assert_each_ended_once(self, requests):
-        assert self.query("SELECT count(*), count(DISTINCT id) FROM judge_requests") == [(requests, requests)]
-        assert self.query("SELECT count(*), count(DISTINCT id) FROM judge_closed") == [(requests, requests)]
+        assert self.query("SELECT count(*), count(DISTINCT id) FROM internal.judge_requests") == [(requests, requests)]
+        assert self.query("SELECT count(*), count(DISTINCT id) FROM internal.judge_closed") == [(requests, requests)]
         identity = "lane, source_topic, source_partition, source_offset, span_index, metric, metric_version, judge"
         twice = f"SELECT count(*) FROM (SELECT 1 FROM gaps GROUP BY {identity} HAVING count(*) > 1)"
         assert self.query(twice) == [(0,)]
@@ -154,7 +154,9 @@ def test_a_run_judges_while_it_keeps_and_is_killed_at_every_step(judged):
     assert one.query(
         "SELECT sum(n)::BIGINT FROM ticks WHERE metric = 'helpful' AND level = 'unit' AND facet = 'all'"
     ) == [(n,)]
-    spent, leased = one.query("SELECT (SELECT sum(usd) FROM judge_calls), (SELECT sum(usd) FROM judge_money)")[0]
+    spent, leased = one.query("SELECT (SELECT sum(usd) FROM judge_calls), (SELECT sum(usd) FROM internal.judge_money)")[
+        0
+    ]
     assert spent <= leased + 1e-9
 
 
@@ -172,7 +174,7 @@ def test_judges_elsewhere_send_verdicts_by_topic_and_are_killed_with_the_keeper(
         one.start(*store_thread)
         one.wait_until(lambda: read_note(one.store) is not None and "reading partition" in one.said())
         first, second = one.start_judge(1), one.start_judge(2)
-        one.wait_until(lambda: one.live("SELECT count(*) AS n FROM judge_closed")[0]["n"] > 20)
+        one.wait_until(lambda: one.live("SELECT count(*) AS n FROM internal.judge_closed")[0]["n"] > 20)
         assert one.end_judge(first, signal.SIGKILL) == -signal.SIGKILL
         one.kill()
         one.start(*store_thread)
@@ -200,7 +202,9 @@ def test_judges_elsewhere_send_verdicts_by_topic_and_are_killed_with_the_keeper(
     assert "process_cpu_seconds_total " in worker
     assert "gapwatch_judge_budget_left_usd{" in page
     assert 'gapwatch_judge_breaker_workers{provider="openai",state="closed"}' in page
-    spent, leased = one.query("SELECT (SELECT sum(usd) FROM judge_calls), (SELECT sum(usd) FROM judge_money)")[0]
+    spent, leased = one.query("SELECT (SELECT sum(usd) FROM judge_calls), (SELECT sum(usd) FROM internal.judge_money)")[
+        0
+    ]
     assert n * A_CALL <= spent + 1e-9
     assert spent <= leased + 1e-9 < 100
 
@@ -211,7 +215,7 @@ def test_money_and_overrides_need_the_token(judged):
         one.broker.produce(one.topic, [trace(n) for n in range(20)])
         one.start(f"--judges={one.judges}")
         one.wait_until(lambda: read_note(one.store) is not None and "reading partition" in one.said())
-        one.wait_until(lambda: one.live("SELECT count(*) AS n FROM judge_closed")[0]["n"] == selected(20))
+        one.wait_until(lambda: one.live("SELECT count(*) AS n FROM internal.judge_closed")[0]["n"] == selected(20))
         wanted = {"portfolio": one.live("SELECT portfolio FROM portfolios")[0]["portfolio"], "metric": "helpful"}
         for path in ("/v1/judges/lease", "/v1/judges/return", "/v1/overrides"):
             for token in (False, "wrong"):
@@ -306,14 +310,14 @@ def test_near_the_cap_judges_see_less_by_a_recorded_step_and_the_probabilities_s
     since, p = steps[-1]
     assert p in (0.25, 0.125, 0.0625)
     asked = one.query(
-        f"SELECT count(*) FROM judge_requests WHERE (decode(value)::JSON->>'source_offset')::INT >= {since}"
+        f"SELECT count(*) FROM internal.judge_requests WHERE (decode(value)::JSON->>'source_offset')::INT >= {since}"
     )
     assert asked == [(selected(1100, p) - selected(since, p),)]
     said = f"SELECT DISTINCT p_evaluated FROM gaps WHERE metric = 'helpful' AND source_offset >= {since}"
     assert one.query(said) in ([(p,)], [])  # at the very cap they were shed
     assert one.query("SELECT count(DISTINCT epoch) FROM ticks WHERE metric = 'short'") == [(1,)]
-    assert one.query("SELECT sum(usd) <= 0.25 FROM judge_money") == [(True,)]
-    one.assert_each_ended_once(one.query("SELECT count(*) FROM judge_requests")[0][0])
+    assert one.query("SELECT sum(usd) <= 0.25 FROM internal.judge_money") == [(True,)]
+    one.assert_each_ended_once(one.query("SELECT count(*) FROM internal.judge_requests")[0][0])
 
 
 def test_a_judge_that_the_keeper_does_not_know_is_refused(judged):

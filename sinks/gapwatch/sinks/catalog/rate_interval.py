@@ -146,10 +146,3 @@ def rates_sql(groups: str, where: str = "true", source: str = "ticks") -> str:
             coalesce(sum(n / (p * p * p)) FILTER ({known}), 0)::DOUBLE AS w3
         FROM {source} WHERE level = 'unit' AND facet = 'all' AND ({where}) GROUP BY ALL"""
     return f"SELECT * EXCLUDE (wb, wb2, wg, wg2, w3) FROM ({with_interval(sums)})"
-
-
-def rates_view(series: str) -> str:
-    """Return the DDL of the view `rates`: the failure rate of a series in each hour of event time."""
-    columns = 'units, bad, unknown, effective_units, rate, "lower", "upper", unknown_share'
-    rows = rates_sql(f"{series}, date_trunc('hour', bucket) AS hour")
-    return f"CREATE VIEW rates AS SELECT {series}, hour, {columns} FROM ({rows})"

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
-from gapwatch.sinks.store.rate_interval import with_interval
+from gapwatch.sinks.catalog.rate_interval import with_interval
 from gapwatch.sinks.store.store import Store
 from tests.builders import KEPT_AT, NOON, scored_slice
 from tests.gapwatch_command import gapwatch

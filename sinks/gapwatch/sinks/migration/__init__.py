@@ -1,0 +1,1 @@
+"""Converts stores of older schema versions."""
