@@ -53,7 +53,7 @@ _CONTENTS = {
     "ledger": ("lane, source_topic, source_partition, pipeline, metric, state", ("n",)),
     "dead_letters": ("* EXCLUDE (seq, kept_at)", ()),
     "samples": ("* EXCLUDE (seq, kept_at)", ()),
-    "trace_ids": ("lane, pipeline, trace_hash", ()),
+    "internal.trace_ids": ("lane, pipeline, trace_hash", ()),
     "portfolios": ("* EXCLUDE (first_seen_at)", ()),
     "policies": ("* EXCLUDE (recorded_at)", ()),
 }
