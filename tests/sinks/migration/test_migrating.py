@@ -181,6 +181,11 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
         assert (done.status, said in done.err) == (2, True), done.err
 
 
+def test_the_address_of_a_running_process_is_refused() -> None:
+    done = gapwatch("migrate", "--store", "http://127.0.0.1:9")
+    assert (done.status, "name the file of its store" in done.err) == (2, True), done.err
+
+
 def test_without_room_on_the_disk_nothing_is_written(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(10**9, 10**9, 5 * 2**20))

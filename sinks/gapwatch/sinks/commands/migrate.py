@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
 
 import click
 
+from gapwatch.scorers.errors import UsageError
+from gapwatch.sinks.api.store_address import StoreAddress, StorePlace
 from gapwatch.sinks.commands.options import store_option
 from gapwatch.sinks.reading.terminal_table import print_note
 
@@ -17,7 +18,7 @@ _SHOW_SECONDS = 2.0
 
 @click.command("migrate")
 @store_option
-def migrate_command(store: Path) -> None:
+def migrate_command(store: StorePlace) -> None:
     """Convert a store of an older version to the one that this program reads and writes.
 
     Stop the process that writes the store first. The old file stays beside it, as S.v3.backup; delete it when you no
@@ -27,6 +28,8 @@ def migrate_command(store: Path) -> None:
     Example:
       gapwatch migrate --store airline.duckdb
     """  # noqa: D301 (click reads the escapes)
+    if isinstance(store, StoreAddress):
+        raise UsageError(f"{store} is the address of a running process; stop it, and name the file of its store")
     # Imported here: --help answers without loading DuckDB.
     from gapwatch.sinks.migration.migrating import migrate
     from gapwatch.sinks.store.schema import SCHEMA_VERSION

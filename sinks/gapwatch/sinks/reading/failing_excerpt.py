@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from gapwatch.sinks.reading.trace_report import unpack_record
+from gapwatch.scorers.slices.sample_record import unpack_record
 from gapwatch.sinks.store.store_reader import StoreReader
 
 
