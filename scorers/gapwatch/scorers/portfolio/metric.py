@@ -39,7 +39,8 @@ class Metric(WrittenModel):
         when: Condition on the spans it applies to; without it all spans of the component.
         valid_when: The same in words, for people.
         per_trace: Rule that folds the spans of a trace to one unit.
-        direction: The better direction; absent while it is not known.
+        direction: The better direction; absent where the claim's own words give it (a check, a bad label, a limit), or
+            while it is not known.
         threshold: Bound on a statistic of the metric.
         sample: Shares of the spans that are evaluated and of the rows that are stored.
         alert: Alert settings; without them the metric never alerts.
