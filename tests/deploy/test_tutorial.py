@@ -105,6 +105,9 @@ def test_the_way_with_a_file_is_as_the_tutorial_types_it(folder: Path) -> None:
 
     assert said["python bot.py"].strip() == "{'sent': 3000, 'waiting': 0}"
     assert len((folder / "traces.jsonl").read_text().splitlines()) == 3000
+    quoted = TEXT.split("```text\n")[1].split("```")[0].splitlines()
+    assert quoted[0] in said["gapwatch replay"]
+    assert quoted[1].split(":")[0] in said["gapwatch replay"]
     assert "fallback" in said["gapwatch explain"] and "small-1" in said["gapwatch explain"]
     assert "output is JSON and has /answer and /citations" in said["gapwatch gaps"]
 
@@ -140,7 +143,7 @@ def test_the_way_with_kafka_is_as_the_tutorial_types_it(
                         stderr=(folder / "run.log").open("w"),
                     )
                 )  # fmt: skip
-                _until(lambda: "reading partitions" in (folder / "run.log").read_text(), folder)
+                _until((folder / "live.duckdb.api").exists, folder)  # from here on the commands find the process
                 continue
             if here.startswith("gapwatch alerts"):
                 _until(lambda: len(_alerts(folder, "live.duckdb")) == 2, folder)
