@@ -13,7 +13,7 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -95,7 +95,29 @@ def _foreign_contributions() -> Iterator[tuple[str, dict[str, Command]]]:
             click.echo(f"gapwatch: cannot load the commands of {entry.value}: {error}", err=True)
 
 
-class CommandLine(click.Group):
+class SuggestingGroup(click.Group):
+    """Group that suggests the nearest command for a misspelt one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the first argument names; for a misspelt name, suggest the nearest one."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            error.message += nearest_command(args[0], self.list_commands(ctx))
+            raise
+
+
+def nearest_command(name: str, commands: Iterable[str]) -> str:
+    """Return a question that names the command most similar to a misspelt one; empty if none is similar."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, list(commands), n=1)
+    return f" Did you mean `{near[0]}`?" if near else ""
+
+
+class CommandLine(SuggestingGroup):
     """Group of subcommands, each known by its summary and imported when it is used."""
 
     def __init__(self, commands: dict[str, Command]) -> None:
@@ -125,19 +147,6 @@ class CommandLine(click.Group):
         """Import one command by its name; return None where no command has it."""
         offered = self._offered.get(cmd_name)
         return None if offered is None else offered.load()
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the first argument names; for a misspelt name, suggest the nearest one."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            from difflib import get_close_matches
-
-            if near := get_close_matches(args[0], self._offered, n=1):
-                error.message += f" Did you mean `{near[0]}`?"
-            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the summaries, without importing a command."""

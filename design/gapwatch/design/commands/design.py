@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from gapwatch.scorers.command_line import nearest_command
+from gapwatch.scorers.errors import SourceError
+
+if TYPE_CHECKING:
+    from gapwatch.design.source.scan import Scan
 
 #: Options of several subcommands.
 _CACHE = click.option(
@@ -26,6 +32,8 @@ class _DesignGroup(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         wants_help = bool(args) and args[0] in ("--help", "-h")
         if args and not wants_help and args[0] not in self.commands:
+            if not Path(args[0]).exists() and (hint := nearest_command(args[0], self.commands)):
+                raise click.UsageError(f"No such folder or command '{args[0]}'.{hint}", ctx)
             args = ["portfolio", *args]
         return super().parse_args(ctx, args)
 
@@ -60,10 +68,9 @@ def graph_command(repo: Path, form: str, cache: Path | None, no_cache: bool, qui
     from gapwatch.design.analysis import graph_of
     from gapwatch.design.progress import DesignProgress
     from gapwatch.design.reports.graph_formats import graph_json, graph_pycg
-    from gapwatch.design.source.scan import scan_repository
 
     with DesignProgress(enabled=not quiet) as progress:
-        graph = graph_of(scan_repository(repo), _cache_of(cache, no_cache), progress.update)
+        graph = graph_of(_scan(repo), _cache_of(cache, no_cache), progress.update)
     _print(graph_json(graph) if form == "json" else graph_pycg(graph))
 
 
@@ -91,13 +98,26 @@ def patterns_command(
     from gapwatch.design.patterns.libraries import load_catalog
     from gapwatch.design.progress import DesignProgress
     from gapwatch.design.reports.graph_formats import patterns_json
-    from gapwatch.design.source.scan import scan_repository
 
     del form
     chosen = load_catalog(catalog) if catalog is not None else None
     with DesignProgress(enabled=not quiet) as progress:
-        hits = patterns_of(scan_repository(repo), _cache_of(cache, no_cache), progress.update, chosen)
+        hits = patterns_of(_scan(repo), _cache_of(cache, no_cache), progress.update, chosen)
     _print(patterns_json(hits))
+
+
+def _scan(repo: Path) -> Scan:
+    """Return the Python files of a repository.
+
+    Raises:
+        SourceError: The folder does not exist, or holds no Python file.
+    """
+    from gapwatch.design.source.scan import scan_repository
+
+    scan = scan_repository(repo)
+    if not scan.files:
+        raise SourceError(f"{repo}: no Python file in this folder; give the folder of the pipeline's source code")
+    return scan
 
 
 def _cache_of(cache: Path | None, no_cache: bool) -> Path | None:
@@ -315,10 +335,9 @@ def _designed(
     from gapwatch.design.patterns.libraries import load_catalog
     from gapwatch.design.progress import DesignProgress
     from gapwatch.design.reports.output import facts_from
-    from gapwatch.design.source.scan import scan_repository
     from gapwatch.design.stage import run_design
 
     known = facts_from(facts, must_exist) if facts is not None else ()
     model = judge_model or next((str(f.value) for f in known if f.question == "q-pipeline-judge-model"), None)
     with DesignProgress(enabled=not quiet) as progress:
-        return run_design(scan_repository(repo), goal, known, model, load_catalog(catalog), progress=progress.update)
+        return run_design(_scan(repo), goal, known, model, load_catalog(catalog), progress=progress.update)

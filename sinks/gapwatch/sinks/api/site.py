@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gzip
 from typing import Any
 
@@ -61,9 +62,7 @@ class HttpSite:
             self._server = await asyncio.get_running_loop().create_server(limit, address, port, backlog=BACKLOG)
         except OSError as error:
             await self.stop()
-            raise UsageError(
-                f"{self._what} cannot listen on {address} port {port}: {error}; give another address or port"
-            ) from error
+            raise UsageError(f"{self._what} cannot listen on {address} port {port}: {_why(error, port)}") from error
         self._port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
@@ -74,6 +73,20 @@ class HttpSite:
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()
+
+
+def _why(error: OSError, port: int) -> str:
+    """Return why a server cannot listen, and what to do."""
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"another process uses this port (is another `gapwatch run` running?); choose another one with --listen, "
+            f"such as --listen 127.0.0.1:{port + 1 if port < 65535 else 9465}, or do without: --listen none"
+        )
+    if error.errno == errno.EADDRNOTAVAIL:
+        return "this machine does not have the address; choose one of its own with --listen, such as 127.0.0.1"
+    if error.errno == errno.EACCES:
+        return "this user may not use the port; choose one above 1023 with --listen"
+    return f"{error.strerror or error}; choose another address or port with --listen"
 
 
 def json_answer(answer: Any, status: int = 200) -> web.Response:

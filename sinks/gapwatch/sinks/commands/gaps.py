@@ -75,6 +75,7 @@ def gaps_command(
     """
     # Imported here: --help answers without loading DuckDB.
     from gapwatch.sinks.reading.json_values import write_json
+    from gapwatch.sinks.reading.known_names import check_names
     from gapwatch.sinks.reading.query_answer import ask
     from gapwatch.sinks.reading.trace_report import print_trace, print_trace_json
 
@@ -83,6 +84,7 @@ def gaps_command(
         if trace is not None:
             (print_trace_json if form == "json" else print_trace)(con, trace)
             return
+        check_names(con, component=component, metric=metric, lane=lane)
         wanted = OUTCOMES if "all" in outcomes else outcomes or DIVERGENCES
         where, values = f"outcome IN (SELECT unnest(?)) AND {where}", [list(wanted), *values]
         if form == "json":

@@ -65,11 +65,13 @@ def rates_command(
     """
     # Imported here: --help answers without loading DuckDB.
     from gapwatch.sinks.reading.json_values import write_json
+    from gapwatch.sinks.reading.known_names import check_names
     from gapwatch.sinks.reading.query_answer import ask
 
     if ratios:
         where, values = matching("bucket", None, None, since, lane)
         with reading(store) as con:
+            check_names(con, component=component, metric=metric, lane=lane)
             _show_ratios(_ratios(con, component, metric, _PERIODS[per], where, values), per, form)
         return
     groups = ", ".join(_SERIES)
@@ -80,6 +82,7 @@ def rates_command(
     where, values = matching("bucket", component, metric, since, lane)
     sql = f"SELECT * FROM ({rates_sql(groups, where)}) ORDER BY {', '.join(order)}"
     with reading(store) as con:
+        check_names(con, component=component, metric=metric, lane=lane)
         if form == "json":
             sys.stdout.flush()
             write_json(ask(con, sql, values), sys.stdout.buffer)

@@ -122,12 +122,24 @@ def _check_path(path: Path, *, may_be_missing: bool) -> None:
         raise StoreError(f"{path} is a directory; name the file of the store, such as {path / 'gapwatch.duckdb'}")
     if not path.parent.is_dir():
         raise StoreError(f"the directory {path.parent} of the store {path.name} does not exist; make it first")
+    if path.is_file() and not _begins_as_duckdb(path):
+        raise StoreError(f"{path} is not a store of Gapwatch: it is not a DuckDB file")
     if may_be_missing:
         return
     if not path.exists():
         raise StoreError(f"there is no store {path}; `gapwatch replay` creates one")
     if path.stat().st_size == 0:
         raise StoreError(f"{path} is empty and not a store of Gapwatch")
+
+
+def _begins_as_duckdb(path: Path) -> bool:
+    """Return False for a file that cannot be DuckDB's; DuckDB opens files of other kinds, such as JSON, as data."""
+    try:
+        with path.open("rb") as file:
+            begin = file.read(12)
+    except OSError:
+        return True  # DuckDB says what is wrong
+    return not begin or begin[8:12] == b"DUCK"
 
 
 def _connect(path: Path, *, read_only: bool, config: Config) -> duckdb.DuckDBPyConnection:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
+from gapwatch.scorers.command_line import SuggestingGroup
 from gapwatch.scorers.errors import JobError
 from gapwatch.sinks.api.store_address import StorePlace
 from gapwatch.sinks.commands.options import reading, store_file, store_option
@@ -25,7 +26,7 @@ judges_option = click.option(
 )  # fmt: skip
 
 
-@click.group("judge")
+@click.group("judge", cls=SuggestingGroup)
 def judge_command() -> None:
     """Run LLM judges, and audit their verdicts and costs."""
 

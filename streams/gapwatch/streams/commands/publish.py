@@ -53,9 +53,11 @@ def publish_command(files: tuple[str, ...], topic: str, rate: float | None, quie
     """
     # Imported here: --help answers without a Kafka client.
     from gapwatch.streams.batch.publish_files import PublishResult, publish_files
+    from gapwatch.streams.live.run_log import logs_on_stderr
     from gapwatch.streams.sources.file_kind import check_files
 
     settings = read_kafka_options(**kafka)
+    click.get_current_context().with_resource(logs_on_stderr(quiet=True))
     for fault in check_files(files):
         click.echo(f"gapwatch: warning: {fault}; its lines are published all the same", err=True)
     result = PublishResult()

@@ -115,11 +115,14 @@ def load_judge_settings(path: Path) -> JudgeSettings:
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the judge settings {path} cannot be read ({type(error).__name__})") from None
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise UsageError(f"the judge settings {path} cannot be read: {why}") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark is not None else ""
         raise UsageError(f"{path}{where}: not valid YAML") from None
+    if isinstance(document, dict) and "portfolio" in document and "providers" not in document:
+        raise UsageError(f"{path} is a portfolio; the settings of judges are another file, with providers")
     try:
         return JudgeSettings.model_validate(document)
     except ValidationError as error:

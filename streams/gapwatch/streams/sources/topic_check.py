@@ -15,6 +15,7 @@ from aiokafka.conn import create_conn
 from aiokafka.errors import (
     AuthenticationFailedError,
     AuthenticationMethodNotSupported,
+    KafkaConnectionError,
     KafkaError,
     SaslAuthenticationFailed,
     UnsupportedSaslMechanismError,
@@ -53,10 +54,16 @@ async def wait_for_topic(
         except (KafkaError, OSError, TimeoutError) as error:
             if (refusal := await _refusal(kafka)) is not None:
                 raise UsageError(refusal) from error
-            why = f"no answer from Kafka at {kafka.brokers}: {error or type(error).__name__}"
+            why = f"no answer from Kafka at {kafka.brokers}: {_words(error)}"
             OUTAGE.note(why)
             on_waiting(why)
         await back_off.wait()
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, KafkaConnectionError):
+        return "no broker accepts a connection"
+    return str(error) or type(error).__name__
 
 
 async def require_topic(kafka: KafkaSettings, topic: str) -> int:
