@@ -13,7 +13,7 @@ from gapwatch.sinks.reading.release_rates import ReleaseRate
 from gapwatch.sinks.reading.terminal_table import moment_text, share_text
 from gapwatch.streams.alerting.incidents.alert_facts import AlertFacts
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert
-from gapwatch.streams.alerting.triage.wording import headline, quantile_move, size, subject
+from gapwatch.streams.alerting.triage.wording import headline, quantile_move, share_name, size, subject
 from gapwatch.streams.reports.outcome_table import report_table
 
 _SEVERITIES = ("page", "ticket", "note")
@@ -151,7 +151,10 @@ def change_table(alerts: Sequence[StoredAlert], with_ids: bool) -> Table:
             interval = f"[{share_text(facts.after.lower)}, {share_text(facts.after.upper)}]"
         if facts.bound is not None:
             before = f"{facts.bound.operator} {share_text(facts.bound.value)}"
-        cells = [Text(alert.row.severity, style), Text(alert.row.metric), Text(before), Text(now, "bold")]
+        name = Text(alert.row.metric)
+        if facts.part is not None or facts.kind == "unknown":  # not the share of failing traces
+            name.append(f"\n  {share_name(facts)}", "dim")
+        cells = [Text(alert.row.severity, style), name, Text(before), Text(now, "bold")]
         cells += [Text(interval, "dim"), Text(moment_text(alert.row.found_at, "seconds")[11:16] + "Z")]
         if with_ids:
             began = "" if alert.began_at is None else moment_text(alert.began_at, "seconds")[11:16] + "Z"

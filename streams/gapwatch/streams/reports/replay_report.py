@@ -171,7 +171,9 @@ class _Report:
         """Print each open alert with the share before its change and since."""
         if not self._alerts:
             return
-        self._head("Since the change", "each series before its change, and since; event time, UTC")
+        self._head(
+            "Since the change", "share of failing (or named) traces before each change, and since; event time, UTC"
+        )
         wide = change_table(self._alerts, with_ids=True)
         self._out.print(wide if self._has_room(wide) else change_table(self._alerts, with_ids=False))
         if any(alert.facts.bound is not None for alert in self._alerts):
