@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import ssl
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -169,7 +171,9 @@ def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
 
 
 @contextmanager
-def serving(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+def serving(
+    answer: Callable[[BaseHTTPRequestHandler], None], tls: ssl.SSLContext | None = None
+) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Serve an answer to every request; gives the address, and the path and token of each request."""
     asked: list[tuple[str, str]] = []
 
@@ -186,6 +190,8 @@ def serving(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[tuple[
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
@@ -241,6 +247,41 @@ def test_nobody_there_is_told() -> None:
 def test_https_to_a_port_of_http_is_told(wide: Kept) -> None:
     ran = gapwatch("alerts", "--store", url_of(wide).replace("http:", "https:"))
     assert (ran.status, "does not speak https" in ran.err) == (2, True), ran.err
+
+
+def test_https_is_asked_only_with_a_certificate_that_is_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GAPWATCH_TOKEN", "secret-secret")
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    made = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=localhost",
+    ]
+    made += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(made, check=True, capture_output=True, timeout=120)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with serving(replies(200, Gapwatch_Api="0.1"), context) as (url, asked):
+        address = url.replace("http://127.0.0.1", "https://localhost")
+        refused = gapwatch("alerts", "--store", address)
+        assert (refused.status, asked) == (2, [])
+        assert f"the certificate of {address} is not valid (self" in refused.err and "no token was sent" in refused.err
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        trusted = gapwatch("alerts", "--store", address)
+    assert "another version of Gapwatch" in trusted.err
+    assert "unencrypted" not in trusted.err
+    assert ("/v1/about", "Bearer secret-secret") in asked or ("/v1/query", "Bearer secret-secret") in asked
 
 
 def test_a_token_over_plain_http_to_another_machine_is_warned_of_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,8 @@ log = logging.getLogger("gapwatch.judges")
 
 _FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 0.2, 10.0
 _TIMEOUT_SECONDS = 15.0
+#: Seconds for which a connection is used again. Longer than the server keeps one at rest: a request may meet its end.
+_IDLE_SECONDS = 5.0
 
 
 class StoreClient:
@@ -66,7 +68,8 @@ class StoreClient:
     async def _post(self, path: str, asked: dict[str, Any]) -> Any:
         back_off = BackOff(_FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS)
         if self._http is None:
-            self._http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(_TIMEOUT_SECONDS))
+            connector = aiohttp.TCPConnector(keepalive_timeout=_IDLE_SECONDS)
+            self._http = aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(_TIMEOUT_SECONDS))
         while True:
             try:
                 async with self._http.post(
