@@ -1,6 +1,7 @@
 """`deploy/demo --kafka` from its beginning to its end, and what it leaves behind."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -38,7 +39,11 @@ def test_it_publishes_watches_answers_and_cleans_up(tmp_path, environment, kafka
 
     assert done.returncode == 0, done.stderr
     assert "All 190 conversations are stored in" in done.stderr
-    assert "tool_calls_succeed" in done.stdout
+    assert re.match(r"page +http://127\.0\.0\.1:\d+/", done.stderr)
+    assert " opens, PAGE: fallback_rate of agent " in done.stderr
+    alerts, _, explained = done.stdout.partition("PAGE open")
+    assert "fallback_rate" in alerts and "rows of" not in alerts
+    assert "\nfallback_rate of agent, airline-agent in production\n" in explained and "\nWhere " in explained
     with duckdb.connect(str(store), read_only=True) as con:
         assert con.execute("SELECT sum(records) FROM offsets").fetchall() == [(190,)]
     assert list((tmp_path / "temporary").iterdir()) == []

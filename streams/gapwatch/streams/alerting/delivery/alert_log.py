@@ -64,8 +64,9 @@ class AlertLog:
             rows = [row for seq in seqs for row in outbox_rows(cursor, ALERTS_TOPIC, seq)]
         if not seqs:
             return
-        for row in rows:
-            self._log(json.loads(row.value), store)
+        # Steps of one commit in the order in which they were found.
+        for message in sorted((json.loads(row.value) for row in rows), key=lambda one: str(one["at"])):
+            self._log(message, store)
         store.mark_relayed({MARK: seqs[-1]})
         self._done = seqs[-1]
 

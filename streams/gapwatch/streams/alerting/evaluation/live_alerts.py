@@ -50,7 +50,7 @@ class LiveAlerts:
         self._info, self._fill = info, fill
         self.folding = FoldProgress()
         self._watch: ShiftWatch | None = None
-        self._shown_seq, self._next_look = -1, 0.0
+        self.shown_seq, self._next_look = -1, 0.0
         self._idle_look = 0.0
         self._gauges = AlertGauges()
 
@@ -67,7 +67,7 @@ class LiveAlerts:
             self._watch = ShiftWatch.open(store, portfolios, progress=self.folding)
         else:
             self._watch.change(store, portfolios)
-        self._gauges, self._shown_seq = AlertGauges(), -1
+        self._gauges, self.shown_seq = AlertGauges(), -1
         return self._watch
 
     def folding_text(self) -> str:
@@ -87,10 +87,10 @@ class LiveAlerts:
             True where the store has commits that were not shown before.
         """
         now = time.monotonic()
-        is_new = store.seq != self._shown_seq and now >= self._next_look
+        is_new = store.seq != self.shown_seq and now >= self._next_look
         if self._watch is None or not (is_new or now >= self._idle_look):
             return False
-        has_news = store.seq != self._shown_seq
+        has_news = store.seq != self.shown_seq
         cursor = store.cursor()
         try:
             samples = self._gauges.samples(self._watch, cursor, metrics.environment_label)
@@ -101,7 +101,7 @@ class LiveAlerts:
             cursor.close()
         for name, values in samples.items():
             metrics.show(name, values)
-        self._shown_seq = store.seq
+        self.shown_seq = store.seq
         took = time.monotonic() - now
         self._next_look = now + max(_LOOK_SECONDS, took / _LOOK_SHARE)
         self._idle_look = now + _IDLE_SECONDS
