@@ -42,6 +42,7 @@ class LiveAlerts:
 
     Attributes:
         folding: Progress of folding stored slices at the start; any thread may read and stop it.
+        shown_seq: Last commit that the gauges show; -1 before the first.
     """
 
     def __init__(
