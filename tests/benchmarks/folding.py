@@ -108,7 +108,7 @@ def make_store(path: Path, portfolio: Portfolio, commits: int) -> bytes:
             moment = START + timedelta(seconds=3600 / HOUR * number)
             taken = watch.take(_at(kinds[number % _KINDS], number, moment), moment)
             store.write_slice(taken.scored, moment, taken.steps)
-        store.record("forgetting", lambda con, _: con.execute("DELETE FROM detector_snapshots"))
+        store.record("forgetting", lambda con, _: con.execute("DELETE FROM internal.detector_snapshots"))
         return watch.packed()
 
 
@@ -132,7 +132,7 @@ def fold(path: Path, portfolio: Portfolio, read: Callable[..., Iterator[LaneComm
         cpu, wall = time.process_time(), time.perf_counter()
         watch = ShiftWatch.open(store, [portfolio])
         spent = time.process_time() - cpu, time.perf_counter() - wall
-        store.record("forgetting", lambda con, _: con.execute("DELETE FROM detector_snapshots"))
+        store.record("forgetting", lambda con, _: con.execute("DELETE FROM internal.detector_snapshots"))
         return *spent, watch.packed()
 
 
