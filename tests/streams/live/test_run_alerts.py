@@ -181,7 +181,7 @@ def test_while_it_runs_alerts_are_on_metrics_and_can_be_answered(
     assert "1 past shift is relabelled" in answered.out, answered.err
     assert {one["metric"]: one["verdict"] for one in alerts(watched)} == {"parses": "worse", "fallback_rate": "worse"}
     page_on_it = gapwatch("explain", told["parses"], "--store", watched.store).out
-    assert "CASCADE worse" in page_on_it and "acknowledged (page) by maria" in page_on_it
+    assert "SHIFT worse" in page_on_it and "acknowledged (page) by maria" in page_on_it
     assert (
         gapwatch("accept", told["parses"], "--store", watched.store, "--by", "maria", "--why", "new format").status == 0
     )

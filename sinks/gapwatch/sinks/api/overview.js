@@ -9,7 +9,8 @@ const ALERTS = `SELECT a.alert_id, a.state, a.severity, a.component, a.metric, a
     a.facts->'after'->>1 AS lower, a.facts->'after'->>2 AS upper, a.facts->>'change_at' AS began,
     a.facts->'bound'->>0 AS operator, a.facts->'bound'->>1 AS bound, a.facts->>'part' AS part,
     a.facts->'values'->>'q' AS q, a.facts->'values'->>'before' AS value_before, a.facts->'values'->>'after' AS value_after,
-    a.facts->>'number_unit' AS number_unit, a.facts->>'watched' AS watched
+    a.facts->>'number_unit' AS number_unit, a.facts->>'watched' AS watched,
+    a.facts->>'cascade' AS cascade
   FROM (SELECT alert_id, component, metric, judge, pipeline, environment, arg_max(state, rowid) AS state,
       arg_max(severity, rowid) AS severity, arg_max(shift_id, rowid) AS shift_id, min("at") AS found_at,
       arg_min(attribution, rowid) AS facts
@@ -18,7 +19,7 @@ const ALERTS = `SELECT a.alert_id, a.state, a.severity, a.component, a.metric, a
     GROUP BY ALL) s ON s.shift_id = a.shift_id
   WHERE a.state IN ('open', 'acknowledged', 'silenced')
   ORDER BY a.severity = 'page' DESC, a.severity = 'ticket' DESC, a.found_at DESC, a.alert_id LIMIT 100`;
-const WORDS = { cascade: "CASCADE", shift: "SHIFT", unknown: "BLIND", bound: "BOUND" };
+const WORDS = { cascade: "SHIFT", shift: "SHIFT", unknown: "BLIND", bound: "BOUND" };
 const POLARITIES = { worse: "worse", better: "better", unknown: "polarity unknown" };
 
 // Quantities whose alerts are shown in the line of the failure rate.
@@ -161,7 +162,8 @@ function showAlerts(alerts) {
   }
   const rows = alerts.map((a) => {
     const how = { bound: "broken", unknown: "cannot decide" }[a.kind] || POLARITIES[a.verdict] || "";
-    const what = `${WORDS[a.kind] || ""} ${how}`.trim();
+    const word = a.kind === "cascade" && a.cascade === "true" ? "CASCADE" : WORDS[a.kind] || "";
+    const what = `${word} ${how}`.trim();
     const interval = `${share(a.after)} [${share(a.lower)}, ${share(a.upper)}]`;
     const size = a.value_before !== null && a.value_after !== null
       ? `${a.q === "0.5" ? "median" : `p${plain(100 * a.q)}`} ${plain(a.value_before)} → ${plain(a.value_after)} ${a.number_unit || ""}`

@@ -17,6 +17,9 @@ from gapwatch.sinks.store.utc_text import parse_utc
 #: States of an alert that is not closed.
 OPEN_STATES = ("open", "acknowledged", "silenced")
 
+# Characters of a short id. Fewer are mistyped for one another.
+_SHORTEST_ID = 3
+
 _LAST = f"""
     SELECT alert_id, {", ".join(SERIES_COLUMNS)},
         arg_max(shift_id, rowid) AS shift_id, arg_max(group_id, rowid) AS group_id,
@@ -183,6 +186,26 @@ def alert_life(con: StoreReader, alert_id: str) -> list[LifeStep]:
     """
     sql = 'SELECT "at", state, severity, "by", why FROM alerts WHERE alert_id = ? ORDER BY rowid'
     return [LifeStep(**row) for row in ask(con, sql, [alert_id]).objects()]
+
+
+def told_at(con: StoreReader, alert_id: str) -> datetime | None:
+    """Return when the commit that opened an alert was stored, naive UTC; None where that is no longer known."""
+    sql = """SELECT min(kept_at) AS told FROM offsets
+        WHERE seq = (SELECT min(seq) FROM alerts WHERE alert_id = ?)"""
+    told: datetime | None = ask(con, sql, [alert_id]).objects()[0]["told"]
+    return told
+
+
+def short_id(con: StoreReader, alert_id: str) -> str:
+    """Return the shortest beginning of an id, without its first letter, that no other alert of the store has.
+
+    It has at least three characters, and may grow when alerts come.
+    """
+    rows = ask(con, "SELECT DISTINCT alert_id FROM alerts WHERE alert_id <> ?", [alert_id]).objects()
+    others = [row["alert_id"][1:] for row in rows]
+    own = alert_id[1:]
+    lengths = range(_SHORTEST_ID, len(own))
+    return next((own[:n] for n in lengths if not any(other.startswith(own[:n]) for other in others)), own)
 
 
 def written_steps(con: StoreReader, lane: str) -> set[tuple[str, str, str, datetime]]:

@@ -1,12 +1,15 @@
-"""Finds the rows behind an alert: example traces, and SQL with which a person finds all of them."""
+"""Finds the rows behind an alert: example traces, their texts, and SQL with which a person finds all of them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from gapwatch.sinks.reading.alert_query import AlertRow
+from gapwatch.sinks.reading.json_values import read_json
+from gapwatch.sinks.reading.trace_report import unpack_record
 from gapwatch.sinks.store.series_columns import SeriesNames, series_condition
 from gapwatch.sinks.store.store_reader import StoreReader
 
@@ -139,3 +142,79 @@ def _literal_condition(part: ValuePart) -> str:
 
 def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
+
+
+#: Most texts of one group. More cost memory and time, fewer hide a value that few traces have.
+MOST_TEXTS = 300
+# Packed texts above this are left out: 300 of them are at most 30 MB.
+_MOST_PACKED = 100_000
+_AT_ONCE = 20
+
+
+class BehindRow(NamedTuple):
+    """Row behind an alert; `at` is naive UTC, `has_text` says whether the text of its trace is stored."""
+
+    trace_id: str
+    at: datetime
+    observed: str | None
+    release: str | None
+    has_text: bool
+
+
+_TEXT = """s.lane = g.lane AND s.source_topic = g.source_topic AND s.source_partition = g.source_partition
+    AND s.source_offset = g.source_offset"""
+
+
+def rows_with_text_first(
+    con: StoreReader, lane: str, series: SeriesNames, outcome: str, begin: datetime, limit: int
+) -> list[BehindRow]:
+    """Return the first traces of a series with an outcome, those whose text is stored before the others.
+
+    Args:
+        con: Connection for reading.
+        lane: Lane of the series.
+        series: Names of the series.
+        outcome: Outcome of the rows.
+        begin: Earliest event time, naive UTC.
+        limit: Largest number of traces.
+    """
+    where, values = series_condition(lane, series)
+    rows = con.execute(
+        f"""SELECT trace_id, min(event_at), arg_min(coalesce(observed, reason), (event_at, span_index)),
+            arg_min("release", event_at), bool_or(EXISTS (SELECT 1 FROM samples s WHERE {_TEXT})) AS has_text
+        FROM (SELECT * FROM gaps WHERE {where} AND outcome = ? AND event_at >= ?) g
+        GROUP BY trace_id ORDER BY 5 DESC, 2, 1 LIMIT ?""",
+        [*values, outcome, begin, limit],
+    ).fetchall()
+    return [BehindRow(*row) for row in rows]
+
+
+def texts(
+    con: StoreReader, lane: str, series: SeriesNames, outcome: str, begin: datetime | None, end: datetime | None
+) -> Iterator[dict[str, Any]]:
+    """Yield the stored texts of the traces of a series with an outcome, as JSON objects, at most `MOST_TEXTS`.
+
+    Args:
+        con: Connection for reading; it must not be used for anything else in the meantime.
+        lane: Lane of the series.
+        series: Names of the series.
+        outcome: Outcome of the rows.
+        begin: Earliest event time, naive UTC, the first come first; None for any time, the last come first.
+        end: End of event time, exclusive; None for none.
+    """
+    where, values = series_condition(lane, series)
+    bounds = [(text, at) for text, at in (("event_at >= ?", begin), ("event_at < ?", end)) if at is not None]
+    found = con.execute(
+        f"""SELECT any_value(s.record) FROM samples s JOIN (
+            SELECT lane, source_topic, source_partition, source_offset, min(event_at) AS first_at FROM gaps
+            WHERE {" AND ".join([where, "outcome = ?", *(text for text, _ in bounds)])} GROUP BY ALL
+        ) g ON {_TEXT} WHERE octet_length(s.record) <= {_MOST_PACKED}
+        GROUP BY s.record_sha256 ORDER BY min(g.first_at) {"DESC" if begin is None else ""}, s.record_sha256
+        LIMIT {MOST_TEXTS}""",
+        [*values, outcome, *(at for _, at in bounds)],
+    )
+    while some := found.fetchmany(_AT_ONCE):
+        for (packed,) in some:
+            value = read_json(unpack_record(packed).decode("utf-8", "replace"))
+            if isinstance(value, dict):
+                yield value

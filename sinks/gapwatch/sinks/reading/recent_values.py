@@ -1,12 +1,18 @@
-"""Queries of the numbers and labels in a range of time, by series."""
+"""Recent values of a series: histograms and labels for `/metrics`, and the failure rate before its newest trace."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 import duckdb
+
+from gapwatch.sinks.reading.query_answer import ask
+from gapwatch.sinks.store.rate_interval import rates_sql
+from gapwatch.sinks.store.series_columns import SeriesNames, series_condition
+from gapwatch.sinks.store.store_reader import StoreReader
 
 _SERIES = (
     "pipeline",
@@ -54,3 +60,65 @@ def recent_labels(
 
 def _rows(con: duckdb.DuckDBPyConnection, sql: str, lane: str, begin: datetime, end: datetime) -> list[tuple[Any, ...]]:
     return con.execute(sql, [lane, begin, end]).fetchall()
+
+
+#: Length of a tick: the newest trace lies somewhere in the last one.
+_TICK = timedelta(seconds=30)
+
+
+@dataclass(frozen=True)
+class RateNow:
+    """Failure rate of a window that ends with the newest trace. Times are naive UTC.
+
+    Attributes:
+        begin: Begin of the window, or of the change where that is later.
+        end: End of the tick of the newest trace.
+        units: Good and bad traces of the window.
+        rate: Failure rate, 0 to 1; of undecided traces their share, without an interval.
+        lower: Lower limit of its 95 % interval; None without one.
+        upper: Upper limit of its 95 % interval; None without one.
+    """
+
+    begin: datetime
+    end: datetime
+    units: int
+    rate: float | None
+    lower: float | None
+    upper: float | None
+
+
+def newest_tick(con: StoreReader, lane: str, series: SeriesNames) -> datetime | None:
+    """Return the end of the latest tick of a series, naive UTC; None where it has none."""
+    where, values = series_condition(lane, series)
+    sql = f"""SELECT max(bucket) AS newest FROM ticks
+        WHERE level = 'unit' AND facet = 'all' AND outcome IN ('good', 'bad', 'unknown') AND {where}"""
+    newest = ask(con, sql, values).objects()[0]["newest"]
+    return None if newest is None else newest + _TICK
+
+
+def rate_until(
+    con: StoreReader, lane: str, series: SeriesNames, end: datetime, span: timedelta, change: datetime | None,
+    *, is_unknown: bool,
+) -> RateNow:  # fmt: skip
+    """Return the failure rate of a series before a time, as `gapwatch rates` computes it.
+
+    Args:
+        con: Connection for reading.
+        lane: Lane of the series.
+        series: Names of the series.
+        end: End of the window, naive UTC.
+        span: Length of the window.
+        change: Begin of the change; the window does not begin before it. None for none.
+        is_unknown: Return the share of undecided traces instead.
+    """
+    begin = end - span if change is None else max(end - span, change)
+    where, values = series_condition(lane, series)
+    # The condition stands once in the query, so the parameters do as well.
+    sql = rates_sql("true AS every", f"{where} AND bucket >= ? AND bucket < ?")
+    rows = ask(con, sql, [*values, begin, end]).objects()
+    if not rows:
+        return RateNow(begin, end, 0, None, None, None)
+    row = rows[0]
+    if is_unknown:
+        return RateNow(begin, end, row["units"] + row["unknown"], row["unknown_share"], None, None)
+    return RateNow(begin, end, row["units"], row["rate"], row["lower"], row["upper"])

@@ -38,3 +38,10 @@ def latest_portfolio_text(con: StoreReader, pipeline: str) -> str | None:
     """
     sql = "SELECT yaml FROM portfolios WHERE pipeline = ? ORDER BY first_seen_at DESC LIMIT 1"
     return next((row["yaml"] for row in ask(con, sql, [pipeline]).objects()), None)
+
+
+def fact_author(con: StoreReader, pipeline: str, fact_id: str) -> tuple[str, str] | None:
+    """Return who gave an answer, and when; None where the store has no answer of this id."""
+    sql = """SELECT "by", "at"::VARCHAR AS "at" FROM facts WHERE pipeline = ? AND fact_id = ?
+        ORDER BY recorded_at DESC LIMIT 1"""
+    return next(((row["by"], row["at"]) for row in ask(con, sql, [pipeline, fact_id]).objects()), None)

@@ -67,17 +67,23 @@ def alerts_command(
 @click.command("explain")
 @click.argument("alert", metavar="ALERT")
 @store_option
+@click.option("--rows", "show_rows", is_flag=True, help="List the rows behind the alert instead, the first 200.")
 @format_option
-def explain_command(alert: str, store: StorePlace, form: str) -> None:
-    """Print one page on ALERT (an id or its first characters): size, begin, evidence, likely cause, what to do."""
+def explain_command(alert: str, store: StorePlace, show_rows: bool, form: str) -> None:
+    """Print one page on ALERT: size, rate now, begin, evidence, likely cause, what to do.
+
+    ALERT is an id or its first characters; the letter `a` at its begin may be left out.
+    """
     # Not above: --help must not wait for the engine.
     from gapwatch.streams.alerting.incidents.stored_alerts import find_alert
-    from gapwatch.streams.alerting.triage.alert_list import print_json
+    from gapwatch.streams.alerting.triage.alert_list import print_json, print_rows
     from gapwatch.streams.alerting.triage.explain import print_explanation
 
     with reading(store) as con:
         found = find_alert(con, alert)
-        if form == "json":
+        if show_rows:
+            print_rows(con, found, form)
+        elif form == "json":
             print_json([found])
         else:
             print_explanation(con, store, found)

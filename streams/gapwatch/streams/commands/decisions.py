@@ -66,7 +66,7 @@ def answer_command(question: str, value: str, store: StorePlace, by: str) -> Non
     """Answer QUESTION of a portfolio: is a lower or a higher failure rate better, or neither?
 
     VALUE is lower, higher, neither, or one of the question's own options. Past shifts are relabelled by the answer,
-    and from now on a shift in the bad direction is a CASCADE. A later answer replaces this one.
+    and from now on a shift in the bad direction may page. A later answer replaces this one.
     """
     _decide(store, "answer", {"question": question, "value": value, "by": by})
 

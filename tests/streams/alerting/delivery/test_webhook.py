@@ -66,7 +66,7 @@ def test_an_alert_is_posted_once_in_words_though_the_address_fails_at_first(tmp_
     ((path, body),) = on_call.received
     assert path == "/x"
     assert body["severity"] == "page" and body["metric"] == "parses"
-    assert body["text"].startswith("PAGE: CASCADE worse: parses of agent: failing traces ")
+    assert body["text"].startswith("PAGE: SHIFT worse: parses of agent: failing traces ")
     assert body["id"] == f"{body['alert_id']}/open/page/{body['at'].removesuffix('Z')}"
 
 

@@ -127,7 +127,7 @@ def _shares(con: Connection, moved: Moved, part: Part | None) -> Mapping[str, tu
 def _counted_shares(con: Connection, moved: Moved, facet: str) -> tuple[CountedShare, ...]:
     """Return the parts by the excess of their moved units, largest first; empty where the store has one part only."""
     rows = outcome_counts(con, _span(moved), facet, is_unknown=moved.is_unknown)
-    if not rows:
+    if len(rows) < 2:
         return ()
     before, before_moved, after, after_moved = np.array([row[1:] for row in rows]).T
     expected = _expected(before, before_moved, default=moved.share_before)
@@ -149,9 +149,9 @@ def _counted_shares(con: Connection, moved: Moved, facet: str) -> tuple[CountedS
 
 
 def _mean_shares(con: Connection, moved: Moved, facet: str) -> tuple[MeanShare, ...]:
-    """Return the parts by the excess of the sum of their numbers, largest first."""
+    """Return the parts by the excess of the sum of their numbers, largest first; empty where there is one part only."""
     rows = score_sums(con, _span(moved), facet)
-    if not rows:
+    if len(rows) < 2:
         return ()
     before, sum_before, after, sum_after = np.array([row[1:] for row in rows]).T
     excess = sum_after - after * _expected(before, sum_before, default=0.0)

@@ -9,6 +9,7 @@ from gapwatch.scorers.errors import UsageError
 from gapwatch.sinks.reading.alert_query import OPEN_STATES, AlertEntry, AlertFilter, AlertRow, alert_entries
 from gapwatch.sinks.store.store_reader import StoreReader
 from gapwatch.streams.alerting.incidents.alert_facts import AlertFacts
+from gapwatch.streams.alerting.series.slice_units import SeriesKey
 
 _ANY = AlertFilter()
 
@@ -24,6 +25,13 @@ class StoredAlert:
 
     row: AlertRow
     facts: AlertFacts
+
+    @property
+    def series(self) -> SeriesKey:
+        """Key of the series."""
+        row = self.row
+        names = row.pipeline, row.environment, row.component or "", row.metric, row.metric_version, row.judge or ""
+        return SeriesKey(*names, row.epoch)
 
     @property
     def is_open(self) -> bool:
@@ -56,7 +64,7 @@ def _stored_alert(entry: AlertEntry) -> StoredAlert:
 
 
 def find_alert(con: StoreReader, wanted: str) -> StoredAlert:
-    """Return the alert with this id, or the only alert whose id begins with it.
+    """Return the alert with this id, or the only alert whose id begins with it; the letter `a` may be left out.
 
     Args:
         con: Connection for reading.
@@ -65,7 +73,7 @@ def find_alert(con: StoreReader, wanted: str) -> StoredAlert:
     Raises:
         UsageError: No alert has such an id, or several have.
     """
-    alerts = [a for a in read_alerts(con) if a.row.alert_id.startswith(wanted)] if wanted else []
+    alerts = [a for a in read_alerts(con) if a.row.alert_id.startswith((wanted, f"a{wanted}"))] if wanted else []
     if not alerts:
         raise UsageError(f"no alert {wanted!r} in this store; gapwatch alerts --all lists them")
     if len(alerts) > 1:

@@ -8,11 +8,18 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from gapwatch.sinks.reading.json_values import write_json
+from gapwatch.sinks.reading.query_answer import ask
 from gapwatch.sinks.reading.terminal_table import Column, component_text, moment_text, print_note, print_table
+from gapwatch.sinks.store.store_reader import StoreReader
 from gapwatch.sinks.store.utc_text import utc_text
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert
 from gapwatch.streams.alerting.triage.explain import alert_rows_sql
 from gapwatch.streams.alerting.triage.wording import headline, size
+
+#: Most rows that `gapwatch explain --rows` lists.
+MOST_ROWS = 200
+_ROW_COLUMNS = ("trace", "release", "model", "tier", "observed")
 
 
 def print_json(alerts: list[StoredAlert]) -> None:
@@ -23,6 +30,29 @@ def print_json(alerts: list[StoredAlert]) -> None:
 def _as_json(alert: StoredAlert) -> dict[str, Any]:
     row = {name: utc_text(value) if isinstance(value, datetime) else value for name, value in asdict(alert.row).items()}
     return {**row, **alert.facts.to_json(), "rows_sql": alert_rows_sql(alert)}
+
+
+def print_rows(con: StoreReader, alert: StoredAlert, form: str) -> None:
+    """Print the rows behind an alert, in the order of event time: a table for people, JSON for programs.
+
+    Args:
+        con: Connection for reading.
+        alert: The alert.
+        form: table or json.
+    """
+    answer = ask(con, f"{alert_rows_sql(alert)} LIMIT {MOST_ROWS}")
+    if form == "json":
+        sys.stdout.flush()
+        write_json(answer, sys.stdout.buffer)
+        return
+    rows = answer.objects()
+    if not rows:
+        print_note("no row behind this alert is stored; gapwatch rates counts every trace")
+        return
+    columns = [Column("at", whole=True), *(Column(name, whole=name == "trace") for name in _ROW_COLUMNS)]
+    print_table(columns, [[moment_text(row.pop("event_at"), "seconds"), *row.values()] for row in rows])
+    if len(rows) == MOST_ROWS:
+        print_note(f"the first {MOST_ROWS} rows")
 
 
 def print_alerts(alerts: list[StoredAlert], closed: int, is_part: bool) -> None:
@@ -46,7 +76,7 @@ def print_alerts(alerts: list[StoredAlert], closed: int, is_part: bool) -> None:
         Column("kind"),
         Column("failing, or the move"),
         Column("since", whole=True),
-        Column("found", whole=True),
+        Column("found in the data", whole=True),
     ]
     print_table(columns, [_cells(alert) for alert in alerts], upright=True)
     groups = len({alert.row.group_id for alert in alerts})

@@ -20,7 +20,6 @@ from gapwatch.streams.alerting.incidents.alert_rows import record_step
 from gapwatch.streams.alerting.incidents.incident import Incident
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert, find_alert
 from gapwatch.streams.alerting.rules.finding import Watched
-from gapwatch.streams.alerting.series.slice_units import SeriesKey
 from gapwatch.streams.alerting.triage.answer_reader import facts_of
 
 Action = Literal["ack", "silence", "accept"]
@@ -161,13 +160,4 @@ def _check_texts(**texts: str) -> None:
 def _incident(alert: StoredAlert) -> Incident:
     """Return the fields of a stored alert that `record_step` needs."""
     row = alert.row
-    series = SeriesKey(
-        pipeline=row.pipeline,
-        environment=row.environment,
-        component=row.component or "",
-        metric=row.metric,
-        metric_version=row.metric_version,
-        judge=row.judge or "",
-        epoch=row.epoch,
-    )
-    return Incident(row.alert_id, row.shift_id, Watched(series, ""), row.severity, 0, 0, row.group_id)
+    return Incident(row.alert_id, row.shift_id, Watched(alert.series, ""), row.severity, 0, 0, row.group_id)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -18,15 +21,16 @@ from gapwatch.scorers.portfolio.metric import Metric
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.printable import shown
 from gapwatch.sinks.api.store_address import StorePlace
-from gapwatch.sinks.reading.alert_query import AlertFilter, LifeStep, alert_life
-from gapwatch.sinks.reading.example_rows import ValuePart, rows_sql
-from gapwatch.sinks.reading.stored_portfolios import latest_portfolio_text
+from gapwatch.sinks.reading.alert_query import AlertFilter, LifeStep, alert_life, short_id, told_at
+from gapwatch.sinks.reading.example_rows import BehindRow, ValuePart, rows_sql
+from gapwatch.sinks.reading.stored_portfolios import fact_author, latest_portfolio_text
 from gapwatch.sinks.reading.terminal_table import moment_text
 from gapwatch.sinks.store.registration import metric_direction
 from gapwatch.sinks.store.store_reader import StoreReader
 from gapwatch.streams.alerting.incidents.alert_cause import Cause, CountedShare, MeanShare
 from gapwatch.streams.alerting.incidents.links import runbook_link, trace_link
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert, read_alerts
+from gapwatch.streams.alerting.triage.behind_alert import present_rate, reasons_in_texts, rows_behind
 from gapwatch.streams.alerting.triage.wording import headline, quantile_move, share_move, share_name, size, subject
 
 _WIDTH = 11
@@ -108,24 +112,45 @@ def _print_section(out: Console, title: str, lines: list[str]) -> None:
 def _sections(
     con: StoreReader, store: StorePlace, alert: StoredAlert, portfolio: Portfolio | None
 ) -> Iterator[tuple[str, list[str]]]:
-    yield "What", list(_what(alert, portfolio))
-    yield "Since", list(_since(alert))
-    yield "How sure", list(_how_sure(alert))
-    yield "Which way", list(_which_way(alert, portfolio))
-    if where := [*_where(alert.facts.cause), *_labels(alert.facts.cause)]:
-        yield "Where", where
-    if new := list(_new(alert.facts.cause)):
-        yield "New then", new
-    if together := list(_together(con, alert, portfolio)):
-        yield "Together", together
-    if rows := list(_examples(alert.facts.cause, portfolio)):
-        yield "Rows", rows
-    yield (
-        "See rows",
-        [f"{COMMAND}{program_name()} history --store {shlex.quote(str(store))} {_quoted(alert_rows_sql(alert))}"],
+    cause, place = alert.facts.cause, _Place.of(con, store, alert)
+    sections = (
+        ("What", _what(alert, portfolio)),
+        ("Now", present_rate(con, alert)),
+        ("Since", _since(con, alert)),
+        ("How sure", _how_sure(alert)),
+        ("Which way", _which_way(con, alert, portfolio)),
+        ("Why", itertools.chain(_where(cause), _labels(cause), reasons_in_texts(con, alert))),
+        ("New then", _new(alert)),
+        ("Together", _together(con, alert, portfolio)),
+        ("Rows", _rows(con, alert, portfolio, place)),
+        ("See rows", [f"{COMMAND}{place.command('explain')} --rows"]),
+        ("History", (_life_text(step) for step in alert_life(con, alert.row.alert_id))),
+        ("Do", _do(alert, portfolio, place)),
     )
-    yield "History", [_life_text(step) for step in alert_life(con, alert.row.alert_id)]
-    yield "Do", list(_do(store, alert, portfolio))
+    for title, lines in sections:
+        if found := list(lines):
+            yield title, found
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Short way to name an alert and its store in a command.
+
+    Attributes:
+        alert: Shortest id.
+        store: Option of the store, with a space before it; empty where the environment names the store.
+    """
+
+    alert: str
+    store: str
+
+    @classmethod
+    def of(cls, con: StoreReader, store: StorePlace, alert: StoredAlert) -> _Place:
+        named = os.environ.get("GAPWATCH_STORE") == str(store)
+        return cls(short_id(con, alert.row.alert_id), "" if named else f" --store {shlex.quote(str(store))}")
+
+    def command(self, name: str) -> str:
+        return f"{program_name()} {name} {self.alert}{self.store}"
 
 
 def _what(alert: StoredAlert, portfolio: Portfolio | None) -> Iterator[str]:
@@ -134,7 +159,8 @@ def _what(alert: StoredAlert, portfolio: Portfolio | None) -> Iterator[str]:
         yield moved
     text = f"{share_name(facts)}: {share_move(facts)}"
     if facts.counts is not None and facts.counts.units:
-        text += f"; {facts.counts.moved:,} of {facts.counts.units:,} {facts.unit}s"
+        plural = "" if facts.counts.units == 1 else "s"
+        text += f"; {facts.counts.moved:,} of {facts.counts.units:,} {facts.unit}{plural}"
     yield text
     least = None if facts.ratio is None else facts.ratio.lower
     if facts.went_up and least is not None and least > 1:
@@ -146,15 +172,18 @@ def _what(alert: StoredAlert, portfolio: Portfolio | None) -> Iterator[str]:
         yield f"purpose of the metric: {shown(metric.purpose, 300)}"
 
 
-def _since(alert: StoredAlert) -> Iterator[str]:
+def _since(con: StoreReader, alert: StoredAlert) -> Iterator[str]:
     change, bound, found = alert.facts.change, alert.facts.bound, alert.row.found_at
     if change is None:
         window = _span(0 if bound is None else bound.window_seconds)
         yield f"window of {window} that ended {moment_text(found)}; a bound does not tell when the failures began"
-        return
-    first, last = moment_text(change.earliest), moment_text(change.latest)
-    earlier = " or earlier" if change.is_truncated else ""
-    yield f"{moment_text(change.at)} (95 %: {first}{earlier} to {last}); found {moment_text(found)}"
+    else:
+        first, last = moment_text(change.earliest), moment_text(change.latest)
+        earlier = " or earlier" if change.is_truncated else ""
+        yield f"began {moment_text(change.at)} (95 %: {first}{earlier} to {last})"
+    told = told_at(con, alert.row.alert_id)
+    stored = "" if told is None else f"; told at {moment_text(told, 'seconds')}, when they were stored"
+    yield f"found in the data at {moment_text(found, 'seconds')}, by the times of the traces{stored}"
 
 
 def _span(seconds: int) -> str:
@@ -170,22 +199,21 @@ def _how_sure(alert: StoredAlert) -> Iterator[str]:
     evidence = facts.evidence
     if evidence is None or evidence.limit_log10 is None:
         return
-    limit = evidence.limit_log10
-    found = "" if evidence.log10 is None else f"10^{evidence.log10:.1f}, "
-    months = math.pow(10.0, limit) / facts.units_per_month
+    months = math.pow(10.0, evidence.limit_log10) / facts.units_per_month
     yield (
-        f"evidence {found}threshold 10^{limit:.1f}: at the declared volume this series raises at most one false alarm "
-        f"every {_months(months)}, on average"
+        f"without a change, chance opens such an alert on this series at most once every {_months(months)}, on "
+        f"average, at the declared volume of {facts.units_per_month / 30:,.0f} traces a day"
     )
     if facts.change is not None and facts.change.learned:
-        yield f"baseline learned from {facts.change.learned:,} {facts.unit}s before the change"
+        learned = facts.change.learned
+        yield f"compared with {learned:,} {facts.unit}{'' if learned == 1 else 's'} before the change"
 
 
 def _months(months: float) -> str:
     return f"{months / 12:.3g} years" if months >= 24 else f"{months:.2g} months"
 
 
-def _which_way(alert: StoredAlert, portfolio: Portfolio | None) -> Iterator[str]:
+def _which_way(con: StoreReader, alert: StoredAlert, portfolio: Portfolio | None) -> Iterator[str]:
     facts = alert.facts
     way = "rose" if facts.went_up else "fell"
     if facts.kind == "unknown":
@@ -204,11 +232,21 @@ def _which_way(alert: StoredAlert, portfolio: Portfolio | None) -> Iterator[str]
             yield f"answer this question to set the direction: {shown(question.text, 300)} ({question.id})"
         return
     better = (direction or {}).get("better")
-    source = (direction or {}).get("fact") or (direction or {}).get("evidence")
+    source = _verified_by(con, direction or {}, portfolio)
     quantity = "failure rate" if (direction or {}).get("of", "failure_rate") == "failure_rate" else "number"
     known = f"a {better} {quantity} is better" if better in ("lower", "higher") else ""
     verified = f": {known}, verified by {shown(source, 300)}" if known and source else ""
     yield f"{what} {way}, which is {facts.polarity or 'as before'}{verified}"
+
+
+def _verified_by(con: StoreReader, direction: Mapping[str, Any], portfolio: Portfolio | None) -> str:
+    """Return who or what verified a direction, and when; empty where nothing did."""
+    fact_id = direction.get("fact")
+    if fact_id is None or portfolio is None:
+        return str(direction.get("evidence") or "")
+    fact = next((one for one in portfolio.facts if one.id == fact_id), None)
+    author = (fact.by, fact.at) if fact is not None else fact_author(con, portfolio.pipeline, fact_id)
+    return f"{fact_id} ({author[0]}, {author[1]})" if author is not None else str(fact_id)
 
 
 def _where(cause: Cause | None) -> Iterator[str]:
@@ -232,13 +270,26 @@ def _labels(cause: Cause | None) -> Iterator[str]:
         yield f"label {shown(part.value)}: {part.before:.1%} of the spans before, {part.after:.1%} since"
 
 
-def _new(cause: Cause | None) -> Iterator[str]:
+def _new(alert: StoredAlert) -> Iterator[str]:
+    cause, change = alert.facts.cause, alert.began_at
     if cause is None:
         return
     for entry in cause.new:
-        yield f"{entry.facet} {shown(entry.value)}, first seen {moment_text(entry.at)}"
+        came = f"its first trace at {moment_text(entry.at)}{_before(entry.at, change)}"
+        yield f"{entry.facet} {shown(entry.value)}, {came}"
     for note in cause.notes:
         yield f"{moment_text(note.at)} {shown(note.text)}"
+
+
+def _before(at: datetime, change: datetime | None) -> str:
+    """Return how long before or after the likely begin of the change a value came."""
+    if change is None:
+        return ""
+    minutes = round((change - at).total_seconds() / 60)
+    if not minutes:
+        return ", at the begin of the change"
+    many = f"{abs(minutes)} minute{'' if abs(minutes) == 1 else 's'}"
+    return f", {many} {'before' if minutes > 0 else 'after'} the likely begin of the change"
 
 
 def _together(con: StoreReader, alert: StoredAlert, portfolio: Portfolio | None) -> Iterator[str]:
@@ -280,11 +331,22 @@ def _downstream(portfolio: Portfolio, component: str) -> set[str]:
     return seen
 
 
-def _examples(cause: Cause | None, portfolio: Portfolio | None) -> Iterator[str]:
-    for example in cause.examples if cause is not None else ():
-        release = f" {shown(example.release)}" if example.release else ""
-        yield f"{moment_text(example.at, 'seconds')}{release}  {shown(example.observed or '', 70)}"
-        yield f"{COMMAND}  {shown(trace_link(portfolio, example.trace_id) or example.trace_id, 2000)}"
+def _rows(con: StoreReader, alert: StoredAlert, portfolio: Portfolio | None, place: _Place) -> Iterator[str]:
+    """Yield the first traces behind an alert, those with text first, each with where it can be read."""
+    behind = rows_behind(con, alert)
+    cause = alert.facts.cause
+    examples = cause.examples if cause is not None and not behind else ()
+    known = {one.trace_id: one.url for one in (cause.examples if cause is not None else ())}
+    rows = behind or [BehindRow(one.trace_id, one.at, one.observed, one.release, False) for one in examples]
+    for row in rows:
+        release = f" {shown(row.release)}" if row.release else ""
+        yield f"{moment_text(row.at, 'seconds')}{release}  {shown(row.observed or '', 70)}"
+        link = trace_link(portfolio, row.trace_id) or known.get(row.trace_id)
+        if row.has_text:
+            command = f"{program_name()} gaps --trace {shlex.quote(shown(row.trace_id, 2000))}{place.store}"
+            yield f"{COMMAND}  {command}   # its text"
+        if link is not None or not row.has_text:
+            yield f"{COMMAND}  {shown(link or row.trace_id, 2000)}"
 
 
 def alert_rows_sql(alert: StoredAlert) -> str:
@@ -298,30 +360,28 @@ def alert_rows_sql(alert: StoredAlert) -> str:
     return rows_sql(alert.row, which, alert.began_at or alert.row.found_at - timedelta(seconds=window))
 
 
-def _quoted(sql: str) -> str:
-    """Return SQL quoted for a shell, by double quotes where that is safe: the SQL itself is full of single ones."""
-    return f'"{sql}"' if not set(sql) & set('"$`\\!') else shlex.quote(sql)
-
-
 def _life_text(step: LifeStep) -> str:
     return f"{moment_text(step.at, 'seconds')} {step.state} ({step.severity}) by {shown(step.by)}: {shown(step.why)}"
 
 
-def _do(store: StorePlace, alert: StoredAlert, portfolio: Portfolio | None) -> Iterator[str]:
-    if (runbook := runbook_link(portfolio, alert.row.metric)) is not None:
+def _do(alert: StoredAlert, portfolio: Portfolio | None, place: _Place) -> Iterator[str]:
+    cause = alert.facts.cause
+    runbook = runbook_link(portfolio, alert.row.metric) or (cause.runbook_url if cause is not None else None)
+    if runbook is not None:
         yield f"{COMMAND}{shown(runbook, 2000)}"
     if not alert.is_open:
         yield "nothing: the alert is closed"
         return
-    path, name = shlex.quote(str(store)), alert.row.alert_id
     if alert.facts.polarity == "unknown" and alert.facts.question:
         question = shlex.quote(alert.facts.question)
-        yield f"{COMMAND}{program_name()} answer {question} lower --store {path} --by YOU   # or higher"
-    yield f"{COMMAND}{program_name()} ack {name} --store {path} --by YOU      # you work on it"
+        yield f"{COMMAND}{program_name()} answer {question} lower{place.store} --by YOU   # or higher"
+    yield f"{COMMAND}{place.command('ack')} --by YOU      # you work on it"
     meaning = "the new level is right: make it the baseline"
     if alert.facts.kind == "bound":
         meaning = "no alert until the bound has held again; to move the bound, change the portfolio"
-    yield f"{COMMAND}{program_name()} accept {name} --store {path} --by YOU   # {meaning}"
+    yield f"{COMMAND}{place.command('accept')} --by YOU   # {meaning}"
+    if place.store:
+        yield "with GAPWATCH_STORE in the environment, --store can be left out"
 
 
 def _metric(alert: StoredAlert, portfolio: Portfolio | None) -> Metric | None:

@@ -79,8 +79,11 @@ def _unseen(portfolio: Portfolio, seen: list[SeenMetric]) -> Iterator[str]:
         elif metric.threshold is not None and metric.threshold.of != "failure_rate":
             yield f"threshold of {name} (it bounds {shown(metric.threshold.of)}; only failure_rate has checked bounds)"
     components = {row.component for row in mine}
+    measured = {metric.component for metric in portfolio.metrics}
     for component in portfolio.components:
-        if component.id not in components:
+        if component.id not in measured:
+            yield f"component {component.id} (no metric is about it)"
+        elif component.id not in components:
             yield f"component {component.id} (no span of it was scored)"
 
 

@@ -8,14 +8,16 @@ from gapwatch.streams.alerting.incidents.alert_facts import AlertFacts
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert
 from gapwatch.streams.alerting.rules.finding import Part
 
-_KINDS = {"cascade": "CASCADE", "shift": "SHIFT", "unknown": "BLIND", "bound": "BOUND"}
+# A cascade is a shift of a rate that says how often the pipeline falls back, retries or gives up.
+_KINDS = {"cascade": "SHIFT", "shift": "SHIFT", "unknown": "BLIND", "bound": "BOUND"}
 _POLARITIES = {"worse": "worse", "better": "better", "unknown": "polarity unknown"}
 
 
 def headline(facts: AlertFacts) -> str:
-    """Return the kind and polarity of an alert, such as `CASCADE worse`."""
+    """Return the kind and polarity of an alert, such as `SHIFT worse`, or `CASCADE worse` of a fallback rate."""
     polarity = _POLARITIES.get(facts.polarity or "", "")
-    return f"{_KINDS.get(facts.kind, '')} {'broken' if facts.kind == 'bound' else polarity}".strip()
+    word = "CASCADE" if facts.kind == "cascade" and facts.is_cascade else _KINDS.get(facts.kind, "")
+    return f"{word} {'broken' if facts.kind == 'bound' else polarity}".strip()
 
 
 def subject(alert: StoredAlert) -> str:

@@ -1,0 +1,123 @@
+"""Page on an alert: rate now, reasons in texts, rows with text, author of the direction, short commands."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gapwatch_command import gapwatch
+
+_BEGIN = 1_772_600_000  # 2026-03-04T04:53:20Z
+_SHIFT = 1_500
+
+PORTFOLIO = """
+gapwatch: 1
+portfolio: bot
+version: 1
+pipeline: bot
+volume: {traces_per_day: 2000}
+components:
+  - {id: answer, role: ai_core, kind: llm}
+  - {id: retrieve, role: supporting, kind: retrieval}
+facts:
+  - {id: f-1, kind: direction, component: answer, metric: answered, better: lower, value: x, by: maria, at: 2026-03-01}
+metrics:
+  - name: answered
+    component: answer
+    claim: {form: check, field: output, present: true}
+    alert: {severity: page}
+"""
+
+
+def trace(number: int, draw: random.Random) -> dict[str, Any]:
+    """One trace every five seconds; from the shift on a third fails, most by a rate limit, in the region eu only."""
+    at, is_late = _BEGIN + 5 * number, number >= _SHIFT
+    fails = draw.random() < (0.33 if is_late else 0.02)
+    span = {
+        "span_id": "1", "component": "answer", "kind": "llm", "name": "chat", "model": "m1", "started_at": at,
+        "ended_at": at + 1, "output": "" if fails else "yes",
+        "error_type": "RateLimitError" if fails and is_late else None,
+        "attributes": {"gen_ai.response.finish_reasons": "stop"},
+    }  # fmt: skip
+    region = "eu" if fails and is_late else draw.choice(["eu", "us"])
+    return {
+        "trace_id": f"t{number}", "pipeline": "bot", "release": "r2" if is_late else "r1",
+        "session_id": f"s{number // 3}",
+        "started_at": at, "ended_at": at + 1, "attributes": {"region": region, "user": f"u{number}"}, "spans": [span],
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("explain")
+    draw = random.Random(1)
+    (folder / "t.jsonl").write_text("".join(json.dumps(trace(n, draw)) + "\n" for n in range(_SHIFT + 400)))
+    (folder / "p.yaml").write_text(PORTFOLIO)
+    made = gapwatch(
+        "replay", folder / "t.jsonl", "--portfolio", folder / "p.yaml", "--store", folder / "s.duckdb", "--alerts"
+    )
+    assert made.status == 0, made.err
+    return folder / "s.duckdb"
+
+
+@pytest.fixture(scope="module")
+def page(store: Path) -> str:
+    (alert,) = gapwatch("alerts", "--store", store, "--format", "json").json()
+    return gapwatch("explain", alert["alert_id"], "--store", store).out
+
+
+def test_a_shift_in_sessions_is_dated_and_told_by_three_times(page: str) -> None:
+    assert "began 2026-03-04 06:5" in page
+    assert "found in the data at 2026-03-04 07:" in page
+    assert "told at 20" in page and "when they were stored" in " ".join(page.split())
+    assert page.startswith("PAGE open  SHIFT worse")
+
+
+def test_it_says_the_rate_now_and_until_when(page: str) -> None:
+    assert "last 10 minutes: 40.5% [31.8%, 49.7%] failing, of 116 traces" in page
+    assert "34 minutes since the change: 36.1%" in page
+    assert "until 2026-03-04 07:32:00Z, the newest trace" in page
+
+
+def test_it_says_why_where_there_is_more_than_one_value(page: str) -> None:
+    why = page[page.index("Why") : page.index("New then")]
+
+    assert "release r2: 100% of the excess" in why
+    assert "error type RateLimitError" in why and "dimension region eu" in why
+    assert "model m1" not in why and "finish reason" not in why and "user" not in why
+
+
+def test_rows_with_text_come_first_and_their_text_is_there(store: Path, page: str) -> None:
+    rows = page[page.index("Rows") : page.index("See rows")]
+    first = rows.split("--trace ")[1].split()[0]
+
+    assert "# its text" in rows.splitlines()[1]
+    assert "RateLimitError" in gapwatch("gaps", "--trace", first, "--store", store).out
+
+
+def test_it_says_who_verified_the_direction_and_how_sure_it_is_in_plain_words(page: str) -> None:
+    said = " ".join(page.split())
+    assert "verified by f-1 (maria, 2026-03-01)" in said
+    assert "chance opens such an alert on this series at most once every" in said
+    assert "10^" not in page
+
+
+def test_commands_are_short_and_work(store: Path, page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (alert,) = gapwatch("alerts", "--store", store, "--format", "json").json()
+    short = alert["alert_id"][1:4]
+    rows = gapwatch("explain", short, "--store", store, "--rows")
+    monkeypatch.setenv("GAPWATCH_STORE", str(store))
+    at_home = gapwatch("explain", short)
+
+    assert f"explain {short} --store {store} --rows" in page
+    assert rows.status == 0 and "trace" in rows.out and "t15" in rows.out
+    assert "--store" not in at_home.out
+    assert f"ack {short} --by YOU" in at_home.out
+
+
+def test_a_component_without_a_metric_is_named_as_that(store: Path) -> None:
+    assert "component retrieve (no metric is about it)" in gapwatch("alerts", "--store", store).out
