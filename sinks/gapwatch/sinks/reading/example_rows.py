@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from gapwatch.scorers.slices.sample_record import unpack_record
 from gapwatch.sinks.reading.alert_query import AlertRow
 from gapwatch.sinks.reading.json_values import read_json
-from gapwatch.sinks.reading.trace_report import unpack_record
 from gapwatch.sinks.store.series_columns import SeriesNames, series_condition
 from gapwatch.sinks.store.store_reader import StoreReader
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import duckdb
 
+from gapwatch.sinks.catalog.rate_interval import rates_sql
 from gapwatch.sinks.reading.query_answer import ask
-from gapwatch.sinks.store.rate_interval import rates_sql
 from gapwatch.sinks.store.series_columns import SeriesNames, series_condition
 from gapwatch.sinks.store.store_reader import StoreReader
 
