@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.kafka_broker import KafkaBroker
+
 WITHOUT = """\
 import sys
 class Missing:
@@ -47,6 +49,27 @@ def test_without_the_packages_of_an_extra_a_command_says_what_to_install() -> No
         * 4
     )
     assert for_grafana == "gapwatch: Grafana's SDK is missing: pip install 'gapwatch[dashboards]'"
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_a_topic_without_a_trace_of_the_portfolio_is_no_success(
+    kafka_broker: KafkaBroker, folder: Path, tmp_path: Path
+) -> None:
+    topic = kafka_broker.make_topic()
+    kafka_broker.produce(topic, [b"not json", *(folder / "other.jsonl").read_bytes().splitlines()])
+    code = "import sys; from gapwatch.scorers.command_line import run; sys.exit(run())"
+    command = ["run", "--brokers", kafka_broker.address, "--topic", topic, "--portfolio", str(folder / "p.yaml")]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command, "--store", "new.duckdb", "--until-caught-up", "--quiet"], cwd=tmp_path,
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[-1] == (
+        f"gapwatch: topic {topic}: not one of the 4 records could be scored: 1 not a trace (gapwatch dead-letters "
+        "--store new.duckdb says why), 3 of another pipeline than the portfolio's, 'support'"
+    )
 
 
 def test_a_port_in_use_is_named_with_the_option_to_change(folder: Path, tmp_path: Path) -> None:

@@ -5,7 +5,10 @@ A command is one text as it is typed. `says` stands in what it prints on standar
 
 from __future__ import annotations
 
+import io
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -131,10 +134,22 @@ def test_a_mistake_has_its_sentence_and_status(command: str, status: int, says: 
     assert "secret" not in ran.err
 
 
-def test_a_store_that_another_process_holds_is_named_with_its_holder(folder: Path) -> None:
-    import subprocess
-    import sys
+def test_standard_input_without_a_trace_is_no_success(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = b'{"id": 1}\n' * 3 + (folder / "other.jsonl").read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines)))
+    store = tmp_path / "new.duckdb"
+    ran = gapwatch("replay", "-", "--source", "in", "--portfolio", "p.yaml", "--store", store, "--quiet")
 
+    assert (ran.status, ran.out) == (1, "")
+    assert ran.err == (
+        f"gapwatch: -: not one of the 6 records could be scored: 3 not a trace (gapwatch dead-letters --store {store} "
+        "says why), 3 of another pipeline than the portfolio's, 'support'\n"
+    )
+
+
+def test_a_store_that_another_process_holds_is_named_with_its_holder(folder: Path) -> None:
     code = "import duckdb, sys; con = duckdb.connect('s.duckdb'); print('open', flush=True); sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdin is not None and holder.stdout is not None

@@ -86,11 +86,11 @@ class RunSummary:
             return
         parts = []
         if self.dead_letters:
-            parts.append(f"{self.dead_letters:,} are no traces (gapwatch dead-letters --store {store} says why)")
+            parts.append(f"{self.dead_letters:,} not a trace (gapwatch dead-letters --store {store} says why)")
         if self.foreign:
             names = ", ".join(f"{shown(name, 60)!r}" for name in sorted(pipelines))
-            parts.append(f"{self.foreign:,} are traces of other pipelines than the portfolio's, {names}")
-        raise JobError(f"{what}: not one of the {self.records:,} records could be scored: {'; '.join(parts)}")
+            parts.append(f"{self.foreign:,} of another pipeline than the portfolio's, {names}")
+        raise JobError(f"{what}: not one of the {self.records:,} records could be scored: {', '.join(parts)}")
 
     @property
     def has_any_trace(self) -> bool:

@@ -6,7 +6,6 @@ Faust does the opposite: it starts silently without a topic, and ends at once wi
 from __future__ import annotations
 
 import asyncio
-import logging
 import ssl
 from collections.abc import Callable
 
@@ -25,8 +24,6 @@ from gapwatch.publisher.back_off import BackOff
 from gapwatch.publisher.kafka_settings import KafkaSettings
 from gapwatch.scorers.errors import JobError, UsageError
 from gapwatch.streams.sources.broker_outage import OUTAGE
-
-log = logging.getLogger("gapwatch.kafka")
 
 #: Most seconds of one attempt. A frozen broker accepts connections and does not answer.
 ATTEMPT_SECONDS = 10.0

@@ -112,8 +112,10 @@ class KafkaSender(TraceSender):
                 await producer.start()
             except (self._errors.KafkaError, OSError) as error:
                 await producer.stop()
+                is_away = isinstance(error, self._errors.KafkaConnectionError)
+                why = "no broker accepts a connection" if is_away else error
                 self._outage.failed(
-                    f"cannot reach Kafka at {self._settings.brokers}: {error}; traces wait in the buffer, "
+                    f"cannot reach Kafka at {self._settings.brokers}: {why}; traces wait in the buffer, "
                     "the publisher tries again"
                 )
             except BaseException:
