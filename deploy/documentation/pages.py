@@ -11,6 +11,7 @@ from pathlib import Path
 
 from deploy.documentation.claims_page import claim_cookbook_page, claims_page
 from deploy.documentation.command_line_page import command_line_page
+from deploy.documentation.store_page import store_page
 from gapwatch.sinks.metrics.metrics_reference import documentation
 
 ROOT = Path(__file__).parents[2]
@@ -19,6 +20,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/claims.md": claims_page,
     "docs/cookbook_claims.md": claim_cookbook_page,
     "docs/command_line.md": command_line_page,
+    "docs/store.md": store_page,
     "deploy/metrics.md": documentation,
 }
 

@@ -263,7 +263,7 @@ def test_agreement_of_judges_with_each_other_and_with_people(tmp_path: Path, ser
         said = "fail" if offset == 0 else "pass"
         done = gapwatch("override", place.row(offset, "/a"), "--store", place.store, "--outcome", said, "--why", "seen")
         assert done.status == 0, done.err
-    found = {(one["first"], one["second"]): one for one in place.judge("agreement").json()}
+    found = {(one["first"], one["second"]): one for one in place.judge("agreement", "--json").json()}
 
     # a fails 0 3 6 9, b fails 0 4 8: both 0; they differ on 3, 4, 6, 8, 9.
     assert set(found) == {("a", "b"), ("a", "human")}

@@ -137,13 +137,13 @@ def _rates_view() -> str:
 def _rates_by_view() -> str:
     return f"""CREATE VIEW rates_by AS
     SELECT {_BY_SERIES}, period AS "day", dimension, "value", counted, {_RATE}
-    FROM ({rates_by_sql("date_trunc('day', bucket)")})"""
+    FROM ({rates_by_sql("date_trunc('day', bucket)::TIMESTAMP")})"""
 
 
 def _component_rates_view() -> str:
     return f"""CREATE VIEW component_rates AS
     SELECT lane, pipeline, environment, component, period AS "week", metrics, {_RATE}, worst_metric, worst_rate
-    FROM ({component_rates_sql("date_trunc('week', bucket)")})"""
+    FROM ({component_rates_sql("date_trunc('week', bucket)::TIMESTAMP")})"""
 
 
 def _verdicts_view() -> str:
@@ -194,12 +194,12 @@ def _failing_traces_view() -> str:
 
 
 _COSTS_VIEW = """CREATE VIEW costs AS
-    SELECT date_trunc('day', kept_at) AS "day", 'judge' AS spent_by, pipeline, NULL::VARCHAR AS component, metric,
-        judge, model, count(*)::BIGINT AS calls, sum(input_tokens)::BIGINT AS input_tokens,
+    SELECT date_trunc('day', kept_at)::TIMESTAMP AS "day", 'judge' AS spent_by, pipeline, NULL::VARCHAR AS component,
+        metric, judge, model, count(*)::BIGINT AS calls, sum(input_tokens)::BIGINT AS input_tokens,
         sum(output_tokens)::BIGINT AS output_tokens, sum(usd) AS usd
     FROM judge_calls GROUP BY ALL
     UNION ALL
-    SELECT date_trunc('day', bucket) AS "day", 'pipeline' AS spent_by, pipeline, component, metric,
+    SELECT date_trunc('day', bucket)::TIMESTAMP AS "day", 'pipeline' AS spent_by, pipeline, component, metric,
         NULL AS judge, NULL AS model, sum(n)::BIGINT AS calls, NULL AS input_tokens, NULL AS output_tokens,
         sum(score_sum / p) AS usd
     FROM ticks SEMI JOIN (

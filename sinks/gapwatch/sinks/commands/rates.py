@@ -23,6 +23,7 @@ from gapwatch.sinks.commands.options import (
     since_option,
     store_option,
 )
+from gapwatch.sinks.reading.rate_breakdown import PERIODS, breakdown_sql
 from gapwatch.sinks.reading.terminal_table import (
     Column,
     cell_text,
@@ -34,11 +35,12 @@ from gapwatch.sinks.reading.terminal_table import (
 )
 
 if TYPE_CHECKING:
+    from gapwatch.sinks.reading.query_answer import QueryResult
     from gapwatch.sinks.store.store_reader import StoreReader
 
 _SERIES = [name for name, _ in SERIES]
 _ALWAYS_SHOWN = ("component", "metric")
-_PERIODS = {"hour": "date_trunc('hour', bucket)", "day": "date_trunc('day', bucket)", "all": None}
+_PERIODS = {**PERIODS, "all": None}
 
 
 @click.command("rates")
@@ -48,13 +50,18 @@ _PERIODS = {"hour": "date_trunc('hour', bucket)", "day": "date_trunc('day', buck
 @since_option
 @click.option(
     "--per", type=click.Choice(list(_PERIODS)), default="hour", show_default=True,
-    help="One rate for each hour or day of event time (UTC), or one for all.",
+    help="One rate for each hour, day or week of event time (UTC), or one for all.",
+)  # fmt: skip
+@click.option(
+    "--by", type=click.Choice(["release", "model", "tier", "component"]),
+    help="Break rates down. component: all metrics of a component together, the worst component first.",
 )  # fmt: skip
 @click.option("--ratios", is_flag=True, help="Show the ratio metrics of the portfolios instead.")
 @lane_option
 @format_option
 def rates_command(
-    store: StorePlace, component: str | None, metric: str | None, since: str | None, per: str, ratios: bool,
+    store: StorePlace, component: str | None, metric: str | None, since: str | None, per: str, by: str | None,
+    ratios: bool,
     lane: str | None, form: str,
 ) -> None:  # fmt: skip
     """Show failure rates: the share of traces in which a metric fails, with a 95 % confidence interval.
@@ -73,6 +80,11 @@ def rates_command(
         with reading(store) as con:
             check_names(con, component=component, metric=metric, lane=lane)
             _show_ratios(_ratios(con, component, metric, _PERIODS[per], where, values), per, form)
+        return
+    if by is not None or per == "week":
+        where, values = matching("bucket", component, metric, since, lane)
+        with reading(store) as con:
+            _show_breakdown(ask(con, breakdown_sql(by, per, where), values), by, per, form)
         return
     groups = ", ".join(_SERIES)
     order = ["component NULLS FIRST", "metric", *(name for name in _SERIES if name not in _ALWAYS_SHOWN)]
@@ -137,6 +149,38 @@ def _show_ratios(rows: list[dict[str, Any]], per: str, form: str) -> None:
         (Column("denominator", right=True), [_number(row["denominator"]) for row in rows]),
         (Column("unknown", right=True), [share_text(row["unknown_share"]) for row in rows]),
     ]
+    print_table([column for column, _ in table], list(zip(*(cells for _, cells in table), strict=True)))
+
+
+def _show_breakdown(answer: QueryResult, by: str | None, per: str, form: str) -> None:
+    # Imported here: --help answers without loading DuckDB.
+    from gapwatch.sinks.reading.json_values import write_json
+
+    if form == "json":
+        sys.stdout.flush()
+        write_json(answer, sys.stdout.buffer)
+        return
+    rows = answer.objects()
+    if not rows:
+        print_note("no rates: no scored trace matches")
+        return
+    series = ("component",) if by == "component" else ("component", "metric")
+    names = [*(n for n in ("lane", "pipeline", "environment") if len({row[n] for row in rows}) > 1), *series]
+    if any(row.get("judge") for row in rows):
+        names.append("judge")
+    table = [(Column(name), [_name_text(name, row[name]) for row in rows]) for name in names]
+    if per != "all":
+        period = _Period([row[per] for row in rows])
+        table.append((Column(per, whole=True), [period.text(row[per]) for row in rows]))
+    if by in ("release", "model", "tier"):
+        table.append((Column(by), ["(none)" if row["value"] is None else shown(row["value"]) for row in rows]))
+    counted = "checks" if by == "component" else rows[0]["counted"]
+    numbers = {**_NUMBERS, counted: _NUMBERS["traces"]}
+    for title in ("rate", "95 % interval", "bad", counted, "unknown"):
+        table.append((Column(title, right=True), [numbers[title](row) for row in rows]))
+    if by == "component":
+        worst = [f"{shown(row['worst_metric'])} {share_text(row['worst_rate'])}" for row in rows]
+        table.append((Column("worst metric"), worst))
     print_table([column for column, _ in table], list(zip(*(cells for _, cells in table), strict=True)))
 
 

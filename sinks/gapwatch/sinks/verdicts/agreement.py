@@ -62,6 +62,23 @@ def agreements(con: StoreReader) -> Iterator[Agreement]:
         yield Agreement(metric, first, second, same, kappa(pairs), f1(pairs) if second == HUMAN else None)
 
 
+def why_no_agreement(con: StoreReader) -> str:
+    """Return a sentence that says why no two raters can be compared."""
+    ((judges, rows),) = con.execute(
+        "SELECT count(DISTINCT (metric, judge)), count(*) FROM gaps WHERE judge IS NOT NULL"
+    ).fetchall()
+    if rows:
+        return (
+            f"{judges} judge{'s' if judges > 1 else ''} decided, each span by one alone, and nobody has overridden a "
+            "verdict: there are no two raters to compare. Give a metric a second judge, or review verdicts with "
+            "`gapwatch override`"
+        )
+    ((asked,),) = con.execute("SELECT count(*) FROM metrics WHERE claim IN ('judge', 'compare')").fetchall()
+    if asked:
+        return "no judge has decided yet: `gapwatch judge run --store S --judges J` answers what waits"
+    return "no judge is set: no metric of the portfolios in this store has the form judge"
+
+
 def kappas(con: StoreReader) -> dict[tuple[str, ...], float]:
     """Return Cohen's kappa by (metric, first, second), for the pairs for which it is defined."""
     found = {key: cohens_kappa(list(counts.elements())) for key, counts in pairs_of(con).items()}

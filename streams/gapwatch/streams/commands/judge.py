@@ -17,6 +17,7 @@ from gapwatch.sinks.commands.options import reading, store_file, store_option
 
 if TYPE_CHECKING:
     from gapwatch.scorers.judges.agreement import Estimate
+    from gapwatch.sinks.verdicts.agreement import Agreement
 
 # Imports stand in the commands: --help answers without DuckDB.
 
@@ -159,12 +160,23 @@ def estimate_command(files: tuple[Path, ...], portfolio: Path, judges: Path) -> 
 
 @judge_command.command("agreement")
 @store_option
-def agreement_command(store: StorePlace) -> None:
-    """Measure how far judges agree: Cohen's kappa between judges, kappa and F1 against people's overrides."""
-    from gapwatch.sinks.verdicts.agreement import agreements
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def agreement_command(store: StorePlace, as_json: bool) -> None:
+    """Measure how far judges agree: Cohen's kappa between judges, kappa and F1 against people's overrides.
+
+    Each number stands with its 95 % confidence interval.
+    """
+    from gapwatch.sinks.verdicts.agreement import agreements, why_no_agreement
 
     with reading(store) as con:
         found = list(agreements(con))
+        why = "" if found else why_no_agreement(con)
+    if not as_json:
+        if why:
+            sys.stdout.write(why + "\n")
+        else:
+            _print_agreements(found)
+        return
     _write(
         [
             {
@@ -178,6 +190,20 @@ def agreement_command(store: StorePlace) -> None:
             for item in found
         ]
     )
+
+
+def _print_agreements(found: list[Agreement]) -> None:
+    from gapwatch.sinks.reading.terminal_table import Column, print_table
+
+    rows = [
+        [
+            item.metric, f"{item.first} and {item.second}", str(item.same.n), str(item.same), str(item.kappa),
+            "" if item.f1 is None else str(item.f1),
+        ]
+        for item in found
+    ]  # fmt: skip
+    titles = ("metric", "raters", "spans", "same", "kappa", "F1 of fails")
+    print_table([Column(title, right=title == "spans") for title in titles], rows)
 
 
 def _estimate(estimate: Estimate) -> dict[str, Any]:
