@@ -10,7 +10,7 @@ from tests.paths import FOLDERS
 
 README = (FOLDERS["sinks"] / "README.md").read_text(encoding="utf-8")
 OPTIONS = {
-    match[1]: match[2].strip() for match in re.finditer(r"^\| `(--[a-z]+)[^|]*\| ([^|]*) \|", README, re.MULTILINE)
+    match[1]: match[2].strip() for match in re.finditer(r"^\| `(--[a-z-]+)[^|]*\| ([^|]*) \|", README, re.MULTILINE)
 }
 
 
