@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from gapwatch.scorers.errors import UsageError
 from gapwatch.sinks.api.store_address import StorePlace, read_address
+from gapwatch.sinks.catalog.rate_breakdown import BREAKDOWNS, PERIODS, breakdown_sql
 from gapwatch.sinks.commands.options import reading
 from gapwatch.sinks.reading.history import read_only
-from gapwatch.sinks.reading.rate_breakdown import BREAKDOWNS, PERIODS, breakdown_sql
 
 _BATCH_ROWS = 50_000
 

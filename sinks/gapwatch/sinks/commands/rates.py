@@ -12,6 +12,7 @@ import click
 from gapwatch.scorers.printable import shown
 from gapwatch.scorers.slices.tables import SERIES
 from gapwatch.sinks.api.store_address import StorePlace
+from gapwatch.sinks.catalog.rate_breakdown import PERIODS, breakdown_sql
 from gapwatch.sinks.catalog.rate_interval import rates_sql
 from gapwatch.sinks.commands.options import (
     component_option,
@@ -23,7 +24,6 @@ from gapwatch.sinks.commands.options import (
     since_option,
     store_option,
 )
-from gapwatch.sinks.reading.rate_breakdown import PERIODS, breakdown_sql
 from gapwatch.sinks.reading.terminal_table import (
     Column,
     cell_text,
