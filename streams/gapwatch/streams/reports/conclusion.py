@@ -24,7 +24,14 @@ _MOST_OF_IT = 0.5
 def by_urgency(alerts: Sequence[StoredAlert]) -> list[StoredAlert]:
     """Return open alerts: pages first; of one severity those with a dated change first; then by the time found."""
     open_ones = [alert for alert in alerts if alert.is_open]
-    return sorted(open_ones, key=lambda a: (_SEVERITIES.index(a.row.severity), a.facts.change is None, a.row.found_at))
+    return sorted(open_ones, key=_urgency)
+
+
+def _urgency(alert: StoredAlert) -> tuple[int, bool, datetime, float, str]:
+    facts = alert.facts
+    # Of two alerts that were found together, the one that more traces show comes first.
+    share = 0.0 if facts.after is None or facts.after.value is None else facts.after.value
+    return _SEVERITIES.index(alert.row.severity), facts.change is None, alert.row.found_at, -share, alert.row.metric
 
 
 def change_lines(alerts: Sequence[StoredAlert]) -> Iterator[tuple[str, str]]:
@@ -54,7 +61,7 @@ def change_lines(alerts: Sequence[StoredAlert]) -> Iterator[tuple[str, str]]:
 
 
 def _brought_by(alert: StoredAlert) -> Iterator[tuple[str, str]]:
-    """Yield the release, or else the model or tier, that is new since the change and holds most of the excess.
+    """Yield the release, or else the model or tier, that holds most of the excess: a new one, or one of several.
 
     Where no such part is known, yield a release or model that was first seen near the change.
     """
@@ -62,9 +69,13 @@ def _brought_by(alert: StoredAlert) -> Iterator[tuple[str, str]]:
     if cause is None:
         return
     for facet in ("release", "model", "tier"):
-        part = next(iter(cause.shares.get(facet, ())), None)
+        parts = cause.shares.get(facet, ())
+        part = next(iter(parts), None)
         new = next((one for one in cause.new if part and (one.facet, one.value) == (facet, part.value)), None)
-        if part is not None and part.share >= _MOST_OF_IT and (new is not None or not part.before_units):
+        if part is None or part.share < _MOST_OF_IT:
+            continue
+        # The only release there has always been says nothing.
+        if new is not None or not part.before_units or len(parts) > 1:
             since = "" if new is None else f", first seen at {moment_text(new.at, 'seconds')[11:]}"
             yield "By", f"{facet} {shown(part.value)}{since}: {min(part.share, 1.0):.0%} of the excess"
             return
