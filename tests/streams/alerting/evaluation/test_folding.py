@@ -9,7 +9,7 @@ import pytest
 from gapwatch.sinks.metrics.health import RunHealth
 from gapwatch.sinks.reading import lane_commits as pages
 from gapwatch.sinks.store.store import Store
-from gapwatch.streams.alerting.evaluation import folding
+from gapwatch.streams.alerting.evaluation import folding, shift_watch
 from gapwatch.streams.alerting.evaluation.folding import FoldProgress, FoldStoppedError
 from gapwatch.streams.alerting.evaluation.live_alerts import LiveAlerts
 from gapwatch.streams.alerting.evaluation.shift_watch import ShiftWatch
@@ -118,6 +118,18 @@ def test_the_state_is_saved_every_five_minutes_of_work(tmp_path: Path) -> None:
         keep(store, watch, slices(BROKEN[10:11], size=1, first=10)[0], after=300.0)
 
         assert store.query(_SNAPSHOTS) == [(store.seq,)]
+
+
+def test_the_state_is_saved_after_many_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shift_watch, "SAVE_COMMITS", 3)
+    with Store.open(tmp_path / "s.duckdb", create=True) as store:
+        watch = ShiftWatch.open(store, [portfolio()])
+        saved = []
+        for scored in slices(BROKEN[:40], size=1)[:9]:
+            keep(store, watch, scored)
+            saved.append(store.query(_SNAPSHOTS) == [(store.seq,)])
+
+    assert saved == [False, False, False, True] * 2 + [False]
 
 
 def test_a_new_portfolio_is_taken_over_without_folding_and_as_after_a_restart(

@@ -21,7 +21,7 @@ log = logging.getLogger("gapwatch.detectors")
 
 #: Seconds of folding between two saves of the state: a process that is killed in between loses at most these.
 SAVE_SECONDS = 300.0
-#: Folded slices from which on the state is saved at the end of folding, so that the next start folds none of them.
+#: Slices after which the state is saved, in a run and at the end of folding: folding as many takes about a second.
 SAVE_COMMITS = 500
 # Folding that takes less than this many seconds is not logged.
 _QUIET_SECONDS = 2.0

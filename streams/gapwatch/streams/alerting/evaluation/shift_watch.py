@@ -93,7 +93,7 @@ class ShiftWatch:
         self.incidents = IncidentBook(lane)
         self.portfolios: tuple[Portfolio, ...] = ()
         self.board = SeriesBoard()
-        self._saved_at = math.inf
+        self._saved_at, self._unsaved = math.inf, 0
 
     @classmethod
     def open(
@@ -140,7 +140,7 @@ class ShiftWatch:
         if watch is None:
             watch = cls(lane, LaneDetectors(rules, budgets))
         watch.portfolios = tuple(portfolios)
-        folded = refold(watch, store, seq, progress)
+        folded = watch._unsaved = refold(watch, store, seq, progress)
         if is_fresh or folded > SAVE_COMMITS:
             # From now on the store holds the rules in force, so a later change of them is noticed.
             store.record("writing the state of the detectors", lambda con, seq: watch.write_state(con, seq, utc_now()))
@@ -204,7 +204,8 @@ class ShiftWatch:
         self.board.renew(self.detectors, must=has_news)
         # The first slice begins the count; after a step back of the clock it begins anew.
         self._saved_at = min(self._saved_at, second)
-        is_old = second - self._saved_at >= _SNAPSHOT_SECONDS
+        self._unsaved += 1
+        is_old = second - self._saved_at >= _SNAPSHOT_SECONDS or self._unsaved > SAVE_COMMITS
         if not is_old and not self.board.is_due(second):
             return []
         self.board.note_written(second)
@@ -336,6 +337,7 @@ class ShiftWatch:
 
     def write_state(self, con: Connection, seq: int, now: datetime) -> None:
         """Write the state after a commit, and the status of the series, in an open transaction."""
+        self._unsaved = 0
         write_detectors(con, seq, self.lane, tick_start(self.clock.watermark + 1), self.packed(), now)
         self.board.renew(self.detectors, must=True)
         write_watched(con, self.lane, seq, self.board.states)
