@@ -43,8 +43,8 @@ class _LineFormatter(logging.Formatter):
 def logs_on_stderr(quiet: bool, level: str = "info") -> Iterator[None]:
     """Log to standard error during a `with`: all warnings, and Gapwatch's own lines from a level on.
 
-    The handler is removed at the end. Faust's compiled modules keep `logging` alive beyond the end of the interpreter,
-    and through this module also DuckDB, which would then report its objects as leaked.
+    At the end logging is as it was before. Faust's compiled modules keep `logging` alive beyond the end of the
+    interpreter, and through this module also DuckDB, which would then report its objects as leaked.
 
     Args:
         quiet: Log warnings and errors only.
@@ -52,13 +52,18 @@ def logs_on_stderr(quiet: bool, level: str = "info") -> Iterator[None]:
     """
     handler = logging.StreamHandler()
     handler.setFormatter(_LineFormatter())
-    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
-    logging.getLogger("gapwatch").setLevel(logging.WARNING if quiet else level.upper())
+    root, own = logging.getLogger(), logging.getLogger("gapwatch")
+    handlers, levels = root.handlers[:], (root.level, own.level)
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    own.setLevel(logging.WARNING if quiet else level.upper())
     quieten_logs()
     try:
         yield
     finally:
-        logging.getLogger().removeHandler(handler)
+        root.handlers[:] = handlers
+        root.setLevel(levels[0])
+        own.setLevel(levels[1])
         handler.close()
 
 
