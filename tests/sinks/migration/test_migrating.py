@@ -115,6 +115,7 @@ def test_every_command_reads_a_migrated_store(old: Path) -> None:
         assert [text for text in texts if text not in done.out + done.err] == [], command
 
 
+@pytest.mark.slow
 def test_the_text_of_old_samples_becomes_readable_by_any_duckdb(old: Path) -> None:
     migrate(old, silent)
     with duckdb.connect(str(old), read_only=True) as con:
@@ -223,6 +224,7 @@ migrating.migrate(path, lambda *_: None)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("where", "left"), [("copying", 2), ("backed up", 3)])
 def test_a_killed_migration_leaves_the_old_store_and_a_second_one_cleans_up(old: Path, where: str, left: int) -> None:
     before = old.read_bytes()
@@ -234,6 +236,7 @@ def test_a_killed_migration_leaves_the_old_store_and_a_second_one_cleans_up(old:
     assert names_in(old.parent) == ["s.duckdb", "s.duckdb.v3.backup"]
 
 
+@pytest.mark.slow
 def test_a_store_that_changes_meanwhile_is_not_replaced(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def converting(path: Path, new: Path, progress: Any) -> dict[str, int]:
         rows = convert(path, new, progress)
@@ -247,6 +250,7 @@ def test_a_store_that_changes_meanwhile_is_not_replaced(old: Path, monkeypatch: 
     assert ("written meanwhile",) in [row[2:3] for row in rows_of(old)["annotations"]]
 
 
+@pytest.mark.slow
 def test_the_write_ahead_log_of_a_killed_process_is_migrated_too(old: Path) -> None:
     code = f"""
 import duckdb, os
@@ -270,6 +274,7 @@ def test_a_link_stays_a_link_and_the_mode_stays(old: Path, tmp_path: Path) -> No
     assert stat.S_IMODE(old.stat().st_mode) == 0o640
 
 
+@pytest.mark.slow
 def test_earlier_backups_stay(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_links(source: Path, target: Path) -> None:
         raise OSError("no hard links here")

@@ -42,7 +42,8 @@ def history_command(sql: str, store: StorePlace, form: str, output: Path | None)
 
     \b
     Tables: gaps, ticks, session_ticks, ledger, offsets, dead_letters, samples, shifts, alerts, metrics, ...
-    Views:  verdicts (rows with overrides and expectations), rates (failure rates by hour, with intervals).
+    Views:  rates, rates_by (release, model, tier), component_rates, verdicts (rows with overrides),
+            failing_traces (with their text), costs, alerts_open.
     `SHOW TABLES` and `DESCRIBE gaps` list tables and columns. Times are UTC.
 
     \b
