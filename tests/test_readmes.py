@@ -68,6 +68,11 @@ ELSEWHERE = {
             ("stop", "test_stopping_what_does_not_run_is_no_error"),
         )
     },
+    # They name a metric and a trace of the store that the test of that page makes.
+    **{
+        f"gapwatch gaps {what} --store S": "tests/sinks/test_cookbook.py::test_a_command_prints_rows"
+        for what in ("--metric answer_parses", "--trace t00355")
+    },
     # A reader types these one after the other, with files that the tutorial shows; its own test does so.
     **{
         command.text: f"tests/deploy/test_tutorial.py::test_the_way_with_{way}_is_as_the_tutorial_types_it"
