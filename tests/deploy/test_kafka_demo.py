@@ -43,7 +43,7 @@ def test_it_publishes_watches_answers_and_cleans_up(tmp_path, environment, kafka
     assert " opens, PAGE: fallback_rate of agent " in done.stderr
     alerts, _, explained = done.stdout.partition("PAGE open")
     assert "fallback_rate" in alerts and "rows of" not in alerts
-    assert "\nfallback_rate of agent, airline-agent in production\n" in explained and "\nWhere " in explained
+    assert "\nfallback_rate of agent, airline-agent in production\n" in explained and "\nSince " in explained
     with duckdb.connect(str(store), read_only=True) as con:
         assert con.execute("SELECT sum(records) FROM offsets").fetchall() == [(190,)]
     assert list((tmp_path / "temporary").iterdir()) == []
