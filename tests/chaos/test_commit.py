@@ -86,6 +86,7 @@ def test_a_process_killed_at_any_step_leaves_all_or_nothing_of_a_slice(killed: P
         assert imbalance(store.cursor()) == 0
 
 
+@pytest.mark.slow
 def test_a_process_killed_at_any_moment_loses_nothing_that_it_had_told(tmp_path: Path) -> None:
     path, chance, told = tmp_path / "s.duckdb", random.Random(7), 0
     for _ in range(5):

@@ -188,6 +188,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusS
         yield server
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_query_returns_data_on_a_real_prometheus(
     documents: dict[str, Any], prometheus: PrometheusServer, name: str

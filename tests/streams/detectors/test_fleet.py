@@ -171,22 +171,21 @@ def test_a_season_is_learned_by_hour() -> None:
     assert high < 1e6 < flat
 
 
-def test_on_its_first_day_a_season_raises_no_alarm() -> None:
-    """At once, nearly every series would alarm on the first day and the first Saturday."""
+@pytest.mark.parametrize(("swing", "traffic"), [(0.3, 0.0), (0.4, 0.8)])
+def test_on_its_first_days_a_season_raises_no_alarm(swing: float, traffic: float) -> None:
+    """With flat traffic +-30 %; where the traffic has a day and a night, the rate may swing more."""
     start, series = 4 * 2880, 30
     fleet = Fleet(plain(seasonal=True, context_units=50, burn_in_units=100, page_margin=True, ring_buckets=0), series)
-    rng, fired = np.random.default_rng(16), np.zeros((7, series), np.bool_)
+    rng, highest = np.random.default_rng(16), np.zeros(series)
     for i in range(7 * 240):
-        bucket = start + 12 * i
-        k = rng.binomial(25, 0.2 * (1 + 0.6 * np.sin(2 * np.pi * i / 240)), series)
-        fleet.fold(bucket, np.stack([25 - k, k]), hour=hour_of_week(bucket, "UTC"))
-        fired[i // 240] |= mean_evidence(fleet.config.table, fleet.state["evidence"], None) >= 1e6
-        if i % 240 == 239:
-            assert (fleet.state["evidence"].max() == 0.0) == (i < 240)
-            fleet.state["evidence"][:, fired[i // 240]] = 0.0
+        bucket, wave = start + 12 * i, np.sin(2 * np.pi * i / 240)
+        n = round(25 * (1 + traffic * wave))
+        k = rng.binomial(n, 0.2 * (1 + swing * wave), series)
+        fleet.fold(bucket, np.stack([n - k, k]), hour=hour_of_week(bucket, "UTC"))
+        highest = np.maximum(highest, mean_evidence(fleet.config.table, fleet.state["evidence"], None))
 
-    assert not fired[[0, 5]].any()
-    assert fired.mean() <= 0.05
+    # A threshold for one false alarm in a week, over all series.
+    assert np.count_nonzero(highest >= 7 * 240 * 25 * series) <= 2
     assert fleet.state["margin_evidence"].max() < 1e6
 
 

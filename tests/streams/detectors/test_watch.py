@@ -246,8 +246,8 @@ def first_morning(rate_later: float) -> list[Transition]:
 def test_a_change_far_beyond_any_season_pages_on_the_first_morning() -> None:
     events = first_morning(0.5)
 
-    assert sorted(e.row for e in events) == list(range(20))
-    assert {e.event for e in events} == {Event.PAGED}
+    paged = [e for e in events if e.event is Event.PAGED]
+    assert sorted(e.row for e in paged) == list(range(20))
     off = [abs(e.change.change_bucket - 4 * TICKS_A_DAY - 600) for e in events if e.change is not None]
     assert len(off) == 20
     assert np.median(off) <= 3

@@ -208,6 +208,13 @@ def short_id(con: StoreReader, alert_id: str) -> str:
     return next((own[:n] for n in lengths if not any(other.startswith(own[:n]) for other in others)), own)
 
 
+def opening_attribution(con: StoreReader, alert_id: str) -> dict[str, Any] | None:
+    """Return the facts with which an alert was opened; None for an alert that is not stored."""
+    sql = "SELECT attribution FROM alerts WHERE alert_id = ? ORDER BY rowid LIMIT 1"
+    rows = con.execute(sql, [alert_id]).fetchall()
+    return json.loads(rows[0][0]) if rows else None
+
+
 def written_steps(con: StoreReader, lane: str) -> set[tuple[str, str, str, datetime]]:
     """Return alert id, state, severity and time (naive UTC) of each stored step of a lane."""
     sql = 'SELECT alert_id, state, severity, "at" FROM alerts WHERE lane = ?'

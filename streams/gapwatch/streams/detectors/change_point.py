@@ -10,7 +10,7 @@ import numpy as np
 from gapwatch.streams.detectors.arrays import Array, Bools, Floats, Ints, add_up
 from gapwatch.streams.detectors.baseline import alpha_of
 from gapwatch.streams.detectors.bets import BetTable
-from gapwatch.streams.detectors.contexts import HOURS, TICKS_TO_A_WEEK_BASELINE, day_group, ticks_to_a_second_visit
+from gapwatch.streams.detectors.contexts import HOURS, TICKS_TO_A_WEEK_BASELINE, day_group, ticks_to_a_known_hour
 from gapwatch.streams.detectors.evidence import increments
 from gapwatch.streams.detectors.fleet import Fleet
 from gapwatch.streams.detectors.ring import Entry
@@ -78,7 +78,7 @@ def look_back(fleet: Fleet, row: int) -> Past:
         # As in the fold: an hour without a baseline is compared with all other hours.
         elsewhere = base.prior + np.maximum(pooled - group, 0.0)
         alpha[:, here] = np.where(units < fleet.config.context_units, elsewhere, known)
-        known_hour[here] = (units >= fleet.config.context_units) & (ages[here] >= ticks_to_a_second_visit(hour))
+        known_hour[here] = (units >= fleet.config.context_units) & (ages[here] >= ticks_to_a_known_hour(hour))
     return Past(entries, counts, alpha, known_hour)
 
 

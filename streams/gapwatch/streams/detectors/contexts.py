@@ -36,11 +36,11 @@ def day_group(hour: int) -> tuple[int, ...]:
     return tuple(day * 24 + hour % 24 for day in days)
 
 
-def ticks_to_a_second_visit(hour: int) -> int:
-    """Return the age, in ticks, from which a series has certainly seen this hour's group on an earlier day.
+def ticks_to_a_known_hour(hour: int) -> int:
+    """Return the age, in ticks, from which a series has certainly seen this hour's group on two earlier days.
 
-    Tuesday to Friday and Sunday look back one day, Monday three (to Friday), Saturday six (to Sunday).
+    Wednesday to Friday look back two days, Monday and Tuesday four (over a weekend), Saturday and Sunday seven.
     """
     day = hour // 24
-    days = {0: 3, 5: 6}.get(day, 1)
+    days = {0: 4, 1: 4, 5: 7, 6: 7}.get(day, 2)
     return days * TICKS_A_DAY + TICKS_AN_HOUR

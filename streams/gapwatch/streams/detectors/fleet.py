@@ -9,6 +9,7 @@ same bytes on the same machine and numpy. Counts of several workers are added be
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,12 +18,14 @@ from gapwatch.streams.detectors.baseline import Baseline
 from gapwatch.streams.detectors.contexts import (
     HOURS,
     TICKS_A_DAY,
+    TICKS_AN_HOUR,
     TICKS_TO_A_WEEK_BASELINE,
-    ticks_to_a_second_visit,
+    ticks_to_a_known_hour,
 )
 from gapwatch.streams.detectors.daily_noise import close_days
 from gapwatch.streams.detectors.evidence import PLUG_IN_RATIO, fold_rise, fold_sum, increments, margin_increments
 from gapwatch.streams.detectors.fleet_config import FleetConfig
+from gapwatch.streams.detectors.local_level import USUAL_SEASON, level_increments, level_of, season_of
 from gapwatch.streams.detectors.recovery import recovery_increments
 from gapwatch.streams.detectors.ring import Ring
 from gapwatch.streams.detectors.sessions import session_increments
@@ -39,6 +42,26 @@ LEAST_BAD_PER_HOUR = 1.0
 
 class OutOfOrderError(ValueError):
     """A bucket was folded after a later one; fold late units in the current bucket."""
+
+
+@dataclass(frozen=True)
+class _Bucket:
+    """Units of one fold, and the baseline of their context."""
+
+    rows: Rows
+    number: int
+    hour: int
+    stratum: int
+    counts: Floats
+    units: Floats
+    sessions: tuple[Ints, Floats] | None
+    alpha: Floats
+
+    @property
+    def steady(self) -> Bools:
+        """True for series whose baseline may be plugged in; see `PLUG_IN_RATIO`."""
+        result: Bools = add_up(self.alpha) >= PLUG_IN_RATIO * self.units
+        return result
 
 
 class Fleet:
@@ -75,8 +98,8 @@ class Fleet:
     def has_baseline(self, hours: Ints) -> Bools:
         """Return True for each series that has a baseline for the hour of its last tick.
 
-        Such a series has finished its burn-in. With seasons it has also seen this hour of the day on an earlier day,
-        with enough units. Other series detect only changes beyond a wide margin, in a verified direction.
+        Such a series has finished its burn-in. With seasons it has also seen this hour of the day on two earlier days,
+        with enough units. After the burn-in, another hour is compared with all hours, as far as a day's season allows.
 
         Args:
             hours: Hour of the week of the last tick of each series.
@@ -86,8 +109,12 @@ class Fleet:
         for hour in np.unique(hours).tolist() if self.config.seasonal else ():
             rows = np.flatnonzero(hours == hour)
             _, own = self.baseline.alpha(rows, 0, hour, age[rows] >= TICKS_TO_A_WEEK_BASELINE)
-            known[rows] &= (own >= self.config.context_units) & (age[rows] >= ticks_to_a_second_visit(hour))
+            known[rows] &= (own >= self.config.context_units) & (age[rows] >= ticks_to_a_known_hour(hour))
         return known
+
+    def has_burnt_in(self) -> Bools:
+        """Return True for each series that has finished its burn-in: bets are made on its units."""
+        return self._has_burnt_in(slice(0, self.series))
 
     @property
     def ring(self) -> Ring:
@@ -116,6 +143,8 @@ class Fleet:
                 array[..., rows] = 0
         self.state["prior"][:, rows] = 0.5
         self.state["margin"][rows] = self.config.first_margin
+        self.state["season"][rows] = USUAL_SEASON
+        self.state["hours_seen"][rows] = 1.0
         self.state["cause"][rows] = -1
         for name in ("ticket_threshold", "page_threshold"):
             limit = self.state[name]
@@ -196,7 +225,6 @@ class Fleet:
         self, rows: Rows, bucket: int, counts: Floats, hour: int, stratum: int, sessions: tuple[Ints, Floats] | None
     ) -> None:
         s = self.state
-        table = self.config.table
         units = add_up(counts)
         if sessions is not None:
             units = np.bincount(sessions[0], None, len(units)).astype(np.float64)
@@ -208,31 +236,28 @@ class Fleet:
         s["first_bucket"][rows] = first
         s["last_bucket"][rows] = np.where(seen, bucket, s["last_bucket"][rows])
         close_days(self.config, s, rows, bucket // TICKS_A_DAY, seen)
-
-        old: Bools = bucket - first.astype(np.int64) >= TICKS_TO_A_WEEK_BASELINE
-        alpha, own = self.baseline.alpha(rows, stratum, hour, old)
-        steady = add_up(alpha) >= PLUG_IN_RATIO * units
-        armed = seen & self._has_burnt_in(rows) & (own >= (self.config.context_units if self.config.seasonal else 0.0))
-        known = armed
         if self.config.seasonal:
-            # An hour has a baseline only from an earlier day; until then only changes beyond the margin count.
-            known = armed & (bucket - first.astype(np.int64) >= ticks_to_a_second_visit(hour))
-        no_margin = np.zeros(len(units))
-        if sessions is None:
-            log_factors = increments(table, alpha, counts)
-        else:
-            known &= steady
-            log_factors = self._session_factors(rows, alpha, sessions, no_margin)
-        starts = np.where(known, units, 0.0)
-        log_factors = np.where(known, log_factors, 0.0)
+            self._begin_hours(rows, bucket, hour, seen)
+
+        age = bucket - first.astype(np.int64)
+        alpha, own = self.baseline.alpha(rows, stratum, hour, age >= TICKS_TO_A_WEEK_BASELINE)
+        ready = seen & self._has_burnt_in(rows)
+        known = ready
+        if self.config.seasonal:
+            known = ready & (own >= self.config.context_units) & (age >= ticks_to_a_known_hour(hour))
+        now = _Bucket(rows, bucket, hour, stratum, counts, units, sessions, alpha)
+        log_factors, beyond, sure = self._known_factors(now, known)
+        plain = known if sessions is None else sure
+        starts, certain = np.where(plain, units, 0.0), np.where(sure, units, 0.0)
+        unknown = ready & ~known
+        if unknown.any():
+            log_factors, beyond, other = self._unknown_factors(now, unknown, log_factors, beyond)
+            starts, certain = np.where(other, units, starts), np.where(other, units, certain)
         s["evidence"][:, rows] = fold_sum(s["evidence"][:, rows], log_factors, starts)
         s["expected_tickets"][rows] += starts / s["ticket_threshold"][rows]
         if self.config.page_margin:
-            no_baseline = seen & self._has_burnt_in(rows) & ~armed
-            beyond, others = self._fold_margin(
-                rows, (stratum, hour), alpha, counts, sessions, armed & steady, no_baseline
-            )
-            log_factors, starts = np.where(known, log_factors, beyond), np.where(known, starts, others)
+            s["margin_evidence"][:, rows] = fold_sum(s["margin_evidence"][:, rows], beyond, certain)
+            s["expected_pages"][rows] += certain / s["page_threshold"][rows]
         rise, fell = fold_rise(s["rise"][:, rows], log_factors)
         fell &= seen
         s["rise"][:, rows] = rise
@@ -241,40 +266,58 @@ class Fleet:
         self._fold_open_alerts(rows, alpha, counts, sessions, units)
         self._learn(rows, bucket, hour, stratum, counts, sessions)
 
-    def _fold_margin(
-        self,
-        rows: Rows,
-        context: tuple[int, int],
-        alpha: Floats,
-        counts: Floats,
-        sessions: tuple[Ints, Floats] | None,
-        armed: Bools,
-        no_baseline: Bools,
-    ) -> tuple[Floats, Floats]:
-        """Fold the bets beyond the margin; return their log factors and starts.
-
-        In an hour without a baseline (`no_baseline`) the margin is wide, and around the baseline of all other hours
-        together. The hour itself is excluded: a young baseline would learn the change before it is detected.
-        """
+    def _begin_hours(self, rows: Rows, bucket: int, hour: int, seen: Bools) -> None:
+        """Begin an hour of the series whose first unit of it this is: its own units, and the season so far."""
         s = self.state
-        margin = s["margin"][rows]
-        units = add_up(counts)
-        if sessions is not None:
-            units = np.bincount(sessions[0], None, len(armed)).astype(np.float64)
-        if no_baseline.any():
-            whole = self.baseline.elsewhere(rows, *context)
-            armed = armed | (no_baseline & (add_up(whole) >= PLUG_IN_RATIO * units))
-            alpha = np.where(no_baseline, whole, alpha)
-            margin = np.where(no_baseline, np.maximum(margin, self.config.first_visit_margin), margin)
-        if sessions is None:
-            log_factors = margin_increments(self.config.table, alpha, counts, margin)
-        else:
-            log_factors = self._session_factors(rows, alpha, sessions, margin)
-        starts = np.where(armed, units, 0.0)
-        log_factors = np.where(armed, log_factors, 0.0)
-        s["margin_evidence"][:, rows] = fold_sum(s["margin_evidence"][:, rows], log_factors, starts)
-        s["expected_pages"][rows] += starts / s["page_threshold"][rows]
-        return log_factors, starts
+        new = seen & (s["own_hour"][rows] != bucket // TICKS_AN_HOUR)
+        if not new.any():
+            return
+        index = (np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows)[new]
+        hours = s["hours"][..., index].sum(axis=0, dtype=np.float64)
+        # The first hour was seen from somewhere in its middle.
+        hours_ago = bucket // TICKS_AN_HOUR - s["first_bucket"][index].astype(np.int64) // TICKS_AN_HOUR
+        whole = (np.arange(HOURS)[:, None] != (hour - hours_ago) % HOURS) | (hours_ago >= HOURS)
+        s["season"][index], s["hours_seen"][index] = season_of(self.config.table.noise_statistic, hours, whole)
+        s["own"][:, :, index] = 0.0
+        s["own_hour"][index] = bucket // TICKS_AN_HOUR
+
+    def _known_factors(self, now: _Bucket, known: Bools) -> tuple[Floats, Floats, Bools]:
+        """Return log factors without and beyond the margin, and where the latter count: in hours with a baseline."""
+        table, margin = self.config.table, self.state["margin"][now.rows]
+        sure = known & now.steady
+        if now.sessions is None:
+            plain = increments(table, now.alpha, now.counts)
+            beyond = margin_increments(table, now.alpha, now.counts, margin) if self.config.page_margin else plain
+            return np.where(known, plain, 0.0), np.where(sure, beyond, 0.0), sure
+        plain = self._session_factors(now.rows, now.alpha, now.sessions, np.zeros(len(margin)))
+        beyond = self._session_factors(now.rows, now.alpha, now.sessions, margin)
+        return np.where(sure, plain, 0.0), np.where(sure, beyond, 0.0), sure
+
+    def _unknown_factors(
+        self, now: _Bucket, unknown: Bools, plain: Floats, beyond: Floats
+    ) -> tuple[Floats, Floats, Bools]:
+        """Fill in the log factors of series in an hour without a baseline, and return where they count.
+
+        The hour is compared with all others, and its own level may differ from them as in a day's season. Its own
+        units are kept out of the comparison: a young baseline would learn the change before it is detected. In the
+        first hour of a series there are no others: its units are compared with the earlier ones of the same hour.
+        """
+        s, table = self.state, self.config.table
+        whole = s["prior"][:, now.rows] + s["pooled"][now.stratum][:, now.rows]
+        own = np.minimum(s["own"][now.stratum][:, now.rows], whole - s["prior"][:, now.rows])
+        has_others = unknown & (add_up(whole - own) >= self.config.context_units)
+        first = _Bucket(now.rows, now.number, now.hour, now.stratum, now.counts, now.units, now.sessions, whole)
+        alone, alone_beyond, counted = self._known_factors(first, unknown & ~has_others)
+        plain = np.where(counted, alone, plain)
+        beyond = np.where(counted, alone_beyond, beyond)
+        chosen = np.flatnonzero(has_others)
+        index = chosen + now.rows.start if isinstance(now.rows, slice) else now.rows[chosen]
+        rest, own, counts = (whole - own)[:, chosen], own[:, chosen], now.counts[:, chosen]
+        width, shared = level_of(table.noise_statistic, rest, s["season"][index], s["hours_seen"][index])
+        plain[:, chosen] = level_increments(table, rest, own, counts, width, shared)
+        if self.config.page_margin:
+            beyond[:, chosen] = level_increments(table, rest, own, counts, width, s["margin"][index] + shared)
+        return plain, beyond, counted | has_others
 
     def _has_burnt_in(self, rows: Rows) -> Bools:
         units = np.zeros_like(self.state["squares"][rows])
@@ -302,6 +345,8 @@ class Fleet:
         s = self.state
         calm = s["fired_bucket"][rows] == 0
         self.baseline.add(rows, stratum, hour, counts if calm.all() else counts * calm)
+        if self.config.seasonal:
+            s["own"][stratum][:, rows] += counts if calm.all() else counts * calm
         if sessions is not None:
             which, y = sessions
             s["squares"][rows] += np.bincount(which, y * y, len(calm)) * calm

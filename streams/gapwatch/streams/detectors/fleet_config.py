@@ -24,12 +24,10 @@ class FleetConfig:
         strata: Number of strata (weight classes), 1 to 32; each has its own baseline, all share the evidence.
         sessions: Units are sessions with a mean in [0, 1] (rates only), not counts.
         burn_in_units: Units that only feed the baseline, before the first bet.
-        context_units: Units that a context needs before bets are made in it.
+        context_units: Units that an hour needs, from two earlier days, before it has a baseline of its own.
         page_margin: Compute a second set of evidence, with the paging margin.
         first_margin: Paging margin until 14 days are measured, in log odds.
         least_margin: Smallest paging margin, in log odds.
-        first_visit_margin: Paging margin, in log odds, in an hour without a baseline, against all hours together. A
-            smaller one pages on seasons in the first week; with a larger one only bounds detect a bad first day.
         ring_buckets: Single buckets in the ring of each series; 0 for no ring (no rollback, no change point).
         ring_hours: Hours in the ring, before those buckets.
     """
@@ -43,7 +41,6 @@ class FleetConfig:
     page_margin: bool = True
     first_margin: float = 0.3
     least_margin: float = 0.2
-    first_visit_margin: float = 1.2
     ring_buckets: int = 256
     ring_hours: int = 256
 
@@ -63,6 +60,10 @@ class FleetConfig:
             "pooled": ((self.strata, bins), np.float64),
             "hours": ((self.strata, HOURS if self.seasonal else 0, bins), count_type),
             "squares": (one, np.float64),
+            "own": ((self.strata if self.seasonal else 0, bins), np.float64),
+            "own_hour": (one, np.uint32),
+            "season": (one, np.float64),
+            "hours_seen": (one, np.float64),
             "first_bucket": (one, np.uint32),
             "last_bucket": (one, np.uint32),
             "evidence": ((bets,), np.float64),

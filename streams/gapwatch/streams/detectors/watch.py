@@ -251,6 +251,7 @@ def roll_back(fleet: Fleet, row: int, change_bucket: int) -> None:
     for entry in fleet.ring.entries(row):
         if entry.last >= change_bucket:
             fleet.baseline.take(row, *divmod(entry.context, HOURS), entry.counts)
+    fleet.state["own"][..., row] = 0.0
 
 
 def close(fleet: Fleet, row: int) -> None:
@@ -286,6 +287,7 @@ def accept(fleet: Fleet, row: int, bucket: int) -> Transition:
         raise ValueError(f"series {row} has no open alert to accept")
     since = int(s["change_bucket"][row])
     fleet.baseline.reset(row)
+    fleet.state["own"][..., row] = 0.0
     for entry in fleet.ring.entries(row):
         if entry.first >= since:
             stratum, hour = divmod(entry.context, HOURS)

@@ -47,7 +47,7 @@ class SeriesState:
         ticket_log10: log10 of the threshold A for tickets; inf for a row without tickets.
         page_log10: log10 of the threshold A for pages; inf for a row that may not page.
         smallest_ratio: Minimum detectable change: smallest growth that is detected within one day of units, as a
-            median. inf where no growth is, and in an hour of the day without a baseline. For numbers and labels it is
+            median. inf where no growth is, and during the burn-in. For numbers and labels it is
             the growth of a share of 5 %, such as that above the 95th percentile.
         is_blind: `smallest_ratio` is above the metric's `blind_above_ratio`.
         last_unit_at: Begin of the last tick with a unit, naive UTC; None without one.
@@ -110,8 +110,7 @@ def _fleet_states(
 ) -> Iterator[SeriesState]:
     s = fleet.state
     sides = evidence_by_side(fleet)
-    # In an hour without a baseline only evidence beyond the margin counts.
-    evidence = np.maximum(sides.bad, sides.bad_beyond_margin)
+    evidence = sides.bad
     book = HourBook()
     ticks = zip(s["last_bucket"].tolist(), rules, strict=True)
     has_baseline = fleet.has_baseline(
@@ -120,31 +119,34 @@ def _fleet_states(
     units = learned.units
     rate = np.full(len(rows), _TAIL) if learned.rates is None else learned.rates
     a_day = np.array([rule.units_per_month / _DAYS for rule in rules])
-    ratio = smallest_rate_ratio(rate, np.maximum(units, 1.0), a_day, s["ticket_threshold"], np.zeros(len(rows)))
+    # In an hour without a baseline of its own a change must exceed what the hour may differ by.
+    margin = np.where(has_baseline, 0.0, np.sqrt(s["season"]))
+    ratio = smallest_rate_ratio(rate, np.maximum(units, 1.0), a_day, s["ticket_threshold"], margin)
+    is_monitored = fleet.has_burnt_in()
     for row, (watched, rule) in enumerate(zip(rows, rules, strict=True)):
         is_blind = rule.blind_above_ratio is not None and bool(ratio[row] > rule.blind_above_ratio)
         last = int(s["last_bucket"][row])
         yield SeriesState(
             watched=watched,
             rule=rule,
-            phase=_phase(int(s["phase"][row]), bool(has_baseline[row]), is_blind),
+            phase=_phase(int(s["phase"][row]), bool(is_monitored[row]), is_blind),
             direction=_DIRECTIONS[rule.side_of(watched.kind)],
             units=float(units[row]),
             rate=math.nan if learned.rates is None else float(rate[row]),
             evidence_log10=_log10(evidence[row]),
             ticket_log10=_log10(s["ticket_threshold"][row]),
             page_log10=_log10(s["page_threshold"][row]),
-            smallest_ratio=float(ratio[row]) if has_baseline[row] else math.inf,
+            smallest_ratio=float(ratio[row]) if is_monitored[row] else math.inf,
             is_blind=is_blind,
             last_unit_at=tick_start(last) if last else None,
             expected_false_alarms=float(s["expected_tickets"][row] + s["expected_pages"][row]),
         )
 
 
-def _phase(phase: int, has_baseline: bool, is_blind: bool) -> str:
+def _phase(phase: int, has_burnt_in: bool, is_blind: bool) -> str:
     if phase >= Phase.SUSPECT:
         return Phase(phase).name.lower()
-    if not has_baseline:
+    if not has_burnt_in:
         return "learning"
     return "blind" if is_blind else "calm"
 

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.sinks.reading.alert_query import opening_attribution
 from gapwatch.sinks.store.alert_tables import AlertStepRow, ShiftRow, insert_alert_step, insert_shift
 from gapwatch.sinks.store.outbox import OutboxRow, insert_messages
 from gapwatch.sinks.store.series_columns import series_values
@@ -82,20 +83,37 @@ def write_steps(con: Connection, lane: str, seq: int, steps: list[StepRows]) -> 
         con: Connection in the transaction that holds the ticks of the steps.
         lane: Lane of all steps.
         seq: Number of the commit.
-        steps: Steps in the order in which they were found.
+        steps: Steps in the order in which they were found. Of the steps of one alert that opens and grows in this
+            commit only the last is sent.
     """
-    for rows in steps:
-        _write_step(con, lane, seq, rows)
+    last = {rows.step.incident.alert_id: i for i, rows in enumerate(steps) if rows.step.state == "open"}
+    for i, rows in enumerate(steps):
+        _write_step(con, lane, seq, rows, is_sent=last.get(rows.step.incident.alert_id, i) <= i)
 
 
-def _write_step(con: Connection, lane: str, seq: int, rows: StepRows) -> None:
+def _write_step(con: Connection, lane: str, seq: int, rows: StepRows, *, is_sent: bool) -> None:
     step = rows.step
     facts = describe(step, rows.rule, rows.limit_log10)
     if step.finding.tick == step.incident.fired:
         facts = replace(facts, cause=_find_cause(con, lane, rows, facts))
         insert_shift(con, seq, _shift_row(lane, step, facts))
+    elif step.state == "open":
+        facts = _as_opened(con, step.incident.alert_id, facts)
     at = tick_start(step.finding.tick + 1)
-    _write_alert(con, seq, _step_row(lane, step.incident, step.state, at, _BY, step.why, facts.to_json()), {})
+    row = _step_row(lane, step.incident, step.state, at, _BY, step.why, facts.to_json())
+    _write_alert(con, seq, row, {}, is_sent=is_sent)
+
+
+def _as_opened(con: Connection, alert_id: str, facts: AlertFacts) -> AlertFacts:
+    """Return the facts of an alert that is told again, such as a ticket that became a page: those of its opening.
+
+    The evidence and the direction are those of now.
+    """
+    stored = opening_attribution(con, alert_id)
+    if stored is None:
+        return facts
+    opened = AlertFacts.from_json(stored)
+    return replace(opened, evidence=facts.evidence, polarity=facts.polarity, kind=facts.kind, question=facts.question)
 
 
 def _find_cause(con: Connection, lane: str, rows: StepRows, facts: AlertFacts) -> Cause:
@@ -284,7 +302,9 @@ def record_step(
     _write_alert(con, seq, row, {"by": by, "why": why})
 
 
-def _write_alert(con: Connection, seq: int, row: AlertStepRow, said: Mapping[str, str]) -> None:
+def _write_alert(
+    con: Connection, seq: int, row: AlertStepRow, said: Mapping[str, str], *, is_sent: bool = True
+) -> None:
     """Insert a step, and put its message into the outbox; other lanes than `live` and notes send no message.
 
     Args:
@@ -292,9 +312,10 @@ def _write_alert(con: Connection, seq: int, row: AlertStepRow, said: Mapping[str
         seq: Number of the commit.
         row: The step.
         said: Fields of the message besides the columns and the attribution of the row.
+        is_sent: False where a later step of the same commit says more.
     """
     insert_alert_step(con, seq, row)
-    if row.lane == "live" and row.severity != "note":
+    if is_sent and row.lane == "live" and row.severity != "note":
         insert_messages(con, seq, ALERTS_TOPIC, [_message(row, said)])
 
 
