@@ -131,7 +131,8 @@ def releases_text(rows: Sequence[ReleaseRate], worse: Sequence[ReleaseRate]) -> 
     name = worse[0].release
     mine = [row for row in worse if row.release == name]
     metrics = ", ".join(row.metric for row in mine[:4]) + (", ..." if len(mine) > 4 else "")
-    return f"Release {shown(name)} is worse than all other releases together in {len(mine)} metrics: {metrics}."
+    several = "" if len(mine) == 1 else "s"
+    return f"Release {shown(name)} is worse than all other releases together in {len(mine)} metric{several}: {metrics}."
 
 
 def change_table(alerts: Sequence[StoredAlert], with_ids: bool) -> Table:

@@ -49,8 +49,8 @@ def print_unmonitored(con: StoreReader, lane: str | None) -> None:
 
 
 _NO_SERIES = (
-    "no series is monitored: no stored trace has a metric with an alert. gapwatch check names the metrics with alerts; "
-    "gapwatch run and gapwatch replay --alerts monitor them"
+    "no series is monitored: gapwatch replay ran without --alerts, or no stored trace has a metric with an alert "
+    "(gapwatch check names them)"
 )
 
 # Phase as stored, to the word that people read.
