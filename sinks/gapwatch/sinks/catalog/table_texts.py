@@ -135,10 +135,10 @@ TABLE_TEXTS: dict[str, tuple[str, str]] = {
     "samples": (
         "Text of traces with a failing row or a judge request, redacted. `failing_traces` joins it to the rows.",
         """seq lane source_topic source_partition source_offset trace_id
-        cause: fail or judge.
-        p_kept: Probability with which the text of such a trace was stored.
-        record_sha256: Digest of the record as it was consumed.
-        record: The redacted record, JSON in UTF-8: decode(record)::JSON.
+        cause: fail, judge, alert (first 20 traces behind an alert), or gone (the same, but no longer in the topic).
+        p_kept: Probability with which the text of such a trace was stored; null for alert and gone.
+        record_sha256: Digest of the record as it was consumed; null for gone.
+        record: The redacted record, JSON in UTF-8: decode(record)::JSON; null for gone.
         event_at kept_at""",
     ),
     "policies": (

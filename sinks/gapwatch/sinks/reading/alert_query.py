@@ -173,6 +173,15 @@ def alert_states(con: StoreReader, lane: str, now: datetime) -> dict[str, str]:
     return {alert_id: _state(state, until, now) for alert_id, state, until in rows}
 
 
+def opened_alerts(con: StoreReader, lane: str) -> dict[str, bool]:
+    """Return the ids of all alerts of a lane, the oldest first, and whether each is open."""
+    rows = con.execute(
+        """SELECT alert_id, arg_max(state, rowid) FROM alerts WHERE lane = ? GROUP BY alert_id ORDER BY min(rowid)""",
+        [lane],
+    ).fetchall()
+    return {alert_id: state in OPEN_STATES for alert_id, state in rows}
+
+
 def _state(state: str, until: str | None, now: datetime) -> str:
     is_over = state == "silenced" and until is not None and parse_utc(until) <= now
     return "open" if is_over else state

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from gapwatch.scorers.slices.sample_record import unpack_record
 from gapwatch.sinks.reading.alert_query import AlertRow
 from gapwatch.sinks.reading.json_values import read_json
+from gapwatch.sinks.store.alert_samples import RowPlace
 from gapwatch.sinks.store.series_columns import SeriesNames, series_condition
 from gapwatch.sinks.store.store_reader import StoreReader
 
@@ -79,8 +80,7 @@ def value_examples(
     limit: int,
 ) -> list[ExampleRow]:  # fmt: skip
     """Return the first traces of a series with a value in a part. Arguments as in `outcome_examples`."""
-    inside, bounds = _bound_condition(part)
-    which = f"{_VALUE_OUTCOMES} AND {inside}" if part.inside else f"{_VALUE_OUTCOMES} AND NOT ({inside})"
+    which, bounds = _row_condition(part)
     return _examples(con, lane, series, which, bounds, begin, end, limit)
 
 
@@ -161,32 +161,82 @@ class BehindRow(NamedTuple):
     has_text: bool
 
 
+_PLACE = ("seq", "source_topic", "source_partition", "source_offset", "trace_id", "portfolio_sha", "event_at")
 _TEXT = """s.lane = g.lane AND s.source_topic = g.source_topic AND s.source_partition = g.source_partition
     AND s.source_offset = g.source_offset"""
 
 
 def rows_with_text_first(
-    con: StoreReader, lane: str, series: SeriesNames, outcome: str, begin: datetime, limit: int
+    con: StoreReader, lane: str, series: SeriesNames, which: str | ValuePart, begin: datetime, limit: int
 ) -> list[BehindRow]:
-    """Return the first traces of a series with an outcome, those whose text is stored before the others.
+    """Return the first traces of a series behind an alert, those whose text is stored before the others.
 
     Args:
         con: Connection for reading.
         lane: Lane of the series.
         series: Names of the series.
-        outcome: Outcome of the rows.
+        which: Outcome of the rows, or part of the values.
         begin: Earliest event time, naive UTC.
         limit: Largest number of traces.
     """
     where, values = series_condition(lane, series)
+    inside, bounds = _row_condition(which)
     rows = con.execute(
         f"""SELECT trace_id, min(event_at), arg_min(coalesce(observed, reason), (event_at, span_index)),
-            arg_min("release", event_at), bool_or(EXISTS (SELECT 1 FROM samples s WHERE {_TEXT})) AS has_text
-        FROM (SELECT * FROM gaps WHERE {where} AND outcome = ? AND event_at >= ?) g
+            arg_min("release", event_at), bool_or(EXISTS (SELECT 1 FROM samples s WHERE {_TEXT}
+                AND s.record IS NOT NULL)) AS has_text
+        FROM (SELECT * FROM gaps WHERE {where} AND {inside} AND event_at >= ?) g
         GROUP BY trace_id ORDER BY 5 DESC, 2, 1 LIMIT ?""",
-        [*values, outcome, begin, limit],
+        [*values, *bounds, begin, limit],
     ).fetchall()
     return [BehindRow(*row) for row in rows]
+
+
+def first_rows_without_text(
+    con: StoreReader, lane: str, series: SeriesNames, which: str | ValuePart, begin: datetime, limit: int
+) -> list[RowPlace]:
+    """Return the rows of the first `limit` traces of a series that have no entry in `samples`, in order of event time.
+
+    Each trace counts by its first row. Arguments as in `rows_with_text_first`.
+    """
+    where, values = series_condition(lane, series)
+    inside, bounds = _row_condition(which)
+    names = ", ".join(f"first_row.{name}" for name in _PLACE)
+    rows = con.execute(
+        f"""WITH firsts AS (
+            SELECT trace_id, min(event_at) AS first_at, arg_min(
+                {{{", ".join(f"'{name}': {name}" for name in _PLACE)}}},
+                (event_at, source_partition, source_offset, span_index)) AS first_row
+            FROM gaps WHERE {where} AND {inside} AND event_at >= ? GROUP BY trace_id
+            ORDER BY first_at, trace_id LIMIT ?
+        )
+        SELECT {names} FROM firsts WHERE NOT EXISTS (
+            SELECT 1 FROM samples s WHERE s.lane = ? AND s.source_topic = first_row.source_topic
+                AND s.source_partition = first_row.source_partition AND s.source_offset = first_row.source_offset
+        ) ORDER BY first_at, firsts.trace_id""",
+        [*values, *bounds, begin, limit, lane],
+    ).fetchall()
+    return [RowPlace(*row) for row in rows]
+
+
+def gone_texts(con: StoreReader, lane: str, series: SeriesNames, which: str | ValuePart, begin: datetime) -> int:
+    """Return how many of the wanted texts behind an alert the source no longer held. Arguments as above."""
+    where, values = series_condition(lane, series)
+    inside, bounds = _row_condition(which)
+    rows = con.execute(
+        f"""SELECT count(*) FROM (SELECT * FROM samples WHERE lane = ? AND record IS NULL) s WHERE EXISTS (
+            SELECT 1 FROM (SELECT * FROM gaps WHERE {where} AND {inside} AND event_at >= ?) g WHERE {_TEXT})""",
+        [lane, *values, *bounds, begin],
+    ).fetchall()
+    return int(rows[0][0])
+
+
+def _row_condition(which: str | ValuePart) -> tuple[str, list[Any]]:
+    """Return the SQL condition for rows with an outcome or with values in a part, and its parameters."""
+    if isinstance(which, str):
+        return "outcome = ?", [which]
+    inside, bounds = _bound_condition(which)
+    return f"{_VALUE_OUTCOMES} AND {inside if which.inside else f'NOT ({inside})'}", bounds
 
 
 def texts(

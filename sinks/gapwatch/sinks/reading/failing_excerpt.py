@@ -64,7 +64,9 @@ def failing_excerpt(
 
 
 def _sampled_spans(con: StoreReader, trace_id: str) -> list[Mapping[str, Any]]:
-    rows = con.execute("SELECT record FROM samples WHERE trace_id = ? ORDER BY kept_at LIMIT 1", [trace_id]).fetchall()
+    rows = con.execute(
+        "SELECT record FROM samples WHERE trace_id = ? AND record IS NOT NULL ORDER BY kept_at LIMIT 1", [trace_id]
+    ).fetchall()
     if not rows:
         return []
     try:

@@ -61,10 +61,11 @@ def print_trace(con: StoreReader, trace_id: str) -> None:
         for row in one:
             _print_more(row)
     print_expected(rows)
-    for sample in samples:
+    stored = [sample for sample in samples if sample["record"] is not None]
+    for sample in stored:
         _print_sample(sample)
-    if not samples:
-        print_note("no sample of its text is stored")
+    if not stored:
+        print_note("text no longer in the topic" if samples else "no sample of its text is stored")
 
 
 def print_trace_json(con: StoreReader, trace_id: str) -> None:
@@ -74,6 +75,8 @@ def print_trace_json(con: StoreReader, trace_id: str) -> None:
         for name in ("evidence", "row_evidence", "direction"):
             row[name] = read_json(row[name]) if row[name] is not None else None
     for sample in samples:
+        if sample["record"] is None:
+            continue
         sample["record"] = read_json(unpack_record(sample["record"]).decode("utf-8", "replace"))
     sys.stdout.flush()
     sys.stdout.buffer.write(to_json({"trace_id": trace_id, "rows": rows, "samples": samples}) + b"\n")

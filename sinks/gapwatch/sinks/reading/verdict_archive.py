@@ -54,7 +54,7 @@ _PLACE = ("lane", "source_topic", "source_partition", "source_offset", "span_ind
 _PLACES = """SELECT concat_ws('/', source_topic, source_partition, source_offset, span_index, metric, judge) FROM gaps
     WHERE judge_request_sha IS NOT NULL AND outcome IN ('pass', 'fail') ORDER BY judge_request_sha LIMIT ?"""
 _RECORD = """SELECT record FROM samples WHERE lane = ? AND source_topic = ? AND source_partition = ?
-    AND source_offset = ? LIMIT 1"""
+    AND source_offset = ? AND record IS NOT NULL LIMIT 1"""
 
 
 class VerdictArchive:

@@ -21,6 +21,7 @@ from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.sinks.store.ledger import imbalance
 from gapwatch.sinks.store.store import Store
 from gapwatch.streams.alerting.evaluation.shift_watch import ShiftWatch
+from gapwatch.streams.batch.file_texts import store_file_texts
 from gapwatch.streams.pipeline.run_summary import RunSummary
 from gapwatch.streams.sources.file_source import FileSource
 
@@ -84,6 +85,7 @@ def replay(
             _replay_source(source, scorer, policy, _SourceWriter(store, watch, result), options.on_progress)
             if watch is not None:
                 watch.save(store)
+                store_file_texts(store, source)
             source.close()
         if options.judge is not None:
             result.add_judged(options.judge(store, portfolios))

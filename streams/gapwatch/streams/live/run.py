@@ -151,6 +151,8 @@ class Run:
         also = [] if keep is None else [expire(parts.thread.store, keep, parts.thread.run)]
         if parts.webhook is not None:
             also.append(parts.webhook.run())
+        if parts.texts is not None:
+            also.append(parts.texts.run())
         return [
             parts.relay.run(), parts.portfolio_watch.run(), self._look(), parts.judges.run(),
             parts.judges.until_failed(), *also,
@@ -168,6 +170,8 @@ class Run:
                 self._tell()
             looks += 1
             if self._options.until_caught_up and source.is_caught_up() and await self.parts.judges.is_idle():
+                if self.parts.texts is not None:
+                    await self.parts.texts.finish()
                 await self._until_relayed()
                 if source.is_caught_up():
                     source.stop()

@@ -29,6 +29,7 @@ from gapwatch.streams.alerting.incidents.links import AlertLinks, PageAddress
 from gapwatch.streams.alerting.triage.alert_page import alert_page
 from gapwatch.streams.alerting.triage.decision_reader import readers
 from gapwatch.streams.judges.workers.judge_role import JudgeOptions, JudgeRole
+from gapwatch.streams.live.alert_text_loop import AlertTextLoop
 from gapwatch.streams.live.outbox_relay import OutboxRelay, needed_topics
 from gapwatch.streams.live.portfolio_watch import PortfolioWatch
 from gapwatch.streams.live.run_log import RunLog
@@ -128,6 +129,7 @@ class RunParts:
         service: Serves `/metrics` and the API.
         links: Places where a person finds more about an alert.
         alerts: Detectors and alerts; None if alerts are off.
+        texts: Stores the texts behind alerts; None if alerts are off.
         writer: Writes slices.
         judges: Judges of this process, and intake of verdicts from others.
         pipeline: Scores slices.
@@ -147,6 +149,7 @@ class RunParts:
     service: RunService
     links: AlertLinks
     alerts: LiveAlerts | None
+    texts: AlertTextLoop | None
     writer: SliceWriter
     judges: JudgeRole
     pipeline: Pipeline
@@ -177,6 +180,7 @@ def build_parts(
     store = thread.store
     links = AlertLinks(str(output.store), PageAddress(output.public_url), output.runbook_url, output.trace_url)
     alerts = LiveAlerts(AlertInfo(links), links.fill) if options.has_alerts else None
+    texts = AlertTextLoop(thread, kafka, topic) if options.has_alerts else None
     relay = OutboxRelay(kafka, store.cursor, thread.mark_relayed, needed_topics(portfolios, options.has_alerts))
     webhook = AlertWebhook(output.webhook, store.cursor, thread.mark_relayed, links) if output.webhook else None
     service = RunService(
@@ -207,7 +211,8 @@ def build_parts(
     return RunParts(
         portfolios=portfolios, regime=regime, thread=thread, run_log=run_log, observer=observer, throttle=throttle,
         shedding=Shedding(options.shed_after), relay=relay, webhook=webhook, service=service, links=links,
-        alerts=alerts, writer=writer, judges=judges, pipeline=pipeline, portfolio_watch=portfolio_watch, source=source,
+        alerts=alerts, texts=texts, writer=writer, judges=judges, pipeline=pipeline,
+        portfolio_watch=portfolio_watch, source=source,
     )  # fmt: skip
 
 

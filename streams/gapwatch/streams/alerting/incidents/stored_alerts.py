@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from gapwatch.scorers.errors import UsageError
 from gapwatch.sinks.reading.alert_query import OPEN_STATES, AlertEntry, AlertFilter, AlertRow, alert_entries
+from gapwatch.sinks.reading.example_rows import ValuePart
 from gapwatch.sinks.store.store_reader import StoreReader
 from gapwatch.streams.alerting.incidents.alert_facts import AlertFacts
 from gapwatch.streams.alerting.series.slice_units import SeriesKey
 
 _ANY = AlertFilter()
+# Length of the window whose rows are shown where an alert names no time of a change.
+_USUAL_WINDOW_SECONDS = 3600
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,21 @@ class StoredAlert:
     def began_at(self) -> datetime | None:
         """Most likely begin of the change, naive UTC; None for a bound, whose window does not tell it."""
         return None if self.facts.change is None else self.facts.change.at
+
+    @property
+    def rows_since(self) -> datetime:
+        """Event time of the first rows behind the alert, naive UTC: the change, else the begin of the window."""
+        bound = self.facts.bound
+        window = _USUAL_WINDOW_SECONDS if bound is None else bound.window_seconds
+        return self.began_at or self.row.found_at - timedelta(seconds=window)
+
+    @property
+    def rows_behind(self) -> str | ValuePart:
+        """Outcome of the rows behind the alert; where values moved, their part."""
+        facts = self.facts
+        if facts.part is not None:
+            return facts.part.as_value_part(inside=facts.part_grew)
+        return "unknown" if facts.kind == "unknown" else "fail" if facts.went_up else "pass"
 
 
 def read_alerts(con: StoreReader, wanted: AlertFilter = _ANY) -> list[StoredAlert]:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from gapwatch.scorers.printable import shown
-from gapwatch.sinks.reading.example_rows import BehindRow, rows_with_text_first, texts
+from gapwatch.sinks.reading.example_rows import BehindRow, gone_texts, rows_with_text_first, texts
 from gapwatch.sinks.reading.recent_values import newest_tick, rate_until
 from gapwatch.sinks.reading.terminal_table import moment_text, share_text
 from gapwatch.sinks.store.store_reader import StoreReader
@@ -31,10 +31,8 @@ FacetValue = tuple[str, str]
 
 def outcome_of(alert: StoredAlert) -> str | None:
     """Return the outcome of the rows behind an alert; None where the values moved, not a rate."""
-    facts = alert.facts
-    if facts.part is not None:
-        return None
-    return "unknown" if facts.kind == "unknown" else "fail" if facts.went_up else "pass"
+    which = alert.rows_behind
+    return which if isinstance(which, str) else None
 
 
 def present_rate(con: StoreReader, alert: StoredAlert) -> Iterator[str]:
@@ -59,11 +57,15 @@ def present_rate(con: StoreReader, alert: StoredAlert) -> Iterator[str]:
 
 
 def rows_behind(con: StoreReader, alert: StoredAlert) -> list[BehindRow]:
-    """Return the first traces behind an alert, those whose text is stored before the others; empty for values."""
-    outcome, began = outcome_of(alert), alert.began_at
-    if outcome is None or began is None:
+    """Return the first traces behind an alert, those whose text is stored before the others; empty for numbers."""
+    if alert.facts.watched == "numbers":
         return []
-    return rows_with_text_first(con, alert.row.lane, alert.series, outcome, began, ROWS)
+    return rows_with_text_first(con, alert.row.lane, alert.series, alert.rows_behind, alert.rows_since, ROWS)
+
+
+def lost_texts(con: StoreReader, alert: StoredAlert) -> int:
+    """Return how many of the first failing traces had left the topic before their text was read."""
+    return gone_texts(con, alert.row.lane, alert.series, alert.rows_behind, alert.rows_since)
 
 
 def reasons_in_texts(con: StoreReader, alert: StoredAlert) -> Iterator[str]:

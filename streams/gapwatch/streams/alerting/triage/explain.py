@@ -8,7 +8,7 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from rich.console import Console
@@ -22,7 +22,7 @@ from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.printable import shown
 from gapwatch.sinks.api.store_address import StorePlace
 from gapwatch.sinks.reading.alert_query import AlertFilter, LifeStep, alert_life, short_id, told_at
-from gapwatch.sinks.reading.example_rows import BehindRow, ValuePart, rows_sql
+from gapwatch.sinks.reading.example_rows import BehindRow, rows_sql
 from gapwatch.sinks.reading.stored_portfolios import fact_author, latest_portfolio_text
 from gapwatch.sinks.reading.terminal_table import moment_text
 from gapwatch.sinks.store.registration import metric_direction
@@ -30,7 +30,7 @@ from gapwatch.sinks.store.store_reader import StoreReader
 from gapwatch.streams.alerting.incidents.alert_cause import Cause, CountedShare, MeanShare
 from gapwatch.streams.alerting.incidents.links import runbook_link, trace_link
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert, read_alerts
-from gapwatch.streams.alerting.triage.behind_alert import present_rate, reasons_in_texts, rows_behind
+from gapwatch.streams.alerting.triage.behind_alert import lost_texts, present_rate, reasons_in_texts, rows_behind
 from gapwatch.streams.alerting.triage.wording import headline, quantile_move, share_move, share_name, size, subject
 
 _WIDTH = 11
@@ -39,8 +39,6 @@ _SPANS = (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1))
 _LOUDNESS = ("page", "ticket", "note")
 # Other alerts of the group on the page; the list shows all of a large incident.
 _MOST_TOGETHER = 6
-# Length of the window whose rows are shown where an alert names no time of a change.
-_USUAL_WINDOW_SECONDS = 3600
 _STYLES = {"page": "bold red", "ticket": "yellow", "note": "cyan"}
 
 #: Begin of a line that a person copies: a command, or an address.
@@ -347,17 +345,13 @@ def _rows(con: StoreReader, alert: StoredAlert, portfolio: Portfolio | None, pla
             yield f"{COMMAND}  {command}   # its text"
         if link is not None or not row.has_text:
             yield f"{COMMAND}  {shown(link or row.trace_id, 2000)}"
+    if lost := lost_texts(con, alert):
+        yield f"{lost} more text{' is' if lost == 1 else 's are'} no longer in the topic"
 
 
 def alert_rows_sql(alert: StoredAlert) -> str:
     """Return the SQL that selects the rows of an alert, with every value escaped."""
-    facts = alert.facts
-    if facts.part is not None:
-        which: str | ValuePart = facts.part.as_value_part(inside=facts.part_grew)
-    else:
-        which = "unknown" if facts.kind == "unknown" else "fail" if facts.went_up else "pass"
-    window = _USUAL_WINDOW_SECONDS if facts.bound is None else facts.bound.window_seconds
-    return rows_sql(alert.row, which, alert.began_at or alert.row.found_at - timedelta(seconds=window))
+    return rows_sql(alert.row, alert.rows_behind, alert.rows_since)
 
 
 def _life_text(step: LifeStep) -> str:
