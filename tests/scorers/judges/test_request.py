@@ -22,7 +22,7 @@ WRITTEN = (
     b'"stratum":null,"policy":"fixed-1","inputs":{"output":"It was \xc3\xa9.","context":null},'
     b'"event_at":1774166403.25,"bucket":59138880,"epoch":"1","members":["one","two"],"quorum":2,"composites":['
     + COMPOSITE
-    + b'],"judge":"two"}'
+    + b'],"judge":"two","passes_from":0.5}'
 )
 
 
@@ -34,6 +34,13 @@ def test_reading_and_writing_give_the_same_bytes() -> None:
     assert isinstance(request.composites[0], AwaitedComposite)
     assert request.question == ("abc", "faithful", "two")
     assert request.series_environment == "production"
+
+
+def test_a_request_of_an_earlier_version_has_no_pass_position() -> None:
+    earlier = JudgeRequest.from_json(WRITTEN.replace(b',"passes_from":0.5', b""))
+
+    assert earlier.passes_from is None
+    assert earlier.id == JudgeRequest.from_json(WRITTEN).id
 
 
 def test_the_id_is_that_of_the_row_whatever_else_is_in_the_request() -> None:

@@ -43,12 +43,16 @@ class EnsembleVerdict:
     left_out: tuple[str, ...]
 
 
-def decide(votes: Sequence[Vote], quorum: int) -> EnsembleVerdict:
-    """Return the ensemble's verdict: pass when the average is above half of the scale; a tie fails.
+def decide(votes: Sequence[Vote], quorum: int, passes_from: float | None) -> EnsembleVerdict:
+    """Return the ensemble's verdict: pass when the average position reaches that of `pass_at`; a tie passes.
+
+    `pass_at` names the last band that passes, so an average exactly there passes. Without it, and on a scale of two
+    bands, the average must be above the middle: there a tie fails.
 
     Args:
         votes: One vote per member.
         quorum: Number of members that must have answered.
+        passes_from: Lowest average position that passes, from 0 to 1; None for an average above the middle.
     """
     said = [vote.position for vote in votes if vote.position is not None]
     left_out = tuple(vote.judge for vote in votes if vote.position is None)
@@ -60,5 +64,5 @@ def decide(votes: Sequence[Vote], quorum: int) -> EnsembleVerdict:
         )
     average = sum(said) / len(said)
     # The tolerance makes exact ties (averages of thirds and tenths) ties in floating point, too.
-    passes = average > PASSING_POSITION + 1e-12
+    passes = average > PASSING_POSITION + 1e-12 if passes_from is None else average >= passes_from - 1e-12
     return EnsembleVerdict("pass" if passes else "fail", average, None, left_out)

@@ -65,6 +65,8 @@ class JudgeRequest:
         quorum: Number of judges that must answer.
         composites: Composites that wait for this metric on this span.
         judge: Name of the judge.
+        passes_from: Lowest average position, 0 to 1, at which the ensemble passes; None, as in requests of earlier
+            versions: an average above the middle.
     """
 
     lane: str
@@ -95,6 +97,7 @@ class JudgeRequest:
     quorum: int
     composites: Sequence[AwaitedComposite]
     judge: str
+    passes_from: float | None = None
 
     @property
     def id(self) -> str:
@@ -148,7 +151,7 @@ class OversizeRequest:
 
 
 _COMPOSITE_NAMES = tuple(field.name for field in fields(AwaitedComposite))
-_REQUEST_NAMES = tuple(field.name for field in fields(JudgeRequest) if field.name != "composites")
+_REQUEST_NAMES = tuple(field.name for field in fields(JudgeRequest) if field.name not in ("composites", "passes_from"))
 
 
 def read_request(data: bytes) -> JudgeRequest | OversizeRequest:
@@ -162,7 +165,9 @@ def read_request(data: bytes) -> JudgeRequest | OversizeRequest:
         if "too_large" in document:
             return OversizeRequest(int(document["too_large"]))
         composites = tuple(AwaitedComposite(**_picked(one, _COMPOSITE_NAMES)) for one in document["composites"])
-        return JudgeRequest(**_picked(document, _REQUEST_NAMES), composites=composites)
+        return JudgeRequest(
+            **_picked(document, _REQUEST_NAMES), composites=composites, passes_from=document.get("passes_from")
+        )
     except (orjson.JSONDecodeError, TypeError, KeyError) as error:
         raise ValueError(f"not a judge request: {error!r}") from error
 

@@ -80,6 +80,22 @@ def _passes(rubric: Rubric, words: list[str], scores: list[float], positions: li
     return [score >= pass_at for score in scores]
 
 
+def passing_average(rubric: Rubric) -> float | None:
+    """Return the lowest average position, from 0 to 1, at which an ensemble passes: the position of `pass_at`.
+
+    None stands for an average above the middle: without `pass_at`, and on a scale of two bands of which one passes.
+    There `pass_at` says only which band passes, so that more than half of the judges must choose it.
+    """
+    bands = scale_of(rubric).bands
+    pass_at = rubric.pass_at
+    if pass_at is None or (len(bands) == 2 and not bands[1].passes):
+        return None
+    if isinstance(pass_at, str):
+        return next(band.position for band in bands if band.word == pass_at)
+    best, worst = bands[0].score, bands[-1].score
+    return (pass_at - worst) / (best - worst) if best > worst else 0.0
+
+
 def _as_number(word: str) -> float | None:
     try:
         return float(word)

@@ -100,6 +100,7 @@ class Rubric(WrittenModel):
         steps: Steps by which the judge reaches its answer.
         inputs: Fields that the judge sees.
         pass_at: The last band, or the lowest number, that passes; by default what is above the middle of the scale.
+            Several judges pass a span if their average position reaches it; with two bands, if more than half pass it.
         output_schema: JSON Schema of further keys of the judge's answer, besides the justification and the score.
         template: Prompt template: `rubric`, or `grafite_input_output` (a binary scale, two inputs: input and output).
     """

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from gapwatch.scorers.judges.request import JudgeRequest
+from gapwatch.scorers.judges.scale import passing_average
 from gapwatch.scorers.plan.codes import PENDING
 from gapwatch.scorers.portfolio.claim import JudgedClaim
 from gapwatch.scorers.scoring.awaited_composites import composite_of, composites_awaiting
@@ -53,6 +54,7 @@ def judge_requests(
         pending = np.flatnonzero(outcomes[:, m] == PENDING)
         event_at = columns.event_times(pending + result.rows.start)
         members = [judge.name or judge.model for judge in claim.judges]
+        passes_from = passing_average(claim.rubric) if len(members) > 1 else None
         take = pa.array(pending + result.rows.start)
         inputs = {
             name: redactor.redact(columns.arrow(column).take(take).cast(pa.string())).to_pylist()
@@ -85,6 +87,7 @@ def judge_requests(
                 quorum=claim.quorum or len(members) // 2 + 1,
                 composites=[c for of in composites if (c := of(planned.metric.name, row, at, columns)) is not None],
                 judge=members[0],
+                passes_from=passes_from,
             )
             rows += [_row(first), *(_row(replace(first, judge=name)) for name in members[1:])]
     return pa.Table.from_pylist(rows, schema=_ORDERED)

@@ -61,7 +61,8 @@ def ensemble_row(
         votes: Name, state, score and position of each member.
         triples: Model id, prompt sha and sampling sha of each member.
     """
-    decision = decide([Vote(judge, state, position) for judge, state, _, position in votes], request.quorum)
+    members_said = [Vote(judge, state, position) for judge, state, _, position in votes]
+    decision = decide(members_said, request.quorum, request.passes_from)
     said = [judge for judge, _, _, position in votes if position is not None]
     pinned = {judge: triples[judge] for judge in said if judge in triples}
     members = [
@@ -69,6 +70,8 @@ def ensemble_row(
         for judge, state, score, _ in votes
     ]
     evidence: dict[str, Any] = {"members": members, "quorum": request.quorum}
+    if request.passes_from is not None:
+        evidence["passes_from"] = request.passes_from
     if decision.left_out:
         evidence["left_out"] = list(decision.left_out)
     model = " + ".join(pinned[judge][0] for judge in said) if len(pinned) == len(said) and said else None

@@ -63,7 +63,8 @@ class JudgedRecord:
             state, score, _ = self.votes[ids[0]]
             return state, score
         votes = [Vote(self.requests[i].judge, self.votes[i][0], self.votes[i][2]) for i in ids]
-        decision = decide(votes, self.requests[ids[0]].quorum)
+        first = self.requests[ids[0]]
+        decision = decide(votes, first.quorum, first.passes_from)
         return decision.state, decision.score
 
     def composed(self, composite: AwaitedComposite, span: int) -> tuple[str, float | None]:

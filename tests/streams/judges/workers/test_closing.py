@@ -291,6 +291,19 @@ def test_an_ensemble_passes_over_half_of_the_scale_and_leaves_out_who_erred(
     assert imbalance_of(path) == 0
 
 
+@pytest.mark.parametrize(("pass_at", "outcome"), [("yes_fully", "fail"), ("partly", "pass"), (None, "pass")])
+def test_an_ensemble_passes_at_the_pass_mark_of_its_metric(tmp_path: Path, pass_at: str | None, outcome: str) -> None:
+    rubric = {"scale": ["yes_fully", "partly", "no_answer"], **({} if pass_at is None else {"pass_at": pass_at})}
+    metric = judged_metric(**rubric)
+    metric["claim"]["judges"] = [{"name": name, "model": f"openai/{name}"} for name in ("yes_fully", "partly")]
+    portfolio = portfolio_of(metric)
+    path = scored_store(tmp_path, portfolio, [trace(0)])
+    judge(path, portfolio, lambda call: verdict_reply(call, call.name))
+
+    assert query(path, "SELECT outcome, score FROM gaps WHERE judge = 'ensemble'") == [(outcome, 0.75)]
+    assert states(path, "faithful") == {outcome: 1}
+
+
 def test_the_quorum_is_set_by_the_portfolio(tmp_path: Path) -> None:
     portfolio = portfolio_of(_ensemble(quorum=1))
     path = scored_store(tmp_path, portfolio, [trace(0)])
