@@ -50,6 +50,9 @@ ELSEWHERE = {
             ("'gapwatch[design]'", "test_what_is_installed_designs_a_portfolio_that_it_accepts"),
         )
     },
+    "gapwatch consume --brokers 127.0.0.1:9092 --topic traces --limit 1000 > traces.jsonl": (
+        "tests/streams/batch/test_consume_topic.py::test_all_values_are_lines_that_can_be_replayed"
+    ),
     'python deploy/airline/convert_tau2.py "$f" | gzip -9n > "deploy/airline/traces/${f%.json.gz}.jsonl.gz"': (
         "tests/deploy/test_convert_tau2.py::test_every_message_becomes_a_span_of_a_sound_envelope"
     ),
