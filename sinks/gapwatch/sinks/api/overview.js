@@ -3,7 +3,7 @@
 
 const EVERY = 5000;
 // Current state of each alert that is not closed, with the latest label of its shift.
-const ALERTS = `SELECT a.alert_id, a.state, a.severity, a.component, a.metric, a.judge, a.pipeline, a.environment, a.found_at,
+const ALERTS = `SELECT a.alert_id, a.state, a.severity, a.component, a.metric, a.judge, a.pipeline, a.environment, a.found_at, a.until,
     coalesce(s.kind, a.facts->>'kind') AS kind, coalesce(s.verdict, a.facts->>'verdict') AS verdict,
     a.facts->>'unit' AS unit, a.facts->'before'->>0 AS before, a.facts->'after'->>0 AS after,
     a.facts->'after'->>1 AS lower, a.facts->'after'->>2 AS upper, a.facts->>'change_at' AS began,
@@ -13,13 +13,16 @@ const ALERTS = `SELECT a.alert_id, a.state, a.severity, a.component, a.metric, a
     a.facts->>'cascade' AS cascade
   FROM (SELECT alert_id, component, metric, judge, pipeline, environment, arg_max(state, rowid) AS state,
       arg_max(severity, rowid) AS severity, arg_max(shift_id, rowid) AS shift_id, min("at") AS found_at,
-      arg_min(attribution, rowid) AS facts
+      arg_max(attribution->>'until', rowid) AS until, arg_min(attribution, rowid) AS facts
     FROM alerts WHERE lane = 'live' GROUP BY ALL) a
   LEFT JOIN (SELECT shift_id, arg_max(kind, rowid) AS kind, arg_max(verdict, rowid) AS verdict FROM shifts
     GROUP BY ALL) s ON s.shift_id = a.shift_id
   WHERE a.state IN ('open', 'acknowledged', 'silenced')
-  ORDER BY a.severity = 'page' DESC, a.severity = 'ticket' DESC, a.found_at DESC, a.alert_id LIMIT 100`;
+  ORDER BY a.severity = 'page' DESC, a.severity = 'ticket' DESC, a.found_at DESC, a.alert_id LIMIT 1000`;
+const MOST_ROWS = 100; // of the table of alerts; all are counted
 const WORDS = { cascade: "SHIFT", shift: "SHIFT", unknown: "BLIND", bound: "BOUND" };
+// Severity of the messages about an acknowledged alert.
+const TOLD_AS = { page: "ticket", ticket: "note" };
 const POLARITIES = { worse: "worse", better: "better", unknown: "polarity unknown" };
 
 // Quantities whose alerts are shown in the line of the failure rate.
@@ -116,17 +119,46 @@ function notMonitored(metrics) {
   ];
 }
 
-function showTiles(metrics) {
-  const of = (severity) => total(metrics, "gapwatch_alert_state", (l) => l.severity === severity && l.state === "open");
-  const [pages, tickets] = [of("page"), of("ticket")];
+function plural(n, word) {
+  return `${n} ${word}${n === 1 ? "" : "s"}`;
+}
+
+// Numbers of alerts that somebody acknowledged or silenced, such as "2 acknowledged, 1 silenced"; empty if there are none.
+function handled(alerts) {
+  return ["acknowledged", "silenced"].map((state) => [alerts.filter((a) => a.state === state).length, state])
+    .filter(([n]) => n > 0).map(([n, state]) => `${n} ${state}`).join(", ");
+}
+
+// Most urgent severity of the messages about alerts; a silenced alert sends none, but is never calm.
+function urgency(alerts) {
+  const told = alerts.filter((a) => a.state !== "silenced")
+    .map((a) => (a.state === "acknowledged" ? TOLD_AS[a.severity] : a.severity));
+  return told.includes("page") ? "page" : told.includes("ticket") ? "ticket" : alerts.length ? "" : "calm";
+}
+
+// Headline about open alerts and its color; acknowledged and silenced alerts are open. Null without an open alert.
+function alertHeadline(alerts) {
+  const said = ["page", "ticket", "note"].map((word) => [alerts.filter((a) => a.severity === word).length, word])
+    .filter(([n]) => n > 0).map(([n, word]) => plural(n, word)).join(", ");
+  const done = handled(alerts);
+  return alerts.length ? { text: `${said} open${done ? `: ${done}` : ""}`, state: urgency(alerts) } : null;
+}
+
+function alertTile(severity, alerts) {
+  const mine = alerts.filter((a) => a.severity === severity);
+  const done = handled(mine);
+  return tile(`open ${severity}s${done ? `: ${done}` : ""}`, String(mine.length), urgency(mine));
+}
+
+function showTiles(metrics, alerts) {
   const blind = total(metrics, "gapwatch_series", (l) => l.phase === "blind");
   const unmonitored = notMonitored(metrics).length;
   const behind = Math.max(0, ...(metrics.get("gapwatch_lag_seconds") || []).map((s) => s.value));
   const ledger = Math.abs(total(metrics, "gapwatch_ledger_imbalance"));
   const warn = (n, state) => (n > 0 ? state : "calm");
   document.getElementById("tiles").replaceChildren(
-    tile("open pages", String(pages), warn(pages, "page")),
-    tile("open tickets", String(tickets), warn(tickets, "ticket")),
+    alertTile("page", alerts),
+    alertTile("ticket", alerts),
     tile("blind series", String(blind), warn(blind, "ticket")),
     tile("not monitored", String(unmonitored), warn(unmonitored, "ticket")),
     tile("consumer lag", seconds(behind), behind > 600 ? "page" : warn(behind - 60, "ticket")),
@@ -134,11 +166,10 @@ function showTiles(metrics) {
   );
   const learning = total(metrics, "gapwatch_series", (l) => l.phase === "learning");
   const watched = total(metrics, "gapwatch_series", (l) => l.phase !== "unwatched");
-  const said = [[pages, "page"], [tickets, "ticket"]].filter(([n]) => n > 0)
-    .map(([n, word]) => `${n} ${word}${n === 1 ? "" : "s"} open`).join(", ");
   const calm = watched === 0 ? "no series is monitored yet"
     : `no open pages or tickets${learning ? `; ${learning} of ${watched} series are still learning` : ""}`;
-  setHeadline(said || calm, pages ? "page" : tickets ? "ticket" : watched > learning ? "calm" : "");
+  const { text, state } = alertHeadline(alerts) || { text: calm, state: watched > learning ? "calm" : "" };
+  setHeadline(text, state);
 }
 
 function setHeadline(text, state) {
@@ -154,13 +185,19 @@ function pageOf(alert) {
   return made;
 }
 
+function severityOf(alert) {
+  const made = element("span", alert.severity, `badge ${alert.severity}`);
+  if (alert.state === "acknowledged" && TOLD_AS[alert.severity]) made.append(element("small", `told as ${TOLD_AS[alert.severity]}`));
+  return made;
+}
+
 function showAlerts(alerts) {
   const place = document.getElementById("alerts");
   if (!alerts.length) {
     place.replaceChildren(element("p", "no open alerts", "none"));
     return;
   }
-  const rows = alerts.map((a) => {
+  const rows = alerts.slice(0, MOST_ROWS).map((a) => {
     const how = { bound: "broken", unknown: "cannot decide" }[a.kind] || POLARITIES[a.verdict] || "";
     const word = a.kind === "cascade" && a.cascade === "true" ? "CASCADE" : WORDS[a.kind] || "";
     const what = `${word} ${how}`.trim();
@@ -168,13 +205,14 @@ function showAlerts(alerts) {
     const size = a.value_before !== null && a.value_after !== null
       ? `${a.q === "0.5" ? "median" : `p${plain(100 * a.q)}`} ${plain(a.value_before)} → ${plain(a.value_after)} ${a.number_unit || ""}`
       : a.bound !== null ? `${interval}, bound ${a.operator} ${share(a.bound)}` : `${share(a.before)} → ${interval}${a.part ? ` labelled ${a.part}` : a.kind === "unknown" ? " undecided" : ""}`;
-    return [element("span", a.severity, `badge ${a.severity}`), what,
+    return [severityOf(a), what,
       named(a.metric, `${a.component || "the trace"} · ${a.pipeline} · ${a.environment}`), size,
       a.began ? time(a.began).slice(0, 16) : `found ${time(a.found_at).slice(0, 16)}`, a.state,
       pageOf(a.alert_id)];
   });
   place.replaceChildren(table([["severity"], ["what"], ["metric"], ["share or value, before → after"], ["since (UTC)"], ["state"],
     ["alert id"]], rows));
+  if (alerts.length > MOST_ROWS) place.append(element("p", `the first ${MOST_ROWS} of ${alerts.length} open alerts`, "none"));
 }
 
 function bar(rate, lower, upper, baseline) {
@@ -342,6 +380,12 @@ function showStream(metrics, now) {
   place.replaceChildren(...Object.entries(facts).flatMap(([name, value]) => [element("dt", name), element("dd", value)]));
 }
 
+// Alerts with their present state: a silence that has ended does not count.
+function present(alerts, now) {
+  const isOver = (a) => a.state === "silenced" && a.until && Date.parse(a.until) <= now;
+  return alerts.map((a) => (isOver(a) ? { ...a, state: "open" } : a));
+}
+
 async function ask(path) {
   const answer = await fetch(path, { cache: "no-store" });
   if (answer.status === 401) location.reload(); // the session has ended: the page asks for the token
@@ -351,12 +395,12 @@ async function ask(path) {
 
 async function look() {
   try {
-    const [page, alerts] = await Promise.all([
+    const [page, stored] = await Promise.all([
       ask("metrics").then((a) => a.text()),
       ask(`v1/query?sql=${encodeURIComponent(ALERTS)}`).then((a) => a.json()),
     ]);
-    const metrics = parse(page);
-    showTiles(metrics);
+    const [metrics, alerts] = [parse(page), present(stored, Date.now())];
+    showTiles(metrics, alerts);
     showAlerts(alerts);
     showSeries(metrics, alerts);
     showNumbers(metrics, alerts);
