@@ -124,7 +124,8 @@ class CommandLine(SuggestingGroup):
         super().__init__(
             name="gapwatch",
             help="Monitors in production whether an LLM pipeline still does what it was built to do.",
-            epilog="Exit status: 0 success; 1 the job failed; 2 the request is invalid.",
+            epilog="Exit status: 0 done; 1 the job stopped or the ledger does not balance; 2 the command cannot be "
+            "carried out as given.",
             context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
         )
         self._offered = commands

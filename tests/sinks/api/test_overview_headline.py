@@ -25,7 +25,8 @@ const document = {
 _RUN = """
 showTiles(new Map([["gapwatch_series", [{ labels: { phase: "calm" }, value: 4 }]]]), present(ALERTS_NOW, 0));
 const tiles = places.tiles.parts.map((one) => [...one.parts.map((part) => part.textContent), one.className]);
-console.log(JSON.stringify({ text: places.headline.textContent, state: header.className, tiles, title: document.title }));
+const [text, state] = [places.headline.textContent, header.className];
+console.log(JSON.stringify({ text, state, tiles, title: document.title }));
 """
 
 

@@ -41,7 +41,8 @@ def of_command(store: Path) -> tuple[Phases, int]:
     words = gapwatch("alerts", "--watched", "--store", store, "--format", "table").out
     (line,) = re.findall(r"^\d+ series monitored: (.*);", words, re.MULTILINE)
     listed = sum(bool(re.search(r" (rate|unknown|numbers|labels|sessions) +\w", row)) for row in words.splitlines())
-    return Counter({name: int(n) for n, name in (part.split() for part in line.split(", "))}), listed
+    counts = (part.split() for part in line.split(", "))
+    return Counter({name: int(n) for n, *_, name in counts}), listed
 
 
 def page_text(url: str, path: str) -> str:

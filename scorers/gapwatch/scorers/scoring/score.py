@@ -7,6 +7,7 @@ slices, concatenated, and their counts, added, equal those of one slice over bot
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -33,6 +34,8 @@ from gapwatch.scorers.slices.slices import RecordSlice, ScoredSlice
 from gapwatch.scorers.slices.tables import DEAD_LETTERS, GAPS, LEDGER, SAMPLES, SCORED_TABLES, TRACE_IDS
 from gapwatch.scorers.ticks.slice_ticks import SliceTicks
 
+#: Most pipelines without a portfolio that a scored slice names.
+_FOREIGN_NAMES = 5
 INBOX_SCHEMA = pa.schema([("ord", pa.int32()), ("v", pa.string()), ("trusted", pa.bool_())])
 
 
@@ -118,6 +121,7 @@ class _Scoring:
     spans: int = 0
     pieces: dict[str, list[pa.Table]] = field(default_factory=lambda: {name: [] for name in SCORED_TABLES})
     ledger: dict[tuple[str | None, str | None, str], int] = field(default_factory=dict)
+    foreign: Counter[str] = field(default_factory=Counter)
 
     def run(self) -> ScoredSlice:
         records = self.records
@@ -140,6 +144,7 @@ class _Scoring:
             spans=self.spans,
             prefix_sha256=records.prefix_sha256,
             tables=self._tables(),
+            foreign=dict(self.foreign.most_common(_FOREIGN_NAMES)),
         )
 
     def _score_part(self, ords: IntArray, texts: pa.Array, trusted: bool) -> list[int]:
@@ -226,8 +231,11 @@ class _Part:
             return
         scoring, columns, plan = self.scoring, self.columns, self.scorer.plan
         pipelines = columns.of_records("pipeline").take(pa.array(self.read))
-        own = self.read[np.asarray(pc.is_in(pipelines, pa.array([p.pipeline for p in plan.portfolios], pa.string())))]
+        is_own = pc.is_in(pipelines, pa.array([p.pipeline for p in plan.portfolios], pa.string()))
+        own = self.read[np.asarray(is_own)]
         scoring.count(None, None, "foreign", len(self.read) - len(own))
+        for entry in pc.value_counts(pipelines.filter(pc.invert(is_own))).to_pylist():
+            scoring.foreign[entry["values"]] += entry["counts"]
         self._count_read(own)
         u_of_record = selection_numbers(columns.of_records("trace_id"))
         ticks = SliceTicks(columns, scoring.records.lane)

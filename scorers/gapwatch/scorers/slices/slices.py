@@ -55,6 +55,7 @@ class ScoredSlice:
         lane, topic, partition, from_offset, to_offset, prefix_sha256: As in the record slice.
         records: Number of records in the slice: read + dead letters + foreign.
         spans: Number of spans in the read records.
+        foreign: Number of foreign records by the most frequent pipelines that they name; for warnings, not stored.
         tables: One Arrow table for each name in `gapwatch.scorers.slices.tables.SCORED_TABLES`.
     """
 
@@ -67,6 +68,7 @@ class ScoredSlice:
     spans: int
     prefix_sha256: str | None = None
     tables: dict[str, pa.Table] = field(default_factory=dict)
+    foreign: dict[str, int] = field(default_factory=dict)
 
     def to_ipc(self) -> bytes:
         """Return the slice as bytes: a JSON header line, then each table as a length-prefixed Arrow IPC stream."""
@@ -107,4 +109,6 @@ class ScoredSlice:
         return cls(**header, tables=tables)
 
 
-_HEADER_FIELDS = ("lane", "topic", "partition", "from_offset", "to_offset", "records", "spans", "prefix_sha256")
+_HEADER_FIELDS = (
+    "lane", "topic", "partition", "from_offset", "to_offset", "records", "spans", "prefix_sha256", "foreign",
+)  # fmt: skip

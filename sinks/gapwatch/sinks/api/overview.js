@@ -166,9 +166,12 @@ function showTiles(metrics, alerts) {
   );
   const learning = total(metrics, "gapwatch_series", (l) => l.phase === "learning");
   const watched = total(metrics, "gapwatch_series", (l) => l.phase !== "unwatched");
-  const calm = watched === 0 ? "no series is monitored yet"
+  const records = (state) => total(metrics, "gapwatch_records_total", (l) => l.state === state);
+  const foreign = records("read") + records("duplicate") === 0 && records("foreign");
+  const calm = foreign ? `none of ${foreign} traces is of a portfolio's pipeline: the log names them`
+    : watched === 0 ? "no series is monitored yet"
     : `no open pages or tickets${learning ? `; ${learning} of ${watched} series are still learning` : ""}`;
-  const { text, state } = alertHeadline(alerts) || { text: calm, state: watched > learning ? "calm" : "" };
+  const { text, state } = alertHeadline(alerts) || { text: calm, state: foreign ? "ticket" : watched > learning ? "calm" : "" };
   setHeadline(text, state);
 }
 

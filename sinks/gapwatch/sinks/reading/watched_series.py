@@ -120,6 +120,23 @@ def seen_metrics(con: StoreReader, lane: str | None) -> list[SeenMetric]:
     return [SeenMetric(**row) for row in ask(con, sql, values).objects()]
 
 
+def foreign_records(con: StoreReader, lane: str | None) -> tuple[int, list[str]]:
+    """Return how many records are of pipelines without a portfolio, and the portfolios' pipelines.
+
+    The number is 0 where a single record is of a portfolio's pipeline. `lane` None for all lanes.
+
+    Raises:
+        JobError: The store cannot be read.
+    """
+    where, values = _of_lane("AND", lane)
+    sql = f"""SELECT coalesce(sum(n) FILTER (state = 'foreign'), 0)::BIGINT AS foreign_n,
+            coalesce(sum(n) FILTER (state IN ('read', 'duplicate')), 0)::BIGINT AS own_n
+        FROM ledger WHERE metric IS NULL {where}"""
+    counted = ask(con, sql, values).objects()[0]
+    names = ask(con, "SELECT DISTINCT pipeline FROM portfolios ORDER BY 1").objects()
+    return 0 if counted["own_n"] else counted["foreign_n"], [row["pipeline"] for row in names]
+
+
 def watched_standings(con: StoreReader, lane: str | None) -> list[WatchedStanding]:
     """Return the state of each monitored series, in the order in which they came; `lane` None for all lanes.
 

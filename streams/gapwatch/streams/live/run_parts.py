@@ -30,6 +30,7 @@ from gapwatch.streams.alerting.triage.alert_page import alert_page
 from gapwatch.streams.alerting.triage.decision_reader import readers
 from gapwatch.streams.judges.workers.judge_role import JudgeOptions, JudgeRole
 from gapwatch.streams.live.alert_text_loop import AlertTextLoop
+from gapwatch.streams.live.foreign_traces import ForeignTraces
 from gapwatch.streams.live.outbox_relay import OutboxRelay, needed_topics
 from gapwatch.streams.live.portfolio_watch import PortfolioWatch
 from gapwatch.streams.live.run_log import RunLog
@@ -197,7 +198,7 @@ def build_parts(
         service.health.watch_start(alerts.folding_text)
 
     # Without an API nobody could read the counts of the service.
-    observer = ObserverGroup(run_log) if output.api is None else ObserverGroup(run_log, service)
+    observer = ObserverGroup(run_log, ForeignTraces(), *([] if output.api is None else [service]))
     open_watch = alerts.open if alerts is not None else None
     writer = SliceWriter(thread, observer, open_watch, relay.wake, progress)
     judges = JudgeRole(options.judges, kafka, writer, service, portfolios, throttle)

@@ -23,6 +23,8 @@ from gapwatch.streams.detectors.contexts import TICK_SECONDS
 
 #: Traces a month where a portfolio declares no volume. The delay of an alert grows with its logarithm.
 DEFAULT_UNITS_PER_MONTH = 1_000_000.0
+#: What to do where that volume is assumed.
+DECLARE_VOLUME = "declare yours with volume: {traces_per_day: N} in the portfolio"
 DEFAULT_PAGES_PER_MONTH = 1.0
 DEFAULT_TICKETS_PER_MONTH = 10.0
 #: Units in the window below which a bound is not checked, where the portfolio gives no `min_units`.

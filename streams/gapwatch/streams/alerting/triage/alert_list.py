@@ -15,7 +15,7 @@ from gapwatch.sinks.store.store_reader import StoreReader
 from gapwatch.sinks.store.utc_text import utc_text
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert
 from gapwatch.streams.alerting.triage.explain import alert_rows_sql
-from gapwatch.streams.alerting.triage.wording import headline, size
+from gapwatch.streams.alerting.triage.wording import headline, size, state_text
 
 #: Most rows that `gapwatch explain --rows` lists.
 MOST_ROWS = 200
@@ -91,7 +91,7 @@ def _cells(alert: StoredAlert) -> list[str]:
     return [
         row.alert_id,
         row.severity,
-        row.state,
+        state_text(row.state, row.severity),
         component_text(row.component),
         row.metric,
         headline(alert.facts),

@@ -47,7 +47,7 @@ def alert_page(con: StoreReader, wanted: str, store: Path) -> str:
     return _PAGE.format(
         title=escape(f"{told.severity}: {told.subject}"),
         severity=escape(told.severity) if told.is_open else "",
-        headline=escape(f"{told.severity} {told.state}: {told.headline}"),
+        headline=escape(f"{told.severity} {told.state_text}: {told.headline}"),
         subject=escape(told.subject),
         alert_id=escape(alert.row.alert_id),
         sections=_sections(told),

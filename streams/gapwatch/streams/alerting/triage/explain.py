@@ -21,7 +21,7 @@ from gapwatch.scorers.portfolio.metric import Metric
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.printable import shown
 from gapwatch.sinks.api.store_address import StorePlace
-from gapwatch.sinks.reading.alert_query import AlertFilter, LifeStep, alert_life, short_id, told_at
+from gapwatch.sinks.reading.alert_query import AlertFilter, alert_life, short_id, told_at
 from gapwatch.sinks.reading.example_rows import BehindRow, rows_sql
 from gapwatch.sinks.reading.stored_portfolios import fact_author, latest_portfolio_text
 from gapwatch.sinks.reading.terminal_table import moment_text
@@ -31,11 +31,22 @@ from gapwatch.streams.alerting.incidents.alert_cause import Cause, CountedShare,
 from gapwatch.streams.alerting.incidents.links import runbook_link, trace_link
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert, read_alerts
 from gapwatch.streams.alerting.triage.behind_alert import lost_texts, present_rate, reasons_in_texts, rows_behind
-from gapwatch.streams.alerting.triage.wording import headline, quantile_move, share_move, share_name, size, subject
+from gapwatch.streams.alerting.triage.wording import (
+    headline,
+    life_text,
+    months_text,
+    quantile_move,
+    share_move,
+    share_name,
+    size,
+    span_text,
+    state_text,
+    subject,
+    volume_text,
+)
 
 _WIDTH = 11
 _PLAIN_WIDTH = 110
-_SPANS = (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1))
 _LOUDNESS = ("page", "ticket", "note")
 # Other alerts of the group on the page; the list shows all of a large incident.
 _MOST_TOGETHER = 6
@@ -51,7 +62,7 @@ class Explanation:
 
     Attributes:
         severity: page, ticket or note.
-        state: Current state of the alert.
+        state_text: Current state of the alert, with the severity of its messages where that differs.
         is_open: The alert still asks for somebody.
         headline: Kind and polarity.
         subject: Metric, component, pipeline and environment.
@@ -59,7 +70,7 @@ class Explanation:
     """
 
     severity: str
-    state: str
+    state_text: str
     is_open: bool
     headline: str
     subject: str
@@ -72,7 +83,7 @@ def explain(con: StoreReader, store: StorePlace, alert: StoredAlert) -> Explanat
     portfolio = _portfolio(con, row.pipeline)
     return Explanation(
         severity=row.severity,
-        state=row.state,
+        state_text=state_text(row.state, row.severity),
         is_open=alert.is_open,
         headline=headline(alert.facts),
         subject=f"{shown(subject(alert))}, {shown(row.pipeline)} in {shown(row.environment)}",
@@ -87,7 +98,7 @@ def print_explanation(con: StoreReader, store: StorePlace, alert: StoredAlert) -
     told = explain(con, store, alert)
     out.print(
         Text(told.severity.upper(), _STYLES.get(told.severity, "")),
-        Text(f"{told.state}  {told.headline}", "bold"),
+        Text(f"{told.state_text}  {told.headline}", "bold"),
         Text(f" {alert.row.alert_id}", "dim"),
     )
     out.print(Text(told.subject))
@@ -122,7 +133,7 @@ def _sections(
         ("Together", _together(con, alert, portfolio)),
         ("Rows", _rows(con, alert, portfolio, place)),
         ("See rows", [f"{COMMAND}{place.command('explain')} --rows"]),
-        ("History", (_life_text(step) for step in alert_life(con, alert.row.alert_id))),
+        ("History", (life_text(step) for step in alert_life(con, alert.row.alert_id))),
         ("Do", _do(alert, portfolio, place)),
     )
     for title, lines in sections:
@@ -164,7 +175,10 @@ def _what(alert: StoredAlert, portfolio: Portfolio | None) -> Iterator[str]:
     if facts.went_up and least is not None and least > 1:
         yield f"at least {least:.3g} times as often as before"
     if facts.kind != "bound":
-        yield "an estimate at the time of the alarm exaggerates the change; brackets: approximate 95 % interval"
+        yield (
+            "an estimate at the time of the alarm; the rate that lasts may differ, because it rests on the first "
+            "traces since the change; brackets: approximate 95 % interval"
+        )
     metric = _metric(alert, portfolio)
     if metric is not None and metric.purpose:
         yield f"purpose of the metric: {shown(metric.purpose, 300)}"
@@ -173,7 +187,7 @@ def _what(alert: StoredAlert, portfolio: Portfolio | None) -> Iterator[str]:
 def _since(con: StoreReader, alert: StoredAlert) -> Iterator[str]:
     change, bound, found = alert.facts.change, alert.facts.bound, alert.row.found_at
     if change is None:
-        window = _span(0 if bound is None else bound.window_seconds)
+        window = span_text(0 if bound is None else bound.window_seconds)
         yield f"window of {window} that ended {moment_text(found)}; a bound does not tell when the failures began"
     else:
         first, last = moment_text(change.earliest), moment_text(change.latest)
@@ -182,11 +196,6 @@ def _since(con: StoreReader, alert: StoredAlert) -> Iterator[str]:
     told = told_at(con, alert.row.alert_id)
     stored = "" if told is None else f"; told at {moment_text(told, 'seconds')}, when they were stored"
     yield f"found in the data at {moment_text(found, 'seconds')}, by the times of the traces{stored}"
-
-
-def _span(seconds: int) -> str:
-    name, unit = next(one for one in _SPANS if seconds % one[1] == 0)
-    return f"{seconds // unit} {name}{'' if seconds == unit else 's'}"
 
 
 def _how_sure(alert: StoredAlert) -> Iterator[str]:
@@ -199,16 +208,12 @@ def _how_sure(alert: StoredAlert) -> Iterator[str]:
         return
     months = math.pow(10.0, evidence.limit_log10) / facts.units_per_month
     yield (
-        f"without a change, chance opens such an alert on this series at most once every {_months(months)}, on "
-        f"average, at the declared volume of {facts.units_per_month / 30:,.0f} traces a day"
+        f"without a change, chance opens such an alert on this series at most once every {months_text(months)}, on "
+        f"average, at {volume_text(facts.units_per_month)}"
     )
     if facts.change is not None and facts.change.learned:
         learned = facts.change.learned
         yield f"compared with {learned:,} {facts.unit}{'' if learned == 1 else 's'} before the change"
-
-
-def _months(months: float) -> str:
-    return f"{months / 12:.3g} years" if months >= 24 else f"{months:.2g} months"
 
 
 def _which_way(con: StoreReader, alert: StoredAlert, portfolio: Portfolio | None) -> Iterator[str]:
@@ -354,10 +359,6 @@ def alert_rows_sql(alert: StoredAlert) -> str:
     return rows_sql(alert.row, alert.rows_behind, alert.rows_since)
 
 
-def _life_text(step: LifeStep) -> str:
-    return f"{moment_text(step.at, 'seconds')} {step.state} ({step.severity}) by {shown(step.by)}: {shown(step.why)}"
-
-
 def _do(alert: StoredAlert, portfolio: Portfolio | None, place: _Place) -> Iterator[str]:
     cause = alert.facts.cause
     runbook = runbook_link(portfolio, alert.row.metric) or (cause.runbook_url if cause is not None else None)
@@ -369,7 +370,8 @@ def _do(alert: StoredAlert, portfolio: Portfolio | None, place: _Place) -> Itera
     if alert.facts.polarity == "unknown" and alert.facts.question:
         question = shlex.quote(alert.facts.question)
         yield f"{COMMAND}{program_name()} answer {question} lower{place.store} --by YOU   # or higher"
-    yield f"{COMMAND}{place.command('ack')} --by YOU      # you work on it"
+    if alert.row.state != "acknowledged":
+        yield f"{COMMAND}{place.command('ack')} --by YOU      # you work on it"
     meaning = "the new level is right: make it the baseline"
     if alert.facts.kind == "bound":
         meaning = "no alert until the bound has held again; to move the bound, change the portfolio"

@@ -14,6 +14,7 @@ from gapwatch.sinks.reading.terminal_table import Column, component_text, print_
 from gapwatch.sinks.reading.watched_series import (
     SeenMetric,
     WatchedStanding,
+    foreign_records,
     left_out,
     phase_counts,
     seen_metrics,
@@ -26,10 +27,13 @@ def print_phase_counts(con: StoreReader, lane: str | None) -> None:
     """Print the number of monitored series by phase, and the false alarms to expect."""
     rows = phase_counts(con, lane)
     if not rows:
-        print_note(_NO_SERIES)
+        foreign, pipelines = foreign_records(con, lane)
+        print_note(_foreign_text(foreign, pipelines) if foreign else _NO_SERIES)
         return
     unwatched = sum(row.n for row in rows if row.phase == "unwatched")
-    phases = ", ".join(f"{row.n} {shown(row.phase)}" for row in rows if row.phase != "unwatched")
+    phases = ", ".join(
+        f"{row.n} {_MOVED_WORDS.get(row.phase, shown(row.phase))}" for row in rows if row.phase != "unwatched"
+    )
     expected = sum(row.expected or 0.0 for row in rows)
     sys.stdout.write(
         f"{sum(row.n for row in rows) - unwatched} series monitored: {phases}; "
@@ -53,12 +57,22 @@ _NO_SERIES = (
     "(gapwatch check names them)"
 )
 
+# Phase of a series that moved, in the counts. Several series of a metric may move with one alert.
+_MOVED_WORDS = {"ticket": "beyond the limit of a ticket", "page": "beyond the limit of a page"}
 # Phase as stored, to the word that people read.
 _PHASE_WORDS = {"unwatched": "not monitored"}
 
 _IN_SESSIONS = (
     "its traces are in sessions, and ticks do not tell which session a value is of; failing sessions are monitored"
 )
+
+
+def _foreign_text(foreign: int, pipelines: list[str]) -> str:
+    names = ", ".join(repr(shown(name, 60)) for name in pipelines)
+    return (
+        f"no series is monitored: all {foreign:,} stored traces are of another pipeline than the portfolio's, {names}; "
+        "the log of gapwatch run names theirs: correct `pipeline` in the portfolio, or in the program that sends"
+    )
 
 
 def _name(metric: str, component: str | None) -> str:

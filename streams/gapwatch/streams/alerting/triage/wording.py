@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from gapwatch.scorers.printable import shown
-from gapwatch.sinks.reading.terminal_table import component_text, share_text
+from gapwatch.sinks.reading.alert_query import LifeStep
+from gapwatch.sinks.reading.terminal_table import component_text, moment_text, share_text
 from gapwatch.streams.alerting.incidents.alert_facts import AlertFacts
+from gapwatch.streams.alerting.incidents.alert_rows import told_severity
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert
+from gapwatch.streams.alerting.rules.alert_rule import DECLARE_VOLUME, DEFAULT_UNITS_PER_MONTH
 from gapwatch.streams.alerting.rules.finding import Part
 
 # A cascade is a shift of a rate that says how often the pipeline falls back, retries or gives up.
 _KINDS = {"cascade": "SHIFT", "shift": "SHIFT", "unknown": "BLIND", "bound": "BOUND"}
+_SPANS = (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1))
 _POLARITIES = {"worse": "worse", "better": "better", "unknown": "polarity unknown"}
 
 
@@ -20,9 +24,40 @@ def headline(facts: AlertFacts) -> str:
     return f"{word} {'broken' if facts.kind == 'bound' else polarity}".strip()
 
 
+def state_text(state: str, severity: str) -> str:
+    """Return the state, with the severity of the messages where that is lower: `acknowledged (told as ticket)`."""
+    told = told_severity(state, severity)
+    return state if told == severity else f"{state} (told as {told})"
+
+
 def subject(alert: StoredAlert) -> str:
     """Return the metric and component of an alert: `ids_known of tools`."""
     return f"{alert.row.metric} of {component_text(alert.row.component)}"
+
+
+def life_text(step: LifeStep) -> str:
+    """Return one line about a step in an alert's life; without a colon where nobody gave a reason."""
+    why = f": {shown(step.why)}" if step.why else ""
+    return f"{moment_text(step.at, 'seconds')} {step.state} ({step.severity}) by {shown(step.by)}{why}"
+
+
+def span_text(seconds: int) -> str:
+    """Return a length of time in its largest whole unit: `2 hours`."""
+    name, unit = next(one for one in _SPANS if seconds % one[1] == 0)
+    return f"{seconds // unit} {name}{'' if seconds == unit else 's'}"
+
+
+def months_text(months: float) -> str:
+    """Return a number of months; from 24 on as years."""
+    return f"{months / 12:.3g} years" if months >= 24 else f"{months:.2g} months"
+
+
+def volume_text(units_per_month: float) -> str:
+    """Return the volume that an alert was judged by, and how to declare it where it was assumed."""
+    a_day = f"{units_per_month / 30:,.0f} traces a day"
+    if units_per_month != DEFAULT_UNITS_PER_MONTH:
+        return f"the declared volume of {a_day}"
+    return f"{a_day}, which is assumed: {DECLARE_VOLUME}"
 
 
 def share_name(facts: AlertFacts) -> str:
