@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,6 +41,19 @@ rootLogger.appenderRef.file.ref = file
 logger.started.name = kafka.server.KafkaRaftServer
 logger.started.level = info
 """
+
+
+class TopicError(BrokerError):
+    """Kafka's topic command refused its arguments, or failed."""
+
+
+def _first_reason(said: str) -> str:
+    """Return the reason in what Kafka's topic command printed, without its stack trace."""
+    for line in said.splitlines():
+        for mark in ("Error while executing topic command : ", "OptionException: ", "Exception: "):
+            if mark in line:
+                return line.partition(mark)[2].strip()
+    return next((line.strip() for line in said.splitlines() if line.strip()), "Kafka's topic command failed")
 
 
 @dataclass(frozen=True)
@@ -132,7 +146,11 @@ class Node:
         command = [find_java(), "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp", ensure_jars()]
         command += ["-Dlog4j2.level=ERROR", "org.apache.kafka.tools.TopicCommand"]
         command += ["--bootstrap-server", state["brokers"], "--command-config", str(client), *arguments]
-        return subprocess.run(command, check=False).returncode
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        sys.stdout.write(done.stdout if done.returncode == 0 else "")
+        if done.returncode:
+            raise TopicError(_first_reason(done.stdout + done.stderr))
+        return 0
 
     # --- steps
 

@@ -51,6 +51,14 @@ class TestARunningBroker:
         assert run_script("topic", *where, "a-topic", "--delete").returncode == 0
         assert "a-topic" not in run_script("topic", *where).stdout.split()
 
+    def test_an_option_that_kafka_does_not_know_is_one_sentence(self, kafka_broker):
+        wrong = run_script("topic", "--folder", kafka_broker.folder, "a-topic", "--colour", "red")
+
+        assert wrong.returncode == 2
+        assert wrong.stdout == ""
+        assert len(wrong.stderr.splitlines()) == 1
+        assert "colour is not a recognized option" in wrong.stderr
+
     def test_what_was_sent_is_read(self, kafka_broker):
         topic = kafka_broker.make_topic()
         kafka_broker.produce(topic, [b"a", b"b"])
@@ -97,6 +105,13 @@ class TestItsLife:
 
 
 class TestWhatIsMissing:
+    def test_a_topic_has_no_port(self, tmp_path):
+        wrong = run_script("topic", "a-topic", "--port", 9092, "--folder", tmp_path / "b")
+
+        assert wrong.returncode == 2
+        assert wrong.stderr.startswith("broker: topic: a topic has no --port; it is made in the broker of --name")
+        assert len(wrong.stderr.splitlines()) == 1
+
     def path_with(self, folder: Path, *tools: str) -> str:
         folder.mkdir()
         for tool in tools:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from gapwatch.scorers.errors import UsageError
+from gapwatch.scorers.errors import StoreError, UsageError
 from gapwatch.sinks.migration.migrating import migrate
 from gapwatch.sinks.read import read
 from tests.gapwatch_command import gapwatch
@@ -95,4 +95,11 @@ def test_what_cannot_be_read_is_refused(store: Path) -> None:
         read(store).rates(by="modle")
     with pytest.raises(UsageError, match="not a reading statement"):
         read(store).sql("DELETE FROM gaps")
-    assert read(store).failing("it's none").num_rows == 0
+    with pytest.raises(UsageError, match="metric it's none: the store has no such metric; there are answer_parses, "):
+        read(store).failing("it's none")
+    with pytest.raises(UsageError, match=r"metric answer_parse: .* did you mean answer_parses?"):
+        read(store).rates(metric="answer_parse")
+    with pytest.raises(StoreError, match=f"there is no store .*; did you mean .*{store.name}?"):
+        read(store.with_name(store.name.replace(".", "s.")))
+    with pytest.raises(StoreError, match=r"there is no store /nope.duckdb; give the file that"):
+        read("/nope.duckdb")

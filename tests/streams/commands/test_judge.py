@@ -93,8 +93,9 @@ def test_the_report_says_what_was_asked_and_why_there_is_no_verdict(place: Place
     ran = place.judge("rerun", place.row(4), "--judges", place.judges)
 
     assert shown.status == 0, shown.err
-    assert "judges: 12 requests answered, 23 calls, " in shown.out  # eleven were asked to say it again
-    assert "no verdict: 11 off_scale, 1 bad_request" in shown.out
+    assert "judges: 12 requests, 23 calls, " in shown.out  # eleven were asked to say it again
+    assert "; all ended in an error: 11 off_scale, 1 bad_request" in shown.out
+    assert "metric faithful: error for all 12 traces" in shown.out
     assert ran.json()["after"]["outcome"] == "error"
     assert ran.json()["why"] == "status 400: too hot"
 
@@ -246,6 +247,17 @@ def test_what_is_no_override_is_refused(place: Place, more: list[str], because: 
     assert ran.status == 2
     assert because in ran.err
     assert query(place.store, "SELECT count(*) FROM overrides") == [(0,)]
+
+
+def test_agreement_says_that_no_judge_decided_where_every_call_failed(tmp_path: Path, server: ServerThread) -> None:
+    judges = [{"name": n, "model": f"openai/{n}"} for n in ("a", "b")]
+    server.server.answer = lambda body, headers: HttpAnswer(400, b'{"error": {"message": "too hot"}}')
+    place = Place(tmp_path, server.base_url, [{**METRIC, "claim": {**METRIC["claim"], "judges": judges}}], 3)
+    assert place.replay("--judges", place.judges).status == 0
+    shown = place.judge("agreement").out
+
+    assert shown.startswith("no judge has decided: 6 requests ended in an error (6 bad_request);")
+    assert "second judge" not in shown
 
 
 def test_agreement_of_judges_with_each_other_and_with_people(tmp_path: Path, server: ServerThread) -> None:

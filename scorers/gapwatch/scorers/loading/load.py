@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from gapwatch.scorers.errors import PortfolioError, Problem
 from gapwatch.scorers.loading.draft import Draft
 from gapwatch.scorers.loading.facts_file import merge_facts, read_facts
-from gapwatch.scorers.loading.metric_reader import UNREADABLE_METRIC, prepare_metric
+from gapwatch.scorers.loading.metric_reader import prepare_metric, unreadable_metric
 from gapwatch.scorers.loading.portfolio_rules import (
     RUNBOOK_URL_NAMES,
     check_header,
@@ -119,7 +119,7 @@ def _read_parts(
     for position, written in _items(raw, "metrics"):
         path: KeyPath = ("metrics", position)
         prepared = prepare_metric(written, path, component_ids, problems) if isinstance(written, dict) else written
-        metric = read_model(Metric, prepared, path, problems, UNREADABLE_METRIC)
+        metric = read_model(Metric, prepared, path, problems, unreadable_metric(position))
         if metric is not None and isinstance(written, dict):
             metric._version = _digest({key: written[key] for key in _MEANING if key in written})[:12]
             metrics.append((position, metric))

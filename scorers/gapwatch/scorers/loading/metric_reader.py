@@ -12,8 +12,14 @@ from gapwatch.scorers.loading.predicate_reader import (
 from gapwatch.scorers.loading.problems import KeyPath, ProblemList
 from gapwatch.scorers.portfolio.field import Field
 
-#: Replaces the required parts of a metric that could not be read.
-UNREADABLE_METRIC = {"name": "unreadable", "claim": {"form": "check", "predicate": UNREADABLE}}
+
+def unreadable_metric(position: int) -> dict[str, object]:
+    """Return what replaces the required parts of a metric that cannot be read; the name is unique in the file.
+
+    Args:
+        position: Position of the metric in the file.
+    """
+    return {"name": f"unreadable_{position}", "claim": {"form": "check", "predicate": UNREADABLE}}
 
 
 def prepare_metric(

@@ -63,7 +63,11 @@ def read_model(
     for detail in details:
         _note(detail, model, raw, path, problems)
     rest = _without(raw, [_steps(raw, detail) for detail in details])
-    for filling in (rest, {**rest, **stand_ins} if isinstance(rest, dict) else rest):
+    fillings = [rest]
+    if isinstance(rest, dict):
+        # One at a time first: a name that can be read stays, or two such parts would seem to share the stand-in's.
+        fillings += [{**rest, key: value} for key, value in stand_ins.items()] + [{**rest, **stand_ins}]
+    for filling in fillings:
         try:
             return model.model_validate(filling)
         except ValidationError:

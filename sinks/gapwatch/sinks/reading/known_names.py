@@ -31,17 +31,27 @@ def check_names(con: StoreReader, **given: str | None) -> None:
         UsageError: The store has no such name.
     """
     for kind, name in given.items():
-        if name is None:
-            continue
-        known = sorted(row["name"] for row in ask(con, _NAMES[kind], []).objects() if row["name"])
-        if name in known:
-            continue
-        near = nearest(name, known)
-        if near:
-            hint = f"did you mean {shown(near, 100)}?"
-        elif known:
-            more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
-            hint = f"there are {', '.join(shown(one, 100) for one in known[:_LISTED])}{more}"
-        else:
-            hint = "it has none yet, because nothing is stored"
-        raise UsageError(f"--{kind} {shown(name, 100)}: the store has no such {kind}; {hint}")
+        if name is not None and (why := unknown_name(con, kind, name)):
+            raise UsageError(f"--{kind} {shown(name, 100)}: {why}")
+
+
+def unknown_name(con: StoreReader, kind: str, name: str) -> str:
+    """Return a sentence with the nearest name if the store lacks this one, else an empty text.
+
+    Args:
+        con: The store.
+        kind: `metric`, `component` or `lane`.
+        name: The name that was given.
+    """
+    known = sorted(row["name"] for row in ask(con, _NAMES[kind], []).objects() if row["name"])
+    if name in known:
+        return ""
+    near = nearest(name, known)
+    if near:
+        hint = f"did you mean {shown(near, 100)}?"
+    elif known:
+        more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
+        hint = f"there are {', '.join(shown(one, 100) for one in known[:_LISTED])}{more}"
+    else:
+        hint = "it has none yet, because nothing is stored"
+    return f"the store has no such {kind}; {hint}"

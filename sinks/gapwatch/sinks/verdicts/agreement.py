@@ -24,6 +24,12 @@ _PAIRS = f"""WITH said AS (
     SELECT metric, judge, NULL, said, human, count(*) FROM said
     WHERE human IN ('pass', 'warn', 'fail') GROUP BY ALL"""
 
+#: Judges with a verdict; the ensemble is none of them.
+_DECIDED = f"""SELECT count(DISTINCT (metric, judge)) FROM gaps
+    WHERE judge <> '{ENSEMBLE}' AND outcome IN ('pass', 'warn', 'fail')"""
+_ERRORS = f"""SELECT split_part(reason, ':', 1) AS why, count(*) AS n FROM gaps
+    WHERE judge <> '{ENSEMBLE}' AND outcome = 'error' GROUP BY ALL ORDER BY n DESC, why"""
+
 
 @dataclass(frozen=True)
 class Agreement:
@@ -64,14 +70,22 @@ def agreements(con: StoreReader) -> Iterator[Agreement]:
 
 def why_no_agreement(con: StoreReader) -> str:
     """Return a sentence that says why no two raters can be compared."""
-    ((judges, rows),) = con.execute(
-        "SELECT count(DISTINCT (metric, judge)), count(*) FROM gaps WHERE judge IS NOT NULL"
-    ).fetchall()
-    if rows:
+    errors = con.execute(_ERRORS).fetchall()
+    failed = sum(n for _, n in errors)
+    reasons = ", ".join(f"{n:,} {reason}" for reason, n in errors)
+    ((judges,),) = con.execute(_DECIDED).fetchall()
+    if judges:
+        also = f" {failed:,} other requests ended in an error ({reasons})." if failed else ""
         return (
             f"{judges} judge{'s' if judges > 1 else ''} decided, each span by one alone, and nobody has overridden a "
-            "verdict: there are no two raters to compare. Give a metric a second judge, or review verdicts with "
-            "`gapwatch override`"
+            f"verdict: there are no two raters to compare.{also} Let a second judge of the metric decide the same "
+            "spans, or review verdicts with `gapwatch override`"
+        )
+    if failed:
+        return (
+            f"no judge has decided: {failed:,} request{'s' if failed > 1 else ''} ended in an error ({reasons}); "
+            "`gapwatch history \"SELECT metric, judge, reason FROM gaps WHERE outcome = 'error'\" --store S` shows "
+            "each reason in full"
         )
     ((asked,),) = con.execute("SELECT count(*) FROM metrics WHERE claim IN ('judge', 'compare')").fetchall()
     if asked:

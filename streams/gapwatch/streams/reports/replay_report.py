@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -87,15 +87,24 @@ def _print_run(out: Console, result: RunSummary) -> None:
 
 def _judged_text(judged: JudgeResult) -> Text:
     """Return the line about judges: requests, calls, cost, and reasons of missing verdicts."""
-    text = Text(f"judges: {judged.closed:,} requests answered, {judged.calls:,} calls, {judged.usd:.4g} USD")
+    failed = sum(judged.errors.values())
+    text = Text(f"judges: {judged.closed:,} requests, {judged.calls:,} calls, {judged.usd:.4g} USD")
     shed = sum(states.get("shed_budget", 0) for states in judged.outcomes.values())
-    without = [f"{n:,} {reason}" for reason, n in judged.errors.most_common()]
-    without += [f"{shed:,} skipped at the weekly cap"] if shed else []
-    if without:
-        text.append(f"; no verdict: {', '.join(without)}", style="yellow")
+    if failed:
+        reasons = ", ".join(f"{n:,} {reason}" for reason, n in judged.errors.most_common())
+        text.append(
+            f"; {'all' if failed == judged.closed else f'{failed:,}'} ended in an error: {reasons}", style="yellow"
+        )
+    if shed:
+        text.append(f"; {shed:,} skipped at the weekly cap", style="yellow")
     if judged.left:
         text.append(f"; {judged.left:,} still pending", style="yellow")
     return text
+
+
+def _undecided(states: Mapping[str, int]) -> str:
+    """Return how the judged spans of a metric without a verdict ended; a metric without judges is unknown."""
+    return " or ".join(state for state in ("unknown", "error") if states.get(state)) or "unknown"
 
 
 class _Report:
@@ -288,7 +297,7 @@ class _Report:
                 ]
                 continue
             if rate is not None and rate.units == 0 and rate.unknown:
-                lines.append(f"metric {metric.name}: unknown for all {rate.unknown:,} traces")
+                lines.append(f"metric {metric.name}: {_undecided(states)} for all {rate.unknown:,} traces")
             elif not states:
                 lines.append(f"metric {metric.name}: applied to no span (gapwatch check --against shows why)")
             elif states.get("pending"):

@@ -184,13 +184,23 @@ def _kind_of_object(path: str, record: dict[str, Any]) -> str:
                 f"is one JSON object with a list under {key!r}; turn the list into lines: jq -c '.{key}[]' "
                 f"{_in_shell(path)}"
             )
-    keys = ", ".join(shown(key, 30) for key in list(record)[:8]) or "no keys"
-    return f"holds JSON objects that are no traces (they have {keys}); {_WANTED}"
+    return f"holds JSON objects that are no traces (they have {_keys(record)}); {_WANTED}"
+
+
+def _keys(record: dict[str, Any]) -> str:
+    return ", ".join(shown(key, 30) for key in list(record)[:8]) or "no keys"
 
 
 def _kind_of_text(text: str, is_whole: bool) -> str:
     if text.startswith("gapwatch:"):
         return "is a portfolio, not a file of traces; give it as the portfolio, and a file of traces in its place"
+    number, record = next(
+        ((n, r) for n, line in enumerate(text.splitlines(), 1) if (r := _record(line)) is not None), (0, None)
+    )
+    if record is not None:
+        if not is_whole:
+            return ""
+        return f"holds no trace: line 1 is no JSON, and the JSON object in line {number} has {_keys(record)}; {_WANTED}"
     lines = [line for line in text.splitlines()[:6] if line.strip()]
     for mark, name in ((",", "CSV"), ("\t", "CSV with tabs"), (";", "CSV with semicolons")):
         try:
@@ -199,7 +209,11 @@ def _kind_of_text(text: str, is_whole: bool) -> str:
             continue
         if len(lines) > 1 and len(widths) == 1 and widths.pop() > 1:
             return f"is {name}; {_WANTED}"
-    return f"is text without JSON; {_WANTED}" if is_whole or "{" not in text else ""
+    return f"is text without a JSON object; {_WANTED}" if is_whole or "{" not in text else ""
+
+
+def _record(line: str) -> dict[str, Any] | None:
+    return _object(line.encode()) if line.lstrip().startswith("{") else None
 
 
 def _object(line: bytes) -> dict[str, Any] | None:

@@ -90,7 +90,8 @@ async def _count_partitions(kafka: KafkaSettings, topic: str) -> int:
         if topic not in topics:
             others = ", ".join(sorted(name for name in topics if not name.startswith("_"))[:10]) or "none"
             raise UsageError(
-                f"topic {topic!r} does not exist at {kafka.brokers} (topics there: {others}); create it, for example: "
+                f"topic {topic!r} does not exist at {kafka.brokers} (topics there: {others}); create it: "
+                f"deploy/kafka/broker topic {topic} where the broker is that of deploy/kafka, elsewhere for example "
                 f"kafka-topics.sh --create --topic {topic} --partitions 4 --bootstrap-server {kafka.addresses[0]}"
             )
         (description,) = await client.describe_topics([topic])

@@ -68,6 +68,8 @@ def size_of(value: Any) -> int:
 class Span:
     """One step of a trace. Assign its fields as they become known; times, ids and exceptions are recorded for you.
 
+    A time that you set by hand is kept.
+
     Attributes:
         component: The component of the pipeline that this step belongs to, as the portfolio names it.
         name: Free text; may stay None.
@@ -78,6 +80,8 @@ class Span:
         attributes: Further fields, as a flat mapping; metrics can check them.
         status: `ok`, or `error` after an exception or `fail`.
         error_type: Name of the exception's class.
+        started_at, ended_at: Seconds since the epoch, UTC. Without an `ended_at` of yours, it is `started_at` plus the
+            duration.
     """
 
     __slots__ = (
@@ -135,8 +139,9 @@ class Span:
             self.attributes.setdefault("error_message", message)
 
     def end(self) -> None:
-        """Record the end; the duration is measured by a monotonic clock."""
-        self.ended_at = self.started_at + (time.perf_counter() - self._started)
+        """Record the end, unless the pipeline set it; the duration is measured by a monotonic clock."""
+        if self.ended_at is None:
+            self.ended_at = self.started_at + (time.perf_counter() - self._started)
 
 
 class Trace:
@@ -149,11 +154,13 @@ class Trace:
         is_recording: False for a trace that sampling left out; its spans record nothing.
         spans: The spans that have ended; any thread may append.
         size: Approximate size of the spans in bytes.
+        started_at, ended_at: Seconds since the epoch, UTC; a value that you set by hand is kept.
+        has_ended: True from the end on; a span that ends later is not published.
     """
 
     __slots__ = (
-        *("attributes", "ended_at", "environment", "is_recording", "pipeline", "release", "sampling_probability"),
-        *("session_id", "size", "spans", "started_at", "trace_id", "_started"),
+        *("attributes", "ended_at", "environment", "has_ended", "is_recording", "pipeline", "release"),
+        *("sampling_probability", "session_id", "size", "spans", "started_at", "trace_id", "_started"),
     )
 
     def __init__(self, trace_id: str, pipeline: str, environment: str, release: str | None) -> None:
@@ -164,6 +171,7 @@ class Trace:
         self.session_id: str | None = None
         self.sampling_probability = 1.0
         self.is_recording = True
+        self.has_ended = False
         self.attributes: dict[str, Any] = {}
         self.spans: list[Span] = []
         self.size = 0
@@ -172,8 +180,10 @@ class Trace:
         self._started = time.perf_counter()
 
     def end(self) -> None:
-        """Record the end; spans that end after it are late and are not published."""
-        self.ended_at = self.started_at + (time.perf_counter() - self._started)
+        """Record the end, unless the pipeline set it; spans that end after it are late and are not published."""
+        self.has_ended = True
+        if self.ended_at is None:
+            self.ended_at = self.started_at + (time.perf_counter() - self._started)
 
 
 def encode_trace(trace: Trace, spans: list[Span]) -> bytes:

@@ -264,7 +264,7 @@ class TracePublisher:
     def _finish_span(self, span: Span) -> None:
         span.end()
         trace = span.trace
-        if trace.ended_at is not None:
+        if trace.has_ended:
             self.own_counts["late_spans"] += 1
             return
         trace.size += 300 + size_of(span.input) + size_of(span.output)
