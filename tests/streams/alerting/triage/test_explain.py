@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gapwatch.streams.alerting.rules.alert_rule import DEFAULT_UNITS_PER_MONTH
+from gapwatch.streams.alerting.triage.wording import volume_text
 from tests.gapwatch_command import gapwatch
 
 _BEGIN = 1_772_600_000  # 2026-03-04T04:53:20Z
@@ -121,3 +124,28 @@ def test_commands_are_short_and_work(store: Path, page: str, monkeypatch: pytest
 
 def test_a_component_without_a_metric_is_named_as_that(store: Path) -> None:
     assert "component retrieve (no metric is about it)" in gapwatch("alerts", "--store", store).out
+
+
+def test_an_acknowledged_alert_says_as_what_it_is_told_and_offers_no_second_ack(store: Path, tmp_path: Path) -> None:
+    mine = shutil.copy(store, tmp_path / "acknowledged.duckdb")
+    (alert,) = gapwatch("alerts", "--store", mine, "--format", "json").json()
+    assert gapwatch("ack", alert["alert_id"], "--store", mine, "--by", "ana").status == 0
+    page = gapwatch("explain", alert["alert_id"], "--store", mine).out
+
+    assert "acknowledged (told as ticket)" in gapwatch("alerts", "--store", mine).out
+    assert page.startswith("PAGE acknowledged (told as ticket)  SHIFT worse")
+    assert "acknowledged (page) by ana\n" in page
+    assert " ack " not in page and " accept " in page
+
+
+def test_a_volume_that_nobody_declared_is_called_assumed(page: str) -> None:
+    assumed = volume_text(DEFAULT_UNITS_PER_MONTH)
+
+    assert assumed.startswith("33,333 traces a day, which is assumed: ")
+    assert "volume: {traces_per_day: N}" in assumed
+    assert "at the declared volume of 2,000 traces a day" in " ".join(page.split())
+
+
+def test_an_estimate_is_not_said_to_be_too_large(page: str) -> None:
+    said = " ".join(page.split())
+    assert "the rate that lasts may differ, because it rests on the first traces since the change" in said

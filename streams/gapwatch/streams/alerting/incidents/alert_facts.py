@@ -133,7 +133,7 @@ class AlertFacts:
     Attributes:
         unit: Unit that is counted: trace or session.
         is_cascade: The metric is of the cascade family; only a person can tell its direction.
-        units_per_month: Declared volume, in traces in 30 days.
+        units_per_month: Volume in traces in 30 days, declared or `DEFAULT_UNITS_PER_MONTH`.
         before: Share of the units before the change; None where it is not known.
         after: Share of the units since the change, or in the window of a bound.
         ratio: `after` over `before`.

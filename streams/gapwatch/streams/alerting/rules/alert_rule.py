@@ -73,7 +73,7 @@ class AlertRule:
         blind_above_ratio: A series is blind where its minimum detectable change is above this ratio; None: never.
         limit: Bound on the failure rate; None without one.
         time_zone: IANA name, for the hours of the week.
-        units_per_month: Declared volume, in traces in 30 days.
+        units_per_month: Volume in traces in 30 days, declared or `DEFAULT_UNITS_PER_MONTH`.
         numbers: The numbers are monitored besides the failures: of a measure, or the scores of verdicts.
         number_side: 1 where larger numbers are bad, -1 where smaller ones are, 0 where nobody confirmed either.
         number_pages: The confirmed direction is that of the numbers, not only that of the failure rate.
