@@ -89,7 +89,7 @@ def first_change(units: list[SessionUnits], before: int = LAST_TICK) -> tuple[in
     for one in units:
         by_tick.setdefault(one.tick, []).append(one)
     for tick, there in by_tick.items():
-        whole = SliceUnits([_SERIES], np.zeros(1, np.int64), np.array([tick]), np.zeros((3, 1), np.int64), there)
+        whole = SliceUnits([_SERIES], np.zeros(1, np.int64), np.array([tick]), np.zeros((4, 1), np.int64), there)
         lane.rates.add(whole, OpenTicks.between(MONDAY - 1, None))
         for finding in lane.close(tick - 1):
             if finding.transition is not None and finding.transition.change is not None:

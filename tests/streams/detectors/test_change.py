@@ -84,6 +84,31 @@ def test_the_change_is_dated_and_sized() -> None:
     assert np.median([c.bad_per_hour for c in changes]) == pytest.approx(0.2 * 10 * 120, rel=0.2)
 
 
+@pytest.mark.parametrize("burst", [1.0, 8.0])
+def test_the_share_before_is_the_count_of_all_units_before_or_that_of_the_hours(burst: float) -> None:
+    rng, at, other_hour = np.random.default_rng(7), 3 * 2880 + 360, 3
+    fleet = rates(plain(seasonal=True, ring_buckets=256, ring_hours=256), 1)
+    seen: dict[int, int] = {}
+    for bucket in range(1, at + 60):
+        hour = bucket // 120 % 168
+        if hour % 24 not in (1, other_hour):
+            continue
+        before = 0.02 * (burst if hour % 24 == other_hour else 1.0)
+        seen[bucket] = int(rng.binomial(5, before if bucket < at else 0.5))
+        fleet.fold(bucket, np.array([[5.0 - seen[bucket]], [float(seen[bucket])]]), hour=hour)
+    change = find_change(fleet, 0, 1)
+    earlier = [bad for bucket, bad in seen.items() if bucket < change.change_bucket]
+
+    assert change.is_of_hours is (burst > 1.0)
+    if change.is_of_hours:
+        assert change.before.value == pytest.approx(0.16, abs=0.03)
+    else:
+        assert change.before.value == pytest.approx(sum(earlier) / (5 * len(earlier)))
+    assert change.learned == 5 * len(earlier)
+    assert change.ratio.value == pytest.approx(change.after.value / change.before.value)
+    assert change.before.lower < change.before.value < change.before.upper
+
+
 def test_a_change_older_than_the_ring_says_so() -> None:
     fleet = rates(plain(ring_buckets=8, ring_hours=0), 1)
     for bucket, tick in enumerate(np.concatenate([ticks(0.1, 10, 100, 1, 3), ticks(0.25, 10, 60, 1, 4)]), 1):

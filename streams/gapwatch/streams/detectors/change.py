@@ -9,9 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from gapwatch.streams.detectors.arrays import Floats, add_up
+from gapwatch.streams.detectors.baseline import Baseline
 from gapwatch.streams.detectors.change_point import Past, entry_log_factors, likely_split, likely_starts, look_back
-from gapwatch.streams.detectors.contexts import HOURS, TICKS_TO_A_WEEK_BASELINE
+from gapwatch.streams.detectors.contexts import HOURS, TICKS_TO_A_WEEK_BASELINE, day_group
 from gapwatch.streams.detectors.fleet import Fleet
+from gapwatch.streams.detectors.ring import Entry
 
 # Units before a change that a comparison needs: the prior alone is no baseline.
 _LEAST_LEARNED = 30
@@ -51,12 +53,14 @@ class Change:
         bins: The bins whose share is reported.
         learned: Units of the baseline before the change.
         units: Units since the change.
-        before: Share of those bins expected from the baseline in the same contexts.
+        before: Share of those bins before the change: observed in all units of the baseline, or expected in the
+            hours of the units since; see `is_of_hours`.
         after: Share since the change; biased away from `before` at the time of detection.
         ratio: after / before.
         growth_lower: Lower bound of the ratio for the side that grew: these bins, or all others where they shrank. A
             success rate that falls from 99 % to 97 % is a failure rate that grew threefold.
         bad_per_hour: Units an hour of the side that grew, above the expected number.
+        is_of_hours: `before` is the share expected at the same hours of the day, which differs from all hours.
     """
 
     change_bucket: int
@@ -74,6 +78,7 @@ class Change:
     ratio: Interval
     growth_lower: float
     bad_per_hour: float
+    is_of_hours: bool = False
 
     @property
     def is_significant(self) -> bool:
@@ -219,8 +224,7 @@ def find_change(fleet: Fleet, row: int, side: int | None) -> Change:
     since = past.counts[:, began:]
     units = float(since.sum())
     moved = float(since[list(bins)].sum())
-    # Baseline before the change, in the contexts of the units since.
-    before, learned = _expected(fleet, row, past, began, mixed, list(bins))
+    before, learned, is_of_hours = _baseline_share(fleet, row, past, began, mixed, list(bins))
     after = rate_interval(moved, units)
     hours = max(past.entries[-1].last - past.entries[began].first + 1, 1) / 120.0
     grew = bool(table.deltas[bet] > 0)
@@ -242,24 +246,58 @@ def find_change(fleet: Fleet, row: int, side: int | None) -> Change:
             ratio_interval(after, before) if grew else ratio_interval(complement(after), complement(before))
         ).lower,
         bad_per_hour=(moved - before.value * units) / hours * (1.0 if grew else -1.0),
+        is_of_hours=is_of_hours,
     )
 
 
-def _expected(fleet: Fleet, row: int, past: Past, began: int, mixed: bool, bins: list[int]) -> tuple[Interval, float]:
-    """Return the baseline share, with its interval, in the contexts of the units since, and the baseline's units."""
+def _baseline_share(
+    fleet: Fleet, row: int, past: Past, began: int, mixed: bool, bins: list[int]
+) -> tuple[Interval, float, bool]:
+    """Return the share before the change with its interval, the baseline's units, and whether hours differ.
+
+    The share is the observed one of all units of the baseline. Where every hour since the change has a baseline of its
+    own, and their observed share differs (the intervals do not overlap), it is the share expected in these hours.
+    """
     rolled = fleet.baseline.one(row)
     for entry in past.entries[began - mixed :]:
         rolled.take(0, *divmod(entry.context, HOURS), entry.counts)
-    whole = rolled.prior[:, 0] + rolled.pooled[:, :, 0].sum(axis=0)
-    # The prior of numbers is their burn-in, that of rates is next to nothing.
+    whole = rolled.pooled[:, :, 0].sum(axis=0)
+    if fleet.config.table.kind == "number":
+        # The prior of numbers is their burn-in; that of rates and labels are no units.
+        whole = whole + rolled.prior[:, 0]
     learned = float(whole.sum())
-    spread = rate_interval(float(whole[bins].sum()), float(whole.sum()))
-    if not fleet.baseline.seasonal and fleet.config.strata == 1:
-        return spread, learned
+    if learned <= 0.0:
+        prior = rolled.prior[:, 0]
+        return Interval(float(prior[bins].sum() / prior.sum()), 0.0, 1.0), 0.0, False
+    observed = rate_interval(float(whole[bins].sum()), learned)
+    if not (fleet.baseline.seasonal or fleet.config.strata > 1) or not past.known[began:].all():
+        return observed, learned, False
+    own = _share_of_hours(rolled, past.entries[began:], bins)
+    if own.lower <= observed.upper and observed.lower <= own.upper:
+        return observed, learned, False
+    value = _expected(fleet, row, rolled, past.entries[began:], bins)
+    scale = value / observed.value if observed.value > 0.0 else 1.0
+    return Interval(value, min(observed.lower * scale, 1.0), min(observed.upper * scale, 1.0)), learned, True
+
+
+def _share_of_hours(rolled: Baseline, since: list[Entry], bins: list[int]) -> Interval:
+    """Return the share that the baseline observed in the hours of the day of the units since."""
+    members = {
+        (stratum, hour)
+        for stratum, own in {divmod(entry.context, HOURS) for entry in since}
+        for hour in (day_group(own) if rolled.seasonal else ())
+    }
+    counts = [rolled.hours[stratum, hour, :, 0].astype(np.float64) for stratum, hour in sorted(members)]
+    whole = np.sum(counts, axis=0) if counts else rolled.pooled[:, :, 0].sum(axis=0)
+    return rate_interval(float(whole[bins].sum()), float(whole.sum()))
+
+
+def _expected(fleet: Fleet, row: int, rolled: Baseline, since: list[Entry], bins: list[int]) -> float:
+    """Return the share that the baseline expects in the contexts of the units since."""
     first = int(fleet.state["first_bucket"][row])
     shares: dict[tuple[int, bool], float] = {}
     share, units = 0.0, 0.0
-    for entry in past.entries[began:]:
+    for entry in since:
         is_old = entry.last - first >= TICKS_TO_A_WEEK_BASELINE
         if (entry.context, is_old) not in shares:
             alpha = rolled.alpha(slice(0, 1), *divmod(entry.context, HOURS), np.array([is_old]))[0][:, 0]
@@ -267,6 +305,4 @@ def _expected(fleet: Fleet, row: int, past: Past, began: int, mixed: bool, bins:
         n = float(entry.counts.sum())
         share += n * shares[entry.context, is_old]
         units += n
-    value = share / max(units, 1e-12)
-    scale = value / spread.value if spread.value > 0.0 else 1.0
-    return Interval(value, min(spread.lower * scale, 1.0), min(spread.upper * scale, 1.0)), learned
+    return share / max(units, 1e-12)

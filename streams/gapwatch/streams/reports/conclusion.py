@@ -13,7 +13,7 @@ from gapwatch.sinks.reading.release_rates import ReleaseRate
 from gapwatch.sinks.reading.terminal_table import moment_text, share_text
 from gapwatch.streams.alerting.incidents.alert_facts import AlertFacts
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert
-from gapwatch.streams.alerting.triage.wording import headline, quantile_move, share_name, size, subject
+from gapwatch.streams.alerting.triage.wording import before_text, headline, quantile_move, share_name, size, subject
 from gapwatch.streams.reports.outcome_table import report_table
 
 _SEVERITIES = ("page", "ticket", "note")
@@ -156,7 +156,7 @@ def change_table(alerts: Sequence[StoredAlert], with_ids: bool) -> Table:
     for alert in alerts:
         facts = alert.facts
         style = "bold red" if alert.row.severity == "page" else "yellow"
-        before = "" if facts.before is None else share_text(facts.before.value)
+        before = before_text(facts)
         now, interval = "", ""
         if facts.after is not None:
             now = share_text(facts.after.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.streams.alerting.evaluation.lane_detectors import LaneDetectors
 from gapwatch.streams.alerting.evaluation.series_detectors import SeriesDetectors
+from gapwatch.streams.alerting.evaluation.series_status import series_states
 from gapwatch.streams.alerting.rules.alert_rule import AlarmBudget, rules_of
 from gapwatch.streams.alerting.rules.finding import Finding
 from gapwatch.streams.alerting.series.slice_units import OpenTicks, SliceContent
@@ -65,6 +67,20 @@ def test_a_folded_tick_is_no_longer_pending_and_others_are(family: Family) -> No
     assert set(detectors.pending) == waiting != set()
     assert all(entries.size > 0 for entries in detectors.pending.values())
     assert list(detectors.ready(MONDAY + 60)) == []
+
+
+def test_decided_traces_of_sessions_count_in_the_share_of_undecided_ones() -> None:
+    sessions = [(MONDAY, f"s{i}", 3, 1) for i in range(50)]
+    whole = lane(content(units_slice(0, [(MONDAY, 100, 50, 10)], metric="seconds", sessions=sessions)))
+    saved = again(whole)
+    for detectors in (whole, saved):
+        detectors.close(MONDAY + 10)
+        states = {state.watched.kind: state for state in series_states(detectors)}
+
+        assert (states["unknown"].units, states["unknown"].phase) == (160.0, "calm")
+        assert states["unknown"].rate == pytest.approx(10 / 160, rel=0.05)
+        assert states["sessions"].units == 0
+        assert math.isnan(states["sessions"].rate), "no unit, no baseline"
 
 
 @FAMILIES

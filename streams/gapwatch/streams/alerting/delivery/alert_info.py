@@ -12,7 +12,7 @@ from gapwatch.sinks.store.transaction import Connection
 from gapwatch.sinks.store.utc_text import utc_text
 from gapwatch.streams.alerting.incidents.links import AlertLinks, runbook_link, trace_link
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert, read_alerts
-from gapwatch.streams.alerting.triage.wording import share_name, size
+from gapwatch.streams.alerting.triage.wording import before_text, share_name, size
 
 #: Most open alerts with labels. Each is one series for Prometheus; the rest are on the page and in the store.
 MOST_ALERTS = 200
@@ -67,7 +67,7 @@ class AlertInfo:
         return (
             row.pipeline, environment(row.environment), row.component or "", row.metric, row.judge or "",
             row.alert_id, facts.kind, row.severity, row.state, share_name(facts), size(facts),
-            share_text(facts.before.value) if facts.before is not None else "",
+            before_text(facts),
             share_text(after.value) if after is not None else "",
             f"{share_text(after.lower)} to {share_text(after.upper)}" if after is not None else "",
             utc_text(began) if began is not None else "", utc_text(row.found_at),

@@ -57,16 +57,17 @@ class RateDetectors:
     def add(self, content: SliceUnits, there: OpenTicks) -> None:
         """Add the units of a slice to the open ticks; late units join the current tick with the hour of their event."""
         numbers = np.array([self._rows.number_of(key) for key in content.series], np.int64)
-        self.late_units += int(content.counts[:, content.ticks < there.first].sum())
+        self.late_units += int(content.counts[:3, content.ticks < there.first].sum())
         folded = there.fold_ticks(content.ticks).tolist()
         columns = zip(
             numbers[content.which].tolist(), content.ticks.tolist(), folded, *content.counts.tolist(), strict=True
         )
-        for number, tick, target, good, bad, unknown in columns:
+        for number, tick, target, good, bad, unknown, in_sessions in columns:
             cell = self.pending[target].counts[number, self._rows.hour(number, tick)]
             cell[0] += good
             cell[1] += bad
             cell[2] += unknown
+            cell[3] += in_sessions
         for session in content.sessions:
             target = there.fold_tick(session.tick)
             number = self._rows.number_of(session.series)
@@ -90,10 +91,10 @@ class RateDetectors:
 
     def _fold_units(self, tick: int, pending: OpenTick) -> list[Finding]:
         by_hour: dict[int, dict[tuple[int, str], tuple[int, int]]] = defaultdict(dict)
-        for (number, hour), (good, bad, unknown) in sorted(pending.counts.items()):
+        for (number, hour), (good, bad, unknown, in_sessions) in sorted(pending.counts.items()):
             if good + bad:
                 by_hour[hour][number, "rate"] = (good, bad)
-            by_hour[hour][number, "unknown"] = (good + bad, unknown)
+            by_hour[hour][number, "unknown"] = (good + bad + in_sessions, unknown)
         if not by_hour:
             return []
         self._rows.make(self, "units", [key for _, cells in sorted(by_hour.items()) for key in cells])
@@ -151,7 +152,7 @@ class RateDetectors:
     def waiting(self) -> Iterator[tuple[int, str]]:
         """Yield the (number of the series, kind) of open units, and of sessions with open units."""
         for open_tick in self.pending.values():
-            for (number, _), (good, bad, _) in open_tick.counts.items():
+            for (number, _), (good, bad, *_) in open_tick.counts.items():
                 yield number, "unknown"
                 if good + bad:
                     yield number, "rate"

@@ -42,7 +42,7 @@ class SeriesState:
         phase: One of `PHASES`.
         direction: Bad direction: up, down, or unverified.
         units: Units of the baseline.
-        rate: Failure rate of the baseline, all hours together; NaN for numbers and labels.
+        rate: Failure rate of the baseline, all hours together; NaN for numbers and labels, and without a unit.
         evidence_log10: log10 of the evidence M in the bad direction; -inf without evidence.
         ticket_log10: log10 of the threshold A for tickets; inf for a row without tickets.
         page_log10: log10 of the threshold A for pages; inf for a row that may not page.
@@ -132,7 +132,7 @@ def _fleet_states(
             phase=_phase(int(s["phase"][row]), bool(is_monitored[row]), is_blind),
             direction=_DIRECTIONS[rule.side_of(watched.kind)],
             units=float(units[row]),
-            rate=math.nan if learned.rates is None else float(rate[row]),
+            rate=math.nan if learned.rates is None or not units[row] else float(rate[row]),
             evidence_log10=_log10(evidence[row]),
             ticket_log10=_log10(s["ticket_threshold"][row]),
             page_log10=_log10(s["page_threshold"][row]),

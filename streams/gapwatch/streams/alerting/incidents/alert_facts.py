@@ -149,6 +149,7 @@ class AlertFacts:
         bound: The broken bound; None for a detector.
         change: Change point; None where no change is named.
         cause: Likely cause; only in the step that opens the alert.
+        is_of_hours: `before` is the share expected at the hours of the day since the change; else that of all hours.
     """
 
     unit: str
@@ -169,6 +170,7 @@ class AlertFacts:
     bound: PromisedBound | None = None
     change: ChangePoint | None = None
     cause: Cause | None = None
+    is_of_hours: bool = False
 
     @property
     def part_grew(self) -> bool:
@@ -182,6 +184,7 @@ class AlertFacts:
             "cascade": self.is_cascade,
             "units_per_month": self.units_per_month,
             "before": None if self.before is None else self.before.to_json(),
+            **({"before_at_hours": True} if self.is_of_hours else {}),
             "after": None if self.after is None else self.after.to_json(),
             "ratio": None if self.ratio is None else self.ratio.to_json(),
             "question": self.question,
@@ -240,6 +243,7 @@ class AlertFacts:
             bound=_bound(value),
             change=ChangePoint.from_json(value),
             cause=Cause.from_json(value),
+            is_of_hours=value.get("before_at_hours", False),
         )
 
 

@@ -167,6 +167,7 @@ def describe(step: Step, rule: AlertRule, limit_log10: float | None) -> AlertFac
         counts=_counts(finding),
         bound=None if breach is None else _promised(rule),
         change=None if change is None else _change_point(change),
+        is_of_hours=change is not None and change.is_of_hours,
     )
 
 

@@ -33,11 +33,12 @@ class OpenTick:
     """Units of one open tick.
 
     Attributes:
-        counts: (Number of the series, hour of the week of the event) to units [good, bad, unknown].
+        counts: (Number of the series, hour of the week of the event) to units [good, bad, unknown, decided in
+            sessions]; the first two are outside of sessions.
         sessions: (Number of the series, session, tick of its units, units, bad units).
     """
 
-    counts: dict[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0]))
+    counts: dict[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0, 0]))
     sessions: list[tuple[int, str, int, int, int]] = field(default_factory=list)
 
     @property
@@ -48,13 +49,13 @@ class OpenTick:
     @property
     def is_sparse(self) -> bool:
         """True where no series has enough units for a fold of its own."""
-        most = max((sum(cell) for cell in self.counts.values()), default=0)
+        most = max((sum(cell[:3]) for cell in self.counts.values()), default=0)
         return max(most, sum(units for _, _, _, units, _ in self.sessions)) < _SPARSE
 
     def whole_units(self) -> dict[int, list[int]]:
         """Return the good and bad units of each series, including units of sessions."""
         whole: dict[int, list[int]] = defaultdict(lambda: [0, 0])
-        for (number, _), (good, bad, _) in self.counts.items():
+        for (number, _), (good, bad, *_) in self.counts.items():
             whole[number][0] += good
             whole[number][1] += bad
         for number, _, _, units, bad in self.sessions:
@@ -72,7 +73,8 @@ class OpenTick:
 
     def as_json(self) -> list[Any]:
         """Return the tick as JSON values."""
-        return [[[*at, *cell] for at, cell in sorted(self.counts.items())], self.sessions]
+        cells = [[*at, *(cell if cell[3] else cell[:3])] for at, cell in sorted(self.counts.items())]
+        return [cells, self.sessions]
 
     @classmethod
     def from_json(cls, value: list[Any]) -> OpenTick:
@@ -80,7 +82,7 @@ class OpenTick:
         counts, sessions = value
         tick = cls()
         for number, hour, *cell in counts:
-            tick.counts[number, hour] = cell
+            tick.counts[number, hour] = [*cell, 0][:4]
         tick.sessions = [(number, session, at, units, bad) for number, session, at, units, bad in sessions]
         return tick
 

@@ -71,7 +71,8 @@ class SliceUnits:
         series: Distinct keys, sorted.
         which: Series of each entry, as a position in `series`.
         ticks: Tick of event time of each entry: seconds since the epoch over 30.
-        counts: Good and bad units outside of sessions, and all unknown units; shape (3, entries).
+        counts: Good and bad units outside of sessions, all unknown units, and decided units of sessions; shape
+            (4, entries).
         sessions: Units of sessions, sorted.
     """
 
@@ -106,11 +107,11 @@ def read_units(content: SliceContent, watched: Collection[tuple[str, str]]) -> S
     which = of_row[inside]
     sessions = _sessions(content.sessions, watched)
     if not len(which):
-        return SliceUnits([], which, tick, np.zeros((3, 0), np.int64), sessions)
+        return SliceUnits([], which, tick, np.zeros((4, 0), np.int64), sessions)
     first = int(tick.min())
     width = int(tick.max()) - first + 1
     distinct, entry = np.unique(which * width + (tick - first), return_inverse=True)
-    counts = np.zeros((3, len(distinct)), np.int64)
+    counts = np.zeros((4, len(distinct)), np.int64)
     np.add.at(counts, (outcome, entry), n)
     entry_of = {(int(cell) // width, int(cell) % width + first): i for i, cell in enumerate(distinct.tolist())}
     position = {key: i for i, key in enumerate(keys)}
@@ -118,6 +119,7 @@ def read_units(content: SliceContent, watched: Collection[tuple[str, str]]) -> S
         cell = entry_of[position[session.series], session.tick]
         counts[0, cell] -= session.units - session.bad
         counts[1, cell] -= session.bad
+        counts[3, cell] += session.units
     return SliceUnits(keys, distinct // width, distinct % width + first, counts, sessions)
 
 

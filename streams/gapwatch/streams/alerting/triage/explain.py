@@ -32,6 +32,7 @@ from gapwatch.streams.alerting.incidents.links import runbook_link, trace_link
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert, read_alerts
 from gapwatch.streams.alerting.triage.behind_alert import lost_texts, present_rate, reasons_in_texts, rows_behind
 from gapwatch.streams.alerting.triage.wording import (
+    compared_with,
     headline,
     life_text,
     months_text,
@@ -212,8 +213,7 @@ def _how_sure(alert: StoredAlert) -> Iterator[str]:
         f"average, at {volume_text(facts.units_per_month)}"
     )
     if facts.change is not None and facts.change.learned:
-        learned = facts.change.learned
-        yield f"compared with {learned:,} {facts.unit}{'' if learned == 1 else 's'} before the change"
+        yield compared_with(facts)
 
 
 def _which_way(con: StoreReader, alert: StoredAlert, portfolio: Portfolio | None) -> Iterator[str]:

@@ -98,6 +98,23 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
+def before_text(facts: AlertFacts) -> str:
+    """Return the share before: `0.99%`, or `0.99% at these hours` where the hours of the day differ; "" without one."""
+    if facts.before is None:
+        return ""
+    return share_text(facts.before.value) + (" at these hours" if facts.is_of_hours else "")
+
+
+def compared_with(facts: AlertFacts) -> str:
+    """Return the size of the baseline, and its share with the interval: `compared with 1,565 traces before ...`."""
+    learned, before = 0 if facts.change is None else facts.change.learned, facts.before
+    text = f"compared with {learned:,} {facts.unit}{'' if learned == 1 else 's'} before the change"
+    if before is None:
+        return text
+    text += f": {share_text(before.value)} [{share_text(before.lower)}, {share_text(before.upper)}]"
+    return f"{text} for these hours of the day, which differ from the others" if facts.is_of_hours else text
+
+
 def size(facts: AlertFacts) -> str:
     """Return the size of the move: a quantile, or the share as `share_move` gives it."""
     return quantile_move(facts) or share_move(facts)
@@ -111,4 +128,4 @@ def share_move(facts: AlertFacts) -> str:
     now = f"{share_text(after.value)} [{share_text(after.lower)}, {share_text(after.upper)}]"
     if bound is not None:
         return f"{now}, bound {bound.operator} {share_text(bound.value)}"
-    return now if before is None else f"{share_text(before.value)} -> {now}"
+    return now if before is None else f"{before_text(facts)} -> {now}"
