@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from gapwatch.scorers.errors import StoreError
-from gapwatch.sinks.store.opening import open_for_reading
+from gapwatch.sinks.store.opening import open_for_reading, remove_unused
 from gapwatch.sinks.store.schema import SCHEMA_VERSION, creation_statements
 from gapwatch.sinks.store.store import Store
 from tests.builders import KEPT_AT, whole_slice
@@ -213,3 +213,17 @@ os._exit(0)
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
     with Store.open(path, create=True) as store:
         store.write_slice(whole_slice(0, 3), KEPT_AT)
+
+
+def test_a_store_is_only_deleted_while_nothing_is_stored_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "s.duckdb"
+    Store.open(path, create=True).close()
+    assert remove_unused(path)
+    assert list(tmp_path.iterdir()) == []
+
+    with Store.open(path, create=True) as store:
+        with pytest.raises(StoreError):
+            remove_unused(path)
+        store.write_slice(whole_slice(0, 3), KEPT_AT)
+    assert not remove_unused(path)
+    assert path.exists()

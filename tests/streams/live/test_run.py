@@ -124,6 +124,8 @@ class TestRefused:
 
         assert watched.start().wait() == 2
         assert "topic 'no-such-topic' does not exist at" in watched.said()
+        assert "deploy/kafka/broker topic no-such-topic" in watched.said()
+        assert not watched.store.exists()
 
     def test_a_bad_portfolio_before_anything_is_made(self, broker, watch):
         watched = watch(broker, "no-such-topic", ["gapwatch: 1\nportfolio: x\n"])
@@ -156,6 +158,8 @@ class TestRefused:
         arguments = [a for a in of_its_own.arguments("run") if a != "--instance=one"]
         assert of_its_own.start(arguments=arguments).wait() == 2
         assert "belongs to another store" in of_its_own.said()
+        assert "Crashed reason" not in of_its_own.said()
+        assert not of_its_own.store.exists()
 
         for partition in range(2):
             broker.produce(topic, traces(200, 300), partition=partition)

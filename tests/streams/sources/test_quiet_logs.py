@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from gapwatch.scorers.errors import UsageError
 from gapwatch.streams.sources import quiet_logs
 
 
@@ -29,6 +30,13 @@ def test_a_message_comes_once_whatever_its_arguments(lines):
         logging.getLogger("aiokafka.conn").warning("no connection to port %d", port)
 
     assert lines == ["no connection to port 0"]
+
+
+def test_an_error_of_gapwatch_is_no_crash_of_faust(lines):
+    for reason in (UsageError("group 'g' belongs to another store"), ValueError("odd")):
+        logging.getLogger("faust.tables.recovery").error("Crashed reason=%r", reason)
+
+    assert lines == ["Crashed reason=ValueError('odd')"]
 
 
 def test_others_and_other_messages_pass(lines):

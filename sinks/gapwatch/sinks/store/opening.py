@@ -103,6 +103,23 @@ def open_for_reading(path: Path) -> duckdb.DuckDBPyConnection:
     return con
 
 
+def remove_unused(path: Path) -> bool:
+    """Delete a store in which nothing but portfolios is stored; return whether it was deleted.
+
+    Raises:
+        StoreError: The path is no store, or another process holds it.
+    """
+    with contextlib.closing(open_for_reading(path)) as con:
+        # Each table is named: with rows in one of them the file is worth more than a tidy folder.
+        rows = con.execute("""SELECT (SELECT count(*) FROM offsets) + (SELECT count(*) FROM gaps)
+            + (SELECT count(*) FROM overrides) + (SELECT count(*) FROM annotations)""").fetchall()
+    if rows != [(0,)]:
+        return False
+    path.unlink()
+    path.with_name(f"{path.name}.wal").unlink(missing_ok=True)
+    return True
+
+
 def check_file(path: Path) -> None:
     """Refuse a path that cannot be a store.
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
 
+from gapwatch.scorers.errors import StoreError, UsageError
 from gapwatch.sinks.api.address import DEFAULT_LISTEN
 from gapwatch.streams.commands.kafka_options import kafka_options, read_kafka_options
 from gapwatch.streams.commands.option_variables import with_variables
@@ -205,7 +208,7 @@ def run_command(
         elif until_caught_up and not quiet and result.has_any_trace:
             print_report(store, [load_portfolio(path) for path in portfolios], result)
 
-    with scorer_host(scorers, scorer_timeout) as host:
+    with scorer_host(scorers, scorer_timeout) as host, _no_store_of_a_refused_run(store):
         run = Run(RunInput(settings, source, portfolios, host), output, options)
         status = run.run(report)
     run.result.check_balanced(store)
@@ -213,3 +216,18 @@ def run_command(
         raise SystemExit(status)
     if until_caught_up:
         run.result.check_any_trace(f"topic {topic}", {p.pipeline for p in run.parts.portfolios}, store)
+
+
+@contextlib.contextmanager
+def _no_store_of_a_refused_run(store: Path) -> Iterator[None]:
+    """Delete the store that a run made if the run is refused before it stored anything; a store from before stays."""
+    from gapwatch.sinks.store.opening import remove_unused
+
+    was_there = store.exists()
+    try:
+        yield
+    except UsageError:
+        if not was_there and store.exists():
+            with contextlib.suppress(StoreError, OSError):  # the refusal matters more
+                remove_unused(store)
+        raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
+from gapwatch.scorers.errors import GapwatchError
 from gapwatch.streams.sources.broker_outage import OUTAGE
 
 #: Seconds for which repetitions of a line are suppressed.
@@ -36,6 +37,8 @@ class RepeatFilter(logging.Filter):
         """Return True if the record is to be logged; records are compared before their arguments are filled in."""
         key = (record.name, str(record.msg)[:200])
         now = time.monotonic()
+        if _is_refusal(record):
+            return False
         if _ELECTION in record.getMessage() and self._is_expected_election(now):
             return False
         if record.levelno < logging.CRITICAL and OUTAGE.covers(record.getMessage()):
@@ -56,6 +59,12 @@ class RepeatFilter(logging.Filter):
             self._election_began = now
         self._election_seen = now
         return now - self._election_began < ELECTION_SECONDS
+
+
+def _is_refusal(record: logging.LogRecord) -> bool:
+    """Return whether a library logs an error of Gapwatch as its own crash; the run prints that error at its end."""
+    arguments = record.args if isinstance(record.args, tuple) else ()
+    return any(isinstance(argument, GapwatchError) for argument in arguments)
 
 
 def quieten_logs() -> None:
