@@ -118,7 +118,7 @@ def test_the_companion_falls_to_zero_and_says_so() -> None:
 def test_recovery_bets_do_not_pay_while_the_series_is_still_moved() -> None:
     alpha, g = np.array([95.0, 5.0]), np.array([0.0, 1.0])
 
-    factors = np.exp(recovery_increments(g, np.repeat(alpha[:, None], 2, 1), np.eye(2)))
+    factors = np.exp(recovery_increments(g, np.repeat(alpha[:, None], 2, 1), np.eye(2), np.full(2, STILL_MOVED)))
 
     for tilt in (STILL_MOVED, 0.5, 2.0):
         odds = 5 / 95 * math.exp(tilt)

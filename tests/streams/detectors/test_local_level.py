@@ -118,3 +118,23 @@ def test_a_series_gets_the_same_bits_alone_and_among_others() -> None:
         one = slice(column, column + 1)
         alone = level_increments(table, rest[:, one], own[:, one], counts[:, one], width[one], margin[one])
         assert alone[:, 0].tobytes() == together[:, column].tobytes()
+
+
+def test_an_alert_ends_when_the_rate_is_back_on_the_first_days() -> None:
+    """One unit a minute: 1,500 at 5 %, 400 at 30 %, then 2,000 at 5 %, where 1.25 times the odds took 10,000."""
+    fleet, rng = Fleet(FleetConfig(rate_bets()), 10), np.random.default_rng(8)
+    fleet.state["bad_side"][:] = 1
+    fleet.state["ticket_threshold"][:], fleet.state["page_threshold"][:] = (
+        threshold(43_200, 4, 8),
+        threshold(43_200, 4, 0.8),
+    )
+    events: dict[Event, set[int]] = {event: set() for event in Event}
+    for i in range(1500 + 400 + 2000):
+        tick = _MONDAY + 2 * i
+        bad = (rng.random(10) < (0.3 if 1500 <= i < 1900 else 0.05)).astype(np.float64)
+        fleet.fold(tick, np.stack([1.0 - bad, bad]), None, hour_of_week(tick, "UTC"))
+        for step in advance_phases(fleet, tick):
+            events[step.event].add(step.row)
+
+    assert events[Event.PAGED] == set(range(10))
+    assert len(events[Event.RECOVERED]) >= 5

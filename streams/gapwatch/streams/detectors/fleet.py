@@ -263,7 +263,7 @@ class Fleet:
         s["rise"][:, rows] = rise
         s["rise_bucket"][:, rows] = np.where(fell, bucket, s["rise_bucket"][:, rows])
         s["rise_units"][:, rows] = np.where(fell, 0.0, s["rise_units"][:, rows] + starts)
-        self._fold_open_alerts(rows, alpha, counts, sessions, units)
+        self._fold_open_alerts(rows, self._level_before(now, own), counts, sessions, units)
         self._learn(rows, bucket, hour, stratum, counts, sessions)
 
     def _begin_hours(self, rows: Rows, bucket: int, hour: int, seen: Bools) -> None:
@@ -359,6 +359,19 @@ class Fleet:
             chosen, units = (index, counts) if seen.all() else (index[seen], counts[:, seen])
             self.ring.write(chosen, bucket, stratum * HOURS + hour, units)
 
+    def _level_before(self, now: _Bucket, own: Floats) -> Floats:
+        """Return the baseline from before each open alert: of this hour where it was known by then, else of all hours.
+
+        A few units of one earlier day are no level to recover to: an alert would stay open after its incident.
+        """
+        if not self.config.seasonal:
+            return now.alpha
+        s = self.state
+        age = s["fired_bucket"][now.rows].astype(np.int64) - s["first_bucket"][now.rows].astype(np.int64)
+        known = (own >= self.config.context_units) & (age >= ticks_to_a_known_hour(now.hour))
+        whole = s["prior"][:, now.rows] + s["pooled"][now.stratum][:, now.rows]
+        return np.where(known, now.alpha, whole)
+
     def _fold_open_alerts(
         self, rows: Rows, alpha: Floats, counts: Floats, sessions: tuple[Ints, Floats] | None, units: Floats
     ) -> None:
@@ -373,5 +386,5 @@ class Fleet:
             chosen, columns = index[some], firing[some]
             g = np.array(self.config.table.shapes[self.config.table.shape_of[bet]].g)
             g = g * np.sign(self.config.table.deltas[bet])
-            factors = recovery_increments(g, alpha[:, columns], counts[:, columns])
+            factors = recovery_increments(g, alpha[:, columns], counts[:, columns], s["still_moved"][chosen])
             s["recovery"][:, chosen] = fold_sum(s["recovery"][:, chosen], factors, units[columns])

@@ -85,6 +85,7 @@ class FleetConfig:
             "asked": (one, np.bool_),
             "change_bucket": (one, np.uint32),
             "fired_bucket": (one, np.uint32),
+            "still_moved": (one, np.float64),
             "recovery": ((len(RECOVERY_DELTAS),), np.float64),
             "after": ((bins,), np.float64),
             "ticket_threshold": (one, np.float64),

@@ -11,30 +11,46 @@ from gapwatch.streams.detectors.arrays import Floats, add_up
 STILL_MOVED = math.log(1.25)
 """Smallest tilt, in log odds per unit of g, that still counts as moved: 1.25 times the baseline odds."""
 RECOVERY_DELTAS = (0.12, 0.22, 0.45, 0.9)
+# Largest tilt that must be gone before a change of a rate counts as over.
+_MOST_MOVED = 1.0
 
 
-def recovery_increments(g: Floats, alpha: Floats, counts: Floats) -> Floats:
+def still_moved(growth_lower: float) -> float:
+    """Return the tilt, in log odds, at which a rate still counts as moved: half of what its change surely was.
+
+    With 1.25 times the odds alone, a rate that went from 5 % to 28 % and back to 5 % needs 10,000 units to be called
+    recovered; with half of the change about 1,000.
+
+    Args:
+        growth_lower: Lower bound of after / before, from `change.Change`.
+    """
+    half = 0.5 * math.log(growth_lower) if growth_lower > 1.0 else 0.0
+    return min(max(STILL_MOVED, half), _MOST_MOVED)
+
+
+def recovery_increments(g: Floats, alpha: Floats, counts: Floats, still: Floats) -> Floats:
     """Return the log factors of the bets that a moved series has recovered, shape (4, series).
 
-        inc = -delta sum_b k_b g(b) - n [ln Z(t - delta) - ln Z(t)]      t = ln 1.25
+        inc = -delta sum_b k_b g(b) - n [ln Z(t - delta) - ln Z(t)]      t = still
 
     Args:
         g: Statistic that moved, one value for each bin, positive in the direction of the move.
         alpha: Frozen baseline of the context, shape (bins, series).
         counts: Units of this bucket, same shape.
+        still: Smallest tilt of each series, in log odds per unit of g, that counts as moved.
 
     Source:
         The margin form of `evidence` turned round: ln Z is convex, so the factor's mean is at most 1 for every tilt of
-        t or more. Promise: a series that is still at 1.25 times the baseline odds or above is called recovered after
-        at least as many units, on average, as the threshold says. It does not hold where the baseline was wrong. A
-        series between the baseline and 1.25 times its odds may stay open until a person closes it.
+        t or more. Promise: a series that is still at the tilt t or above is called recovered after at least as many
+        units, on average, as the threshold says. It does not hold where the baseline was wrong. A series between the
+        baseline and t may stay open until a person closes it.
     """
     shares = alpha / add_up(alpha)
     units = add_up(counts)
     moved = add_up(counts * g[:, None])
-    still = add_up(shares * np.exp(STILL_MOVED * g)[:, None])
+    null = add_up(shares * np.exp(g[:, None] * still))
     rows = [
-        -delta * moved - units * np.log(add_up(shares * np.exp((STILL_MOVED - delta) * g)[:, None]) / still)
+        -delta * moved - units * np.log(add_up(shares * np.exp(g[:, None] * (still - delta))) / null)
         for delta in RECOVERY_DELTAS
     ]
     return np.stack(rows)

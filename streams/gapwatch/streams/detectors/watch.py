@@ -14,6 +14,7 @@ from gapwatch.streams.detectors.contexts import HOURS, TICKS_A_DAY
 from gapwatch.streams.detectors.evidence import mean_evidence
 from gapwatch.streams.detectors.fleet import Fleet
 from gapwatch.streams.detectors.lifecycle import Event, Evidence, Phase, advance, event_of, is_carried
+from gapwatch.streams.detectors.recovery import STILL_MOVED, still_moved
 
 _TICKS_TO_A_QUESTION = 7 * TICKS_A_DAY
 # A change that is not significant after this share of the units before it counts as no change.
@@ -223,6 +224,8 @@ def _move(fleet: Fleet, row: int, bucket: int, phases: tuple[int, int], seen: _S
         s["cause"][row] = change.bet if change else _leading_bet(fleet, row)
         s["change_bucket"][row] = change.change_bucket if change else bucket
         s["fired_bucket"][row] = bucket
+        is_rate = change is not None and fleet.config.table.kind == "rate"
+        s["still_moved"][row] = still_moved(change.growth_lower) if change and is_rate else STILL_MOVED
     elif event is Event.RECOVERED:
         decided = seen.recovery[row]
         close(fleet, row)
