@@ -194,13 +194,11 @@ def _keys(record: dict[str, Any]) -> str:
 def _kind_of_text(text: str, is_whole: bool) -> str:
     if text.startswith("gapwatch:"):
         return "is a portfolio, not a file of traces; give it as the portfolio, and a file of traces in its place"
-    number, record = next(
-        ((n, r) for n, line in enumerate(text.splitlines(), 1) if (r := _record(line)) is not None), (0, None)
-    )
+    record = next((r for line in text.splitlines() if (r := _record(line)) is not None), None)
     if record is not None:
         if not is_whole:
             return ""
-        return f"holds no trace: line 1 is no JSON, and the JSON object in line {number} has {_keys(record)}; {_WANTED}"
+        return f"begins with a line that is no JSON object, and its first JSON object has {_keys(record)}; {_WANTED}"
     lines = [line for line in text.splitlines()[:6] if line.strip()]
     for mark, name in ((",", "CSV"), ("\t", "CSV with tabs"), (";", "CSV with semicolons")):
         try:
