@@ -94,7 +94,7 @@ def test_rates_by_weigh_each_selection_by_its_probability(tmp_path: Path) -> Non
 def test_a_component_joins_its_metrics_without_those_whose_failures_are_no_fault(tmp_path: Path) -> None:
     rows = [
         {"metric": metric, "outcome": outcome, "n": n}
-        for metric, bad in (("a", 10), ("b", 30), ("fallback", 90))
+        for metric, bad in (("a", 10), ("b", 30), ("fallback", 90), ("seconds", 0))
         for outcome, n in (("bad", bad), ("good", 100 - bad))
     ]
     with Store.open(tmp_path / "s.duckdb", create=True) as store:
@@ -103,6 +103,11 @@ def test_a_component_joins_its_metrics_without_those_whose_failures_are_no_fault
         cursor.execute(
             """INSERT INTO metrics VALUES ('x', 'fallback', '0123456789ab', 'label', NULL, '', NULL,
                 '{"better": "unknown"}', ?)""",
+            [NOON],
+        )
+        cursor.execute(
+            """INSERT INTO metrics VALUES ('x', 'seconds', '0123456789ab', 'measure', NULL, 'duration in s, no limit',
+                NULL, NULL, ?)""",
             [NOON],
         )
         cursor.close()

@@ -16,7 +16,7 @@ PERIODS = {
 
 
 def breakdown_sql(by: str | None, per: str, where: str = "true") -> str:
-    """Return SQL for failure rates, ordered by component, metric, period and value.
+    """Return SQL for failure rates, ordered by component, metric, period and value; components by their worst metric.
 
     Args:
         by: One of `BREAKDOWNS`; None for all traces together.
@@ -30,7 +30,7 @@ def breakdown_sql(by: str | None, per: str, where: str = "true") -> str:
     period = "EXCLUDE (period)" if per == "all" else f'RENAME (period AS "{per}")'
     if by == "component":
         rows = f"SELECT * {period} FROM ({component_rates_sql(PERIODS[per], where)})"
-        return rows + f" ORDER BY pipeline, environment, {_order(per)} rate DESC NULLS LAST, component"
+        return rows + f" ORDER BY pipeline, environment, {_order(per)} worst_rate DESC NULLS LAST, component"
     rows = f"SELECT * {period} FROM ({rates_by_sql(PERIODS[per], where)}) WHERE dimension = '{by or 'all'}'"
     return rows + f' ORDER BY pipeline, environment, component NULLS FIRST, metric, judge, {_order(per)} "value"'
 

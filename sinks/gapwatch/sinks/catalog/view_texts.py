@@ -25,8 +25,9 @@ VIEW_TEXTS: dict[str, tuple[str, str]] = {
         effective_units rate lower upper""",
     ),
     "component_rates": (
-        "Failure rate of each component by week, all its metrics together. Metrics whose failures are no fault, or may "
-        "be none (direction higher or unknown), are left out.",
+        "Failure rate of each component by week: of its worst metric, and of all its metrics together. Metrics that "
+        "cannot fail (such as a measure without a limit), and metrics whose failures are no fault, or may be none "
+        "(direction higher or unknown), are left out.",
         """lane pipeline environment component
         week: Monday of the week of event time, UTC; null for traces without a time.
         metrics: Number of metrics.

@@ -34,6 +34,12 @@ _SUMS = """coalesce(sum(n) FILTER (outcome IN ('good', 'bad')), 0)::BIGINT AS un
             coalesce(sum(n * f / (p * p * p)) FILTER (outcome IN ('good', 'bad')), 0)::DOUBLE AS w3"""
 
 
+# Words of `checking.claim_words`; the table holds a claim only in words.
+_CANNOT_FAIL = """(claim = 'measure' AND contains(expected, ', no limit'))
+                OR (claim = 'composite' AND NOT contains(expected, ' is at least '))
+                OR (claim = 'label' AND contains(expected, ' has any value'))"""
+
+
 def rates_by_sql(period: str, where: str = "true") -> str:
     """Return SQL for failure rates by dimension: all, release, model, tier.
 
@@ -89,8 +95,9 @@ def component_rates_sql(period: str, where: str = "true") -> str:
     """Return SQL for the failure rate of whole components: all their metrics together.
 
     The rate is the mean over the metrics, weighted by their traces. For the interval, the metrics of one trace count as
-    one trace. Metrics with the direction `higher` or `unknown` are left out: their failures are no fault, or may be
-    none.
+    one trace. Components are ranked by their worst metric: many calm metrics hide it in the mean. Metrics with the
+    direction `higher` or `unknown` are left out: their failures are no fault, or may be none. So are metrics that
+    cannot fail, such as a measure without a limit.
 
     Args:
         period: SQL expression over `bucket` that becomes the column `period`; `NULL::TIMESTAMP` for all times.
@@ -99,12 +106,14 @@ def component_rates_sql(period: str, where: str = "true") -> str:
     keys = "lane, pipeline, environment, component, period"
     return f"""
     WITH direction AS (
-        SELECT metric, metric_version, arg_max(direction->>'better', recorded_at) AS better FROM metrics GROUP BY ALL
+        SELECT metric, metric_version, arg_max(direction->>'better', recorded_at) AS better,
+            bool_or({_CANNOT_FAIL}) AS cannot_fail
+        FROM metrics GROUP BY ALL
     ), counted AS (
         SELECT lane, pipeline, environment, component, metric, {period} AS period, outcome, p, sum(n) AS n
         FROM ticks LEFT JOIN direction USING (metric, metric_version)
         WHERE "level" = 'unit' AND facet = 'all' AND coalesce(better, 'lower') NOT IN ('higher', 'unknown')
-            AND ({where})
+            AND NOT coalesce(cannot_fail, false) AND ({where})
         GROUP BY ALL
     ), by_metric AS (
         SELECT {keys}, metric, sum(n) FILTER (outcome IN ('good', 'bad')) AS known,
@@ -112,7 +121,7 @@ def component_rates_sql(period: str, where: str = "true") -> str:
         FROM counted GROUP BY ALL
     ), share AS (
         SELECT {keys}, coalesce(max(known) / nullif(sum(known), 0), 1.0) AS f, count(*) AS metrics,
-            arg_max(metric, coalesce(rate, 0)) AS worst_metric, max(rate) AS worst_rate
+            arg_max(metric, rate) AS worst_metric, max(rate) AS worst_rate
         FROM by_metric GROUP BY ALL
     ), sums AS (
         SELECT c.lane, c.pipeline, c.environment, c.component, c.period, s.metrics, s.worst_metric, s.worst_rate,

@@ -54,7 +54,7 @@ _PERIODS = {**PERIODS, "all": None}
 )  # fmt: skip
 @click.option(
     "--by", type=click.Choice(["release", "model", "tier", "component"]),
-    help="Break rates down. component: all metrics of a component together, the worst component first.",
+    help="Break rates down. component: one row a component, that with the worst metric first.",
 )  # fmt: skip
 @click.option("--ratios", is_flag=True, help="Show the ratio metrics of the portfolios instead.")
 @lane_option

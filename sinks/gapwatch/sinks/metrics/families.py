@@ -182,7 +182,8 @@ _ALERTS = (
     ),
     _own(
         "alerts_total", "counter", "alerts",
-        "Alerts opened so far, by their first severity; notes are not counted.", "pipeline", "environment",
+        "Alerts so far, by severity; one that grew from a ticket into a page counts as both, notes do not.",
+        "pipeline", "environment",
         "kind", "severity", lasting=True,
     ),
     _own(

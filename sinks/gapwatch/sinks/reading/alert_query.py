@@ -231,11 +231,15 @@ def written_steps(con: StoreReader, lane: str) -> set[tuple[str, str, str, datet
 
 
 def alert_counts(con: StoreReader, lane: str) -> list[tuple[str, str, str, str, float]]:
-    """Return pipeline, environment, kind, first severity and number of the alerts of a lane, without notes."""
+    """Return pipeline, environment, kind, severity and number of the alerts of a lane, without notes.
+
+    An alert counts once for each severity that it had, so that no number ever falls: a ticket that grew into a page
+    counts as both.
+    """
     return con.execute(
         """SELECT pipeline, environment, kind, severity, count(*)::DOUBLE FROM (
-            SELECT alert_id, pipeline, environment, arg_min(attribution->>'kind', rowid) AS kind,
-                arg_min(severity, rowid) AS severity
-            FROM alerts WHERE lane = ? AND severity <> 'note' GROUP BY ALL) GROUP BY ALL""",
+            SELECT DISTINCT alert_id, pipeline, environment, severity,
+                first_value(attribution->>'kind') OVER (PARTITION BY alert_id ORDER BY rowid) AS kind
+            FROM alerts WHERE lane = ? AND severity <> 'note') GROUP BY ALL""",
         [lane],
     ).fetchall()

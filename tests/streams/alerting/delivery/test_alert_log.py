@@ -82,6 +82,18 @@ def test_a_line_tells_the_time_of_the_data_from_the_time_of_telling_it() -> None
     )
 
 
+def test_a_ticket_that_becomes_a_page_keeps_the_time_at_which_it_was_found() -> None:
+    message = {
+        "alert_id": "a-1", "state": "open", "severity": "page", "at": "2026-03-02T10:15:00Z", "pipeline": "shop",
+        "environment": "production", "component": None, "metric": "slow", "kind": "bound", "verdict": "worse",
+        "after": [0.3, 0.25, 0.35], "bound": ["<=", 0.02], "window_seconds": 3600, "units": 400, "moved": 120,
+    }  # fmt: skip
+
+    line = alert_line(message, datetime(2026, 3, 2, 10, 15), datetime(2026, 3, 2, 10))
+    assert line.startswith("alert a-1 opens, PAGE: ")
+    assert line.endswith("found in the data of 2026-03-02T10:00:00Z, told now")
+
+
 def test_a_reminder_of_an_open_alert_is_not_logged(tmp_path: Path, lines: Look) -> None:
     with Store.open(tmp_path / "s.duckdb", create=True) as store:
         log = AlertLog()

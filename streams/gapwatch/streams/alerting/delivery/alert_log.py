@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gapwatch.scorers.printable import shown
+from gapwatch.sinks.reading.alert_query import alert_life
 from gapwatch.sinks.reading.terminal_table import component_text
 from gapwatch.sinks.store.outbox import last_seq, outbox_rows, relayed_seqs, waiting_seqs
 from gapwatch.sinks.store.store import Store
@@ -76,7 +77,7 @@ class AlertLog:
         if message["state"] == "open" and known == severity:
             return  # a reminder that it is still open
         self._severities[alert_id] = severity
-        line = alert_line(message, datetime.now(UTC).replace(tzinfo=None))
+        line = alert_line(message, datetime.now(UTC).replace(tzinfo=None), _opened_at(store, alert_id))
         fields = {name: message.get(name) for name in _FIELDS}
         if message["state"] == "open":
             log.warning("%s; gapwatch explain %s --store %s", line, alert_id, store.path, extra=fields)
@@ -85,12 +86,13 @@ class AlertLog:
             log.info("%s", line, extra=fields)
 
 
-def alert_line(message: Mapping[str, Any], now: datetime) -> str:
+def alert_line(message: Mapping[str, Any], now: datetime, opened: datetime | None = None) -> str:
     """Return the line of one step of an alert: id, metric, before, after, since, and when it was found.
 
     Args:
         message: Message of the topic `alerts`.
         now: Time of telling, naive UTC.
+        opened: Event time at which the alert opened, naive UTC; None where this step opens it.
     """
     facts = AlertFacts.from_json(message)
     subject = f"{shown(message['metric'])} of {shown(component_text(message.get('component')))}"
@@ -107,7 +109,9 @@ def alert_line(message: Mapping[str, Any], now: datetime) -> str:
         earliest, latest = (f"{one:%H:%M:%S}" for one in (change.earliest, change.latest))
         since = f", since {_moment(change.at)} (95 %: {earliest} to {latest})"
     at = parse_utc(message["at"])
-    return f"{head} opens, {severity_word(message['severity'])}: {where}: {moved}{since}; {_found(at, now)}"
+    step = f"opens, {severity_word(message['severity'])}"
+    found = f"found in the data of {_moment(opened or at)}, {_told(at, now)}"
+    return f"{head} {step}: {where}: {moved}{since}; {found}"
 
 
 def severity_word(severity: str) -> str:
@@ -115,10 +119,16 @@ def severity_word(severity: str) -> str:
     return severity.upper() if severity == "page" else severity
 
 
-def _found(at: datetime, now: datetime) -> str:
+def _opened_at(store: Store, alert_id: str) -> datetime | None:
+    """Return the event time at which an alert opened, as `gapwatch alerts` shows it."""
+    with closing(store.cursor()) as cursor:
+        steps = alert_life(cursor, alert_id)
+    return min((step.at for step in steps), default=None)
+
+
+def _told(at: datetime, now: datetime) -> str:
     behind = now - at
-    told = f"found in the data of {_moment(at)}, told now"
-    return f"{told}, {_span(behind)} later" if behind >= timedelta(seconds=1) else told
+    return f"told now, {_span(behind)} later" if behind >= timedelta(seconds=1) else "told now"
 
 
 def _moment(moment: datetime) -> str:
