@@ -82,7 +82,7 @@ def test_a_page_reaches_who_is_on_call(tmp_path: Path) -> None:
     assert page["labels"]["alertname"] == "GapwatchPage"
     assert page["labels"]["metric"] == "parses"
     said = page["annotations"]
-    assert said["summary"].startswith("parses of agent: failing traces 1.48% -> 25.0% [")
+    assert said["summary"].startswith("parses of agent: failing traces 1.93% -> 25.0% [")
     assert said["command"] == f"gapwatch explain {page['labels']['alert_id']} --store {tmp_path / 's.duckdb'}"
     assert said["page"] == f"{delivery.kept.server.url}/alerts/{page['labels']['alert_id']}"
     assert all(said[name] for name in ("before", "after", "interval", "since", "found", "store"))
