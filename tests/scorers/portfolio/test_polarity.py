@@ -127,4 +127,20 @@ def test_the_schema_refuses_a_fact_whose_author_is_not_filled_in() -> None:
     top = {"gapwatch": 1, "portfolio": "p", "version": 1, "pipeline": "p", "components": [], "metrics": []}
 
     assert validator.is_valid({**top, "facts": [fact("lower")]})
-    assert not validator.is_valid({**top, "facts": [{**fact("lower"), "by": "WHO SAYS SO"}]})
+    for by in ("WHO SAYS SO", "YOU", "TODO", "?"):
+        assert not validator.is_valid({**top, "facts": [{**fact("lower"), "by": by}]})
+
+
+@pytest.mark.parametrize("by", ["YOU", "todo", "nobody", "?", "???", "<name>", " N/A ", "tbd.", "—", "Who says so"])
+def test_a_fact_whose_author_is_a_placeholder_verifies_no_direction(by: str) -> None:
+    with pytest.raises(PortfolioError) as refused:
+        paging(CHECK, facts=[{**fact("lower"), "by": by}])
+
+    (problem,) = refused.value.problems
+    assert (problem.key, problem.expected) == ("facts[0].by", "the name of the person who says so")
+    assert problem.message.endswith("is not the name of a person")
+
+
+@pytest.mark.parametrize("by", ["maria", "Dr. No", "Wei You", "李", "team payments", "a", "noone@example.com", "4711"])
+def test_a_fact_by_a_person_is_accepted(by: str) -> None:
+    assert paging(CHECK, facts=[{**fact("lower"), "by": by}]).facts[0].by == by

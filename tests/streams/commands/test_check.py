@@ -210,7 +210,7 @@ def test_a_page_that_needs_a_fact_is_refused_with_the_fact_and_the_fact_mends_it
     path.write_text(path.read_text() + block)
     unfilled = CliRunner().invoke(check, [str(path)])
     assert unfilled.exit_code == 2
-    assert "WHO SAYS SO is the place for a name" in " ".join(unfilled.stderr.split())
+    assert "WHO SAYS SO is not the name of a person" in " ".join(unfilled.stderr.split())
 
     path.write_text(path.read_text().replace("LOWER OR HIGHER", "lower").replace("WHO SAYS SO", "maria"))
     filled = CliRunner().invoke(check, [str(path)])

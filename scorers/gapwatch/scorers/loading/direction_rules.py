@@ -9,8 +9,8 @@ import yaml
 
 from gapwatch.scorers.loading.draft import Draft
 from gapwatch.scorers.loading.problems import KeyPath, nearest
+from gapwatch.scorers.portfolio.author import PLACEHOLDER
 from gapwatch.scorers.portfolio.claim import CompositeClaim, LabelClaim, MeasureClaim, RatioClaim
-from gapwatch.scorers.portfolio.fact import PLACEHOLDER
 from gapwatch.scorers.portfolio.metric import Metric
 from gapwatch.scorers.portfolio.polarity import (
     direction_fact,

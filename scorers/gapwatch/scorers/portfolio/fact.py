@@ -8,10 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from gapwatch.scorers.portfolio.author import MARKED_PLACEHOLDERS, names_person
 from gapwatch.scorers.portfolio.schema_types import MetricName, Prose, Text, WrittenModel
-
-#: Stands for the author in a fact that Gapwatch proposes; a fact that still holds it is refused.
-PLACEHOLDER = "WHO SAYS SO"
 
 
 def parse_moment(text: str) -> datetime | None:
@@ -37,7 +35,7 @@ class Fact(WrittenModel):
         metric: For a direction: the metric.
         better: For a direction: the better way.
         value: The answer, in words or a number.
-        by: Person who gave the answer.
+        by: Person who gave the answer; a text that names nobody, such as `TODO`, is refused.
         at: Date or time of the answer, ISO 8601.
     """
 
@@ -48,7 +46,7 @@ class Fact(WrittenModel):
     metric: MetricName | None = None
     better: Literal["lower", "higher", "unknown"] | None = None
     value: Prose | int | float | bool | None = Field(default=None, union_mode="left_to_right")
-    by: Annotated[Text, Field(json_schema_extra={"not": {"const": PLACEHOLDER}})]
+    by: Annotated[Text, Field(json_schema_extra={"not": {"enum": [*MARKED_PLACEHOLDERS]}})]
     at: Text
 
     @field_validator("at")
@@ -63,9 +61,11 @@ class Fact(WrittenModel):
     @field_validator("by")
     @classmethod
     def _by_is_filled_in(cls, by: str) -> str:
-        if by.strip().upper() == PLACEHOLDER:
+        if not names_person(by):
             raise PydanticCustomError(
-                "author", "{by} is the place for a name", {"by": by, "expected": "the name of the person who says so"}
+                "author",
+                "{by} is not the name of a person",
+                {"by": by[:40], "expected": "the name of the person who says so"},
             )
         return by
 

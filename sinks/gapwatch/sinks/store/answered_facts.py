@@ -9,6 +9,7 @@ import duckdb
 
 from gapwatch.scorers.loading.facts_file import merge_facts
 from gapwatch.scorers.loading.load import parse_portfolio
+from gapwatch.scorers.portfolio.author import names_person
 from gapwatch.scorers.portfolio.fact import Fact
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.store.row_inserts import insert_row
@@ -31,13 +32,20 @@ def insert_fact(con: duckdb.DuckDBPyConnection, pipeline: str, fact: Fact, now: 
 
 
 def stored_facts(con: duckdb.DuckDBPyConnection, pipeline: str) -> list[Fact]:
-    """Return the facts stored for a pipeline, in the order in which they were stored."""
+    """Return the facts stored for a pipeline, in the order in which they were stored.
+
+    Older versions stored facts whose author is a placeholder, such as `YOU`: nobody said them, so they do not count.
+    """
     rows = con.execute(
         """SELECT fact_id, question, component, kind, metric, better, "value", "by", "at" FROM facts
             WHERE pipeline = ? ORDER BY rowid""",
         [pipeline],
     ).fetchall()
-    return [Fact.model_validate(dict(zip(_COLUMNS, row, strict=True))) for row in rows]
+    return [
+        Fact.model_validate(dict(zip(_COLUMNS, row, strict=True)))
+        for row in rows
+        if names_person(row[_COLUMNS.index("by")])
+    ]
 
 
 def answered(portfolio: Portfolio, facts: Iterable[Fact]) -> Portfolio:

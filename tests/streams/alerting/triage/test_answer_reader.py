@@ -19,7 +19,7 @@ def test_an_answer_becomes_a_fact_of_its_author() -> None:
     assert (fact.metric, fact.better, fact.by) == ("fallback_rate", "lower", "maria")
 
 
-@pytest.mark.parametrize("by", ["", "  ", "WHO SAYS SO", " who says so "])
+@pytest.mark.parametrize("by", ["", "  ", "WHO SAYS SO", " who says so ", "YOU", "TODO", "?"])
 def test_an_answer_without_an_author_is_refused(by: str) -> None:
     with pytest.raises(UsageError, match="the answer has no author; give your name with --by"):
         facts_of([portfolio()], "q-fallback", "lower", by, AT)

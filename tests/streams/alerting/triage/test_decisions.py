@@ -86,6 +86,24 @@ def test_an_answer_without_a_direction_is_refused(store: Path, question: str, va
     assert query(store, "SELECT count(*) FROM facts") == [(0,)]
 
 
+@pytest.mark.parametrize("by", ["YOU", "TODO", "?"])
+def test_a_decision_without_a_name_is_refused(store: Path, by: str) -> None:
+    (alert,) = alerts(store)
+    for asked in (("answer", "q-fallback", "lower"), ("ack", alert.row.alert_id), ("accept", alert.row.alert_id)):
+        done = gapwatch(*asked, "--store", store, "--by", by)
+
+        assert (done.status, done.out) == (2, "")
+        assert "has no author; give your name with --by" in done.err
+
+
+def test_a_stored_answer_whose_author_is_a_placeholder_does_not_count(store: Path) -> None:
+    gapwatch("answer", "q-fallback", "higher", "--store", store, "--by", "maria")
+    with Store.open(store) as opened:  # as an older version stored it
+        opened.record("test", lambda con, _: con.execute("""UPDATE facts SET "by" = 'YOU'"""))
+
+        assert ShiftWatch.open(opened, [portfolio()]).detectors.rows.rules["shop", "fallback_rate"].bad_side == 0
+
+
 def test_a_portfolio_that_says_the_opposite_is_refused(store: Path) -> None:
     gapwatch("answer", "q-fallback", "higher", "--store", store, "--by", "maria")
     stated = portfolio(FALLBACK_IS_BAD.replace("2026-03-01", "2999-01-01"))

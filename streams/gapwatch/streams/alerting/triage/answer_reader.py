@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from typing import Literal, cast
 
 from gapwatch.scorers.errors import PortfolioError, UsageError
-from gapwatch.scorers.portfolio.fact import PLACEHOLDER, Fact, Question
+from gapwatch.scorers.portfolio.author import names_person
+from gapwatch.scorers.portfolio.fact import Fact, Question
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.printable import shown
 from gapwatch.sinks.store.answered_facts import answered
@@ -34,7 +35,7 @@ def facts_of(
     Raises:
         UsageError: No portfolio asks the question, the answer gives no direction, or the portfolio contradicts it.
     """
-    if not by.strip() or by.strip().upper() == PLACEHOLDER:
+    if not names_person(by):
         raise UsageError("the answer has no author; give your name with --by")
     portfolio, asked = _asked(portfolios, question)
     chosen, better = _meaning(asked, value)

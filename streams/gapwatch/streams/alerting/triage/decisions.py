@@ -8,6 +8,7 @@ from datetime import UTC, timedelta
 from typing import Literal
 
 from gapwatch.scorers.errors import UsageError
+from gapwatch.scorers.portfolio.author import names_person
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.printable import shown
 from gapwatch.sinks.reading.terminal_table import moment_text
@@ -52,7 +53,7 @@ class AlertDecision:
 
     def __post_init__(self) -> None:
         _check_texts(alert=self.alert, by=self.by, why=self.why)
-        if not self.by.strip():
+        if not names_person(self.by):
             raise UsageError("the decision has no author; give your name with --by")
 
     def apply(self, transaction: StoreTransaction) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
+from gapwatch.scorers.errors import PortfolioError
 from gapwatch.scorers.loading.load import parse_portfolio
 from gapwatch.scorers.portfolio.claim import RatioClaim
 from gapwatch.scorers.portfolio.portfolio import Portfolio
@@ -43,7 +44,7 @@ def print_phase_counts(con: StoreReader, lane: str | None) -> None:
 
 def print_unmonitored(con: StoreReader, lane: str | None) -> None:
     """Print unmonitored metrics and components, each with the reason."""
-    portfolios = [parse_portfolio(text) for text in latest_portfolio_texts(con)]
+    portfolios = [one for text in latest_portfolio_texts(con) if (one := _readable(text)) is not None]
     seen = seen_metrics(con, lane)
     pipelines = {row.pipeline for row in seen}
     missing = [text for one in portfolios if one.pipeline in pipelines for text in _unseen(one, seen)]
@@ -73,6 +74,19 @@ def _foreign_text(foreign: int, pipelines: list[str]) -> str:
         f"no series is monitored: all {foreign:,} stored traces are of another pipeline than the portfolio's, {names}; "
         "the log of gapwatch run names theirs: correct `pipeline` in the portfolio, or in the program that sends"
     )
+
+
+def _readable(text: str) -> Portfolio | None:
+    """Return a stored portfolio; None, with a warning, for one that this version of the program refuses."""
+    try:
+        return parse_portfolio(text, "<portfolio of the store>")
+    except PortfolioError as error:
+        more = f" and {len(error.problems) - 1} more" if len(error.problems) > 1 else ""
+        print_note(
+            "warning: the stored portfolio is not valid in this version of Gapwatch, so unmonitored metrics are not "
+            f"listed: {shown(str(error.problems[0]), 300)}{more}"
+        )
+        return None
 
 
 def _name(metric: str, component: str | None) -> str:
