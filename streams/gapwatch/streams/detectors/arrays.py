@@ -19,6 +19,11 @@ _MANY = 3
 _NARROW = 500
 
 
+def positions(rows: Rows) -> Ints:
+    """Return the positions of the series of a call, shape (series,)."""
+    return np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+
+
 def add_up(rows: Array) -> Floats:
     """Return the sum over the first axis, one row after the other.
 

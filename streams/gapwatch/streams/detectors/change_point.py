@@ -10,7 +10,7 @@ import numpy as np
 from gapwatch.streams.detectors.arrays import Array, Bools, Floats, Ints, add_up
 from gapwatch.streams.detectors.baseline import alpha_of
 from gapwatch.streams.detectors.bets import BetTable
-from gapwatch.streams.detectors.contexts import HOURS, TICKS_TO_A_WEEK_BASELINE, day_group, ticks_to_a_known_hour
+from gapwatch.streams.detectors.contexts import HOURS, TICKS_TO_A_WEEK_BASELINE, day_group
 from gapwatch.streams.detectors.evidence import increments
 from gapwatch.streams.detectors.fleet import Fleet
 from gapwatch.streams.detectors.ring import Entry
@@ -78,7 +78,7 @@ def look_back(fleet: Fleet, row: int) -> Past:
         # As in the fold: an hour without a baseline is compared with all other hours.
         elsewhere = base.prior + np.maximum(pooled - group, 0.0)
         alpha[:, here] = np.where(units < fleet.config.context_units, elsewhere, known)
-        known_hour[here] = (units >= fleet.config.context_units) & (ages[here] >= ticks_to_a_known_hour(hour))
+        known_hour[here] = fleet.config.knows_hour(hour, units, ages[here])
     return Past(entries, counts, alpha, known_hour)
 
 
@@ -95,12 +95,9 @@ def entry_log_factors(fleet: Fleet, row: int, past: Past) -> Floats:
     # Single sessions are not stored; the factor of the mean session stands for each of them.
     units = np.maximum(add_up(past.counts), 1e-12)
     mean = past.alpha[1] / add_up(past.alpha)
-    pooled = fleet.state["pooled"][:, :, row].sum(axis=0)
-    everyone = pooled.sum() + 1.0
-    centre = (pooled[1] + 0.5) / everyone
-    variance = np.full(len(mean), max((fleet.state["squares"][row] + 0.25) / everyone - centre * centre, 0.0))
-    which = np.arange(len(mean))
-    one = session_increments(table, len(mean), which, past.counts[1] / units, mean, variance, np.zeros(len(mean)))
+    _, variance = fleet.session_moments(slice(row, row + 1))
+    which, nothing = np.arange(len(mean)), np.zeros(len(mean))
+    one = session_increments(table, len(mean), which, past.counts[1] / units, mean, variance.repeat(len(mean)), nothing)
     return one * units
 
 
@@ -200,10 +197,7 @@ def start_in_sessions(
 
 def _units_of_a_session(fleet: Fleet, row: int, times: SessionTimes) -> float:
     """Return how many independent units one session is worth, from 1 to the harmonic mean of their numbers."""
-    good, bad = fleet.state["pooled"][:, :, row].sum(axis=0)
-    everyone = float(good + bad) + 1.0
-    centre = (float(bad) + 0.5) / everyone
-    variance = (float(fleet.state["squares"][row]) + 0.25) / everyone - centre * centre
+    centre, variance = (float(moment[0]) for moment in fleet.session_moments(slice(row, row + 1)))
     most = times.closed[0] / times.closed[1] if times.closed[1] else 1.0
     return float(np.clip(centre * (1.0 - centre) / max(variance, 1e-9), 1.0, most))
 

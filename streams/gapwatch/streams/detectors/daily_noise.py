@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gapwatch.streams.detectors.arrays import Array, Bools, Ints, Rows, add_up
+from gapwatch.streams.detectors.arrays import Array, Bools, Ints, Rows, add_up, positions
 from gapwatch.streams.detectors.fleet_config import FleetConfig
 
 # Units that a day needs to count, and days that the margin needs.
@@ -29,7 +29,7 @@ def close_days(config: FleetConfig, s: dict[str, Array], rows: Rows, day: int, s
     ended = seen & (s["day"][rows] < day)
     if not ended.any():
         return
-    index = (np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows)[ended]
+    index = positions(rows)[ended]
     full = index[s["day_units"][index] >= _LEAST_DAY_UNITS]
     if len(full):
         mean = s["day_sum"][full] / s["day_units"][full]

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gapwatch.streams.detectors.arrays import Array, Bools, Floats, Ints, Rows, add_up
+from gapwatch.streams.detectors.arrays import Array, Bools, Floats, Ints, Rows, add_up, positions
 from gapwatch.streams.detectors.baseline import Baseline
 from gapwatch.streams.detectors.contexts import (
     HOURS,
     TICKS_A_DAY,
     TICKS_AN_HOUR,
     TICKS_TO_A_WEEK_BASELINE,
-    ticks_to_a_known_hour,
 )
 from gapwatch.streams.detectors.daily_noise import close_days
 from gapwatch.streams.detectors.evidence import PLUG_IN_RATIO, fold_rise, fold_sum, increments, margin_increments
@@ -109,8 +108,15 @@ class Fleet:
         for hour in np.unique(hours).tolist() if self.config.seasonal else ():
             rows = np.flatnonzero(hours == hour)
             _, own = self.baseline.alpha(rows, 0, hour, age[rows] >= TICKS_TO_A_WEEK_BASELINE)
-            known[rows] &= (own >= self.config.context_units) & (age[rows] >= ticks_to_a_known_hour(hour))
+            known[rows] &= self.config.knows_hour(hour, own, age[rows])
         return known
+
+    def session_moments(self, rows: Rows) -> tuple[Floats, Floats]:
+        """Return the mean and the variance of all learned sessions of some series, shape (series,) each."""
+        s = self.state
+        everyone = add_up(add_up(s["pooled"][:, :, rows])) + 1.0
+        mean = (add_up(s["pooled"][:, 1, rows]) + 0.5) / everyone
+        return mean, np.maximum((s["squares"][rows] + 0.25) / everyone - mean * mean, 0.0)
 
     def has_burnt_in(self) -> Bools:
         """Return True for each series that has finished its burn-in: bets are made on its units."""
@@ -244,7 +250,7 @@ class Fleet:
         ready = seen & self._has_burnt_in(rows)
         known = ready
         if self.config.seasonal:
-            known = ready & (own >= self.config.context_units) & (age >= ticks_to_a_known_hour(hour))
+            known = ready & self.config.knows_hour(hour, own, age)
         now = _Bucket(rows, bucket, hour, stratum, counts, units, sessions, alpha)
         log_factors, beyond, sure = self._known_factors(now, known)
         plain = known if sessions is None else sure
@@ -263,7 +269,7 @@ class Fleet:
         s["rise"][:, rows] = rise
         s["rise_bucket"][:, rows] = np.where(fell, bucket, s["rise_bucket"][:, rows])
         s["rise_units"][:, rows] = np.where(fell, 0.0, s["rise_units"][:, rows] + starts)
-        self._fold_open_alerts(rows, self._level_before(now, own), counts, sessions, units)
+        self._fold_open_alerts(now, own)
         self._learn(rows, bucket, hour, stratum, counts, sessions)
 
     def _begin_hours(self, rows: Rows, bucket: int, hour: int, seen: Bools) -> None:
@@ -272,7 +278,7 @@ class Fleet:
         new = seen & (s["own_hour"][rows] != bucket // TICKS_AN_HOUR)
         if not new.any():
             return
-        index = (np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows)[new]
+        index = positions(rows)[new]
         hours = s["hours"][..., index].sum(axis=0, dtype=np.float64)
         # The first hour was seen from somewhere in its middle.
         hours_ago = bucket // TICKS_AN_HOUR - s["first_bucket"][index].astype(np.int64) // TICKS_AN_HOUR
@@ -284,6 +290,9 @@ class Fleet:
     def _known_factors(self, now: _Bucket, known: Bools) -> tuple[Floats, Floats, Bools]:
         """Return log factors without and beyond the margin, and where the latter count: in hours with a baseline."""
         table, margin = self.config.table, self.state["margin"][now.rows]
+        if not known.any():
+            nothing = np.zeros((table.count, len(margin)))
+            return nothing, nothing.copy(), known
         sure = known & now.steady
         if now.sessions is None:
             plain = increments(table, now.alpha, now.counts)
@@ -311,7 +320,7 @@ class Fleet:
         plain = np.where(counted, alone, plain)
         beyond = np.where(counted, alone_beyond, beyond)
         chosen = np.flatnonzero(has_others)
-        index = chosen + now.rows.start if isinstance(now.rows, slice) else now.rows[chosen]
+        index = positions(now.rows)[chosen]
         rest, own, counts = (whole - own)[:, chosen], own[:, chosen], now.counts[:, chosen]
         width, shared = level_of(table.noise_statistic, rest, s["season"][index], s["hours_seen"][index])
         plain[:, chosen] = level_increments(table, rest, own, counts, width, shared)
@@ -331,12 +340,9 @@ class Fleet:
 
     def _session_factors(self, rows: Rows, alpha: Floats, sessions: tuple[Ints, Floats], margin: Floats) -> Floats:
         which, y = sessions
-        total = add_up(alpha)
-        mean = alpha[1] / total
-        everyone = add_up(add_up(self.state["pooled"][:, :, rows])) + 1.0
-        pooled_mean = (add_up(self.state["pooled"][:, 1, rows]) + 0.5) / everyone
-        variance = np.maximum((self.state["squares"][rows] + 0.25) / everyone - pooled_mean * pooled_mean, 0.0)
-        return session_increments(self.config.table, len(total), which, y, mean, variance, margin)
+        mean = alpha[1] / add_up(alpha)
+        _, variance = self.session_moments(rows)
+        return session_increments(self.config.table, len(mean), which, y, mean, variance, margin)
 
     def _learn(
         self, rows: Rows, bucket: int, hour: int, stratum: int, counts: Floats, sessions: tuple[Ints, Floats] | None
@@ -354,7 +360,7 @@ class Fleet:
         s["day_units"][rows] += add_up(counts) * calm
         s["day_sum"][rows] += yard
         if self.config.ring_buckets:
-            index = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+            index = positions(rows)
             seen = add_up(counts) > 0.0
             chosen, units = (index, counts) if seen.all() else (index[seen], counts[:, seen])
             self.ring.write(chosen, bucket, stratum * HOURS + hour, units)
@@ -368,18 +374,17 @@ class Fleet:
             return now.alpha
         s = self.state
         age = s["fired_bucket"][now.rows].astype(np.int64) - s["first_bucket"][now.rows].astype(np.int64)
-        known = (own >= self.config.context_units) & (age >= ticks_to_a_known_hour(now.hour))
+        known = self.config.knows_hour(now.hour, own, age)
         whole = s["prior"][:, now.rows] + s["pooled"][now.stratum][:, now.rows]
         return np.where(known, now.alpha, whole)
 
-    def _fold_open_alerts(
-        self, rows: Rows, alpha: Floats, counts: Floats, sessions: tuple[Ints, Floats] | None, units: Floats
-    ) -> None:
-        s = self.state
-        firing = np.flatnonzero((s["fired_bucket"][rows] > 0) & (units > 0.0))
+    def _fold_open_alerts(self, now: _Bucket, own: Floats) -> None:
+        s, counts = self.state, now.counts
+        firing = np.flatnonzero((s["fired_bucket"][now.rows] > 0) & (now.units > 0.0))
         if not len(firing):
             return
-        index = (np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows)[firing]
+        index = positions(now.rows)[firing]
+        alpha = self._level_before(now, own)
         s["after"][:, index] += counts[:, firing]
         for bet in np.unique(s["cause"][index]).tolist():
             some = s["cause"][index] == bet
@@ -387,4 +392,4 @@ class Fleet:
             g = np.array(self.config.table.shapes[self.config.table.shape_of[bet]].g)
             g = g * np.sign(self.config.table.deltas[bet])
             factors = recovery_increments(g, alpha[:, columns], counts[:, columns], s["still_moved"][chosen])
-            s["recovery"][:, chosen] = fold_sum(s["recovery"][:, chosen], factors, units[columns])
+            s["recovery"][:, chosen] = fold_sum(s["recovery"][:, chosen], factors, now.units[columns])

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gapwatch.streams.detectors.arrays import Bools, Floats, Ints
 from gapwatch.streams.detectors.bets import BetTable
-from gapwatch.streams.detectors.contexts import HOURS
+from gapwatch.streams.detectors.contexts import HOURS, ticks_to_a_known_hour
 from gapwatch.streams.detectors.recovery import RECOVERY_DELTAS
 from gapwatch.streams.detectors.ring import Ring
 
@@ -49,6 +50,17 @@ class FleetConfig:
             raise ValueError(f"strata is {self.strata}; a series has 1 to 32, merge the smallest into one")
         if self.sessions and self.table.kind != "rate":
             raise ValueError(f"sessions are a unit for rates, not for a {self.table.kind}; monitor its failure rate")
+
+    def knows_hour(self, hour: int, units: Floats, age: Ints) -> Bools:
+        """Return True for each series that has a baseline of its own for an hour; of series with seasons.
+
+        Args:
+            hour: Hour of the week, 0 to 167.
+            units: Units of each series in the hour, from `Baseline.alpha`.
+            age: Ticks since the first unit of each series.
+        """
+        result: Bools = (units >= self.context_units) & (age >= ticks_to_a_known_hour(hour))
+        return result
 
     def layout(self) -> dict[str, tuple[tuple[int, ...], type]]:
         """Return shape (without the series) and type of each array of the state, in a fixed order."""

@@ -224,7 +224,7 @@ def _move(fleet: Fleet, row: int, bucket: int, phases: tuple[int, int], seen: _S
         s["cause"][row] = change.bet if change else _leading_bet(fleet, row)
         s["change_bucket"][row] = change.change_bucket if change else bucket
         s["fired_bucket"][row] = bucket
-        is_rate = change is not None and fleet.config.table.kind == "rate"
+        is_rate = fleet.config.table.kind == "rate"
         s["still_moved"][row] = still_moved(change.growth_lower) if change and is_rate else STILL_MOVED
     elif event is Event.RECOVERED:
         decided = seen.recovery[row]
