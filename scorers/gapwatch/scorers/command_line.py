@@ -6,6 +6,7 @@ group `gapwatch.commands` names it. Those modules import nothing heavy, so that 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import os
@@ -169,8 +170,24 @@ def run(arguments: Sequence[str] | None = None) -> int:
         arguments: Without the program's name; None for the arguments of the process.
 
     Returns:
-        0 for success, 1 if the job failed or was interrupted, 2 if the request is invalid.
+        0 for success; 1 if the job failed, was interrupted, or its output could not be written; 2 if the request is
+        invalid.
     """
+    try:
+        status = _status_of(arguments)
+    except OSError as error:
+        if not _output_fails():
+            raise
+        return _say_lost_output(error)
+    try:
+        if not sys.stdout.closed:
+            sys.stdout.flush()
+    except OSError as error:
+        return _say_lost_output(error)
+    return status
+
+
+def _status_of(arguments: Sequence[str] | None) -> int:
     try:
         status = CommandLine(discover_commands()).main(args=arguments, prog_name="gapwatch", standalone_mode=False)
     except click.ClickException as error:
@@ -187,11 +204,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
         status = _say_interrupted()
     except SystemExit as stop:  # raised by click when the reader of a pipe is gone, or by a command itself
         status = stop.code
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _discard_output()
-        return 1
     return status if isinstance(status, int) else 0
 
 
@@ -205,11 +217,32 @@ def _say_interrupted() -> int:
     return 1
 
 
+def _output_fails() -> bool:
+    """Return whether standard output refuses what is written: a full disk, or a reader that is gone."""
+    try:
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+    except (OSError, ValueError):  # ValueError: a writer of Arrow has closed it after the fault
+        return True
+    return False
+
+
+def _say_lost_output(error: OSError) -> int:
+    """Name a fault of standard output, except that its reader is gone; return the exit status."""
+    _discard_output()
+    if not isinstance(error, BrokenPipeError):
+        why = error.strerror or error
+        click.echo(f"gapwatch: the output is not complete: standard output cannot be written ({why})", err=True)
+    return 1
+
+
 def _discard_output() -> None:
-    """Redirect standard output to /dev/null: its reader is gone, and the flush at exit would fail again."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+    """Redirect standard output to /dev/null, because the flush at exit would fail again."""
+    with contextlib.suppress(ValueError):  # it is closed
+        number = sys.stdout.fileno()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, number)
+        os.close(nowhere)
 
 
 def program_name() -> str:
@@ -231,6 +264,7 @@ def near_path(path: Path) -> str:
 def main() -> None:
     """Run the command line and end the process with its exit status; SIGTERM has the effect of Ctrl-C."""
     signal.signal(signal.SIGTERM, _interrupt)
+    _open_closed_streams()
     status = run()
     if "faust" in sys.modules and "duckdb" in sys.modules:
         # Everything is closed. If a thread of the Kafka libraries is still ending, DuckDB lists its objects while the
@@ -238,6 +272,14 @@ def main() -> None:
         sys.stderr.flush()
         os._exit(status)
     sys.exit(status)
+
+
+def _open_closed_streams() -> None:
+    """Connect streams that the caller has closed to /dev/null: a file opened later would take their number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8"))
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import ssl
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 
 from gapwatch.scorers.errors import StoreError, UsageError
 from gapwatch.sinks.api.access import ApiOptions
+from gapwatch.sinks.api.api_version import API_HEADER, API_VERSION
 from gapwatch.sinks.api.store_address import StoreAddress, find_token, read_address
 from gapwatch.sinks.store.store import Store
 from tests.gapwatch_command import Ran, gapwatch
@@ -157,11 +159,29 @@ def test_the_file_wins_over_the_environment_and_no_token_is_shown(tmp_path: Path
 
 @pytest.mark.parametrize(
     "address",
-    ["ftp://host/x", "http://", "http://host:99999", "http://host:x", "http://h:1?x=1", "https://h#x", "s3://b"],
+    [
+        "ftp://host/x",
+        "http://",
+        "http://host:99999",
+        "http://host:x",
+        "http://h:1?x=1",
+        "https://h#x",
+        "s3://b",
+        "http://a b",
+        "http://a..b",
+        "http://.:80",
+        f"http://{'a' * 300}",
+        "http://a\x1b[2J",
+        "http://h:1/a b",
+        "http://h:1/ä",
+        "http://*",
+        "http://a%20b",
+        "http://[::1",
+    ],
 )
 def test_what_is_no_address_is_told(address: str) -> None:
     ran = gapwatch("alerts", "--store", address)
-    assert (ran.status, "write http://HOST:9464" in ran.err) == (2, True)
+    assert (ran.status, "write http://HOST:9464" in ran.err, "\x1b" in ran.err) == (2, True, False)
 
 
 def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
@@ -225,6 +245,58 @@ def test_another_program_or_version_is_told(answer: Callable[[BaseHTTPRequestHan
     with serving(answer) as (url, _):
         ran = gapwatch("alerts", "--store", url)
     assert (ran.status, why in ran.err) == (2, True), ran.err
+
+
+VERSION = {API_HEADER: API_VERSION}
+
+
+def sends(body: bytes, length: int | None = None, status: int = 200) -> Callable[[BaseHTTPRequestHandler], None]:
+    """Answer as the API of this version does, with a body of one's own."""
+
+    def reply(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(status)
+        for name, value in {"Content-Length": str(len(body) if length is None else length), **VERSION}.items():
+            handler.send_header(name, value)
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    return reply
+
+
+@pytest.mark.parametrize(
+    "command", [["rates"], ["ledger"], ["snapshot"], ["annotate", "x", "--by", "ann"]], ids=" ".join
+)
+@pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"null", b'{"store": 7, "applied": []}', b"\xff\xff\xff\xff\x10"])
+def test_a_server_that_names_this_version_and_sends_nonsense_is_told(command: list[str], body: bytes) -> None:
+    with serving(sends(body)) as (url, _):
+        ran = gapwatch(*command, "--store", url)
+    if command[0] == "annotate" and b"applied" in body:
+        assert (ran.status, ran.out) == (0, "")
+        return
+    assert (ran.status, ran.out) == (2, "")
+    assert f"{url} answers with version {API_VERSION} of the API of Gapwatch, but what it sends has another" in ran.err
+
+
+def test_an_answer_that_is_cut_is_told_with_its_size() -> None:
+    with serving(sends(b'{"store": "x', length=900)) as (url, _):
+        ran = gapwatch("ledger", "--store", url)
+    assert ran.status == 1
+    assert f"the answer of {url} was cut off (the connection ended after 12 of 900 bytes)" in ran.err
+
+
+def test_an_answer_that_is_too_long_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gapwatch.sinks.api.connection._ANSWER_BYTES", 2**20)
+    with serving(sends(b" " * 2**22)) as (url, _):
+        ran = gapwatch("ledger", "--store", url)
+    assert ran.status == 1
+    assert f"the answer of {url} is longer than 1 MiB and was not read" in ran.err
+
+
+def test_the_text_of_a_server_cannot_write_to_the_terminal() -> None:
+    text = json.dumps({"error": "no\x1b[2J\x07 such\u202e table\nline 2\r"}).encode()
+    with serving(sends(text, status=400)) as (url, _):
+        ran = gapwatch("ledger", "--store", url)
+    assert (ran.status, ran.err) == (2, "gapwatch: no\\x1b[2J\\x07 such\\u202e table\nline 2\\r\n")
 
 
 def test_a_token_does_not_follow_a_redirect(monkeypatch: pytest.MonkeyPatch) -> None:

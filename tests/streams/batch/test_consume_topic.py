@@ -45,6 +45,7 @@ def test_a_limit_a_partition_and_a_start_choose_a_part(kafka_broker, topic):
     assert traces_of(consume(kafka_broker, topic, "--partition", 0, "--limit", 2)) == ["t0", "t1"]
     assert traces_of(consume(kafka_broker, topic, "--from", "1h", "--partition", 0)) == [f"t{n}" for n in range(10)]
     assert traces_of(consume(kafka_broker, topic, "--from", "2100-01-01")) == []
+    assert len(traces_of(consume(kafka_broker, topic, "--from", "0001-01-01"))) == 20
     assert traces_of(consume(kafka_broker, topic, "--from", "latest")) == []
 
 

@@ -11,11 +11,11 @@ from datetime import date, datetime
 from typing import Any
 
 import duckdb
-import orjson
 import pyarrow as pa
 import pyarrow.ipc
 
 from gapwatch.scorers.errors import JobError
+from gapwatch.scorers.printable import shown_lines
 from gapwatch.sinks.api.connection import ApiConnection, Endpoint
 from gapwatch.sinks.reading.snapshot import Snapshot
 from gapwatch.sinks.store.ledger import Balance, MetricBalance, SourceBalance
@@ -105,13 +105,14 @@ class LiveReader:
         Raises:
             JobError: The process does not answer.
         """
-        answer = orjson.loads(self._connection.request("GET", "/v1/ledger")[0])
-        return Balance(
-            [SourceBalance(**one) for one in answer["sources"]],
-            [MetricBalance(**one) for one in answer["metrics"]],
-            answer["strays"],
-            answer["repeated"],
-        )
+        answer = self._connection.request_object("GET", "/v1/ledger")
+        with self._connection.understanding():
+            return Balance(
+                [SourceBalance(**one) for one in answer["sources"]],
+                [MetricBalance(**one) for one in answer["metrics"]],
+                answer["strays"],
+                answer["repeated"],
+            )
 
     def decide(self, path: str, asked: dict[str, Any]) -> str | None:
         """Send a decision.
@@ -127,8 +128,9 @@ class LiveReader:
             UsageError: The decision is refused.
             JobError: The process does not answer.
         """
-        answer = orjson.loads(self._connection.request("POST", path, asked)[0])
-        return str(answer.get("said", "")) if answer["applied"] else None
+        answer = self._connection.request_object("POST", path, asked)
+        with self._connection.understanding():
+            return shown_lines(str(answer.get("said", ""))) if answer["applied"] else None
 
     def snapshot(self, name: str | None) -> Snapshot:
         """Take a snapshot on the server.
@@ -137,8 +139,9 @@ class LiveReader:
             UsageError: The snapshot is refused.
             JobError: The snapshot could not be written, or the process does not answer.
         """
-        answer, _ = self._connection.request("POST", "/v1/snapshots", {"name": name}, _SNAPSHOT_SECONDS)
-        return Snapshot(**orjson.loads(answer))
+        answer = self._connection.request_object("POST", "/v1/snapshots", {"name": name}, _SNAPSHOT_SECONDS)
+        with self._connection.understanding():
+            return Snapshot(**answer)
 
     def post(self, path: str, asked: dict[str, Any]) -> dict[str, Any]:
         """Send any other POST request and return its answer.
@@ -147,8 +150,7 @@ class LiveReader:
             UsageError: The request is refused.
             JobError: The process does not answer.
         """
-        answer: dict[str, Any] = orjson.loads(self._connection.request("POST", path, asked)[0])
-        return answer
+        return self._connection.request_object("POST", path, asked)
 
     def _ask(self, sql: str, parameters: Sequence[Any]) -> pa.Table:
         asked: dict[str, Any] = {
@@ -164,7 +166,10 @@ class LiveReader:
                 "the result is too long for a store that is in use; ask for fewer rows, or query a snapshot "
                 "(`gapwatch snapshot`)"
             )
-        return pa.ipc.open_stream(body).read_all()
+        with self._connection.understanding():
+            table = pa.ipc.open_stream(body).read_all()
+            table.validate(full=True)
+            return table
 
 
 def _sendable(value: Any) -> Any:

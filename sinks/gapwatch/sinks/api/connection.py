@@ -9,14 +9,17 @@ import contextlib
 import http.client
 import ssl
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
+import pyarrow as pa
 
 from gapwatch.scorers.errors import GapwatchError, JobError, StoreHeldError, UsageError
+from gapwatch.scorers.printable import shown, shown_lines
 from gapwatch.sinks.api.api_version import API_HEADER, API_VERSION
 from gapwatch.sinks.api.endpoint_note import ApiNote, read_note
 from gapwatch.sinks.api.store_address import StoreAddress, Token, find_token, is_loopback
@@ -27,8 +30,20 @@ _CONNECT_SECONDS = 10.0
 PATIENCE_SECONDS = 120.0
 #: Seconds without a request after which a connection is made anew: the server soon closes it.
 _IDLE_SECONDS = 3.0
+#: Largest answer in bytes, twice the limit of the API (`QueryLimits.bytes`). Larger: a server that is not Gapwatch
+#: fills the memory. Smaller: long results are refused.
+_ANSWER_BYTES = 256 * 2**20
+_PIECE_BYTES = 2**20
 #: Requests that may be sent again on a new connection: they change nothing.
 _REPEATABLE = ("/v1/query", "/v1/ledger", "/v1/about")
+
+
+class _CutAnswerError(Exception):
+    """The connection ended inside an answer."""
+
+
+class _LongAnswerError(Exception):
+    """An answer is longer than any of the API."""
 
 
 class TokenRefusedError(UsageError):
@@ -104,12 +119,37 @@ class ApiConnection:
         token = self._endpoint.write_token if writes else self._endpoint.read_token
         try:
             response, body = self._exchange(method, path, asked, token, seconds)
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, http.client.HTTPException, _CutAnswerError, _LongAnswerError) as error:
             self._http.close()
             raise self._unreachable(error) from error
         if response.status < 300 and response.headers.get(API_HEADER) == API_VERSION:
             return body, response.headers.get("Gapwatch-Truncated", "")
         raise self._refusal(response, body, token, writes)
+
+    def request_object(
+        self, method: str, path: str, asked: dict[str, Any] | None = None, seconds: float = PATIENCE_SECONDS
+    ) -> dict[str, Any]:
+        """Send a request and return the JSON object of the answer; see `request`."""
+        with self.understanding():
+            answer = orjson.loads(self.request(method, path, asked, seconds)[0])
+            if not isinstance(answer, dict):
+                raise TypeError(type(answer).__name__)
+            return answer
+
+    @contextlib.contextmanager
+    def understanding(self) -> Iterator[None]:
+        """Turn the failure to read an answer into an error that names the address.
+
+        Raises:
+            UsageError: The answer has another form than the API's.
+        """
+        try:
+            yield
+        except (ValueError, KeyError, TypeError, pa.ArrowException) as error:
+            raise UsageError(
+                f"{self._endpoint.url} answers with version {API_VERSION} of the API of Gapwatch, but what it sends "
+                "has another form; check host and port, and whether a proxy changes the answers"
+            ) from error
 
     def interrupt(self) -> None:
         """Close the connection, which ends the query on the server; called from another thread."""
@@ -147,7 +187,7 @@ class ApiConnection:
         self._http.sock.settimeout(seconds)
         self._http.request(method, self._parts.path + path, None if asked is None else orjson.dumps(asked), headers)
         response = self._http.getresponse()
-        body = response.read()
+        body = _body_of(response)
         self._used_at = time.monotonic()
         return response, body
 
@@ -156,6 +196,13 @@ class ApiConnection:
     def _unreachable(self, error: Exception) -> GapwatchError:
         why = str(getattr(error, "strerror", None) or error or type(error).__name__)
         url = self._endpoint.url
+        if isinstance(error, _CutAnswerError):
+            return JobError(f"the answer of {url} was cut off ({error}); try again, and see the log of that process")
+        if isinstance(error, _LongAnswerError):
+            return JobError(
+                f"the answer of {url} is longer than {_ANSWER_BYTES >> 20} MiB and was not read; ask for less, or "
+                "check host and port"
+            )
         if self._endpoint.pid is not None:
             return StoreHeldError(
                 f"the store is held by process {self._endpoint.pid}, and its API at {url} does not answer ({why})"
@@ -179,7 +226,7 @@ class ApiConnection:
             return UsageError(f"{url} is not the API of Gapwatch (its answer has status {status}); check host and port")
         if version is not None and version != API_VERSION:
             return UsageError(
-                f"{url} is another version of Gapwatch (its API is version {version}, that of this program "
+                f"{url} is another version of Gapwatch (its API is version {shown(version)}, that of this program "
                 f"{API_VERSION}); install the same version on both machines"
             )
         message = _message(body)
@@ -200,9 +247,32 @@ def _token_message(url: str, token: Token, writes: bool) -> str:
 
 def _message(body: bytes) -> str:
     try:
-        return str(orjson.loads(body)["error"])
+        text = str(orjson.loads(body)["error"])
     except (orjson.JSONDecodeError, KeyError, TypeError):
-        return body[:200].decode("utf-8", "replace")
+        text = body[:200].decode("utf-8", "replace")
+    return shown_lines(text)
+
+
+def _body_of(response: http.client.HTTPResponse) -> bytes:
+    """Read the body of an answer.
+
+    Raises:
+        _CutAnswerError: The connection ended before the body did.
+        _LongAnswerError: The body is longer than `_ANSWER_BYTES`.
+    """
+    expected, pieces, size = response.length, list[bytes](), 0
+    try:
+        while piece := response.read(_PIECE_BYTES):
+            pieces.append(piece)
+            size += len(piece)
+            if size > _ANSWER_BYTES:
+                raise _LongAnswerError
+    except (OSError, http.client.HTTPException) as error:
+        why = "no more came in time" if isinstance(error, TimeoutError) else "the connection ended"
+        raise _CutAnswerError(f"{why} after {size:,} bytes") from error
+    if expected is not None and size < expected and response.length:
+        raise _CutAnswerError(f"the connection ended after {size:,} of {expected:,} bytes")
+    return b"".join(pieces)
 
 
 def _note_of(endpoint: Endpoint) -> ApiNote | None:
@@ -212,12 +282,14 @@ def _note_of(endpoint: Endpoint) -> ApiNote | None:
     """
     connection = ApiConnection(endpoint)
     try:
-        store = orjson.loads(connection.request("GET", "/v1/about")[0])["store"]
+        about = connection.request_object("GET", "/v1/about")
+        with connection.understanding():
+            store = about["store"]
     except TokenRefusedError:
         return None
     finally:
         connection.close()
-    note = read_note(Path(str(store)))
+    note = read_note(Path(store)) if isinstance(store, str) else None
     if note is None:
         return None
     named, asked = urlsplit(note.url), urlsplit(endpoint.url)

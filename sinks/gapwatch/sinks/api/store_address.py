@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from gapwatch.scorers.errors import UsageError
+from gapwatch.scorers.printable import shown
 from gapwatch.sinks.api.address import DEFAULT_PORT
 
 #: Environment variables with a token, for commands: any token; the tokens of a run by their names there.
@@ -71,13 +72,13 @@ def read_address(text: str, token_file: Path | None = None) -> StoreAddress:
     expected = f"write http://HOST:{DEFAULT_PORT}, or https://HOST"
     try:
         parts = urlsplit(text)
-        port_is_valid = parts.port is None or parts.port > 0
+        is_usable = (parts.port is None or parts.port > 0) and _is_host(parts.hostname or "") and _is_path(parts.path)
     except ValueError:
         raise UsageError(f"--store: this is not an address; {expected}") from None
     if parts.username is not None or parts.password is not None:
         raise UsageError(f"--store: an address has no user name or password; {expected}, and give the token apart")
-    if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_valid:
-        raise UsageError(f"--store {text!r} is not an address; {expected}")
+    if parts.scheme not in ("http", "https") or not is_usable or not text.isprintable():
+        raise UsageError(f"--store {shown(text, 300)!r} is not an address; {expected}")
     if parts.query or parts.fragment:
         raise UsageError(f"--store: an address has no ? and no #; {expected}")
     return StoreAddress(f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", token_file)
@@ -123,6 +124,19 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _is_host(name: str) -> bool:
+    """Return whether a name can be that of a host; a name outside ASCII is sent in the form of IDNA."""
+    try:
+        return 0 < len(name.encode("idna")) <= 253 and not any(c.isspace() or c in "%*" for c in name)
+    except UnicodeError:
+        return False
+
+
+def _is_path(text: str) -> bool:
+    """Return whether a text can be the path of a URL as it is."""
+    return text.isascii() and " " not in text
 
 
 def _checked(text: str, origin: str) -> str:

@@ -51,8 +51,10 @@ def parse_since(text: str, now: datetime, option: str = "--since") -> datetime:
             return datetime.min
     try:
         moment = datetime.fromisoformat(text)
+        return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+    except OverflowError:
+        raise UsageError(f"{option} {text!r} is before year 1 or after year 9999 in UTC") from None
     except ValueError:
         raise UsageError(
             f"{option} {text!r} is not a time; write 15m, 2h, 7d, or 2026-11-21 or 2026-11-21T10:00Z (UTC)"
         ) from None
-    return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment

@@ -79,10 +79,10 @@ class Annotation:
         if at is not None:
             try:
                 moment = datetime.fromisoformat(at)
-            except ValueError:
+                moment = moment.astimezone(UTC) if moment.tzinfo else moment
+            except (ValueError, OverflowError):
                 raise UsageError(f"{at!r} is not a time; write 2026-11-21T10:00Z") from None
-            moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return cls(moment.astimezone(UTC).replace(tzinfo=None), pipeline, text, by)
+        return cls(moment.replace(tzinfo=None), pipeline, text, by)
 
     def apply(self, transaction: StoreTransaction) -> str:
         """Insert the annotation in the open transaction."""

@@ -55,7 +55,8 @@ def consume_command(
 def _start(text: str) -> str | float:
     if text in ("earliest", "latest"):
         return text
-    return parse_since(text, datetime.now(UTC), "--from").replace(tzinfo=UTC).timestamp()
+    # No record of Kafka is from before the epoch, and the client refuses such a time.
+    return max(parse_since(text, datetime.now(UTC), "--from").replace(tzinfo=UTC).timestamp(), 0.0)
 
 
 def _write(lines: bytes) -> None:
