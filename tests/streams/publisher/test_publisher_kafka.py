@@ -102,6 +102,25 @@ def test_a_process_that_just_ends_has_sent_everything(kafka_broker):
     assert len(read_traces(kafka_broker, topic, 50)) == 50
 
 
+def test_a_thread_that_outlives_the_main_thread_reaches_a_broker_by_its_host_name(kafka_broker):
+    topic = kafka_broker.make_topic()
+    code = f"""
+        import threading
+        from gapwatch.publisher import TracePublisher
+        publisher = TracePublisher("bot", topic={topic!r})
+        def serve():
+            threading.main_thread().join()
+            for number in range(10):
+                with publisher.trace(f"late-{{number}}"):
+                    pass
+        threading.Thread(target=serve).start()
+    """
+    done = run_python(code, GAPWATCH_KAFKA_BROKERS=kafka_broker.address.replace("127.0.0.1", "localhost"))
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert set(read_traces(kafka_broker, topic, 10)) == {f"late-{number}" for number in range(10)}
+
+
 def test_a_forked_child_sends_its_own_traces_and_only_those(kafka_broker):
     topic = kafka_broker.make_topic()
     code = f"""
@@ -165,7 +184,7 @@ def test_with_no_broker_the_pipeline_runs_on_and_drops_are_counted(caplog):
     publisher.span("a")(lambda: "x")()
     assert publisher.counts["closed"] == 1
     assert publisher.close() is False
-    assert [record.name for record in caplog.records] == ["gapwatch.publisher"] * 2
+    assert [record.name for record in caplog.records] == ["gapwatch.publisher"] * 3
 
 
 def test_the_buffer_is_bounded_in_bytes():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
 import threading
 from typing import Any
 
@@ -17,6 +18,25 @@ from gapwatch.publisher.sender import LOOK_SECONDS, MAX_RECORD_BYTES, BufferedTr
 #: from the buffer into the client.
 MAX_UNACKNOWLEDGED = 1_000
 COMPRESSIONS = ("gzip", "lz4", "zstd", "snappy")
+
+
+class _SenderLoop(asyncio.SelectorEventLoop):
+    """Event loop that also works at the end of the process, when the interpreter starts no more threads.
+
+    There a host name is resolved on the thread of this loop, which nothing but the publisher waits for.
+    """
+
+    async def getaddrinfo(self, host: Any, port: Any, **options: int) -> Any:
+        """Resolve a host name."""
+        try:
+            return await super().getaddrinfo(host, port, **options)
+        except RuntimeError:
+            return socket.getaddrinfo(host, port, **options)
+
+    async def shutdown_default_executor(self, *options: Any) -> None:
+        """End the threads that resolve names."""
+        with contextlib.suppress(RuntimeError):
+            await super().shutdown_default_executor(*options)
 
 
 class KafkaSender(TraceSender):
@@ -72,8 +92,8 @@ class KafkaSender(TraceSender):
     # --- the sender's thread
 
     def _work(self) -> None:
-        with contextlib.suppress(asyncio.CancelledError):
-            asyncio.run(self._send_all())
+        with contextlib.suppress(asyncio.CancelledError), asyncio.Runner(loop_factory=_SenderLoop) as runner:
+            runner.run(self._send_all())
 
     async def _send_all(self) -> None:
         with self._lock:
@@ -177,7 +197,7 @@ class KafkaSender(TraceSender):
 def _check_compression(compression: str | None, codec: Any) -> None:
     if compression is None:
         return
-    if compression not in COMPRESSIONS:
+    if not isinstance(compression, str) or compression not in COMPRESSIONS:
         raise SettingsError(f"compression is {compression!r}; expected one of {', '.join(COMPRESSIONS)}")
     if not getattr(codec, f"has_{compression}")():
         raise SettingsError(f"compression {compression!r} needs the package cramjam; run: pip install cramjam")

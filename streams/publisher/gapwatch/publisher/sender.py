@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import atexit
-import concurrent.futures.thread  # noqa: F401  # before our exit hook, which must run before the one it registers
 import logging
 import os
+import sys
 import threading
 import time
 import weakref
@@ -94,6 +94,18 @@ class TraceSender:
             taken = self._put(trace, spans, size)
             is_started = self._thread is not None or self._is_closed or self._start_thread()
             is_stalled = self._is_stalled()
+            is_first_closed = not taken and self.counts["closed"] == 1
+        if is_first_closed:
+            log.warning(
+                "the publisher is closed: this trace and all later ones are dropped and counted as `closed`; close it "
+                "after the last trace"
+            )
+        if size > self._max_bytes:
+            self._outage.say(
+                "buffer_full",
+                f"a trace of about {size} bytes is larger than the whole buffer and is dropped; raise "
+                f"max_buffered_bytes, which is {self._max_bytes}",
+            )
         if not is_started:
             self._outage.say("thread", "the system starts no more threads; traces wait in the buffer")
         if is_stalled:
@@ -261,11 +273,42 @@ def _reset_in_child() -> None:
         sender._reset()
 
 
-def _close_at_exit() -> None:
+def _close_all() -> None:
     for sender in list(_SENDERS):
         sender.close(EXIT_SECONDS)
 
 
+def _close_after_threads() -> None:
+    """Close all senders once the other threads of the program have ended."""
+    while threads := _threads_of_program():
+        for thread in threads:
+            thread.join()
+    _close_all()
+
+
+def _threads_of_program() -> list[threading.Thread]:
+    """Return the threads that the end of a process waits for, without this one and the main thread."""
+    exempt = (threading.current_thread(), threading.main_thread())
+    return [one for one in threading.enumerate() if not one.daemon and one not in exempt]
+
+
+def _close_in_child_process() -> None:
+    """Arrange the close in a child of `multiprocessing`, which ends without the hooks of `atexit`.
+
+    Such a child ends as soon as its threads have ended, so that a thread of ours must wait for the others. This hook
+    must not wait itself: until it returns, threads that watch for the end of the main thread do not see it.
+    """
+    module = sys.modules.get("multiprocessing.process")
+    if not _SENDERS or module is None or module.parent_process() is None:
+        return
+    try:
+        threading.Thread(target=_close_after_threads, name="gapwatch-publisher-close", daemon=False).start()
+    except RuntimeError:  # the system starts no more threads
+        _close_all()
+
+
 os.register_at_fork(after_in_child=_reset_in_child)
-# As early as the hook of `concurrent.futures`: later, neither DNS nor new threads work.
-getattr(threading, "_register_atexit", atexit.register)(_close_at_exit)
+# Runs after all threads of the program have ended, unless they are daemons; until then they publish.
+atexit.register(_close_all)
+if hasattr(threading, "_register_atexit"):
+    threading._register_atexit(_close_in_child_process)

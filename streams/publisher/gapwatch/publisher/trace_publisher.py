@@ -7,7 +7,6 @@ aiokafka, and no other part of Gapwatch: it is installed without the rest.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import inspect
 import logging
@@ -15,11 +14,20 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import fields
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from gapwatch.publisher.arguments import (
+    check_bool,
+    check_keywords,
+    check_redact,
+    check_text,
+    check_topic,
+    connection_settings,
+    file_path,
+    probability,
+    whole_number,
+)
 from gapwatch.publisher.errors import SettingsError
 from gapwatch.publisher.kafka_settings import ENVIRONMENT_PREFIX, KafkaSettings
 from gapwatch.publisher.model_response import read_model_response, read_usage
@@ -65,8 +73,9 @@ class TracePublisher:
 
     Raises:
         TypeError: No argument has this name.
-        SettingsError: `sampling_probability` is not from 0 to 1; with `strict`, also a connection setting is missing
-            or wrong, or the file cannot be written. After this, no method raises an error of the publisher.
+        SettingsError: An argument has a wrong type or lies out of its range; with `strict`, also the target is missing
+            or wrong: a connection setting, the name of the topic, the compression, or a file that cannot be written.
+            After this, no method raises an error of the publisher.
     """
 
     def __init__(
@@ -83,20 +92,30 @@ class TracePublisher:
         redact: Callable[[Any], Any] | None = None,
         enabled: bool = True,
         compression: str | None = None,
-        file: str | os.PathLike[str] | None = None,
+        file: str | bytes | os.PathLike[str] | None = None,
         strict: bool = False,
-        **kafka: str,
+        **kafka: str | os.PathLike[str] | None,
     ) -> None:
-        _check_names(kafka)
+        check_keywords(kafka, [name for name in inspect.signature(TracePublisher).parameters if name != "kafka"])
+        check_text("pipeline", pipeline)
+        check_text("topic", topic)
+        check_text("environment", environment)
+        check_text("release", release, may_be_none=True)
+        check_bool("enabled", enabled)
+        check_bool("strict", strict)
+        check_redact(redact)
+        limits = (
+            whole_number("max_buffered_traces", max_buffered_traces, 1),
+            whole_number("max_buffered_bytes", max_buffered_bytes, 1),
+        )
         self.pipeline, self.environment, self.release = pipeline, environment, release
-        self.sampling_probability = _checked_probability(sampling_probability)
-        self._max_value_bytes, self._redact = max_value_bytes, redact
+        self.sampling_probability = probability(sampling_probability)
+        self._max_value_bytes, self._redact = whole_number("max_value_bytes", max_value_bytes, 0), redact
         self.own_counts: Counter[str] = Counter()
         self._has_complained = self._is_missing_target = False
         self._sender: TraceSender | None = None
         if not enabled:
             return
-        limits = (max_buffered_traces, max_buffered_bytes)
         try:
             if file is None:
                 self._sender = _kafka_sender(kafka, topic, limits, compression)
@@ -239,14 +258,14 @@ class TracePublisher:
     def _new_trace(self, trace_id: str | None, sampling_probability: float | None) -> Trace:
         trace_id = str(trace_id) if trace_id else os.urandom(16).hex()
         trace = Trace(trace_id, self.pipeline, self.environment, self.release)
-        probability = self.sampling_probability
+        share = self.sampling_probability
         if sampling_probability is not None:
             try:
-                probability = _checked_probability(sampling_probability)
+                share = probability(sampling_probability)
             except Exception as error:  # the pipeline is running: an error of the publisher must not end it
                 self._own_error(error)
-        trace.sampling_probability = probability
-        trace.is_recording = self._sender is not None and (probability >= 1.0 or publisher_draw(trace_id) < probability)
+        trace.sampling_probability = share
+        trace.is_recording = self._sender is not None and (share >= 1.0 or publisher_draw(trace_id) < share)
         return trace
 
     def _finish_trace(self, trace: Trace) -> None:
@@ -529,42 +548,27 @@ def publisher_draw(trace_id: str) -> float:
 
 
 def _kafka_sender(
-    kafka: Mapping[str, str], topic: str, limits: tuple[int, int], compression: str | None
+    kafka: Mapping[str, object], topic: str, limits: tuple[int, int], compression: str | None
 ) -> TraceSender:
     from gapwatch.publisher.kafka_sender import KafkaSender  # here: a file needs no Kafka client
 
-    if not kafka.get("brokers") and not os.environ.get(f"{ENVIRONMENT_PREFIX}BROKERS"):
+    given = connection_settings(kafka)
+    if not given.get("brokers") and not os.environ.get(f"{ENVIRONMENT_PREFIX}BROKERS"):
         raise SettingsError(
             f"no Kafka brokers given; set {ENVIRONMENT_PREFIX}BROKERS=HOST:PORT, pass brokers=, or write the traces to "
             "a file with file="
         )
-    settings = KafkaSettings.from_environment(os.environ, **kafka)
+    check_topic(topic)
+    settings = KafkaSettings.from_environment(os.environ, **given)
     return KafkaSender(settings, topic, *limits, compression)
 
 
-def _file_sender(file: str | os.PathLike[str], kafka: Mapping[str, str], limits: tuple[int, int]) -> TraceSender:
+def _file_sender(file: object, kafka: Mapping[str, object], limits: tuple[int, int]) -> TraceSender:
     from gapwatch.publisher.file_sender import FileSender  # here: it is for POSIX alone
 
     if kafka:
         raise SettingsError(f"file= and {min(kafka)}= exclude each other; traces go to a file or to Kafka")
-    return FileSender(Path(file), *limits)
-
-
-def _check_names(given: Mapping[str, str]) -> None:
-    """Raise a `TypeError` for a keyword that is no connection setting, with the nearest name of an argument."""
-    connection = {field.name for field in fields(KafkaSettings)}
-    for name in given:
-        if name not in connection:
-            own = [name for name in inspect.signature(TracePublisher).parameters if name != "kafka"]
-            near = difflib.get_close_matches(name, [*own, *sorted(connection)], 1, 0.5)
-            hint = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join([*own, *sorted(connection)])}"
-            raise TypeError(f"TracePublisher has no argument {name!r}; {hint}")
-
-
-def _checked_probability(value: float) -> float:
-    if not 0.0 <= value <= 1.0:
-        raise SettingsError(f"sampling_probability is {value}; expected a number from 0 to 1")
-    return value
+    return FileSender(file_path(file), *limits)
 
 
 def _parameter_names(function: Callable[..., Any]) -> list[str]:
