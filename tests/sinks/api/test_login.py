@@ -12,7 +12,8 @@ import pytest
 
 from gapwatch.sinks.api.access import ApiOptions
 from gapwatch.sinks.api.service import api_options
-from gapwatch.sinks.api.sessions import SESSION_SECONDS, WRONG_TOKENS_A_MINUTE, Sessions
+from gapwatch.sinks.api.sessions import SESSION_SECONDS, Sessions
+from gapwatch.sinks.api.token_attempts import WRONG_TOKENS_A_MINUTE
 from tests.live_store import Kept
 
 READ, WRITE = "read-token-of-the-run", "write-token-of-the-run"

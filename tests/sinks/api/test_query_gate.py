@@ -55,6 +55,9 @@ MORE_ATTACKS = [
     "SELECT * FROM duckdb_logs",
     "SELECT write_log('x')",
     "SELECT nextval('s')",
+    "SELECT sleep_ms(1)",
+    "SELECT Pg_Sleep(0.001)",
+    "SELECT count(*) FROM gaps WHERE 1.sleep_ms() IS NULL",
     "SELECT * FROM create_external_resource('x')",
     "SELECT * FROM register_external_resource('x')",
     # a text that is run as SQL

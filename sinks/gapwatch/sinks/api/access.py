@@ -12,6 +12,7 @@ from gapwatch.sinks.api.address import DEFAULT_ADDRESS, DEFAULT_PORT
 from gapwatch.sinks.api.query import QueryLimits
 from gapwatch.sinks.api.sessions import Sessions
 from gapwatch.sinks.api.store_address import is_loopback
+from gapwatch.sinks.api.token_attempts import TOO_MANY_WRONG, TokenAttempts
 
 #: Paths that need no token on any address: whether the process runs, the form that asks for the token, and its style.
 _OPEN = ("/healthz", "/readyz", "/login", "/overview.css")
@@ -55,7 +56,9 @@ class LoginNeededError(web.HTTPUnauthorized):
     """A browser asked for a page without a token or a session."""
 
 
-def check_caller(request: web.Request, options: ApiOptions, url: str, sessions: Sessions | None = None) -> None:
+def check_caller(
+    request: web.Request, options: ApiOptions, url: str, attempts: TokenAttempts, sessions: Sessions | None = None
+) -> None:
     """Check that a caller may make a request. Whatever is not allowed here is refused, also on paths that do not exist.
 
     A session (the cookie of a browser) may only read, with GET: no page of another origin can make a browser change
@@ -65,6 +68,7 @@ def check_caller(request: web.Request, options: ApiOptions, url: str, sessions: 
         request: The request.
         options: Address and tokens.
         url: URL of this API, for messages.
+        attempts: Wrong tokens of the clients.
         sessions: Sessions of browsers; None if the server has no pages.
 
     Raises:
@@ -77,24 +81,45 @@ def check_caller(request: web.Request, options: ApiOptions, url: str, sessions: 
         raise web.HTTPForbidden(
             text=f"use the address of this API, {url}"
         )  # a foreign name that resolves to this machine
-    token = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
-    may_write = tokens_agree(token, options.write_token)
+    may_read, may_write = _rights(request, options, attempts)
     is_get = request.method in ("GET", "HEAD")
     if not is_get and request.path != "/v1/query":
         if not may_write and request.path not in _OF_SESSIONS:
             raise web.HTTPUnauthorized(text="this changes the store: send the write token as a Bearer token")
         return
     is_free = options.reading_is_free or request.path in _OPEN or (options.is_local and request.path == _ABOUT)
-    if is_free or may_write or tokens_agree(token, options.read_token):
+    if is_free or may_write or may_read:
         return
     if is_get and sessions is not None and sessions.holds(request.cookies.get(sessions.cookie, "")):
         return
     text = "send the read token as a Bearer token: " + (
         "GAPWATCH_READ_TOKEN is set" if options.is_local else "this address is open to other machines"
     )
-    if is_get and sessions is not None and _asks_for_page(request):
+    if is_get and sessions is not None and asks_for_page(request):
         raise LoginNeededError(text=text)
     raise web.HTTPUnauthorized(text=text)
+
+
+def _rights(request: web.Request, options: ApiOptions, attempts: TokenAttempts) -> tuple[bool, bool]:
+    """Return whether the token of a request allows to read, and to write.
+
+    Raises:
+        web.HTTPTooManyRequests: The address has sent too many wrong tokens.
+    """
+    token = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
+    if not token:
+        return False, False
+    address = request.remote or ""
+    if attempts.are_blocked(address):
+        raise web.HTTPTooManyRequests(text=TOO_MANY_WRONG)
+    may_read, may_write = tokens_agree(token, options.read_token), tokens_agree(token, options.write_token)
+    attempts.note(address, is_right=may_read or may_write)
+    return may_read, may_write
+
+
+def asks_for_page(request: web.Request) -> bool:
+    """Return whether a browser asks for a page, so that the answer should be one as well."""
+    return "text/html" in request.headers.get("Accept", "") and not request.path.startswith("/v1/")
 
 
 def tokens_agree(token: str, expected: str) -> bool:
@@ -114,10 +139,6 @@ def _is_foreign(request: web.Request) -> bool:
         and not request.path.startswith("/v1/")
     )
     return site not in ("none", "same-origin") and not follows_link
-
-
-def _asks_for_page(request: web.Request) -> bool:
-    return "text/html" in request.headers.get("Accept", "") and not request.path.startswith("/v1/")
 
 
 def _names_this_machine(host: str, address: str) -> bool:

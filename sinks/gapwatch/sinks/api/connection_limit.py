@@ -6,6 +6,8 @@ The stream, the store and Kafka need descriptors too: a process without a free o
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import resource
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
@@ -29,6 +31,13 @@ _BUSY = (
     f"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: {len(_BODY)}\r\n"
     f"Retry-After: 1\r\nConnection: close\r\n{API_HEADER}: {API_VERSION}\r\n\r\n"
 ).encode() + _BODY
+
+
+def raise_file_limit() -> None:
+    """Raise the number of files that this process may open to its hard limit; the usual soft limit is 1,024."""
+    with contextlib.suppress(OSError, ValueError):  # the limits stay as they are
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class _Refusal(asyncio.Protocol):

@@ -7,7 +7,6 @@ the form leads back at once if there is a session.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Sequence
 from html import escape
@@ -17,12 +16,12 @@ from aiohttp import web
 
 from gapwatch.sinks.api.access import ApiOptions, tokens_agree
 from gapwatch.sinks.api.overview_page import PAGE_HEADERS
+from gapwatch.sinks.api.request_body import read_form
 from gapwatch.sinks.api.sessions import SESSION_SECONDS, Sessions
+from gapwatch.sinks.api.token_attempts import TOO_MANY_WRONG, TokenAttempts
 
 #: Path of a page, relative to `/`. Nothing else may follow a login: it would lead to another host.
 _PAGE = re.compile(r"[\w.~-]+(?:/[\w.~-]+)*/?", re.ASCII)
-#: Seconds in which the answers of the form must come.
-_FORM_SECONDS = 10.0
 _HTML = {**PAGE_HEADERS, "Content-Type": "text/html; charset=utf-8", "Cache-Control": "no-store"}
 
 
@@ -32,10 +31,11 @@ class Login:
     Args:
         options: Tokens of the server.
         sessions: Sessions of the server.
+        attempts: Wrong tokens of the clients of the server.
     """
 
-    def __init__(self, options: ApiOptions, sessions: Sessions) -> None:
-        self._options, self._sessions = options, sessions
+    def __init__(self, options: ApiOptions, sessions: Sessions, attempts: TokenAttempts) -> None:
+        self._options, self._sessions, self._attempts = options, sessions, attempts
         self._form = Path(__file__).with_name("login.html").read_text(encoding="utf-8")
 
     def routes(self) -> Sequence[web.AbstractRouteDef]:
@@ -64,14 +64,14 @@ class Login:
         return self._answer("This page asks for a token.", page)
 
     async def _take_token(self, request: web.Request) -> web.Response:
-        async with asyncio.timeout(_FORM_SECONDS):
-            asked = await request.post()
-        page, token = _next_page(asked.get("next")), asked.get("token")
-        if self._sessions.too_many_wrong(request.remote or ""):
-            return self._answer("Too many wrong tokens: wait a minute.", page, 429)
+        asked = await read_form(request)
+        page, token, address = _next_page(asked.get("next")), asked.get("token"), request.remote or ""
+        if self._attempts.are_blocked(address):
+            return self._answer(TOO_MANY_WRONG, page, 429)
         text = token.strip() if isinstance(token, str) else ""
-        if not any([tokens_agree(text, self._options.read_token), tokens_agree(text, self._options.write_token)]):
-            self._sessions.note_wrong(request.remote or "")
+        is_right = any([tokens_agree(text, self._options.read_token), tokens_agree(text, self._options.write_token)])
+        self._attempts.note(address, is_right=is_right)
+        if not is_right:
             return self._answer("This is not the read token.", page, 401)
         answer = web.Response(status=303, headers={"Location": f"./{page}", "Cache-Control": "no-store"})
         self._set(request, answer, self._sessions.begin(), SESSION_SECONDS)

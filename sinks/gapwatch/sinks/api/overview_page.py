@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from html import escape
+from http import HTTPStatus
 from pathlib import Path
 
+_HTML_TYPE = "text/html; charset=utf-8"
 _FILES = {
-    "/": ("overview.html", "text/html; charset=utf-8"),
+    "/": ("overview.html", _HTML_TYPE),
     "/overview.css": ("overview.css", "text/css; charset=utf-8"),
     "/overview.js": ("overview.js", "text/javascript; charset=utf-8"),
 }
@@ -22,6 +25,39 @@ PAGE_HEADERS = {
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
 }
+
+
+_ERROR_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Gapwatch: {title}</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="{root}overview.css">
+</head>
+<body>
+<header><h1>Gapwatch</h1><p role="status">{title}</p></header>
+<main><section><p>{message}</p><p><a href="{root}">The overview</a> lists the open alerts.</p></section></main>
+</body>
+</html>
+"""
+
+
+def error_page(path: str, status: int, message: str) -> tuple[bytes, dict[str, str]]:
+    """Return an error as a page for a browser, and its headers.
+
+    Args:
+        path: Path that was asked for.
+        status: HTTP status, 400 or more.
+        message: One sentence.
+    """
+    text = _ERROR_PAGE.format(
+        title=f"{status} {HTTPStatus(status).phrase}",
+        root="../" * (path.count("/") - 1) or "./",
+        message=escape(message),
+    )
+    return text.encode(), {"Content-Type": _HTML_TYPE, **PAGE_HEADERS}
 
 
 def read_page(path: str, has_session: bool = False) -> tuple[bytes, dict[str, str]]:

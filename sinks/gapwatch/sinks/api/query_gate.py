@@ -37,6 +37,9 @@ _SWELLING = frozenset(
 _LISTS = frozenset({"range", "generate_series"})
 _LIST_LIMIT = 10_000
 
+#: Functions that wait: two queries of them would keep out all others.
+_WAITING = frozenset({"sleep_ms", "pg_sleep"})
+
 #: Functions that show or change the state of the process.
 _INNER_FUNCTIONS = frozenset({"current_setting", "getenv", "write_log", "nextval", "getvariable"})
 
@@ -122,6 +125,8 @@ def _check_function(name: str, arguments: list[Node]) -> None:
         _refuse(
             f"the function {name}", "it can need gigabytes or hours for one row, and the stream runs in this process"
         )
+    if name in _WAITING:
+        _refuse(f"the function {name}", "a query that waits takes the place of another")
     if name in _INNER_FUNCTIONS:
         _refuse(f"the function {name}", "it shows the process, not the store")
     if name in _LISTS and not all(_is_small_number(argument) for argument in arguments):

@@ -28,15 +28,17 @@ from aiohttp import web
 
 from gapwatch.scorers.errors import GapwatchError, JobError, UsageError
 from gapwatch.scorers.version import program_version
-from gapwatch.sinks.api.access import ApiOptions, LoginNeededError, check_caller
+from gapwatch.sinks.api.access import ApiOptions, LoginNeededError, asks_for_page, check_caller
 from gapwatch.sinks.api.api_version import API_HEADER, API_VERSION
 from gapwatch.sinks.api.endpoint_note import ApiNote, remove_note, write_note
 from gapwatch.sinks.api.login import Login
-from gapwatch.sinks.api.overview_page import PAGE_HEADERS, PATHS, read_page
+from gapwatch.sinks.api.overview_page import PAGE_HEADERS, PATHS, error_page, read_page
 from gapwatch.sinks.api.query import CONTENT_TYPES, FORMS, BusyError, Form, LiveQueries, QueryLimitError
+from gapwatch.sinks.api.request_body import read_object
 from gapwatch.sinks.api.sessions import Sessions
 from gapwatch.sinks.api.site import HttpSite, json_answer, metrics_answer
 from gapwatch.sinks.api.snapshots import LiveSnapshots
+from gapwatch.sinks.api.token_attempts import TokenAttempts
 from gapwatch.sinks.metrics.health import RunHealth
 from gapwatch.sinks.metrics.live_metrics import LiveMetrics
 from gapwatch.sinks.store.decisions import Annotation, Decisions, HumanDecision
@@ -47,8 +49,6 @@ log = logging.getLogger("gapwatch.api")
 
 
 _REQUEST_LIMIT = 2**20  # bytes
-#: Seconds in which the body of a request must come.
-_BODY_SECONDS = 10.0
 #: Seconds that a request waits for its decision to be stored; then the answer is that it still waits.
 _DECISION_SECONDS = 10.0
 
@@ -99,7 +99,8 @@ class ApiServer:
         self._site = HttpSite("the API", self.options)
         self._note: ApiNote | None = None
         self._sessions = Sessions(self.options.read_token, self.options.port)
-        self._login = Login(self.options, self._sessions)
+        self._attempts = TokenAttempts()
+        self._login = Login(self.options, self._sessions, self._attempts)
 
     @property
     def url(self) -> str:
@@ -189,30 +190,30 @@ class ApiServer:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Check the caller, answer every error as JSON, and name the version of the API."""
+        """Check the caller, answer every error as JSON or as a page, and name the version of the API."""
         answer = await self._answer(request, handler)
         answer.headers[API_HEADER] = API_VERSION
         return answer
 
     async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
-            check_caller(request, self.options, self.url, self._sessions)
+            check_caller(request, self.options, self.url, self._attempts, self._sessions)
             return await handler(request)
         except LoginNeededError:
             return self._login.refer(request)
         except web.HTTPException as error:
-            return _error(error.status, error.text or error.reason)
+            return _error(request, error.status, error.text or error.reason)
         except QueryLimitError as error:
-            return _error(422, str(error), limit=error.limit)
+            return _error(request, 422, str(error), limit=error.limit)
         except BusyError as error:
-            return _error(503, str(error))
+            return _error(request, 503, str(error))
         except UsageError as error:
-            return _error(400, str(error))
+            return _error(request, 400, str(error))
         except GapwatchError as error:
-            return _error(500, str(error))
+            return _error(request, 500, str(error))
         except Exception:
             log.exception("a request for %s failed", request.path)
-            return _error(500, "this is a defect of Gapwatch; its log has the details")
+            return _error(request, 500, "this is a defect of Gapwatch; its log has the details")
 
     # --- handlers
 
@@ -247,7 +248,7 @@ class ApiServer:
         return json_answer(answer, 200 if good else 503)
 
     async def _serve_query(self, request: web.Request) -> web.Response:
-        asked = await _body(request) if request.method == "POST" else dict(request.query)
+        asked = await read_object(request) if request.method == "POST" else dict(request.query)
         sql, form = asked.get("sql"), asked.get("format", "json")
         parameters: Any = asked.get("parameters", [])
         rows = asked.get("rows")
@@ -282,11 +283,11 @@ class ApiServer:
 
     async def _take_post(self, request: web.Request) -> web.Response:
         store_thread, post = self._posts[request.path]
-        asked = await _body(request)  # shielded: work that has begun in the writer thread is finished
+        asked = await read_object(request)  # shielded: work that has begun in the writer thread is finished
         return json_answer(await asyncio.shield(asyncio.get_running_loop().run_in_executor(store_thread, post, asked)))
 
     async def _take_decision(self, request: web.Request) -> web.Response:
-        decision = self._readers[request.path](await _body(request))
+        decision = self._readers[request.path](await read_object(request))
         applied = asyncio.wrap_future(self._decisions.submit(decision))
         try:
             said = await asyncio.wait_for(asyncio.shield(applied), _DECISION_SECONDS)
@@ -296,7 +297,7 @@ class ApiServer:
         return json_answer({"applied": True, **({"said": said} if said else {})})
 
     async def _take_snapshot(self, request: web.Request) -> web.Response:
-        name = (await _body(request)).get("name")
+        name = (await read_object(request)).get("name")
         if not isinstance(name, str | None):
             raise UsageError("send the `name` of the snapshot as a text, or leave it out")
         return json_answer(dataclasses.asdict(await self._snapshots.take(name)))
@@ -309,23 +310,11 @@ def _read_annotation(asked: Mapping[str, Any]) -> Annotation:
     return Annotation.read(texts["text"], texts["pipeline"], texts["by"], texts["at"])
 
 
-def _error(status: int, message: str, **more: str) -> web.Response:
+def _error(request: web.Request, status: int, message: str, **more: str) -> web.Response:
+    if asks_for_page(request):
+        body, headers = error_page(request.path, status, message)
+        return web.Response(body=body, status=status, headers=headers)
     return json_answer({"error": message, **more}, status)
-
-
-async def _body(request: web.Request) -> dict[str, Any]:
-    if request.content_type != "application/json":
-        raise UsageError("send JSON, with Content-Type: application/json")
-    try:
-        async with asyncio.timeout(_BODY_SECONDS):
-            asked = await request.json()
-    except TimeoutError:
-        raise UsageError(f"the body of the request did not come within {_BODY_SECONDS:.0f} s") from None
-    except (ValueError, RecursionError):
-        asked = None
-    if not isinstance(asked, dict):
-        raise UsageError("send one JSON object")
-    return asked
 
 
 def _form(form: Any) -> Form:

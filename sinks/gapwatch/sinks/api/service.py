@@ -19,7 +19,7 @@ from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.sinks.api.access import ApiOptions
 from gapwatch.sinks.api.address import DEFAULT_ADDRESS, DEFAULT_LISTEN
 from gapwatch.sinks.api.server import AlertPage, ApiServer, DecisionReader, Post
-from gapwatch.sinks.api.store_address import READ_TOKEN, WRITE_TOKEN, read_token_file
+from gapwatch.sinks.api.store_address import READ_TOKEN, WRITE_TOKEN, read_token_file, read_token_variable
 from gapwatch.sinks.metrics.health import RunHealth
 from gapwatch.sinks.metrics.live_metrics import LiveMetrics
 from gapwatch.sinks.metrics.source_state import SourceState
@@ -35,7 +35,7 @@ def api_options(listen: str, environment: Mapping[str, str] = os.environ) -> Api
         environment: Environment variables, which may have tokens. With a read token, reading needs it here as well.
 
     Raises:
-        UsageError: The text is not an address and port.
+        UsageError: The text is not an address and port, or a token has characters that no token has.
     """
     if listen == "none":
         return None
@@ -43,11 +43,12 @@ def api_options(listen: str, environment: Mapping[str, str] = os.environ) -> Api
     if not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise UsageError(f"--listen {listen!r} is not an address and port; write {DEFAULT_LISTEN}, or none")
     options = ApiOptions(address.strip("[]") or DEFAULT_ADDRESS, int(port))
+    read, write = (read_token_variable(name, environment) for name in (READ_TOKEN, WRITE_TOKEN))
     return replace(
         options,
-        read_token=environment.get(READ_TOKEN) or options.read_token,
-        write_token=environment.get(WRITE_TOKEN) or options.write_token,
-        asks_to_read=bool(environment.get(READ_TOKEN)),
+        read_token=read or options.read_token,
+        write_token=write or options.write_token,
+        asks_to_read=bool(read),
     )
 
 

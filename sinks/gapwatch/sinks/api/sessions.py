@@ -7,14 +7,9 @@ import hmac
 import re
 import secrets
 import time
-from collections import deque
 
 #: Seconds for which a browser need not give the token again.
 SESSION_SECONDS = 12 * 3600
-#: Wrong tokens of one address in a minute after which none of it is looked at. Fewer: people who mistype wait.
-WRONG_TOKENS_A_MINUTE = 10
-#: Addresses whose wrong tokens are remembered.
-_ADDRESSES = 1000
 _VALUE = re.compile(r"(\d{1,12})\.[0-9a-f]{16}\.[0-9a-f]{64}")
 
 
@@ -30,7 +25,6 @@ class Sessions:
         self.cookie = f"gapwatch-{port}"
         self._key = hashlib.sha256(b"gapwatch session 1\n" + token.encode()).digest()
         self._ended: dict[str, int] = {}
-        self._wrong: dict[str, deque[float]] = {}
 
     def begin(self) -> str:
         """Return the cookie of a new session."""
@@ -51,17 +45,6 @@ class Sessions:
             now = time.time()
             self._ended = {one: until for one, until in self._ended.items() if until > now}
             self._ended[value] = int(value.partition(".")[0])
-
-    def too_many_wrong(self, address: str) -> bool:
-        """Return whether an address sent so many wrong tokens in the last minute that no further one is looked at."""
-        times = self._wrong.get(address, deque())
-        return len(times) == WRONG_TOKENS_A_MINUTE and time.monotonic() - times[0] < 60
-
-    def note_wrong(self, address: str) -> None:
-        """Note a wrong token of an address."""
-        if address not in self._wrong and len(self._wrong) >= _ADDRESSES:
-            del self._wrong[next(iter(self._wrong))]
-        self._wrong.setdefault(address, deque(maxlen=WRONG_TOKENS_A_MINUTE)).append(time.monotonic())
 
     def _sign(self, what: str) -> str:
         return hmac.new(self._key, what.encode(), hashlib.sha256).hexdigest()

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import errno
 import gzip
+import logging
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder, gzip_accepted
 
 from gapwatch.scorers.errors import UsageError
 from gapwatch.sinks.api.access import ApiOptions
-from gapwatch.sinks.api.connection_limit import BACKLOG, IDLE_SECONDS, ConnectionLimit
+from gapwatch.sinks.api.connection_limit import BACKLOG, IDLE_SECONDS, ConnectionLimit, raise_file_limit
 from gapwatch.sinks.reading.json_values import to_json
 
 #: Level of gzip, 1 to 9. Level 1 shrinks a page of 50,000 samples to a twentieth; higher ones cost more than they save.
@@ -50,10 +52,16 @@ class HttpSite:
         Raises:
             UsageError: The server cannot listen on the address.
         """
+        raise_file_limit()
         limit = ConnectionLimit()
         application.middlewares.insert(0, limit.watch)
         self._runner = runner = web.AppRunner(
-            application, access_log=None, shutdown_timeout=1.0, keepalive_timeout=IDLE_SECONDS, **more
+            application,
+            access_log=None,
+            logger=_server_log(),
+            shutdown_timeout=1.0,
+            keepalive_timeout=IDLE_SECONDS,
+            **more,
         )
         await runner.setup()
         limit.server = runner.server
@@ -73,6 +81,24 @@ class HttpSite:
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()
+
+
+#: Errors of aiohttp for a request that is not HTTP, and for a body that is not what its header says.
+_OF_CLIENTS = (HttpProcessingError, web.RequestPayloadError)
+
+
+class _NotOfClients(logging.Filter):
+    """Drops lines about bytes that are no HTTP, such as those of a port scan: the client has the answer 400."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], _OF_CLIENTS))
+
+
+def _server_log() -> logging.Logger:
+    log = logging.getLogger("gapwatch.http")
+    if not log.filters:
+        log.addFilter(_NotOfClients())
+    return log
 
 
 def _why(error: OSError, port: int) -> str:

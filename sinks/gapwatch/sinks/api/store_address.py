@@ -118,6 +118,16 @@ def read_token_file(path: Path) -> str:
     return _checked(text, f"the token file {path}")
 
 
+def read_token_variable(name: str, environment: Mapping[str, str]) -> str:
+    """Return the token in a variable; empty if the variable is not set or empty.
+
+    Raises:
+        UsageError: The text has spaces or other characters that no token has, so that no client could send it.
+    """
+    text = environment.get(name, "")
+    return _checked(text.strip(), name) if text else ""
+
+
 def is_loopback(host: str) -> bool:
     """Return whether a host name or IP address means this machine."""
     try:
@@ -141,7 +151,7 @@ def _is_path(text: str) -> bool:
 
 def _checked(text: str, origin: str) -> str:
     if not text:
-        raise UsageError(f"{origin} is empty; its first line must be the token")
+        raise UsageError(f"{origin} is empty; it must hold the token")
     if not text.isascii() or not text.isprintable() or " " in text:  # it would not fit into a header
         raise UsageError(f"{origin} does not hold a token: the text has spaces or other characters that no token has")
     return text

@@ -20,6 +20,7 @@ from gapwatch.scorers.judges.judgement import Judgement
 from gapwatch.scorers.version import program_version
 from gapwatch.sinks.api.access import ApiOptions, check_caller
 from gapwatch.sinks.api.site import HttpSite, json_answer, metrics_answer
+from gapwatch.sinks.api.token_attempts import TokenAttempts
 from gapwatch.sinks.metrics.family_samples import FamilySamples, make_registry
 from gapwatch.sinks.verdicts.call_counts import SECONDS_BOUNDS
 from gapwatch.streams.judges.calls.provider import Provider
@@ -58,6 +59,7 @@ class WorkerPage(Collector):
         self._second_sums: dict[str, float] = {}
         self._options = ApiOptions()
         self._site: HttpSite | None = None
+        self._attempts = TokenAttempts()
         self.registry = make_registry(self)
 
     def count(self, judgements: Iterable[Judgement]) -> None:
@@ -121,7 +123,7 @@ class WorkerPage(Collector):
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             assert self._site is not None
-            check_caller(request, self._options, self._site.url)
+            check_caller(request, self._options, self._site.url, self._attempts)
             return await handler(request)
         except web.HTTPException as error:
             return json_answer({"error": error.text or error.reason}, error.status)
