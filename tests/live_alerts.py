@@ -9,7 +9,7 @@ from pathlib import Path
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.sinks.api.access import ApiOptions
-from gapwatch.streams.alerting.delivery.alert_info import AlertInfo
+from gapwatch.streams.alerting.delivery.incident_info import IncidentInfo
 from gapwatch.streams.alerting.evaluation.live_alerts import LiveAlerts
 from gapwatch.streams.alerting.incidents.links import AlertLinks
 from gapwatch.streams.alerting.triage.alert_page import alert_page
@@ -30,7 +30,7 @@ class KeptAlerts(Kept):
 
     def __init__(self, path: Path, portfolio: Portfolio, options: ApiOptions | None = None) -> None:
         links = AlertLinks(str(path))
-        self.alerts = LiveAlerts(AlertInfo(links), links.fill)
+        self.alerts = LiveAlerts(IncidentInfo(links), links.fill)
         more = {"readers": readers(self.alerts), "alert_page": partial(alert_page, store=path)}
         super().__init__(path, options or ApiOptions(port=0, read_token="read-me"), [portfolio], api=more)
         links.page.learn(self.server.url)

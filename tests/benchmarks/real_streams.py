@@ -32,7 +32,7 @@ from gapwatch.scorers.loading.load import parse_portfolio
 from gapwatch.sinks.store.opening import open_for_reading
 from gapwatch.sinks.store.utc_text import utc_text
 from gapwatch.streams.alerting.incidents.stored_alerts import read_alerts
-from gapwatch.streams.alerting.triage.wording import headline, size
+from gapwatch.streams.alerting.incidents.wording import headline, size
 from gapwatch.streams.batch.replay import ReplayOptions, replay
 
 #: A Monday.

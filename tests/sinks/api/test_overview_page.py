@@ -43,8 +43,17 @@ def test_its_question_about_alerts_is_answered(kept: KeptAlerts) -> None:
     (alert,) = get(kept.server.url, "/v1/query", sql=sql).json()
 
     assert (alert["metric"], alert["severity"], alert["state"]) == ("parses", "page", "open")
-    assert (alert["kind"], alert["verdict"]) == ("cascade", "worse")
+    assert (alert["kind"], alert["verdict"]) == ("shift", "worse")
     assert 0 < float(alert["before"]) < float(alert["lower"]) < float(alert["after"]) < float(alert["upper"]) < 1
+
+
+def test_its_question_about_incidents_is_answered(kept: KeptAlerts) -> None:
+    (sql,) = re.findall(r"const INCIDENTS = `(.*?)`;", SCRIPT, re.DOTALL)
+    (incident,) = get(kept.server.url, "/v1/query", sql=sql).json()
+
+    assert (incident["name"], incident["severity"], incident["state"]) == ("parses of agent", "page", "open")
+    assert (incident["what"], incident["component"], int(incident["alerts"])) == ("SHIFT worse", "agent", 1)
+    assert get(kept.server.url, f"/alerts/{incident['incident_id']}").status == 200
 
 
 def test_each_name_that_it_looks_for_is_exposed(kept: KeptAlerts) -> None:

@@ -31,7 +31,9 @@ CONTRACT = {
     "templates": "sha text",
     "shifts": f"""shift_id {SERIES} kind found_at change_at change_from change_to moved verdict question evidence_log10
         rate_before rate_after lower upper units""",
-    "alerts": f"alert_id shift_id {SERIES} state severity at by why group_id attribution",
+    "alerts": f"alert_id shift_id {SERIES} state severity at by why incident_id attribution",
+    "incidents": """incident_id lane pipeline environment name kind state severity component since since_from since_to
+        members at by why told""",
     "annotations": "at pipeline text by",
     "overrides": f"override_id {SRC} span_index metric metric_version judge outcome score label why by at",
     "samples": f"{SRC} trace_id cause p_kept record_sha256 record event_at kept_at",
@@ -43,11 +45,11 @@ CONTRACT = {
         observed judge p_evaluated p_kept {SRC} span_index event_at claim concern expected evidence""",
 }
 TYPES = {
-    "TIMESTAMP": r"(^|_)at$|bucket$|^hour$|^change_(from|to)$",
+    "TIMESTAMP": r"(^|_)at$|bucket$|^hour$|^change_(from|to)$|^since",
     "BIGINT": r"^(seq|n|units|bad|unknown|records|size|from_offset|to_offset|source_offset)$",
     "INTEGER": r"^(source_partition|span_index)$",
     "DOUBLE": r"^(p|p_evaluated|score|lower|upper|rate|rate_before|rate_after|effective_units|evidence_log10)$",
-    "JSON": r"^(evidence|direction|attribution|headers)$",
+    "JSON": r"^(evidence|direction|attribution|headers|members|told)$",
     "BLOB": r"^(record)$",
     "MAP(INTEGER, BIGINT)": r"^histogram$",
 }

@@ -26,6 +26,17 @@ def is_cascade(metric: Metric) -> bool:
     return is_cascade_name(metric.name) or (metric.alert is not None and metric.alert.cascade)
 
 
+def is_about_ways(metric: Metric) -> bool:
+    """Return whether a metric says which way a step went: one of the cascade family, or a claim about the tier."""
+    return is_cascade(metric) or _is_about_tier(metric.claim)
+
+
+def _is_about_tier(claim: Claim) -> bool:
+    if isinstance(claim, CheckClaim):
+        return any(part.field.text == "tier" for part, _, _ in field_predicates(claim.predicate))
+    return isinstance(claim, LabelClaim) and claim.field.text == "tier"
+
+
 def direction_fact(metric: Metric, facts: Iterable[Fact]) -> Fact | None:
     """Return the latest fact about a metric's direction, or None where there is none."""
     mine = [
@@ -54,10 +65,9 @@ def implied_direction(metric: Metric) -> Direction | None:
 def missing_words(claim: Claim) -> str:
     """Return the reason why a claim does not say by itself which direction is better; empty where it does."""
     if isinstance(claim, CheckClaim):
-        about_tier = any(part.field.text == "tier" for part, _, _ in field_predicates(claim.predicate))
-        return "the tier says which route was taken, not whether it is worse" if about_tier else ""
+        return "the tier says which route was taken, not whether it is worse" if _is_about_tier(claim) else ""
     if isinstance(claim, LabelClaim):
-        if claim.bad and claim.field.text == "tier":
+        if claim.bad and _is_about_tier(claim):
             return "the tier says which route was taken, not whether it is worse"
         return "" if claim.bad else "the claim lists no label as bad"
     if isinstance(claim, MeasureClaim):

@@ -10,8 +10,8 @@ const ALERTS = `SELECT a.alert_id, a.state, a.severity, a.component, a.metric, a
     a.facts->'bound'->>0 AS operator, a.facts->'bound'->>1 AS bound, a.facts->>'part' AS part,
     a.facts->'values'->>'q' AS q, a.facts->'values'->>'before' AS value_before, a.facts->'values'->>'after' AS value_after,
     a.facts->>'number_unit' AS number_unit, a.facts->>'watched' AS watched,
-    a.facts->>'cascade' AS cascade
-  FROM (SELECT alert_id, component, metric, judge, pipeline, environment, arg_max(state, rowid) AS state,
+    a.incident_id
+  FROM (SELECT alert_id, any_value(incident_id) AS incident_id, component, metric, judge, pipeline, environment, arg_max(state, rowid) AS state,
       arg_max(severity, rowid) AS severity, arg_max(shift_id, rowid) AS shift_id, min("at") AS found_at,
       arg_max(attribution->>'until', rowid) AS until, arg_min(attribution, rowid) AS facts
     FROM alerts WHERE lane = 'live' GROUP BY ALL) a
@@ -19,9 +19,17 @@ const ALERTS = `SELECT a.alert_id, a.state, a.severity, a.component, a.metric, a
     GROUP BY ALL) s ON s.shift_id = a.shift_id
   WHERE a.state IN ('open', 'acknowledged', 'silenced')
   ORDER BY a.severity = 'page' DESC, a.severity = 'ticket' DESC, a.found_at DESC, a.alert_id LIMIT 1000`;
+// Current state of each incident that is not over, with what messages say of it.
+const INCIDENTS = `SELECT incident_id, name, state, severity, component, pipeline, environment, since, opened_at AS found_at, kind,
+    json_array_length(members) AS alerts, told->>'what' AS what, told->>'share' AS share, told->>'before' AS before,
+    told->>'after' AS after, told->>'interval' AS interval, told->>'cause' AS cause, told->>'until' AS until
+  FROM (SELECT *, min("at") OVER (PARTITION BY incident_id) AS opened_at FROM incidents WHERE lane = 'live'
+    QUALIFY row_number() OVER (PARTITION BY incident_id ORDER BY rowid DESC) = 1)
+  WHERE state IN ('open', 'acknowledged', 'silenced')
+  ORDER BY severity = 'page' DESC, severity = 'ticket' DESC, opened_at DESC, incident_id LIMIT 1000`;
 const MOST_ROWS = 100; // of the table of alerts; all are counted
-const WORDS = { cascade: "SHIFT", shift: "SHIFT", unknown: "BLIND", bound: "BOUND" };
-// Severity of the messages about an acknowledged alert.
+const WORDS = { cascade: "CASCADE", shift: "SHIFT", unknown: "BLIND", bound: "BOUND" };
+// Severity of the messages about an acknowledged incident.
 const TOLD_AS = { page: "ticket", ticket: "note" };
 const POLARITIES = { worse: "worse", better: "better", unknown: "polarity unknown" };
 
@@ -123,20 +131,20 @@ function plural(n, word) {
   return `${n} ${word}${n === 1 ? "" : "s"}`;
 }
 
-// Numbers of alerts that somebody acknowledged or silenced, such as "2 acknowledged, 1 silenced"; empty if there are none.
+// Numbers of incidents that somebody acknowledged or silenced, such as "2 acknowledged, 1 silenced"; empty if there are none.
 function handled(alerts) {
   return ["acknowledged", "silenced"].map((state) => [alerts.filter((a) => a.state === state).length, state])
     .filter(([n]) => n > 0).map(([n, state]) => `${n} ${state}`).join(", ");
 }
 
-// Most urgent severity of the messages about alerts; a silenced alert sends none, but is never calm.
+// Most urgent severity of the messages about incidents; a silenced incident sends none, but is never calm.
 function urgency(alerts) {
   const told = alerts.filter((a) => a.state !== "silenced")
     .map((a) => (a.state === "acknowledged" ? TOLD_AS[a.severity] : a.severity));
   return told.includes("page") ? "page" : told.includes("ticket") ? "ticket" : alerts.length ? "" : "calm";
 }
 
-// Headline about open alerts and its color; acknowledged and silenced alerts are open. Null without an open alert.
+// Headline about open incidents and its color; acknowledged and silenced ones are open. Null without an open incident.
 function alertHeadline(alerts) {
   const said = ["page", "ticket", "note"].map((word) => [alerts.filter((a) => a.severity === word).length, word])
     .filter(([n]) => n > 0).map(([n, word]) => plural(n, word)).join(", ");
@@ -194,28 +202,42 @@ function severityOf(alert) {
   return made;
 }
 
-function showAlerts(alerts) {
+// Cells of an incident: what moved first, by how much, and how many alerts it holds.
+function incidentCells(i) {
+  const count = Number(i.alerts);
+  const where = `${plural(count, "alert")} · first in ${i.component || "the trace"} · ${i.pipeline} · ${i.environment}`;
+  const move = `${[i.before, i.after].filter(Boolean).join(" → ")}${i.interval ? ` [${i.interval}]` : ""}`;
+  return [severityOf(i), element("b", i.what || WORDS[i.kind] || ""), named(i.name, where), named(move || "-", i.cause || ""),
+    i.since ? time(i.since).slice(0, 16) : `found ${time(i.found_at).slice(0, 16)}`, i.state, pageOf(i.incident_id)];
+}
+
+// Incidents, each above its open alerts; an incident of one alert is one line.
+function showAlerts(incidents, alerts) {
   const place = document.getElementById("alerts");
-  if (!alerts.length) {
-    place.replaceChildren(element("p", "no open alerts", "none"));
+  if (!incidents.length && !alerts.length) {
+    place.replaceChildren(element("p", "no open incidents", "none"));
     return;
   }
-  const rows = alerts.slice(0, MOST_ROWS).map((a) => {
-    const how = { bound: "broken", unknown: "cannot decide" }[a.kind] || POLARITIES[a.verdict] || "";
-    const word = a.kind === "cascade" && a.cascade === "true" ? "CASCADE" : WORDS[a.kind] || "";
-    const what = `${word} ${how}`.trim();
-    const interval = `${share(a.after)} [${share(a.lower)}, ${share(a.upper)}]`;
-    const size = a.value_before !== null && a.value_after !== null
-      ? `${a.q === "0.5" ? "median" : `p${plain(100 * a.q)}`} ${plain(a.value_before)} → ${plain(a.value_after)} ${a.number_unit || ""}`
-      : a.bound !== null ? `${interval}, bound ${a.operator} ${share(a.bound)}` : `${share(a.before)} → ${interval}${a.part ? ` labelled ${a.part}` : a.kind === "unknown" ? " undecided" : ""}`;
-    return [severityOf(a), what,
-      named(a.metric, `${a.component || "the trace"} · ${a.pipeline} · ${a.environment}`), size,
-      a.began ? time(a.began).slice(0, 16) : `found ${time(a.found_at).slice(0, 16)}`, a.state,
-      pageOf(a.alert_id)];
+  const rows = incidents.slice(0, MOST_ROWS).flatMap((i) => {
+    const mine = alerts.filter((a) => a.incident_id === i.incident_id);
+    return [incidentCells(i), ...(Number(i.alerts) > 1 ? mine.slice(0, MOST_ROWS).map(alertCells) : [])];
   });
   place.replaceChildren(table([["severity"], ["what"], ["metric"], ["share or value, before → after"], ["since (UTC)"], ["state"],
-    ["alert id"]], rows));
-  if (alerts.length > MOST_ROWS) place.append(element("p", `the first ${MOST_ROWS} of ${alerts.length} open alerts`, "none"));
+    ["id"]], rows));
+  if (incidents.length > MOST_ROWS) place.append(element("p", `the first ${MOST_ROWS} of ${incidents.length} open incidents`, "none"));
+}
+
+function alertCells(a) {
+  const how = { bound: "broken", unknown: "cannot decide" }[a.kind] || POLARITIES[a.verdict] || "";
+  const what = `${WORDS[a.kind] || ""} ${how}`.trim();
+  const interval = `${share(a.after)} [${share(a.lower)}, ${share(a.upper)}]`;
+  const size = a.value_before !== null && a.value_after !== null
+    ? `${a.q === "0.5" ? "median" : `p${plain(100 * a.q)}`} ${plain(a.value_before)} → ${plain(a.value_after)} ${a.number_unit || ""}`
+    : a.bound !== null ? `${interval}, bound ${a.operator} ${share(a.bound)}` : `${share(a.before)} → ${interval}${a.part ? ` labelled ${a.part}` : a.kind === "unknown" ? " undecided" : ""}`;
+  return [named(`↳ ${a.severity}`, ""), what,
+    named(a.metric, `${a.component || "the trace"} · ${a.pipeline} · ${a.environment}`), size,
+    a.began ? time(a.began).slice(0, 16) : `found ${time(a.found_at).slice(0, 16)}`, a.state,
+    pageOf(a.alert_id)];
 }
 
 function bar(rate, lower, upper, baseline) {
@@ -398,13 +420,11 @@ async function ask(path) {
 
 async function look() {
   try {
-    const [page, stored] = await Promise.all([
-      ask("metrics").then((a) => a.text()),
-      ask(`v1/query?sql=${encodeURIComponent(ALERTS)}`).then((a) => a.json()),
-    ]);
-    const [metrics, alerts] = [parse(page), present(stored, Date.now())];
-    showTiles(metrics, alerts);
-    showAlerts(alerts);
+    const query = (sql) => ask(`v1/query?sql=${encodeURIComponent(sql)}`).then((a) => a.json());
+    const [page, stored, told] = await Promise.all([ask("metrics").then((a) => a.text()), query(ALERTS), query(INCIDENTS)]);
+    const [metrics, alerts, incidents] = [parse(page), present(stored, Date.now()), present(told, Date.now())];
+    showTiles(metrics, incidents);
+    showAlerts(incidents, alerts);
     showSeries(metrics, alerts);
     showNumbers(metrics, alerts);
     showLabels(metrics, alerts);

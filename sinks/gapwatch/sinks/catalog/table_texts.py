@@ -46,7 +46,7 @@ SHARED = {
     "reason": "Why the outcome is skip, unknown or error.",
     "alert_id": "Id of the alert, as commands and messages name it.",
     "shift_id": "Id of the shift that the alert reports.",
-    "group_id": "`alert_id` of the first alert of the group; a group began together.",
+    "incident_id": "Id of the incident, as commands and messages name it; null for a note on an improvement.",
     "severity": "page, ticket or note.",
     "topic": "Name of the Kafka topic.",
     "id": "Id of the judge request.",
@@ -206,8 +206,26 @@ TABLE_TEXTS: dict[str, tuple[str, str]] = {
         at: Time of the step, UTC.
         by: Who caused it: a person, or gapwatch.
         why: Reason, in words.
-        group_id
+        incident_id
         attribution: Facts of the alert when it was opened, or the end of a silence, JSON.""",
+    ),
+    "incidents": (
+        "Steps in the life of incidents: one row for each step. An incident holds the alerts of series that moved "
+        "together. `incidents_open` has the current state.",
+        """seq incident_id lane pipeline environment
+        name: The metric that began to move first and its component, and the number of further metrics.
+        kind: cascade (a step went another way, or the change moved along edges of the graph), shift, bound or unknown.
+        state: State from this step on: open, acknowledged, silenced, accepted, resolved.
+        severity: page, ticket or note; the highest that the incident had.
+        component: Component that moved first; where that is not sure, the one upstream; null for the whole trace.
+        since: Most likely start of the change of that component, UTC; null for a bound, which does not tell it.
+        since_from: Earliest likely start, UTC.
+        since_to: Latest likely start, UTC.
+        members: Ids of its alerts, in the order in which they were found, JSON.
+        at: Time of the step, UTC.
+        by: Who caused it: a person, or gapwatch.
+        why: What is new: opened, grew, joined, left, again, renamed, reminded, or the decision and its reason.
+        told: What messages say of it, as texts, JSON; with `until` for a silence.""",
     ),
     "watched": (
         "Current state of every monitored series.",

@@ -120,6 +120,25 @@ VIEW_TEXTS: dict[str, tuple[str, str]] = {
         changed_by: Who caused its last step.
         why: Reason of its last step.
         silenced_until: End of the silence, UTC; the alert is open again after it.
-        group_id shift_id""",
+        incident_id shift_id""",
+    ),
+    "incidents_open": (
+        "Incidents that are not over, with what messages say of them.",
+        """incident_id severity
+        state: open, acknowledged or silenced.
+        lane pipeline environment
+        name: The metric that began to move first and its component, and the number of further metrics.
+        kind: cascade, shift, bound or unknown.
+        component: Component that moved first; null for the whole trace.
+        since: Most likely start of the change, UTC; null for a bound.
+        since_from: Earliest likely start, UTC.
+        since_to: Latest likely start, UTC.
+        alerts: Number of its alerts, those that have ended among them.
+        opened_at: Time at which it was opened, UTC.
+        changed_at: Time of its last step, UTC.
+        changed_by: Who caused its last step.
+        why: What its last step was.
+        members: Ids of its alerts, JSON.
+        told: What messages say of it, as texts, JSON.""",
     ),
 }

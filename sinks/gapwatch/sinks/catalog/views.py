@@ -222,7 +222,7 @@ def _alerts_open_view() -> str:
     names = ", ".join(_SERIES_NAMES)
     return f"""CREATE VIEW alerts_open AS
     WITH steps AS (
-        SELECT alert_id, {names}, arg_max(shift_id, {last}) AS shift_id, arg_max(group_id, {last}) AS group_id,
+        SELECT alert_id, {names}, arg_max(shift_id, {last}) AS shift_id, arg_max(incident_id, {last}) AS incident_id,
             arg_max(state, {last}) AS state, arg_max(severity, {last}) AS severity, min("at") AS found_at,
             max("at") AS changed_at, arg_max("by", {last}) AS changed_by, arg_max(why, {last}) AS why,
             arg_max(attribution->>'until', {last}) AS silenced_until
@@ -238,8 +238,20 @@ def _alerts_open_view() -> str:
     )
     SELECT alert_id, severity, state, {names}, kind, verdict, moved, question, change_at, change_from, change_to,
         rate_before, rate_after, "lower", "upper", units, found_at, changed_at, changed_by, why, silenced_until,
-        group_id, a.shift_id
+        incident_id, a.shift_id
     FROM steps a LEFT JOIN labels s ON s.shift_id = a.shift_id"""
+
+
+_INCIDENTS_OPEN_VIEW = """CREATE VIEW incidents_open AS
+    WITH ordered AS (
+        SELECT *, min("at") OVER each_incident AS opened_at, row_number() OVER (
+            PARTITION BY incident_id ORDER BY seq DESC, "at" DESC, json_array_length(members) DESC) AS place
+        FROM incidents WINDOW each_incident AS (PARTITION BY incident_id)
+    )
+    SELECT incident_id, severity, state, lane, pipeline, environment, name, kind, component, since, since_from,
+        since_to, json_array_length(members)::BIGINT AS alerts, opened_at, "at" AS changed_at, "by" AS changed_by,
+        why, members, told
+    FROM ordered WHERE place = 1 AND state IN ('open', 'acknowledged', 'silenced')"""
 
 
 def view_statements() -> list[str]:
@@ -252,4 +264,5 @@ def view_statements() -> list[str]:
         _failing_traces_view(),
         _COSTS_VIEW,
         _alerts_open_view(),
+        _INCIDENTS_OPEN_VIEW,
     ]

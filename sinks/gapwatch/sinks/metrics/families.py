@@ -172,12 +172,15 @@ _ALERTS = (
         "alert_began_timestamp_seconds", "gauge", "seconds since 1970",
         "Earliest likely start of the change that an open alert reports.", "kind", "severity",
     ),
-    _watched(
-        "alert_info", "gauge", "1",
-        "What is known of each open alert, as labels, for the annotations of the rules: what moved and its size, the "
-        "share before and after with its 95 % interval, begin (since) and detection (found) in event time, store, "
-        "command and page, runbook, a trace, and by whom and when it was acknowledged or silenced. At most 200 alerts.",
-        "alert_id", "kind", "severity", "state", "what", "size", "before", "after", "interval", "since", "found",
+    _own(
+        "incident_info", "gauge", "1",
+        "What people are told of each open incident, as labels, for the annotations of the rules: its name, kind and "
+        "direction, the share or number before and after with its ratio and 95 % interval, begin (since, between) and "
+        "detection (found) in event time, units, the component that moved first, the likeliest cause, its metrics, the "
+        "three worst rows, store, command and page, runbook, a trace, and by whom and when it was acknowledged or "
+        "silenced. At most 200 incidents.",
+        "pipeline", "environment", "incident_id", "kind", "severity", "state", "name", "what", "share", "before",
+        "after", "ratio", "interval", "since", "between", "units", "first", "cause", "metrics", "rows", "found",
         "store", "command", "page", "runbook_url", "trace_url", "by", "decided",
     ),
     _own(

@@ -8,6 +8,7 @@ from pathlib import Path
 import duckdb
 
 from gapwatch.scorers.slices.sample_record import with_text
+from gapwatch.sinks.migration.incident_statements import INCIDENT_STATEMENTS
 from gapwatch.sinks.store.opening import OLDEST_MIGRATED, STORAGE_VERSION
 from gapwatch.sinks.store.schema import SCHEMA_VERSION, creation_statements, qualified
 
@@ -60,7 +61,13 @@ def convert(old: Path, new: Path, progress: Progress) -> dict[str, int]:
         for statement in creation_statements():
             con.execute(statement)
         con.execute("COMMIT")
+        old_version = con.execute("SELECT schema_version FROM old.store").fetchall()[0][0]
         rows = {table: _copy(con, table, columns, progress) for table, columns in _shared_columns(con)}
+        if old_version < 5:
+            con.execute("BEGIN")
+            for statement in INCIDENT_STATEMENTS:
+                con.execute(statement)
+            con.execute("COMMIT")
         con.execute("UPDATE new.store SET schema_version = ?", [SCHEMA_VERSION])
         con.execute("CHECKPOINT new")
         con.execute("USE memory")

@@ -22,7 +22,7 @@ _SHORTEST_ID = 3
 
 _LAST = f"""
     SELECT alert_id, {", ".join(SERIES_COLUMNS)},
-        arg_max(shift_id, rowid) AS shift_id, arg_max(group_id, rowid) AS group_id,
+        arg_max(shift_id, rowid) AS shift_id, arg_max(incident_id, rowid) AS incident_id,
         arg_max(state, rowid) AS state, arg_max(severity, rowid) AS severity,
         min("at") AS found_at, max("at") AS changed_at, arg_min(attribution, rowid) AS attribution,
         arg_max(attribution->>'until', rowid) AS until
@@ -48,12 +48,12 @@ class AlertRow:
         judge: Judge of the series; None without one.
         epoch: Epoch of the series.
         shift_id: Id of the shift that the alert reports.
-        group_id: `alert_id` of the first alert of its group.
+        incident_id: Id of its incident; None for a note on an improvement.
         state: Current state; `open` after the end of a silence.
         severity: Current severity: page, ticket or note.
         found_at: Time at which the alert was opened.
         changed_at: Time of its last step.
-        group_at: Time at which the first alert of its group was opened.
+        incident_at: Time at which the first alert of its incident was opened.
     """
 
     alert_id: str
@@ -66,12 +66,12 @@ class AlertRow:
     judge: str | None
     epoch: str
     shift_id: str
-    group_id: str
+    incident_id: str | None
     state: str
     severity: str
     found_at: datetime
     changed_at: datetime
-    group_at: datetime
+    incident_at: datetime
 
 
 @dataclass(frozen=True)
@@ -108,14 +108,14 @@ class AlertFilter:
         lane: Lane of the series.
         pipeline: Pipeline of the series.
         metric: Metric of the series.
-        group_id: Id of the group.
+        incident_id: Id of the incident.
         since: Earliest time of the last step, naive UTC.
     """
 
     lane: str | None = None
     pipeline: str | None = None
     metric: str | None = None
-    group_id: str | None = None
+    incident_id: str | None = None
     since: datetime | None = None
 
     @property
@@ -125,7 +125,7 @@ class AlertFilter:
 
 
 def alert_entries(con: StoreReader, wanted: AlertFilter, now: datetime) -> list[AlertEntry]:
-    """Return alerts by group: groups with an open page first, then the latest; within a group, the first found first.
+    """Return alerts by incident: those with an open page first, then the latest; in an incident the first found first.
 
     Args:
         con: Connection that reads the store.
@@ -135,16 +135,17 @@ def alert_entries(con: StoreReader, wanted: AlertFilter, now: datetime) -> list[
     Raises:
         JobError: The store cannot be read.
     """
-    asked = {name: getattr(wanted, name) for name in ("lane", "pipeline", "metric", "group_id")}
+    asked = {name: getattr(wanted, name) for name in ("lane", "pipeline", "metric", "incident_id")}
     conditions = {name: value for name, value in asked.items() if value is not None}
     where = " AND ".join(["true", *(f"{name} = ?" for name in conditions)])
     having = "" if wanted.since is None else "WHERE changed_at >= ?"
     values = [*conditions.values(), *([] if wanted.since is None else [wanted.since])]
     sql = f"""
-        SELECT a.*, s.kind, s.verdict, s.question, min(found_at) OVER (PARTITION BY group_id) AS group_at,
-            bool_or(severity = 'page' AND state IN {OPEN_STATES}) OVER (PARTITION BY group_id) AS pages
+        SELECT a.*, s.kind, s.verdict, s.question, min(found_at) OVER together AS incident_at,
+            bool_or(severity = 'page' AND state IN {OPEN_STATES}) OVER together AS pages
         FROM ({_LAST.format(where=where)}) a LEFT JOIN ({_LABELS}) s ON s.shift_id = a.shift_id {having}
-        ORDER BY pages DESC, group_at DESC, group_id, found_at, alert_id"""
+        WINDOW together AS (PARTITION BY coalesce(incident_id, alert_id))
+        ORDER BY pages DESC, incident_at DESC, coalesce(incident_id, alert_id), found_at, alert_id"""
     rows = ask(con, sql, values).objects()
     return [_entry(row, now) for row in rows]
 
@@ -222,6 +223,13 @@ def opening_attribution(con: StoreReader, alert_id: str) -> dict[str, Any] | Non
     sql = "SELECT attribution FROM alerts WHERE alert_id = ? ORDER BY rowid LIMIT 1"
     rows = con.execute(sql, [alert_id]).fetchall()
     return json.loads(rows[0][0]) if rows else None
+
+
+def stored_incident(con: StoreReader, alert_id: str) -> str | None:
+    """Return the id of the incident of a stored alert; None for a note, and for an alert that is not stored."""
+    sql = "SELECT incident_id FROM alerts WHERE alert_id = ? ORDER BY rowid LIMIT 1"
+    rows = con.execute(sql, [alert_id]).fetchall()
+    return rows[0][0] if rows else None
 
 
 def written_steps(con: StoreReader, lane: str) -> set[tuple[str, str, str, datetime]]:

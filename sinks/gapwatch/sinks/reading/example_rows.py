@@ -80,7 +80,7 @@ def value_examples(
     limit: int,
 ) -> list[ExampleRow]:  # fmt: skip
     """Return the first traces of a series with a value in a part. Arguments as in `outcome_examples`."""
-    which, bounds = _row_condition(part)
+    which, bounds = row_condition(part)
     return _examples(con, lane, series, which, bounds, begin, end, limit)
 
 
@@ -180,7 +180,7 @@ def rows_with_text_first(
         limit: Largest number of traces.
     """
     where, values = series_condition(lane, series)
-    inside, bounds = _row_condition(which)
+    inside, bounds = row_condition(which)
     rows = con.execute(
         f"""SELECT trace_id, min(event_at), arg_min(coalesce(observed, reason), (event_at, span_index)),
             arg_min("release", event_at), bool_or(EXISTS (SELECT 1 FROM samples s WHERE {_TEXT}
@@ -200,7 +200,7 @@ def first_rows_without_text(
     Each trace counts by its first row. Arguments as in `rows_with_text_first`.
     """
     where, values = series_condition(lane, series)
-    inside, bounds = _row_condition(which)
+    inside, bounds = row_condition(which)
     names = ", ".join(f"first_row.{name}" for name in _PLACE)
     rows = con.execute(
         f"""WITH firsts AS (
@@ -222,7 +222,7 @@ def first_rows_without_text(
 def gone_texts(con: StoreReader, lane: str, series: SeriesNames, which: str | ValuePart, begin: datetime) -> int:
     """Return how many of the wanted texts behind an alert the source no longer held. Arguments as above."""
     where, values = series_condition(lane, series)
-    inside, bounds = _row_condition(which)
+    inside, bounds = row_condition(which)
     rows = con.execute(
         f"""SELECT count(*) FROM (SELECT * FROM samples WHERE lane = ? AND record IS NULL) s WHERE EXISTS (
             SELECT 1 FROM (SELECT * FROM gaps WHERE {where} AND {inside} AND event_at >= ?) g WHERE {_TEXT})""",
@@ -231,7 +231,7 @@ def gone_texts(con: StoreReader, lane: str, series: SeriesNames, which: str | Va
     return int(rows[0][0])
 
 
-def _row_condition(which: str | ValuePart) -> tuple[str, list[Any]]:
+def row_condition(which: str | ValuePart) -> tuple[str, list[Any]]:
     """Return the SQL condition for rows with an outcome or with values in a part, and its parameters."""
     if isinstance(which, str):
         return "outcome = ?", [which]

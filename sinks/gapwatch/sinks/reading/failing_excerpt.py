@@ -63,6 +63,24 @@ def failing_excerpt(
     ]
 
 
+def first_words(con: StoreReader, trace_id: str, component: str | None, limit: int) -> str:
+    """Return the first words of a stored trace, redacted as stored: of its first span of a component, or of any.
+
+    Args:
+        con: Connection to a store.
+        trace_id: Id of the trace.
+        component: Id of the component; None for any span.
+        limit: Largest number of characters.
+
+    Returns:
+        The words; empty where the text of the trace is not stored, or its spans have no text.
+    """
+    spans = _sampled_spans(con, trace_id)
+    mine = [span for span in spans if component is None or span.get("component") == component]
+    words = next((text for span in (*mine, *spans) if (text := _text(span))), "")
+    return words if len(words) <= limit else words[: limit - 1] + "…"
+
+
 def _sampled_spans(con: StoreReader, trace_id: str) -> list[Mapping[str, Any]]:
     rows = con.execute(
         "SELECT record FROM samples WHERE trace_id = ? AND record IS NOT NULL ORDER BY kept_at LIMIT 1", [trace_id]

@@ -21,7 +21,7 @@ class AlertStepRow:
     Attributes:
         alert_id: Id of the alert.
         shift_id: Id of the shift that the alert reports.
-        group_id: `alert_id` of the first alert of its group.
+        incident_id: Id of its incident; None for a note on an improvement.
         lane: Lane of the series.
         series: The series that moved.
         state: State of the alert from this step on.
@@ -34,7 +34,7 @@ class AlertStepRow:
 
     alert_id: str
     shift_id: str
-    group_id: str
+    incident_id: str | None
     lane: str
     series: SeriesNames
     state: str
@@ -53,7 +53,7 @@ class ShiftRow:
         shift_id: Its id.
         lane: Lane of the series.
         series: The series that moved.
-        kind: cascade, shift, unknown or bound.
+        kind: cascade (of a step from one way to another), shift, unknown or bound.
         found_at: When the detectors found it.
         change_at: Most likely start of the change.
         change_from: Earliest likely start.
@@ -135,7 +135,7 @@ def insert_alert_step(con: duckdb.DuckDBPyConnection, seq: int, row: AlertStepRo
             "at": row.at,
             "by": row.by,
             "why": row.why,
-            "group_id": row.group_id,
+            "incident_id": row.incident_id,
             "attribution": None if row.attribution is None else json.dumps(row.attribution),
         },
     )

@@ -25,7 +25,7 @@ from gapwatch.sinks.catalog.comments import comment_statements
 from gapwatch.sinks.catalog.views import view_statements
 
 #: Written into every store. `gapwatch.sinks.migration` converts stores from version 3 on.
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 #: DuckDB's schema for the tables of the program itself: an analyst has no question that they answer.
 INTERNAL = "internal"
@@ -127,7 +127,11 @@ _OWN_TABLES = [
         question VARCHAR,
         evidence_log10 DOUBLE, rate_before DOUBLE, rate_after DOUBLE, "lower" DOUBLE, "upper" DOUBLE, units BIGINT)""",
     f"""CREATE TABLE alerts (seq BIGINT, alert_id VARCHAR, shift_id VARCHAR, {_SERIES}, state VARCHAR,
-        severity VARCHAR, "at" TIMESTAMP, "by" VARCHAR, why VARCHAR, group_id VARCHAR, attribution JSON)""",
+        severity VARCHAR, "at" TIMESTAMP, "by" VARCHAR, why VARCHAR, incident_id VARCHAR, attribution JSON)""",
+    """CREATE TABLE incidents (seq BIGINT, incident_id VARCHAR, lane VARCHAR, pipeline VARCHAR, environment VARCHAR,
+        name VARCHAR, kind VARCHAR, state VARCHAR, severity VARCHAR, component VARCHAR, since TIMESTAMP,
+        since_from TIMESTAMP, since_to TIMESTAMP, members JSON, "at" TIMESTAMP, "by" VARCHAR, why VARCHAR,
+        told JSON)""",
     # Small and rewritten: the state of the detectors, for a restart and for readers.
     """CREATE TABLE internal.detector_snapshots (seq BIGINT, lane VARCHAR, folded_until TIMESTAMP, "data" BLOB,
         kept_at TIMESTAMP)""",

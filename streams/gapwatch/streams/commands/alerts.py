@@ -34,12 +34,13 @@ def alerts_command(
     since: str | None,
     form: str,
 ) -> None:
-    """List the alerts of a store: metric, direction, size and begin of each change.
+    """List the incidents of a store, each with its alerts: metric, direction, size and begin of each change.
 
-    Alerts that began together are listed together. Brackets hold a 95 % interval. `gapwatch replay --alerts` raises
-    alerts on files, `gapwatch run` on a stream.
+    An incident holds the alerts of series that moved together. Brackets hold a 95 % interval. `gapwatch replay
+    --alerts` raises alerts on files, `gapwatch run` on a stream.
     """
     # Not above: --help must not wait for the engine.
+    from gapwatch.sinks.incidents.incident_query import incident_rows
     from gapwatch.sinks.reading.alert_query import AlertFilter
     from gapwatch.streams.alerting.incidents.stored_alerts import read_alerts
     from gapwatch.streams.alerting.triage.alert_list import print_alerts, print_json
@@ -49,7 +50,8 @@ def alerts_command(
         print_unmonitored,
     )
 
-    begin = parse_since(since, datetime.now(UTC)) if since is not None else None
+    now = datetime.now(UTC)
+    begin = parse_since(since, now) if since is not None else None
     with reading(store) as con:
         wanted = AlertFilter(lane=lane, metric=metric, since=begin)
         alerts = read_alerts(con, wanted)
@@ -57,7 +59,8 @@ def alerts_command(
         if form == "json":
             print_json(chosen)
             return
-        print_alerts(chosen, closed=len(alerts) - len(chosen), is_part=not wanted.is_any)
+        incidents = {row.step.incident_id: row for row in incident_rows(con, now.replace(tzinfo=None), lane)}
+        print_alerts(chosen, incidents, closed=len(alerts) - len(chosen), is_part=not wanted.is_any)
         if show_watched:
             print_monitored_series(con, lane)
         print_phase_counts(con, lane)
@@ -70,18 +73,27 @@ def alerts_command(
 @click.option("--rows", "show_rows", is_flag=True, help="List the rows behind the alert instead, the first 200.")
 @format_option
 def explain_command(alert: str, store: StorePlace, show_rows: bool, form: str) -> None:
-    """Print one page on ALERT: size, rate now, begin, evidence, likely cause, what to do.
+    """Print one page on ALERT, an alert or an incident: size, begin, evidence, likely cause, rows, what to do.
 
-    ALERT is an id or its first characters; the letter `a` at its begin may be left out.
+    ALERT is an id or its first characters; the letter `a` or `i` at its begin may be left out.
     """
     # Not above: --help must not wait for the engine.
-    from gapwatch.streams.alerting.incidents.stored_alerts import find_alert
-    from gapwatch.streams.alerting.triage.alert_list import print_json, print_rows
+    from gapwatch.streams.alerting.incidents.stored_alerts import StoredIncident, find
+    from gapwatch.streams.alerting.incidents.told import lead_of
+    from gapwatch.streams.alerting.triage.alert_list import print_incident_json, print_json, print_rows
     from gapwatch.streams.alerting.triage.explain import print_explanation
+    from gapwatch.streams.alerting.triage.explain_incident import print_incident
 
     with reading(store) as con:
-        found = find_alert(con, alert)
-        if show_rows:
+        found = find(con, alert)
+        if isinstance(found, StoredIncident):
+            if show_rows:
+                print_rows(con, lead_of(found.alerts, found.row.step.component), form)
+            elif form == "json":
+                print_incident_json(found)
+            else:
+                print_incident(con, store, found)
+        elif show_rows:
             print_rows(con, found, form)
         elif form == "json":
             print_json([found])

@@ -22,7 +22,7 @@ from gapwatch.sinks.api.access import ApiOptions
 from gapwatch.sinks.api.service import RunService
 from gapwatch.sinks.store.opening import MEMORY, MEMORY_WITH_READERS
 from gapwatch.sinks.store.store import Store
-from gapwatch.streams.alerting.delivery.alert_info import AlertInfo
+from gapwatch.streams.alerting.delivery.incident_info import IncidentInfo
 from gapwatch.streams.alerting.delivery.webhook import AlertWebhook
 from gapwatch.streams.alerting.evaluation.live_alerts import LiveAlerts
 from gapwatch.streams.alerting.incidents.links import AlertLinks, PageAddress
@@ -180,7 +180,7 @@ def build_parts(
     thread = StoreThread((open_store or partial(_open, api=output.api))(output.store))
     store = thread.store
     links = AlertLinks(str(output.store), PageAddress(output.public_url), output.runbook_url, output.trace_url)
-    alerts = LiveAlerts(AlertInfo(links), links.fill) if options.has_alerts else None
+    alerts = LiveAlerts(IncidentInfo(links), links.fill) if options.has_alerts else None
     texts = AlertTextLoop(thread, kafka, topic) if options.has_alerts else None
     relay = OutboxRelay(kafka, store.cursor, thread.mark_relayed, needed_topics(portfolios, options.has_alerts))
     webhook = AlertWebhook(output.webhook, store.cursor, thread.mark_relayed, links) if output.webhook else None

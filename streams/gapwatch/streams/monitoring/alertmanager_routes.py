@@ -6,7 +6,7 @@ from typing import Any
 
 
 def alertmanager_document(pages_url: str | None = None, tickets_url: str | None = None) -> dict[str, Any]:
-    """Return `alertmanager.yml`: one message for each group of alerts, and no ticket on a series that pages.
+    """Return `alertmanager.yml`: one message for each incident.
 
     An acknowledged or silenced alert goes on firing, so it is not reported as resolved, and is not sent again.
 
@@ -17,7 +17,7 @@ def alertmanager_document(pages_url: str | None = None, tickets_url: str | None 
     return {
         "route": {
             "receiver": "tickets",
-            "group_by": ["alertname", "pipeline", "environment"],
+            "group_by": ["alertname", "pipeline", "environment", "incident_id"],
             "group_wait": "30s",
             "group_interval": "5m",
             "repeat_interval": "12h",
@@ -30,13 +30,13 @@ def alertmanager_document(pages_url: str | None = None, tickets_url: str | None 
             {
                 "source_matchers": ['alertname="GapwatchPage"'],
                 "target_matchers": ['alertname="GapwatchTicket"'],
-                "equal": ["pipeline", "environment", "component", "metric"],
+                "equal": ["incident_id"],
             },
             *(
                 {
                     "source_matchers": [f'alertname=~"{source}"'],
                     "target_matchers": ['alertname=~"Gapwatch(Page|Ticket)"'],
-                    "equal": ["alert_id"],
+                    "equal": ["incident_id"],
                 }
                 for source in ("Gapwatch(Page|Ticket)Acknowledged", "GapwatchSilenced")
             ),

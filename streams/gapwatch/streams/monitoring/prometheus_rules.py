@@ -1,4 +1,4 @@
-"""Prometheus rules: alerts of the detectors, and failures of Gapwatch itself that only Prometheus can see."""
+"""Prometheus rules: incidents, and failures of Gapwatch itself that only Prometheus can see."""
 
 from __future__ import annotations
 
@@ -9,16 +9,23 @@ from typing import Any
 
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 
-_OF_SERIES = "{{ $labels.metric }} of {{ or $labels.component `the trace` }}"
 _WHERE = "{{ $labels.pipeline }} in {{ $labels.environment }}"
-_MOVED = "{{ $labels.what }} {{ $labels.size }}{{ with $labels.since }}, since {{ . }}{{ end }}"
-_ASK = "{{ $labels.command }} says why{{ with $labels.page }}; the same page: {{ . }}{{ end }}"
-#: Annotations of an alert of the detectors, from the labels of `gapwatch_alert_info`.
+_MOVED = (
+    "{{ $labels.name }}: {{ $labels.share }} {{ with $labels.before }}{{ . }} -> {{ end }}{{ $labels.after }}"
+    "{{ with $labels.interval }} [{{ . }}]{{ end }}{{ with $labels.since }}, since {{ . }}{{ end }}"
+    ", first in {{ $labels.first }}"
+)
+_ASK = (
+    "{{ with $labels.cause }}Likeliest cause: {{ . }}. {{ end }}{{ $labels.command }} says more"
+    "{{ with $labels.page }}; the same page: {{ . }}{{ end }}"
+)
+#: Annotations of an incident, from the labels of `gapwatch_incident_info`.
 _CARRIED = (
-    "before", "after", "interval", "since", "found", "store", "command", "page", "runbook_url", "trace_url",
+    "name", "what", "share", "before", "after", "ratio", "interval", "since", "between", "units", "first", "cause",
+    "metrics", "rows", "found", "store", "command", "page", "runbook_url", "trace_url",
 )  # fmt: skip
-#: These labels change while an alert is open, or are texts for people: they are no part of what names an alert.
-_DROPPED = ("state", "what", "size", *_CARRIED, "by", "decided", "instance")
+#: These labels change while an incident is open, or are texts for people: they are no part of what names an alert.
+_DROPPED = ("kind", "state", *_CARRIED, "by", "decided", "instance")
 
 #: Expected traces before missing traces are an alert. Fewer make an alert of a quiet hour, more make the alert late.
 _STARVED_TRACES = 100
@@ -81,13 +88,13 @@ def _template(text: str) -> str:
 def _of_pipeline(portfolio: Portfolio) -> list[Rule]:
     """Return the rules of one pipeline.
 
-    Rules on alerts of the detectors have no `for:` and no threshold: the detectors need no windows.
+    Rules on incidents have no `for:` and no threshold: the detectors need no windows.
     """
     mine = f"pipeline={_text(portfolio.pipeline)}"
     name = _template(portfolio.pipeline)
     seconds = starved_seconds(portfolio)
     return [
-        *_of_alerts(mine),
+        *_of_incidents(mine),
         Rule(
             "GapwatchStarved", f"time() - gapwatch_newest_event_timestamp_seconds{{{mine}}} > {seconds}", "ticket",
             f"No trace of {name} for {{{{ $value | humanizeDuration }}}} of event time",
@@ -121,39 +128,37 @@ def _of_pipeline(portfolio: Portfolio) -> list[Rule]:
     ]  # fmt: skip
 
 
-def _of_alerts(mine: str) -> list[Rule]:
-    """Return the rules of the detectors' alerts.
+def _of_incidents(mine: str) -> list[Rule]:
+    """Return the rules of incidents: one alert of Prometheus for each.
 
-    An alert fires until it is over, so that Alertmanager says *resolved* only then. While somebody works on it, a
-    second rule fires one step lower; Alertmanager mutes the first one by it, as it does for a silence.
+    It fires until the incident is over, so that Alertmanager says *resolved* only then. Alerts that join it later
+    change its annotations, not its labels, so nobody is called again. While somebody works on it, a second rule fires
+    one step lower; Alertmanager mutes the first one by it, as it does for a silence.
     """
     carried = {name: f"{{{{ $labels.{name} }}}}" for name in _CARRIED}
     decided = {"by": "{{ $labels.by }}", "at": "{{ $labels.decided }}"}
     named = dict.fromkeys(_DROPPED, "")
     lower = {"page": "ticket", "ticket": "note"}
     return [
-        Rule(
-            "GapwatchPage", f'gapwatch_alert_info{{{mine},severity="page"}}', "page",
-            f"{_OF_SERIES}: {_MOVED}, which is worse ({{{{ $labels.kind }}}}), {_WHERE}", _ASK, keep="2m",
-            labels=named, annotations=carried,
-        ),
-        Rule(
-            "GapwatchTicket", f'gapwatch_alert_info{{{mine},severity="ticket"}}', "ticket",
-            f"{_OF_SERIES}: {_MOVED} ({{{{ $labels.kind }}}}), {_WHERE}", _ASK, keep="2m",
-            labels=named, annotations=carried,
+        *(
+            Rule(
+                f"Gapwatch{severity.capitalize()}", f'gapwatch_incident_info{{{mine},severity="{severity}"}}', severity,
+                f"{{{{ $labels.what }}}}: {_MOVED}, {_WHERE}", _ASK, keep="2m", labels=named, annotations=carried,
+            )
+            for severity in lower
         ),
         *(
             Rule(
                 f"Gapwatch{severity.capitalize()}Acknowledged",
-                f'gapwatch_alert_info{{{mine},severity="{severity}",state="acknowledged"}}', lower[severity],
-                f"Acknowledged by {{{{ $labels.by }}}}: {_OF_SERIES}: {_MOVED}, {_WHERE}", _ASK,
+                f'gapwatch_incident_info{{{mine},severity="{severity}",state="acknowledged"}}', lower[severity],
+                f"Acknowledged by {{{{ $labels.by }}}}: {_MOVED}, {_WHERE}", _ASK,
                 labels={**named, "acknowledged": "true"}, annotations={**carried, **decided},
             )
             for severity in lower
         ),
         Rule(
-            "GapwatchSilenced", f'gapwatch_alert_info{{{mine},state="silenced"}}', "note",
-            f"Silenced by {{{{ $labels.by }}}}: {_OF_SERIES}: {_MOVED}, {_WHERE}", _ASK,
+            "GapwatchSilenced", f'gapwatch_incident_info{{{mine},state="silenced"}}', "note",
+            f"Silenced by {{{{ $labels.by }}}}: {_MOVED}, {_WHERE}", _ASK,
             labels={**named, "silenced": "true"}, annotations={**carried, **decided},
         ),
     ]  # fmt: skip

@@ -13,7 +13,7 @@ from gapwatch.sinks.reading.release_rates import ReleaseRate
 from gapwatch.sinks.reading.terminal_table import moment_text, share_text
 from gapwatch.streams.alerting.incidents.alert_facts import AlertFacts
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert
-from gapwatch.streams.alerting.triage.wording import before_text, headline, quantile_move, share_name, size, subject
+from gapwatch.streams.alerting.incidents.wording import before_text, headline, quantile_move, share_name, size, subject
 from gapwatch.streams.reports.outcome_table import report_table
 
 _SEVERITIES = ("page", "ticket", "note")
@@ -53,7 +53,9 @@ def change_lines(alerts: Sequence[StoredAlert]) -> Iterator[tuple[str, str]]:
         span = f"{_clock(change.earliest, change.at)} to {_clock(change.latest, change.at)}"
         yield "When", f"{moment_text(change.at, 'seconds')} (95 %: {span})"
         # The first alert of the change may be another one, such as a bound, which dates nothing.
-        together = [a for a in alerts if a.row.group_id == first.row.group_id and a.row.found_at >= change.earliest]
+        together = [
+            a for a in alerts if a.row.incident_id == first.row.incident_id and a.row.found_at >= change.earliest
+        ]
         found = min((a.row.found_at for a in together), default=first.row.found_at)
         delay = _duration(found - change.earliest)
         yield "Found", f"at {_clock(found, change.at)}, at most {delay} after it, by event time"

@@ -1,8 +1,7 @@
-"""Lines of the log on alerts: one when an alert opens, one when it ends, none twice."""
+"""Lines of the log on incidents: one for each step of its life, none twice."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from datetime import datetime
@@ -12,7 +11,7 @@ import pytest
 
 from gapwatch.sinks.store.store import Store
 from gapwatch.sinks.store.transaction import StoreTransaction
-from gapwatch.streams.alerting.delivery.alert_log import AlertLog, alert_line
+from gapwatch.streams.alerting.delivery.alert_log import AlertLog, incident_line
 from gapwatch.streams.alerting.evaluation.shift_watch import ShiftWatch
 from tests.streams.alerting.breaking_stream import BROKEN, keep, slices_after_calm
 from tests.streams.alerting.builders import portfolio
@@ -31,7 +30,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> Look:
     return taken
 
 
-def test_an_alert_is_logged_when_it_opens_and_when_it_ends_and_a_restart_repeats_nothing(
+def test_an_incident_is_logged_when_it_opens_and_when_it_ends_and_a_restart_repeats_nothing(
     tmp_path: Path, lines: Look
 ) -> None:
     path = tmp_path / "s.duckdb"
@@ -51,59 +50,59 @@ def test_an_alert_is_logged_when_it_opens_and_when_it_ends_and_a_restart_repeats
         again.look(store)
         assert lines() == []
 
-        alert_id = store.query("SELECT alert_id FROM alerts")[0][0]
+        ((incident_id, alert_id),) = store.query("SELECT DISTINCT incident_id, alert_id FROM alerts")
 
         def accept(transaction: StoreTransaction) -> None:
-            watch.accept(transaction, alert_id, "maria", "new format")
+            watch.accept(transaction, [alert_id], "maria", "new format")
 
         store.apply([("accept", accept)])
         again.look(store)
         (ended,) = lines()
 
     assert re.fullmatch(
-        rf"alert {alert_id} opens, PAGE: parses of agent \(shop, production\): failing traces .*% -> .*% \[.*\], "
-        r"since 2026-03-03T0\d:\d\d:\d\dZ \(95 %: [\d:]+ to [\d:]+\); found in the data of [\dT:-]+Z, told now"
-        rf"(, .* later)?; gapwatch explain {alert_id} --store {re.escape(str(path))}",
+        rf"incident {incident_id} opens, PAGE: parses of agent \(shop, production\): failing traces .*% -> .*% \[.*\], "
+        r"since 2026-03-03T0\d:\d\d:\d\dZ, first in agent \(95 %: [\d:TZ-]+ to [\d:TZ-]+\); found in the data of "
+        rf"[\dT:-]+Z, told now(, .* later)?; gapwatch explain {incident_id} --store {re.escape(str(path))}",
         opened,
     ), opened
-    assert ended == f"alert {alert_id} ends, accepted by maria: parses of agent (shop, production)"
+    assert ended == f"incident {incident_id} ends, accepted by maria: parses of agent (shop, production)"
+
+
+TOLD = {
+    "name": "slow of the trace and 1 more", "what": "BOUND broken", "share": "failing traces",
+    "before": "promised <= 2%", "after": "30%", "interval": "25% to 35%", "first": "the trace",
+}  # fmt: skip
+MESSAGE = {
+    "incident_id": "i-1", "alert_id": "a-1", "news": "opened", "state": "open", "severity": "ticket",
+    "at": "2026-03-02T10:00:00Z", "pipeline": "shop\n", "environment": "production", "component": None,
+    "metric": "slow", "kind": "bound", "told": TOLD,
+}  # fmt: skip
 
 
 def test_a_line_tells_the_time_of_the_data_from_the_time_of_telling_it() -> None:
-    message = {
-        "alert_id": "a-1", "state": "open", "severity": "ticket", "at": "2026-03-02T10:00:00Z", "pipeline": "shop\n",
-        "environment": "production", "component": None, "metric": "slow", "kind": "bound", "verdict": "worse",
-        "after": [0.3, 0.25, 0.35], "bound": ["<=", 0.02], "window_seconds": 3600, "units": 400, "moved": 120,
-    }  # fmt: skip
-
-    assert alert_line(json.loads(json.dumps(message)), datetime(2026, 3, 2, 13)) == (
-        "alert a-1 opens, ticket: slow of the trace (shop\\n, production): failing traces 30.0% [25.0%, 35.0%], "
-        "bound <= 2.00%; found in the data of 2026-03-02T10:00:00Z, told now, 3 h later"
+    assert incident_line(MESSAGE, datetime(2026, 3, 2, 13)) == (
+        "incident i-1 opens, ticket: slow of the trace and 1 more (shop\\n, production): failing traces "
+        "promised <= 2% -> 30% [25% to 35%], first in the trace; found in the data of 2026-03-02T10:00:00Z, told now, "
+        "3 h later"
     )
 
 
-def test_a_ticket_that_becomes_a_page_keeps_the_time_at_which_it_was_found() -> None:
-    message = {
-        "alert_id": "a-1", "state": "open", "severity": "page", "at": "2026-03-02T10:15:00Z", "pipeline": "shop",
-        "environment": "production", "component": None, "metric": "slow", "kind": "bound", "verdict": "worse",
-        "after": [0.3, 0.25, 0.35], "bound": ["<=", 0.02], "window_seconds": 3600, "units": 400, "moved": 120,
-    }  # fmt: skip
-
-    line = alert_line(message, datetime(2026, 3, 2, 10, 15), datetime(2026, 3, 2, 10))
-    assert line.startswith("alert a-1 opens, PAGE: ")
-    assert line.endswith("found in the data of 2026-03-02T10:00:00Z, told now")
-
-
-def test_a_reminder_of_an_open_alert_is_not_logged(tmp_path: Path, lines: Look) -> None:
+def test_what_is_new_of_an_incident_is_one_line_and_only_what_calls_somebody_is_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     with Store.open(tmp_path / "s.duckdb", create=True) as store:
         log = AlertLog()
-        message = {
-            "alert_id": "a-1", "state": "open", "severity": "ticket", "at": "2026-03-02T10:00:00Z", "pipeline": "shop",
-            "environment": "production", "component": "agent", "metric": "slow",
-        }  # fmt: skip
-        for severity in ("ticket", "ticket", "page", "page"):
-            log._log({**message, "severity": severity}, store)
-        log._log({**message, "state": "resolved"}, store)
+        for news in ("opened", "joined", "reminded"):
+            log._log({**MESSAGE, "news": news}, store)
+        log._log({**MESSAGE, "news": "grew", "severity": "page"}, store)
+        log._log({**MESSAGE, "news": "resolved", "state": "resolved"}, store)
 
-    heads = [line.partition(":")[0] for line in lines()]
-    assert heads == ["alert a-1 opens, ticket", "alert a-1 opens, PAGE", "alert a-1 ends"]
+    heads = [(one.levelname, one.getMessage().partition(":")[0]) for one in caplog.records]
+    assert heads == [
+        ("WARNING", "incident i-1 opens, ticket"),
+        ("INFO", "incident i-1 has more alerts"),
+        ("WARNING", "incident i-1 is still open, ticket"),
+        ("WARNING", "incident i-1 grew to PAGE"),
+        ("INFO", "incident i-1 ends"),
+    ]

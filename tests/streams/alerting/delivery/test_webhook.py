@@ -67,7 +67,7 @@ def test_an_alert_is_posted_once_in_words_though_the_address_fails_at_first(tmp_
     assert path == "/x"
     assert body["severity"] == "page" and body["metric"] == "parses"
     assert body["text"].startswith("PAGE: SHIFT worse: parses of agent: failing traces ")
-    assert body["id"] == f"{body['alert_id']}/open/page/{body['at'].removesuffix('Z')}"
+    assert body["id"] == f"{body['incident_id']}/opened/open/page/1/{body['at'].removesuffix('Z')}"
 
 
 def test_alerts_from_before_the_address_was_set_are_not_posted(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from gapwatch.streams.alerting.delivery.message import message_text
 from gapwatch.streams.alerting.incidents.alert_facts import AlertFacts
-from gapwatch.streams.alerting.triage.wording import headline, quantile_move, size
+from gapwatch.streams.alerting.incidents.wording import headline, quantile_move, size
 
 _BASE: dict[str, Any] = {
     "unit": "trace", "cascade": False, "units_per_month": 600000.0, "before": [0.01, 0.008, 0.012],
@@ -21,7 +21,7 @@ _CHANGE: dict[str, Any] = {
     "change_from": "2026-03-02T09:58:30Z", "change_to": "2026-03-02T10:02:00Z", "is_truncated": False,
     "part_grew": True,
 }  # fmt: skip
-_LABEL: dict[str, Any] = {"verdict": "worse", "kind": "cascade"}
+_LABEL: dict[str, Any] = {"verdict": "worse", "kind": "shift"}
 _COUNTED = {"value": "v2", "share": 1.25, "units": 30, "moved": 19, "before_units": 0, "before_moved": 0}
 _MEAN = {"value": "v2", "share": 0.5, "units": 30, "mean": 4.25, "before_units": 0, "before_mean": None}
 _CAUSE: dict[str, Any] = {

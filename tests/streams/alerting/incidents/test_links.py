@@ -4,8 +4,8 @@ import pytest
 
 from gapwatch.scorers.errors import PortfolioError, UsageError
 from gapwatch.scorers.loading.load import parse_portfolio
-from gapwatch.streams.alerting.incidents.alert_rows import told_severity
 from gapwatch.streams.alerting.incidents.links import AlertLinks, PageAddress, check_template, runbook_link, trace_link
+from gapwatch.streams.alerting.incidents.severity import told_severity
 from tests.streams.alerting.builders import portfolio
 
 

@@ -37,14 +37,18 @@ def labels(store: Path) -> list[tuple[str, str | None, str | None]]:
     return [(a.facts.kind, a.facts.polarity, a.facts.question) for a in alerts(store)]
 
 
-def test_an_answer_relabels_past_shifts_and_closes_alerts_opened_without_it(store: Path) -> None:
-    assert labels(store) == [("shift", "unknown", "q-fallback")]
+def test_an_answer_relabels_past_shifts_and_keeps_an_alert_open_under_its_new_name(store: Path) -> None:
+    assert labels(store) == [("cascade", "unknown", "q-fallback")]
     done = gapwatch("answer", "q-fallback", "lower", "--store", store, "--by", "maria")
 
     assert done.status == 0, done.err
     assert "a lower failure rate is better, says maria; 1 past shift is relabelled" in done.out
     assert labels(store) == [("cascade", "worse", None)]
-    assert [a.row.state for a in alerts(store)] == ["resolved"]
+    assert [a.row.state for a in alerts(store)] == ["open"]
+    assert query(store, "SELECT state, why, told->>'what' FROM incidents ORDER BY rowid") == [
+        ("open", "opened", "CASCADE polarity unknown"),
+        ("open", "renamed", "CASCADE worse"),
+    ]
     assert query(store, 'SELECT metric, better, "by" FROM facts') == [("fallback_rate", "lower", "maria")]
 
 
@@ -66,7 +70,6 @@ def test_an_answer_holds_from_then_on(store: Path) -> None:
             keep(opened, watch, scored)
 
     assert {(a.row.state, a.facts.kind, a.facts.polarity) for a in alerts(store)} == {
-        ("resolved", "cascade", "worse"),
         ("open", "cascade", "worse"),
     }
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from gapwatch.streams.alerting.incidents.wording import volume_text
 from gapwatch.streams.alerting.rules.alert_rule import DEFAULT_UNITS_PER_MONTH
-from gapwatch.streams.alerting.triage.wording import volume_text
 from tests.gapwatch_command import gapwatch
 
 _BEGIN = 1_772_600_000  # 2026-03-04T04:53:20Z

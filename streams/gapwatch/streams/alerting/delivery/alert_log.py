@@ -1,4 +1,4 @@
-"""Logs each alert of the live lane once: when it opens, becomes a page, is decided on, and ends."""
+"""Logs each incident of the live lane: when it opens, grows, gains an alert, is decided on, and ends."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gapwatch.scorers.printable import shown
-from gapwatch.sinks.reading.alert_query import alert_life
-from gapwatch.sinks.reading.terminal_table import component_text
 from gapwatch.sinks.store.outbox import last_seq, outbox_rows, relayed_seqs, waiting_seqs
 from gapwatch.sinks.store.store import Store
 from gapwatch.sinks.store.topics import ALERTS_TOPIC
 from gapwatch.sinks.store.utc_text import parse_utc
-from gapwatch.streams.alerting.incidents.alert_facts import AlertFacts
-from gapwatch.streams.alerting.triage.wording import quantile_move, share_name, size
+from gapwatch.streams.alerting.incidents.told import Told, told_move
 
 log = logging.getLogger("gapwatch.alerts")
 
@@ -25,17 +22,38 @@ log = logging.getLogger("gapwatch.alerts")
 MARK = "log"
 _COMMITS_A_ROUND = 20
 #: Fields of a message that a line of JSON has besides the text.
-_FIELDS = ("alert_id", "state", "severity", "at", "pipeline", "environment", "component", "metric")
+_FIELDS = (
+    "incident_id",
+    "alert_id",
+    "news",
+    "state",
+    "severity",
+    "at",
+    "pipeline",
+    "environment",
+    "component",
+    "metric",
+)
+#: News that are warnings, with the size of the change and the command that explains it.
+_LOUD = {
+    "opened": "opens, {severity}",
+    "again": "opens again, {severity}",
+    "grew": "grew to {severity}",
+    "reminded": "is still open, {severity}",
+}
 _HEADS = {
     "resolved": "ends",
     "accepted": "ends, accepted",
     "acknowledged": "is acknowledged",
     "silenced": "is silenced",
+    "joined": "has more alerts",
+    "left": "has an alert that ended",
+    "renamed": "has another name",
 }
 
 
 class AlertLog:
-    """Log lines of alerts, from the messages of the outbox; all methods belong to the writer thread.
+    """Log lines of incidents, from the messages of the outbox; all methods belong to the writer thread.
 
     The store records what is logged, so a restart repeats no line.
     """
@@ -43,7 +61,6 @@ class AlertLog:
     def __init__(self) -> None:
         self._done: int | None = None
         self._looked_at = -1
-        self._severities: dict[str, str] = {}
 
     def begin(self, store: Store) -> None:
         """Begin before the first slice; alerts from before the first run with a log are not logged."""
@@ -72,58 +89,40 @@ class AlertLog:
         self._done = seqs[-1]
 
     def _log(self, message: Mapping[str, Any], store: Store) -> None:
-        alert_id, severity = message["alert_id"], message["severity"]
-        known = self._severities.get(alert_id)
-        if message["state"] == "open" and known == severity:
-            return  # a reminder that it is still open
-        self._severities[alert_id] = severity
-        line = alert_line(message, datetime.now(UTC).replace(tzinfo=None), _opened_at(store, alert_id))
+        ident = message.get("incident_id") or message["alert_id"]
+        line = incident_line(message, datetime.now(UTC).replace(tzinfo=None))
         fields = {name: message.get(name) for name in _FIELDS}
-        if message["state"] == "open":
-            log.warning("%s; gapwatch explain %s --store %s", line, alert_id, store.path, extra=fields)
+        if message["state"] == "open" and message.get("news") in _LOUD:
+            log.warning("%s; gapwatch explain %s --store %s", line, ident, store.path, extra=fields)
         else:
-            self._severities.pop(alert_id, None)
             log.info("%s", line, extra=fields)
 
 
-def alert_line(message: Mapping[str, Any], now: datetime, opened: datetime | None = None) -> str:
-    """Return the line of one step of an alert: id, metric, before, after, since, and when it was found.
+def incident_line(message: Mapping[str, Any], now: datetime) -> str:
+    """Return the line of one step of an incident: id, name, before, after, since, and when it was found.
 
     Args:
         message: Message of the topic `alerts`.
         now: Time of telling, naive UTC.
-        opened: Event time at which the alert opened, naive UTC; None where this step opens it.
     """
-    facts = AlertFacts.from_json(message)
-    subject = f"{shown(message['metric'])} of {shown(component_text(message.get('component')))}"
-    where = f"{subject} ({shown(message['pipeline'])}, {shown(message['environment'])})"
-    head = f"alert {message['alert_id']}"
-    if message["state"] != "open":
+    told = Told.from_json(message.get("told") or {})
+    ident = message.get("incident_id") or message["alert_id"]
+    where = f"{told.name or shown(message['metric'])} ({shown(message['pipeline'])}, {shown(message['environment'])})"
+    head = f"incident {ident}"
+    news = message.get("news", message["state"])
+    if news not in _LOUD:
         by = message.get("by") or "gapwatch"
         person = f" by {shown(by)}" if by != "gapwatch" else ""
-        return f"{head} {_HEADS.get(message['state'], shown(message['state']))}{person}: {where}"
-    moved = quantile_move(facts) or f"{share_name(facts)} {size(facts)}"
-    change = facts.change
-    since = ""
-    if change is not None:
-        earliest, latest = (f"{one:%H:%M:%S}" for one in (change.earliest, change.latest))
-        since = f", since {_moment(change.at)} (95 %: {earliest} to {latest})"
+        return f"{head} {_HEADS.get(news, shown(news))}{person}: {where}"
+    between = f" (95 %: {told.between})" if told.between else ""
     at = parse_utc(message["at"])
-    step = f"opens, {severity_word(message['severity'])}"
-    found = f"found in the data of {_moment(opened or at)}, {_told(at, now)}"
-    return f"{head} {step}: {where}: {moved}{since}; {found}"
+    step = _LOUD[news].format(severity=severity_word(message["severity"]))
+    return f"{head} {step}: {where}: {told_move(told)}{between}; found in the data of {_moment(at)}, {_told(at, now)}"
 
 
 def severity_word(severity: str) -> str:
-    """Return the severity of an alert as it stands in a line of the log."""
+    """Return the severity of an incident as it stands in a line of the log."""
     return severity.upper() if severity == "page" else severity
-
-
-def _opened_at(store: Store, alert_id: str) -> datetime | None:
-    """Return the event time at which an alert opened, as `gapwatch alerts` shows it."""
-    with closing(store.cursor()) as cursor:
-        steps = alert_life(cursor, alert_id)
-    return min((step.at for step in steps), default=None)
 
 
 def _told(at: datetime, now: datetime) -> str:

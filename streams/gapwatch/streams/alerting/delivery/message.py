@@ -6,26 +6,36 @@ from collections.abc import Mapping
 from typing import Any
 
 from gapwatch.scorers.printable import shown
-from gapwatch.sinks.store.utc_text import utc_text
+from gapwatch.sinks.reading.terminal_table import component_text
 from gapwatch.streams.alerting.incidents.alert_facts import AlertFacts
-from gapwatch.streams.alerting.triage.wording import headline, quantile_move, share_name, size
+from gapwatch.streams.alerting.incidents.told import Told, told_move
+from gapwatch.streams.alerting.incidents.wording import headline, size
+
+_HEADS = {
+    "grew": "{severity} (grew from a ticket)",
+    "again": "{severity} (again)",
+    "reminded": "{severity} (still open)",
+}
 
 
 def message_text(message: Mapping[str, Any]) -> str:
-    """Return one line for people: severity, headline, metric and component, size, begin, pipeline and environment.
+    """Return one line for people: severity, kind, name, size, begin, first component, pipeline and environment.
 
     Args:
         message: Message of the topic `alerts`.
     """
-    facts = AlertFacts.from_json(message)
-    where = f"{shown(message['metric'])} of {shown(message.get('component') or 'the trace')}"
+    told = Told.from_json(message.get("told") or {})
+    name, ident = told.name or _metric(message), message.get("incident_id") or message["alert_id"]
     scope = f"{shown(message['pipeline'])} in {shown(message['environment'])}"
-    if not facts.kind:  # a decision of a person
-        by = f" by {shown(message['by'])}" if message.get("by") else ""
-        return f"{message['state'].upper()}{by}: {where}, {scope} ({message['alert_id']})"
-    if message["state"] == "resolved":
-        return f"RESOLVED: {where}, {scope} ({message['alert_id']})"
-    since = "" if facts.change is None else f", since {utc_text(facts.change.at)}"
-    moved = quantile_move(facts) or f"{share_name(facts)} {size(facts)}"
-    text = f"{message['severity'].upper()}: {headline(facts)}: {where}: {moved}{since}, {scope}"
-    return f"{text} ({message['alert_id']})"
+    if message["state"] != "open":
+        by = message.get("by") or "gapwatch"
+        person = f" by {shown(by)}" if by != "gapwatch" else ""
+        return f"{message['state'].upper()}{person}: {name}, {scope} ({ident})"
+    head = _HEADS.get(message.get("news", ""), "{severity}").format(severity=message["severity"].upper())
+    facts = AlertFacts.from_json(message)
+    moved = told_move(told) or size(facts)
+    return f"{head}: {told.what or headline(facts)}: {name}: {moved}, {scope} ({ident})"
+
+
+def _metric(message: Mapping[str, Any]) -> str:
+    return f"{shown(message['metric'])} of {shown(component_text(message.get('component')))}"

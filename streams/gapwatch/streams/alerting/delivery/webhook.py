@@ -1,4 +1,4 @@
-"""Posts each message of the topic `alerts` to one address, at least once and in order, without Alertmanager.
+"""Posts the messages of the topic `alerts` that call somebody to one address, at least once, in order.
 
 The store records the last posted commit, so alerts of a night without an answer are posted in the morning. Posting
 delays nothing else.
@@ -102,6 +102,8 @@ class AlertWebhook:
         waiting = await loop.run_in_executor(None, self._waiting)
         for seq, rows in waiting:
             for row in rows:
+                if is_quiet(row):
+                    continue
                 await loop.run_in_executor(None, self._post, row)
             await self._mark({MARK: seq})
             self._done = seq
@@ -122,8 +124,9 @@ class AlertWebhook:
 
     def _post(self, row: OutboxRow) -> None:
         message = json.loads(row.value)
-        more = {"command": self._links.command(message["alert_id"])}
-        if page := self._links.page_of(message["alert_id"]):
+        ident = message.get("incident_id") or message["alert_id"]
+        more = {"command": self._links.command(ident)}
+        if page := self._links.page_of(ident):
             more["page"] = page
         body = json.dumps({"id": row.id, "text": message_text(message), **more, **message}).encode()
         headers = {"Content-Type": "application/json", "User-Agent": "gapwatch", "Gapwatch-Id": row.id}
@@ -138,6 +141,11 @@ class AlertWebhook:
                     raise
             self.refused += 1
             log.error("the webhook refused alert %s with status %d; Gapwatch skips this message", row.id, refusal.code)
+
+
+def is_quiet(row: OutboxRow) -> bool:
+    """Return True for a message that calls nobody: a known incident has gained or lost an alert, or has a new name."""
+    return bool(json.loads(row.value).get("quiet"))
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

@@ -143,4 +143,4 @@ def utc_now() -> datetime:
 
 def _identity(rows: StepRows) -> tuple[str, str, str, datetime]:
     step = rows.step
-    return step.incident.alert_id, step.state, step.incident.severity, tick_start(step.finding.tick + 1)
+    return step.alert.alert_id, step.state, step.alert.severity, tick_start(step.finding.tick + 1)

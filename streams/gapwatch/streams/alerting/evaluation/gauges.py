@@ -197,12 +197,12 @@ def _add_alerts(samples: Samples, watch: ShiftWatch, con: Connection, environmen
     states = alert_states(con, watch.lane, datetime.now(UTC).replace(tzinfo=None))
     state_of: dict[tuple[str, ...], float] = {}
     began: dict[tuple[str, ...], float] = {}
-    for incident in watch.incidents.open.values():
-        rule = watch.detectors.rows.rule(incident.watched.series)
-        kind = kind_of(incident.watched.kind, "worse" if rule.bad_side else "unknown")
-        key = (*_labels(incident.watched.series, environment), kind, incident.severity)
-        state_of[*key, states.get(incident.alert_id, "open")] = 1.0
-        began[key] = tick_start(incident.began).replace(tzinfo=UTC).timestamp()
+    for alert in watch.alerts.open.values():
+        rule = watch.detectors.rows.rule(alert.watched.series)
+        kind = kind_of(alert.watched.kind, rule.is_cascade)
+        key = (*_labels(alert.watched.series, environment), kind, alert.severity)
+        state_of[*key, states.get(alert.alert_id, "open")] = 1.0
+        began[key] = tick_start(alert.began).replace(tzinfo=UTC).timestamp()
     samples["gapwatch_alert_state"] = state_of
     samples["gapwatch_alert_began_timestamp_seconds"] = began
     total: dict[tuple[str, ...], float] = {}

@@ -104,27 +104,42 @@ class LaneDetectors:
 
     # ---- what people decide ----
 
-    def use_rules(self, rules: Sequence[AlertRule], budgets: dict[str, AlarmBudget]) -> list[Watched]:
-        """Change the rules; return the rows whose bad direction changed. Their open alerts are closed.
+    def use_rules(
+        self, rules: Sequence[AlertRule], budgets: dict[str, AlarmBudget], sides: Mapping[Watched, int] | None = None
+    ) -> list[Watched]:
+        """Change the rules; return the rows whose open alerts are closed, because their move is not bad any more.
 
         Series of a metric without a rule stay; `feed` says which series get units.
+
+        Args:
+            rules: All rules.
+            budgets: False-alarm budget of each pipeline.
+            sides: Side to which the series of each open alert moved: 1 up, -1 down, 0 not known.
         """
         dealt = self.rows.use_rules(rules, budgets)
         self.rates.use_bounds()
         turned = [
-            watched for name, fleet in self.fleets.items() for watched in self._turn(fleet, self.rows.watched[name])
+            watched
+            for name, fleet in self.fleets.items()
+            for watched in self._turn(fleet, self.rows.watched[name], sides or {})
         ]
         for pipeline in dealt:
             self.rows.set_limits(self.fleets, pipeline)
         return turned
 
-    def _turn(self, fleet: Fleet, rows: Sequence[Watched]) -> list[Watched]:
+    def _turn(self, fleet: Fleet, rows: Sequence[Watched], sides: Mapping[Watched, int]) -> list[Watched]:
+        """Set the bad directions; an open alert on a move that is bad by the new direction too stays open."""
         turned = []
         for row, watched in enumerate(rows):
             side = self.rows.rule(watched.series).side_of(watched.kind)
-            if fleet.state["bad_side"][row] != side:
-                turn(fleet, np.array([row], np.int64), side)
-                turned.append(watched)
+            if fleet.state["bad_side"][row] == side:
+                continue
+            moved = sides.get(watched)
+            if moved is not None and side in (0, moved):
+                fleet.state["bad_side"][row] = side
+                continue
+            turn(fleet, np.array([row], np.int64), side)
+            turned.append(watched)
         return turned
 
     def find(self, watched: Watched) -> tuple[Fleet, int]:

@@ -25,7 +25,7 @@ _IDLE_SECONDS = 15.0
 
 
 class AlertSamples(Protocol):
-    """Source of the samples of `gapwatch_alert_info`."""
+    """Source of the samples of `gapwatch_incident_info`."""
 
     def samples(
         self, con: Connection, lane: str, portfolios: tuple[Portfolio, ...], environment: Callable[[str], str]
@@ -97,7 +97,7 @@ class LiveAlerts:
             samples = self._gauges.samples(self._watch, cursor, metrics.environment_label)
             if self._info is not None:
                 watch, label = self._watch, metrics.environment_label
-                samples["gapwatch_alert_info"] = self._info.samples(cursor, LIVE, watch.portfolios, label)
+                samples["gapwatch_incident_info"] = self._info.samples(cursor, LIVE, watch.portfolios, label)
         finally:
             cursor.close()
         for name, values in samples.items():

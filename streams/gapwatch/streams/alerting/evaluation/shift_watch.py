@@ -18,6 +18,7 @@ from typing import Any
 from gapwatch.scorers.loading.load import parse_portfolio
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.slices.slices import ScoredSlice
+from gapwatch.sinks.incidents.incident_query import incident_row
 from gapwatch.sinks.reading.stored_portfolios import latest_portfolio_texts
 from gapwatch.sinks.store.detector_states import last_detectors, waiting_step, write_detectors
 from gapwatch.sinks.store.store import Store
@@ -32,8 +33,16 @@ from gapwatch.streams.alerting.evaluation.stored_history import (
     StoredCommit,
     partition_name,
 )
-from gapwatch.streams.alerting.incidents.alert_rows import StepRows, record_step, write_steps
-from gapwatch.streams.alerting.incidents.incident import Incident, IncidentBook
+from gapwatch.streams.alerting.incidents.alert_book import AlertBook, OpenAlert
+from gapwatch.streams.alerting.incidents.alert_rows import StepRows, end_alert, write_steps
+from gapwatch.streams.alerting.incidents.component_graph import ComponentGraph
+from gapwatch.streams.alerting.incidents.incident_steps import (
+    NOTHING_SAID,
+    IncidentNews,
+    Said,
+    send,
+    write_incident,
+)
 from gapwatch.streams.alerting.incidents.relabelling import relabel
 from gapwatch.streams.alerting.rules.alert_rule import AlarmBudget, AlertRule
 from gapwatch.streams.alerting.rules.finding import Finding
@@ -90,7 +99,7 @@ class ShiftWatch:
         self.lane = lane
         self.detectors = detectors
         self.clock = LaneClock()
-        self.incidents = IncidentBook(lane)
+        self.alerts = AlertBook(lane, self._graph)
         self.portfolios: tuple[Portfolio, ...] = ()
         self.board = SeriesBoard()
         self._saved_at, self._unsaved = math.inf, 0
@@ -196,7 +205,7 @@ class ShiftWatch:
         if steps:
             also.append(("alerts", lambda transaction: write_steps(transaction.con, self.lane, transaction.seq, steps)))
         also += self._state_steps(second, has_news=bool(steps))
-        opened = sum(s.step.state == "open" and s.step.incident.fired == s.step.finding.tick for s in steps)
+        opened = sum(s.step.state == "open" and s.step.alert.fired == s.step.finding.tick for s in steps)
         return Taken(scored, also, opened)
 
     def _state_steps(self, second: float, *, has_news: bool) -> list[tuple[str, Step]]:
@@ -230,45 +239,54 @@ class ShiftWatch:
         known = {portfolio.pipeline: portfolio for portfolio in self.portfolios}
         for finding in findings:
             rule = self.detectors.rows.rule(finding.watched.series)
-            step = self.incidents.take(finding, rule)
+            step = self.alerts.take(finding, rule)
             if step is not None:
-                steps.append(StepRows(step, rule, self._limit_log10(step.incident), known.get(rule.pipeline)))
+                steps.append(StepRows(step, rule, self._limit_log10(step.alert), known.get(rule.pipeline)))
         return steps
 
-    def _limit_log10(self, incident: Incident) -> float | None:
-        if incident.watched.kind == "bound":
+    def _limit_log10(self, alert: OpenAlert) -> float | None:
+        if alert.watched.kind == "bound":
             return None
-        fleet, row = self.detectors.find(incident.watched)
-        name = "page_threshold" if incident.severity == "page" else "ticket_threshold"
+        fleet, row = self.detectors.find(alert.watched)
+        name = "page_threshold" if alert.severity == "page" else "ticket_threshold"
         limit = float(fleet.state[name][row])
         return math.log10(limit) if math.isfinite(limit) else None
 
     # ---- people ----
 
-    def accept(self, transaction: StoreTransaction, alert_id: str, by: str, why: str) -> Incident:
-        """Make the units since the change the new baseline, and close the alert: a person says that they are right.
+    def _graph(self, pipeline: str) -> ComponentGraph:
+        return ComponentGraph.of(self.portfolio_of(pipeline))
+
+    def portfolio_of(self, pipeline: str) -> Portfolio | None:
+        """Return the portfolio in force of a pipeline; None where it has none."""
+        return next((one for one in self.portfolios if one.pipeline == pipeline), None)
+
+    def accept(self, transaction: StoreTransaction, alert_ids: Sequence[str], by: str, why: str) -> None:
+        """Make the units since the change the new baseline, and close the alerts: a person says that they are right.
 
         A bound of the portfolio does not move. It stays broken, and alerts again after it has held in between.
 
         Args:
             transaction: Open transaction; the state is written with it.
-            alert_id: Id of an alert of this lane.
+            alert_ids: Ids of alerts of this lane.
             by: Name of the person.
             why: Reason in words; may be empty.
 
         Raises:
-            KeyError: No alert with this id is open.
+            KeyError: No alert with one of these ids is open; nothing was changed.
         """
-        incident = next((one for one in self.incidents.open.values() if one.alert_id == alert_id), None)
-        if incident is None:
-            raise KeyError(alert_id)
-        if incident.watched.kind != "bound":
-            fleet, row = self.detectors.find(incident.watched)
-            accept(fleet, row, max(self.detectors.folded, 1))
-        del self.incidents.open[incident.watched]
-        record_step(transaction.con, self.lane, transaction.seq, incident, "accepted", transaction.kept_at, by, why)
+        known = {one.alert_id: one for one in self.alerts.open.values()}
+        alerts = [known[alert_id] for alert_id in alert_ids]
+        said, incidents = Said("accepted", by, why), []
+        for alert in alerts:
+            if alert.watched.kind != "bound":
+                fleet, row = self.detectors.find(alert.watched)
+                accept(fleet, row, max(self.detectors.folded, 1))
+            self.alerts.close(alert, self.detectors.folded)
+            at = transaction.kept_at
+            incidents.append(end_alert(transaction.con, self.lane, transaction.seq, alert, "accepted", at, said))
+        self._write_incidents(transaction, incidents, said)
         self._write_state(transaction)
-        return incident
 
     def take_over(self, transaction: StoreTransaction, portfolios: Sequence[Portfolio]) -> int:
         """Change to other portfolios, or to the same portfolios with further facts; see `open`.
@@ -297,16 +315,31 @@ class ShiftWatch:
         before = dict(self.detectors.rows.rules)
         if self._is_in_force(rules, budgets):
             return 0
-        closed = self.incidents.drop(self.detectors.use_rules(rules, budgets))
-        why = "the question of the better direction was answered; this alert belonged to the earlier answer"
-        for incident in closed:
-            record_step(
-                transaction.con, self.lane, transaction.seq, incident, "resolved", transaction.kept_at, "gapwatch", why
-            )
+        closed = self.alerts.drop(self.detectors.use_rules(rules, budgets, self.alerts.sides()), self.detectors.folded)
+        said = Said(why="the better direction was answered: this change is no change for the worse")
+        ended = [
+            end_alert(transaction.con, self.lane, transaction.seq, alert, "resolved", transaction.kept_at, said)
+            for alert in closed
+        ]
         turned = [rule for rule in rules if rule.is_turned(before.get((rule.pipeline, rule.metric)))]
         labelled = sum(relabel(transaction.con, self.lane, transaction.seq, rule) for rule in turned)
+        # An answer changes the kind and the direction of alerts that stay open, so their incidents have other names.
+        named = [alert.incident_id for alert in self.alerts.open.values()] if labelled else []
+        self._write_incidents(transaction, [*ended, *named])
         self._write_state(transaction)
         return labelled
+
+    def _write_incidents(
+        self, transaction: StoreTransaction, incident_ids: Sequence[str], said: Said = NOTHING_SAID
+    ) -> None:
+        """Write the steps of incidents after a decision about their alerts."""
+        told: list[IncidentNews] = []
+        con, seq, at = transaction.con, transaction.seq, transaction.kept_at
+        for incident_id in dict.fromkeys(incident_ids):
+            known = incident_row(con, incident_id, at)
+            if known is not None:
+                told += write_incident(con, seq, incident_id, at, self.portfolio_of(known.step.pipeline), said)
+        send(con, seq, told)
 
     # ---- the state ----
 
@@ -320,7 +353,7 @@ class ShiftWatch:
         head: dict[str, Any] = {
             "bank": self.detectors.as_json(),
             "clock": self.clock.as_json(),
-            "incidents": self.incidents.as_json(),
+            "alerts": self.alerts.as_json(),
         }
         return pack_state(head, self.detectors.snapshots())
 
@@ -329,7 +362,7 @@ class ShiftWatch:
         head, fleets = unpack_state(data)
         watch = cls(lane, LaneDetectors.from_json(head["bank"], fleets))
         watch.clock = LaneClock.from_json(head["clock"])
-        watch.incidents.take_json(head["incidents"])
+        watch.alerts.take_json(head["alerts"])
         return watch
 
     def _write_state(self, transaction: StoreTransaction) -> None:

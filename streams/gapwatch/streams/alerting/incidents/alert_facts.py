@@ -132,7 +132,7 @@ class AlertFacts:
 
     Attributes:
         unit: Unit that is counted: trace or session.
-        is_cascade: The metric is of the cascade family; only a person can tell its direction.
+        is_cascade: The metric says which way a step went; only a person can tell its direction.
         units_per_month: Volume in traces in 30 days, declared or `DEFAULT_UNITS_PER_MONTH`.
         before: Share of the units before the change; None where it is not known.
         after: Share of the units since the change, or in the window of a bound.
@@ -141,7 +141,7 @@ class AlertFacts:
         watched: Monitored quantity of the series: rate, sessions, unknown, numbers, labels, or bound.
         went_up: The share (of numbers: the number) rose.
         polarity: worse, better, or unknown where nobody confirmed the direction; None where the step has no polarity.
-        kind: cascade (a shift in a confirmed bad direction), shift, unknown or bound; empty for decisions.
+        kind: cascade (a shift of a step from one way to another), shift, unknown or bound; empty for decisions.
         part: Part of the values that moved; None for rates.
         number_unit: Unit of the numbers, for people.
         evidence: Evidence of the detector; None for a bound.
@@ -235,7 +235,7 @@ class AlertFacts:
             watched=value.get("watched", ""),
             went_up=value.get("went_up", True),
             polarity=value.get("verdict"),
-            kind=value.get("kind", ""),
+            kind=_kind(value),
             part=_part(value),
             number_unit=value.get("number_unit") or "",
             evidence=_evidence(value),
@@ -245,6 +245,12 @@ class AlertFacts:
             cause=Cause.from_json(value),
             is_of_hours=value.get("before_at_hours", False),
         )
+
+
+def _kind(value: Mapping[str, Any]) -> str:
+    """Return the kind; alerts of earlier versions called every shift for the worse a cascade."""
+    kind: str = value.get("kind", "")
+    return "shift" if kind == "cascade" and not value.get("cascade", False) else kind
 
 
 def _part(value: Mapping[str, Any]) -> Part | None:

@@ -1,8 +1,8 @@
-"""Steps of alerts as rows of the store, and as messages of the topic `alerts`."""
+"""Steps of alerts as rows of the store; each changes its incident, of which people are told."""
 
 from __future__ import annotations
 
-import json
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,13 +10,11 @@ from datetime import datetime
 from typing import Any
 
 from gapwatch.scorers.portfolio.portfolio import Portfolio
-from gapwatch.sinks.reading.alert_query import opening_attribution
+from gapwatch.sinks.incidents.incident_query import IncidentRow, incident_row
+from gapwatch.sinks.reading.alert_query import AlertFilter, opening_attribution, stored_incident
 from gapwatch.sinks.store.alert_tables import AlertStepRow, ShiftRow, insert_alert_step, insert_shift
-from gapwatch.sinks.store.outbox import OutboxRow, insert_messages
-from gapwatch.sinks.store.series_columns import series_values
-from gapwatch.sinks.store.topics import ALERTS_TOPIC
 from gapwatch.sinks.store.transaction import Connection
-from gapwatch.sinks.store.utc_text import utc_text
+from gapwatch.streams.alerting.incidents.alert_book import OpenAlert, Step
 from gapwatch.streams.alerting.incidents.alert_cause import Cause
 from gapwatch.streams.alerting.incidents.alert_facts import (
     AlertEvidence,
@@ -27,12 +25,22 @@ from gapwatch.streams.alerting.incidents.alert_facts import (
     ShareEstimate,
 )
 from gapwatch.streams.alerting.incidents.attribution import Moved, attribute
-from gapwatch.streams.alerting.incidents.incident import Incident, Step
+from gapwatch.streams.alerting.incidents.incident_steps import (
+    HANDLED,
+    NOTHING_SAID,
+    IncidentNews,
+    Said,
+    send,
+    write_incident,
+)
 from gapwatch.streams.alerting.incidents.links import runbook_link, trace_link
+from gapwatch.streams.alerting.incidents.severity import SEVERITIES
+from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert, read_alerts
 from gapwatch.streams.alerting.rules.alert_rule import AlertRule
 from gapwatch.streams.alerting.rules.finding import Finding
 from gapwatch.streams.detectors.change import Change, Interval
 from gapwatch.streams.detectors.contexts import TICK_SECONDS, tick_start
+from gapwatch.streams.detectors.lifecycle import Event
 
 _BY = "gapwatch"
 
@@ -54,11 +62,16 @@ class StepRows:
     portfolio: Portfolio | None = None
 
 
-def kind_of(kind: str, polarity: str | None) -> str:
-    """Return the kind of an alert: cascade (a shift in a confirmed bad direction), shift, unknown or bound."""
+def kind_of(kind: str, is_cascade: bool) -> str:
+    """Return the kind of an alert: cascade (a shift of a step from one way to another), shift, unknown or bound.
+
+    Args:
+        kind: Monitored quantity of the series.
+        is_cascade: The metric says which way a step went: a tier, a fallback, a retry, a route.
+    """
     if kind in ("unknown", "bound"):
         return kind
-    return "cascade" if polarity == "worse" else "shift"
+    return "cascade" if is_cascade else "shift"
 
 
 def polarity_of(rule: AlertRule, kind: str, went_up: bool) -> str:
@@ -71,37 +84,71 @@ def polarity_of(rule: AlertRule, kind: str, went_up: bool) -> str:
     return "worse" if (side == 1) == went_up else "better"
 
 
-def told_severity(state: str, severity: str) -> str:
-    """Return the severity of a message: one step lower once somebody works on the alert."""
-    return {"page": "ticket", "ticket": "note"}.get(severity, severity) if state == "acknowledged" else severity
-
-
 def write_steps(con: Connection, lane: str, seq: int, steps: list[StepRows]) -> None:
-    """Insert the steps of one commit.
+    """Insert the steps of one commit, and then one step of each incident that they change.
 
     Args:
         con: Connection in the transaction that holds the ticks of the steps.
         lane: Lane of all steps.
         seq: Number of the commit.
-        steps: Steps in the order in which they were found. Of the steps of one alert that opens and grows in this
-            commit only the last is sent.
+        steps: Steps in the order in which they were found.
     """
-    last = {rows.step.incident.alert_id: i for i, rows in enumerate(steps) if rows.step.state == "open"}
-    for i, rows in enumerate(steps):
-        _write_step(con, lane, seq, rows, is_sent=last.get(rows.step.incident.alert_id, i) <= i)
+    told: list[IncidentNews] = []
+    for _, together in itertools.groupby(steps, key=lambda rows: rows.step.finding.tick):
+        told += _write_tick(con, lane, seq, list(together))
+    send(con, seq, told)
 
 
-def _write_step(con: Connection, lane: str, seq: int, rows: StepRows, *, is_sent: bool) -> None:
+def _write_tick(con: Connection, lane: str, seq: int, steps: list[StepRows]) -> list[IncidentNews]:
+    """Insert the steps of one tick. Incidents change by ticks, so that it does not matter where slices end."""
+    changed: dict[str, StepRows] = {}
+    reminded: dict[str, Said] = {}
+    for rows in steps:
+        incident_id = _write_step(con, lane, seq, rows)
+        if incident_id is None:
+            continue
+        changed[incident_id] = rows
+        transition = rows.step.finding.transition
+        if rows.step.state == "open" and transition is not None and transition.event is Event.ASKED:
+            reminded[incident_id] = Said("reminded", why=rows.step.why)
+    told: list[IncidentNews] = []
+    for incident_id, rows in changed.items():
+        at = tick_start(rows.step.finding.tick + 1)
+        before = incident_row(con, incident_id, at)
+        if before is not None and before.step.state in HANDLED:
+            _hand_on(con, seq, before, at)
+        told += write_incident(con, seq, incident_id, at, rows.portfolio, reminded.get(incident_id, NOTHING_SAID))
+    return told
+
+
+def _write_step(con: Connection, lane: str, seq: int, rows: StepRows) -> str | None:
+    """Insert a step of an alert, and return the id of its incident; None for a note."""
     step = rows.step
     facts = describe(step, rows.rule, rows.limit_log10)
-    if step.finding.tick == step.incident.fired:
+    if step.finding.tick == step.alert.fired:
         facts = replace(facts, cause=_find_cause(con, lane, rows, facts))
         insert_shift(con, seq, _shift_row(lane, step, facts))
     elif step.state == "open":
-        facts = _as_opened(con, step.incident.alert_id, facts)
+        facts = _as_opened(con, step.alert.alert_id, facts)
     at = tick_start(step.finding.tick + 1)
-    row = _step_row(lane, step.incident, step.state, at, _BY, step.why, facts.to_json())
-    _write_alert(con, seq, row, {}, is_sent=is_sent)
+    row = _step_row(con, lane, step.alert, step.state, at, _BY, step.why, facts.to_json())
+    insert_alert_step(con, seq, row)
+    return row.incident_id
+
+
+def _hand_on(con: Connection, seq: int, before: IncidentRow, at: datetime) -> None:
+    """Give new alerts of an acknowledged or silenced incident its state: whoever knows of it knows of them.
+
+    An alert that is louder than the incident is not handed on, because people are told of it.
+    """
+    state, told = before.step.state, before.step.told
+    for alert in read_alerts(con, AlertFilter(incident_id=before.step.incident_id)):
+        is_louder = SEVERITIES.index(alert.row.severity) > SEVERITIES.index(before.step.severity)
+        if alert.row.state != "open" or (is_louder and state == "acknowledged"):
+            continue
+        until = {"until": told["until"]} if "until" in told else None
+        why = f"joined the incident {before.step.incident_id}, which is {state}"
+        insert_alert_step(con, seq, alert_step(alert, state, at, told.get("by", _BY), why, until))
 
 
 def _as_opened(con: Connection, alert_id: str, facts: AlertFacts) -> AlertFacts:
@@ -119,11 +166,11 @@ def _as_opened(con: Connection, alert_id: str, facts: AlertFacts) -> AlertFacts:
 def _find_cause(con: Connection, lane: str, rows: StepRows, facts: AlertFacts) -> Cause:
     """Return the cause of an alert that opens, with the addresses that the portfolio gives."""
     step, limit = rows.step, rows.rule.limit
-    series = step.incident.watched.series
+    series = step.alert.watched.series
     moved = Moved(
         lane=lane,
         series=series,
-        is_unknown=step.incident.watched.kind == "unknown",
+        is_unknown=step.alert.watched.kind == "unknown",
         grew=facts.part_grew,
         since=tick_start(_since(step)),
         until=tick_start(step.finding.tick + 1),
@@ -139,12 +186,12 @@ def _since(step: Step) -> int:
     transition, breach = step.finding.transition, step.finding.breach
     if transition is not None and transition.change is not None:
         return transition.change.change_bucket
-    return step.incident.began if breach is None else breach.since
+    return step.alert.began if breach is None else breach.since
 
 
 def describe(step: Step, rule: AlertRule, limit_log10: float | None) -> AlertFacts:
     """Return the facts that need no query of the store."""
-    finding, kind = step.finding, step.incident.watched.kind
+    finding, kind = step.finding, step.alert.watched.kind
     breach, transition = finding.breach, finding.transition
     change = transition.change if transition is not None else None
     went_up = _went_up(finding, rule, kind)
@@ -160,7 +207,7 @@ def describe(step: Step, rule: AlertRule, limit_log10: float | None) -> AlertFac
         watched=kind,
         went_up=went_up,
         polarity=polarity,
-        kind=kind_of(kind, polarity),
+        kind=kind_of(kind, rule.is_cascade),
         part=finding.part,
         number_unit=rule.number_unit,
         evidence=None if transition is None else AlertEvidence(_finite(transition.evidence_log10), limit_log10),
@@ -190,7 +237,7 @@ def _polarity(step: Step, rule: AlertRule, went_up: bool) -> str | None:
     if step.state == "noted":
         return "better"
     is_said = step.state == "open" or step.finding.breach is not None
-    return polarity_of(rule, step.incident.watched.kind, went_up) if is_said else None
+    return polarity_of(rule, step.alert.watched.kind, went_up) if is_said else None
 
 
 def _counts(finding: Finding) -> Counts | None:
@@ -226,13 +273,13 @@ def _finite(number: float) -> float | None:
 
 
 def _shift_row(lane: str, step: Step, facts: AlertFacts) -> ShiftRow:
-    change, began = facts.change, tick_start(step.incident.began)
+    change, began = facts.change, tick_start(step.alert.began)
     found = tick_start(step.finding.tick + 1)
     after = facts.after or ShareEstimate(None, None, None)
     return ShiftRow(
-        shift_id=step.incident.shift_id,
+        shift_id=step.alert.shift_id,
         lane=lane,
-        series=step.incident.watched.series,
+        series=step.alert.watched.series,
         kind=facts.kind,
         found_at=found,
         change_at=began if change is None else change.at,
@@ -251,8 +298,9 @@ def _shift_row(lane: str, step: Step, facts: AlertFacts) -> ShiftRow:
 
 
 def _step_row(
+    con: Connection,
     lane: str,
-    incident: Incident,
+    alert: OpenAlert,
     state: str,
     at: datetime,
     by: str,
@@ -260,13 +308,14 @@ def _step_row(
     attribution: Mapping[str, Any] | None,
 ) -> AlertStepRow:
     return AlertStepRow(
-        alert_id=incident.alert_id,
-        shift_id=incident.shift_id,
-        group_id=incident.group_id,
+        alert_id=alert.alert_id,
+        shift_id=alert.shift_id,
+        # A converted store has put its alerts into incidents by the rules of then.
+        incident_id=stored_incident(con, alert.alert_id) or alert.incident_id or None,
         lane=lane,
-        series=incident.watched.series,
+        series=alert.watched.series,
         state=state,
-        severity=incident.severity,
+        severity=alert.severity,
         at=at,
         by=by,
         why=why,
@@ -274,68 +323,38 @@ def _step_row(
     )
 
 
-def record_step(
-    con: Connection,
-    lane: str,
-    seq: int,
-    incident: Incident,
-    state: str,
-    at: datetime,
-    by: str,
-    why: str,
-    until: datetime | None = None,
-) -> None:
-    """Insert a step that follows from no tick, such as the decision of a person, and its message for the topic.
+def alert_step(
+    alert: StoredAlert, state: str, at: datetime, by: str, why: str, attribution: Mapping[str, Any] | None = None
+) -> AlertStepRow:
+    """Return a step of a stored alert that follows from no tick, such as the decision of a person.
+
+    Args:
+        alert: The alert.
+        state: Its new state.
+        at: Time of the step, naive UTC.
+        by: Name of the person, or gapwatch.
+        why: Reason, in words.
+        attribution: End of a silence as `until`; None where the state lasts until the next step.
+    """
+    row = alert.row
+    return AlertStepRow(
+        row.alert_id, row.shift_id, row.incident_id, row.lane, alert.series, state, row.severity, at, by, why,
+        attribution,
+    )  # fmt: skip
+
+
+def end_alert(con: Connection, lane: str, seq: int, alert: OpenAlert, state: str, at: datetime, said: Said) -> str:
+    """Insert the step that closes an open alert for another reason than its ticks, and return its incident's id.
 
     Args:
         con: Connection in a transaction.
         lane: Lane of the alert.
         seq: Number of the commit.
-        incident: The alert.
-        state: New state of the alert.
+        alert: The alert.
+        state: accepted or resolved.
         at: Time of the step, naive UTC.
-        by: Name of the person, or gapwatch.
-        why: Reason, in words.
-        until: End of the state, naive UTC; None where it lasts until the next step.
+        said: By whom, and why.
     """
-    attribution = None if until is None else {"until": utc_text(until)}
-    row = _step_row(lane, incident, state, at, by, why, attribution)
-    _write_alert(con, seq, row, {"by": by, "why": why})
-
-
-def _write_alert(
-    con: Connection, seq: int, row: AlertStepRow, said: Mapping[str, str], *, is_sent: bool = True
-) -> None:
-    """Insert a step, and put its message into the outbox; other lanes than `live` and notes send no message.
-
-    Args:
-        con: Connection in a transaction.
-        seq: Number of the commit.
-        row: The step.
-        said: Fields of the message besides the columns and the attribution of the row.
-        is_sent: False where a later step of the same commit says more.
-    """
+    row = _step_row(con, lane, alert, state, at, said.by, said.why, None)
     insert_alert_step(con, seq, row)
-    if is_sent and row.lane == "live" and row.severity != "note":
-        insert_messages(con, seq, ALERTS_TOPIC, [_message(row, said)])
-
-
-def _message(row: AlertStepRow, said: Mapping[str, str]) -> OutboxRow:
-    """Return the message of a step. Its id is a function of the step, so receivers can drop repeated messages."""
-    message = {
-        "alert_id": row.alert_id,
-        "group_id": row.group_id,
-        "state": row.state,
-        "severity": told_severity(row.state, row.severity),
-        **({"acknowledged": True} if row.state == "acknowledged" else {}),
-        "at": utc_text(row.at),
-        "pipeline": row.series.pipeline,
-        "environment": row.series.environment,
-        "component": row.series.component or None,
-        "metric": row.series.metric,
-        **said,
-        **(row.attribution or {}),
-    }
-    ident = f"{row.alert_id}/{row.state}/{row.severity}/{row.at.isoformat()}"
-    key = "/".join(text or "" for text in series_values(row.lane, row.series))
-    return OutboxRow(ident, key, json.dumps(message).encode())
+    return row.incident_id or ""

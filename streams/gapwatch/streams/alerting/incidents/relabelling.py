@@ -26,7 +26,7 @@ def relabel(con: Connection, lane: str, seq: int, rule: AlertRule) -> int:
             continue  # a mix of labels has no direction; labels that fail count in the failure rate
         polarity = polarity_of(rule, shift.watched, shift.moved == "up")
         question = rule.question if rule.side_of(shift.watched) == 0 else None
-        label = ShiftLabel(kind_of(shift.watched, polarity), polarity, question)
+        label = ShiftLabel(kind_of(shift.watched, rule.is_cascade), polarity, question)
         if label != shift.label:
             relabel_shift(con, seq, shift.shift_id, label)
             changed += 1

@@ -16,7 +16,7 @@ from gapwatch.scorers.portfolio.claim import (
 )
 from gapwatch.scorers.portfolio.direction import Threshold
 from gapwatch.scorers.portfolio.metric import Metric
-from gapwatch.scorers.portfolio.polarity import is_cascade
+from gapwatch.scorers.portfolio.polarity import is_about_ways
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.store.registration import metric_direction
 from gapwatch.streams.detectors.contexts import TICK_SECONDS
@@ -66,7 +66,7 @@ class AlertRule:
         component: Id of the component; None for the trace.
         severity: Highest severity that an alert may have: page, ticket or note.
         bad_side: 1 where a rising failure rate is bad, -1 where a falling one is, 0 where nobody confirmed either.
-        is_cascade: The metric is of the cascade family; only a person can tell its direction.
+        is_cascade: The metric says which way a step went, such as a tier, a fallback or a retry.
         question: Id of the open question whose answer gives the direction; None without one.
         min_ratio: Smallest growth that pages, by the lower bound of its interval; None for the detectors' default.
         min_bad_per_hour: Bad units an hour above the expected ones that a page needs; None for the default.
@@ -181,7 +181,7 @@ def _rule(portfolio: Portfolio, metric: Metric) -> AlertRule:
         component=metric.component,
         severity=metric.alert.severity,
         bad_side=_bad_side(portfolio, metric),
-        is_cascade=is_cascade(metric),
+        is_cascade=is_about_ways(metric),
         question=next((q.id for q in portfolio.questions if metric.name in q.decides), None),
         min_ratio=metric.alert.min_ratio,
         min_bad_per_hour=metric.alert.min_bad_per_hour,

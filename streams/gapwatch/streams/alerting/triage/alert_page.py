@@ -1,4 +1,4 @@
-"""Page of one alert at `/alerts/ID`: the text of `gapwatch explain`, as HTML without a script."""
+"""Page of one alert or incident at `/alerts/ID`: the text of `gapwatch explain`, as HTML without a script."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from html import escape
 from pathlib import Path
 
 from gapwatch.sinks.store.store_reader import StoreReader
-from gapwatch.streams.alerting.incidents.stored_alerts import find_alert
+from gapwatch.streams.alerting.incidents.stored_alerts import StoredIncident, find
 from gapwatch.streams.alerting.triage.explain import COMMAND, Explanation, explain
+from gapwatch.streams.alerting.triage.explain_incident import explain_incident
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -32,24 +33,25 @@ _PAGE = """<!doctype html>
 
 
 def alert_page(con: StoreReader, wanted: str, store: Path) -> str:
-    """Return the page of an alert; every text from records and portfolios is escaped.
+    """Return the page of an alert or an incident; every text from records and portfolios is escaped.
 
     Args:
         con: Connection for reading.
-        wanted: Id of the alert, or its first characters.
+        wanted: Id of the alert or incident, or its first characters.
         store: Store, as commands name it.
 
     Raises:
-        UsageError: No alert has such an id, or several have.
+        UsageError: Nothing has such an id, or several have.
     """
-    alert = find_alert(con, wanted)
-    told = explain(con, store, alert)
+    found = find(con, wanted)
+    told = explain_incident(con, store, found) if isinstance(found, StoredIncident) else explain(con, store, found)
+    ident = found.incident_id if isinstance(found, StoredIncident) else found.row.alert_id
     return _PAGE.format(
         title=escape(f"{told.severity}: {told.subject}"),
         severity=escape(told.severity) if told.is_open else "",
         headline=escape(f"{told.severity} {told.state_text}: {told.headline}"),
         subject=escape(told.subject),
-        alert_id=escape(alert.row.alert_id),
+        alert_id=escape(ident),
         sections=_sections(told),
     )
 

@@ -21,17 +21,18 @@ from gapwatch.scorers.portfolio.metric import Metric
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.printable import shown
 from gapwatch.sinks.api.store_address import StorePlace
-from gapwatch.sinks.reading.alert_query import AlertFilter, alert_life, short_id, told_at
+from gapwatch.sinks.reading.alert_query import alert_life, short_id, told_at
 from gapwatch.sinks.reading.example_rows import BehindRow, rows_sql
 from gapwatch.sinks.reading.stored_portfolios import fact_author, latest_portfolio_text
 from gapwatch.sinks.reading.terminal_table import moment_text
 from gapwatch.sinks.store.registration import metric_direction
 from gapwatch.sinks.store.store_reader import StoreReader
 from gapwatch.streams.alerting.incidents.alert_cause import Cause, CountedShare, MeanShare
+from gapwatch.streams.alerting.incidents.component_graph import ComponentGraph
+from gapwatch.streams.alerting.incidents.first_component import first_component, moved_from
 from gapwatch.streams.alerting.incidents.links import runbook_link, trace_link
-from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert, read_alerts
-from gapwatch.streams.alerting.triage.behind_alert import lost_texts, present_rate, reasons_in_texts, rows_behind
-from gapwatch.streams.alerting.triage.wording import (
+from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert, read_incident
+from gapwatch.streams.alerting.incidents.wording import (
     compared_with,
     headline,
     life_text,
@@ -45,11 +46,12 @@ from gapwatch.streams.alerting.triage.wording import (
     subject,
     volume_text,
 )
+from gapwatch.streams.alerting.triage.behind_alert import lost_texts, present_rate, reasons_in_texts, rows_behind
 
 _WIDTH = 11
 _PLAIN_WIDTH = 110
 _LOUDNESS = ("page", "ticket", "note")
-# Other alerts of the group on the page; the list shows all of a large incident.
+# Other alerts of the incident on the page; that of the incident has all.
 _MOST_TOGETHER = 6
 _STYLES = {"page": "bold red", "ticket": "yellow", "note": "cyan"}
 
@@ -81,7 +83,7 @@ class Explanation:
 def explain(con: StoreReader, store: StorePlace, alert: StoredAlert) -> Explanation:
     """Return the page on an alert: size, time, evidence, direction, likely cause, and what to do next."""
     row = alert.row
-    portfolio = _portfolio(con, row.pipeline)
+    portfolio = stored_portfolio(con, row.pipeline)
     return Explanation(
         severity=row.severity,
         state_text=state_text(row.state, row.severity),
@@ -94,13 +96,22 @@ def explain(con: StoreReader, store: StorePlace, alert: StoredAlert) -> Explanat
 
 def print_explanation(con: StoreReader, store: StorePlace, alert: StoredAlert) -> None:
     """Print one page on an alert; see `explain`."""
+    print_page(explain(con, store, alert), alert.row.alert_id)
+
+
+def print_page(told: Explanation, ident: str) -> None:
+    """Print the page on an alert or an incident.
+
+    Args:
+        told: Its text.
+        ident: Id of the alert or incident.
+    """
     terminal = Console(highlight=False)
     out = terminal if terminal.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
-    told = explain(con, store, alert)
     out.print(
         Text(told.severity.upper(), _STYLES.get(told.severity, "")),
         Text(f"{told.state_text}  {told.headline}", "bold"),
-        Text(f" {alert.row.alert_id}", "dim"),
+        Text(f" {ident}", "dim"),
     )
     out.print(Text(told.subject))
     for title, lines in told.sections:
@@ -131,7 +142,7 @@ def _sections(
         ("Which way", _which_way(con, alert, portfolio)),
         ("Why", itertools.chain(_where(cause), _labels(cause), reasons_in_texts(con, alert))),
         ("New then", _new(alert)),
-        ("Together", _together(con, alert, portfolio)),
+        ("Incident", _together(con, alert, portfolio, place)),
         ("Rows", _rows(con, alert, portfolio, place)),
         ("See rows", [f"{COMMAND}{place.command('explain')} --rows"]),
         ("History", (life_text(step) for step in alert_life(con, alert.row.alert_id))),
@@ -295,43 +306,20 @@ def _before(at: datetime, change: datetime | None) -> str:
     return f", {many} {'before' if minutes > 0 else 'after'} the likely begin of the change"
 
 
-def _together(con: StoreReader, alert: StoredAlert, portfolio: Portfolio | None) -> Iterator[str]:
-    group = read_alerts(con, AlertFilter(group_id=alert.row.group_id))
-    if len(group) < 2:
+def _together(con: StoreReader, alert: StoredAlert, portfolio: Portfolio | None, place: _Place) -> Iterator[str]:
+    incident = read_incident(con, alert.row.incident_id or "")
+    if incident is None or len(incident.alerts) < 2:
         return
-    first = earliest_component(group, portfolio)
+    first = first_component(moved_from(incident.alerts), ComponentGraph.of(portfolio))
     if first is not None:
-        yield f"first component along the graph: {shown(first)}"
-    others = [other for other in group if other.row.alert_id != alert.row.alert_id]
+        yield f"{shown(first)} moved first, or lies upstream of what may have moved at the same time"
+    others = [other for other in incident.alerts if other.row.alert_id != alert.row.alert_id]
     others.sort(key=lambda other: _LOUDNESS.index(other.row.severity))
     for other in others[:_MOST_TOGETHER]:
         yield f"{other.row.alert_id} {other.row.severity}: {shown(subject(other))}, {size(other.facts)}"
     if len(others) > _MOST_TOGETHER:
-        yield f"and {len(others) - _MOST_TOGETHER} more of group {alert.row.group_id}: {program_name()} alerts"
-
-
-def earliest_component(alerts: list[StoredAlert], portfolio: Portfolio | None) -> str | None:
-    """Return the most upstream of the components that moved; None where there is not exactly one.
-
-    A component downstream of another one that moved is more likely a victim than the cause.
-    """
-    moved = {a.row.component for a in alerts if a.row.component and a.facts.polarity != "better"}
-    if portfolio is None or len(moved) < 2:
-        return None
-    reached = {component: _downstream(portfolio, component) for component in moved}
-    sources = [c for c in moved if not any(c in reached[other] for other in moved if other != c)]
-    return sources[0] if len(sources) == 1 else None
-
-
-def _downstream(portfolio: Portfolio, component: str) -> set[str]:
-    seen: set[str] = set()
-    waiting = [component]
-    while waiting:
-        here = waiting.pop()
-        following = {edge.to for edge in portfolio.edges if edge.from_ == here} - seen
-        seen |= following
-        waiting += sorted(following)
-    return seen
+        yield f"and {len(others) - _MOST_TOGETHER} more alerts"
+    yield f"{COMMAND}{program_name()} explain {incident.incident_id}{place.store}   # the whole incident"
 
 
 def _rows(con: StoreReader, alert: StoredAlert, portfolio: Portfolio | None, place: _Place) -> Iterator[str]:
@@ -386,7 +374,7 @@ def _metric(alert: StoredAlert, portfolio: Portfolio | None) -> Metric | None:
     return next((m for m in portfolio.metrics if m.name == alert.row.metric), None)
 
 
-def _portfolio(con: StoreReader, pipeline: str) -> Portfolio | None:
+def stored_portfolio(con: StoreReader, pipeline: str) -> Portfolio | None:
     """Return the latest portfolio of a pipeline in the store; None where this program cannot read it."""
     text = latest_portfolio_text(con, pipeline)
     try:

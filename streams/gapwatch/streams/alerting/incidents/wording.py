@@ -6,22 +6,28 @@ from gapwatch.scorers.printable import shown
 from gapwatch.sinks.reading.alert_query import LifeStep
 from gapwatch.sinks.reading.terminal_table import component_text, moment_text, share_text
 from gapwatch.streams.alerting.incidents.alert_facts import AlertFacts
-from gapwatch.streams.alerting.incidents.alert_rows import told_severity
+from gapwatch.streams.alerting.incidents.severity import told_severity
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert
 from gapwatch.streams.alerting.rules.alert_rule import DECLARE_VOLUME, DEFAULT_UNITS_PER_MONTH
 from gapwatch.streams.alerting.rules.finding import Part
 
-# A cascade is a shift of a rate that says how often the pipeline falls back, retries or gives up.
-_KINDS = {"cascade": "SHIFT", "shift": "SHIFT", "unknown": "BLIND", "bound": "BOUND"}
+#: Kind of an alert or incident, as people read it. SHIFT: the share or the numbers of a metric differ from its
+#: baseline. BOUND: a metric is surely beyond a limit of the portfolio. CASCADE: a step went from one way to another
+#: (tier, fallback, retry, route), or a shift moved along edges of the graph. BLIND: more traces are undecided.
+KIND_WORDS = {"cascade": "CASCADE", "shift": "SHIFT", "unknown": "BLIND", "bound": "BOUND"}
 _SPANS = (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1))
 _POLARITIES = {"worse": "worse", "better": "better", "unknown": "polarity unknown"}
 
 
 def headline(facts: AlertFacts) -> str:
     """Return the kind and polarity of an alert, such as `SHIFT worse`, or `CASCADE worse` of a fallback rate."""
-    polarity = _POLARITIES.get(facts.polarity or "", "")
-    word = "CASCADE" if facts.kind == "cascade" and facts.is_cascade else _KINDS.get(facts.kind, "")
-    return f"{word} {'broken' if facts.kind == 'bound' else polarity}".strip()
+    return kind_text(facts.kind, facts.polarity)
+
+
+def kind_text(kind: str, polarity: str | None) -> str:
+    """Return a kind with its polarity, as people read it: `CASCADE worse`, `BOUND broken`."""
+    word = KIND_WORDS.get(kind, "")
+    return f"{word} {'broken' if kind == 'bound' else _POLARITIES.get(polarity or '', '')}".strip()
 
 
 def state_text(state: str, severity: str) -> str:
@@ -80,14 +86,27 @@ def _part_name(part: Part, unit: str) -> str:
 
 def quantile_move(facts: AlertFacts) -> str | None:
     """Return the move of a quantile of the numbers: `median 2.1 -> 4.3 seconds`; None where it is not known."""
+    name, ends = _quantile(facts)
+    return None if ends is None else f"{name} {ends[0]} -> {ends[1]} {shown(facts.number_unit)}".strip()
+
+
+def quantile_ends(facts: AlertFacts) -> tuple[str, str] | None:
+    """Return a quantile of the numbers before and since: `median 2.1 seconds`; None where it is not known."""
+    name, ends = _quantile(facts)
+    if ends is None:
+        return None
+    before, after = (f"{name} {end} {shown(facts.number_unit)}".strip() for end in ends)
+    return before, after
+
+
+def _quantile(facts: AlertFacts) -> tuple[str, tuple[str, str] | None]:
     move = None if facts.cause is None else facts.cause.quantile
     if move is None or move.before is None or move.after is None:
-        return None
+        return "", None
     q = move.q if move.q is not None else None if facts.part is None else facts.part.statistic
     if q is None:
-        return None
-    name = "median" if 100 * q == 50 else f"p{100 * q:g}"
-    return f"{name} {_number(move.before)} -> {_number(move.after)} {shown(facts.number_unit)}".strip()
+        return "", None
+    return "median" if 100 * q == 50 else f"p{100 * q:g}", (_number(move.before), _number(move.after))
 
 
 def _number(value: float) -> str:
