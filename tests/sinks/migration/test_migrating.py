@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
@@ -20,6 +21,7 @@ from gapwatch.sinks.migration.converting import convert
 from gapwatch.sinks.migration.migrating import migrate
 from gapwatch.sinks.store.schema import INTERNAL_TABLES, SCHEMA_VERSION
 from gapwatch.sinks.store.store import Store
+from gapwatch.streams.alerting.incidents.incident_book import incident_id_of
 from tests.gapwatch_command import gapwatch
 from tests.paths import ROOT
 from tests.sinks.migration.old_stores import old_store
@@ -65,10 +67,34 @@ def test_every_row_of_every_table_is_there_in_its_order(old: Path) -> None:
     assert f"has version {SCHEMA_VERSION} now, before 3" in done.out
     assert f"the old file is {old}.v3.backup" in done.out
     after = rows_of(old)
-    assert {table: after[table] for table in before} == before
+    changed = {"alerts", "shifts"}  # see the test of incidents
+    assert {table: after[table] for table in before if table not in changed} == {
+        table: rows for table, rows in before.items() if table not in changed
+    }
+    assert {table: len(after[table]) for table in changed} == {table: len(before[table]) for table in changed}
     assert sum(len(rows) for rows in before.values()) > 6_000
     assert rows_of(old.with_name("s.duckdb.v3.backup")) == before
     assert names_in(old.parent) == ["s.duckdb", "s.duckdb.v3.backup"]
+
+
+def test_groups_of_alerts_become_incidents(old: Path) -> None:
+    with duckdb.connect(str(old), read_only=True) as con:
+        groups = con.execute("SELECT alert_id, state, severity, group_id FROM alerts ORDER BY rowid").fetchall()
+    migrate(old, silent)
+    with Store.open(old) as store:
+        alerts = store.query("SELECT alert_id, state, severity, incident_id FROM alerts ORDER BY rowid")
+        incidents = store.query("SELECT incident_id, state, severity, members, component FROM incidents")
+        kinds = store.query("SELECT DISTINCT kind FROM shifts")
+        opened = store.query("SELECT incident_id, state FROM incidents_open")
+
+    assert [row[:3] for row in alerts] == [row[:3] for row in groups]
+    assert [row[3] for row in alerts] == [
+        None if state == "noted" else incident_id_of(group) for _, state, _, group in groups
+    ]
+    last = {alert_id: state for alert_id, state, *_ in groups if state != "noted"}
+    assert {alert for row in incidents for alert in json.loads(row[3])} == set(last)
+    assert [state for _, state in opened] == [state for state in last.values() if state in ("open", "acknowledged")]
+    assert kinds == [("shift",)]
 
 
 def test_a_migrated_store_is_one_of_this_version(old: Path, tmp_path: Path) -> None:

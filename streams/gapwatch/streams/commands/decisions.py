@@ -28,7 +28,10 @@ _alert_argument = click.argument("alert", metavar="ALERT")
 @_by_option
 @_why_option
 def ack_command(alert: str, store: StorePlace, by: str, why: str) -> None:
-    """Acknowledge ALERT: you work on it. It stays open, and nobody else is called."""
+    """Acknowledge ALERT, an incident or an alert of it: you work on the incident.
+
+    It stays open, and nobody else is called, also where further metrics join it, unless it grows into a page.
+    """
     _decide(store, "ack", {"alert": alert, "by": by, "why": why})
 
 
@@ -39,7 +42,7 @@ def ack_command(alert: str, store: StorePlace, by: str, why: str) -> None:
 @_by_option
 @_why_option
 def silence_command(alert: str, store: StorePlace, duration: str, by: str, why: str) -> None:
-    """Silence ALERT for a while. It stays open, and is sent again if it becomes a page."""
+    """Silence ALERT, an incident or an alert of it, for a while. It stays open, and is sent again if it becomes a page."""
     _decide(store, "silence", {"alert": alert, "for": duration, "by": by, "why": why})
 
 
@@ -51,7 +54,7 @@ def silence_command(alert: str, store: StorePlace, duration: str, by: str, why: 
 def accept_command(alert: str, store: StorePlace, by: str, why: str) -> None:
     """Accept the level since ALERT began as right: it becomes the new baseline.
 
-    The alert is closed. A change from the new level is a new alert, also a change back to the old level. A bound does
+    ALERT is an alert, or an incident for all of its series. The alert is closed. A change from the new level is a new alert, also a change back to the old level. A bound does
     not move: Gapwatch alerts again when it breaks after it has held in between. To move a bound, change the portfolio.
     """
     _decide(store, "accept", {"alert": alert, "by": by, "why": why})

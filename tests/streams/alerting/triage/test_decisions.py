@@ -148,7 +148,7 @@ def test_an_accepted_alert_is_closed_and_cannot_be_accepted_again(store: Path) -
     again = gapwatch(*asked)
 
     assert (again.status, [a.row.state for a in alerts(store)]) == (2, ["accepted"])
-    assert "only an open alert takes a decision" in again.err
+    assert "only an open one takes a decision" in again.err
 
 
 def test_explain_prints_one_page(store: Path) -> None:

@@ -144,7 +144,7 @@ def _hand_on(con: Connection, seq: int, before: IncidentRow, at: datetime) -> No
     state, told = before.step.state, before.step.told
     for alert in read_alerts(con, AlertFilter(incident_id=before.step.incident_id)):
         is_louder = SEVERITIES.index(alert.row.severity) > SEVERITIES.index(before.step.severity)
-        if alert.row.state != "open" or (is_louder and state == "acknowledged"):
+        if alert.row.state != "open" or is_louder:
             continue
         until = {"until": told["until"]} if "until" in told else None
         why = f"joined the incident {before.step.incident_id}, which is {state}"

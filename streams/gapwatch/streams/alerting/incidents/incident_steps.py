@@ -72,7 +72,7 @@ class IncidentNews:
     @property
     def is_quiet(self) -> bool:
         """True for news of which nobody is told: what a known incident gains or loses."""
-        return self.news in QUIET or (self.news in ("grew", "reminded") and self.step.state == "silenced")
+        return self.news in QUIET or (self.news == "reminded" and self.step.state == "silenced")
 
 
 def write_incident(
@@ -193,7 +193,7 @@ def incident_state(states: Sequence[str], severity: str, before: IncidentRow | N
     """Return the state of an incident.
 
     It is over when its last alert is over: accepted where people accepted all of them, else resolved. While it lasts,
-    an acknowledgement holds until the severity grows, and a silence holds until its end.
+    an acknowledgement and a silence hold until the severity grows, and a silence at most until its end.
 
     Args:
         states: States of its alerts.
@@ -208,7 +208,7 @@ def incident_state(states: Sequence[str], severity: str, before: IncidentRow | N
     if before is None or before.step.state not in HANDLED:
         return "open"
     has_grown = SEVERITIES.index(severity) > SEVERITIES.index(before.step.severity)
-    return "open" if has_grown and before.step.state == "acknowledged" else before.step.state
+    return "open" if has_grown else before.step.state
 
 
 def news_of(before: IncidentRow | None, step: IncidentStepRow, said: Said) -> str:
