@@ -42,7 +42,10 @@ def ack_command(alert: str, store: StorePlace, by: str, why: str) -> None:
 @_by_option
 @_why_option
 def silence_command(alert: str, store: StorePlace, duration: str, by: str, why: str) -> None:
-    """Silence ALERT, an incident or an alert of it, for a while. It stays open, and is sent again if it becomes a page."""
+    """Silence ALERT, an incident or an alert of it, for a while.
+
+    It stays open, and is sent again if it becomes a page.
+    """
     _decide(store, "silence", {"alert": alert, "for": duration, "by": by, "why": why})
 
 
@@ -54,8 +57,9 @@ def silence_command(alert: str, store: StorePlace, duration: str, by: str, why: 
 def accept_command(alert: str, store: StorePlace, by: str, why: str) -> None:
     """Accept the level since ALERT began as right: it becomes the new baseline.
 
-    ALERT is an alert, or an incident for all of its series. The alert is closed. A change from the new level is a new alert, also a change back to the old level. A bound does
-    not move: Gapwatch alerts again when it breaks after it has held in between. To move a bound, change the portfolio.
+    ALERT is an alert, or an incident for all of its series. The alert is closed. A change from the new level is a new
+    alert, also a change back to the old level. A bound does not move: Gapwatch alerts again when it breaks after it has
+    held in between. To move a bound, change the portfolio.
     """
     _decide(store, "accept", {"alert": alert, "by": by, "why": why})
 

@@ -34,7 +34,7 @@ QUIET = ("joined", "left", "renamed")
 
 @dataclass(frozen=True)
 class Said:
-    """What a person or Gapwatch says of an incident, besides what follows from its alerts.
+    """Statement of a person or of Gapwatch about an incident, besides what follows from its alerts.
 
     Attributes:
         news: acknowledged, silenced, accepted, or reminded; empty where the step follows from its alerts.

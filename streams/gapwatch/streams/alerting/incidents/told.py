@@ -31,7 +31,7 @@ _SHARE_FACETS = ("release", "model", "tier", "stratum")
 
 @dataclass(frozen=True)
 class Told:
-    """What people are told of an incident, as texts; empty where a text does not apply.
+    """Texts that people are told of an incident; empty where a text does not apply.
 
     Attributes:
         name: Metric that began to move first, its component, and the number of further metrics.
