@@ -22,6 +22,16 @@ settings.register_profile("depth", max_examples=examples(100), deadline=None)
 settings.load_profile("depth")
 
 
+def pytest_collection_finish() -> None:
+    """Exempt modules and collected tests from garbage collection, which would visit half a million objects."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # so that the interpreter frees them at its end
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Ignore connections that the Kafka client leaves open: one that is closed while it connects forgets its own."""
     for item in items:

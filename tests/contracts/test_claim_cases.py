@@ -74,6 +74,7 @@ def test_all_in_one_slice() -> None:
     assert scored.tables["gaps"].num_rows == sum(len(case.rows) for case in cases)
 
 
+@pytest.mark.slow
 def test_two_halves_give_the_same_rows() -> None:
     cases, product = together()
     records = [case.record for case in cases]

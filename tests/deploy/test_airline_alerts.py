@@ -95,6 +95,7 @@ def test_good_releases_alone_raise_nothing_but_what_they_leave_undecided(tmp_pat
     assert "page" not in {a.row.severity for a in found}
 
 
+@pytest.mark.slow
 def test_drawn_to_a_longer_stream_the_bad_release_pages_at_its_begin(tmp_path: Path) -> None:
     """200 of the 50 recorded conversations of each, drawn with replacement; they say no more than the recording."""
     found = alerts_of(tmp_path, ("gpt-4o-2024-11-20", "qwen2.5-7b"), "--draw", "200")

@@ -84,6 +84,7 @@ DO_NOT_SEPARATE = {
 }
 
 
+@pytest.mark.slow
 def test_the_figures_behind_the_thresholds_are_those_of_the_engine() -> None:
     good = scored(PORTFOLIO, [record for name in GOOD for record in bundled(name)])
     bad = scored(PORTFOLIO, bundled(BAD))

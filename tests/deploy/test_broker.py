@@ -42,6 +42,7 @@ class TestARunningBroker:
         assert status.returncode == 0
         assert kafka_broker.address in status.stdout
 
+    @pytest.mark.slow  # five starts of a JVM
     def test_topics_are_made_once_listed_and_deleted(self, kafka_broker):
         where = ("--folder", kafka_broker.folder)
         assert run_script("topic", *where, "a-topic", "--partitions", 3).returncode == 0

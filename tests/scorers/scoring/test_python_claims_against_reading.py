@@ -12,6 +12,7 @@ import pytest
 from gapwatch.scorers.scoring.python_scorer import Scored
 from gapwatch.scorers.scoring.scorer_host import ScorerHost
 from tests.contracts.claim_cases import SKELETON
+from tests.depth import examples
 from tests.reference.claims import Outcome
 from tests.reference.slice_reading import read_slice
 from tests.reference.trace_maker import make_record
@@ -19,7 +20,7 @@ from tests.scorers import python_scorers
 from tests.scorers.scored_slice import Product, record_slice
 from tests.scorers.scored_view import differences, ledger_of, rows_of
 
-_VALUES = [make_record(seed, ["p"]) for seed in range(800)]
+_VALUES = [make_record(seed, ["p"]) for seed in range(examples(800))]
 _CLAIM = {"form": "python", "scorer": "moody", "fields": python_scorers.FIELDS}
 _JUDGE = {
     "form": "judge",
@@ -98,7 +99,7 @@ def test_python_claims(sample: str, optional: bool, host: ScorerHost) -> None:
     if sample == "all":
         states = Counter(seen.outcome.state for seen in reading.outcomes if seen.metric == "m")
         wanted = ["pass", "warn", "fail", "skip", *([] if optional else ["unknown"])]
-        assert {state: states[state] for state in wanted if states[state] < 50} == {}
+        assert {state: states[state] for state in wanted if states[state] < examples(50)} == {}
     assert ("sampled_out" in {key.state for key in reading.ledger}) == (sample != "all")
 
 

@@ -209,8 +209,14 @@ def test_a_since_that_is_no_time_is_status_2(path: Path, command: str) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["gaps", "--outcome", "all"], ["gaps", "--trace", "t1"], ["rates"], ["ledger"], ["dead-letters"],
-     ["history", "SELECT * FROM gaps"]],
+    [
+        ["gaps", "--outcome", "all"],
+        *(
+            pytest.param(arguments, marks=pytest.mark.slow)  # a process each
+            for arguments in (["gaps", "--trace", "t1"], ["rates"], ["ledger"], ["dead-letters"])
+        ),
+        ["history", "SELECT * FROM gaps"],
+    ],
     ids=" ".join,
 )  # fmt: skip
 def test_no_line_is_wider_than_the_terminal_and_no_number_is_lost(path: Path, arguments: list[str]) -> None:

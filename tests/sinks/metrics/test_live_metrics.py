@@ -174,7 +174,7 @@ def test_a_restart_changes_no_counter_and_no_rate(airline: tuple[Store, LiveMetr
 
 def test_where_slices_begin_and_when_pages_are_asked_for_changes_nothing() -> None:
     pages = []
-    for records, pages_between in ((3, True), (1000, False)):
+    for records, pages_between in ((8, True), (1000, False)):
         metrics = LiveMetrics([airline_portfolio()])
         for scored in airline_slices(records):
             metrics.slice_stored(scored, {})

@@ -154,7 +154,7 @@ def test_a_step_that_fails_changes_nothing(tmp_path: Path) -> None:
 
 def test_names_that_records_bring_in_are_bounded(tmp_path: Path) -> None:
     with Store.open(tmp_path / "s.duckdb", create=True) as store:
-        for n in range(300):
+        for n in range(210):
             scored = whole_slice(n, n + 1)
             ticks = scored.tables["ticks"]
             names = duckdb.arrow(ticks).project(f"* REPLACE ('env-{n}' AS environment)").to_arrow_table()
@@ -162,7 +162,7 @@ def test_names_that_records_bring_in_are_bounded(tmp_path: Path) -> None:
             store.write_slice(scored, NOW - 2 * KEEP)
         forget(store)
 
-        assert store.query("SELECT count(DISTINCT environment), sum(n) FROM internal.past_ticks") == [(201, 600)]
+        assert store.query("SELECT count(DISTINCT environment), sum(n) FROM internal.past_ticks") == [(201, 420)]
         assert read_balance(store.cursor()).imbalance == 0
 
 

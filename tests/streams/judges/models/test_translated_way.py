@@ -144,7 +144,14 @@ def test_who_pays_at_openai_is_left_to_its_client(name: str, monkeypatch: pytest
     assert "one-of-several" in got.headers.values()
 
 
-@pytest.mark.parametrize("model", ONE_MODEL_EACH)
+#: Every day those of the two largest providers.
+MODELS_OF_RECORDED = [
+    *ONE_MODEL_EACH[:2],
+    *(pytest.param(model, marks=pytest.mark.slow) for model in ONE_MODEL_EACH[2:]),
+]
+
+
+@pytest.mark.parametrize("model", MODELS_OF_RECORDED)
 def test_recorded_exchanges_are_read_as_litellm_reads_them(model: str) -> None:
     answers = [http_answer(record) for record in recorded()]
 
