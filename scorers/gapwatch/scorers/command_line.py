@@ -14,7 +14,7 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -40,10 +40,13 @@ class Command:
     Attributes:
         summary: One line for `gapwatch --help`.
         target: `module:attribute` of a click command; imported when the command is run or its help is shown.
+        is_service: Returns whether the command, with these arguments and variables, runs until it is stopped. Then a
+            stop by Ctrl-C or SIGTERM is its normal end, with status 0, also while it starts.
     """
 
     summary: str
     target: str
+    is_service: Callable[[Sequence[str], Mapping[str, str]], bool] = lambda _arguments, _environment: False
 
     def load(self) -> click.Command:
         """Import the click command.
@@ -197,11 +200,11 @@ def _status_of(arguments: Sequence[str] | None) -> int:
         click.echo(f"gapwatch: {error}", err=True)
         status = error.exit_status
     except (KeyboardInterrupt, click.Abort):
-        status = _say_interrupted()
+        status = _say_interrupted(sys.argv[1:] if arguments is None else arguments)
     except Exception as error:
         if not _is_interrupt(error):
             raise
-        status = _say_interrupted()
+        status = _say_interrupted(sys.argv[1:] if arguments is None else arguments)
     except SystemExit as stop:  # raised by click when the reader of a pipe is gone, or by a command itself
         status = stop.code
     return status if isinstance(status, int) else 0
@@ -212,7 +215,11 @@ def _is_interrupt(error: Exception) -> bool:
     return from_engine and str(error).rstrip(": \n").endswith(_INTERRUPTED_QUERY)
 
 
-def _say_interrupted() -> int:
+def _say_interrupted(arguments: Sequence[str]) -> int:
+    command = discover_commands().get(arguments[0]) if arguments else None
+    if command is not None and command.is_service(arguments, os.environ):
+        click.echo("gapwatch: stopped", err=True)
+        return 0
     click.echo("gapwatch: interrupted", err=True)
     return 1
 
@@ -263,9 +270,12 @@ def near_path(path: Path) -> str:
 
 def main() -> None:
     """Run the command line and end the process with its exit status; SIGTERM has the effect of Ctrl-C."""
-    signal.signal(signal.SIGTERM, _interrupt)
     _open_closed_streams()
-    status = run()
+    try:
+        signal.signal(signal.SIGTERM, _interrupt)
+        status = run()
+    except KeyboardInterrupt:  # before the command line is read
+        status = _say_interrupted(sys.argv[1:])
     if "faust" in sys.modules and "duckdb" in sys.modules:
         # Everything is closed. If a thread of the Kafka libraries is still ending, DuckDB lists its objects while the
         # interpreter shuts down: about one stop in twelve on a busy machine.

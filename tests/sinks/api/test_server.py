@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow.ipc
 import pyarrow.parquet
@@ -26,6 +26,7 @@ from gapwatch.sinks.api.server import ApiServer
 from gapwatch.sinks.api.service import RunService, api_options
 from gapwatch.sinks.metrics.health import RunHealth
 from gapwatch.sinks.metrics.live_metrics import LiveMetrics
+from gapwatch.sinks.metrics.source_state import SourceState
 from gapwatch.sinks.store.decisions import Decisions
 from gapwatch.sinks.store.store import Store
 from tests.builders import KEPT_AT, whole_slice
@@ -487,6 +488,38 @@ def test_health_says_what_is_wrong() -> None:
     assert health.ready()[1]["because"] == ["store: no space left"]
 
 
+def test_a_run_whose_broker_does_not_answer_is_alive_and_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    health, metrics = RunHealth(), LiveMetrics([])
+    now = time.monotonic()
+    clock = [now]
+    for module in ("health", "live_metrics"):
+        monkeypatch.setattr(f"gapwatch.sinks.metrics.{module}.time.monotonic", lambda: clock[0])
+
+    def lag() -> tuple[float | None, float | None]:
+        names = ("gapwatch_broker_answer_age_seconds", "gapwatch_lag_seconds")
+        labels = ({}, {"topic": "t", "partition": "0"})
+        return tuple(metrics.registry.get_sample_value(*one) for one in zip(names, labels, strict=True))  # type: ignore[return-value]
+
+    def tell(silence: float | None) -> None:
+        health.source("running", "", silence)
+        metrics.source_state("running", {("t", 0): (5, 5)}, 0, silence)
+
+    tell(None)
+    assert (health.ready()[0], lag()) == (True, (None, 0.0))
+    tell(2.0)
+    assert (health.ready()[0], lag()) == (True, (2.0, 0.0))
+    assert health.ready()[1]["broker_answered_seconds_ago"] == 2.0
+    clock[0] += 10.0  # 12 s
+    assert health.ready()[0]
+    clock[0] += 4.0  # 16 s, which is longer than 15
+    tell(16.0)
+    good, told = health.ready()
+    assert (good, told["because"]) == (False, ["source: no answer from Kafka for 16 s"])
+    assert (health.alive()[0], lag()) == (True, (16.0, 16.0))
+    tell(0.5)
+    assert (health.ready()[0], lag()) == (True, (0.5, 0.0))
+
+
 def test_a_loop_that_has_fallen_silent_is_not_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     health = RunHealth()
     health.source("running")
@@ -497,11 +530,6 @@ def test_a_loop_that_has_fallen_silent_is_not_alive(monkeypatch: pytest.MonkeyPa
     assert "has not reported for 60 s" in told["because"][0]
 
 
-class _Standing:
-    state, waiting_for, lost, refused = "running", "", 0, ""
-    positions: ClassVar = {0: (30, 40, 50)}
-
-
 def test_a_run_is_served_from_its_start_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / "s.duckdb"
     with Store.open(path, create=True) as store, ThreadPoolExecutor(1, "keeper") as store_thread:
@@ -509,7 +537,7 @@ def test_a_run_is_served_from_its_start_to_its_end(tmp_path: Path) -> None:
         service = RunService(store, [], "traces", store_thread, ApiOptions(port=0))
         service.start()
         assert get(service.url, "/readyz").status == 503
-        service.source_state(_Standing())
+        service.source_state(SourceState("running", positions={0: (30, 40, 50)}))
         assert get(service.url, "/readyz").json() == {"status": "ready", "source": "running"}
         assert b'gapwatch_lag_records{partition="0",topic="traces"} 20.0\n' in get(service.url, "/metrics").body
         assert gapwatch("annotate", "deploy v12", "--store", path).status == 0

@@ -1,6 +1,7 @@
 """`gapwatch run` on a real broker, in processes of its own: what it keeps, what it sends, what it refuses."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -250,7 +251,12 @@ class TestWhatItServes:
         assert asked("/healthz")[0] == 200
         own_kafka_broker.start()
         watched.wait_until(lambda: asked("/readyz")[0] == 200)
+        assert asked("/readyz")[1]["broker_answered_seconds_ago"] < 15
         own_kafka_broker.stop()
+        watched.wait_until(lambda: asked("/readyz")[0] == 503)
+        said = asked("/readyz")[1]
+        assert re.fullmatch(r"source: no answer from Kafka for (1[5-9]|2\d) s", said["because"][0]), said
+        assert asked("/healthz")[0] == 200
         began = time.monotonic()
         assert watched.end() == 0
         assert time.monotonic() - began < 10

@@ -392,8 +392,9 @@ function showStream(metrics, now) {
   const portfolios = (metrics.get("gapwatch_portfolio_info") || []).map((s) => `${s.labels.portfolio} version ${s.labels.version}`);
   const expected = total(metrics, "gapwatch_expected_false_alarms_total");
   const pending = total(metrics, "gapwatch_judge_requests_pending");
+  const silence = total(metrics, "gapwatch_broker_answer_age_seconds");
   const facts = {
-    source: state || "-",
+    source: (state || "-") + (silence > 15 ? `; Kafka last answered ${seconds(silence)} ago` : ""),
     records: `${records.toLocaleString("en")}${pace === null ? "" : `, ${pace.toFixed(pace < 10 ? 1 : 0)} a second`}; ${lag.toLocaleString("en")} not stored yet`,
     "dead letters": String(letters), "newest event (UTC)": newest.join("; ") || "-",
     "waiting for a judge": `${pending} spans`, "expected false alarms so far": `at most ${expected.toPrecision(2)}`,

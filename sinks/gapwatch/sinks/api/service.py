@@ -137,8 +137,8 @@ class RunService:
     def source_state(self, state: SourceState) -> None:
         """Update the state of the source; called about once a second."""
         positions = {(self._topic, number): (kept, end) for number, (kept, _, end) in state.positions.items()}
-        self.metrics.source_state(state.state, positions, state.lost)
-        self.health.source(state.state, state.waiting_for)
+        self.metrics.source_state(state.state, positions, state.lost, state.broker_silence)
+        self.health.source(state.state, state.waiting_for, state.broker_silence)
         self.health.note("portfolio", state.refused)
 
     def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> None:

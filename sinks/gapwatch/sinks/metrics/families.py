@@ -148,8 +148,12 @@ _SOURCE = (
     _own(
         "lag_seconds", "gauge", "seconds",
         "Consumer lag in time: age of the oldest record that is not stored, since this process saw it; 0 if all are "
-        "stored.",
+        "stored. While no broker answers, at least the time since its last answer: newer records are not known.",
         "topic", "partition",
+    ),
+    _own(
+        "broker_answer_age_seconds", "gauge", "seconds",
+        "Time since a broker last answered this process; normally under 5. /readyz answers 503 above 15.",
     ),
     _own("source_state", "gauge", "0 or 1", "State of the source: 1 for the current state.", "state"),
     _own(

@@ -14,6 +14,9 @@ from typing import Any
 #: Seconds without a report after which the stream's loop counts as stuck. Shorter than the watchdog's limit: both would
 #: report at once.
 SILENCE_SECONDS = 15.0
+#: Seconds without an answer of a broker after which the run is not ready. An idle consumer is answered every 3 s, by
+#: heartbeats, and while its group rebalances every 10 s, by metadata. Shorter: a slow broker makes a run unready.
+BROKER_SILENCE_SECONDS = 15.0
 
 
 class RunHealth:
@@ -25,13 +28,21 @@ class RunHealth:
         self._store_failure = ""
         self._notes: dict[str, str] = {}
         self._beat_at: float | None = None
+        self._answered_at: float | None = None
         self._starting: Callable[[], str] = str
 
-    def source(self, state: str, waiting_for: str = "") -> None:
-        """Set the state of the source (connecting, joining, running, stopping, stopped) and why it waits."""
+    def source(self, state: str, waiting_for: str = "", broker_silence: float | None = None) -> None:
+        """Set the state of the source.
+
+        Args:
+            state: connecting, joining, running, stopping or stopped.
+            waiting_for: Why it waits; empty if it does not.
+            broker_silence: Seconds since a broker last answered; None before the first answer.
+        """
         with self._lock:
             self._source, self._waiting_for = state, waiting_for
             self._beat_at = time.monotonic()
+            self._answered_at = None if broker_silence is None else self._beat_at - broker_silence
 
     def watch_start(self, text: Callable[[], str]) -> None:
         """Set the function that says what a start still does before records are read; empty if nothing."""
@@ -66,6 +77,8 @@ class RunHealth:
                 because.append(starting)
             elif self._source != "running":
                 because.append(f"source: {self._source}" + (f": {self._waiting_for}" if self._waiting_for else ""))
+            elif (silence := self._broker_silence()) is not None and silence > BROKER_SILENCE_SECONDS:
+                because.append(f"source: no answer from Kafka for {silence:.0f} s")
             state = self._state()
         return alive and not because, {
             "status": "not ready" if because else "ready",
@@ -73,9 +86,14 @@ class RunHealth:
             **state,
         }
 
+    def _broker_silence(self) -> float | None:
+        return None if self._answered_at is None else time.monotonic() - self._answered_at
+
     def _state(self) -> dict[str, Any]:
+        silence = self._broker_silence()
         return {
             "source": self._source,
+            **({} if silence is None else {"broker_answered_seconds_ago": round(silence, 1)}),
             **_if_any("waiting_for", self._waiting_for),
             **_if_any("starting", self._starting()),
             **_if_any("notes", self._notes),

@@ -26,6 +26,7 @@ from gapwatch.scorers.slices.tables import LEDGER, TICKS
 from gapwatch.scorers.version import program_version
 from gapwatch.sinks.metrics.families import FAMILIES
 from gapwatch.sinks.metrics.family_samples import Cells, FamilySamples, make_registry
+from gapwatch.sinks.metrics.health import BROKER_SILENCE_SECONDS
 from gapwatch.sinks.metrics.labels import LabelSets
 from gapwatch.sinks.metrics.live_counts import LiveCounts
 from gapwatch.sinks.metrics.series_samples import SAMPLE_LIMIT, unwatched_samples, watched_samples
@@ -113,6 +114,7 @@ class LiveMetrics(Collector):
         self._spans: dict[str, int] = {}
         self._stages: dict[str, _Stage] = {}
         self._source_state, self._lost, self._committed_at = "", 0, 0.0
+        self._answered_at: float | None = None
         self._store_path: Path | None = None
         self.registry = make_registry(self)
 
@@ -179,6 +181,7 @@ class LiveMetrics(Collector):
         state: str,
         positions: Mapping[tuple[str, int], tuple[int, int]] | None = None,
         lost: int = 0,
+        broker_silence: float | None = None,
     ) -> None:
         """Set the state and the positions of the source.
 
@@ -187,10 +190,12 @@ class LiveMetrics(Collector):
             positions: By topic and partition: the next offset to store, and the end of the readable records. A missing
                 partition no longer belongs to this process.
             lost: Number of records so far that the topic's retention deleted before they were read.
+            broker_silence: Seconds since a broker last answered; None before the first answer.
         """
         now = time.time()
         with self._brief_lock:
             self._source_state, self._lost = state, lost
+            self._answered_at = None if broker_silence is None else time.monotonic() - broker_silence
             for key, partition in self._partitions.items():
                 if positions is not None and key not in positions:
                     partition.end = None
@@ -277,18 +282,22 @@ class LiveMetrics(Collector):
     def _add_source(self, page: FamilySamples) -> None:
         page.add("gapwatch_consumed_spans_total", {(topic,): n for topic, n in self._spans.items()})
         now = time.time()
+        silence = None if self._answered_at is None else time.monotonic() - self._answered_at
+        unknown = silence if silence is not None and silence > BROKER_SILENCE_SECONDS else 0.0
         for (topic, number), partition in self._partitions.items():
             key = (topic, str(number))
             if partition.kept is not None:
                 page.add("gapwatch_kept_offset", {key: partition.kept})
                 if partition.end is not None:
                     page.add("gapwatch_lag_records", {key: max(0, partition.end - partition.kept)})
-                    page.add("gapwatch_lag_seconds", {key: partition.lag_seconds(now)})
+                    page.add("gapwatch_lag_seconds", {key: max(unknown, partition.lag_seconds(now))})
         if self._source_state:
             states = {*SOURCE_STATES, self._source_state}
             page.add(
                 "gapwatch_source_state", {(state,): float(state == self._source_state) for state in sorted(states)}
             )
+        if silence is not None:
+            page.add_one("gapwatch_broker_answer_age_seconds", silence)
         page.add_one("gapwatch_records_lost_total", self._lost)
         stages = [((stage,), times.counts, times.seconds) for stage, times in self._stages.items()]
         page.add_histogram("gapwatch_slice_seconds", STAGE_BOUNDS, stages)

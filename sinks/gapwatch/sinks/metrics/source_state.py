@@ -15,6 +15,7 @@ class SourceState:
         waiting_for: Error of the last attempt while connecting; otherwise empty.
         positions: By partition: next offset to be durable, next offset to be fetched, end of the readable records.
         lost: Number of offsets that the topic's retention deleted before they were read.
+        broker_silence: Seconds since a broker last answered; None before the first answer.
         refused: Reason why a new version of a portfolio was refused; empty if none was.
     """
 
@@ -23,6 +24,7 @@ class SourceState:
     positions: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
     lost: int = 0
     refused: str = ""
+    broker_silence: float | None = None
 
     @property
     def lag(self) -> int:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from gapwatch.scorers.command_line import Command
+
+
+def _runs_until_stopped(arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
+    return "--until-caught-up" not in arguments and not environment.get("GAPWATCH_UNTIL_CAUGHT_UP")
+
 
 COMMANDS: dict[str, Command] = {
     "accept": Command("Make what an alert found the new normal.", "gapwatch.streams.commands.decisions:accept_command"),
@@ -36,7 +43,9 @@ COMMANDS: dict[str, Command] = {
         "Write rules for Prometheus and routes for Alertmanager.", "gapwatch.streams.commands.rules:rules_command"
     ),
     "run": Command(
-        "Monitor a Kafka topic: score its traces as they arrive.", "gapwatch.streams.commands.run:run_command"
+        "Monitor a Kafka topic: score its traces as they arrive.",
+        "gapwatch.streams.commands.run:run_command",
+        _runs_until_stopped,
     ),
     "silence": Command("Keep an alert quiet for a while.", "gapwatch.streams.commands.decisions:silence_command"),
 }

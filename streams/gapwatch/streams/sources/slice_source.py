@@ -110,6 +110,7 @@ class SliceSource:
         self._idle, self._stop = asyncio.Event(), asyncio.Event()
         self._idle.set()
         self._beat = 0
+        self._answered_at: float | None = None
 
     # --- its life
 
@@ -318,14 +319,24 @@ class SliceSource:
 
     def is_connected(self) -> bool:
         """Return whether a connection to a broker is open."""
-        if self._app is None or self.state not in ("joining", "running"):
-            return False
-        thread = self._app.consumer and self._app.consumer._thread
-        return bool(thread and thread._consumer) and self._has_connection()
+        return any(connection.connected() for connection in self._connections())
 
-    def _has_connection(self) -> bool:
-        client = self._app.consumer._thread._consumer._client
-        return any(connection.connected() for connection in list(client._conns.values()))
+    def broker_silence(self) -> float | None:
+        """Return the seconds since a broker last answered; None before the first answer. Call it about once a second.
+
+        A consumer is answered without a record, too: its heartbeats are.
+        """
+        answers = [connection._last_action for connection in self._connections()]
+        self._answered_at = max([*answers, *([] if self._answered_at is None else [self._answered_at])], default=None)
+        return None if self._answered_at is None else time.monotonic() - self._answered_at
+
+    def _connections(self) -> list[Any]:
+        """Return aiokafka's connections; a closed one stays until it is replaced."""
+        if self._app is None or self.state not in ("joining", "running"):
+            return []
+        thread = self._app.consumer and self._app.consumer._thread
+        kafka = thread and thread._consumer
+        return list(kafka._client._conns.values()) if kafka else []
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> list[WorkProgress]:
         """Return what the watchdog checks; called on its thread."""
@@ -345,7 +356,7 @@ class SliceSource:
             WorkProgress(f"slice from {raw.from_offset} of partition {raw.partition}", 0, True, limits.slice)
             for raw in in_work
         ]
-        if self.state == "running" and not in_work and not self._app.rebalancing and self._has_connection():
+        if self.state == "running" and not in_work and not self._app.rebalancing and self.is_connected():
             for partition, (_done, fetched, end) in self.progress.positions().items():
                 looks.append(WorkProgress(f"fetch of partition {partition}", fetched, fetched < end, limits.fetch))
         return looks
