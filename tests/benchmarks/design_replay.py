@@ -22,8 +22,8 @@ from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.reports.export_portfolio import portfolio_data, portfolio_yaml
 from gapwatch.design.source.scan import scan_repository
 from gapwatch.design.stage import Design, run_design
-from gapwatch.scorers.checking.warnings import can_fail
 from gapwatch.scorers.loading.load import load_portfolio
+from gapwatch.scorers.portfolio.bounded_quantity import can_fail
 from gapwatch.streams.batch.replay import replay
 
 _HEALTHY: dict[str, Any] = {
@@ -89,7 +89,7 @@ def main() -> None:
         with duckdb.connect(f"{folder}/s.duckdb", read_only=True) as store:
             rows = store.execute("SELECT trace_id, metric, outcome FROM gaps").fetchall()
     names = {m.name for m in portfolio.metrics if m.claim.form not in ("ratio", "judge")}
-    able = {m.name for m in portfolio.metrics if m.name in names and can_fail(m)}
+    able = {m.name for m in portfolio.metrics if m.name in names and can_fail(m.claim)}
     answering = {metric for trace, metric, outcome in rows if trace == "healthy" and outcome == "pass"}
     failing = {metric for trace, metric, outcome in rows if trace == "spoilt" and outcome == "fail"}
     print(

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from gapwatch.scorers.loading.metric_rules import asked_tiers
 from gapwatch.scorers.loading.problems import nearest
-from gapwatch.scorers.portfolio.claim import CompositeClaim, JudgedClaim, LabelClaim, MeasureClaim, RatioClaim
+from gapwatch.scorers.portfolio.bounded_quantity import can_fail
+from gapwatch.scorers.portfolio.claim import JudgedClaim, LabelClaim, RatioClaim
 from gapwatch.scorers.portfolio.component import Component
 from gapwatch.scorers.portfolio.metric import Metric
 from gapwatch.scorers.portfolio.polarity import direction_in_force, is_cascade
@@ -68,7 +69,7 @@ def _coverage(portfolio: Portfolio) -> Iterator[Caution]:
     for component in portfolio.components:
         if component.id not in watched:
             yield Caution(shown(component.id), "no metric: this component is not monitored")
-    if all(metric.alert is None or isinstance(metric.claim, RatioClaim) for metric in portfolio.metrics):
+    if all(metric.alert is None or _only_a_ratio(metric) for metric in portfolio.metrics):
         yield Caution(
             "",
             "no metric asks for an alert: nobody will be told; write alert: {severity: page}, or ticket, into those"
@@ -76,16 +77,8 @@ def _coverage(portfolio: Portfolio) -> Iterator[Caution]:
         )
 
 
-def can_fail(metric: Metric) -> bool:
-    """Return whether some value makes the metric fail; otherwise its failure rate is always 0."""
-    claim = metric.claim
-    if isinstance(claim, MeasureClaim):
-        return claim.limit is not None
-    if isinstance(claim, LabelClaim):
-        return bool(claim.bad)
-    if isinstance(claim, CompositeClaim):
-        return claim.pass_at is not None
-    return not isinstance(claim, RatioClaim)
+def _only_a_ratio(metric: Metric) -> bool:
+    return isinstance(metric.claim, RatioClaim) and metric.threshold is None
 
 
 def _alerts(portfolio: Portfolio, metric: Metric) -> Iterator[str]:
@@ -93,9 +86,13 @@ def _alerts(portfolio: Portfolio, metric: Metric) -> Iterator[str]:
     if metric.alert is None:
         if "alert" in metric.targets:
             yield "targets names alert, but the metric has no key alert, so it never alerts"
-    elif isinstance(metric.claim, RatioClaim):
-        yield "a ratio has no alerts: give one to its numerator or denominator"
-    elif not can_fail(metric) and (direction is None or direction.of == "failure_rate"):
+    elif metric.threshold is None and isinstance(metric.claim, RatioClaim):
+        yield "a ratio alerts by its threshold only: give it one, or alert on its numerator or denominator"
+    elif (
+        metric.threshold is None
+        and not can_fail(metric.claim)
+        and (direction is None or direction.of == "failure_rate")
+    ):
         missing = {"measure": "a limit", "label": "a bad label"}.get(metric.claim.form, "pass_at")
         yield f"it can never fail, so it never alerts: give the claim {missing}, or direction.of another quantity"
 

@@ -92,13 +92,15 @@ def _check_alert(draft: Draft, metric: Metric, path: KeyPath) -> None:
         if not missing_words(metric.claim):
             expected += "; without the key direction the claim's own words verify it"
         draft.problems.add(severity, message, expected, "ticket", fact=_fact_to_write(draft, metric))
+    elif metric.threshold is not None:
+        return  # a bound says by itself which way is worse; shifts of the metric open a ticket at most
     elif alert.severity == "page" and isinstance(metric.claim, LabelClaim) and not metric.claim.bad:
         message = "a label that is never bad never fails, so it never pages"
         draft.problems.add(severity, message, "ticket or note, or claim.bad: the labels that are bad", "ticket")
     elif alert.severity == "page" and not isinstance(metric.claim, RatioClaim):
         why = missing_words(metric.claim) or "its fact says that neither direction is"
         message = f"nothing says which way is better, so it cannot page: {why}"
-        expected = "ticket or note, or a fact"
+        expected = "ticket or note, or a fact, or a threshold"
         if isinstance(metric.claim, MeasureClaim | CompositeClaim):
             expected += ", or claim." + ("limit" if isinstance(metric.claim, MeasureClaim) else "pass_at")
         draft.problems.add(severity, message, expected, "ticket", fact=_fact_to_write(draft, metric))

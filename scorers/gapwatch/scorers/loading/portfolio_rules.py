@@ -11,6 +11,7 @@ from gapwatch.scorers.loading.draft import Draft
 from gapwatch.scorers.loading.metric_rules import check_metric
 from gapwatch.scorers.loading.problems import KeyPath, ProblemList, nearest, one_of
 from gapwatch.scorers.loading.re2 import note_pattern
+from gapwatch.scorers.loading.threshold_rules import check_threshold
 from gapwatch.scorers.portfolio.llm_origin import split_entry
 from gapwatch.scorers.printable import shown
 
@@ -37,6 +38,7 @@ def check_portfolio_rules(draft: Draft) -> None:
     for position, metric in draft.metrics:
         check_metric(draft, metric, ("metrics", position))
         check_direction(draft, metric, ("metrics", position))
+        check_threshold(draft, metric, ("metrics", position))
 
 
 def check_unique(named: Iterable[tuple[KeyPath, str]], what: str, problems: ProblemList) -> None:

@@ -13,6 +13,11 @@ Better = Literal["lower", "higher", "unknown"]
 #: A statistic of a metric: `failure_rate`, or for a measure `mean` and the like.
 Quantity = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=100)]
 
+#: A quantity that a threshold bounds.
+BoundedQuantity = Annotated[
+    str, StringConstraints(pattern=r"^(failure_rate|share|mean|sum|ratio|p[1-9][0-9]?(_[0-9]{1,3})?)$")
+]
+
 #: Names of the cascade family. Only a practitioner knows which way is better for these.
 CASCADE_FAMILY = (
     "tier_hit_rate",
@@ -47,18 +52,22 @@ class Direction(WrittenModel):
 
 
 class Threshold(WrittenModel):
-    """A bound on a statistic of the metric.
+    """A bound on a quantity of the metric.
 
     Attributes:
-        of: The quantity that is bounded.
-        operator: Relation of the quantity to `value` while all is well.
-        value: The bound.
-        window: Time over which the quantity is computed: a number and s, m, h, d or w.
-        min_units: With fewer units in the window, the bound is not checked.
+        of: The quantity that is bounded: failure_rate; share (of a label); p50, p95, p99_9 and the like, mean or sum of
+            the numbers; ratio.
+        label: The label whose share is bounded; only with `of: share`.
+        operator: Relation of the quantity to `value` while all is well. `<` means the same as `<=`, and `>` the same as
+            `>=`: a quantity that is surely beyond a bound is beyond both.
+        value: The bound, in the unit of the quantity; a share is from 0 to 1.
+        window: Time over which the quantity is computed: a number and s, m, h, d or w; 30s to 30d, in steps of 30s.
+        min_units: With fewer units in the window, the bound is not checked; 30 by default.
         justification: Origin of the bound.
     """
 
-    of: Quantity = "failure_rate"
+    of: BoundedQuantity = "failure_rate"
+    label: Text | None = None
     operator: Literal["<", "<=", ">", ">="]
     value: Number
     window: Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,5}[smhdw]$")] = "1h"

@@ -7,7 +7,8 @@ const ALERTS = `SELECT a.alert_id, a.state, a.severity, a.component, a.metric, a
     coalesce(s.kind, a.facts->>'kind') AS kind, coalesce(s.verdict, a.facts->>'verdict') AS verdict,
     a.facts->>'unit' AS unit, a.facts->'before'->>0 AS before, a.facts->'after'->>0 AS after,
     a.facts->'after'->>1 AS lower, a.facts->'after'->>2 AS upper, a.facts->>'change_at' AS began,
-    a.facts->'bound'->>0 AS operator, a.facts->'bound'->>1 AS bound, a.facts->>'part' AS part,
+    a.facts->'bound'->>0 AS operator, a.facts->'bound'->>1 AS bound,
+    a.facts->>'bound_of' AS bound_of, a.facts->>'bound_unit' AS bound_unit, a.facts->>'part' AS part,
     a.facts->'values'->>'q' AS q, a.facts->'values'->>'before' AS value_before, a.facts->'values'->>'after' AS value_after,
     a.facts->>'number_unit' AS number_unit, a.facts->>'watched' AS watched,
     a.incident_id
@@ -230,10 +231,16 @@ function showAlerts(incidents, alerts) {
 function alertCells(a) {
   const how = { bound: "broken", unknown: "cannot decide" }[a.kind] || POLARITIES[a.verdict] || "";
   const what = `${WORDS[a.kind] || ""} ${how}`.trim();
-  const interval = `${share(a.after)} [${share(a.lower)}, ${share(a.upper)}]`;
-  const size = a.value_before !== null && a.value_after !== null
+  // A bound is in the unit of its quantity, which may have no upper limit.
+  const isShare = a.bound === null || a.bound_unit === null || a.bound_unit === "share";
+  const amount = isShare ? share : (value) => value === null ? "-" : Number(value).toLocaleString("en", { maximumSignificantDigits: 3 });
+  const end = (value, side) => value === null && a.bound !== null ? `no ${side} limit` : amount(value);
+  const unit = isShare ? "" : ` ${a.bound_unit}`;
+  const of = a.bound_of !== null && a.bound_of !== "failure_rate" ? `${a.bound_of} ` : "";
+  const interval = `${of}${amount(a.after)}${unit} [${end(a.lower, "lower")}, ${end(a.upper, "upper")}]`;
+  const size = a.bound === null && a.value_before !== null && a.value_after !== null
     ? `${a.q === "0.5" ? "median" : `p${plain(100 * a.q)}`} ${plain(a.value_before)} → ${plain(a.value_after)} ${a.number_unit || ""}`
-    : a.bound !== null ? `${interval}, bound ${a.operator} ${share(a.bound)}` : `${share(a.before)} → ${interval}${a.part ? ` labelled ${a.part}` : a.kind === "unknown" ? " undecided" : ""}`;
+    : a.bound !== null ? `${interval}, bound ${a.operator} ${amount(a.bound)}${unit}` : `${share(a.before)} → ${interval}${a.part ? ` labelled ${a.part}` : a.kind === "unknown" ? " undecided" : ""}`;
   return [named(`↳ ${a.severity}`, ""), what,
     named(a.metric, `${a.component || "the trace"} · ${a.pipeline} · ${a.environment}`), size,
     a.began ? time(a.began).slice(0, 16) : `found ${time(a.found_at).slice(0, 16)}`, a.state,

@@ -26,6 +26,14 @@ _AFTER_ALL = 2**31
 _LEAST_BEYOND = 4
 
 
+def cell_of(value: float) -> int:
+    """Return the cell of a finite number, as `value_histogram.histogram_cells` does."""
+    if abs(value) < _LEAST:
+        return 0
+    cell = math.floor(math.log(abs(value)) / _LOG_STEP) + _OFFSET
+    return cell if value > 0 else -cell
+
+
 def cell_end(cell: int) -> float | None:
     """Return the upper end of a cell, as a number; None for the marks before the first and after the last cell."""
     if abs(cell) >= _AFTER_ALL:

@@ -10,10 +10,19 @@ from rich.text import Text
 
 from gapwatch.scorers.printable import shown
 from gapwatch.sinks.reading.release_rates import ReleaseRate
-from gapwatch.sinks.reading.terminal_table import moment_text, share_text
+from gapwatch.sinks.reading.terminal_table import moment_text
 from gapwatch.streams.alerting.incidents.alert_facts import AlertFacts
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert
-from gapwatch.streams.alerting.incidents.wording import before_text, headline, quantile_move, share_name, size, subject
+from gapwatch.streams.alerting.incidents.wording import (
+    amount_text,
+    before_text,
+    headline,
+    limits_text,
+    quantile_move,
+    share_name,
+    size,
+    subject,
+)
 from gapwatch.streams.reports.outcome_table import report_table
 
 _SEVERITIES = ("page", "ticket", "note")
@@ -87,6 +96,8 @@ def _brought_by(alert: StoredAlert) -> Iterator[tuple[str, str]]:
 
 
 def _move(facts: AlertFacts) -> str:
+    if facts.bound is not None and facts.bound.of != "failure_rate":
+        return f"{share_name(facts)} {size(facts)}"
     if quantile_move(facts) or facts.part is not None:
         return size(facts)
     move, _, bound = size(facts).partition(", bound ")
@@ -161,12 +172,12 @@ def change_table(alerts: Sequence[StoredAlert], with_ids: bool) -> Table:
         before = before_text(facts)
         now, interval = "", ""
         if facts.after is not None:
-            now = share_text(facts.after.value)
-            interval = f"[{share_text(facts.after.lower)}, {share_text(facts.after.upper)}]"
+            now = amount_text(facts, facts.after.value)
+            interval = f"[{limits_text(facts)}]"
         if facts.bound is not None:
-            before = f"{facts.bound.operator} {share_text(facts.bound.value)}"
+            before = f"{facts.bound.operator} {amount_text(facts, facts.bound.value)}"
         name = Text(alert.row.metric)
-        if facts.part is not None or facts.kind == "unknown":  # not the share of failing traces
+        if share_name(facts) != f"failing {facts.unit}s":  # not the share of failing traces
             name.append(f"\n  {share_name(facts)}", "dim")
         cells = [Text(alert.row.severity, style), name, Text(before), Text(now, "bold")]
         cells += [Text(interval, "dim"), Text(moment_text(alert.row.found_at, "seconds")[11:16] + "Z")]

@@ -182,7 +182,7 @@ def test_numbers_of_sessions_are_not_monitored_and_say_why(tmp_path: Path) -> No
     assert "none: in sessions" in words(path, "--watched")
 
 
-def test_bounds_and_ratios_that_no_detector_checks_are_listed(tmp_path: Path) -> None:
+def test_a_ratio_without_a_bound_is_listed_as_not_monitored(tmp_path: Path) -> None:
     path = tmp_path / "s.duckdb"
     said = portfolio(
         "form: measure, field: latency, unit: s, limit: {max: 9}",
@@ -197,6 +197,6 @@ def test_bounds_and_ratios_that_no_detector_checks_are_listed(tmp_path: Path) ->
     )
 
     listed = words(path)
-    assert "threshold of m of agent (it bounds mean; only failure_rate has checked bounds)" in listed
-    assert "(a ratio of two sums has no traces of its own" in listed
+    assert "threshold of m" not in listed
+    assert "r of agent (a ratio alerts by its threshold only, and it has none)" in listed
     assert "long of agent (no trace was decided)" in listed

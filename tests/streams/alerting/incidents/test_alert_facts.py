@@ -49,7 +49,13 @@ _SHAPES: dict[str, dict[str, Any]] = {
     },
     "a bound": {
         **_BASE, "watched": "bound", "before": None, "ratio": None, "went_up": True, "units": 900, "moved": 90,
-        "bound": ["<", 0.05], "window_seconds": 3600, "verdict": "worse", "kind": "bound", **_CAUSE,
+        "bound": ["<", 0.05], "bound_of": "failure_rate", "bound_unit": "share", "window_seconds": 3600,
+        "verdict": "worse", "kind": "bound", **_CAUSE, "runbook_url": None,
+    },
+    "a bound of numbers": {
+        **_BASE, **_NUMBERS, "watched": "bound", "before": None, "after": [2.46, 1.9, None], "ratio": None,
+        "went_up": True, "units": 900, "moved": None, "bound": ["<=", 0.5], "bound_of": "mean",
+        "bound_unit": "seconds", "window_seconds": 300, "verdict": "worse", "kind": "bound", **_CAUSE,
         "runbook_url": None,
     },
     "a recovery": {

@@ -1,4 +1,4 @@
-"""Detectors of one lane: both families fold the closed ticks, in order, and return findings."""
+"""Detectors of one lane: all families fold the closed ticks, in order, and return findings."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from gapwatch.streams.alerting.bounds.slice_bounds import read_bounds, uses_of
+from gapwatch.streams.alerting.evaluation.lane_bounds import LaneBounds
 from gapwatch.streams.alerting.evaluation.rate_detectors import RateDetectors
 from gapwatch.streams.alerting.evaluation.series_detectors import SeriesDetectors
 from gapwatch.streams.alerting.evaluation.series_rows import SeriesRows
@@ -41,24 +43,25 @@ class LaneDetectors:
 
     Attributes:
         rows: Rows of all fleets, with the rules.
-        rates, values: The two families.
+        rates, values, bounds: The three families.
         folded: Last folded tick.
     """
 
     def __init__(self, rules: Sequence[AlertRule], budgets: dict[str, AlarmBudget]) -> None:
         self.rows = SeriesRows(rules, budgets)
         self.rates, self.values = RateDetectors(self.rows), ValueDetectors(self.rows)
+        self.bounds = LaneBounds(self.rows)
         self.folded = 0
         self.feed(rules)
 
     @property
     def families(self) -> tuple[SeriesDetectors[Any], ...]:
         """Families, in the order in which they fold a tick."""
-        return self.rates, self.values
+        return self.rates, self.bounds, self.values
 
     @property
     def fleets(self) -> dict[str, Fleet]:
-        """Fleets of both families, by name."""
+        """Fleets of all families, by name."""
         return {name: fleet for family in self.families for name, fleet in family.fleets.items()}
 
     # ---- ticks ----
@@ -68,6 +71,7 @@ class LaneDetectors:
         self._watched = {(rule.pipeline, rule.metric) for rule in rules}
         self._measures = {(rule.pipeline, rule.metric) for rule in rules if rule.numbers}
         self._levels = {(rule.pipeline, rule.metric): rule.labels for rule in rules if rule.labels}
+        self._uses = uses_of(rules)
 
     def add(self, content: SliceContent, there: OpenTicks) -> int | None:
         """Add the monitored units and values of a slice to the open ticks.
@@ -82,7 +86,9 @@ class LaneDetectors:
         units = read_units(content, self._watched)
         self.rates.add(units, there)
         self.values.add(read_values(content, self._measures, self._levels), there)
-        return units.newest
+        bounded = read_bounds(content, self._uses)
+        self.bounds.add(bounded, there)
+        return max((*([] if units.newest is None else [units.newest]), *(tick for _, tick in bounded)), default=None)
 
     def full_until(self) -> int:
         """Return the last tick to close so that the open ticks fit into memory; 0 where they do already."""
@@ -117,7 +123,7 @@ class LaneDetectors:
             sides: Side to which the series of each open alert moved: 1 up, -1 down, 0 not known.
         """
         dealt = self.rows.use_rules(rules, budgets)
-        self.rates.use_bounds()
+        self.bounds.use_bounds()
         turned = [
             watched
             for name, fleet in self.fleets.items()

@@ -1,4 +1,4 @@
-"""Detectors of failure rates (of traces, sessions and undecided traces), and bounds of the portfolio."""
+"""Detectors of failure rates: of traces, sessions and undecided traces."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import numpy as np
 
 from gapwatch.streams.alerting.evaluation.series_detectors import Learned
 from gapwatch.streams.alerting.evaluation.series_rows import SeriesRows
-from gapwatch.streams.alerting.rules.bounds import BoundWatch, hold_to_bounds
-from gapwatch.streams.alerting.rules.finding import Finding, Watched
+from gapwatch.streams.alerting.rules.finding import Finding
 from gapwatch.streams.alerting.series.open_tick import OpenTick, gather
 from gapwatch.streams.alerting.series.slice_units import OpenTicks, SliceUnits
 from gapwatch.streams.detectors.arrays import Ints
@@ -27,7 +26,7 @@ _UNITS, _SESSIONS = FleetConfig(rate_bets()), FleetConfig(rate_bets(), sessions=
 
 
 class RateDetectors:
-    """Detectors and bounds of the rates of one lane; see `SeriesDetectors`.
+    """Detectors of the rates of one lane; see `SeriesDetectors`.
 
     A tick is folded when it closes; a sparse tick waits for the end of its window.
 
@@ -46,7 +45,6 @@ class RateDetectors:
         self._units, self._sessions = Fleet(_UNITS), Fleet(_SESSIONS)
         self._open_sessions = SessionBook()
         self._times: dict[int, SessionTimes] = defaultdict(SessionTimes)
-        self._bounds: dict[int, BoundWatch] = {}
         rows.watched |= {name: [] for name in self.fleets}
 
     @property
@@ -79,15 +77,11 @@ class RateDetectors:
         return [tick for tick in self.pending if tick <= closed]
 
     def fold(self, tick: int) -> list[Finding]:
-        """Fold a tick: its units, the bounds of their series, and the sessions that have ended."""
+        """Fold a tick: its units, and the sessions that have ended."""
         pending = self.pending.pop(tick, None)
         if pending is None:
             return []
-        return [
-            *self._fold_units(tick, pending),
-            *self._hold_to_bounds(tick, pending),
-            *self._fold_sessions(tick, pending),
-        ]
+        return [*self._fold_units(tick, pending), *self._fold_sessions(tick, pending)]
 
     def _fold_units(self, tick: int, pending: OpenTick) -> list[Finding]:
         by_hour: dict[int, dict[tuple[int, str], tuple[int, int]]] = defaultdict(dict)
@@ -102,12 +96,6 @@ class RateDetectors:
             rows = np.array([self._rows.row(*key) for key in cells], np.int64)
             self._units.fold(tick, np.array(list(cells.values()), np.float64).T, rows, hour)
         return self._rows.take_findings(self, "units", tick, tick)
-
-    def _hold_to_bounds(self, tick: int, pending: OpenTick) -> list[Finding]:
-        whole = pending.whole_units()
-        bounds = {number: self._rows.rule_of(number).limit for number in whole}
-        broken = hold_to_bounds(self._bounds, bounds, tick, whole)
-        return [Finding(Watched(self._rows.series[number], "bound"), tick, breach=breach) for number, breach in broken]
 
     def _fold_sessions(self, tick: int, pending: OpenTick) -> list[Finding]:
         for number, session, at, units, bad in sorted(pending.sessions):
@@ -158,11 +146,6 @@ class RateDetectors:
                     yield number, "rate"
             yield from ((number, "sessions") for number, *_ in open_tick.sessions)
 
-    def use_bounds(self) -> None:
-        """Check series against the bounds of the present rules; a rule without a bound keeps its last one."""
-        for number, watch in self._bounds.items():
-            watch.bound = self._rows.rule_of(number).limit or watch.bound
-
     def grow(self, name: str, count: int) -> Ints:
         """Add empty series to a fleet, and return their rows."""
         return self.fleets[name].add_series(count)
@@ -181,7 +164,6 @@ class RateDetectors:
             "pending": [[tick, open_tick.as_json()] for tick, open_tick in sorted(self.pending.items())],
             "book": [[*key, entry.as_json()] for key, entry in self._open_sessions.open.items()],
             "times": [[number, times.as_json()] for number, times in sorted(self._times.items())],
-            "bounds": [[number, watch.as_json()] for number, watch in sorted(self._bounds.items())],
             "late_units": self.late_units,
         }
 
@@ -192,10 +174,6 @@ class RateDetectors:
             self._open_sessions.open[number, session] = OpenSession.from_json(entry)
         for number, times in value["times"]:
             self._times[number] = SessionTimes.from_json(times)
-        for number, watch in value["bounds"]:
-            bound = self._rows.rule_of(number).limit
-            if bound is not None:
-                self._bounds[number] = BoundWatch.from_json(bound, watch)
         self.late_units = value["late_units"]
 
     def snapshots(self) -> dict[str, bytes]:

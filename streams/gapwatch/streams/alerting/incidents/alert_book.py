@@ -83,7 +83,7 @@ class AlertBook:
                 if self._has_loud_shift(finding.watched.series, rule.severity):
                     return None
                 return self._begin(finding, rule.severity, _bound_onset(finding), "bound broken")
-            return self._end(finding, "back within the bound")
+            return self._end(finding, finding.breach.why)
         transition = finding.transition
         assert transition is not None
         event = transition.event

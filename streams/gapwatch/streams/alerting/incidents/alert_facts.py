@@ -40,11 +40,11 @@ class Counts:
 
     Attributes:
         units: All units.
-        moved: Units of the kind whose share moved.
+        moved: Units of the kind whose share moved; None for the bound of a mean, a sum or a ratio.
     """
 
     units: int
-    moved: int
+    moved: int | None
 
 
 @dataclass(frozen=True)
@@ -62,17 +62,21 @@ class AlertEvidence:
 
 @dataclass(frozen=True)
 class PromisedBound:
-    """Bound that a portfolio sets on a failure rate.
+    """Bound that a portfolio sets on a quantity.
 
     Attributes:
-        operator: Comparison of the rate with `value` that must hold: <, <=, > or >=.
-        value: The bound, 0 to 1.
-        window_seconds: Length of the window over which the rate is taken.
+        operator: Comparison of the quantity with `value` that must hold: <, <=, > or >=.
+        value: The bound, in `unit`.
+        window_seconds: Length of the window over which the quantity is taken.
+        of: The quantity: failure_rate, p95, `share of fallback` and the like.
+        unit: Unit of the quantity; `share` for shares.
     """
 
     operator: str
     value: float
     window_seconds: int
+    of: str = "failure_rate"
+    unit: str = "share"
 
 
 @dataclass(frozen=True)
@@ -174,7 +178,9 @@ class AlertFacts:
 
     @property
     def part_grew(self) -> bool:
-        """True where the share of the part that moved grew."""
+        """True where the share of the part that moved grew; the numbers beyond a bound are always too many."""
+        if self.bound is not None and self.part is not None and self.part.statistic is not None:
+            return True
         return self.went_up if self.change is None else self.change.part_grew
 
     def to_json(self) -> dict[str, Any]:
@@ -217,7 +223,13 @@ class AlertFacts:
     def _bound_json(self) -> dict[str, Any]:
         if self.bound is None:
             return {}
-        return {"bound": [self.bound.operator, self.bound.value], "window_seconds": self.bound.window_seconds}
+        bound = self.bound
+        return {
+            "bound": [bound.operator, bound.value],
+            "bound_of": bound.of,
+            "bound_unit": bound.unit,
+            "window_seconds": bound.window_seconds,
+        }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> AlertFacts:
@@ -269,11 +281,12 @@ def _evidence(value: Mapping[str, Any]) -> AlertEvidence | None:
 
 
 def _counts(value: Mapping[str, Any]) -> Counts | None:
-    return Counts(value["units"], value["moved"]) if value.get("units") is not None else None
+    return Counts(value["units"], value.get("moved")) if value.get("units") is not None else None
 
 
 def _bound(value: Mapping[str, Any]) -> PromisedBound | None:
     if not value.get("bound"):
         return None
     operator, promised = value["bound"]
-    return PromisedBound(operator, promised, value.get("window_seconds") or 0)
+    of, unit = value.get("bound_of", "failure_rate"), value.get("bound_unit", "share")
+    return PromisedBound(operator, promised, value.get("window_seconds") or 0, of, unit)

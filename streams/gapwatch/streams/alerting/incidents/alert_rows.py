@@ -37,9 +37,10 @@ from gapwatch.streams.alerting.incidents.links import runbook_link, trace_link
 from gapwatch.streams.alerting.incidents.severity import SEVERITIES
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert, read_alerts
 from gapwatch.streams.alerting.rules.alert_rule import AlertRule
+from gapwatch.streams.alerting.rules.bound import Bound
 from gapwatch.streams.alerting.rules.finding import Finding
 from gapwatch.streams.detectors.change import Change, Interval
-from gapwatch.streams.detectors.contexts import TICK_SECONDS, tick_start
+from gapwatch.streams.detectors.contexts import tick_start
 from gapwatch.streams.detectors.lifecycle import Event
 
 _BY = "gapwatch"
@@ -165,8 +166,10 @@ def _as_opened(con: Connection, alert_id: str, facts: AlertFacts) -> AlertFacts:
 
 def _find_cause(con: Connection, lane: str, rows: StepRows, facts: AlertFacts) -> Cause:
     """Return the cause of an alert that opens, with the addresses that the portfolio gives."""
-    step, limit = rows.step, rows.rule.limit
+    step, breach = rows.step, rows.step.finding.breach
     series = step.alert.watched.series
+    if breach is not None and breach.bound.parts is not None:  # a ratio has no rows: those of its numerator
+        series = replace(series, metric=breach.bound.parts.numerator)
     moved = Moved(
         lane=lane,
         series=series,
@@ -175,11 +178,11 @@ def _find_cause(con: Connection, lane: str, rows: StepRows, facts: AlertFacts) -
         since=tick_start(_since(step)),
         until=tick_start(step.finding.tick + 1),
         share_before=(facts.before and facts.before.value) or 0.0,
-        promised=limit.value if step.finding.breach is not None and limit is not None else None,
+        promised=breach.bound.value if breach is not None and breach.bound.of == "failure_rate" else None,
     )
     cause = attribute(con, moved, step.finding.part)
     examples = tuple(replace(one, url=trace_link(rows.portfolio, one.trace_id)) for one in cause.examples)
-    return replace(cause, examples=examples, runbook_url=runbook_link(rows.portfolio, series.metric))
+    return replace(cause, examples=examples, runbook_url=runbook_link(rows.portfolio, rows.rule.metric))
 
 
 def _since(step: Step) -> int:
@@ -201,7 +204,7 @@ def describe(step: Step, rule: AlertRule, limit_log10: float | None) -> AlertFac
         is_cascade=rule.is_cascade,
         units_per_month=rule.units_per_month,
         before=None if change is None else _estimate(change.before),
-        after=_estimate(breach.rate) if breach is not None else None if change is None else _estimate(change.after),
+        after=_estimate(breach.measured) if breach is not None else None if change is None else _estimate(change.after),
         ratio=None if change is None else _estimate(change.ratio),
         question=rule.question if rule.side_of(kind) == 0 and kind != "labels" else None,
         watched=kind,
@@ -209,10 +212,10 @@ def describe(step: Step, rule: AlertRule, limit_log10: float | None) -> AlertFac
         polarity=polarity,
         kind=kind_of(kind, rule.is_cascade),
         part=finding.part,
-        number_unit=rule.number_unit,
+        number_unit=rule.number_unit if breach is None else breach.bound.unit,
         evidence=None if transition is None else AlertEvidence(_finite(transition.evidence_log10), limit_log10),
         counts=_counts(finding),
-        bound=None if breach is None else _promised(rule),
+        bound=None if breach is None else _promised(breach.bound),
         change=None if change is None else _change_point(change),
         is_of_hours=change is not None and change.is_of_hours,
     )
@@ -221,7 +224,7 @@ def describe(step: Step, rule: AlertRule, limit_log10: float | None) -> AlertFac
 def _went_up(finding: Finding, rule: AlertRule, kind: str) -> bool:
     """Return True where the share (of numbers: the number) rose."""
     if finding.breach is not None:
-        return rule.limit is None or finding.breach.rate.value > rule.limit.value
+        return finding.breach.measured.value > finding.breach.bound.value
     change = finding.transition.change if finding.transition is not None else None
     if change is None:
         return True
@@ -242,14 +245,13 @@ def _polarity(step: Step, rule: AlertRule, went_up: bool) -> str | None:
 
 def _counts(finding: Finding) -> Counts | None:
     if finding.breach is not None:
-        return Counts(finding.breach.units, finding.breach.bad)
+        return Counts(finding.breach.units, finding.breach.moved)
     change = finding.transition.change if finding.transition is not None else None
     return None if change is None else Counts(round(change.units), round(change.after.value * change.units))
 
 
-def _promised(rule: AlertRule) -> PromisedBound | None:
-    limit = rule.limit
-    return None if limit is None else PromisedBound(limit.operator, limit.value, limit.window_ticks * TICK_SECONDS)
+def _promised(bound: Bound) -> PromisedBound:
+    return PromisedBound(bound.operator, bound.value, bound.window_seconds, bound.quantity, bound.unit)
 
 
 def _change_point(change: Change) -> ChangePoint:

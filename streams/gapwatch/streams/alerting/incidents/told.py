@@ -9,16 +9,24 @@ from typing import Any
 
 from gapwatch.scorers.printable import shown
 from gapwatch.sinks.incidents.worst_rows import WORDS, WorstRow, worst_rows
-from gapwatch.sinks.reading.terminal_table import component_text, share_text
+from gapwatch.sinks.reading.terminal_table import component_text
 from gapwatch.sinks.store.store_reader import StoreReader
 from gapwatch.sinks.store.utc_text import utc_text
 from gapwatch.streams.alerting.incidents.alert_cause import Cause
-from gapwatch.streams.alerting.incidents.alert_facts import AlertFacts, ShareEstimate
+from gapwatch.streams.alerting.incidents.alert_facts import AlertFacts
 from gapwatch.streams.alerting.incidents.component_graph import ComponentGraph
 from gapwatch.streams.alerting.incidents.first_component import first_component, moved_from
 from gapwatch.streams.alerting.incidents.severity import SEVERITIES
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert
-from gapwatch.streams.alerting.incidents.wording import before_text, kind_text, quantile_ends, share_name
+from gapwatch.streams.alerting.incidents.wording import (
+    amount_text,
+    before_text,
+    counted_text,
+    kind_text,
+    limits_text,
+    quantile_ends,
+    share_name,
+)
 
 #: Rows that a message names.
 _ROWS = 3
@@ -161,7 +169,7 @@ def build_told(con: StoreReader, members: Sequence[StoredAlert], graph: Componen
         before=before,
         after=after,
         ratio=_ratio(facts),
-        interval="" if facts.after is None else _interval(facts.after),
+        interval=limits_text(facts, " to "),
         since="" if change is None else utc_text(change.at),
         between="" if change is None else f"{utc_text(change.earliest)} to {utc_text(change.latest)}",
         units=_units(facts),
@@ -179,16 +187,10 @@ def _subject(alert: StoredAlert) -> str:
 
 def _ends(facts: AlertFacts) -> tuple[str, str]:
     """Return the share or number before and since; for a bound its limit and the rate."""
-    if (ends := quantile_ends(facts)) is not None:
-        return ends
-    after = "" if facts.after is None else share_text(facts.after.value)
+    after = "" if facts.after is None else amount_text(facts, facts.after.value)
     if facts.bound is not None:
-        return f"promised {facts.bound.operator} {share_text(facts.bound.value)}", after
-    return before_text(facts), after
-
-
-def _interval(estimate: ShareEstimate) -> str:
-    return f"{share_text(estimate.lower)} to {share_text(estimate.upper)}"
+        return f"promised {facts.bound.operator} {amount_text(facts, facts.bound.value)}", after
+    return quantile_ends(facts) or (before_text(facts), after)
 
 
 def _ratio(facts: AlertFacts) -> str:
@@ -204,7 +206,7 @@ def _ratio(facts: AlertFacts) -> str:
 def _units(facts: AlertFacts) -> str:
     if facts.counts is None:
         return ""
-    return f"{facts.counts.moved:,} of {facts.counts.units:,} {facts.unit}{'' if facts.counts.units == 1 else 's'}"
+    return counted_text(facts)
 
 
 def _cause(cause: Cause | None) -> str:

@@ -9,6 +9,7 @@ from gapwatch.streams.alerting.incidents.alert_facts import AlertFacts
 from gapwatch.streams.alerting.incidents.severity import told_severity
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert
 from gapwatch.streams.alerting.rules.alert_rule import DECLARE_VOLUME, DEFAULT_UNITS_PER_MONTH
+from gapwatch.streams.alerting.rules.bound import SHARE
 from gapwatch.streams.alerting.rules.finding import Part
 
 #: Kind of an alert or incident, as people read it. SHIFT: the share or the numbers of a metric differ from its
@@ -67,7 +68,9 @@ def volume_text(units_per_month: float) -> str:
 
 
 def share_name(facts: AlertFacts) -> str:
-    """Return the units whose share moved: `failing traces`, `undecided traces`, `traces above 2.5 seconds`."""
+    """Return the units whose share moved: `failing traces`, `traces above 2.5 seconds`; or the bounded `p95`."""
+    if facts.bound is not None and facts.bound.of != "failure_rate":
+        return shown(facts.bound.of)
     if facts.part is not None:
         return _part_name(facts.part, facts.number_unit)
     unit = "sessions" if facts.unit == "session" else "traces"
@@ -135,16 +138,52 @@ def compared_with(facts: AlertFacts) -> str:
 
 
 def size(facts: AlertFacts) -> str:
-    """Return the size of the move: a quantile, or the share as `share_move` gives it."""
-    return quantile_move(facts) or share_move(facts)
+    """Return the size of the move: a quantile, or the share as `share_move` gives it; for a bound its quantity."""
+    return (None if facts.bound is not None else quantile_move(facts)) or share_move(facts)
 
 
 def share_move(facts: AlertFacts) -> str:
-    """Return the move of the share: `0.99% -> 47% [14%, 82%]`; for a bound the rate and the bound."""
+    """Return the move of the share: `0.99% -> 47% [14%, 82%]`; for a bound its quantity, with the bound."""
     before, after, bound = facts.before, facts.after, facts.bound
     if after is None:
         return "-"
-    now = f"{share_text(after.value)} [{share_text(after.lower)}, {share_text(after.upper)}]"
+    now = f"{amount_text(facts, after.value)} [{limits_text(facts)}]"
     if bound is not None:
-        return f"{now}, bound {bound.operator} {share_text(bound.value)}"
+        return f"{now}, bound {bound.operator} {amount_text(facts, bound.value)}"
     return now if before is None else f"{before_text(facts)} -> {now}"
+
+
+def amount_text(facts: AlertFacts, value: float | None, *, with_unit: bool = True) -> str:
+    """Return a value of the quantity that an alert is about: `12.3%`, or for other bounds `2.46 seconds`."""
+    bound = facts.bound
+    if value is None or bound is None or bound.unit == SHARE:
+        return share_text(value)
+    return number_text(value, bound.unit if with_unit else "")
+
+
+def limits_text(facts: AlertFacts, between: str = ", ") -> str:
+    """Return the ends of the interval of the quantity: `1.9, 3.1`; an end that cannot be given is named."""
+    after, bound = facts.after, facts.bound
+    if after is None:
+        return ""
+    missing = ("no lower limit", "no upper limit") if bound is not None else ("-", "-")
+    ends = zip((after.lower, after.upper), missing, strict=True)
+    return between.join(word if end is None else amount_text(facts, end, with_unit=False) for end, word in ends)
+
+
+def number_text(value: float, unit: str) -> str:
+    """Return a number with three digits, and its unit: `2.46 seconds`, `1,230 tokens`."""
+    number = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return f"{number} {shown(unit)}".strip()
+
+
+def counted_text(facts: AlertFacts) -> str:
+    """Return the units that an alert counted: `12 of 50 traces`; `50 traces` for the bound of a mean, sum or ratio."""
+    counts, part = facts.counts, facts.part
+    if counts is None:
+        return ""
+    units = f"{counts.units:,} {facts.unit}{'' if counts.units == 1 else 's'}"
+    if counts.moved is None:
+        return units
+    is_of_numbers = facts.bound is not None and part is not None and part.statistic is not None
+    return f"{counts.moved:,} of {units}{' beyond the bound' if is_of_numbers else ''}"

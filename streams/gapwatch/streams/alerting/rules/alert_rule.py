@@ -14,12 +14,11 @@ from gapwatch.scorers.portfolio.claim import (
     PythonClaim,
     RatioClaim,
 )
-from gapwatch.scorers.portfolio.direction import Threshold
 from gapwatch.scorers.portfolio.metric import Metric
 from gapwatch.scorers.portfolio.polarity import is_about_ways
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.store.registration import metric_direction
-from gapwatch.streams.detectors.contexts import TICK_SECONDS
+from gapwatch.streams.alerting.rules.bound import Bound, bound_of
 
 #: Traces a month where a portfolio declares no volume. The delay of an alert grows with its logarithm.
 DEFAULT_UNITS_PER_MONTH = 1_000_000.0
@@ -27,33 +26,8 @@ DEFAULT_UNITS_PER_MONTH = 1_000_000.0
 DECLARE_VOLUME = "declare yours with volume: {traces_per_day: N} in the portfolio"
 DEFAULT_PAGES_PER_MONTH = 1.0
 DEFAULT_TICKETS_PER_MONTH = 10.0
-#: Units in the window below which a bound is not checked, where the portfolio gives no `min_units`.
-DEFAULT_MIN_UNITS = 30
 #: Unit of the numbers of judges, composites and Python scorers.
 SCORE = "points"
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-
-
-@dataclass(frozen=True)
-class RateBound:
-    """Bound on the failure rate of a metric.
-
-    Attributes:
-        operator: Comparison of the rate with `value` that must hold: <, <=, > or >=.
-        value: The bound, 0 to 1.
-        window_ticks: Length of the window, in ticks of 30 seconds.
-        min_units: Units in the window below which the bound is not checked.
-    """
-
-    operator: str
-    value: float
-    window_ticks: int
-    min_units: int
-
-    @property
-    def is_ceiling(self) -> bool:
-        """True where the rate must stay below the bound."""
-        return self.operator in ("<", "<=")
 
 
 @dataclass(frozen=True)
@@ -71,7 +45,8 @@ class AlertRule:
         min_ratio: Smallest growth that pages, by the lower bound of its interval; None for the detectors' default.
         min_bad_per_hour: Bad units an hour above the expected ones that a page needs; None for the default.
         blind_above_ratio: A series is blind where its minimum detectable change is above this ratio; None: never.
-        limit: Bound on the failure rate; None without one.
+        limit: Bound on a quantity of the metric; None without one.
+        is_ratio: The metric is a ratio: only its bound is checked.
         time_zone: IANA name, for the hours of the week.
         units_per_month: Volume in traces in 30 days, declared or `DEFAULT_UNITS_PER_MONTH`.
         numbers: The numbers are monitored besides the failures: of a measure, or the scores of verdicts.
@@ -91,7 +66,7 @@ class AlertRule:
     min_ratio: float | None
     min_bad_per_hour: float | None
     blind_above_ratio: float | None
-    limit: RateBound | None
+    limit: Bound | None
     time_zone: str
     units_per_month: float
     numbers: bool = False
@@ -99,6 +74,7 @@ class AlertRule:
     number_pages: bool = False
     number_unit: str = ""
     labels: str | None = None
+    is_ratio: bool = False
 
     @property
     def may_page(self) -> bool:
@@ -108,6 +84,8 @@ class AlertRule:
     @property
     def kinds(self) -> tuple[str, ...]:
         """Monitored quantities: failing traces and sessions, undecided traces, and numbers or labels of the claim."""
+        if self.is_ratio:
+            return ()
         also = (*(["numbers"] if self.numbers else []), *(["labels"] if self.labels else []))
         return ("rate", "sessions", "unknown", *also)
 
@@ -137,8 +115,7 @@ class AlertRule:
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> AlertRule:
         """Return the rule from `as_json`."""
-        limit = value["limit"]
-        return cls(**{**value, "limit": None if limit is None else RateBound(**limit)})
+        return cls(**{**value, "limit": Bound.from_json(value["limit"])})
 
 
 @dataclass(frozen=True)
@@ -164,12 +141,12 @@ def budget_of(portfolio: Portfolio) -> AlarmBudget:
 
 
 def rules_of(portfolios: Sequence[Portfolio]) -> list[AlertRule]:
-    """Return a rule for each metric with an `alert`, in the order of the portfolios."""
+    """Return a rule for each metric with an `alert`, in the order of the portfolios; for a ratio with a bound only."""
     return [_rule(portfolio, metric) for portfolio in portfolios for metric in portfolio.metrics if _is_watched(metric)]
 
 
 def _is_watched(metric: Metric) -> bool:
-    return metric.alert is not None and not isinstance(metric.claim, RatioClaim)
+    return metric.alert is not None and (metric.threshold is not None or not isinstance(metric.claim, RatioClaim))
 
 
 def _rule(portfolio: Portfolio, metric: Metric) -> AlertRule:
@@ -186,7 +163,8 @@ def _rule(portfolio: Portfolio, metric: Metric) -> AlertRule:
         min_ratio=metric.alert.min_ratio,
         min_bad_per_hour=metric.alert.min_bad_per_hour,
         blind_above_ratio=metric.alert.blind_above_ratio,
-        limit=_limit(metric.threshold),
+        limit=bound_of(portfolio, metric),
+        is_ratio=isinstance(metric.claim, RatioClaim),
         **_values(portfolio, metric),
         time_zone=portfolio.time_zone,
         units_per_month=DEFAULT_UNITS_PER_MONTH if a_day is None else 30.0 * a_day,
@@ -237,11 +215,3 @@ def _number_side(portfolio: Portfolio, metric: Metric, failing_end: int) -> tupl
         return 0, False
     side = 1 if direction["better"] == "lower" else -1
     return (side, True) if direction["of"] != "failure_rate" else (side * failing_end, False)
-
-
-def _limit(threshold: Threshold | None) -> RateBound | None:
-    if threshold is None or threshold.of != "failure_rate":
-        return None
-    seconds = int(threshold.window[:-1]) * _SECONDS[threshold.window[-1]]
-    ticks = max(-(-seconds // TICK_SECONDS), 1)
-    return RateBound(threshold.operator, threshold.value, ticks, threshold.min_units or DEFAULT_MIN_UNITS)

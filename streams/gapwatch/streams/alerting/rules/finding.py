@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gapwatch.sinks.reading.example_rows import ValuePart
-from gapwatch.streams.alerting.rules.bounds import Breach
+from gapwatch.streams.alerting.rules.breach import Breach
 from gapwatch.streams.alerting.series.slice_units import SeriesKey
 from gapwatch.streams.detectors.watch import Transition
 
@@ -64,3 +64,15 @@ class Finding:
     transition: Transition | None = None
     breach: Breach | None = None
     part: Part | None = None
+
+
+def part_beyond(breach: Breach) -> Part | None:
+    """Return the part of the values that a bound is about; None for failing traces, and for ratios, which have none."""
+    bound = breach.bound
+    if bound.label is not None:
+        return Part(bound.label, labels=(bound.label,))
+    if bound.of in ("failure_rate", "ratio"):
+        return None
+    end = None if bound.of == "sum" else bound.value  # no single number is beyond the bound of a sum
+    above, below = (end, None) if bound.is_ceiling else (None, end)
+    return Part(f"beyond the bound of {bound.of}", bound.level or 0.5, above, below)

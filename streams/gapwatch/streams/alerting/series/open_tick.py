@@ -52,17 +52,6 @@ class OpenTick:
         most = max((sum(cell[:3]) for cell in self.counts.values()), default=0)
         return max(most, sum(units for _, _, _, units, _ in self.sessions)) < _SPARSE
 
-    def whole_units(self) -> dict[int, list[int]]:
-        """Return the good and bad units of each series, including units of sessions."""
-        whole: dict[int, list[int]] = defaultdict(lambda: [0, 0])
-        for (number, _), (good, bad, *_) in self.counts.items():
-            whole[number][0] += good
-            whole[number][1] += bad
-        for number, _, _, units, bad in self.sessions:
-            whole[number][0] += units - bad
-            whole[number][1] += bad
-        return whole
-
     def join(self, other: OpenTick) -> None:
         """Add the units of another tick."""
         for key, cell in other.counts.items():

@@ -37,7 +37,8 @@ def outcome_of(alert: StoredAlert) -> str | None:
 
 def present_rate(con: StoreReader, alert: StoredAlert) -> Iterator[str]:
     """Yield the rate of the last ten minutes and of the last hour, up to the newest trace and since the change."""
-    if alert.facts.part is not None:
+    bound = alert.facts.bound
+    if alert.facts.part is not None or (bound is not None and bound.of != "failure_rate"):
         return
     series, lane, began = alert.series, alert.row.lane, alert.began_at
     end = newest_tick(con, lane, series)

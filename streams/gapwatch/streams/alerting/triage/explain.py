@@ -34,6 +34,7 @@ from gapwatch.streams.alerting.incidents.links import runbook_link, trace_link
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert, read_incident
 from gapwatch.streams.alerting.incidents.wording import (
     compared_with,
+    counted_text,
     headline,
     life_text,
     months_text,
@@ -47,6 +48,7 @@ from gapwatch.streams.alerting.incidents.wording import (
     volume_text,
 )
 from gapwatch.streams.alerting.triage.behind_alert import lost_texts, present_rate, reasons_in_texts, rows_behind
+from gapwatch.streams.alerting.triage.bound_words import BOUND_IS_SURE, bound_origin, promised_side
 
 _WIDTH = 11
 _PLAIN_WIDTH = 110
@@ -180,8 +182,7 @@ def _what(alert: StoredAlert, portfolio: Portfolio | None) -> Iterator[str]:
         yield moved
     text = f"{share_name(facts)}: {share_move(facts)}"
     if facts.counts is not None and facts.counts.units:
-        plural = "" if facts.counts.units == 1 else "s"
-        text += f"; {facts.counts.moved:,} of {facts.counts.units:,} {facts.unit}{plural}"
+        text += f"; {counted_text(facts)}"
     yield text
     least = None if facts.ratio is None else facts.ratio.lower
     if facts.went_up and least is not None and least > 1:
@@ -192,6 +193,8 @@ def _what(alert: StoredAlert, portfolio: Portfolio | None) -> Iterator[str]:
             "traces since the change; brackets: approximate 95 % interval"
         )
     metric = _metric(alert, portfolio)
+    if facts.bound is not None:
+        yield from bound_origin(metric)
     if metric is not None and metric.purpose:
         yield f"purpose of the metric: {shown(metric.purpose, 300)}"
 
@@ -200,7 +203,7 @@ def _since(con: StoreReader, alert: StoredAlert) -> Iterator[str]:
     change, bound, found = alert.facts.change, alert.facts.bound, alert.row.found_at
     if change is None:
         window = span_text(0 if bound is None else bound.window_seconds)
-        yield f"window of {window} that ended {moment_text(found)}; a bound does not tell when the failures began"
+        yield f"window of {window} that ended {moment_text(found)}; a bound does not tell when it began"
     else:
         first, last = moment_text(change.earliest), moment_text(change.latest)
         earlier = " or earlier" if change.is_truncated else ""
@@ -213,7 +216,7 @@ def _since(con: StoreReader, alert: StoredAlert) -> Iterator[str]:
 def _how_sure(alert: StoredAlert) -> Iterator[str]:
     facts = alert.facts
     if facts.kind == "bound":
-        yield "the whole 95 % interval of the window lies beyond the bound"
+        yield BOUND_IS_SURE
         return
     evidence = facts.evidence
     if evidence is None or evidence.limit_log10 is None:
@@ -232,6 +235,9 @@ def _which_way(con: StoreReader, alert: StoredAlert, portfolio: Portfolio | None
     way = "rose" if facts.went_up else "fell"
     if facts.kind == "unknown":
         yield f"the share of undecided traces {way}; more of them is always worse: the metric cannot see them"
+        return
+    if facts.bound is not None:
+        yield promised_side(facts.bound)
         return
     if facts.watched == "labels":
         yield f"their share {way}; a mix of labels has no better direction: labels that fail count in the failure rate"

@@ -100,12 +100,12 @@ def _unseen(portfolio: Portfolio, seen: list[SeenMetric]) -> Iterator[str]:
     for metric in portfolio.metrics:
         name = _name(metric.name, metric.component)
         if isinstance(metric.claim, RatioClaim):
-            if metric.alert is not None or metric.threshold is not None:
-                yield f"{name} (a ratio of two sums has no traces of its own; put alerts on its parts)"
+            if metric.alert is not None and metric.threshold is None:
+                yield f"{name} (a ratio alerts by its threshold only, and it has none)"
         elif metric.name not in decided:
             yield f"{name} (no trace was decided)"
-        elif metric.threshold is not None and metric.threshold.of != "failure_rate":
-            yield f"threshold of {name} (it bounds {shown(metric.threshold.of)}; only failure_rate has checked bounds)"
+        elif metric.threshold is not None and metric.alert is None:
+            yield f"threshold of {name} (the metric has no key alert, so only reports say whether it holds)"
     components = {row.component for row in mine}
     measured = {metric.component for metric in portfolio.metrics}
     for component in portfolio.components:
