@@ -28,6 +28,10 @@ REFERENCE_NAMES = (
     "correct_answer",
 )
 _PATTERNS = {
+    r"^(failure_rate|share|mean|sum|ratio|p[1-9][0-9]?(_[0-9]{1,3})?)$": (
+        "is no quantity that a threshold bounds",
+        "failure_rate, share, p50, p95 or another quantile, mean, sum or ratio",
+    ),
     r"^[a-z][a-z0-9_]*$": ("is not lower_snake_case", "lower-case letters, digits and _, a letter first"),
     r"^[1-9][0-9]{0,5}[smhdw]$": ("is not a window", "a number and s, m, h, d or w, like 1h"),
     r"^[A-Za-z_][A-Za-z0-9_.]*$": ("is not a name of a scorer", "letters, digits, _ and ."),

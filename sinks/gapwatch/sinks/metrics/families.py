@@ -165,6 +165,8 @@ _SOURCE = (
     _own("outbox_waiting", "gauge", "messages", "Messages in the outbox that are not sent yet.", "topic"),
 )  # fmt: skip
 
+_BOUND = ("of", "operator", "window", "unit")
+
 #: Alerts, and the state of the detectors.
 _ALERTS = (
     _watched(
@@ -186,6 +188,26 @@ _ALERTS = (
         "pipeline", "environment", "incident_id", "kind", "severity", "state", "name", "what", "share", "before",
         "after", "ratio", "interval", "since", "between", "units", "first", "cause", "metrics", "rows", "found",
         "store", "command", "page", "runbook_url", "trace_url", "by", "decided",
+    ),
+    _watched(
+        "bound_value", "gauge", "unit in the label",
+        "Quantity that a threshold of the portfolio bounds, in the window as written, up to the newest trace; of is "
+        "the quantity, such as p95.", *_BOUND,
+    ),
+    _watched(
+        "bound_value_lower", "gauge", "unit in the label",
+        "Lower confidence limit of gapwatch_bound_value, which all windows of a month together miss with 5 % at most. "
+        "Missing where none can be given.", *_BOUND,
+    ),
+    _watched(
+        "bound_value_upper", "gauge", "unit in the label", "Upper limit, as gapwatch_bound_value_lower.", *_BOUND,
+    ),
+    _watched("bound_limit", "gauge", "unit in the label", "The bound of gapwatch_bound_value.", *_BOUND),
+    _watched("bound_units", "gauge", "traces", "Decided traces in the window of gapwatch_bound_value.", *_BOUND),
+    _watched(
+        "bound_state", "gauge", "1",
+        "State of a bound, 1 for the current one: broken (until it is surely over), held (surely within), undecided, "
+        "or too_few (fewer traces than min_units).", *_BOUND, "state",
     ),
     _own(
         "alerts_total", "counter", "alerts",

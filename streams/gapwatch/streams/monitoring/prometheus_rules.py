@@ -119,6 +119,11 @@ def _of_pipeline(portfolio: Portfolio) -> list[Rule]:
             wait="6h",
         ),
         Rule(
+            "GapwatchBoundUnchecked", f'gapwatch_bound_state{{{mine},state="too_few"}} == 1', "ticket",
+            f"The bound on {{{{ $labels.of }}}} of {{{{ $labels.metric }}}} was not checked for a day, {_WHERE}",
+            "Its window of {{ $labels.window }} holds fewer traces than min_units: make the window longer.", wait="24h",
+        ),
+        Rule(
             "GapwatchJudgeBudget",
             "sum by (pipeline, metric)"
             f' (increase(gapwatch_unscored_spans_total{{{mine},state="shed_budget"}}[1h])) > 0', "ticket",

@@ -87,6 +87,7 @@ class BoundWatch:
 
     def __post_init__(self) -> None:
         self._window = WindowUnits()
+        self._standing: tuple[int, Bound, BoundStanding] | None = None
         for _, units in self.parts:
             self._window.join(units)
 
@@ -155,7 +156,12 @@ class BoundWatch:
         return Interval(quantity.value, *quantity.limits(limit_level(self.bound)))
 
     def standing(self) -> BoundStanding:
-        """Return the present state, as of the last tick with units."""
+        """Return the present state, as of the last tick with units; it is computed once for each tick."""
+        if self._standing is None or self._standing[:2] != (self.newest, self.bound):
+            self._standing = self.newest, self.bound, self._stand()
+        return self._standing[2]
+
+    def _stand(self) -> BoundStanding:
         quantity = QuantityOfWindow(self.bound, self._window)
         units, measured = self._window.units(TOP), self._measured(quantity)
         if self.is_broken:

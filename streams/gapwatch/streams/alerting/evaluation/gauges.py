@@ -13,6 +13,7 @@ from gapwatch.sinks.reading.noted_events import last_noted_seconds
 from gapwatch.sinks.reading.recent_values import recent_cells, recent_labels
 from gapwatch.sinks.store.schema import OTHER
 from gapwatch.sinks.store.transaction import Connection
+from gapwatch.streams.alerting.evaluation.bound_gauges import bound_samples
 from gapwatch.streams.alerting.evaluation.lane_detectors import LaneDetectors
 from gapwatch.streams.alerting.evaluation.series_status import PHASES, SeriesState
 from gapwatch.streams.alerting.evaluation.shift_watch import ShiftWatch
@@ -81,6 +82,7 @@ class AlertGauges:
             _add_series(samples, state, environment)
         samples |= self._value_samples(watch, con, shown, environment)
         samples |= _totals(states, environment)
+        samples |= bound_samples(watch.detectors.bounds, environment)
         samples["gapwatch_late_units_total"] = {(): float(watch.detectors.rates.late_units)}
         _add_alerts(samples, watch, con, environment)
         _add_annotations(samples, watch, con)

@@ -16,7 +16,7 @@ from gapwatch.streams.alerting.evaluation.series_detectors import Learned
 from gapwatch.streams.alerting.evaluation.series_rows import SeriesRows
 from gapwatch.streams.alerting.rules.bound import Bound
 from gapwatch.streams.alerting.rules.finding import Finding, Watched, part_beyond
-from gapwatch.streams.alerting.series.slice_units import OpenTicks
+from gapwatch.streams.alerting.series.slice_units import OpenTicks, SeriesKey
 from gapwatch.streams.detectors.arrays import Ints
 from gapwatch.streams.detectors.fleet import Fleet
 from gapwatch.streams.detectors.sessions import IDLE_BUCKETS, MOST_UNITS
@@ -115,6 +115,14 @@ class LaneBounds:
     def _forget(self, tick: int) -> None:
         if self._open and tick % IDLE_BUCKETS == 0:
             self._open = {key: one for key, one in self._open.items() if tick - one[0] < IDLE_BUCKETS}
+
+    def held(self) -> list[tuple[SeriesKey, BoundWatch]]:
+        """Return the series with a bound in force, in the order in which they came, and their checks."""
+        return [
+            (self._rows.series[number], watch)
+            for number, watch in sorted(self.watches.items())
+            if self._rows.rule_of(number).limit is not None
+        ]
 
     def use_bounds(self) -> None:
         """Check series against the bounds of the present rules; other quantities begin with an empty window."""
