@@ -77,15 +77,19 @@ def test_a_page_reaches_who_is_on_call(tmp_path: Path) -> None:
     with delivering(tmp_path) as delivery:
         until(lambda: bool(delivery.said("/pages", "firing")))
         page = delivery.said("/pages", "firing")[0]
-        shown = get(delivery.kept.server.url, f"/alerts/{page['labels']['alert_id']}")
+        shown = get(delivery.kept.server.url, f"/alerts/{page['labels']['incident_id']}")
 
     assert page["labels"]["alertname"] == "GapwatchPage"
-    assert page["labels"]["metric"] == "parses"
+    assert set(page["labels"]) == {"alertname", "incident_id", "pipeline", "environment", "severity", "job"} | {
+        "instance"
+    } & set(page["labels"])
     said = page["annotations"]
-    assert said["summary"].startswith("parses of agent: failing traces 1.93% -> 25.0% [")
-    assert said["command"] == f"gapwatch explain {page['labels']['alert_id']} --store {tmp_path / 's.duckdb'}"
-    assert said["page"] == f"{delivery.kept.server.url}/alerts/{page['labels']['alert_id']}"
-    assert all(said[name] for name in ("before", "after", "interval", "since", "found", "store"))
+    assert said["summary"].startswith("SHIFT worse: parses of agent: failing traces 1.93% -> 25.0% [")
+    assert said["command"] == f"gapwatch explain {page['labels']['incident_id']} --store {tmp_path / 's.duckdb'}"
+    assert said["page"] == f"{delivery.kept.server.url}/alerts/{page['labels']['incident_id']}"
+    assert all(
+        said[name] for name in ("before", "after", "ratio", "interval", "since", "units", "first", "found", "store")
+    )
     assert shown.status == 200
     assert "failing traces" in shown.body.decode()
 
@@ -95,7 +99,7 @@ def test_an_acknowledged_page_is_not_resolved_until_it_is_over(tmp_path: Path) -
     with delivering(tmp_path) as delivery:
         kept = delivery.kept
         until(lambda: bool(delivery.said("/pages", "firing")))
-        alert = delivery.said("/pages", "firing")[0]["labels"]["alert_id"]
+        alert = delivery.said("/pages", "firing")[0]["labels"]["incident_id"]
         watches = kept.alerts
         kept.decisions.submit(read_decision("ack", {"alert": alert, "by": "ana", "why": ""}, watches))
         until(lambda: bool(kept.decide() or delivery.said("/tickets", "firing")))

@@ -170,7 +170,7 @@ def test_while_it_runs_alerts_are_on_metrics_and_can_be_answered(
 
     watched.wait_until(lambda: len(lines("gapwatch_alert_state")) == 2)
     (page,) = [line for line in lines("gapwatch_alert_state") if 'severity="page"' in line]
-    for label in ('metric="parses"', 'component="agent"', 'kind="cascade"', 'state="open"', 'pipeline="shop"'):
+    for label in ('metric="parses"', 'component="agent"', 'kind="shift"', 'state="open"', 'pipeline="shop"'):
         assert label in page
     assert 'gapwatch_series{environment="production",phase="page",pipeline="shop"} 1.0' in lines("gapwatch_series")
 
@@ -186,17 +186,17 @@ def test_while_it_runs_alerts_are_on_metrics_and_can_be_answered(
         gapwatch("accept", told["parses"], "--store", watched.store, "--by", "maria", "--why", "new format").status == 0
     )
     again = gapwatch("accept", told["parses"], "--store", watched.store, "--by", "maria")
-    assert (again.status, "only an open alert" in again.err) == (2, True)
+    assert (again.status, "only an open one" in again.err) == (2, True)
+    assert gapwatch("accept", told["fallback_rate"], "--store", watched.store, "--by", "maria").status == 0
     watched.wait_until(lambda: lines("gapwatch_alert_state") == [])
-    ids = list(told.values())
-    watched.wait_until(lambda: {"accepted", "resolved"} <= states(kafka_broker, ids))
+    watched.wait_until(lambda: "accepted" in states(kafka_broker, list(told.values())))
 
     # What was said outlives a kill.
     watched.kill()
     assert watched.catch_up()["records"] == 0
     assert {one["metric"]: one["state"] for one in alerts(watched)} == {
         "parses": "accepted",
-        "fallback_rate": "resolved",
+        "fallback_rate": "accepted",
     }
     assert {one["metric"]: one["verdict"] for one in alerts(watched)} == {"parses": "worse", "fallback_rate": "worse"}
 
