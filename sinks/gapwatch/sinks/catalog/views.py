@@ -218,7 +218,8 @@ _COSTS_VIEW = """CREATE VIEW costs AS
 
 
 def _alerts_open_view() -> str:
-    last = "(seq, \"at\", state = 'resolved')"
+    # In one tick an alert may open, take over the state of its incident, and end.
+    last = "(seq, \"at\", state <> 'open', state = 'resolved')"
     names = ", ".join(_SERIES_NAMES)
     return f"""CREATE VIEW alerts_open AS
     WITH steps AS (
