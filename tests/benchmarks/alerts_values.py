@@ -13,7 +13,7 @@ import numpy as np
 
 from gapwatch.scorers.slices.value_histogram import histogram_cells
 from gapwatch.streams.alerting.evaluation.value_detectors import LABELS, NUMBERS
-from gapwatch.streams.detectors.budget import threshold
+from gapwatch.streams.detectors.budgets.budget import threshold
 from gapwatch.streams.detectors.categories import CategoryFleet
 from gapwatch.streams.detectors.fleet import Fleet
 from gapwatch.streams.detectors.numbers import NumberFleet

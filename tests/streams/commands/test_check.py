@@ -228,18 +228,3 @@ def test_a_further_fact_goes_below_the_facts_that_there_are(tmp_path):
     assert f"under facts, {path}:7" in refused.stderr
     assert "  - {id: f-wait-2, component: c, kind: direction, metric: wait" in refused.stderr
     assert "\nfacts:" not in refused.stderr
-
-
-@pytest.mark.parametrize("volume", ["", "volume: {traces_per_day: 500}\n"])
-def test_an_assumed_volume_is_named_where_a_metric_asks_for_an_alert(tmp_path, volume):
-    file = tmp_path / "p.yaml"
-    metric = f"metrics: [{{name: m, component: c, claim: {CHECK}, alert: {{}}}}]\n"
-    file.write_text(TOP + volume + metric)
-    hinted = CliRunner().invoke(check, [str(file)])
-    file.write_text(TOP + volume + metric.replace(", alert: {}", ""))
-    silent = CliRunner().invoke(check, [str(file)])
-
-    assert (hinted.exit_code, silent.exit_code) == (0, 0)
-    hint = "no volume: 33,333 traces a day are assumed for the alerts; declare yours with volume: {traces_per_day: N}"
-    assert (hint in hinted.stdout) == (not volume)
-    assert "traces a day" not in silent.stdout

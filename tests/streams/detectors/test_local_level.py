@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gapwatch.streams.detectors.bets import category_bets, rate_bets
-from gapwatch.streams.detectors.budget import threshold
+from gapwatch.streams.detectors.budgets.budget import threshold
 from gapwatch.streams.detectors.contexts import TICKS_A_DAY, hour_of_week
 from gapwatch.streams.detectors.fleet import Fleet
 from gapwatch.streams.detectors.fleet_config import FleetConfig

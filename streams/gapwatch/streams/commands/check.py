@@ -167,16 +167,6 @@ def _print_portfolio(out: Console, file: str, portfolio: Portfolio) -> None:
     out.print(table)
     if any(metric.direction is not None and metric.direction.verdict == "unverified" for metric in portfolio.metrics):
         out.print(Text("?: nobody has confirmed which direction is better", style="dim"))
-    _print_volume_hint(out, portfolio)
-
-
-def _print_volume_hint(out: Console, portfolio: Portfolio) -> None:
-    # Imported here: --help answers without DuckDB.
-    from gapwatch.streams.alerting.rules.alert_rule import DECLARE_VOLUME, DEFAULT_UNITS_PER_MONTH, rules_of
-
-    if portfolio.volume.traces_per_day is None and rules_of([portfolio]):
-        assumed = f"{DEFAULT_UNITS_PER_MONTH / 30:,.0f} traces a day are assumed for the alerts"
-        out.print(Text(f"no volume: {assumed}; {DECLARE_VOLUME}", style="dim"))
 
 
 def _order(portfolio: Portfolio, metric: Metric) -> int:

@@ -10,6 +10,9 @@ from gapwatch.streams.detectors.contexts import HOURS, day_group
 # Weight of the wider group, in units. With less, a quiet hour has no baseline; with more, a real season is flattened
 # (50 gave ten times the promised alarms on the second day of a strong season, and x2 was detected no sooner).
 PSEUDO_UNITS = 20.0
+# Units that an hour of the week needs before it is told apart from the same hour of other weekdays. With fewer a series
+# of 100 units a day had no baseline in its fifth week, after it had one in the fourth.
+_WEEKDAY_UNITS = 50.0
 # An hour's counts are halved before 32 bits overflow; 1e9 units are as precise as 2e9.
 _FULL = 2**31
 
@@ -28,7 +31,8 @@ def alpha_of(prior: Floats, pooled: Floats, group: Floats | None, hour: Floats |
         pooled: Units so far, all hours.
         group: Units so far in the same hour of the day, by weekday or weekend; None for a series without seasons.
         hour: Units so far in the same hour of the week; None for a series without seasons.
-        old: True for series of at least four weeks, whose days of the week are told apart; None without seasons.
+        old: True for series of at least four weeks, whose days of the week are told apart where they have enough units;
+            None without seasons.
 
     Source:
         Two-level shrinkage by pseudo-counts (a Dirichlet whose mean is the wider group's estimate). It makes no
@@ -38,10 +42,22 @@ def alpha_of(prior: Floats, pooled: Floats, group: Floats | None, hour: Floats |
     if group is None or hour is None or old is None:
         return whole
     wide = shrink(group, whole / add_up(whole))
-    if not old.any():
+    own = tells_weekdays(hour, old)
+    if not own.any():
         return wide
     fine = shrink(hour, wide / add_up(wide))
-    return np.where(old, fine, wide)
+    return np.where(own, fine, wide)
+
+
+def tells_weekdays(hour: Floats, old: Bools) -> Bools:
+    """Return True for each series that has a baseline for an hour of the week, not only for its hour of the day.
+
+    Args:
+        hour: Units so far in the hour of the week, shape (bins, series).
+        old: True for series of at least four weeks.
+    """
+    result: Bools = old & (add_up(hour) >= _WEEKDAY_UNITS)
+    return result
 
 
 class Baseline:
@@ -75,7 +91,7 @@ class Baseline:
         own = hours[hour][:, rows].astype(np.float64)
         units = add_up(group)
         if old.any():
-            units = np.where(old, add_up(own), units)
+            units = np.where(tells_weekdays(own, old), add_up(own), units)
         return alpha_of(self.prior[:, rows], pooled, group, own, old), units
 
     def elsewhere(self, rows: Rows, stratum: int, hour: int) -> Floats:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gapwatch.streams.detectors.arrays import Array, Bools, Floats, Ints, add_up
-from gapwatch.streams.detectors.baseline import alpha_of
+from gapwatch.streams.detectors.baseline import alpha_of, tells_weekdays
 from gapwatch.streams.detectors.bets import BetTable
 from gapwatch.streams.detectors.contexts import HOURS, TICKS_TO_A_WEEK_BASELINE, day_group
 from gapwatch.streams.detectors.evidence import increments
@@ -74,7 +74,7 @@ def look_back(fleet: Fleet, row: int) -> Past:
         group = before(sum_of([base.hours[stratum, h, :, 0] for h in members]), in_group, here)
         own = before(base.hours[stratum, hour, :, 0].astype(np.float64), here, here)
         known = alpha_of(base.prior, pooled, group, own, old[here])
-        units = np.where(old[here], add_up(own), add_up(group))
+        units = np.where(tells_weekdays(own, old[here]), add_up(own), add_up(group))
         # As in the fold: an hour without a baseline is compared with all other hours.
         elsewhere = base.prior + np.maximum(pooled - group, 0.0)
         alpha[:, here] = np.where(units < fleet.config.context_units, elsewhere, known)

@@ -40,6 +40,7 @@ def close_days(config: FleetConfig, s: dict[str, Array], rows: Rows, day: int, s
         s["days_noise"][full] += 1.0 / s["day_units"][full]
         _set_margin(config, s, full[s["days"][full] >= _DAYS_TO_A_MARGIN])
     s["day"][index] = day
+    s["units_today"][index] = 0.0
     s["day_units"][index] = 0.0
     s["day_sum"][index] = 0.0
 

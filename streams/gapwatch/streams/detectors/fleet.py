@@ -15,6 +15,7 @@ import numpy as np
 
 from gapwatch.streams.detectors.arrays import Array, Bools, Floats, Ints, Rows, add_up, positions
 from gapwatch.streams.detectors.baseline import Baseline
+from gapwatch.streams.detectors.budgets.volume import VOLUME, observe_units
 from gapwatch.streams.detectors.contexts import (
     HOURS,
     TICKS_A_DAY,
@@ -141,9 +142,9 @@ class Fleet:
     def start_epoch(self, rows: Ints) -> None:
         """Reset the baseline and the evidence of these series: a new judge, sampler or set of bins is another measure.
 
-        Thresholds and the direction stay. Expected false alarms stay as well, because the budget was spent.
+        Thresholds, volume and direction stay. Expected false alarms stay as well, because the budget was spent.
         """
-        kept = ("bad_side", "ticket_threshold", "page_threshold", "min_ratio", "min_bad_per_hour")
+        kept = ("bad_side", "ticket_threshold", "page_threshold", "min_ratio", "min_bad_per_hour", *VOLUME)
         for name, array in self.state.items():
             if name not in (*kept, "expected_tickets", "expected_pages"):
                 array[..., rows] = 0
@@ -242,6 +243,7 @@ class Fleet:
         s["first_bucket"][rows] = first
         s["last_bucket"][rows] = np.where(seen, bucket, s["last_bucket"][rows])
         close_days(self.config, s, rows, bucket // TICKS_A_DAY, seen)
+        observe_units(s, rows, units)
         if self.config.seasonal:
             self._begin_hours(rows, bucket, hour, seen)
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from gapwatch.streams.alerting.incidents.alert_facts import AlertFacts
 from gapwatch.streams.alerting.incidents.wording import volume_text
-from gapwatch.streams.alerting.rules.alert_rule import DEFAULT_UNITS_PER_MONTH
 from tests.gapwatch_command import gapwatch
 
 _BEGIN = 1_772_600_000  # 2026-03-04T04:53:20Z
@@ -138,11 +138,10 @@ def test_an_acknowledged_alert_says_as_what_it_is_told_and_offers_no_second_ack(
     assert " ack " not in page and " accept " in page
 
 
-def test_a_volume_that_nobody_declared_is_called_assumed(page: str) -> None:
-    assumed = volume_text(DEFAULT_UNITS_PER_MONTH)
+def test_a_declared_volume_is_told_from_that_of_the_busiest_day(page: str) -> None:
+    facts = AlertFacts.from_json({"unit": "trace", "units_per_month": None, "busiest_day": 2880.0})
 
-    assert assumed.startswith("33,333 traces a day, which is assumed: ")
-    assert "volume: {traces_per_day: N}" in assumed
+    assert volume_text(facts) == "2,880 traces a day, its busiest day until then"
     assert "at the declared volume of 2,000 traces a day" in " ".join(page.split())
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, replace
 from typing import Any
 
+import numpy as np
+
 from gapwatch.streams.alerting.evaluation.series_detectors import SeriesDetectors
 from gapwatch.streams.alerting.rules.alert_rule import AlarmBudget, AlertRule
 from gapwatch.streams.alerting.rules.budget_shares import BudgetShares
@@ -13,6 +15,7 @@ from gapwatch.streams.alerting.rules.finding import Finding, Part, Watched
 from gapwatch.streams.alerting.series.open_tick import WINDOW_TICKS, window_end
 from gapwatch.streams.alerting.series.series_book import HourBook, SeriesBook
 from gapwatch.streams.alerting.series.slice_units import SeriesKey
+from gapwatch.streams.detectors.budgets.volume import set_allowed
 from gapwatch.streams.detectors.fleet import LEAST_BAD_PER_HOUR, LEAST_RATIO, Fleet
 from gapwatch.streams.detectors.lifecycle import Event
 from gapwatch.streams.detectors.watch import Transition, advance_phases
@@ -151,8 +154,8 @@ class SeriesRows:
 
     def _set_limits(self, fleet: Fleet, row: int, watched: Watched) -> None:
         rule = self.rule(watched.series)
-        limits = self._shares[rule.pipeline].limits(rule, watched.kind, self._share_keys[watched])
-        fleet.state["ticket_threshold"][row], fleet.state["page_threshold"][row] = limits
+        tickets, pages = self._shares[rule.pipeline].allowed(rule, watched.kind, self._share_keys[watched])
+        set_allowed(fleet.state, np.array([row]), tickets, pages, rule.units_per_month)
         fleet.state["min_ratio"][row] = rule.min_ratio or LEAST_RATIO
         bad_per_hour = LEAST_BAD_PER_HOUR if rule.min_bad_per_hour is None else rule.min_bad_per_hour
         fleet.state["min_bad_per_hour"][row] = bad_per_hour

@@ -16,7 +16,8 @@ from gapwatch.streams.alerting.evaluation.series_detectors import Learned
 from gapwatch.streams.alerting.rules.alert_rule import AlertRule
 from gapwatch.streams.alerting.rules.finding import Watched
 from gapwatch.streams.alerting.series.series_book import HourBook
-from gapwatch.streams.detectors.budget import smallest_rate_ratio
+from gapwatch.streams.detectors.budgets.budget import smallest_rate_ratio
+from gapwatch.streams.detectors.budgets.volume import units_a_day
 from gapwatch.streams.detectors.contexts import tick_start
 from gapwatch.streams.detectors.fleet import Fleet
 from gapwatch.streams.detectors.lifecycle import Phase
@@ -118,7 +119,13 @@ def _fleet_states(
     )
     units = learned.units
     rate = np.full(len(rows), _TAIL) if learned.rates is None else learned.rates
-    a_day = np.array([rule.units_per_month / _DAYS for rule in rules])
+    observed = units_a_day(s).tolist()
+    a_day = np.array(
+        [
+            seen if rule.units_per_month is None else rule.units_per_month / _DAYS
+            for rule, seen in zip(rules, observed, strict=True)
+        ]
+    )
     # In an hour without a baseline of its own a change must exceed what the hour may differ by.
     margin = np.where(has_baseline, 0.0, np.sqrt(s["season"]))
     ratio = smallest_rate_ratio(rate, np.maximum(units, 1.0), a_day, s["ticket_threshold"], margin)

@@ -241,16 +241,20 @@ class ShiftWatch:
             rule = self.detectors.rows.rule(finding.watched.series)
             step = self.alerts.take(finding, rule)
             if step is not None:
-                steps.append(StepRows(step, rule, self._limit_log10(step.alert), known.get(rule.pipeline)))
+                limit_log10, busiest_day = self._threshold(step.alert)
+                steps.append(StepRows(step, rule, limit_log10, known.get(rule.pipeline), busiest_day))
         return steps
 
-    def _limit_log10(self, alert: OpenAlert) -> float | None:
+    def _threshold(self, alert: OpenAlert) -> tuple[float | None, float | None]:
+        """Return log10 of the threshold of an alert, and the busiest day where that set it."""
         if alert.watched.kind == "bound":
-            return None
+            return None, None
         fleet, row = self.detectors.find(alert.watched)
         name = "page_threshold" if alert.severity == "page" else "ticket_threshold"
         limit = float(fleet.state[name][row])
-        return math.log10(limit) if math.isfinite(limit) else None
+        is_observed = fleet.state["tickets_allowed"][row] > 0.0 or fleet.state["pages_allowed"][row] > 0.0
+        busiest_day = float(fleet.state["busiest_day"][row]) if is_observed else None
+        return math.log10(limit) if math.isfinite(limit) else None, busiest_day
 
     # ---- people ----
 

@@ -137,7 +137,7 @@ class AlertFacts:
     Attributes:
         unit: Unit that is counted: trace or session.
         is_cascade: The metric says which way a step went; only a person can tell its direction.
-        units_per_month: Volume in traces in 30 days, declared or `DEFAULT_UNITS_PER_MONTH`.
+        units_per_month: Declared volume in traces in 30 days; None where the threshold follows the observed volume.
         before: Share of the units before the change; None where it is not known.
         after: Share of the units since the change, or in the window of a bound.
         ratio: `after` over `before`.
@@ -153,12 +153,13 @@ class AlertFacts:
         bound: The broken bound; None for a detector.
         change: Change point; None where no change is named.
         cause: Likely cause; only in the step that opens the alert.
+        busiest_day: Units of the busiest day so far, where they set the threshold; None with a declared volume.
         is_of_hours: `before` is the share expected at the hours of the day since the change; else that of all hours.
     """
 
     unit: str
     is_cascade: bool
-    units_per_month: float
+    units_per_month: float | None
     before: ShareEstimate | None
     after: ShareEstimate | None
     ratio: ShareEstimate | None
@@ -174,6 +175,7 @@ class AlertFacts:
     bound: PromisedBound | None = None
     change: ChangePoint | None = None
     cause: Cause | None = None
+    busiest_day: float | None = None
     is_of_hours: bool = False
 
     @property
@@ -189,6 +191,7 @@ class AlertFacts:
             "unit": self.unit,
             "cascade": self.is_cascade,
             "units_per_month": self.units_per_month,
+            **({} if self.busiest_day is None else {"busiest_day": self.busiest_day}),
             "before": None if self.before is None else self.before.to_json(),
             **({"before_at_hours": True} if self.is_of_hours else {}),
             "after": None if self.after is None else self.after.to_json(),
@@ -239,7 +242,8 @@ class AlertFacts:
         return cls(
             unit=value.get("unit", "trace"),
             is_cascade=value.get("cascade", False),
-            units_per_month=value.get("units_per_month", 0.0),
+            units_per_month=value.get("units_per_month"),
+            busiest_day=value.get("busiest_day"),
             before=before,
             after=after,
             ratio=ratio,

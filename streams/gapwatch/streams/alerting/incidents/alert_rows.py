@@ -55,12 +55,14 @@ class StepRows:
         rule: Alert rule of the metric.
         limit_log10: log10 of the threshold that the evidence had to reach; None for a bound.
         portfolio: Portfolio of the pipeline; None where it is not known.
+        busiest_day: Units of the busiest day so far, where they set the threshold; None with a declared volume.
     """
 
     step: Step
     rule: AlertRule
     limit_log10: float | None
     portfolio: Portfolio | None = None
+    busiest_day: float | None = None
 
 
 def kind_of(kind: str, is_cascade: bool) -> str:
@@ -125,7 +127,7 @@ def _write_tick(con: Connection, lane: str, seq: int, steps: list[StepRows]) -> 
 def _write_step(con: Connection, lane: str, seq: int, rows: StepRows) -> str | None:
     """Insert a step of an alert, and return the id of its incident; None for a note."""
     step = rows.step
-    facts = describe(step, rows.rule, rows.limit_log10)
+    facts = describe(step, rows.rule, rows.limit_log10, rows.busiest_day)
     if step.finding.tick == step.alert.fired:
         facts = replace(facts, cause=_find_cause(con, lane, rows, facts))
         insert_shift(con, seq, _shift_row(lane, step, facts))
@@ -192,7 +194,7 @@ def _since(step: Step) -> int:
     return step.alert.began if breach is None else breach.since
 
 
-def describe(step: Step, rule: AlertRule, limit_log10: float | None) -> AlertFacts:
+def describe(step: Step, rule: AlertRule, limit_log10: float | None, busiest_day: float | None = None) -> AlertFacts:
     """Return the facts that need no query of the store."""
     finding, kind = step.finding, step.alert.watched.kind
     breach, transition = finding.breach, finding.transition
@@ -203,6 +205,7 @@ def describe(step: Step, rule: AlertRule, limit_log10: float | None) -> AlertFac
         unit="session" if kind == "sessions" else "trace",
         is_cascade=rule.is_cascade,
         units_per_month=rule.units_per_month,
+        busiest_day=busiest_day,
         before=None if change is None else _estimate(change.before),
         after=_estimate(breach.measured) if breach is not None else None if change is None else _estimate(change.after),
         ratio=None if change is None else _estimate(change.ratio),

@@ -8,7 +8,6 @@ from gapwatch.sinks.reading.terminal_table import component_text, moment_text, s
 from gapwatch.streams.alerting.incidents.alert_facts import AlertFacts
 from gapwatch.streams.alerting.incidents.severity import told_severity
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert
-from gapwatch.streams.alerting.rules.alert_rule import DECLARE_VOLUME, DEFAULT_UNITS_PER_MONTH
 from gapwatch.streams.alerting.rules.bound import SHARE
 from gapwatch.streams.alerting.rules.finding import Part
 
@@ -59,12 +58,17 @@ def months_text(months: float) -> str:
     return f"{months / 12:.3g} years" if months >= 24 else f"{months:.2g} months"
 
 
-def volume_text(units_per_month: float) -> str:
-    """Return the volume that an alert was judged by, and how to declare it where it was assumed."""
-    a_day = f"{units_per_month / 30:,.0f} traces a day"
-    if units_per_month != DEFAULT_UNITS_PER_MONTH:
-        return f"the declared volume of {a_day}"
-    return f"{a_day}, which is assumed: {DECLARE_VOLUME}"
+def judged_volume(facts: AlertFacts) -> float | None:
+    """Return the units a day that set the threshold: those declared, or those of the busiest day; None without both."""
+    return facts.busiest_day if facts.units_per_month is None else facts.units_per_month / 30.0
+
+
+def volume_text(facts: AlertFacts) -> str:
+    """Return the volume that set the threshold of an alert, and whether a person declared it."""
+    volume = f"{judged_volume(facts) or 0.0:,.0f}"
+    if facts.units_per_month is not None:
+        return f"the declared volume of {volume} traces a day"
+    return f"{volume} {'sessions' if facts.unit == 'session' else 'traces'} a day, its busiest day until then"
 
 
 def share_name(facts: AlertFacts) -> str:

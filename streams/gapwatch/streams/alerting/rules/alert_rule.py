@@ -20,10 +20,6 @@ from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.store.registration import metric_direction
 from gapwatch.streams.alerting.rules.bound import Bound, bound_of
 
-#: Traces a month where a portfolio declares no volume. The delay of an alert grows with its logarithm.
-DEFAULT_UNITS_PER_MONTH = 1_000_000.0
-#: What to do where that volume is assumed.
-DECLARE_VOLUME = "declare yours with volume: {traces_per_day: N} in the portfolio"
 DEFAULT_PAGES_PER_MONTH = 1.0
 DEFAULT_TICKETS_PER_MONTH = 10.0
 #: Unit of the numbers of judges, composites and Python scorers.
@@ -48,7 +44,7 @@ class AlertRule:
         limit: Bound on a quantity of the metric; None without one.
         is_ratio: The metric is a ratio: only its bound is checked.
         time_zone: IANA name, for the hours of the week.
-        units_per_month: Volume in traces in 30 days, declared or `DEFAULT_UNITS_PER_MONTH`.
+        units_per_month: Declared volume in traces in 30 days; None where the observed one counts.
         numbers: The numbers are monitored besides the failures: of a measure, or the scores of verdicts.
         number_side: 1 where larger numbers are bad, -1 where smaller ones are, 0 where nobody confirmed either.
         number_pages: The confirmed direction is that of the numbers, not only that of the failure rate.
@@ -68,7 +64,7 @@ class AlertRule:
     blind_above_ratio: float | None
     limit: Bound | None
     time_zone: str
-    units_per_month: float
+    units_per_month: float | None
     numbers: bool = False
     number_side: int = 0
     number_pages: bool = False
@@ -167,7 +163,7 @@ def _rule(portfolio: Portfolio, metric: Metric) -> AlertRule:
         is_ratio=isinstance(metric.claim, RatioClaim),
         **_values(portfolio, metric),
         time_zone=portfolio.time_zone,
-        units_per_month=DEFAULT_UNITS_PER_MONTH if a_day is None else 30.0 * a_day,
+        units_per_month=None if a_day is None else 30.0 * a_day,
     )
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gapwatch.streams.alerting.rules.alert_rule import AlarmBudget, AlertRule
-from gapwatch.streams.detectors.budget import Allowances
+from gapwatch.streams.detectors.budgets.budget import Allowances
 from gapwatch.streams.detectors.contexts import TICKS_A_DAY
 
 _TICKS_A_PERIOD = 30 * TICKS_A_DAY
@@ -65,14 +64,13 @@ class BudgetShares:
             return planned
         return share_key(rule, kind, f"{environment}\x1f{series}")
 
-    def limits(self, rule: AlertRule, kind: str, key: str) -> tuple[float, float]:
-        """Return the thresholds A for tickets and for pages; infinite where the rule or the budget allows none."""
-        units = rule.units_per_month
-        ticket = self._tickets.limit(key, units) if self._budget.tickets > 0 else math.inf
-        page = math.inf
-        if rule.pages_on(kind) and self._budget.pages > 0:
-            page = self._pages.limit(key, units)
-        return ticket, page
+    def allowed(self, rule: AlertRule, kind: str, key: str) -> tuple[float, float]:
+        """Return the false tickets and pages allowed to a series in 30 days; 0 where rule or budget allow none."""
+        pages = rule.pages_on(kind) and self._budget.pages > 0
+        return (
+            self._tickets.share(key) if self._budget.tickets > 0 else 0.0,
+            self._pages.share(key) if pages else 0.0,
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return the shares as JSON values."""

@@ -36,6 +36,7 @@ from gapwatch.streams.alerting.incidents.wording import (
     compared_with,
     counted_text,
     headline,
+    judged_volume,
     life_text,
     months_text,
     quantile_move,
@@ -221,11 +222,12 @@ def _how_sure(alert: StoredAlert) -> Iterator[str]:
     evidence = facts.evidence
     if evidence is None or evidence.limit_log10 is None:
         return
-    months = math.pow(10.0, evidence.limit_log10) / facts.units_per_month
-    yield (
-        f"without a change, chance opens such an alert on this series at most once every {months_text(months)}, on "
-        f"average, at {volume_text(facts.units_per_month)}"
-    )
+    if a_day := judged_volume(facts):
+        months = math.pow(10.0, evidence.limit_log10) / (30.0 * a_day)
+        yield (
+            f"without a change, chance opens such an alert on this series at most once every {months_text(months)}, on "
+            f"average, at {volume_text(facts)}"
+        )
     if facts.change is not None and facts.change.learned:
         yield compared_with(facts)
 

@@ -64,15 +64,14 @@ class Allowances:
         self.newcomers = 0
 
     def share(self, key: str) -> float:
-        """Return the part of a series; the j-th newcomer gets 1 / (j (j + 1)) of the reserve, a sum below 1."""
+        """Return the part of a series; the j-th newcomer gets 1 / (j (j + 1)) of the reserve, a sum below 1.
+
+        Promise: with the `threshold` of its part, at most F false alarms are expected over all series of the period.
+        """
         if key not in self.shares:
             self.newcomers += 1
             self.shares[key] = self.alarms_per_period * _RESERVE / (self.newcomers * (self.newcomers + 1))
         return self.shares[key]
-
-    def limit(self, key: str, units_per_period: float) -> float:
-        """Return A for a series. Promise: at most F false alarms are expected over all series of the period."""
-        return threshold(units_per_period, 1.0, self.share(key))
 
 
 def _divergence(p: Floats, q: Floats) -> Floats:

@@ -1,0 +1,1 @@
+"""Thresholds from a false-alarm budget, and the volume that they follow."""
