@@ -9,6 +9,7 @@ from typing import NamedTuple
 import duckdb
 
 from gapwatch.sinks.store.series_columns import SeriesNames, series_condition
+from gapwatch.sinks.store.store_reader import StoreReader
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def _part_counts(
     return [PartCounts(*row) for row in rows]
 
 
-def label_counts(con: duckdb.DuckDBPyConnection, span: ChangeSpan) -> list[LabelCounts]:
+def label_counts(con: StoreReader, span: ChangeSpan) -> list[LabelCounts]:
     """Return the number of spans with each label, ordered by label."""
     where, values = series_condition(span.lane, span.series)
     rows = con.execute(
@@ -111,7 +112,7 @@ def label_counts(con: duckdb.DuckDBPyConnection, span: ChangeSpan) -> list[Label
     return [LabelCounts(*row) for row in rows]
 
 
-def counted_cells(con: duckdb.DuckDBPyConnection, span: ChangeSpan) -> tuple[dict[int, int], dict[int, int]]:
+def counted_cells(con: StoreReader, span: ChangeSpan) -> tuple[dict[int, int], dict[int, int]]:
     """Return the counts of the histogram before and since the change, by cell."""
     where, values = series_condition(span.lane, span.series)
     rows = con.execute(

@@ -62,8 +62,8 @@ def _rows(con: duckdb.DuckDBPyConnection, sql: str, lane: str, begin: datetime, 
     return con.execute(sql, [lane, begin, end]).fetchall()
 
 
-#: Length of a tick: the newest trace lies somewhere in the last one.
-_TICK = timedelta(seconds=30)
+#: Length of a tick: the newest trace lies somewhere in the last one, and the first one somewhere in the first.
+TICK = timedelta(seconds=30)
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def newest_tick(con: StoreReader, lane: str, series: SeriesNames) -> datetime | 
     sql = f"""SELECT max(bucket) AS newest FROM ticks
         WHERE level = 'unit' AND facet = 'all' AND outcome IN ('good', 'bad', 'unknown') AND {where}"""
     newest = ask(con, sql, values).objects()[0]["newest"]
-    return None if newest is None else newest + _TICK
+    return None if newest is None else newest + TICK
 
 
 def rate_until(

@@ -61,6 +61,7 @@ class Change:
             success rate that falls from 99 % to 97 % is a failure rate that grew threefold.
         bad_per_hour: Units an hour of the side that grew, above the expected number.
         is_of_hours: `before` is the share expected at the same hours of the day, which differs from all hours.
+        previous_bucket: Last bucket with units before `change_bucket`; 0 where the ring holds none.
     """
 
     change_bucket: int
@@ -79,6 +80,7 @@ class Change:
     growth_lower: float
     bad_per_hour: float
     is_of_hours: bool = False
+    previous_bucket: int = 0
 
     @property
     def is_significant(self) -> bool:
@@ -247,6 +249,7 @@ def find_change(fleet: Fleet, row: int, side: int | None) -> Change:
         ).lower,
         bad_per_hour=(moved - before.value * units) / hours * (1.0 if grew else -1.0),
         is_of_hours=is_of_hours,
+        previous_bucket=max((e.last for e in past.entries if e.last < since_bucket), default=0),
     )
 
 

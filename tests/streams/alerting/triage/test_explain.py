@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,7 @@ def test_a_shift_in_sessions_is_dated_and_told_by_three_times(page: str) -> None
 
 def test_it_says_the_rate_now_and_until_when(page: str) -> None:
     assert "last 10 minutes: 40.5% [31.8%, 49.7%] failing, of 116 traces" in page
-    assert "34 minutes since the change: 36.1%" in page
+    assert "34.5 minutes since the change: 36.1%" in page
     assert "until 2026-03-04 07:32:00Z, the newest trace" in page
 
 
@@ -92,6 +93,17 @@ def test_it_says_why_where_there_is_more_than_one_value(page: str) -> None:
     assert "release r2: 100% of the excess" in why
     assert "error type RateLimitError" in why and "dimension region eu" in why
     assert "model m1" not in why and "finish reason" not in why and "user" not in why
+
+
+def test_it_says_when_the_excess_was_counted_and_between_which_times_a_release_came(page: str) -> None:
+    said = " ".join(page.split())
+    (counted,) = re.findall(
+        r"counted from (\S+ \S+) until it was found, (\S+ \S+); before: the 7 days until then", said
+    )
+
+    assert f"began {counted[0]} (95 %" in said and f"found in the data at {counted[1]}," in said
+    # The first trace of r2 starts at 06:58:20.
+    assert "release r2, its first trace between 2026-03-04 06:58:00Z and 06:58:30Z" in said
 
 
 def test_rows_with_text_come_first_and_their_text_is_there(store: Path, page: str) -> None:

@@ -206,7 +206,7 @@ class SeriesRows:
 
 
 def _in_window(transition: Transition, *, ends: bool) -> Transition:
-    """Return a transition whose 95 % set covers the whole windows at both of its ends.
+    """Return a transition whose change begins with a window, and whose 95 % set covers whole windows at both ends.
 
     Args:
         transition: Transition of a fleet in which buckets may be windows of five minutes.
@@ -217,6 +217,10 @@ def _in_window(transition: Transition, *, ends: bool) -> Transition:
         return transition
     if not ends:
         return replace(transition, change=replace(change, to_bucket=change.to_bucket + WINDOW_TICKS - 1))
-    if window_end(change.from_bucket) != change.from_bucket:
-        return transition
-    return replace(transition, change=replace(change, from_bucket=change.from_bucket - WINDOW_TICKS + 1))
+    began = change.change_bucket
+    if window_end(began) == began:  # a window, unless ticks before it were folded one by one
+        began = max(began - WINDOW_TICKS + 1, change.previous_bucket + 1)
+    earliest = change.from_bucket
+    if window_end(earliest) == earliest:
+        earliest -= WINDOW_TICKS - 1
+    return replace(transition, change=replace(change, change_bucket=began, from_bucket=min(earliest, began)))

@@ -83,7 +83,7 @@ class AlertBook:
                 if self._has_loud_shift(finding.watched.series, rule.severity):
                     return None
                 return self._begin(finding, rule.severity, _bound_onset(finding), "bound broken")
-            return self._end(finding, finding.breach.why)
+            return self._end(finding, self._why_bound_ends(finding))
         transition = finding.transition
         assert transition is not None
         event = transition.event
@@ -118,6 +118,16 @@ class AlertBook:
             return None
         self._noted[finding.watched] = finding.tick
         return Step("noted", self._make(finding, "note", _onset(finding).earliest, ""), finding, "improved")
+
+    def _why_bound_ends(self, finding: Finding) -> str:
+        breach, series = finding.breach, finding.watched.series
+        assert breach is not None
+        if breach.bound.of != "failure_rate":
+            return breach.why
+        shifts = [self.open[one] for kind in ("rate", "sessions") if (one := Watched(series, kind)) in self.open]
+        if not shifts:
+            return breach.why
+        return f"{breach.why}; the rate is still shifted: alert {shifts[0].alert_id} is open"
 
     def _begin(self, finding: Finding, severity: str, onset: Onset, why: str) -> Step:
         incident_id = self._incidents.join(_id("a", self._lane, finding), finding.watched.series, onset, finding.tick)

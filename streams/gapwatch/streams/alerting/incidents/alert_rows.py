@@ -34,6 +34,7 @@ from gapwatch.streams.alerting.incidents.incident_steps import (
     write_incident,
 )
 from gapwatch.streams.alerting.incidents.links import runbook_link, trace_link
+from gapwatch.streams.alerting.incidents.restatement import without_restatement
 from gapwatch.streams.alerting.incidents.severity import SEVERITIES
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert, read_alerts
 from gapwatch.streams.alerting.rules.alert_rule import AlertRule
@@ -184,6 +185,9 @@ def _find_cause(con: Connection, lane: str, rows: StepRows, facts: AlertFacts) -
     )
     cause = attribute(con, moved, step.finding.part)
     examples = tuple(replace(one, url=trace_link(rows.portfolio, one.trace_id)) for one in cause.examples)
+    metrics = () if rows.portfolio is None else rows.portfolio.metrics
+    metric = next((one for one in metrics if one.name == rows.rule.metric), None)
+    cause = without_restatement(cause, metric, is_rate=step.finding.part is None)
     return replace(cause, examples=examples, runbook_url=runbook_link(rows.portfolio, rows.rule.metric))
 
 

@@ -43,8 +43,8 @@ from gapwatch.streams.detectors.grid import quantiles_of_cells
 _FACETS = ("release", "model", "tier", "stratum")
 _EXAMPLES = 5
 _PARTS = 5
-# The period before the change that parts are compared with. A longer one would name releases that are long gone.
-_LOOK_BACK = timedelta(days=7)
+#: Period before the change that parts are compared with. A longer one would name releases that are long gone.
+LOOK_BACK = timedelta(days=7)
 # A release, a model or a note this long before the change still counts as near it.
 _NEAR = timedelta(minutes=30)
 # A part with fewer units before the change is compared with all parts together.
@@ -109,7 +109,7 @@ def attribute(con: Connection, moved: Moved, part: Part | None = None) -> Cause:
 
 def _span(moved: Moved) -> ChangeSpan:
     """Return the period before and since the change."""
-    return ChangeSpan(moved.lane, moved.series, moved.since - _LOOK_BACK, moved.since, moved.until)
+    return ChangeSpan(moved.lane, moved.series, moved.since - LOOK_BACK, moved.since, moved.until)
 
 
 # ---- shares of the excess ----

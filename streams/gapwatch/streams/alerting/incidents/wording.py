@@ -85,8 +85,8 @@ def _part_name(part: Part, unit: str) -> str:
     if part.statistic is None:
         return f"traces labelled {shown(part.name)}"
     ends = [
-        *([f"above {_number(part.above)}"] if part.above is not None else []),
-        *([f"up to {_number(part.below)}"] if part.below is not None else []),
+        *([f"above {quantile_text(part.above)}"] if part.above is not None else []),
+        *([f"up to {quantile_text(part.below)}"] if part.below is not None else []),
     ]
     return f"traces {' or '.join(ends)} {shown(unit)}".strip() if ends else f"traces {part.name}"
 
@@ -110,13 +110,26 @@ def _quantile(facts: AlertFacts) -> tuple[str, tuple[str, str] | None]:
     move = None if facts.cause is None else facts.cause.quantile
     if move is None or move.before is None or move.after is None:
         return "", None
-    q = move.q if move.q is not None else None if facts.part is None else facts.part.statistic
+    q = shown_quantile(facts)
     if q is None:
         return "", None
-    return "median" if 100 * q == 50 else f"p{100 * q:g}", (_number(move.before), _number(move.after))
+    return quantile_name(q), (quantile_text(move.before), quantile_text(move.after))
 
 
-def _number(value: float) -> str:
+def shown_quantile(facts: AlertFacts) -> float | None:
+    """Return the quantile of the numbers that an alert shows, in (0, 1); None for an alert that is not on numbers."""
+    move = None if facts.cause is None else facts.cause.quantile
+    if move is not None and move.q is not None:
+        return move.q
+    return None if facts.part is None else facts.part.statistic
+
+
+def quantile_name(q: float) -> str:
+    """Return the name of a quantile: `median`, `p95`."""
+    return "median" if 100 * q == 50 else f"p{100 * q:g}"
+
+
+def quantile_text(value: float) -> str:
     """Return a number that is known to half a percent; one that is as near to a whole number is shown as that."""
     nearest = round(value)
     if nearest and abs(value - nearest) <= 0.006 * abs(nearest) and abs(nearest) < 100:

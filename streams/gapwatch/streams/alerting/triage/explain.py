@@ -8,7 +8,6 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from rich.console import Console
@@ -27,9 +26,9 @@ from gapwatch.sinks.reading.stored_portfolios import fact_author, latest_portfol
 from gapwatch.sinks.reading.terminal_table import moment_text
 from gapwatch.sinks.store.registration import metric_direction
 from gapwatch.sinks.store.store_reader import StoreReader
-from gapwatch.streams.alerting.incidents.alert_cause import Cause, CountedShare, MeanShare
 from gapwatch.streams.alerting.incidents.component_graph import ComponentGraph
 from gapwatch.streams.alerting.incidents.first_component import first_component, moved_from
+from gapwatch.streams.alerting.incidents.likely_cause import new_values, shares_and_labels
 from gapwatch.streams.alerting.incidents.links import runbook_link, trace_link
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert, read_incident
 from gapwatch.streams.alerting.incidents.wording import (
@@ -136,15 +135,15 @@ def _print_section(out: Console, title: str, lines: list[str]) -> None:
 def _sections(
     con: StoreReader, store: StorePlace, alert: StoredAlert, portfolio: Portfolio | None
 ) -> Iterator[tuple[str, list[str]]]:
-    cause, place = alert.facts.cause, _Place.of(con, store, alert)
+    metric, place = _metric(alert, portfolio), _Place.of(con, store, alert)
     sections = (
         ("What", _what(alert, portfolio)),
         ("Now", present_rate(con, alert)),
         ("Since", _since(con, alert)),
         ("How sure", _how_sure(alert)),
         ("Which way", _which_way(con, alert, portfolio)),
-        ("Why", itertools.chain(_where(cause), _labels(cause), reasons_in_texts(con, alert))),
-        ("New then", _new(alert)),
+        ("Why", itertools.chain(shares_and_labels(alert, metric), reasons_in_texts(con, alert, metric))),
+        ("New then", new_values(alert)),
         ("Incident", _together(con, alert, portfolio, place)),
         ("Rows", _rows(con, alert, portfolio, place)),
         ("See rows", [f"{COMMAND}{place.command('explain')} --rows"]),
@@ -269,49 +268,6 @@ def _verified_by(con: StoreReader, direction: Mapping[str, Any], portfolio: Port
     fact = next((one for one in portfolio.facts if one.id == fact_id), None)
     author = (fact.by, fact.at) if fact is not None else fact_author(con, portfolio.pipeline, fact_id)
     return f"{fact_id} ({author[0]}, {author[1]})" if author is not None else str(fact_id)
-
-
-def _where(cause: Cause | None) -> Iterator[str]:
-    for facet, parts in cause.shares.items() if cause is not None else ():
-        for part in parts[:3]:
-            if part.share < 0.05:
-                continue
-            yield f"{facet} {shown(part.value)}: {min(part.share, 1.0):.0%} of the excess ({_share_counts(part)})"
-
-
-def _share_counts(part: CountedShare | MeanShare) -> str:
-    if isinstance(part, MeanShare):
-        before = f", before {part.before_mean:.3g} of {part.before_units:,}" if part.before_units else ""
-        return f"mean {part.mean:.3g} of {part.units:,}{before}"
-    before = f", before {part.before_moved:,} of {part.before_units:,}" if part.before_units else ""
-    return f"{part.moved:,} of {part.units:,}{before}"
-
-
-def _labels(cause: Cause | None) -> Iterator[str]:
-    for part in cause.labels[:3] if cause is not None else ():
-        yield f"label {shown(part.value)}: {part.before:.1%} of the spans before, {part.after:.1%} since"
-
-
-def _new(alert: StoredAlert) -> Iterator[str]:
-    cause, change = alert.facts.cause, alert.began_at
-    if cause is None:
-        return
-    for entry in cause.new:
-        came = f"its first trace at {moment_text(entry.at)}{_before(entry.at, change)}"
-        yield f"{entry.facet} {shown(entry.value)}, {came}"
-    for note in cause.notes:
-        yield f"{moment_text(note.at)} {shown(note.text)}"
-
-
-def _before(at: datetime, change: datetime | None) -> str:
-    """Return how long before or after the likely begin of the change a value came."""
-    if change is None:
-        return ""
-    minutes = round((change - at).total_seconds() / 60)
-    if not minutes:
-        return ", at the begin of the change"
-    many = f"{abs(minutes)} minute{'' if abs(minutes) == 1 else 's'}"
-    return f", {many} {'before' if minutes > 0 else 'after'} the likely begin of the change"
 
 
 def _together(con: StoreReader, alert: StoredAlert, portfolio: Portfolio | None, place: _Place) -> Iterator[str]:
