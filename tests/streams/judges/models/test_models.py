@@ -26,7 +26,8 @@ from tests.streams.judges.model_server import HttpAnswer, ModelServer, completio
 
 CASSETTES = ROOT / "tests" / "data" / "judges" / "cassettes.jsonl.gz"
 KEY = "sk-test-5up3rs3cr3tk3y0000"
-CALL = ChatCall("openai/small", (("user", "hello"),), {"temperature": 0}, None, 5.0)
+#: The first call imports litellm, which took more than 5 seconds on a busy machine.
+CALL = ChatCall("openai/small", (("user", "hello"),), {"temperature": 0}, None, 60.0)
 
 
 def recorded() -> list[dict[str, Any]]:

@@ -39,7 +39,7 @@ OPENAI = ("openai/o3-mini", "openai/o1", "openai/gpt-5-mini")
 ALL_MODELS = [model for models in MODELS.values() for model in models]
 ONE_MODEL_EACH = [models[0] for models in MODELS.values()]
 CALL = judge_prompt(claim_of()).call(
-    "x/y", {"temperature": 0, "max_tokens": 200}, {"input": "Was it?", "output": "It was."}, "0" * 16, 5.0
+    "x/y", {"temperature": 0, "max_tokens": 200}, {"input": "Was it?", "output": "It was."}, "0" * 16, 60.0
 )
 #: As when an answer is sent back for repair, with all that a text may hold.
 TALK = replace(
