@@ -208,7 +208,7 @@ function incidentCells(i) {
   const count = Number(i.alerts);
   const where = `${plural(count, "alert")} · first in ${i.component || "the trace"} · ${i.pipeline} · ${i.environment}`;
   const move = `${[i.before, i.after].filter(Boolean).join(" → ")}${i.interval ? ` [${i.interval}]` : ""}`;
-  return [severityOf(i), element("b", i.what || WORDS[i.kind] || ""), named(i.name, where), named(move || "-", i.cause || ""),
+  return [severityOf(i), element("b", i.what || WORDS[i.kind] || ""), named(i.name, where), named(move || "-", i.cause && !i.cause.startsWith("no ") ? i.cause : ""),
     i.since ? time(i.since).slice(0, 16) : `found ${time(i.found_at).slice(0, 16)}`, i.state, pageOf(i.incident_id)];
 }
 

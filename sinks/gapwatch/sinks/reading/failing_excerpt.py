@@ -64,7 +64,7 @@ def failing_excerpt(
 
 
 def first_words(con: StoreReader, trace_id: str, component: str | None, limit: int) -> str:
-    """Return the first words of a stored trace, redacted as stored: of its first span of a component, or of any.
+    """Return the first words of a stored trace, redacted as stored: of its first span of a component with a text.
 
     Args:
         con: Connection to a store.
@@ -73,11 +73,11 @@ def first_words(con: StoreReader, trace_id: str, component: str | None, limit: i
         limit: Largest number of characters.
 
     Returns:
-        The words; empty where the text of the trace is not stored, or its spans have no text.
+        The words; empty where the text of the trace is not stored, or these spans have no text.
     """
     spans = _sampled_spans(con, trace_id)
     mine = [span for span in spans if component is None or span.get("component") == component]
-    words = next((text for span in (*mine, *spans) if (text := _text(span))), "")
+    words = next((text for span in mine if (text := _text(span))), "")
     return words if len(words) <= limit else words[: limit - 1] + "…"
 
 

@@ -12,7 +12,7 @@ from gapwatch.sinks.incidents.worst_rows import WORDS, WorstRow, worst_rows
 from gapwatch.sinks.reading.terminal_table import component_text
 from gapwatch.sinks.store.store_reader import StoreReader
 from gapwatch.sinks.store.utc_text import utc_text
-from gapwatch.streams.alerting.incidents.alert_cause import Cause
+from gapwatch.streams.alerting.incidents.alert_cause import Cause, CountedShare, MeanShare
 from gapwatch.streams.alerting.incidents.alert_facts import AlertFacts
 from gapwatch.streams.alerting.incidents.component_graph import ComponentGraph
 from gapwatch.streams.alerting.incidents.first_component import first_component, moved_from
@@ -34,6 +34,8 @@ _ROWS = 3
 _METRICS = 5
 # Share of the excess from which a release, model or tier is named as the likely cause.
 _MOST_OF_IT = 0.5
+# So many times its share of the units a part must hold of the excess, unless it is new.
+_MORE_THAN_ITS_SHARE = 1.2
 _SHARE_FACETS = ("release", "model", "tier", "stratum")
 
 
@@ -55,7 +57,7 @@ class Told:
         first: Component that moved first.
         cause: Likeliest cause: a release, model or tier with most of the excess, or what was new near the begin.
         metrics: The metrics that moved.
-        rows: The worst rows: trace id, and the first words of the trace, redacted.
+        rows: The worst rows: trace id, time, and the first words of the trace, redacted.
     """
 
     name: str
@@ -216,8 +218,8 @@ def _cause(cause: Cause | None) -> str:
     new = {(one.facet, one.value): one.at for one in cause.new}
     for facet in _SHARE_FACETS:
         parts = cause.shares.get(facet, ())
-        if parts and parts[0].share >= _MOST_OF_IT:
-            at = new.get((facet, parts[0].value))
+        at = new.get((facet, parts[0].value)) if parts else None
+        if parts and parts[0].share >= _MOST_OF_IT and (at is not None or _is_telling(parts)):
             since = "" if at is None else f", first seen at {utc_text(at)}"
             return f"{facet} {shown(parts[0].value)}: {min(parts[0].share, 1.0):.0%} of the excess{since}"
     if cause.new:
@@ -225,6 +227,12 @@ def _cause(cause: Cause | None) -> str:
     if cause.notes:
         return f"{utc_text(cause.notes[0].at)} {shown(cause.notes[0].text)}"
     return "no release, model or tier holds most of it, and none is new"
+
+
+def _is_telling(parts: Sequence[CountedShare | MeanShare]) -> bool:
+    """Return True where the first part holds more of the excess than of the units: nearly all units say little."""
+    units = sum(part.units for part in parts)
+    return min(parts[0].share, 1.0) >= _MORE_THAN_ITS_SHARE * parts[0].units / max(units, 1)
 
 
 def _rows(con: StoreReader, lead: StoredAlert, end: datetime) -> list[WorstRow]:
@@ -235,5 +243,4 @@ def _rows(con: StoreReader, lead: StoredAlert, end: datetime) -> list[WorstRow]:
 
 
 def _row_text(row: WorstRow) -> str:
-    words = shown(row.words, WORDS)
-    return f"{shown(row.trace_id)}{': ' if words else ''}{words}"
+    return f"{shown(row.trace_id)} of {row.at:%H:%M:%SZ}: {shown(row.words, WORDS) or 'no text'}"

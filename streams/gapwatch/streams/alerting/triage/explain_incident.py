@@ -13,7 +13,7 @@ from gapwatch.sinks.api.store_address import StorePlace
 from gapwatch.sinks.incidents.incident_query import IncidentRow, incident_life, incident_rows
 from gapwatch.sinks.store.store_reader import StoreReader
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredIncident
-from gapwatch.streams.alerting.incidents.told import Told, told_lines
+from gapwatch.streams.alerting.incidents.told import Told, lead_of, told_lines
 from gapwatch.streams.alerting.incidents.wording import life_text, size, state_text, subject
 from gapwatch.streams.alerting.triage.explain import COMMAND, Explanation, print_page
 
@@ -84,7 +84,7 @@ def _do(incident: StoredIncident, place: str) -> Iterator[str]:
         yield "nothing: the incident is over"
         return
     name = incident.incident_id
-    lead = next((one for one in incident.alerts if one.is_open), incident.alerts[0])
+    lead = lead_of(incident.alerts, incident.row.step.component)
     yield f"{COMMAND}{program_name()} explain {lead.row.alert_id}{place}   # how sure, and all about one alert"
     if incident.row.step.state != "acknowledged":
         yield f"{COMMAND}{program_name()} ack {name}{place} --by YOU   # you work on it"
