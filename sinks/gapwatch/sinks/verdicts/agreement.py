@@ -14,15 +14,23 @@ from gapwatch.sinks.store.store_reader import StoreReader
 #: Name of the people who overrode a judge.
 HUMAN = "human"
 _PLACE = "lane, source_topic, source_partition, source_offset, span_index, metric, metric_version"
+# A judge answers equal inputs from its cache: copies of one answer are no further evidence of agreement. People's
+# outcomes count once for each answer as well; that of a copy counts where they judged only copies.
 _PAIRS = f"""WITH said AS (
-        SELECT {_PLACE}, judge, scored_outcome AS said, CASE WHEN overridden THEN outcome END AS human FROM verdicts
-        WHERE judge IS NOT NULL AND scored_outcome IN ('pass', 'warn', 'fail')
+        SELECT {_PLACE}, judge, scored_outcome AS said, CASE WHEN overridden THEN outcome END AS human,
+            coalesce(judge_input_sha, concat_ws('/', {_PLACE})) AS inputs,
+            coalesce(json_extract_string(row_evidence, '$.cached') = 'true', false) AS is_copy
+        FROM verdicts WHERE judge IS NOT NULL AND scored_outcome IN ('pass', 'warn', 'fail')
+    ), reviewed AS (
+        SELECT * FROM said WHERE human IN ('pass', 'warn', 'fail')
+        QUALIFY NOT is_copy
+            OR row_number() OVER (PARTITION BY metric, metric_version, judge, inputs ORDER BY is_copy, {_PLACE}) = 1
     )
     SELECT a.metric, a.judge, b.judge, a.said, b.said, count(*) FROM said a JOIN said b USING ({_PLACE})
-    WHERE a.judge < b.judge AND a.judge <> '{ENSEMBLE}' AND b.judge <> '{ENSEMBLE}' GROUP BY ALL
+    WHERE a.judge < b.judge AND a.judge <> '{ENSEMBLE}' AND b.judge <> '{ENSEMBLE}' AND NOT (a.is_copy AND b.is_copy)
+    GROUP BY ALL
     UNION ALL
-    SELECT metric, judge, NULL, said, human, count(*) FROM said
-    WHERE human IN ('pass', 'warn', 'fail') GROUP BY ALL"""
+    SELECT metric, judge, NULL, said, human, count(*) FROM reviewed GROUP BY ALL"""
 
 #: Judges with a verdict; the ensemble is none of them.
 _DECIDED = f"""SELECT count(DISTINCT (metric, judge)) FROM gaps
