@@ -43,6 +43,7 @@ from tests.streams.alerting.builders import (
 
 _ALERTS = "SELECT * EXCLUDE (seq) FROM alerts ORDER BY rowid"
 _SHIFTS = "SELECT * EXCLUDE (seq) FROM shifts ORDER BY rowid"
+_INCIDENTS = "SELECT * EXCLUDE (seq) FROM incidents ORDER BY rowid"
 
 
 def kept(path: Path, made: list[ScoredSlice], said: Portfolio, lane: str = "live") -> dict[str, Any]:
@@ -50,7 +51,8 @@ def kept(path: Path, made: list[ScoredSlice], said: Portfolio, lane: str = "live
         watch = ShiftWatch.open(store, [said], lane)
         for scored in made:
             keep(store, watch, scored)
-        return {"alerts": store.query(_ALERTS), "shifts": store.query(_SHIFTS), "state": watch.packed()}
+        rows = {"alerts": _ALERTS, "shifts": _SHIFTS, "incidents": _INCIDENTS}
+        return {**{name: store.query(sql) for name, sql in rows.items()}, "state": watch.packed()}
 
 
 def test_a_metric_that_breaks_pages_in_the_commit_that_shows_it(tmp_path: Path) -> None:
@@ -280,6 +282,7 @@ def test_a_kill_within_the_commit_that_holds_the_alert_loses_nothing(tmp_path: P
     assert statuses == [-signal.SIGKILL, 0]
     with Store.open(path) as store:
         assert store.query(_ALERTS) == whole["alerts"]
+        assert store.query(_INCIDENTS) == whole["incidents"]
         assert ShiftWatch.open(store, [portfolio()]).packed() == whole["state"]
 
 
