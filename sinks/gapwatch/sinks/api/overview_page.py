@@ -60,15 +60,23 @@ def error_page(path: str, status: int, message: str) -> tuple[bytes, dict[str, s
     return text.encode(), {"Content-Type": _HTML_TYPE, **PAGE_HEADERS}
 
 
-def read_page(path: str, has_session: bool = False) -> tuple[bytes, dict[str, str]]:
+def read_page(path: str, has_session: bool = False, lane: str = "live") -> tuple[bytes, dict[str, str]]:
     """Return a file of the page and its headers.
 
     Args:
         path: One of `PATHS`.
         has_session: Show the button that ends the session of the browser.
+        lane: Lane of the alerts.
     """
     name, kind = _FILES[path]
     body = Path(__file__).with_name(name).read_bytes()
     if has_session:
         body = body.replace(b'action="logout" hidden>', b'action="logout">')
+    if lane != "live":
+        body = body.replace(b"lane = 'live'", f"lane = '{_in_template(lane)}'".encode())
     return body, {"Content-Type": kind, **PAGE_HEADERS}
+
+
+def _in_template(text: str) -> str:
+    """Return a text as it stands in a SQL text within a template literal of JavaScript."""
+    return text.replace("\\", "\\\\").replace("`", "\\`").replace("$", "\\$").replace("'", "''")

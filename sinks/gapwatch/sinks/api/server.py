@@ -49,6 +49,8 @@ log = logging.getLogger("gapwatch.api")
 
 
 _REQUEST_LIMIT = 2**20  # bytes
+#: POST requests that change no store.
+_READING_POSTS = ("/v1/query", "/login", "/logout")
 #: Seconds that a request waits for its decision to be stored; then the answer is that it still waits.
 _DECISION_SECONDS = 10.0
 
@@ -71,6 +73,8 @@ class ApiServer:
         options: Address, tokens and limits.
         readers: Functions that read further kinds of decisions, by path.
         alert_page: Makes the page of an alert; None: there are no such pages.
+        finished_lane: Lane to show of a store that no process writes: requests that change the store are refused, and
+            no note is written. Empty: this process writes the store, and the lane is `live`.
     """
 
     def __init__(
@@ -82,7 +86,9 @@ class ApiServer:
         options: ApiOptions | None = None,
         readers: Mapping[str, DecisionReader] | None = None,
         alert_page: AlertPage | None = None,
+        finished_lane: str = "",
     ) -> None:
+        self._finished_lane = finished_lane
         self._alert_page = alert_page
         self.options = options or ApiOptions()
         self._readers = {"/v1/annotations": _read_annotation, **(readers or {})}
@@ -124,6 +130,8 @@ class ApiServer:
         if self._failure is not None:
             self._root.close()
             raise self._failure
+        if self._finished_lane:
+            return
         note = ApiNote(self.url, os.getpid(), self.options.read_token, self.options.write_token)
         try:
             write_note(self._store_path, note)
@@ -198,6 +206,8 @@ class ApiServer:
     async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             check_caller(request, self.options, self.url, self._attempts, self._sessions)
+            if self._finished_lane and request.method == "POST" and request.path not in _READING_POSTS:
+                raise web.HTTPConflict(text="nothing can be changed here: gapwatch serve only shows the store")
             return await handler(request)
         except LoginNeededError:
             return self._login.refer(request)
@@ -219,7 +229,7 @@ class ApiServer:
 
     async def _serve_page(self, request: web.Request) -> web.Response:
         has_session = self._sessions.holds(request.cookies.get(self._sessions.cookie, ""))
-        body, headers = await asyncio.to_thread(read_page, request.path, has_session)
+        body, headers = await asyncio.to_thread(read_page, request.path, has_session, self._finished_lane or "live")
         return web.Response(body=body, headers=headers)
 
     async def _serve_alert(self, request: web.Request) -> web.Response:

@@ -44,6 +44,11 @@ class RunHealth:
             self._beat_at = time.monotonic()
             self._answered_at = None if broker_silence is None else self._beat_at - broker_silence
 
+    def finish(self) -> None:
+        """Set that nothing is read: the process shows a store that no process writes."""
+        with self._lock:
+            self._source = "finished"
+
     def watch_start(self, text: Callable[[], str]) -> None:
         """Set the function that says what a start still does before records are read; empty if nothing."""
         with self._lock:
@@ -75,7 +80,7 @@ class RunHealth:
             because = list(answer.get("because", ()))
             if starting := self._starting():
                 because.append(starting)
-            elif self._source != "running":
+            elif self._source not in ("running", "finished"):
                 because.append(f"source: {self._source}" + (f": {self._waiting_for}" if self._waiting_for else ""))
             elif (silence := self._broker_silence()) is not None and silence > BROKER_SILENCE_SECONDS:
                 because.append(f"source: no answer from Kafka for {silence:.0f} s")

@@ -47,5 +47,10 @@ COMMANDS: dict[str, Command] = {
         "gapwatch.streams.commands.run:run_command",
         _runs_until_stopped,
     ),
+    "serve": Command(
+        "Show the page of a store that no process writes.",
+        "gapwatch.streams.commands.serve:serve_command",
+        lambda _arguments, _environment: True,
+    ),
     "silence": Command("Keep an alert quiet for a while.", "gapwatch.streams.commands.decisions:silence_command"),
 }
