@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import zstandard
@@ -28,7 +29,8 @@ from gapwatch.scorers.scoring.judge_requests import judge_requests
 from gapwatch.scorers.scoring.redaction import Redactor
 from gapwatch.scorers.scoring.scorer_host import ScorerHost
 from gapwatch.scorers.slices.block_result import BlockResult
-from gapwatch.scorers.slices.columns import Coded, FloatArray, IntArray, SliceColumns, coded, timestamps
+from gapwatch.scorers.slices.columns import NO_BUCKET, Coded, FloatArray, IntArray, SliceColumns, coded, timestamps
+from gapwatch.scorers.slices.event_clock import BELIEVED, TIME_STATES, EventClock, SliceClocks
 from gapwatch.scorers.slices.selection import MetricSelection, Selection
 from gapwatch.scorers.slices.slices import RecordSlice, ScoredSlice
 from gapwatch.scorers.slices.tables import DEAD_LETTERS, GAPS, LEDGER, SAMPLES, SCORED_TABLES, TRACE_IDS
@@ -122,6 +124,7 @@ class _Scoring:
     pieces: dict[str, list[pa.Table]] = field(default_factory=lambda: {name: [] for name in SCORED_TABLES})
     ledger: dict[tuple[str | None, str | None, str], int] = field(default_factory=dict)
     foreign: Counter[str] = field(default_factory=Counter)
+    clocks: dict[str, EventClock] = field(default_factory=dict)
 
     def run(self) -> ScoredSlice:
         records = self.records
@@ -145,7 +148,14 @@ class _Scoring:
             prefix_sha256=records.prefix_sha256,
             tables=self._tables(),
             foreign=dict(self.foreign.most_common(_FOREIGN_NAMES)),
+            clocks={**(records.clocks.clocks if records.clocks else {}), **self.clocks},
         )
+
+    def judge_times(self, pipeline: str, buckets: IntArray) -> npt.NDArray[np.uint8]:
+        """Judge the times of a pipeline's records by its clock, and move the clock."""
+        given = self.records.clocks or SliceClocks()
+        codes, self.clocks[pipeline] = replace(given, clocks={**given.clocks, **self.clocks}).judge(pipeline, buckets)
+        return codes
 
     def _score_part(self, ords: IntArray, texts: pa.Array, trusted: bool) -> list[int]:
         """Score some records of the slice; return the `ord`s of those that the query could not read."""
@@ -233,6 +243,7 @@ class _Part:
         pipelines = columns.of_records("pipeline").take(pa.array(self.read))
         is_own = pc.is_in(pipelines, pa.array([p.pipeline for p in plan.portfolios], pa.string()))
         own = self.read[np.asarray(is_own)]
+        self._judge_times(own)
         scoring.count(None, None, "foreign", len(self.read) - len(own))
         for entry in pc.value_counts(pipelines.filter(pc.invert(is_own))).to_pylist():
             scoring.foreign[entry["values"]] += entry["counts"]
@@ -261,6 +272,23 @@ class _Part:
     @property
     def scorer(self) -> Scorer:
         return self.scoring.scorer
+
+    def _judge_times(self, own: IntArray) -> None:
+        """Count records whose time is far from that of their neighbours, and treat them as records without a time."""
+        scoring, columns = self.scoring, self.columns
+        if scoring.records.clocks is None:
+            return
+        own = own[columns.bucket[own] != NO_BUCKET]
+        pipelines = coded(columns.of_records("pipeline").take(pa.array(own)))
+        wrong: list[IntArray] = []
+        for code, pipeline in enumerate(pipelines.values.to_pylist(), 1):
+            mine = own[pipelines.codes == code]
+            codes = scoring.judge_times(pipeline, columns.bucket[mine])
+            for time, state in TIME_STATES.items():
+                scoring.count(pipeline, None, state, int((codes == time).sum()))
+            wrong.append(mine[codes != BELIEVED])
+        if wrong:
+            columns.distrust(np.concatenate(wrong))
 
     def _count_read(self, own: IntArray) -> None:
         scoring, columns = self.scoring, self.columns

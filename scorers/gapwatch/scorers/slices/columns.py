@@ -62,6 +62,7 @@ class SliceColumns:
         self.ord = self.ints("ord")
         self.span_index = self.ints("span_index")
         self._blocks = self.ints("block")
+        self._untimed: IntArray = np.zeros(0, np.int64)
         # Any row of each record will do: all of them carry the values of the trace.
         self._row_of_record = np.zeros(records, dtype=np.int64)
         self._row_of_record[self.ord] = np.arange(len(self.ord))
@@ -132,6 +133,11 @@ class SliceColumns:
                     time = np.where(np.isnan(time), _valid(other), time)
         return time
 
+    def distrust(self, records: IntArray) -> None:
+        """Count some records as without a time from now on; their rows keep the time that the records give."""
+        self._untimed = records
+        self.__dict__.pop("bucket", None)
+
     @cached_property
     def bucket(self) -> IntArray:
         """Number of the 30-second bucket of each record (its unit and all its spans); `NO_BUCKET` without a time."""
@@ -139,6 +145,7 @@ class SliceColumns:
         known = ~np.isnan(time)
         bucket = np.full(self.records, NO_BUCKET, dtype=np.int64)
         bucket[known] = np.floor_divide(time[known], BUCKET_SECONDS).astype(np.int64)
+        bucket[self._untimed] = NO_BUCKET
         return bucket
 
     def event_times(self, rows: IntArray) -> FloatArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.ipc
 
+from gapwatch.scorers.slices.event_clock import EventClock, SliceClocks
 from gapwatch.scorers.slices.tables import SCORED_TABLES
 
 SCORED_SLICE_VERSION = 1
@@ -31,6 +33,7 @@ class RecordSlice:
         timestamps: float64 seconds since the epoch per record, NaN where unknown; None where the source has no
             timestamps.
         prefix_sha256: Digest of the source's bytes up to `to_offset`, for files; None for Kafka.
+        clocks: Event clocks of the partition before the slice; None believes every time.
     """
 
     lane: str
@@ -42,6 +45,7 @@ class RecordSlice:
     values: pa.BinaryArray
     timestamps: npt.NDArray[np.float64] | None = None
     prefix_sha256: str | None = None
+    clocks: SliceClocks | None = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ class ScoredSlice:
         spans: Number of spans in the read records.
         foreign: Number of foreign records by the most frequent pipelines that they name; for warnings, not stored.
         tables: One Arrow table for each name in `gapwatch.scorers.slices.tables.SCORED_TABLES`.
+        clocks: Event clock of each pipeline of the partition after the slice; for the next slice, not stored.
     """
 
     lane: str
@@ -69,6 +74,7 @@ class ScoredSlice:
     prefix_sha256: str | None = None
     tables: dict[str, pa.Table] = field(default_factory=dict)
     foreign: dict[str, int] = field(default_factory=dict)
+    clocks: Mapping[str, EventClock] = field(default_factory=dict)
 
     def to_ipc(self) -> bytes:
         """Return the slice as bytes: a JSON header line, then each table as a length-prefixed Arrow IPC stream."""

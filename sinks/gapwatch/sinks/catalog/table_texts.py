@@ -109,7 +109,8 @@ TABLE_TEXTS: dict[str, tuple[str, str]] = {
         "Signed counts of all records and (span, metric) pairs by state; `gapwatch ledger` checks that they balance.",
         """seq lane source_topic source_partition pipeline
         metric: Name of the metric; null: the row counts records.
-        state: Records: read, dead_letter, foreign, duplicate. Pairs: pass, warn, fail, skip, unknown, error, pending,
+        state: Records: read, dead_letter, foreign, duplicate; of the read ones, ahead and behind have a time far from
+            that of their neighbours and count without a time. Pairs: pass, warn, fail, skip, unknown, error, pending,
             sampled_out, shed_budget, shed_load.
         n: Change of the count.""",
     ),

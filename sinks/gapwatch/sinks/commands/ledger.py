@@ -69,8 +69,19 @@ def _print_balance(balance: Balance) -> None:
     for lane, times in balance.repeated.items():
         if times:
             sys.stdout.write(f"{times} records of lane {shown(lane)} repeat a trace id; each was scored\n")
+    for one in balance.sources:
+        for n, text in ((one.ahead, "half an hour or more ahead of"), (one.behind, "two hours or more behind")):
+            if n:
+                sys.stdout.write(
+                    f"{n} of {one.read} read records of {shown(one.lane)}{_of_partition(one)} have a time {text} the "
+                    "others: they count without a time, and no detector uses them\n"
+                )
     if not balance.imbalance:
         sys.stdout.write("balanced: consumed = read + dead letters + foreign; offsets without hole or overlap\n")
+
+
+def _of_partition(one: SourceBalance) -> str:
+    return f" {_source(one)}" if _source(one) else ""
 
 
 def _print_sources(sources: Sequence[SourceBalance]) -> None:

@@ -129,7 +129,8 @@ _WATCHED = (
 _SOURCE = (
     _own(
         "records_total", "counter", "records",
-        "Consumed records by state: read, dead_letter, foreign, duplicate; by pipeline if they name one.",
+        "Consumed records by state: read, dead_letter, foreign, duplicate; by pipeline if they name one. ahead and "
+        "behind are read records whose time is far from that of their neighbours; they count without a time.",
         "topic", "pipeline", "state", lasting=True,
     ),
     _own("consumed_spans_total", "counter", "spans", "Spans in the records read.", "topic", lasting=True),
@@ -265,8 +266,10 @@ _ALERTS = (
         "pipeline", "environment", lasting=True,
     ),
     _own(
-        "late_units_total", "counter", "traces", "Late data: traces that came after their tick was closed.",
-        lasting=True,
+        "late_units_total", "counter", "units",
+        "Late data: units of monitored series that came after their tick was closed; they count in the tick that is "
+        "open. Each pipeline has its own event time.",
+        "pipeline", lasting=True,
     ),
     _own(
         "last_annotation_timestamp_seconds", "gauge", "seconds since 1970",

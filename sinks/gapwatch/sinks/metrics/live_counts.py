@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 import numpy as np
 
+from gapwatch.scorers.slices.event_clock import TIME_STATES
 from gapwatch.scorers.slices.value_histogram import CELL_OFFSET, CELL_RATIO
 from gapwatch.sinks.metrics.labels import NO_TIER, LabelSets
 from gapwatch.sinks.metrics.rate_window import SLOT_SECONDS, SLOTS, FloatArray, RateWindow
@@ -115,6 +116,12 @@ class LiveCounts:
         self._disagreement: dict[tuple[str | None, str, str], int] = {}
 
     # --- counts
+
+    @property
+    def consumed(self) -> dict[tuple[str, str, str], int]:
+        """Counts of `records`, with a 0 for wrong times that have not come yet: Prometheus sees the first increase."""
+        read = [key[:2] for key in self.records if key[2] == "read"]
+        return {**{(*key, state): 0 for key in read for state in TIME_STATES.values()}, **self.records}
 
     @property
     def left_out(self) -> dict[tuple[str, str, str], int]:

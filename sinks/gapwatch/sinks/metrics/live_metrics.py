@@ -270,7 +270,7 @@ class LiveMetrics(Collector):
         counts = self._counts
         page.add("gapwatch_unscored_spans_total", counts.left_out)
         page.add("gapwatch_judge_requests_pending", counts.pending)
-        page.add("gapwatch_records_total", counts.records)
+        page.add("gapwatch_records_total", counts.consumed)
         page.add("gapwatch_dead_letters_total", counts.dead_letters)
         page.add_one("gapwatch_ledger_imbalance", self._stored_imbalance + counts.disagreement)
         newest = {(one.pipeline,): counts.newest_slot(one.pipeline) for one in self._portfolios}

@@ -36,6 +36,7 @@ class SourceBalance:
         slices: Number of commits.
         consumed: Number of records in the table `offsets`.
         read, dead_letters, foreign, duplicates: Number of records by state.
+        ahead, behind: Number of read records whose time is far from that of their neighbours.
         holes: Offsets between two slices that no slice covers.
         overlaps: Offsets that two slices cover.
     """
@@ -53,6 +54,8 @@ class SourceBalance:
     duplicates: int
     holes: int
     overlaps: int
+    ahead: int = 0
+    behind: int = 0
 
     @property
     def imbalance(self) -> int:
@@ -171,6 +174,8 @@ def _sources(con: StoreReader) -> tuple[list[SourceBalance], int]:
                 duplicates,
                 holes,
                 overlaps,
+                states.get("ahead", 0),
+                states.get("behind", 0),
             )
         )
     strays = sum(abs(states.get(state, 0)) for states in counted.values() for state in RECORD_STATES)

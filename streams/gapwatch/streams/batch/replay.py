@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,9 +16,11 @@ from gapwatch.scorers.plan.plan import compile_plan
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.scoring.score import Scorer, score
 from gapwatch.scorers.scoring.scorer_host import ScorerHost
+from gapwatch.scorers.slices.event_clock import EventClock, SliceClocks
 from gapwatch.scorers.slices.selection import Selection, fixed_selection
-from gapwatch.scorers.slices.slices import ScoredSlice
+from gapwatch.scorers.slices.slices import RecordSlice, ScoredSlice
 from gapwatch.sinks.store.ledger import imbalance
+from gapwatch.sinks.store.newest_times import event_clocks
 from gapwatch.sinks.store.store import Store
 from gapwatch.streams.alerting.evaluation.shift_watch import ShiftWatch
 from gapwatch.streams.batch.file_texts import store_file_texts
@@ -139,13 +141,23 @@ def _replay_source(
     # While one slice is committed, the next is read and scored; DuckDB releases the interpreter lock meanwhile.
     with ThreadPoolExecutor(1, "store") as thread:
         pending: Future[ScoredSlice] | None = None
-        for records in source.slices(start, prefix):
-            scored = score(scorer, policy, records)
+        clocks: Mapping[str, EventClock] = event_clocks(writer.store, source.lane, source.name, 0)
+        for records, is_end in _with_end(source.slices(start, prefix)):
+            scored = score(scorer, policy, replace(records, clocks=SliceClocks(clocks, is_end=is_end)))
+            clocks = scored.clocks
             _finish(pending, source, writer.result, on_progress)
             pending = thread.submit(writer.write, scored)
             # Only the future holds it, and the next slice replaces that: at most two scored slices in memory.
             del scored
         _finish(pending, source, writer.result, on_progress)
+
+
+def _with_end(slices: Iterator[RecordSlice]) -> Iterator[tuple[RecordSlice, bool]]:
+    """Yield each slice, and whether it is the last one."""
+    following = next(slices, None)
+    while following is not None:
+        records, following = following, next(slices, None)
+        yield records, following is None
 
 
 def _finish(

@@ -35,6 +35,7 @@ from gapwatch.streams.live.outbox_relay import OutboxRelay, needed_topics
 from gapwatch.streams.live.portfolio_watch import PortfolioWatch
 from gapwatch.streams.live.run_log import RunLog
 from gapwatch.streams.live.shedding import Shedding
+from gapwatch.streams.live.wrong_times import WrongTimes
 from gapwatch.streams.pipeline.judge_throttle import JudgeThrottle
 from gapwatch.streams.pipeline.observer import ObserverGroup, PipelineObserver
 from gapwatch.streams.pipeline.pipeline import LIVE, Pipeline
@@ -198,7 +199,8 @@ def build_parts(
         service.health.watch_start(alerts.folding_text)
 
     # Without an API nobody could read the counts of the service.
-    observer = ObserverGroup(run_log, ForeignTraces(), *([] if output.api is None else [service]))
+    times = WrongTimes(partial(service.health.note, "times"))
+    observer = ObserverGroup(run_log, ForeignTraces(), times, *([] if output.api is None else [service]))
     open_watch = alerts.open if alerts is not None else None
     writer = SliceWriter(thread, observer, open_watch, relay.wake, progress)
     judges = JudgeRole(options.judges, kafka, writer, service, portfolios, throttle)

@@ -108,6 +108,22 @@ def _of_pipeline(portfolio: Portfolio) -> list[Rule]:
             wait="2h",
         ),
         Rule(
+            "GapwatchWrongTimes",
+            f'sum(increase(gapwatch_records_total{{{mine},state=~"ahead|behind"}}[1h]))'
+            f' > 0.01 * sum(increase(gapwatch_records_total{{{mine},state="read"}}[1h]))', "ticket",
+            f"{{{{ $value | humanize }}}} records of {name} in an hour, more than 1 %, have a time far from the others",
+            "The clock of a host is wrong. These records count without a time: the detectors do not use them. The log "
+            "names the first ones; gaps.event_at and trace_id lead to the host.",
+        ),
+        Rule(
+            "GapwatchLateUnits",
+            f"sum(increase(gapwatch_late_units_total{{{mine}}}[1h]))"
+            f" > 0.01 * sum(increase(gapwatch_units_total{{{mine}}}[1h]))", "ticket",
+            f"{{{{ $value | humanize }}}} units of {name} in an hour, more than 1 %, came late",
+            "They count in the tick that was open when they came, so changes are dated late. Look for a host whose "
+            "clock is behind, or a publisher that waits for Kafka.",
+        ),
+        Rule(
             "GapwatchComponentUnwatched", f"gapwatch_component_unwatched{{{mine}}} == 1", "ticket",
             f"No span of {{{{ $labels.component }}}} of {name} was scored for an hour",
             "The publisher uses another name, the spans are lost, or no metric is about this component.", wait="2h",

@@ -17,12 +17,14 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.scoring.score import score
+from gapwatch.scorers.slices.columns import BUCKET_SECONDS
+from gapwatch.scorers.slices.event_clock import EventClock, SliceClocks
 from gapwatch.scorers.slices.selection import (
     EVALUATED,
     Selection,
@@ -31,6 +33,7 @@ from gapwatch.scorers.slices.selection import (
     thinned_selection,
 )
 from gapwatch.scorers.slices.slices import RecordSlice, ScoredSlice
+from gapwatch.sinks.store.newest_times import event_clocks
 from gapwatch.sinks.store.outbox import outbox_step
 from gapwatch.sinks.store.recorded_selections import counted_since, selection_steps
 from gapwatch.sinks.store.registration import insert_policies
@@ -56,6 +59,7 @@ class _Partition:
     Attributes:
         next_offset: Beginning of the next slice, unless another process had the partition in between.
         thinning: Thinning of its rows.
+        clocks: Event clock of each pipeline.
         regime: Portfolios of its last slice; None after a start with other portfolios.
         selection: Selection in force; None after a start.
         since: First offset under that selection.
@@ -66,6 +70,7 @@ class _Partition:
 
     next_offset: int
     thinning: PartitionThinning
+    clocks: Mapping[str, EventClock]
     regime: Regime | None
     selection: Selection | None
     since: int
@@ -157,7 +162,8 @@ class Pipeline:
             started = time.perf_counter()
             selection_step = self._enter(partition, regime, records, sheds)
             assert partition.selection is not None
-            found = score(regime.scorer, partition.selection, records)
+            found = score(regime.scorer, partition.selection, replace(records, clocks=_clocks(partition, raw)))
+            partition.clocks = found.clocks
             partition.thinning.count(found)
             partition.next_offset = records.to_offset
             letters = dead_letter_messages(records, found)
@@ -178,7 +184,7 @@ class Pipeline:
         position = self._store.position(*where)
         if position is None:
             thinning = PartitionThinning(self._thinning, raw.from_offset // self._thinning.window)
-            return _Partition(raw.from_offset, thinning, None, None, raw.from_offset, "")
+            return _Partition(raw.from_offset, thinning, {}, None, None, raw.from_offset, "")
         window = max(0, position.to_offset - 1) // self._thinning.window
         cursor = self._store.cursor()
         try:
@@ -187,7 +193,9 @@ class Pipeline:
         finally:
             cursor.close()
         thinning = PartitionThinning(self._thinning, window, counts=counts)
-        recalled = _Partition(raw.from_offset, thinning, None, None, raw.from_offset, "")
+        # An earlier version may have stored times of the far future: what is beyond the present moves no clock.
+        clocks = event_clocks(self._store, *where, until=time.time())
+        recalled = _Partition(raw.from_offset, thinning, clocks, None, None, raw.from_offset, "")
         if steps:
             rows, recalled.recorded = steps[-1].rows, steps[-1].policy
             factors = recorded_factors(regime.portfolios, rows)
@@ -235,6 +243,11 @@ class Pipeline:
             wait: First wait for the slice that it is scoring.
         """
         self._scoring.shutdown(wait=wait, cancel_futures=True)
+
+
+def _clocks(partition: _Partition, raw: RawSlice) -> SliceClocks:
+    now = None if raw.caught_up_at is None else int(raw.caught_up_at // BUCKET_SECONDS)
+    return SliceClocks(partition.clocks, now, is_end=now is not None)
 
 
 def _policies_step(selection: Selection, records: RecordSlice, since: int, cause: str) -> Step:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
 import faust
@@ -121,7 +122,8 @@ class SliceThread(driver.AIOKafkaConsumerThread):
             for tp, records in fetched.items():
                 if tp not in self.taken:
                     continue  # fetched before the first seek, which will fetch it again
-                to_offset = assignment.state_value(tp)._position
+                state = assignment.state_value(tp)
+                to_offset = state._position
                 start = self.taken[tp]
                 lost = await self._lost_before(consumer, tp, start, records[0].offset, epoch)
                 if self.epoch != epoch:
@@ -129,6 +131,8 @@ class SliceThread(driver.AIOKafkaConsumerThread):
                 self.taken[tp] = to_offset
                 faust_tp = TP(tp.topic, tp.partition)
                 raw = _raw_slice(tp, start, to_offset, records, lost)
+                if to_offset >= (state.highwater or 0):
+                    raw = replace(raw, caught_up_at=time.time())
                 slices[faust_tp] = [FetchedSlice(raw, faust_tp, epoch, records[-1])]
         finally:
             self.is_taking = False

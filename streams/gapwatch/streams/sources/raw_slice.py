@@ -22,6 +22,7 @@ class RawSlice:
         values: Value of each record; None for a record without one.
         timestamps: Seconds since the epoch of each record, float64; NaN for a record without one.
         lost: Number of offsets at the beginning of the range that the topic's retention deleted before they were read.
+        caught_up_at: Time of reading, seconds since the epoch, where no record was known to follow; else None.
     """
 
     topic: str
@@ -32,6 +33,7 @@ class RawSlice:
     values: list[bytes | None]
     timestamps: npt.NDArray[np.float64]
     lost: int = 0
+    caught_up_at: float | None = None
 
     def __len__(self) -> int:
         return len(self.values)

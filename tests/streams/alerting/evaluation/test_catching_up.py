@@ -85,7 +85,7 @@ def caught_up(path: Path, made: Backlog) -> tuple[list[Any], bytes, int]:
         watch = ShiftWatch.open(store, [portfolio()])
         for number in range(len(made)):
             keep(store, watch, number, made)
-        return found(store), watch.packed(), watch.detectors.rates.late_units
+        return found(store), watch.packed(), watch.detectors[0].rates.late_units
 
 
 IN_ORDER: Backlog = [(scored, []) for scored in slices([*BROKEN, (BROKEN[-1][0] + 40, PARTITIONS, 0, 0)])]
@@ -168,8 +168,8 @@ def test_a_partition_far_ahead_does_not_fill_the_memory(tmp_path: Path, monkeypa
         watch = ShiftWatch.open(store, [portfolio()])
         for number in range(len(made)):
             keep(store, watch, number, made)
-            assert len(watch.detectors.rates.pending) <= 150
+            assert len(watch.detectors[0].rates.pending) <= 150
 
-        assert watch.detectors.rates.late_units == 7
+        assert watch.detectors[0].rates.late_units == 7
         store.record("forgetting", forget_snapshots)
         assert ShiftWatch.open(store, [portfolio()]).packed() == watch.packed()

@@ -298,7 +298,7 @@ def test_stored_ticks_hold_their_fold_tick(tmp_path: Path) -> None:
         rows = store.query("SELECT bucket, fold_bucket FROM ticks WHERE seq = (SELECT max(seq) FROM ticks) ORDER BY 1")
 
     assert rows == [(at(MONDAY + 3), at(MONDAY + 46)), (at(MONDAY + 49), at(MONDAY + 49))]
-    assert watch.detectors.rates.late_units == 1
+    assert watch.detectors[0].rates.late_units == 1
 
 
 def test_an_accepted_level_is_the_new_baseline(tmp_path: Path) -> None:
@@ -354,7 +354,7 @@ def test_environments_without_end_share_one_series(tmp_path: Path) -> None:
             place = ticks.schema.get_field_index("environment")
             tables = {**units.tables, "ticks": ticks.set_column(place, ticks.schema.field(place), names)}
             keep(store, watch, dataclasses.replace(units, tables=tables))
-        named = {key.environment for key in watch.detectors.rows.series}
+        named = {key.environment for key in watch.detectors[0].rows.series}
         again = ShiftWatch.open(store, [portfolio()])
 
         assert len(named) == 17 and "other" in named

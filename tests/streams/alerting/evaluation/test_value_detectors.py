@@ -108,7 +108,7 @@ def test_numbers_of_sessions_are_skipped(tmp_path: Path) -> None:
     watch = kept(tmp_path / "s.duckdb", seconds(2.0, sessions=True), portfolio(OF_THE_MEAN))
 
     assert told(tmp_path / "s.duckdb") == []
-    assert watch.detectors.rows.watched["numbers"] == []
+    assert watch.detectors[0].rows.watched["numbers"] == []
 
 
 def test_a_mix_of_labels_that_moves_is_a_ticket_that_names_them(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_ten_equal_labels_a_trace_are_one_observation(tmp_path: Path) -> None:
     one = kept(tmp_path / "a.duckdb", intents({"billing": 0.5, "refund": 0.3, "outage": 0.2}), portfolio())
     ten = kept(tmp_path / "b.duckdb", intents({"billing": 0.5, "refund": 0.3, "outage": 0.2}, 10), portfolio())
 
-    assert snapshot_headed(ten.detectors.values.labels) == snapshot_headed(one.detectors.values.labels)
+    assert snapshot_headed(ten.detectors[0].values.labels) == snapshot_headed(one.detectors[0].values.labels)
 
 
 def test_one_good_and_one_bad_label_are_a_failure_rate() -> None:

@@ -104,7 +104,7 @@ def test_a_stored_answer_whose_author_is_a_placeholder_does_not_count(store: Pat
     with Store.open(store) as opened:  # as an older version stored it
         opened.record("test", lambda con, _: con.execute("""UPDATE facts SET "by" = 'YOU'"""))
 
-        assert ShiftWatch.open(opened, [portfolio()]).detectors.rows.rules["shop", "fallback_rate"].bad_side == 0
+        assert ShiftWatch.open(opened, [portfolio()]).detectors[0].rows.rules["shop", "fallback_rate"].bad_side == 0
 
 
 def test_a_portfolio_that_says_the_opposite_is_refused(store: Path) -> None:
@@ -114,7 +114,7 @@ def test_a_portfolio_that_says_the_opposite_is_refused(store: Path) -> None:
         watch = ShiftWatch.open(opened, [stated])
 
         # The later fact counts, whoever holds it.
-        assert watch.detectors.rows.rules["shop", "fallback_rate"].bad_side == 1
+        assert watch.detectors[0].rows.rules["shop", "fallback_rate"].bad_side == 1
 
 
 def test_an_acknowledged_alert_stays_open(store: Path) -> None:

@@ -15,6 +15,7 @@ from gapwatch.sinks.store.schema import OTHER
 from gapwatch.sinks.store.transaction import Connection
 from gapwatch.streams.alerting.evaluation.bound_gauges import bound_samples
 from gapwatch.streams.alerting.evaluation.lane_detectors import LaneDetectors
+from gapwatch.streams.alerting.evaluation.pipeline_watch import PipelineWatch
 from gapwatch.streams.alerting.evaluation.series_status import PHASES, SeriesState
 from gapwatch.streams.alerting.evaluation.shift_watch import ShiftWatch
 from gapwatch.streams.alerting.incidents.alert_rows import kind_of
@@ -36,6 +37,8 @@ _DETAIL = (
     "gapwatch_smallest_change_ratio",
 )
 
+# Kinds of the rows that are quantities of values.
+_VALUES = ("numbers", "labels")
 _PHASE = "gapwatch_series_phase"
 
 #: Quantiles that are shown of the last hour and of the baseline.
@@ -63,7 +66,7 @@ class AlertGauges:
     """
 
     def __init__(self) -> None:
-        self._window = -1
+        self._window: tuple[int, ...] = ()
         self._numbers: dict[SeriesKey, Counter[int]] = {}
         self._labels: dict[SeriesKey, Counter[str]] = {}
 
@@ -82,8 +85,12 @@ class AlertGauges:
             _add_series(samples, state, environment)
         samples |= self._value_samples(watch, con, shown, environment)
         samples |= _totals(states, environment)
-        samples |= bound_samples(watch.detectors.bounds, environment)
-        samples["gapwatch_late_units_total"] = {(): float(watch.detectors.rates.late_units)}
+        for one in watch.detectors:
+            for name, values in bound_samples(one.bounds, environment).items():
+                samples.setdefault(name, {}).update(values)
+        samples["gapwatch_late_units_total"] = {
+            (name,): float(one.detectors.rates.late_units) for name, one in watch.pipelines.items()
+        }
         _add_alerts(samples, watch, con, environment)
         _add_annotations(samples, watch, con)
         return samples
@@ -93,24 +100,27 @@ class AlertGauges:
     ) -> Samples:
         """Return the samples of numbers with formed bins and of chosen labels; `states` says which come first."""
         samples: Samples = {f"gapwatch_{name}": {} for name in _NAMES}
-        detectors, watermark = watch.detectors, watch.clock.watermark
-        kinds = detectors.values.fleets
-        chosen = [one.watched for one in states if one.watched.kind in kinds and not one.is_new]
-        if chosen and watermark // WINDOW_TICKS != self._window:
-            self._look(detectors, con, watch.lane, tick_start(watermark + 1))
-            self._window = watermark // WINDOW_TICKS
+        chosen = [one.watched for one in states if one.watched.kind in _VALUES and not one.is_new]
+        window = tuple(one.clock.watermark // WINDOW_TICKS for one in watch.pipelines.values())
+        if chosen and window != self._window:
+            self._numbers, self._labels = defaultdict(Counter), defaultdict(Counter)
+            for one in watch.pipelines.values():
+                self._look(one, con, watch.lane)
+            self._window = window
         # Several epochs of a metric have the same labels: the latest epoch is written last and wins.
-        for watched in sorted(chosen[:VALUE_LIMIT], key=lambda one: _last_bucket(detectors, one)):
+        for watched in sorted(chosen[:VALUE_LIMIT], key=lambda one: _last_bucket(watch, one)):
             add = self._add_numbers if watched.kind == "numbers" else self._add_labels
-            add(samples, detectors, watched, _labels(watched.series, environment))
+            add(samples, watch.detectors_of(watched.series), watched, _labels(watched.series, environment))
         return samples
 
-    def _look(self, detectors: LaneDetectors, con: Connection, lane: str, until: datetime) -> None:
-        self._numbers, self._labels = defaultdict(Counter), defaultdict(Counter)
-        known = set(detectors.rows.series)
+    def _look(self, one: PipelineWatch, con: Connection, lane: str) -> None:
+        """Read the values of the last closed hour of a pipeline."""
+        until, rows = tick_start(one.clock.watermark + 1), one.detectors.rows
+        known = set(rows.series)
         for names, cell, n in recent_cells(con, lane, until - _HOUR, until):
-            self._numbers[_known(SeriesKey(*names), known)][cell] += n
-        levels = {key: rule.labels for key, rule in detectors.rows.rules.items() if rule.labels}
+            if names[0] == one.pipeline:
+                self._numbers[_known(SeriesKey(*names), known)][cell] += n
+        levels = {key: rule.labels for key, rule in rows.rules.items() if rule.labels}
         for names, level, label, n in recent_labels(con, lane, until - _HOUR, until):
             key = _known(SeriesKey(*names), known)
             if levels.get((key.pipeline, key.metric)) == level:
@@ -190,8 +200,8 @@ def _known(key: SeriesKey, known: set[SeriesKey]) -> SeriesKey:
     return key if key in known else replace(key, environment=OTHER)
 
 
-def _last_bucket(detectors: LaneDetectors, watched: Watched) -> int:
-    fleet, row = detectors.find(watched)
+def _last_bucket(watch: ShiftWatch, watched: Watched) -> int:
+    fleet, row = watch.detectors_of(watched.series).find(watched)
     return int(fleet.state["last_bucket"][row])
 
 
@@ -200,7 +210,7 @@ def _add_alerts(samples: Samples, watch: ShiftWatch, con: Connection, environmen
     state_of: dict[tuple[str, ...], float] = {}
     began: dict[tuple[str, ...], float] = {}
     for alert in watch.alerts.open.values():
-        rule = watch.detectors.rows.rule(alert.watched.series)
+        rule = watch.detectors_of(alert.watched.series).rows.rule(alert.watched.series)
         kind = kind_of(alert.watched.kind, rule.is_cascade)
         key = (*_labels(alert.watched.series, environment), kind, alert.severity)
         state_of[*key, states.get(alert.alert_id, "open")] = 1.0

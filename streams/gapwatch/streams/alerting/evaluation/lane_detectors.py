@@ -1,4 +1,4 @@
-"""Detectors of one lane: all families fold the closed ticks, in order, and return findings."""
+"""Detectors of one pipeline in one lane: all families fold the closed ticks, in order, and return findings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MOST_SEARCHED = 20_000
 
 
 class LaneDetectors:
-    """Detectors and bounds of one lane, and the ticks that are still open.
+    """Detectors and bounds of one pipeline in one lane, and the ticks that are still open.
 
     The state is a function of the calls, in order: the same slices give the same findings, bit for bit.
 

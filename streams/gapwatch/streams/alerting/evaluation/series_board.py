@@ -28,18 +28,20 @@ class SeriesBoard:
         self._written: Sequence[tuple[object, str]] | None = None
         self._written_at = 0.0
 
-    def renew(self, detectors: LaneDetectors, *, must: bool = False) -> None:
+    def renew(self, detectors: Sequence[LaneDetectors], *, must: bool = False) -> None:
         """Compute the status again where a tick was folded or a series is new.
 
         Args:
-            detectors: Detectors of the lane.
+            detectors: Detectors of each pipeline of the lane.
             must: Compute it now, also if the last computation was a short time ago.
         """
-        seen = (detectors.folded, len(detectors.rows.series), *map(len, detectors.rows.watched.values()))
+        seen = tuple(
+            n for one in detectors for n in (one.folded, len(one.rows.series), *map(len, one.rows.watched.values()))
+        )
         now = time.monotonic()
         if not must and (seen == self._seen or now < self._next):
             return
-        self.states, self._seen = tuple(series_states(detectors)), seen
+        self.states, self._seen = tuple(state for one in detectors for state in series_states(one)), seen
         self._next = now + (time.monotonic() - now) / _SHARE
 
     def is_due(self, second: float) -> bool:

@@ -160,6 +160,10 @@ class SeriesRows:
         bad_per_hour = LEAST_BAD_PER_HOUR if rule.min_bad_per_hour is None else rule.min_bad_per_hour
         fleet.state["min_bad_per_hour"][row] = bad_per_hour
 
+    def is_in_force(self, rules: Sequence[AlertRule], budgets: dict[str, AlarmBudget]) -> bool:
+        """Return whether these rules and budgets are those in force; rules of other metrics do not matter."""
+        return all(self.rules.get((rule.pipeline, rule.metric)) == rule for rule in rules) and self.budgets == budgets
+
     def use_rules(self, rules: Sequence[AlertRule], budgets: dict[str, AlarmBudget]) -> list[str]:
         """Change the rules; return the pipelines whose thresholds change.
 

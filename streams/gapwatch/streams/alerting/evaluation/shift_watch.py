@@ -2,7 +2,7 @@
 
 scored slice ─▶ take ─▶ ticks with fold_bucket ─▶ Store.write_slice(scored, kept_at, also=steps) ─▶ alerts, shifts,
                  │                                                                            detectors' state
-                 └─ closes ticks two minutes behind event time, folds them, returns findings
+                 └─ by pipeline: closes ticks two minutes behind event time, folds them, returns findings
 """
 
 from __future__ import annotations
@@ -26,13 +26,11 @@ from gapwatch.sinks.store.transaction import Connection, Step, StoreTransaction
 from gapwatch.streams.alerting.evaluation.alert_terms import rules_and_budgets, with_answers
 from gapwatch.streams.alerting.evaluation.folding import SAVE_COMMITS, FoldProgress, refold, utc_now
 from gapwatch.streams.alerting.evaluation.lane_detectors import LaneDetectors
+from gapwatch.streams.alerting.evaluation.pipeline_watch import PipelineWatch, restored, rules_by_pipeline, snapshots_of
 from gapwatch.streams.alerting.evaluation.series_board import SeriesBoard
 from gapwatch.streams.alerting.evaluation.series_status import write_watched
 from gapwatch.streams.alerting.evaluation.state_file import pack_state, unpack_state
-from gapwatch.streams.alerting.evaluation.stored_history import (
-    StoredCommit,
-    partition_name,
-)
+from gapwatch.streams.alerting.evaluation.stored_history import StoredCommit, partition_name
 from gapwatch.streams.alerting.incidents.alert_book import AlertBook, OpenAlert
 from gapwatch.streams.alerting.incidents.alert_rows import StepRows, end_alert, write_steps
 from gapwatch.streams.alerting.incidents.component_graph import ComponentGraph
@@ -46,9 +44,8 @@ from gapwatch.streams.alerting.incidents.incident_steps import (
 from gapwatch.streams.alerting.incidents.relabelling import relabel
 from gapwatch.streams.alerting.rules.alert_rule import AlarmBudget, AlertRule
 from gapwatch.streams.alerting.rules.finding import Finding
-from gapwatch.streams.alerting.series.lane_clock import LaneClock
-from gapwatch.streams.alerting.series.slice_units import OpenTicks, SliceContent
-from gapwatch.streams.detectors.contexts import TICK_SECONDS, tick_start
+from gapwatch.streams.alerting.series.slice_units import SeriesKey, SliceContent, stamp
+from gapwatch.streams.detectors.contexts import tick_start
 from gapwatch.streams.detectors.snapshot import SnapshotError
 from gapwatch.streams.detectors.watch import accept
 
@@ -76,29 +73,28 @@ class Taken:
 
 
 class ShiftWatch:
-    """Detectors, bounds and alerts of one lane.
+    """Detectors, bounds and alerts of one lane, by pipeline.
 
     The state is a function of the slices of the lane in the order of their commits, with the partition and the time of
     each commit. After a crash the slices since the last snapshot are folded again from the stored ticks, and give the
-    same state. Event time is that of the slowest partition that is not idle or has unread records (`LaneClock`). Each
-    commit records the idle partitions that held event time back.
+    same state. Each pipeline has its own event time: that of the slowest partition that is not idle or has unread
+    records (`LaneClock`). Each commit records the idle partitions that held event time back.
 
     All methods belong to the writer thread. A slice that was taken but could not be stored leaves the watch ahead of
     the store: drop the watch and open another one, as a process does that ends after a failed commit.
 
     Args:
         lane: Name of the lane; slices of other lanes are refused.
-        detectors: Detectors of the lane.
 
     Attributes:
+        pipelines: Detectors and clock of each pipeline that a portfolio was ever in force for, by its name.
         portfolios: Portfolios in force, with all known facts.
         board: Status of the monitored series, as stored and as shown.
     """
 
-    def __init__(self, lane: str, detectors: LaneDetectors) -> None:
+    def __init__(self, lane: str) -> None:
         self.lane = lane
-        self.detectors = detectors
-        self.clock = LaneClock()
+        self.pipelines: dict[str, PipelineWatch] = {}
         self.alerts = AlertBook(lane, self._graph)
         self.portfolios: tuple[Portfolio, ...] = ()
         self.board = SeriesBoard()
@@ -147,17 +143,27 @@ class ShiftWatch:
                 logger.warning("the detectors of lane %s are folded again from all stored ticks: %s", lane, error)
         is_fresh = watch is None
         if watch is None:
-            watch = cls(lane, LaneDetectors(rules, budgets))
+            watch = cls(lane)
+            watch._add_pipelines(rules, budgets)
         watch.portfolios = tuple(portfolios)
         folded = watch._unsaved = refold(watch, store, seq, progress)
         if is_fresh or folded > SAVE_COMMITS:
             # From now on the store holds the rules in force, so a later change of them is noticed.
             store.record("writing the state of the detectors", lambda con, seq: watch.write_state(con, seq, utc_now()))
-        watch.detectors.feed(rules)
+        watch._feed(rules)
         if is_new and not watch._is_in_force(rules, budgets):
             store.apply([("portfolio", watch._take_over_known)], "taking over a changed portfolio")
         watch.board.renew(watch.detectors, must=True)
         return watch
+
+    @property
+    def detectors(self) -> list[LaneDetectors]:
+        """Detectors of each pipeline, in the order in which the pipelines came into force."""
+        return [one.detectors for one in self.pipelines.values()]
+
+    def detectors_of(self, series: SeriesKey) -> LaneDetectors:
+        """Return the detectors of the pipeline of a series."""
+        return self.pipelines[series.pipeline].detectors
 
     def change(self, store: Store, portfolios: Sequence[Portfolio]) -> None:
         """Take over other portfolios between two slices, and write the state; nothing is folded again.
@@ -169,7 +175,7 @@ class ShiftWatch:
         self.portfolios = tuple(with_answers(store, portfolios))
         rules, budgets = rules_and_budgets(self.portfolios)
         if self._is_in_force(rules, budgets):
-            self.detectors.feed(rules)
+            self._feed(rules)
             self.save(store)
         else:
             store.apply([("portfolio", self._take_over_known)], "taking over a changed portfolio")
@@ -193,9 +199,10 @@ class ShiftWatch:
         second = kept_at.timestamp()
         ticks = scored.tables["ticks"]
         if ticks.num_rows:
-            ticks = self._open_ticks(second).stamp(ticks)
+            ticks = stamp(ticks, {name: one.open_ticks(second) for name, one in self.pipelines.items()})
             scored = dataclasses.replace(scored, tables={**scored.tables, "ticks": ticks})
-        waits_for = self.clock.silent((partition_name(*one) for one in unread), second)
+        names = [partition_name(*one) for one in unread]
+        waits_for = sorted({name for one in self.pipelines.values() for name in one.clock.silent(names, second)})
         partition = partition_name(scored.topic, scored.partition)
         content = SliceContent(ticks, scored.tables["session_ticks"])
         steps = self.fold(StoredCommit(partition, second, waits_for, content))
@@ -223,22 +230,18 @@ class ShiftWatch:
         self._saved_at = second
         return [("detectors", self._write_state)]
 
-    def _open_ticks(self, second: float) -> OpenTicks:
-        return OpenTicks.between(self.clock.watermark, int(second // TICK_SECONDS) if self.lane == LIVE else None)
-
     def fold(self, commit: StoredCommit) -> list[StepRows]:
         """Fold a slice, and return the steps of alerts that follow; `take` and a start call it."""
-        newest = self.detectors.add(commit.content, self._open_ticks(commit.second))
-        is_live = self.lane == LIVE
-        closed = self.clock.move(commit.partition, newest, commit.second, is_live=is_live, unread=commit.waits_for)
-        self.clock.watermark = max(closed, self.detectors.full_until())
-        return self._steps(self.detectors.close(self.clock.watermark))
+        findings: list[Finding] = []
+        for one in self.pipelines.values():
+            findings += one.fold(commit, is_alone=len(self.pipelines) == 1)
+        return self._steps(findings)
 
     def _steps(self, findings: Sequence[Finding]) -> list[StepRows]:
         steps = []
         known = {portfolio.pipeline: portfolio for portfolio in self.portfolios}
         for finding in findings:
-            rule = self.detectors.rows.rule(finding.watched.series)
+            rule = self.detectors_of(finding.watched.series).rows.rule(finding.watched.series)
             step = self.alerts.take(finding, rule)
             if step is not None:
                 limit_log10, busiest_day = self._threshold(step.alert)
@@ -249,7 +252,7 @@ class ShiftWatch:
         """Return log10 of the threshold of an alert, and the busiest day where that set it."""
         if alert.watched.kind == "bound":
             return None, None
-        fleet, row = self.detectors.find(alert.watched)
+        fleet, row = self.detectors_of(alert.watched.series).find(alert.watched)
         name = "page_threshold" if alert.severity == "page" else "ticket_threshold"
         limit = float(fleet.state[name][row])
         is_observed = fleet.state["tickets_allowed"][row] > 0.0 or fleet.state["pages_allowed"][row] > 0.0
@@ -283,10 +286,11 @@ class ShiftWatch:
         alerts = [known[alert_id] for alert_id in alert_ids]
         said, incidents = Said("accepted", by, why), []
         for alert in alerts:
+            detectors = self.detectors_of(alert.watched.series)
             if alert.watched.kind != "bound":
-                fleet, row = self.detectors.find(alert.watched)
-                accept(fleet, row, max(self.detectors.folded, 1))
-            self.alerts.close(alert, self.detectors.folded)
+                fleet, row = detectors.find(alert.watched)
+                accept(fleet, row, max(detectors.folded, 1))
+            self.alerts.close(alert, detectors.folded)
             at = transaction.kept_at
             incidents.append(end_alert(transaction.con, self.lane, transaction.seq, alert, "accepted", at, said))
         self._write_incidents(transaction, incidents, said)
@@ -309,17 +313,33 @@ class ShiftWatch:
         self._use(transaction)
 
     def _is_in_force(self, rules: Sequence[AlertRule], budgets: dict[str, AlarmBudget]) -> bool:
-        rows = self.detectors.rows
-        known = rows.rules
-        return all(known.get((rule.pipeline, rule.metric)) == rule for rule in rules) and rows.budgets == budgets
+        wanted = rules_by_pipeline(rules, budgets)
+        return all(
+            name in self.pipelines and self.pipelines[name].detectors.rows.is_in_force(*terms)
+            for name, terms in wanted.items()
+        )
+
+    def _add_pipelines(self, rules: Sequence[AlertRule], budgets: dict[str, AlarmBudget]) -> None:
+        for name, terms in rules_by_pipeline(rules, budgets).items():
+            if name not in self.pipelines:
+                self.pipelines[name] = PipelineWatch(name, LaneDetectors(*terms), is_live=self.lane == LIVE)
+
+    def _feed(self, rules: Sequence[AlertRule]) -> None:
+        for name, one in self.pipelines.items():
+            one.detectors.feed([rule for rule in rules if rule.pipeline == name])
 
     def _use(self, transaction: StoreTransaction) -> int:
         rules, budgets = rules_and_budgets(self.portfolios)
-        self.detectors.feed(rules)
-        before = dict(self.detectors.rows.rules)
+        before = {key: rule for one in self.detectors for key, rule in one.rows.rules.items()}
         if self._is_in_force(rules, budgets):
+            self._feed(rules)
             return 0
-        closed = self.alerts.drop(self.detectors.use_rules(rules, budgets, self.alerts.sides()), self.detectors.folded)
+        self._add_pipelines(rules, budgets)
+        self._feed(rules)
+        closed: list[OpenAlert] = []
+        for name, terms in rules_by_pipeline(rules, budgets).items():
+            detectors = self.pipelines[name].detectors
+            closed += self.alerts.drop(detectors.use_rules(*terms, self.alerts.sides()), detectors.folded)
         said = Said(why="the better direction was answered: this change is no change for the worse")
         ended = [
             end_alert(transaction.con, self.lane, transaction.seq, alert, "resolved", transaction.kept_at, said)
@@ -349,23 +369,22 @@ class ShiftWatch:
 
     def save(self, store: Store) -> None:
         """Write the state in a transaction of its own, at the end of a run, so that the next run starts at once."""
-        if self.clock.watermark:
+        if any(one.clock.watermark for one in self.pipelines.values()):
             store.record("writing the state of the detectors", lambda con, seq: self.write_state(con, seq, utc_now()))
 
     def packed(self) -> bytes:
         """Return the whole state as bytes; equal states give equal bytes."""
         head: dict[str, Any] = {
-            "bank": self.detectors.as_json(),
-            "clock": self.clock.as_json(),
+            "pipelines": {name: one.as_json() for name, one in self.pipelines.items()},
             "alerts": self.alerts.as_json(),
         }
-        return pack_state(head, self.detectors.snapshots())
+        return pack_state(head, snapshots_of(self.pipelines))
 
     @classmethod
     def _unpacked(cls, lane: str, data: bytes) -> ShiftWatch:
         head, fleets = unpack_state(data)
-        watch = cls(lane, LaneDetectors.from_json(head["bank"], fleets))
-        watch.clock = LaneClock.from_json(head["clock"])
+        watch = cls(lane)
+        watch.pipelines = restored(head["pipelines"], fleets, is_live=lane == LIVE)
         watch.alerts.take_json(head["alerts"])
         return watch
 
@@ -375,7 +394,8 @@ class ShiftWatch:
     def write_state(self, con: Connection, seq: int, now: datetime) -> None:
         """Write the state after a commit, and the status of the series, in an open transaction."""
         self._unsaved = 0
-        write_detectors(con, seq, self.lane, tick_start(self.clock.watermark + 1), self.packed(), now)
+        folded = min((one.clock.watermark for one in self.pipelines.values() if one.clock.watermark), default=0)
+        write_detectors(con, seq, self.lane, tick_start(folded + 1), self.packed(), now)
         self.board.renew(self.detectors, must=True)
         write_watched(con, self.lane, seq, self.board.states)
 

@@ -1,4 +1,4 @@
-"""Watermark of a lane: the last tick that no unit can join any more, from the event times of its slices."""
+"""Watermark of a pipeline in a lane: the last tick that no unit can join any more, from the event times of slices."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BEHIND = LATENESS_TICKS + 1
 
 @dataclass
 class LaneClock:
-    """Watermark of one lane: two minutes behind the slowest partition that counts.
+    """Watermark of one pipeline in a lane: two minutes behind the slowest partition that counts.
 
         partition 0   ....|newest              read to its end, idle for two minutes: does not count
         partition 1   ............|newest
@@ -32,9 +32,9 @@ class LaneClock:
                       |
                       watermark: two minutes before it; every tick up to there is folded
 
-    The watermark moves with slices only: in a lane without new slices the last two minutes stay open. A partition
+    The watermark moves with slices of the lane only: without new slices the last two minutes stay open. A partition
     counts until it has been idle for two minutes. After that it counts while it has unread records, whose units would
-    otherwise be late. A partition that was never read holds back the whole lane.
+    otherwise be late. A partition without units of the pipeline so far holds it back as well, up to ten minutes.
 
     Attributes:
         watermark: Last closed tick; 0 before the first unit.

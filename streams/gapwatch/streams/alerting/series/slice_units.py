@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -190,12 +190,22 @@ class OpenTicks:
         """Return the ticks in which units of some ticks are folded."""
         return np.clip(ticks, self.first, self.last)
 
-    def stamp(self, ticks: pa.Table) -> pa.Table:
-        """Return the ticks of a slice with `fold_bucket`: the bucket in which each row is folded."""
-        bucket = ticks["bucket"].combine_chunks()
-        first, last = self.first * _TICK_MICROSECONDS, self.last * _TICK_MICROSECONDS
-        folded = pc.max_element_wise(bucket.cast(pa.int64()), first, skip_nulls=True)
-        folded = pc.min_element_wise(folded, last, skip_nulls=True)
-        folded = pc.if_else(bucket.is_valid(), folded, None).cast(bucket.type)
-        column = ticks.schema.get_field_index("fold_bucket")
-        return ticks.set_column(column, ticks.schema.field(column), folded)
+
+def stamp(ticks: pa.Table, open_ticks: Mapping[str, OpenTicks]) -> pa.Table:
+    """Return the ticks of a slice with `fold_bucket`: the bucket in which each row is folded.
+
+    Args:
+        ticks: Ticks of a slice.
+        open_ticks: Pipeline to its open ticks; rows of other pipelines are not folded and stay as they are.
+    """
+    which = pc.index_in(ticks["pipeline"].combine_chunks(), pa.array(list(open_ticks), pa.string()))
+    first, last = (
+        pa.array([getattr(one, name) * _TICK_MICROSECONDS for one in open_ticks.values()], pa.int64()).take(which)
+        for name in ("first", "last")
+    )
+    bucket = ticks["bucket"].combine_chunks()
+    folded = pc.max_element_wise(bucket.cast(pa.int64()), first, skip_nulls=True)
+    folded = pc.min_element_wise(folded, last, skip_nulls=True)
+    folded = pc.if_else(bucket.is_valid(), folded, None).cast(bucket.type)
+    column = ticks.schema.get_field_index("fold_bucket")
+    return ticks.set_column(column, ticks.schema.field(column), folded)
