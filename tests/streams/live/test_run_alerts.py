@@ -130,6 +130,43 @@ def test_killed_again_and_again_it_finds_the_same(
     assert killed.query(same) == whole.query(same)
 
 
+def good_trace(number: int, at: float) -> bytes:
+    span = {"span_id": "s", "component": "agent", "kind": "llm", "output": "{}", "tier": "primary", "ended_at": at}
+    return orjson.dumps({"trace_id": f"x{number}", "pipeline": "shop", "ended_at": at, "spans": [span]})
+
+
+@pytest.mark.slow
+def test_wrong_clocks_change_no_alert_and_no_tick_also_where_the_run_is_killed(
+    whole: Watched, children: Children, kafka_broker: KafkaBroker, tmp_path: Path
+) -> None:
+    """A host an hour ahead sends a quarter of the records; one record is of 2030 and one of 1970."""
+    made = []
+    for number, trace in enumerate(shop_traces()):
+        made.append(trace)
+        if number % 3 == 1:
+            made.append(good_trace(number, orjson.loads(trace)["ended_at"] + 3_600.0))
+        if number in (700, 4_000):
+            made.append(good_trace(number, 1_900_000_000.0 if number == 700 else 3_000.0))
+    strange = kafka_broker.make_topic()
+    kafka_broker.produce(strange, made)
+    undisturbed = Watched(children, tmp_path / "strange", kafka_broker, strange, [PORTFOLIO], max_records=500)
+    undisturbed.catch_up()
+    killed = Watched(children, tmp_path / "killed", kafka_broker, strange, [PORTFOLIO], max_records=150)
+    for number in (3, 9, 20):
+        killed.start(die_at=["commit", number]).wait()
+    killed.catch_up()
+
+    ticks = """SELECT metric, bucket, fold_bucket, level, facet, value, outcome, sum(n) FROM ticks
+        WHERE bucket IS NOT NULL GROUP BY ALL ORDER BY ALL"""
+    counts = "SELECT state, sum(n)::INTEGER FROM ledger WHERE metric IS NULL GROUP BY ALL ORDER BY ALL"
+    records = len(shop_traces())
+    ahead = records // 3 + 1
+    for one in (undisturbed, killed):
+        assert one.query(counts) == [("ahead", ahead), ("behind", 1), ("read", records + ahead + 1)]
+        for sql in (ticks, "SELECT * EXCLUDE (seq) FROM shifts ORDER BY rowid", _FOUND.format("alerts")):
+            assert one.query(sql) == whole.query(sql)
+
+
 #: Of a hundred traces so many go to each partition.
 _SHARES = (45, 30, 22, 3)
 

@@ -131,7 +131,7 @@ class SliceThread(driver.AIOKafkaConsumerThread):
                 self.taken[tp] = to_offset
                 faust_tp = TP(tp.topic, tp.partition)
                 raw = _raw_slice(tp, start, to_offset, records, lost)
-                if to_offset >= (state.highwater or 0):
+                if to_offset >= _last_offset(state):
                     raw = replace(raw, caught_up_at=time.time())
                 slices[faust_tp] = [FetchedSlice(raw, faust_tp, epoch, records[-1])]
         finally:
@@ -422,6 +422,12 @@ def _credentials(kafka: KafkaSettings) -> Any:
             username=kafka.username, password=kafka.password, mechanism=mechanism, ssl_context=context
         )
     return SSLCredentials(context) if context is not None else None
+
+
+def _last_offset(state: Any) -> int:
+    """Return the last readable offset of a partition, which may be the marker of a transaction."""
+    end = state.lso if state.lso is not None and state.lso >= 0 else state.highwater
+    return (end or 0) - 1
 
 
 def _raw_slice(tp: Any, start: int, to_offset: int, records: list[Any], lost: int) -> RawSlice:
