@@ -15,6 +15,7 @@ What an owner wants, by case:
 | a record an hour late | believed: late data |
 | a record a day late | left out |
 | all records behind from now on (the clock was ahead and was set right) | believed again after 64 records |
+| a file with its newest record first | all but the first 32 times believed, as late data |
 | live: the first record after an idle night | believed at once |
 | live: a record of tomorrow | left out |
 | live: all hosts an hour ahead | believed after 32 records |
@@ -125,8 +126,15 @@ def test_late_data_is_believed_and_a_day_late_is_not() -> None:
 def test_a_clock_that_was_ahead_and_is_set_right_is_believed_again() -> None:
     found = judged(np.concatenate([steady(300, NOON + DAY), steady(300, NOON)]))
 
-    assert found.count(BEHIND) == 2 * CONFIRMING - 1
-    assert set(found[:300]) == set(found[-200:]) == {BELIEVED}
+    assert set(found) == {BELIEVED}
+    in_slices = judged(np.concatenate([steady(300, NOON + DAY), steady(300, NOON)]), [310])
+    assert in_slices == [BELIEVED] * 300 + [BEHIND] * 10 + [BELIEVED] * 290
+
+
+def test_of_a_file_with_its_newest_record_first_all_but_the_first_records_are_believed() -> None:
+    found = judged(steady(1_000, step=30)[::-1])
+
+    assert {i for i, one in enumerate(found) if one != BELIEVED} <= set(range(CONFIRMING))
 
 
 def test_live_a_record_of_the_present_is_believed_at_once_and_one_of_tomorrow_is_not() -> None:

@@ -21,6 +21,8 @@ CONFIRMING = 32
 """Surplus of records at a later time over records at the earlier time, before the later time is believed. At a share of
 one third from a wrong clock the wrong time is believed once in 2^32 runs (gambler's ruin); more delay the first records
 after a gap in a backlog."""
+# Fewest records behind, one after the other at the end of a source, that are believed: a file may be newest first.
+_FEWEST_BEHIND = 8
 # Buckets (30 days) that time may jump at the end of a source, and within which the first records confirm each other.
 _LONGEST_JUMP = 86_400
 
@@ -135,7 +137,7 @@ class _Judge:
         self.held: list[int] = []
         self.rejected: list[int] = []
         self.left_behind: list[int] = []
-        self._buckets, self._now = buckets, now
+        self._buckets, self._now, self._last = buckets, now, 0
 
     def read(self, confirming: int, positions: Iterable[int]) -> None:
         """Judge records; where a later time is confirmed, judge the records that waited for it again."""
@@ -149,6 +151,8 @@ class _Judge:
         """Believe the records that wait at the end of a source, unless a time was wrong before."""
         while self.held and not self.clock.had_wrong and self._is_near_enough():
             self.read(CONFIRMING, self._jump())
+        if self.clock.behind >= _FEWEST_BEHIND:
+            self._fall_back()
 
     def _is_near_enough(self) -> bool:
         if self._now is not None:
@@ -156,7 +160,7 @@ class _Judge:
         return self.clock.newest is None or self.clock.lowest <= self.clock.newest + _LONGEST_JUMP
 
     def _take(self, at: int) -> None:
-        bucket, clock = self._buckets[at], self.clock
+        bucket, clock, self._last = self._buckets[at], self.clock, at
         newest = clock.newest
         if self._now is not None and abs(bucket - self._now) <= AHEAD_BUCKETS and not _is_near(bucket, newest):
             self.clock = EventClock(bucket, had_wrong=clock.had_wrong)
@@ -171,17 +175,21 @@ class _Judge:
             )
         elif bucket < newest - BEHIND_BUCKETS:
             # Where all records are behind, the clock was wrong: from now on they are late data, and count as such.
-            if clock.behind + 1 >= 2 * CONFIRMING:
-                self.clock = EventClock(bucket, had_wrong=True)
-                return
             self.left_behind.append(at)
             self.clock = replace(clock, behind=clock.behind + 1)
+            if self.clock.behind >= 2 * CONFIRMING:
+                self._fall_back()
         elif clock.ahead > clock.against + 1:
             self.clock = replace(clock, newest=max(newest, bucket), against=clock.against + 1, behind=0)
         else:  # as many against as for it: the later time is wrong
             self.clock = EventClock(max(newest, bucket), had_wrong=clock.had_wrong or clock.ahead > 0)
             self.rejected += self.held
             self.held = []
+
+    def _fall_back(self) -> None:
+        """Move back to the time of the last records, all of them behind, and believe those of this slice."""
+        del self.left_behind[-self.clock.behind :]
+        self.clock = EventClock(self._buckets[self._last], had_wrong=True)
 
     def _jump(self) -> list[int]:
         """Move to the confirmed time; return the positions that waited for it."""
