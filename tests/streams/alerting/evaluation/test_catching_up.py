@@ -96,7 +96,7 @@ def test_a_backlog_of_several_partitions_gives_the_alerts_of_one_in_order(tmp_pa
     expected, _, _ = caught_up(tmp_path / "in_order.duckdb", IN_ORDER)
     told, _, late = caught_up(tmp_path / "s.duckdb", backlog(seed))
     with Store.open(tmp_path / "s.duckdb") as store:
-        ((change_from, change_to),) = store.query("SELECT change_from, change_to FROM shifts WHERE kind = 'cascade'")
+        ((change_from, change_to),) = store.query("SELECT change_from, change_to FROM shifts WHERE kind = 'shift'")
 
     assert late == 0
     assert told == expected
