@@ -34,13 +34,7 @@ from gapwatch.streams.alerting.evaluation.stored_history import StoredCommit, pa
 from gapwatch.streams.alerting.incidents.alert_book import AlertBook, OpenAlert
 from gapwatch.streams.alerting.incidents.alert_rows import StepRows, end_alert, write_steps
 from gapwatch.streams.alerting.incidents.component_graph import ComponentGraph
-from gapwatch.streams.alerting.incidents.incident_steps import (
-    NOTHING_SAID,
-    IncidentNews,
-    Said,
-    send,
-    write_incident,
-)
+from gapwatch.streams.alerting.incidents.incident_steps import NOTHING_SAID, IncidentNews, Said, send, write_incident
 from gapwatch.streams.alerting.incidents.relabelling import relabel
 from gapwatch.streams.alerting.rules.alert_rule import AlarmBudget, AlertRule
 from gapwatch.streams.alerting.rules.finding import Finding
