@@ -1,8 +1,9 @@
-"""Reads the commits of a lane in order, by pages: the source of each commit, and its ticks for the detectors."""
+"""Reads the commits of a lane in order, by pages, and the event clocks that its partitions continue from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,7 +11,10 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from gapwatch.scorers.slices.columns import BUCKET_SECONDS
+from gapwatch.scorers.slices.event_clock import EventClock, SliceClocks
 from gapwatch.scorers.slices.tables import SESSION_TICKS, TICKS
+from gapwatch.sinks.store.store import Store
 
 #: Commits of a page. Each page costs five queries of some milliseconds; more commits than this save little.
 PAGE_COMMITS = 2_000
@@ -111,3 +115,30 @@ def _kept(cursor: duckdb.DuckDBPyConnection, name: str, seqs: Sequence[int]) -> 
     first, last = np.searchsorted(rows, seqs, "left").tolist(), np.searchsorted(rows, seqs, "right").tolist()
     for begin, end in zip(first, last, strict=True):
         yield table.slice(begin, end - begin)
+
+
+def event_clocks(
+    store: Store, lane: str, topic: str, partition: int, until: float | None = None
+) -> Mapping[str, EventClock]:
+    """Return the event clock of each pipeline after the stored slices of a partition.
+
+    Times that are not believed have no bucket, so the newest bucket is the newest believed time.
+
+    Args:
+        store: Store, open.
+        lane: Lane of the partition.
+        topic: Topic, or name of the file source.
+        partition: Number of the partition.
+        until: Present time, seconds since the epoch: times more than half an hour later are left out. None: none are.
+    """
+    latest = 2**53 if until is None else int(until) + 1_800
+    with closing(store.cursor()) as cursor:
+        rows = cursor.execute(
+            """SELECT pipeline, max(epoch(bucket))::BIGINT FROM ticks
+            WHERE lane = $lane AND epoch(bucket) <= $latest AND seq IN (
+                SELECT seq FROM offsets
+                WHERE lane = $lane AND source_topic = $topic AND source_partition = $partition)
+            GROUP BY pipeline""",
+            {"lane": lane, "latest": latest, "topic": topic, "partition": partition},
+        ).fetchall()
+    return SliceClocks.after({pipeline: second // BUCKET_SECONDS for pipeline, second in rows}).clocks

@@ -19,8 +19,8 @@ from gapwatch.scorers.scoring.scorer_host import ScorerHost
 from gapwatch.scorers.slices.event_clock import EventClock, SliceClocks
 from gapwatch.scorers.slices.selection import Selection, fixed_selection
 from gapwatch.scorers.slices.slices import RecordSlice, ScoredSlice
+from gapwatch.sinks.reading.lane_commits import event_clocks
 from gapwatch.sinks.store.ledger import imbalance
-from gapwatch.sinks.store.newest_times import event_clocks
 from gapwatch.sinks.store.store import Store
 from gapwatch.streams.alerting.evaluation.shift_watch import ShiftWatch
 from gapwatch.streams.batch.file_texts import store_file_texts

@@ -33,7 +33,7 @@ from gapwatch.scorers.slices.selection import (
     thinned_selection,
 )
 from gapwatch.scorers.slices.slices import RecordSlice, ScoredSlice
-from gapwatch.sinks.store.newest_times import event_clocks
+from gapwatch.sinks.reading.lane_commits import event_clocks
 from gapwatch.sinks.store.outbox import outbox_step
 from gapwatch.sinks.store.recorded_selections import counted_since, selection_steps
 from gapwatch.sinks.store.registration import insert_policies
