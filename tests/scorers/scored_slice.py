@@ -11,7 +11,7 @@ import yaml
 
 from gapwatch.scorers.loading.load import parse_portfolio
 from gapwatch.scorers.plan.plan import Plan, compile_plan
-from gapwatch.scorers.scoring.score import Scorer, score
+from gapwatch.scorers.scoring.score import Scorer, score, score_together
 from gapwatch.scorers.scoring.scorer_host import ScorerHost
 from gapwatch.scorers.slices.selection import Selection, fixed_selection
 from gapwatch.scorers.slices.slices import RecordSlice, ScoredSlice
@@ -35,6 +35,10 @@ class Product:
     def score(self, records: RecordSlice) -> ScoredSlice:
         """Score one slice."""
         return score(self._scorer, self.selection, records)
+
+    def score_together(self, slices: Sequence[RecordSlice]) -> list[ScoredSlice]:
+        """Score several slices by one query."""
+        return score_together(self._scorer, self.selection, slices)
 
 
 def record_slice(

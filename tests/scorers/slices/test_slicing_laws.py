@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -76,6 +78,32 @@ def test_adjacent_slices_add_up_to_the_whole(drawn: DrawnSlice, place: int) -> N
     assert whole.records == sum(part.records for part in parts)
     assert whole.spans == sum(part.spans for part in parts)
     check_equal_counts(whole, *parts)
+
+
+@_LAW
+@given(slices(), st.lists(st.integers(0, 40), min_size=1, max_size=3))
+def test_slices_scored_together_give_what_each_gives_alone(drawn: DrawnSlice, places: list[int]) -> None:
+    product = Product(drawn.portfolios)
+    stamps, n = drawn.timestamps, len(drawn.values)
+    cuts = [0, *sorted(place % (n + 1) for place in places), n]
+    parts = [
+        replace(
+            record_slice(drawn.values[first:last], None if stamps is None else stamps[first:last], 7 * first),
+            partition=number,
+        )
+        for number, (first, last) in enumerate(pairwise(cuts))
+    ]
+
+    together, alone = product.score_together(parts), [product.score(part) for part in parts]
+
+    for one, other in zip(together, alone, strict=True):
+        assert replace(one, tables={}) == replace(other, tables={})
+        for table in _ROW_TABLES:
+            assert one.tables[table].to_pylist() == other.tables[table].to_pylist()
+        for table, schema in SCORED_TABLES.items():
+            assert one.tables[table].schema == schema
+            assert one.tables[table].num_rows == other.tables[table].num_rows
+        check_equal_counts(one, other)
 
 
 @_LAW

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,9 +15,9 @@ from gapwatch.scorers.portfolio.claim import JudgedClaim
 from gapwatch.scorers.scoring.awaited_composites import composite_of, composites_awaiting
 from gapwatch.scorers.scoring.redaction import Redactor
 from gapwatch.scorers.slices.block_result import BlockResult
-from gapwatch.scorers.slices.columns import NO_BUCKET, SliceColumns
+from gapwatch.scorers.slices.columns import NO_BUCKET, IntArray, SliceColumns
 from gapwatch.scorers.slices.selection import MetricSelection
-from gapwatch.scorers.slices.slices import RecordSlice
+from gapwatch.scorers.slices.slice_group import SliceGroup
 from gapwatch.scorers.slices.tables import JUDGE_REQUESTS
 
 #: Longest input field in a request, in characters; for a longer one, use a pointer to the part that the judge needs.
@@ -26,23 +26,25 @@ INPUT_CHARACTERS = 100_000
 
 def judge_requests(
     columns: SliceColumns,
-    records: RecordSlice,
+    group: SliceGroup,
+    ords: IntArray,
     result: BlockResult,
     selections: Sequence[MetricSelection],
     selection_id: str,
     redactor: Redactor,
-    offsets: Mapping[int, int],
 ) -> pa.Table:
     """Return one request for each pending (span, metric, judge) of a block, with the columns to sort them by.
 
+    The column `source_offset` holds the position of the record in the group.
+
     Args:
-        columns: Columns of the slice.
-        records: The slice of records, for its source.
+        columns: Columns of some records of a group of slices.
+        group: The group, for the source of each record.
+        ords: Position in the group of each record of the columns.
         result: Outcomes of the block.
         selections: Selection of each metric of the block.
         selection_id: Id of the selection in force.
         redactor: Redactor of the block's portfolio.
-        offsets: Source offset by `ord`.
     """
     rows: list[dict[str, object]] = []
     outcomes = result.outcomes
@@ -63,12 +65,13 @@ def judge_requests(
         for i, row in enumerate(pending.tolist()):
             at = row + result.rows.start
             ord_ = int(columns.ord[at])
+            records, position = group.slices[int(group.of_records[ords[ord_]])], int(ords[ord_])
             stratum = int(result.strata[m][row]) if m in result.strata else 0
             first = JudgeRequest(
                 lane=records.lane,
                 source_topic=records.topic,
                 source_partition=records.partition,
-                source_offset=offsets[ord_],
+                source_offset=int(group.offsets[position]),
                 span_index=int(columns.span_index[at]),
                 metric=planned.metric.name,
                 metric_version=planned.metric.version,
@@ -89,7 +92,7 @@ def judge_requests(
                 judge=members[0],
                 passes_from=passes_from,
             )
-            rows += [_row(first), *(_row(replace(first, judge=name)) for name in members[1:])]
+            rows += [_row(one, position) for one in (first, *(replace(first, judge=name) for name in members[1:]))]
     return pa.Table.from_pylist(rows, schema=_ORDERED)
 
 
@@ -98,10 +101,10 @@ _ORDERED = pa.schema([*JUDGE_REQUESTS, ("source_offset", pa.int64()), ("span_ind
 _IDENTITY = ("trace_id", "span_id", "environment", "release", "session_id", "tier", "model")
 
 
-def _row(request: JudgeRequest) -> dict[str, object]:
+def _row(request: JudgeRequest, position: int) -> dict[str, object]:
     return {
         "id": request.id, "key": request.trace_id, "value": request.to_json(),
-        "source_offset": request.source_offset, "span_index": request.span_index,
+        "source_offset": position, "span_index": request.span_index,
     }  # fmt: skip
 
 

@@ -1,7 +1,8 @@
-"""Scores a slice of records: `score(plan, selection, records) -> ScoredSlice`, a pure function.
+"""Scores slices of records: `score(plan, selection, records) -> ScoredSlice`, a pure function.
 
 It uses no clock and no randomness, and nothing depends on where a slice begins or ends: the rows of two adjacent
-slices, concatenated, and their counts, added, equal those of one slice over both.
+slices, concatenated, and their counts, added, equal those of one slice over both. `score_together` scores slices of
+several partitions by one query, because a query has a fixed price; each gives the same tables as it gives alone.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from gapwatch.scorers.slices.block_result import BlockResult
 from gapwatch.scorers.slices.columns import NO_BUCKET, Coded, FloatArray, IntArray, SliceColumns, coded, timestamps
 from gapwatch.scorers.slices.event_clock import BELIEVED, TIME_STATES, EventClock, SliceClocks
 from gapwatch.scorers.slices.selection import MetricSelection, Selection
+from gapwatch.scorers.slices.slice_group import SliceGroup, with_slices
 from gapwatch.scorers.slices.slices import RecordSlice, ScoredSlice
 from gapwatch.scorers.slices.tables import DEAD_LETTERS, GAPS, LEDGER, SAMPLES, SCORED_TABLES, TRACE_IDS
 from gapwatch.scorers.ticks.slice_ticks import SliceTicks
@@ -109,58 +111,80 @@ def score(plan: Plan | Scorer, selection: Selection, records: RecordSlice) -> Sc
         Rows, ticks, ledger deltas, dead letters, samples and judge requests; rows are sorted by offset, span and
         metric.
     """
+    return score_together(plan, selection, [records])[0]
+
+
+def score_together(plan: Plan | Scorer, selection: Selection, slices: Sequence[RecordSlice]) -> list[ScoredSlice]:
+    """Score slices of several partitions by one query.
+
+    Args:
+        plan: As in `score`.
+        selection: The selection in force for all of them.
+        slices: Slices of one lane, at least one.
+
+    Returns:
+        For each slice what `score` returns for it; rows of counts may have another order.
+    """
     scorer = plan if isinstance(plan, Scorer) else Scorer(plan)
-    return _Scoring(scorer, selection, records).run()
+    return _Scoring(scorer, selection, SliceGroup(slices)).run()
 
 
 @dataclass
 class _Scoring:
-    """Scores one slice."""
+    """Scores a group of slices. Until the end, `source_offset` holds the position of a record in the group."""
 
     scorer: Scorer
     selection: Selection
-    records: RecordSlice
-    spans: int = 0
+    group: SliceGroup
     pieces: dict[str, list[pa.Table]] = field(default_factory=lambda: {name: [] for name in SCORED_TABLES})
-    ledger: dict[tuple[str | None, str | None, str], int] = field(default_factory=dict)
-    foreign: Counter[str] = field(default_factory=Counter)
-    clocks: dict[str, EventClock] = field(default_factory=dict)
+    ledger: dict[tuple[int, str | None, str | None, str], int] = field(default_factory=dict)
+    spans: IntArray = field(init=False)
+    foreign: list[Counter[str]] = field(init=False)
+    clocks: list[dict[str, EventClock]] = field(init=False)
 
-    def run(self) -> ScoredSlice:
-        records = self.records
-        if len(records.offsets):
-            texts = texts_of(records.values)
-            unread = self._score_part(np.arange(len(records.offsets)), texts, trusted=False)
+    def __post_init__(self) -> None:
+        self.spans = np.zeros(self.group.size, np.int64)
+        self.foreign = [Counter() for _ in self.group.slices]
+        self.clocks = [{} for _ in self.group.slices]
+
+    def run(self) -> list[ScoredSlice]:
+        if self.group.records:
+            texts = texts_of(self.group.values)
+            unread = self._score_part(np.arange(self.group.records), texts, trusted=False)
             repaired = self._look_exactly(unread)
             if repaired:
                 ords = np.array(sorted(repaired))
                 again = self._score_part(ords, pa.array([repaired[i] for i in ords], pa.string()), trusted=True)
                 for ord_ in again:
                     self._bury(ord_, DeadLetter("not_json", "valid JSON, but DuckDB cannot read it"))
-        return ScoredSlice(
-            records.lane,
-            records.topic,
-            records.partition,
-            records.from_offset,
-            records.to_offset,
-            records=len(records.offsets),
-            spans=self.spans,
-            prefix_sha256=records.prefix_sha256,
-            tables=self._tables(),
-            foreign=dict(self.foreign.most_common(_FOREIGN_NAMES)),
-            clocks={**(records.clocks.clocks if records.clocks else {}), **self.clocks},
-        )
+        tables = self._tables()
+        return [
+            ScoredSlice(
+                one.lane,
+                one.topic,
+                one.partition,
+                one.from_offset,
+                one.to_offset,
+                records=len(one.offsets),
+                spans=int(self.spans[number]),
+                prefix_sha256=one.prefix_sha256,
+                tables=tables[number],
+                foreign=dict(self.foreign[number].most_common(_FOREIGN_NAMES)),
+                clocks={**(one.clocks.clocks if one.clocks else {}), **self.clocks[number]},
+            )
+            for number, one in enumerate(self.group.slices)
+        ]
 
-    def judge_times(self, pipeline: str, buckets: IntArray) -> npt.NDArray[np.uint8]:
-        """Judge the times of a pipeline's records by its clock, and move the clock."""
-        given = self.records.clocks or SliceClocks()
-        codes, self.clocks[pipeline] = replace(given, clocks={**given.clocks, **self.clocks}).judge(pipeline, buckets)
+    def judge_times(self, number: int, pipeline: str, buckets: IntArray) -> npt.NDArray[np.uint8]:
+        """Judge the times of a pipeline's records in one slice by its clock, and move the clock."""
+        given, moved = self.group.slices[number].clocks or SliceClocks(), self.clocks[number]
+        codes, moved[pipeline] = replace(given, clocks={**given.clocks, **moved}).judge(pipeline, buckets)
         return codes
 
     def _score_part(self, ords: IntArray, texts: pa.Array, trusted: bool) -> list[int]:
         """Score some records of the slice; return the `ord`s of those that the query could not read."""
         table = self.scorer.run(texts, trusted)
-        stamps = self.records.timestamps
+        stamps = self.group.timestamps
         columns = SliceColumns(table, len(ords), None if stamps is None else stamps[ords])
         unread = np.unique(columns.ord[~columns.flags("readable")])
         if len(unread):
@@ -176,7 +200,7 @@ class _Scoring:
         """Examine the records that the query could not read; return the repaired texts of those that are valid."""
         repaired = {}
         for ord_ in unread:
-            examined = examine(self.records.values[ord_].as_py())
+            examined = examine(self.group.values[ord_].as_py())
             if isinstance(examined, DeadLetter):
                 self._bury(ord_, examined)
             else:
@@ -184,40 +208,50 @@ class _Scoring:
         return repaired
 
     def _bury(self, ord_: int, letter: DeadLetter) -> None:
-        raw = self.records.values[ord_].as_py() or b""
+        raw = self.group.values[ord_].as_py() or b""
         row = {
-            **self.source(),
-            "source_offset": int(self.records.offsets[ord_]),
+            "lane": self.group.lane,
+            "source_offset": ord_,
             "cause": letter.cause,
             "detail": letter.detail,
             "size": len(raw),
             "sha256": hashlib.sha256(raw).hexdigest(),
         }
         self.pieces["dead_letters"].append(pa.Table.from_pylist([row], schema=DEAD_LETTERS))
-        self.count(None, None, "dead_letter", 1)
+        self.count(int(self.group.of_records[ord_]), None, None, "dead_letter", 1)
 
-    def source(self) -> dict[str, object]:
-        """Return the columns of the slice's source, without the offset."""
-        records = self.records
-        return {"lane": records.lane, "source_topic": records.topic, "source_partition": records.partition}
-
-    def count(self, pipeline: str | None, metric: str | None, state: str, n: int) -> None:
-        """Add a count to the ledger."""
+    def count(self, slice_: int, pipeline: str | None, metric: str | None, state: str, n: int) -> None:
+        """Add a count to the ledger of one slice."""
         if n:
-            key = (pipeline, metric, state)
+            key = (slice_, pipeline, metric, state)
             self.ledger[key] = self.ledger.get(key, 0) + n
 
-    def _tables(self) -> dict[str, pa.Table]:
-        entries = sorted(self.ledger.items(), key=lambda item: tuple(part or "" for part in item[0]))
-        columns = zip(*((*key, n) for key, n in entries), strict=True) if entries else ((),) * 4
-        source = [[value] * len(entries) for value in self.source().values()]
-        self.pieces["ledger"].append(pa.table(dict(zip(LEDGER.names, (*source, *columns), strict=True)), schema=LEDGER))
-        tables = {}
+    def count_records(self, slices: IntArray, pipeline: str | None, state: str) -> None:
+        """Add one record to the ledger for each number of a slice."""
+        for number, n in enumerate(np.bincount(slices, minlength=self.group.size).tolist()):
+            self.count(number, pipeline, None, state, n)
+
+    def _tables(self) -> list[dict[str, pa.Table]]:
+        """Return the tables of each slice."""
+        self.pieces["ledger"].append(self._ledger_table())
+        split: dict[str, list[pa.Table]] = {}
         for name, schema in SCORED_TABLES.items():
-            pieces = [piece for piece in self.pieces[name] if piece.num_rows]
-            whole = _sorted(_concatenated(pieces, schema))
-            tables[name] = whole if whole.schema.equals(schema) else whole.select(schema.names)
-        return tables
+            whole = _sorted(_concatenated([piece for piece in self.pieces[name] if piece.num_rows], schema))
+            split[name] = [
+                one if one.schema.equals(schema) else one.select(schema.names) for one in self.group.split(whole)
+            ]
+        return [{name: tables[number] for name, tables in split.items()} for number in range(self.group.size)]
+
+    def _ledger_table(self) -> pa.Table:
+        entries = sorted(self.ledger.items(), key=lambda item: (item[0][0], *(part or "" for part in item[0][1:])))
+        columns = zip(*((*key, n) for key, n in entries), strict=True) if entries else ((),) * 5
+        slices, *counted = columns
+        nothing = [None] * len(entries)
+        table = pa.table(
+            dict(zip(LEDGER.names, ([self.group.lane] * len(entries), nothing, nothing, *counted), strict=True)),
+            schema=LEDGER,
+        )
+        return with_slices(table, np.array(slices, np.int64))
 
 
 @dataclass
@@ -241,15 +275,13 @@ class _Part:
             return
         scoring, columns, plan = self.scoring, self.columns, self.scorer.plan
         pipelines = columns.of_records("pipeline").take(pa.array(self.read))
-        is_own = pc.is_in(pipelines, pa.array([p.pipeline for p in plan.portfolios], pa.string()))
-        own = self.read[np.asarray(is_own)]
+        is_own = np.asarray(pc.is_in(pipelines, pa.array([p.pipeline for p in plan.portfolios], pa.string())))
+        own, foreign = self.read[is_own], self.read[~is_own]
         self._judge_times(own)
-        scoring.count(None, None, "foreign", len(self.read) - len(own))
-        for entry in pc.value_counts(pipelines.filter(pc.invert(is_own))).to_pylist():
-            scoring.foreign[entry["values"]] += entry["counts"]
+        self._count_foreign(foreign, pipelines.filter(pa.array(~is_own)))
         self._count_read(own)
         u_of_record = selection_numbers(columns.of_records("trace_id"))
-        ticks = SliceTicks(columns, scoring.records.lane)
+        ticks = SliceTicks(columns, scoring.group.lane, self._slices(np.arange(columns.records)))
         failing = np.zeros(columns.records, bool)
         judged = np.zeros(columns.records, bool)
         kept: list[StoredRows] = []
@@ -266,7 +298,7 @@ class _Part:
             judged |= self._request_judges(result, selections)
         self._add_gaps([of for of in kept if len(of.row)])
         scoring.pieces["ticks"].append(ticks.table())
-        scoring.pieces["session_ticks"].append(ticks.session_table())
+        scoring.pieces["session_ticks"] += ticks.session_tables()
         self._sample(failing, judged, u_of_record)
 
     @property
@@ -275,34 +307,43 @@ class _Part:
 
     def _judge_times(self, own: IntArray) -> None:
         """Count records whose time is far from that of their neighbours, and treat them as records without a time."""
-        scoring, columns = self.scoring, self.columns
-        if scoring.records.clocks is None:
-            return
+        columns = self.columns
         own = own[columns.bucket[own] != NO_BUCKET]
-        pipelines = coded(columns.of_records("pipeline").take(pa.array(own)))
+        pipelines, slices = coded(columns.of_records("pipeline").take(pa.array(own))), self._slices(own)
         wrong: list[IntArray] = []
-        for code, pipeline in enumerate(pipelines.values.to_pylist(), 1):
-            mine = own[pipelines.codes == code]
-            codes = scoring.judge_times(pipeline, columns.bucket[mine])
-            for time, state in TIME_STATES.items():
-                scoring.count(pipeline, None, state, int((codes == time).sum()))
-            wrong.append(mine[codes != BELIEVED])
+        for number, of in enumerate(self.scoring.group.slices):
+            for code, pipeline in enumerate(pipelines.values.to_pylist() if of.clocks is not None else (), 1):
+                mine = own[(pipelines.codes == code) & (slices == number)]
+                codes = self.scoring.judge_times(number, pipeline, columns.bucket[mine])
+                for time, state in TIME_STATES.items():
+                    self.scoring.count(number, pipeline, None, state, int((codes == time).sum()))
+                wrong.append(mine[codes != BELIEVED])
         if wrong:
             columns.distrust(np.concatenate(wrong))
+
+    def _count_foreign(self, foreign: IntArray, pipelines: pa.Array) -> None:
+        slices = self._slices(foreign)
+        self.scoring.count_records(slices, None, "foreign")
+        for number in np.unique(slices).tolist():
+            for entry in pc.value_counts(pipelines.filter(pa.array(slices == number))).to_pylist():
+                self.scoring.foreign[number][entry["values"]] += entry["counts"]
 
     def _count_read(self, own: IntArray) -> None:
         scoring, columns = self.scoring, self.columns
         pipelines = columns.of_records("pipeline").take(pa.array(own))
-        for entry in pc.value_counts(pipelines).to_pylist():
-            scoring.count(entry["values"], None, "read", entry["counts"])
+        slices = self._slices(own)
+        for name in pc.unique(pipelines):
+            mine = np.asarray(pc.equal(pipelines, name))
+            scoring.count_records(slices[mine], name.as_py(), "read")
         is_own = np.zeros(columns.records, bool)
         is_own[own] = True
         real = columns.flags("is_span") & (columns.span_index >= 0)
-        scoring.spans += int((real & is_own[columns.ord]).sum())
+        spans = columns.ord[real & is_own[columns.ord]]
+        scoring.spans += np.bincount(self._slices(spans), minlength=scoring.group.size)
         hashes = trace_hashes(columns.of_records("trace_id").take(pa.array(own)))
-        lanes = pa.repeat(pa.scalar(scoring.records.lane, pa.string()), len(own))
+        lanes = pa.repeat(pa.scalar(scoring.group.lane, pa.string()), len(own))
         table = pa.table([lanes, pipelines, pa.array(hashes)], schema=TRACE_IDS)
-        scoring.pieces["trace_ids"].append(table.append_column("source_offset", pa.array(self._offsets(own))))
+        scoring.pieces["trace_ids"].append(table.append_column("source_offset", pa.array(self.ords[own])))
 
     def _block_result(self, number: int) -> BlockResult:
         columns, block = self.columns, self.scorer.plan.blocks[number]
@@ -323,32 +364,35 @@ class _Part:
 
     def _count_outcomes(self, result: BlockResult) -> None:
         outcomes = result.outcomes
+        slices, size = self._slices(self.columns.ord[result.rows]), self.scoring.group.size
         width = outcomes.shape[1]
         key = np.arange(width) * OUTCOME_COUNT + outcomes
-        counts = np.bincount(key.ravel(order="K"), minlength=width * OUTCOME_COUNT).reshape(width, OUTCOME_COUNT)
+        if size > 1:
+            key += (slices * (width * OUTCOME_COUNT))[:, None]
+        counted = np.bincount(key.ravel(order="K"), minlength=size * width * OUTCOME_COUNT)
+        counts = counted.reshape(size, width, OUTCOME_COUNT)
         pipeline, names = result.block.portfolio.pipeline, result.block.names
-        counts[:, 0] = 0
-        which, found = np.nonzero(counts)
-        for m, outcome, n in zip(which.tolist(), found.tolist(), counts[which, found].tolist(), strict=True):
-            self.scoring.count(pipeline, names[m], OUTCOME_NAMES[outcome], n)
+        counts[:, :, 0] = 0
+        where = np.nonzero(counts)
+        for number, m, outcome, n in zip(*(part.tolist() for part in (*where, counts[where])), strict=True):
+            self.scoring.count(number, pipeline, names[m], OUTCOME_NAMES[outcome], n)
 
     def _add_gaps(self, kept: list[StoredRows]) -> None:
         if not kept:
             return
         scoring = self.scoring
         gaps = gap_rows(self.columns, kept, scoring.selection.id, self.scorer.redactors)
-        n, source = gaps.num_rows, scoring.source()
         replaced = {
-            "lane": pa.repeat(pa.scalar(source["lane"], pa.string()), n),
-            "source_topic": pa.repeat(pa.scalar(source["source_topic"], pa.string()), n),
-            "source_partition": pa.repeat(pa.scalar(source["source_partition"], pa.int32()), n),
-            "source_offset": pa.array(self._offsets(np.asarray(gaps.column("source_offset")))),
+            "lane": pa.repeat(pa.scalar(scoring.group.lane, pa.string()), gaps.num_rows),
+            "source_offset": pa.array(self.ords[np.asarray(gaps.column("source_offset"))]),
         }
         columns = [replaced.get(name, gaps.column(name)) for name in GAPS.names]
         scoring.pieces["gaps"].append(pa.table(columns, schema=GAPS))
 
-    def _offsets(self, ords: IntArray) -> IntArray:
-        return self.scoring.records.offsets[self.ords[ords]]
+    def _slices(self, ords: IntArray) -> IntArray:
+        """Return the number of the slice of some records of the part."""
+        numbers: IntArray = self.scoring.group.of_records[self.ords[ords]]
+        return numbers
 
     def _request_judges(
         self, result: BlockResult, selections: Sequence[MetricSelection]
@@ -358,9 +402,8 @@ class _Part:
             return judged
         redactor = self.scorer.redactors[result.block.sha]
         rows = self.columns.ord[result.rows]
-        offsets = dict(zip(rows.tolist(), self._offsets(rows).tolist(), strict=True))
         requests = judge_requests(
-            self.columns, self.scoring.records, result, selections, self.scoring.selection.id, redactor, offsets
+            self.columns, self.scoring.group, self.ords, result, selections, self.scoring.selection.id, redactor
         )
         self.scoring.pieces["judge_requests"].append(requests)
         for m, planned in enumerate(result.block.metrics):
@@ -378,16 +421,15 @@ class _Part:
             chosen = np.flatnonzero(mine & (judged | (failing & (u_of_record < rate))))
             if len(chosen) == 0:
                 continue
-            raw = [scoring.records.values[int(self.ords[i])].as_py() for i in chosen]
+            raw = [scoring.group.values[int(self.ords[i])].as_py() for i in chosen]
             texts = self.scorer.redactors[portfolio.sha].redact(pa.array([r.decode("utf-8") for r in raw], pa.string()))
             compress = zstandard.ZstdCompressor(level=3).compress
             n = len(chosen)
-            source = scoring.source()
             table = {
-                "lane": pa.repeat(pa.scalar(source["lane"], pa.string()), n),
-                "source_topic": pa.repeat(pa.scalar(source["source_topic"], pa.string()), n),
-                "source_partition": pa.repeat(pa.scalar(source["source_partition"], pa.int32()), n),
-                "source_offset": pa.array(self._offsets(chosen)),
+                "lane": pa.repeat(pa.scalar(scoring.group.lane, pa.string()), n),
+                "source_topic": pa.nulls(n, pa.string()),
+                "source_partition": pa.nulls(n, pa.int32()),
+                "source_offset": pa.array(self.ords[chosen]),
                 "trace_id": columns.of_records("trace_id").take(pa.array(chosen)),
                 "cause": pa.array(np.where(judged[chosen], "judge", "fail")),
                 "p_kept": pa.array(np.where(judged[chosen], 1.0, rate)),

@@ -1,4 +1,4 @@
-"""Ticks of one slice: counts of every metric at span and at unit level, by facet."""
+"""Ticks of slices: counts of every metric at span and at unit level, by facet."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from gapwatch.scorers.portfolio.claim import LabelClaim, MeasureClaim
 from gapwatch.scorers.slices.block_result import BlockResult
 from gapwatch.scorers.slices.columns import Coded, FloatArray, IntArray, SliceColumns, bucket_starts, coded
 from gapwatch.scorers.slices.selection import BlockSelection
+from gapwatch.scorers.slices.slice_group import with_slices
 from gapwatch.scorers.slices.tables import SESSION_TICKS
 from gapwatch.scorers.slices.value_histogram import histogram_maps
 from gapwatch.scorers.ticks.tick_counts import (
@@ -31,13 +32,19 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class SliceTicks:
-    """Collects the ticks of one slice, block by block."""
+    """Collects the ticks of some slices, block by block.
 
-    def __init__(self, columns: SliceColumns, lane: str) -> None:
+    Args:
+        columns: Columns of their records.
+        lane: Lane of the slices.
+        slices: Number of the slice of each record.
+    """
+
+    def __init__(self, columns: SliceColumns, lane: str, slices: IntArray) -> None:
         self._columns = columns
         self._lane = lane
         environment = coded(columns.of_records("environment"))
-        self.groups = group_records(environment, columns.bucket, columns.publisher_p)
+        self.groups = group_records(slices, environment, columns.bucket, columns.publisher_p)
         self._release = coded(columns.of_records("release"))
         self._session = coded(columns.of_records("session_id"))
         empty = self._session.values.index(pa.scalar("", self._session.values.type)).as_py() + 1
@@ -243,15 +250,16 @@ class SliceTicks:
             "units": pa.array(units_of[which, metric]),
             "bad": pa.array(bad_of[which, metric]),
         }
-        self._sessions.append(pa.table(table, schema=SESSION_TICKS))
+        slices = self.groups.slice[record_group]
+        self._sessions.append(with_slices(pa.table(table, schema=SESSION_TICKS), slices))
 
     def table(self) -> pa.Table:
-        """Return the ticks."""
+        """Return the ticks, with the number of the slice of each."""
         return self._rows.table()
 
-    def session_table(self) -> pa.Table:
-        """Return the session ticks."""
-        return pa.concat_tables(self._sessions) if self._sessions else SESSION_TICKS.empty_table()
+    def session_tables(self) -> list[pa.Table]:
+        """Return tables of session ticks, with the number of the slice of each."""
+        return self._sessions
 
     def _of_rows(self, name: str, rows: slice) -> Coded:
         return Coded(self._of_row[name].codes[rows], self._of_row[name].values)

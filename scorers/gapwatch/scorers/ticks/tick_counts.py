@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from gapwatch.scorers.plan.block import Block
 from gapwatch.scorers.slices.columns import Coded, FloatArray, IntArray, bucket_starts
+from gapwatch.scorers.slices.slice_group import with_slices
 from gapwatch.scorers.slices.tables import TICKS
 
 SPAN_OUTCOMES = ("", "pass", "warn", "fail", "unknown", "skip", "error")
@@ -22,31 +23,36 @@ GOOD, BAD, UNKNOWN_UNIT = 1, 2, 3
 
 @dataclass(frozen=True)
 class Groups:
-    """Records of a slice grouped by environment, bucket and the publisher's probability.
+    """Records grouped by slice, environment, bucket and the publisher's probability.
 
     Attributes:
         of_record: Group number of each record.
+        slice: Number of the slice of each group.
         environment: Environment of each group.
         bucket: Bucket number of each group.
         p: The publisher's probability of each group.
     """
 
     of_record: IntArray
+    slice: IntArray
     environment: pa.Array
     bucket: IntArray
     p: FloatArray
 
 
-def group_records(environment: Coded, bucket: IntArray, p: FloatArray) -> Groups:
-    """Number the distinct combinations of environment, bucket and probability."""
+def group_records(slices: IntArray, environment: Coded, bucket: IntArray, p: FloatArray) -> Groups:
+    """Number the distinct combinations of slice, environment, bucket and probability."""
     buckets, bucket_codes = np.unique(bucket, return_inverse=True)
     rates, rate_codes = np.unique(p, return_inverse=True)
-    key = (environment.codes * len(buckets) + bucket_codes) * len(rates) + rate_codes
+    environment_key = slices * environment.size + environment.codes
+    key = (environment_key * len(buckets) + bucket_codes) * len(rates) + rate_codes
     distinct, of_record = np.unique(key, return_inverse=True)
     environments = pa.concat_arrays([pa.array(["production"]), environment.values.cast(pa.string())])
+    environment_key = distinct // (len(buckets) * len(rates))
     return Groups(
         of_record.astype(np.int64),
-        environments.take(pa.array(distinct // (len(buckets) * len(rates)))),
+        environment_key // environment.size,
+        environments.take(pa.array(environment_key % environment.size)),
         buckets[distinct // len(rates) % len(buckets)],
         rates[distinct % len(rates)],
     )
@@ -128,12 +134,12 @@ class TickRows:
         self._histograms.append(pa.nulls(n, kind) if histograms is None else histograms.cast(kind))
 
     def table(self) -> pa.Table:
-        """Return all rows."""
+        """Return all rows, with the number of the slice of each."""
         if not self._heads:
             return TICKS.empty_table()
         lengths = [len(piece) for piece in self._numbers["n"]]
         whole = {name: np.concatenate(pieces) for name, pieces in self._numbers.items()}
-        series, of_group = whole["series"], pa.array(whole["group"])
+        series, of_group, slices = whole["series"], pa.array(whole["group"]), self._groups.slice[whole["group"]]
         piece = np.repeat(np.arange(len(lengths)), lengths)
         starts = bucket_starts(self._groups.bucket).take(of_group)
         columns = {
@@ -157,7 +163,7 @@ class TickRows:
             "score_sum_squares": _numbers(whole["score_sum_squares"]),
             "histogram": pa.concat_arrays(self._histograms),
         }
-        return pa.table(columns, schema=TICKS)
+        return with_slices(pa.table(columns, schema=TICKS), slices)
 
 
 #: Where the outcomes of each level start in one list of both.
