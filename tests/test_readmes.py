@@ -391,6 +391,7 @@ def test_the_table_of_the_slice_source_says_its_defaults() -> None:
         f"| `max_records` | {app.max_records:,} records |",
         f"| `slices_buffered` | {app.slices_buffered} slices |",
         f"| `slices_in_work` | {source.slices_in_work} slices |",
+        f"| `records_in_work` | {source.records_in_work:,} records |",
         f"| `session_seconds` | {app.session_seconds:g} s |",
         f"| `commit_seconds` | {app.commit_seconds:g} s |",
         f"| `drain_seconds` | {source.drain_seconds:g} s |",

@@ -148,7 +148,7 @@ class Store:
         return dict(self._positions)
 
     def steps(self) -> Sequence[tuple[str, Step]]:
-        """Named steps of `write_slice`, in order. The first begins the transaction and the last commits it."""
+        """Named steps of `write_slices`, in order. The first begins the transaction and the last commits it."""
         return STEPS
 
     def write_slice(self, scored: ScoredSlice, kept_at: datetime, also: Sequence[tuple[str, Step]] = ()) -> int:
@@ -166,22 +166,42 @@ class Store:
             JobError: The slice does not begin at the stored position, or the disk is full, or the file is damaged.
                 Nothing of the slice is stored.
         """
+        return self.write_slices([(scored, also)], kept_at)
+
+    def write_slices(self, slices: Sequence[tuple[ScoredSlice, Sequence[tuple[str, Step]]]], kept_at: datetime) -> int:
+        """Write scored slices in one transaction, all of them or nothing. Each has a commit number of its own.
+
+        Args:
+            slices: Slices with their further steps, at least one; see `write_slice`. Several of one partition must
+                follow one another.
+            kept_at: Current time, with a time zone.
+
+        Returns:
+            The number of the last commit.
+
+        Raises:
+            JobError: As for `write_slice`; nothing of any slice is stored.
+        """
         if kept_at.tzinfo is None:
             raise ValueError("kept_at has no time zone")
         self._check_usable()
-        self._check_continues(scored)
+        positions = dict(self._positions)
+        for scored, _ in slices:
+            _advance(positions, scored)
         seq, at = self._seq + 1, kept_at.astimezone(UTC).replace(tzinfo=None)
-        self._inbox.take(scored, seq, at)
-        transaction = StoreTransaction(self._con, self._inbox, scored, seq, at)
+        self._inbox.take([scored for scored, _ in slices], seq, at)
         *before, commit = self.steps()
-        self._run([*before, *also, commit], transaction)
-        self._seq = transaction.seq
-        key = (scored.lane, scored.topic, scored.partition)
-        last = self._positions.get(key)
-        self._positions[key] = Position(
-            scored.to_offset, scored.records + (last.records if last else 0), scored.prefix_sha256
-        )
-        return transaction.seq
+        transactions = [
+            StoreTransaction(self._con, self._inbox, scored, number, at)
+            for number, (scored, _) in enumerate(slices, start=seq)
+        ]
+        first, last = transactions[0], transactions[-1]
+        further = [
+            (step, transaction) for (_, also), transaction in zip(slices, transactions, strict=True) for _, step in also
+        ]
+        self._run([*((step, first) for _, step in before), *further, (commit[1], last)])
+        self._seq, self._positions = last.seq, positions
+        return last.seq
 
     def apply(self, steps: Sequence[tuple[str, Step]], doing: str = "writing") -> None:
         """Run steps without a slice, such as a person's decision, in a transaction of their own.
@@ -197,7 +217,7 @@ class Store:
         at = datetime.now(UTC).replace(tzinfo=None)
         transaction = StoreTransaction(self._con, self._inbox, ScoredSlice("", "", 0, 0, 0, 0, 0), self._seq + 1, at)
         begin, *_, commit = self.steps()
-        self._run([begin, *steps, commit], transaction, doing)
+        self._run([(step, transaction) for _, step in (begin, *steps, commit)], doing)
         self._seq = transaction.seq
 
     def register(self, portfolio: Portfolio, policy_rows: Iterable[Mapping[str, Any]]) -> None:
@@ -275,9 +295,9 @@ class Store:
         """
         self.apply([(doing, lambda transaction: write(transaction.con, transaction.seq))], doing)
 
-    def _run(self, steps: Sequence[tuple[str, Step]], transaction: StoreTransaction, doing: str = "writing") -> None:
+    def _run(self, steps: Sequence[tuple[Step, StoreTransaction]], doing: str = "writing") -> None:
         try:
-            for _, step in steps:
+            for step, transaction in steps:
                 step(transaction)
         except duckdb.Error as error:
             self._roll_back()
@@ -314,18 +334,6 @@ class Store:
         if self._broken:
             raise JobError(f"the store {self.path} failed before; restart, and it continues from the last commit")
 
-    def _check_continues(self, scored: ScoredSlice) -> None:
-        where = f"{scored.topic} [{scored.partition}] in lane {scored.lane}"
-        if scored.to_offset < scored.from_offset:
-            raise JobError(f"a slice of {where} ends at {scored.to_offset}, before its start {scored.from_offset}")
-        kept = self.position(scored.lane, scored.topic, scored.partition)
-        if kept is not None and scored.from_offset != kept.to_offset:
-            what = "overlaps stored offsets" if scored.from_offset < kept.to_offset else "leaves a hole"
-            raise JobError(
-                f"a slice of {where} begins at {scored.from_offset} and {what}: {kept.to_offset} is next; "
-                "restart, and it continues from there"
-            )
-
     def _failed(self, doing: str, error: duckdb.Error) -> JobError:
         if isinstance(error, (duckdb.FatalException, duckdb.InternalException)):
             self._broken = True
@@ -346,3 +354,24 @@ class Store:
             return cursor.execute(sql, list(parameters)).fetchall()
         finally:
             cursor.close()
+
+
+def _advance(positions: dict[SourceKey, Position], scored: ScoredSlice) -> None:
+    """Move the position of a partition over a slice.
+
+    Raises:
+        JobError: The slice does not begin at the position.
+    """
+    where = f"{scored.topic} [{scored.partition}] in lane {scored.lane}"
+    if scored.to_offset < scored.from_offset:
+        raise JobError(f"a slice of {where} ends at {scored.to_offset}, before its start {scored.from_offset}")
+    key = (scored.lane, scored.topic, scored.partition)
+    kept = positions.get(key)
+    if kept is not None and scored.from_offset != kept.to_offset:
+        what = "overlaps stored offsets" if scored.from_offset < kept.to_offset else "leaves a hole"
+        raise JobError(
+            f"a slice of {where} begins at {scored.from_offset} and {what}: {kept.to_offset} is next; "
+            "restart, and it continues from there"
+        )
+    records = scored.records + (kept.records if kept else 0)
+    positions[key] = Position(scored.to_offset, records, scored.prefix_sha256)

@@ -1,4 +1,4 @@
-"""Named steps of the transaction that writes one scored slice.
+"""Named steps of the transaction that writes scored slices: one commit number each, one insert for all.
 
 The statements are prepared and have no parameters, because DuckDB plans a statement with parameters again each time,
 which is half of its cost. Values that vary, the number and time of the commit included, are columns of the inbox.
@@ -6,11 +6,12 @@ which is half of its cost. Values that vary, the number and time of the commit i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from gapwatch.scorers.errors import JobError
@@ -43,7 +44,7 @@ _EMPTY = {name: schema.empty_table() for name, schema in _INBOX.items()}
 
 
 class SliceInbox:
-    """Tables of the slice that is being written, visible to SQL as `inbox_<table>`.
+    """Tables of the slices that are being written, visible to SQL as `inbox_<table>`.
 
     Each is registered once, before any transaction. ROLLBACK would undo a registration inside a transaction, and the
     next INSERT would silently read the previous slice.
@@ -62,22 +63,27 @@ class SliceInbox:
                 SELECT seq, id, '{JUDGE_REQUESTS_TOPIC}', "key", "value", '{{}}' FROM inbox_judge_requests"""
         )
 
-    def take(self, scored: ScoredSlice, seq: int, kept_at: datetime) -> None:
-        """Expose the rows of a slice to SQL.
+    def take(self, slices: Sequence[ScoredSlice], seq: int, kept_at: datetime) -> None:
+        """Expose the rows of slices to SQL.
+
+        Args:
+            slices: The slices, at least one.
+            seq: Number of the commit of the first; the others have the following ones.
+            kept_at: Time of the commits, naive UTC.
 
         Raises:
             ValueError: A table is missing, or its columns differ from those of `gapwatch.scorers.slices.tables`.
         """
         for name, schema in SCORED_TABLES.items():
-            table = scored.tables.get(name)
-            if table is None or not table.schema.equals(schema):
-                raise ValueError(f"table {name} of the scored slice does not have the columns of scorers.tables")
-            self._show(name, with_text(table) if name == "samples" else table, seq, kept_at)
-        self._show("offsets", _offsets_row(scored), seq, kept_at)
+            tables = [_checked(one.tables.get(name), name, schema) for one in slices]
+            self._show(name, [with_text(one) for one in tables] if name == "samples" else tables, seq, kept_at)
+        self._show("offsets", [_offsets_row(one) for one in slices], seq, kept_at)
 
-    def _show(self, name: str, table: pa.Table, seq: int, kept_at: datetime) -> None:
+    def _show(self, name: str, tables: Sequence[pa.Table], seq: int, kept_at: datetime) -> None:
         schema = _INBOX[name]
-        columns = [pa.repeat(pa.scalar(seq, pa.int64()), table.num_rows), *table.columns]
+        table = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+        seqs = np.repeat(np.arange(seq, seq + len(tables)), [one.num_rows for one in tables])
+        columns = [pa.array(seqs, pa.int64()), *table.columns]
         if len(columns) < len(schema):
             columns.append(pa.repeat(pa.scalar(kept_at, _KEPT_AT.type), table.num_rows))
         self._inboxes[name].table = pa.Table.from_arrays(columns, schema=schema)
@@ -87,9 +93,15 @@ class SliceInbox:
         return int(self._inboxes[name].table.num_rows)
 
     def empty(self) -> None:
-        """Release the slice."""
+        """Release the slices."""
         for name, inbox in self._inboxes.items():
             inbox.table = _EMPTY[name]
+
+
+def _checked(table: pa.Table | None, name: str, schema: pa.Schema) -> pa.Table:
+    if table is None or not table.schema.equals(schema):
+        raise ValueError(f"table {name} of the scored slice does not have the columns of scorers.tables")
+    return table
 
 
 def _offsets_row(scored: ScoredSlice) -> pa.Table:
@@ -116,9 +128,9 @@ class StoreTransaction:
 
     Attributes:
         con: Connection; the transaction is open except in the steps `begin` and `commit`.
-        inbox: Rows of the slice.
-        scored: The slice.
-        seq: Number of this commit.
+        inbox: Rows of all slices of the transaction.
+        scored: The slice that the step belongs to; the first one for the steps that write the tables.
+        seq: Number of the slice's commit.
         kept_at: Time of this commit, naive UTC.
     """
 
@@ -158,7 +170,7 @@ def _run(sql: str) -> Step:
     return run
 
 
-#: Steps that write a slice, in order. The process may die between any two of them.
+#: Steps that write slices, in order. The process may die between any two of them.
 STEPS: tuple[tuple[str, Step], ...] = (
     ("begin", _run("BEGIN")),
     *((name, _insert(name)) for name in KEPT_TABLES),

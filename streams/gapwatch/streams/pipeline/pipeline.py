@@ -1,13 +1,14 @@
 """Scores the slices of a topic and writes them to the store: the file to read first.
 
-    slice ──▶ pieces ──▶ score ──▶ write ──▶ observers, detectors, outbox relay
-              cut where    scoring   writer thread: rows, ticks, ledger, offsets, selection and outbox
-              the          thread    in one transaction
-              selection
-              may change
+    slices ──▶ group ──▶ pieces ──▶ score ──▶ write ──▶ observers, detectors, outbox relay
+    of some              cut where    scoring   writer thread: rows, ticks, ledger, offsets, selections and outbox
+    partitions           the          thread    in one transaction
+                         selection
+                         may change
 
-While one slice is written, the next is scored and one more is fetched. Slices are scored and written in the order in
-which they came; a slice is done when all of it is committed.
+Slices of different partitions that wait at the same time are one group: one query scores them, and one transaction
+writes them, because both have a fixed price. While one group is written, the next is scored and one more gathers.
+Slices are scored and written in the order in which they came; a slice is done when all of it is committed.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import groupby, zip_longest
 from typing import Any
 
 from gapwatch.scorers.portfolio.portfolio import Portfolio
-from gapwatch.scorers.scoring.score import score
+from gapwatch.scorers.scoring.score import score_together
 from gapwatch.scorers.slices.columns import BUCKET_SECONDS
 from gapwatch.scorers.slices.event_clock import EventClock, SliceClocks
 from gapwatch.scorers.slices.selection import (
@@ -32,7 +34,7 @@ from gapwatch.scorers.slices.selection import (
     recorded_shedding,
     thinned_selection,
 )
-from gapwatch.scorers.slices.slices import RecordSlice, ScoredSlice
+from gapwatch.scorers.slices.slices import RecordSlice
 from gapwatch.sinks.reading.lane_commits import event_clocks
 from gapwatch.sinks.store.outbox import outbox_step
 from gapwatch.sinks.store.recorded_selections import counted_since, selection_steps
@@ -40,11 +42,12 @@ from gapwatch.sinks.store.registration import insert_policies
 from gapwatch.sinks.store.topics import DEAD_LETTERS_TOPIC
 from gapwatch.sinks.store.transaction import Step, StoreTransaction
 from gapwatch.streams.pipeline.dead_letter_messages import dead_letter_messages
+from gapwatch.streams.pipeline.gathered_slices import GatheredSlices
 from gapwatch.streams.pipeline.judge_throttle import JudgeThrottle
 from gapwatch.streams.pipeline.observer import RequestTaker
 from gapwatch.streams.pipeline.regime import Regime
 from gapwatch.streams.pipeline.slice_pieces import pieces, window_cuts
-from gapwatch.streams.pipeline.slice_writer import SliceWriter
+from gapwatch.streams.pipeline.slice_writer import ScoredPiece, SliceWriter
 from gapwatch.streams.pipeline.thinning import PartitionThinning
 from gapwatch.streams.pipeline.thinning_options import ThinningOptions
 from gapwatch.streams.sources.raw_slice import RawSlice
@@ -79,19 +82,21 @@ class _Partition:
     sheds: bool = False
 
 
-@dataclass(frozen=True)
-class _Piece:
-    """A scored piece that waits to be written.
+@dataclass
+class _Entered:
+    """A piece whose selection is chosen.
 
     Attributes:
-        scored: Its results.
-        also: Further steps of its transaction.
-        score_seconds: Time of scoring.
+        partition: State of its partition.
+        records: The piece.
+        selection: The selection in force.
+        steps: Step that stores the selection, if it is new.
     """
 
-    scored: ScoredSlice
-    also: tuple[tuple[str, Step], ...]
-    score_seconds: float
+    partition: _Partition
+    records: RecordSlice
+    selection: Selection
+    steps: Sequence[tuple[str, Step]]
 
 
 class Pipeline:
@@ -118,6 +123,7 @@ class Pipeline:
         self._throttle, self._judges = throttle or JudgeThrottle(), judges
         self._partitions: dict[tuple[str, int], _Partition] = {}
         self._score_turn, self._write_turn = asyncio.Lock(), asyncio.Lock()
+        self._gathering: GatheredSlices | None = None
         self._scoring = ThreadPoolExecutor(1, "scorer")
 
     @property
@@ -126,14 +132,25 @@ class Pipeline:
         return self._regime.portfolios
 
     async def take(self, raw: RawSlice) -> None:
-        """Score and write one slice; it is stored when this returns.
+        """Score and write one slice, with others that wait; it is stored when this returns.
 
         Raises:
             JobError: The store cannot be written; it has none of the slice, or only its first pieces.
         """
+        if self._gathering is not None and self._gathering.add(raw):
+            await self._gathering.stored()
+            return
+        group = self._gathering = GatheredSlices(raw)
+        with group:
+            await self._take_group(group)
+
+    async def _take_group(self, group: GatheredSlices) -> None:
         loop = asyncio.get_running_loop()
         async with self._score_turn:  # asyncio locks are first come, first served: slices stay in order
-            scored = await loop.run_in_executor(self._scoring, self._score, raw)
+            await group.gather()
+            if self._gathering is group:
+                self._gathering = None
+            scored = await loop.run_in_executor(self._scoring, self._score, group.slices)
         async with self._write_turn:
             await self._writer.thread.run(self._write, scored)
 
@@ -154,22 +171,23 @@ class Pipeline:
 
     # --- on the scoring thread
 
-    def _score(self, raw: RawSlice) -> deque[_Piece]:
-        regime, sheds, scored = self._regime, self._throttle.is_shedding, deque[_Piece]()
-        partition = self._partition(raw, regime)
-        cuts = window_cuts(raw, self._thinning.window) if self._thinning.rows else []
-        for records in pieces(raw, LIVE, cuts):
-            started = time.perf_counter()
-            selection_step = self._enter(partition, regime, records, sheds)
-            assert partition.selection is not None
-            found = score(regime.scorer, partition.selection, replace(records, clocks=_clocks(partition, raw)))
-            partition.clocks = found.clocks
-            partition.thinning.count(found)
-            partition.next_offset = records.to_offset
-            letters = dead_letter_messages(records, found)
-            also = [*selection_step, *([outbox_step(DEAD_LETTERS_TOPIC, letters)] if letters else [])]
-            scored.append(_Piece(found, tuple(also), time.perf_counter() - started))
+    def _score(self, slices: Sequence[RawSlice]) -> deque[list[ScoredPiece]]:
+        """Return the scored pieces, by transaction: the first piece of each slice, then the second, ..."""
+        regime, sheds, scored = self._regime, self._throttle.is_shedding, deque[list[ScoredPiece]]()
+        partitions = [self._partition(raw, regime) for raw in slices]
+        for several in zip_longest(*(self._pieces(raw) for raw in slices)):
+            # The selection of a piece depends on what was found in the one before.
+            entered = [
+                self._enter(partition, regime, replace(records, clocks=_clocks(partition, raw)), sheds)
+                for partition, raw, records in zip(partitions, slices, several, strict=True)
+                if records is not None
+            ]
+            by_selection = groupby(sorted(entered, key=_selection_id), key=_selection_id)
+            scored.append([piece for _, same in by_selection for piece in _scored_pieces(regime, list(same))])
         return scored
+
+    def _pieces(self, raw: RawSlice) -> Iterator[RecordSlice]:
+        return pieces(raw, LIVE, window_cuts(raw, self._thinning.window) if self._thinning.rows else [])
 
     def _partition(self, raw: RawSlice, regime: Regime) -> _Partition:
         key = (raw.topic, raw.partition)
@@ -206,10 +224,9 @@ class Pipeline:
             recalled.regime = regime if is_same else None
         return recalled
 
-    def _enter(
-        self, partition: _Partition, regime: Regime, records: RecordSlice, sheds: bool
-    ) -> list[tuple[str, Step]]:
-        """Choose the selection for these records; return the step that stores it, if it is new."""
+    def _enter(self, partition: _Partition, regime: Regime, records: RecordSlice, sheds: bool) -> _Entered:
+        """Choose the selection for these records."""
+        steps: list[tuple[str, Step]] = []
         since = partition.thinning.enter(records.from_offset, regime.written)
         rates = self._throttle.rates
         is_other, is_load = partition.regime is not regime, partition.sheds is not sheds
@@ -224,16 +241,17 @@ class Pipeline:
             partition.selection = thinned_selection(regime.portfolios, {**partition.thinning.factors, **factors}, sheds)
             if partition.selection.id != partition.recorded:
                 partition.recorded = partition.selection.id
-                return [("policies", _policies_step(partition.selection, records, since, cause))]
-        return []
+                steps = [("policies", _policies_step(partition.selection, records, since, cause))]
+        assert partition.selection is not None
+        return _Entered(partition, records, partition.selection, steps)
 
     # --- on the writer thread
 
-    def _write(self, scored: deque[_Piece]) -> None:
+    def _write(self, scored: deque[list[ScoredPiece]]) -> None:
         while scored:
-            piece = scored.popleft()  # frees its memory as soon as it is stored
-            self._writer.write_slice(piece.scored, datetime.now(UTC), piece.also, {"score": piece.score_seconds})
-            if self._judges is not None and piece.scored.tables["judge_requests"].num_rows:
+            together = scored.popleft()  # frees its memory as soon as it is stored
+            self._writer.write_slices(together, datetime.now(UTC))
+            if self._judges is not None and any(piece.scored.tables["judge_requests"].num_rows for piece in together):
                 self._judges.requests_stored()
 
     def close(self, wait: bool = True) -> None:
@@ -248,6 +266,24 @@ class Pipeline:
 def _clocks(partition: _Partition, raw: RawSlice) -> SliceClocks:
     now = None if raw.caught_up_at is None else int(raw.caught_up_at // BUCKET_SECONDS)
     return SliceClocks(partition.clocks, now, is_end=now is not None)
+
+
+def _selection_id(entered: _Entered) -> str:
+    return entered.selection.id
+
+
+def _scored_pieces(regime: Regime, entered: Sequence[_Entered]) -> Iterator[ScoredPiece]:
+    """Score pieces under one selection by one query."""
+    started = time.perf_counter()
+    found = score_together(regime.scorer, entered[0].selection, [one.records for one in entered])
+    seconds = (time.perf_counter() - started) / len(entered)
+    for one, scored in zip(entered, found, strict=True):
+        one.partition.thinning.count(scored)
+        one.partition.clocks = scored.clocks
+        one.partition.next_offset = one.records.to_offset
+        letters = dead_letter_messages(one.records, scored)
+        also = [*one.steps, *([outbox_step(DEAD_LETTERS_TOPIC, letters)] if letters else [])]
+        yield ScoredPiece(scored, also, {"score": seconds})
 
 
 def _policies_step(selection: Selection, records: RecordSlice, since: int, cause: str) -> Step:

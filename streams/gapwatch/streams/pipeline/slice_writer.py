@@ -1,9 +1,10 @@
-"""Writes scored slices to the store, runs the detectors on each one before, and calls the observers after."""
+"""Writes scored slices to the store, several in one transaction; detectors see each before, observers after."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from gapwatch.scorers.portfolio.portfolio import Portfolio
@@ -12,6 +13,21 @@ from gapwatch.streams.pipeline.observer import ObserverGroup, PipelineObserver
 from gapwatch.streams.pipeline.store_thread import StoreThread
 from gapwatch.streams.pipeline.watch_protocol import LaneWatch, OpenWatch, Steps, unread_after
 from gapwatch.streams.sources.source_progress import SourceProgress
+
+
+@dataclass(frozen=True)
+class ScoredPiece:
+    """A scored slice that waits to be written.
+
+    Attributes:
+        scored: The slice.
+        also: Further steps of its transaction.
+        seconds: Time of the earlier stages, by stage.
+    """
+
+    scored: ScoredSlice
+    also: Steps = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 def _no_relay() -> None:
@@ -54,27 +70,50 @@ class SliceWriter:
             self.store.register(portfolio, [])
         self._observer.portfolios_changed(portfolios)
 
-    def write_slice(self, found: ScoredSlice, now: datetime, also: Steps, seconds: Mapping[str, float] = {}) -> int:
+    def write_slice(self, found: ScoredSlice, now: datetime, also: Steps) -> int:
         """Write a slice in one transaction and return the number of the commit.
 
         Args:
             found: The scored slice.
             now: Time of writing, with a time zone.
             also: Further steps of the transaction.
-            seconds: Time of the earlier stages, by stage.
 
         Raises:
             JobError: The store cannot be written; it has nothing of the slice.
         """
+        return self.write_slices([ScoredPiece(found, also)], now)
+
+    def write_slices(self, pieces: Sequence[ScoredPiece], now: datetime) -> int:
+        """Write slices of one lane in one transaction and return the number of the last commit.
+
+        Args:
+            pieces: The slices, at least one.
+            now: Time of writing, with a time zone.
+
+        Raises:
+            JobError: The store cannot be written; it has nothing of the slices.
+        """
         started = time.perf_counter()
-        if self._watch is not None:
-            taken = self._watch.take(found, now, unread_after(found, self.store, self._progress.known_ends()))
-            found, also = taken.scored, (*also, *taken.steps)
-        seq = self.store.write_slice(found, now, also)
-        self._observer.slice_stored(found, {**seconds, "keep": time.perf_counter() - started})
-        if also or found.tables["judge_requests"].num_rows:
+        slices = self._taken(pieces, now)
+        seq = self.store.write_slices(slices, now)
+        seconds = (time.perf_counter() - started) / len(slices)
+        for (found, _), piece in zip(slices, pieces, strict=True):
+            self._observer.slice_stored(found, {**piece.seconds, "keep": seconds})
+        if any(also or found.tables["judge_requests"].num_rows for found, also in slices):
             self._wake_relay()
         return seq
+
+    def _taken(self, pieces: Sequence[ScoredPiece], now: datetime) -> list[tuple[ScoredSlice, Steps]]:
+        """Run the detectors on each slice; return the slices with all further steps."""
+        if self._watch is None:
+            return [(piece.scored, piece.also) for piece in pieces]
+        ends = self._progress.known_ends()
+        slices: list[tuple[ScoredSlice, Steps]] = []
+        for number, piece in enumerate(pieces, start=1):
+            unread = unread_after([one.scored for one in pieces[:number]], self.store, ends)
+            taken = self._watch.take(piece.scored, now, unread, is_last=number == len(pieces))
+            slices.append((taken.scored, (*piece.also, *taken.steps)))
+        return slices
 
     def save(self) -> None:
         """Write the state of the detectors, so that the next start need not recompute it; after a successful run."""

@@ -29,13 +29,21 @@ class WatchTaken(Protocol):
 class LaneWatch(Protocol):
     """Runs the detectors on each slice of the live lane before it is written; called on the writer thread."""
 
-    def take(self, scored: ScoredSlice, kept_at: datetime, unread: Collection[tuple[str, int]] = ()) -> WatchTaken:
+    def take(
+        self,
+        scored: ScoredSlice,
+        kept_at: datetime,
+        unread: Collection[tuple[str, int]] = (),
+        *,
+        is_last: bool = True,
+    ) -> WatchTaken:
         """Run the detectors on a slice.
 
         Args:
             scored: The slice, in the order of writing.
             kept_at: Time of writing.
             unread: Topics and partitions that have more records after this slice.
+            is_last: False where another slice follows in the same transaction; the state is written with the last.
         """
 
     def save(self, store: Store) -> None:
@@ -49,20 +57,18 @@ OpenWatch = Callable[[Store, Sequence[Portfolio]], LaneWatch]
 KnownEnds = Mapping[tuple[str, int], tuple[int, int]]
 
 
-def unread_after(scored: ScoredSlice, store: Store, known: KnownEnds) -> list[tuple[str, int]]:
-    """Return the topics and partitions that have more records after a slice is written.
+def unread_after(scored: Sequence[ScoredSlice], store: Store, known: KnownEnds) -> list[tuple[str, int]]:
+    """Return the topics and partitions that have more records after some slices are written.
 
     Args:
-        scored: The slice that is about to be written.
-        store: The store with the offsets before it.
+        scored: Slices of one lane that are about to be written, at least one.
+        store: The store with the offsets before them.
         known: Known offsets of the source.
     """
     unread = []
+    ends = {(one.topic, one.partition): one.to_offset for one in scored}
     for (topic, partition), (start, end) in known.items():
-        kept = store.position(scored.lane, topic, partition)
-        done = max(start, kept.to_offset if kept else 0)
-        if (topic, partition) == (scored.topic, scored.partition):
-            done = max(done, scored.to_offset)
-        if done < end:
+        kept = store.position(scored[0].lane, topic, partition)
+        if max(start, kept.to_offset if kept else 0, ends.get((topic, partition), 0)) < end:
             unread.append((topic, partition))
     return unread

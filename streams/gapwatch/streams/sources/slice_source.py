@@ -52,14 +52,17 @@ class SourceOptions:
 
     Attributes:
         app: Topic, group and limits of fetching.
-        slices_in_work: Most calls of `on_slice` that run at once. They begin in the order of the slices. With 2, one
-            slice can be scored while another is stored. Take 1 if calls must not overlap and no lock orders them.
+        slices_in_work: Most calls of `on_slice` that run at once. They begin in the order of the slices. Take 1 if
+            calls must not overlap and no lock orders them.
+        records_in_work: Most records of the slices in work, unless a single slice has more; bounds memory. With twice
+            those of a full slice, one slice can be scored while another is stored.
         drain_seconds: Most seconds that a stop waits, for slices in work and for the broker together.
         stall: Limits of the watchdog.
     """
 
     app: SliceAppOptions
-    slices_in_work: int = 2
+    slices_in_work: int = 64
+    records_in_work: int = 16_000
     drain_seconds: float = 8.0
     stall: StallLimits = field(default_factory=StallLimits)
 
@@ -106,8 +109,7 @@ class SliceSource:
         self._app: Any = None
         self._failure: BaseException | None = None
         self._in_work: dict[asyncio.Task[None], RawSlice] = {}
-        self._places = asyncio.Semaphore(options.slices_in_work)
-        self._idle, self._stop = asyncio.Event(), asyncio.Event()
+        self._idle, self._stop, self._freed = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._idle.set()
         self._beat = 0
         self._answered_at: float | None = None
@@ -268,15 +270,23 @@ class SliceSource:
         self._stop.set()
 
     async def _hand_over(self, event: Any, fetched: FetchedSlice) -> None:
-        await self._places.acquire()
+        await self._wait_for_room(len(fetched.raw))
         if self._stop.is_set() or not self._app.consumer.is_current(fetched):
-            self._places.release()
             event.ack()
             return
         self._idle.clear()
         task = asyncio.create_task(self._work(event, fetched))
         self._in_work[task] = fetched.raw
         task.add_done_callback(self._worked)
+
+    async def _wait_for_room(self, records: int) -> None:
+        """Wait until the limits of what is in work leave room for a slice; one call at a time."""
+        while self._in_work:
+            waiting = sum(map(len, self._in_work.values()))
+            if len(self._in_work) < self.options.slices_in_work and waiting + records <= self.options.records_in_work:
+                return
+            self._freed.clear()
+            await self._freed.wait()
 
     async def _work(self, event: Any, fetched: FetchedSlice) -> None:
         if fetched.raw.lost:
@@ -296,7 +306,7 @@ class SliceSource:
 
     def _worked(self, task: asyncio.Task[None]) -> None:
         self._in_work.pop(task, None)
-        self._places.release()
+        self._freed.set()
         if not self._in_work:
             self._idle.set()
 

@@ -92,7 +92,7 @@ class ShiftWatch:
         self.alerts = AlertBook(lane, self._graph)
         self.portfolios: tuple[Portfolio, ...] = ()
         self.board = SeriesBoard()
-        self._saved_at, self._unsaved = math.inf, 0
+        self._saved_at, self._unsaved, self._has_news = math.inf, 0, False
 
     @classmethod
     def open(
@@ -176,7 +176,14 @@ class ShiftWatch:
 
     # ---- slices ----
 
-    def take(self, scored: ScoredSlice, kept_at: datetime, unread: Collection[tuple[str, int]] = ()) -> Taken:
+    def take(
+        self,
+        scored: ScoredSlice,
+        kept_at: datetime,
+        unread: Collection[tuple[str, int]] = (),
+        *,
+        is_last: bool = True,
+    ) -> Taken:
         """Fold a slice before it is stored; call it once for each slice of the lane, in the order of the commits.
 
         Args:
@@ -184,6 +191,8 @@ class ShiftWatch:
             kept_at: Time of the commit, as given to `Store.write_slice`, with a time zone.
             unread: (Topic, partition) with records that are not stored yet, besides this slice. The idle ones hold
                 event time back and are recorded with the slice.
+            is_last: False where another slice follows in the same transaction. The state is written with the last one
+                only, whose commit number it then has.
 
         Raises:
             ValueError: The slice belongs to another lane.
@@ -205,16 +214,19 @@ class ShiftWatch:
             also.append(("waited_for", waiting_step(self.lane, waits_for)))
         if steps:
             also.append(("alerts", lambda transaction: write_steps(transaction.con, self.lane, transaction.seq, steps)))
-        also += self._state_steps(second, has_news=bool(steps))
+        self._unsaved += 1
+        self._has_news |= bool(steps)
+        if is_last:
+            also += self._state_steps(second)
         opened = sum(s.step.state == "open" and s.step.alert.fired == s.step.finding.tick for s in steps)
         return Taken(scored, also, opened)
 
-    def _state_steps(self, second: float, *, has_news: bool) -> list[tuple[str, Step]]:
+    def _state_steps(self, second: float) -> list[tuple[str, Step]]:
         """Return the step that writes the state every five minutes of work, or the status of the series, or none."""
-        self.board.renew(self.detectors, must=has_news)
+        self.board.renew(self.detectors, must=self._has_news)
+        self._has_news = False
         # The first slice begins the count; after a step back of the clock it begins anew.
         self._saved_at = min(self._saved_at, second)
-        self._unsaved += 1
         is_old = second - self._saved_at >= _SNAPSHOT_SECONDS or self._unsaved > SAVE_COMMITS
         if not is_old and not self.board.is_due(second):
             return []
