@@ -270,12 +270,17 @@ def test_an_interrupt_ends_a_query_that_would_take_hours(folder: Path, tmp_path:
         [sys.executable, "-c", f"{code}; command_line.main()", "history", ENDLESS, "--format", form,
          "--store", str(folder / "s.duckdb"), *output],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # A shell's background job ignores SIGINT, and so would its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
     assert process.stdout is not None
-    process.stdout.readline()
-    time.sleep(0.7)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=10)
+    try:
+        process.stdout.readline()
+        time.sleep(0.7)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=10)
+    finally:
+        process.kill()
     assert process.returncode == 1
     assert err.strip() == "gapwatch: interrupted"
     assert not list(tmp_path.iterdir())
