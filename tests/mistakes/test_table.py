@@ -72,7 +72,7 @@ STORES = [
     ("rates --store ftp://x", 2, "--store 'ftp://x' is not an address; write http://HOST:9464"),
     ("gaps --store s.duckdb --metric answer_parse", 2, "the store has no such metric; did you mean answer_parses?"),
     ("rates --store s.duckdb --component answr", 2, "the store has no such component; did you mean answer?"),
-    ("explain 12345678 --store s.duckdb", 2, "no alert '12345678' in this store; "),
+    ("explain 12345678 --store s.duckdb", 2, "no alert or incident '12345678' in this store; "),
     ("history SELEC --store s.duckdb", 2, "the query is refused: Parser Error: syntax error at or near"),
     ("history 'SELECT * FROM gap' --store s.duckdb", 2, 'Table with name gap does not exist!\nDid you mean "gaps"?'),
     ("snapshot --store s.duckdb --name ../x", 2, "'../x' is not a valid name of a snapshot; use letters"),

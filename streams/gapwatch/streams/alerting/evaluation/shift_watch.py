@@ -11,7 +11,6 @@ import dataclasses
 import logging
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -24,6 +23,7 @@ from gapwatch.sinks.store.detector_states import last_detectors, waiting_step, w
 from gapwatch.sinks.store.store import Store
 from gapwatch.sinks.store.transaction import Connection, Step, StoreTransaction
 from gapwatch.streams.alerting.evaluation.alert_terms import rules_and_budgets, with_answers
+from gapwatch.streams.alerting.evaluation.folded_slice import FoldedSlice
 from gapwatch.streams.alerting.evaluation.folding import SAVE_COMMITS, FoldProgress, refold, utc_now
 from gapwatch.streams.alerting.evaluation.lane_detectors import LaneDetectors
 from gapwatch.streams.alerting.evaluation.pipeline_watch import PipelineWatch, restored, rules_by_pipeline, snapshots_of
@@ -48,22 +48,6 @@ LIVE = "live"
 _SNAPSHOT_SECONDS = 300.0
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Taken:
-    """Folded slice, for `Store.write_slice`.
-
-    Attributes:
-        scored: Slice with the fold tick of each row.
-        steps: Steps for `also`: alerts, partitions that event time waited for, every five minutes the
-            state. Often empty.
-        opened: Number of alerts that this slice opened.
-    """
-
-    scored: ScoredSlice
-    steps: Sequence[tuple[str, Step]]
-    opened: int
 
 
 class ShiftWatch:
@@ -183,7 +167,7 @@ class ShiftWatch:
         unread: Collection[tuple[str, int]] = (),
         *,
         is_last: bool = True,
-    ) -> Taken:
+    ) -> FoldedSlice:
         """Fold a slice before it is stored; call it once for each slice of the lane, in the order of the commits.
 
         Args:
@@ -219,7 +203,7 @@ class ShiftWatch:
         if is_last:
             also += self._state_steps(second)
         opened = sum(s.step.state == "open" and s.step.alert.fired == s.step.finding.tick for s in steps)
-        return Taken(scored, also, opened)
+        return FoldedSlice(scored, also, opened)
 
     def _state_steps(self, second: float) -> list[tuple[str, Step]]:
         """Return the step that writes the state every five minutes of work, or the status of the series, or none."""
