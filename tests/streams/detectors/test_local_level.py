@@ -65,7 +65,7 @@ def test_one_hour_proves_little_however_many_units_it_has() -> None:
     def evidence(units: float) -> float:
         bad = units * 0.0686
         counts = np.array([[units - bad], [bad]])
-        return float(level_increments(table, rest, none, counts, width, shared).max())
+        return float(level_increments(table, rest, none, counts, width, shared[None]).max())
 
     assert evidence(1e3) < 5.0
     assert evidence(1e6) < 5.0
@@ -82,8 +82,8 @@ def test_factors_have_mean_one_for_levels_that_differ_as_the_width_says() -> Non
 
     factors = np.exp(
         level_increments(
-            rate_bets(), rest, np.stack([60 - own, own]), np.stack([60 - now, now]), width, np.zeros(draws)
-        )
+            rate_bets(), rest, np.stack([60 - own, own]), np.stack([60 - now, now]), width, np.zeros((1, draws))
+        )[0]
     )
 
     mild = np.abs(rate_bets().deltas) < 1.0  # the mean of a large bet is made by draws that do not come
@@ -111,13 +111,13 @@ def test_a_series_gets_the_same_bits_alone_and_among_others() -> None:
     rng = np.random.default_rng(5)
     table = category_bets(("a", "b", "c"))
     rest, own, counts = (rng.integers(low, 90, (4, 700)).astype(np.float64) for low in (1, 0, 0))
-    width, margin = rng.uniform(0.01, 0.3, 700), rng.uniform(0.0, 0.4, 700)
+    width, margins = rng.uniform(0.01, 0.3, 700), rng.uniform(0.0, 0.4, (2, 700))
 
-    together = level_increments(table, rest, own, counts, width, margin)
+    together = level_increments(table, rest, own, counts, width, margins)
     for column in (0, 399, 699):
         one = slice(column, column + 1)
-        alone = level_increments(table, rest[:, one], own[:, one], counts[:, one], width[one], margin[one])
-        assert alone[:, 0].tobytes() == together[:, column].tobytes()
+        alone = level_increments(table, rest[:, one], own[:, one], counts[:, one], width[one], margins[:, one])
+        assert alone[..., 0].tobytes() == together[..., column].tobytes()
 
 
 def test_an_alert_ends_when_the_rate_is_back_on_the_first_days() -> None:

@@ -325,9 +325,11 @@ class Fleet:
         index = positions(now.rows)[chosen]
         rest, own, counts = (whole - own)[:, chosen], own[:, chosen], now.counts[:, chosen]
         width, shared = level_of(table.noise_statistic, rest, s["season"][index], s["hours_seen"][index])
-        plain[:, chosen] = level_increments(table, rest, own, counts, width, shared)
+        margins = np.stack([shared, *([s["margin"][index] + shared] if self.config.page_margin else [])])
+        factors = level_increments(table, rest, own, counts, width, margins)
+        plain[:, chosen] = factors[0]
         if self.config.page_margin:
-            beyond[:, chosen] = level_increments(table, rest, own, counts, width, s["margin"][index] + shared)
+            beyond[:, chosen] = factors[1]
         return plain, beyond, counted | has_others
 
     def _has_burnt_in(self, rows: Rows) -> Bools:

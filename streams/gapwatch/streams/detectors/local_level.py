@@ -29,6 +29,8 @@ _SEASON_OF_TRAFFIC = 0.4
 _HOURLY_PART = 0.7
 _SHARED_DEVIATIONS = 1.25
 _LEAST_VARIANCE = 1e-9
+# Numbers of an array of one value of g that are computed at once, so that all of them stay in the cache.
+_AT_ONCE = 8_000
 
 
 def season_of(statistic: Floats, hours: Array, whole: Bools) -> tuple[Floats, Floats]:
@@ -106,7 +108,7 @@ def level_of(statistic: Floats, rest: Floats, season: Floats, hours: Floats) -> 
 
 
 def level_increments(
-    table: BetTable, rest: Floats, own: Floats, counts: Floats, width: Floats, margin: Floats
+    table: BetTable, rest: Floats, own: Floats, counts: Floats, width: Floats, margins: Floats
 ) -> Floats:
     """Return the log factor of each bet for one bucket of an hour that is not known yet.
 
@@ -116,10 +118,10 @@ def level_increments(
         own: Units of this hour so far, same shape.
         counts: Units of this bucket, same shape; sessions may give parts of units.
         width: Variance of the level of the hour, in squared log odds, from `level_of`.
-        margin: Tilt of each series, in log odds, that does not count as a change; >= 0.
+        margins: Tilts of each series, in log odds, that do not count as a change; >= 0, shape (margins, series).
 
     Returns:
-        Shape (bets, series), natural logs; 0 for a series without a unit.
+        Shape (margins, bets, series), natural logs; 0 for a series without a unit.
 
     Source:
         A random effect of the hour with a conjugate prior (Beta-binomial; Gelman et al., Bayesian Data Analysis, ch. 5)
@@ -128,40 +130,85 @@ def level_increments(
         moves between hours as the width says, and below 1 for means of sessions (convexity). An hour alone proves
         little, however many units it has; several hours on one side do. Bins with one value of g are one bin.
     """
-    result = np.empty((table.count, counts.shape[1]))
+    result = np.empty((len(margins), table.count, counts.shape[1]))
     at = 0
     for shape in table.shapes:
-        masses = np.stack([add_up(rest[list(bins)]) for bins in shape.members])
-        here = np.stack([add_up(own[list(bins)]) for bins in shape.members])
-        units = np.stack([add_up(counts[list(bins)]) for bins in shape.members])
-        shares = masses / add_up(masses)
-        nulls = {sign: _log_polya(_centre(shape, shares, sign * margin, width) + here, units) for sign in (1.0, -1.0)}
-        for delta in shape.deltas:
-            sign = 1.0 if delta > 0.0 else -1.0
-            moved = _centre(shape, shares, sign * margin + delta, width) + here
-            result[at] = _log_polya(moved, units) - nulls[sign]
-            at += 1
+        masses, here, units = _grouped(shape, rest, own, counts)
+        signs = np.where(np.array(shape.deltas) > 0.0, 1.0, -1.0)
+        sides, of_bet = np.unique(signs, return_inverse=True)
+        steps = np.concatenate([np.zeros(len(sides)), shape.deltas])
+        tilts = np.concatenate([sides, signs])[:, None] * margins[:, None, :] + steps[:, None]
+        flat = tilts.reshape(len(margins) * len(steps), len(width))
+        logs = _log_probabilities(shape, masses / add_up(masses), here, units, flat, width).reshape(tilts.shape)
+        result[:, at : at + len(signs)] = logs[:, len(sides) :] - logs[:, of_bet]
+        at += len(signs)
     return result
 
 
-def _centre(shape: Shape, shares: Floats, tilt: Floats, width: Floats) -> Floats:
-    """Return the Dirichlet parameters of the level, tilted; its variance in log odds stays."""
+def _grouped(shape: Shape, *arrays: Floats) -> list[Floats]:
+    """Return the sums of some arrays over the bins with one value of g, each of shape (values, series)."""
+    together = np.concatenate(arrays, axis=1)
+    if all(len(bins) == 1 for bins in shape.members):
+        groups = together[[bins[0] for bins in shape.members]]
+    else:
+        groups = np.stack([add_up(together[list(bins)]) for bins in shape.members])
+    return np.split(groups, len(arrays), axis=1)
+
+
+def _log_probabilities(
+    shape: Shape, shares: Floats, here: Floats, units: Floats, tilts: Floats, width: Floats
+) -> Floats:
+    """Return ln of the probability of a bucket under each tilt of the centre, shape (tilts, series).
+
+    Few series are computed for many tilts at once, because a call of numpy has a fixed price; wide blocks for one tilt
+    after the other, which stays in the cache.
+    """
+    at_once = max(1, _AT_ONCE // max(units.size, 1))
+    parts = [
+        _log_polya(_centre(shape, shares, tilts[first : first + at_once], width) + here[:, None], units)
+        for first in range(0, len(tilts), at_once)
+    ]
+    return np.concatenate(parts)
+
+
+def _centre(shape: Shape, shares: Floats, tilts: Floats, width: Floats) -> Floats:
+    """Return the Dirichlet parameters of the level, tilted; its variance in log odds stays.
+
+    Args:
+        shape: Bets on one statistic.
+        shares: Shape (values, series).
+        tilts: Shape (tilts, series).
+        width: Shape (series,).
+
+    Returns:
+        Shape (values, tilts, series).
+    """
     values = np.array(shape.values)
-    tilted = shares * np.exp(values[:, None] * tilt)
+    tilted = shares[:, None] * np.exp(values[:, None, None] * tilts)
     tilted /= add_up(tilted)
     result: Floats = tilted * np.maximum(1.0 / (width * _variance(values, tilted)) - 1.0, 0.5)
     return result
 
 
 def _variance(values: Floats, shares: Floats) -> Floats:
-    mean = add_up(shares * values[:, None])
-    result: Floats = np.maximum(add_up(shares * (values * values)[:, None]) - mean * mean, _LEAST_VARIANCE)
+    """Return the variance of a statistic; `shares` has the values as its first axis."""
+    column = values.reshape(-1, *(1,) * (shares.ndim - 1))
+    mean = add_up(shares * column)
+    result: Floats = np.maximum(add_up(shares * (column * column)) - mean * mean, _LEAST_VARIANCE)
     return result
 
 
 def _log_polya(parameters: Floats, counts: Floats) -> Floats:
-    """Return ln of the Dirichlet-multinomial probability of an ordered bucket."""
-    total, units = add_up(parameters), add_up(counts)
-    bins = log_gamma_excess(parameters, counts) + counts * np.log(np.maximum(parameters, 1e-300))
+    """Return ln of the Dirichlet-multinomial probability of an ordered bucket.
+
+    Args:
+        parameters: Shape (values, tilts, series).
+        counts: Shape (values, series).
+
+    Returns:
+        Shape (tilts, series).
+    """
+    total, units, each = add_up(parameters), add_up(counts), counts[:, None]
+    bins = log_gamma_excess(parameters, each) + each * np.log(np.maximum(parameters, 1e-300))
     result: Floats = add_up(bins) - log_gamma_excess(total, units) - units * np.log(total)
     return result
