@@ -1,0 +1,75 @@
+"""Measures changes on the first day of a series: `python -m tests.benchmarks.first_day` (or --quick).
+
+One trace every 30 s, no declared volume, four series that share ten tickets a month: the share of streams that are told
+of a change in time, and the false alarms before it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+import numpy as np
+
+from gapwatch.streams.detectors.arrays import Floats
+from gapwatch.streams.detectors.bets import rate_bets
+from gapwatch.streams.detectors.budgets.volume import set_allowed
+from gapwatch.streams.detectors.contexts import TICKS_A_DAY, TICKS_AN_HOUR, hour_of_week
+from gapwatch.streams.detectors.fleet import Fleet
+from gapwatch.streams.detectors.fleet_config import FleetConfig
+from gapwatch.streams.detectors.lifecycle import Event
+from gapwatch.streams.detectors.watch import advance_phases
+
+#: A Monday, nine o'clock, UTC.
+START = 4 * TICKS_A_DAY + 9 * TICKS_AN_HOUR
+#: Part of the monthly tickets and pages that a series may spend: four series share eight and 0.8.
+TICKETS, PAGES = 8 / 4, 0.8 / 4
+#: Rates before and after, traces before the change, traces within which it should be told, and the share that should.
+CELLS = (
+    (0.067, 0.26, 300, 200, 0.95),
+    (0.067, 0.26, 1_000, 200, 0.95),
+    (0.067, 0.26, 3_000, 200, 0.95),
+    (0.05, 0.10, 300, 3_000, 0.80),
+    (0.05, 0.10, 1_000, 3_000, 0.80),
+    (0.05, 0.10, 3_000, 3_000, 0.80),
+)
+
+
+def run(rates: tuple[float, float], before: int, after: int, streams: int, seed: int) -> tuple[Floats, int]:
+    """Return the traces until each stream is told, infinite where it is not, and the false alarms before."""
+    fleet = Fleet(FleetConfig(rate_bets()), streams)
+    fleet.state["bad_side"][:] = 1
+    set_allowed(fleet.state, np.arange(streams), TICKETS, PAGES)
+    rng, told, false = np.random.default_rng(seed), np.full(streams, math.inf), 0
+    for i in range(before + after):
+        bad = (rng.random(streams) < rates[i >= before]).astype(np.float64)
+        fleet.fold(START + i, np.stack([1 - bad, bad]), None, hour_of_week(START + i, "UTC"))
+        for step in advance_phases(fleet, START + i):
+            if step.event in (Event.TICKETED, Event.PAGED):
+                if i < before:
+                    false += 1
+                else:
+                    told[step.row] = min(told[step.row], i - before)
+    return told, false
+
+
+def main() -> None:
+    """Print a line for each cell."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="40 streams a cell; else 200")
+    parser.add_argument("--seed", type=int, default=3)
+    chosen = parser.parse_args()
+    streams = 40 if chosen.quick else 200
+    for old, new, before, after, goal in CELLS:
+        told, false = run((old, new), before, after, streams, chosen.seed)
+        share = float(np.mean(np.isfinite(told)))
+        line = (
+            f"{'met   ' if share >= goal else 'MISSED'} {old:.1%} to {new:.0%} after {before:,} traces: "
+            f"{share:.1%} told within {after:,} (goal {goal:.0%}), half of them after {np.median(told):.0f}; "
+            f"{false} false alarms before"
+        )
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
