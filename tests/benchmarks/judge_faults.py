@@ -25,7 +25,6 @@ from typing import Any
 
 import orjson
 
-from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.sinks.store.ledger import imbalance
 from gapwatch.sinks.store.store import Store
 from gapwatch.sinks.store.transaction import Step
@@ -79,9 +78,9 @@ class _Mortal(Store):
 
     point, at, commits = "", 0, 0
 
-    def write_slice(self, scored: ScoredSlice, kept_at: datetime, also: Any = ()) -> int:
+    def write_slices(self, slices: Any, kept_at: datetime) -> int:
         self.commits += 1
-        seq = super().write_slice(scored, kept_at, also)
+        seq = super().write_slices(slices, kept_at)
         if self.point == "after" and self.commits == self.at:
             _die()
         return seq

@@ -87,7 +87,7 @@ def _be_child(options):
 
 
 def _mortal(point, at):
-    """Return what opens a store that dies before a step of its n-th commit, `after` it, or before what was relayed
+    """Return what opens a store that dies before a step of its n-th transaction, `after` it, or before what was relayed
     is marked (`mark`)."""
     from gapwatch.sinks.store.store import Store
 
@@ -97,12 +97,13 @@ def _mortal(point, at):
     class Mortal(Store):
         commits = 0
 
-        def write_slice(self, scored, kept_at, also=()):
+        def write_slices(self, slices, kept_at):
             self.commits += 1
             is_due = self.commits >= at
             if is_due and point == "also":
-                also = [*also, ("die", die)]
-            seq = super().write_slice(scored, kept_at, also)
+                *before, (scored, also) = slices
+                slices = [*before, (scored, [*also, ("die", die)])]
+            seq = super().write_slices(slices, kept_at)
             if is_due and point == "after":
                 die()
             return seq

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -44,7 +45,9 @@ class Running:
 
 
 def said(ran: Ran, store: object) -> tuple[int, str, str]:
-    return ran.status, ran.out.replace(str(store), "S"), ran.err.replace(str(store), "S")
+    # A silence ends eight hours after it was asked for: the second differs.
+    out = re.sub(r"until \S+ \S+Z", "until T", ran.out)
+    return ran.status, out.replace(str(store), "S"), ran.err.replace(str(store), "S")
 
 
 @pytest.fixture(scope="module")

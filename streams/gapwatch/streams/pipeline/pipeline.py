@@ -34,7 +34,7 @@ from gapwatch.scorers.slices.selection import (
     recorded_shedding,
     thinned_selection,
 )
-from gapwatch.scorers.slices.slices import RecordSlice
+from gapwatch.scorers.slices.slices import RecordSlice, ScoredSlice
 from gapwatch.sinks.reading.lane_commits import event_clocks
 from gapwatch.sinks.store.outbox import outbox_step
 from gapwatch.sinks.store.recorded_selections import counted_since, selection_steps
@@ -80,6 +80,12 @@ class _Partition:
     recorded: str
     judge_rates: Mapping[tuple[str, str], float] = field(default_factory=dict)
     sheds: bool = False
+
+    def advance(self, scored: ScoredSlice) -> None:
+        """Move on to the end of a scored slice."""
+        self.thinning.count(scored)
+        self.clocks = scored.clocks
+        self.next_offset = scored.to_offset
 
 
 @dataclass
@@ -278,9 +284,7 @@ def _scored_pieces(regime: Regime, entered: Sequence[_Entered]) -> Iterator[Scor
     found = score_together(regime.scorer, entered[0].selection, [one.records for one in entered])
     seconds = (time.perf_counter() - started) / len(entered)
     for one, scored in zip(entered, found, strict=True):
-        one.partition.thinning.count(scored)
-        one.partition.clocks = scored.clocks
-        one.partition.next_offset = one.records.to_offset
+        one.partition.advance(scored)
         letters = dead_letter_messages(one.records, scored)
         also = [*one.steps, *([outbox_step(DEAD_LETTERS_TOPIC, letters)] if letters else [])]
         yield ScoredPiece(scored, also, {"score": seconds})
