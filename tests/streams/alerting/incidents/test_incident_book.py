@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapwatch.streams.alerting.incidents.component_graph import ComponentGraph
-from gapwatch.streams.alerting.incidents.first_component import MovedFrom, first_component
+from gapwatch.streams.alerting.incidents.first_component import MovedFrom, first_component, first_components
 from gapwatch.streams.alerting.incidents.incident_book import IncidentBook, Onset, incident_id_of
 from gapwatch.streams.alerting.series.slice_units import SeriesKey
 
@@ -154,6 +154,14 @@ def test_the_first_component_is_the_one_upstream_unless_another_surely_moved_ear
 ) -> None:
     assert first_component(changes, CHAIN) == first
     assert first_component(changes[::-1], CHAIN) == first
+
+
+def test_where_neither_times_nor_the_graph_order_them_all_that_may_be_first_are_named() -> None:
+    together = [moved("retrieve", 0), moved("mail", 1), moved("answer", 1)]
+
+    assert first_components(together, CHAIN) == ["retrieve", "mail"]
+    assert first_components(together[::-1], ComponentGraph()) == ["retrieve", "answer", "mail"]
+    assert first_components([*together, moved("early", -30)], CHAIN) == ["early"]
 
 
 def test_a_circle_of_components_has_a_first_one_too() -> None:

@@ -46,10 +46,16 @@ def moved_from(alerts: Iterable[StoredAlert]) -> list[MovedFrom]:
 
 
 def first_component(moved: Sequence[MovedFrom], graph: ComponentGraph) -> str | None:
-    """Return the component that moved first; where the 95 % sets overlap, the one upstream of the others.
+    """Return the component that stands for those that may have moved first: the one with the earliest likely time."""
+    return next(iter(first_components(moved, graph)), None)
+
+
+def first_components(moved: Sequence[MovedFrom], graph: ComponentGraph) -> list[str]:
+    """Return the components that may have moved first; where the 95 % sets overlap, those upstream of the others.
 
     A component that surely moved after another one is not the first. Of the rest, one that lies downstream of another
-    is more likely a victim than the cause. If several are left, the one with the earliest likely time is named.
+    is more likely a victim than the cause. Several are left where neither times nor graph order them; the one with the
+    earliest likely time comes first.
 
     Args:
         moved: When each component may have begun to move.
@@ -66,4 +72,4 @@ def first_component(moved: Sequence[MovedFrom], graph: ComponentGraph) -> str | 
             if other is not one
         )
     ]
-    return min(heads or left, key=lambda one: (one.at, one.component)).component if left else None
+    return [one.component for one in sorted(heads or left, key=lambda one: (one.at, one.component))]

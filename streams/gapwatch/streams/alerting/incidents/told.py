@@ -15,7 +15,7 @@ from gapwatch.sinks.store.utc_text import utc_text
 from gapwatch.streams.alerting.incidents.alert_cause import Cause, CountedShare, MeanShare
 from gapwatch.streams.alerting.incidents.alert_facts import AlertFacts
 from gapwatch.streams.alerting.incidents.component_graph import ComponentGraph
-from gapwatch.streams.alerting.incidents.first_component import first_component, moved_from
+from gapwatch.streams.alerting.incidents.first_component import first_components, moved_from
 from gapwatch.streams.alerting.incidents.severity import SEVERITIES
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert
 from gapwatch.streams.alerting.incidents.wording import (
@@ -32,6 +32,8 @@ from gapwatch.streams.alerting.incidents.wording import (
 _ROWS = 3
 # Metrics that a message names; the list of alerts has all of them.
 _METRICS = 5
+# Most components that may have moved first.
+_FIRST = 3
 # Share of the excess from which a release, model or tier is named as the likely cause.
 _MOST_OF_IT = 0.5
 # So many times its share of the units a part must hold of the excess, unless it is new.
@@ -54,7 +56,7 @@ class Told:
         since: Most likely begin, UTC.
         between: 95 % set of the begin, UTC.
         units: Number of units since, and of those that moved.
-        first: Component that moved first.
+        first: Component that moved first; several where neither their times nor the graph order them.
         cause: Likeliest cause: a release, model or tier with most of the excess, or what was new near the begin.
         metrics: The metrics that moved.
         rows: The worst rows: trace id, time, and the first words of the trace, redacted.
@@ -109,7 +111,7 @@ def told_lines(told: Told) -> dict[str, list[str]]:
     return {
         "What": [one for one in size if one],
         "Since": [f"{told.since}{between}"] if told.since else ["a bound does not tell when it began"],
-        "First": [f"{told.first}: it moved first, or lies upstream of what may have moved at the same time"],
+        "First": [f"{told.first} moved first, or lies upstream of what may have moved at the same time"],
         "Why": [one for one in (told.cause, f"moved: {told.metrics}" if told.metrics else "") if one],
         "Rows": list(told.rows),
     }
@@ -158,8 +160,9 @@ def build_told(con: StoreReader, members: Sequence[StoredAlert], graph: Componen
         graph: Graph of the pipeline.
         end: End of event time of the rows, naive UTC, exclusive.
     """
-    first = first_component(moved_from(members), graph)
-    lead = lead_of(members, first)
+    first = first_components(moved_from(members), graph)
+    lead = lead_of(members, first[0] if first else None)
+    named: Sequence[str | None] = first[:_FIRST] or [lead.row.component]
     facts, change = lead.facts, lead.facts.change
     metrics = list(dict.fromkeys(_subject(one) for one in members))
     more = len(metrics) - 1
@@ -175,7 +178,7 @@ def build_told(con: StoreReader, members: Sequence[StoredAlert], graph: Componen
         since="" if change is None else utc_text(change.at),
         between="" if change is None else f"{utc_text(change.earliest)} to {utc_text(change.latest)}",
         units=_units(facts),
-        first=shown(component_text(first or lead.row.component)),
+        first=" or ".join(shown(component_text(one)) for one in named),
         cause=_cause(facts.cause),
         metrics=", ".join(metrics[:_METRICS])
         + (f" and {len(metrics) - _METRICS} more" if len(metrics) > _METRICS else ""),

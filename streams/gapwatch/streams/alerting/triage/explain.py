@@ -27,7 +27,7 @@ from gapwatch.sinks.reading.terminal_table import moment_text
 from gapwatch.sinks.store.registration import metric_direction
 from gapwatch.sinks.store.store_reader import StoreReader
 from gapwatch.streams.alerting.incidents.component_graph import ComponentGraph
-from gapwatch.streams.alerting.incidents.first_component import first_component, moved_from
+from gapwatch.streams.alerting.incidents.first_component import first_components, moved_from
 from gapwatch.streams.alerting.incidents.likely_cause import new_values, shares_and_labels
 from gapwatch.streams.alerting.incidents.links import runbook_link, trace_link
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert, read_incident
@@ -274,9 +274,10 @@ def _together(con: StoreReader, alert: StoredAlert, portfolio: Portfolio | None,
     incident = read_incident(con, alert.row.incident_id or "")
     if incident is None or len(incident.alerts) < 2:
         return
-    first = first_component(moved_from(incident.alerts), ComponentGraph.of(portfolio))
-    if first is not None:
-        yield f"{shown(first)} moved first, or lies upstream of what may have moved at the same time"
+    first = first_components(moved_from(incident.alerts), ComponentGraph.of(portfolio))
+    if first:
+        names = " or ".join(map(shown, first))
+        yield f"{names} moved first, or lies upstream of what may have moved at the same time"
     others = [other for other in incident.alerts if other.row.alert_id != alert.row.alert_id]
     others.sort(key=lambda other: _LOUDNESS.index(other.row.severity))
     for other in others[:_MOST_TOGETHER]:
