@@ -1,6 +1,7 @@
 """Slices of several partitions that wait together are one group, and the store holds what they give alone."""
 
 import asyncio
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -42,26 +43,32 @@ class _Counted(Store):
         return super().write_slices(slices, kept_at)
 
 
-def run(path: Path, rounds, together, store_class=_Counted):
+@contextmanager
+def opened(path: Path, store_class: type[Store] = Store, thinning: ThinningOptions | None = None):
+    """Open a store with its pipeline."""
     with store_class.open(path, create=True) as store:
         regime = make_regime([parse_portfolio(portfolio(), "portfolio.yaml")])
         thread = StoreThread(store)
-        pipeline = Pipeline(SliceWriter(thread), regime, THINNED)
+        pipeline = Pipeline(SliceWriter(thread), regime, thinning or ThinningOptions())
         try:
             pipeline.register(regime)
-
-            async def take():
-                for several in rounds:
-                    if together:
-                        await asyncio.gather(*(pipeline.take(raw) for raw in several))
-                    else:
-                        for raw in several:
-                            await pipeline.take(raw)
-
-            asyncio.run(take())
+            yield store, pipeline
         finally:
             pipeline.close()
             thread.close()
+
+
+def run(path: Path, rounds, together):
+    async def take(pipeline):
+        for several in rounds:
+            if together:
+                await asyncio.gather(*(pipeline.take(raw) for raw in several))
+            else:
+                for raw in several:
+                    await pipeline.take(raw)
+
+    with opened(path, _Counted, THINNED) as (store, pipeline):
+        asyncio.run(take(pipeline))
         varying = "COLUMNS(lambda c: c NOT IN ('seq', 'kept_at', 'recorded_at'))"
         tables = {name: sorted(store.query(f"SELECT {varying} FROM {_place(name)}"), key=repr) for name in _TABLES}
         return tables, store.transactions
@@ -102,16 +109,8 @@ def test_every_caller_learns_that_the_group_was_not_stored(tmp_path):
             *(pipeline.take(raw_slice(partition, 0)) for partition in range(PARTITIONS)), return_exceptions=True
         )
 
-    with Failing.open(tmp_path / "s", create=True) as store:
-        regime = make_regime([parse_portfolio(portfolio(), "portfolio.yaml")])
-        thread = StoreThread(store)
-        pipeline = Pipeline(SliceWriter(thread), regime, ThinningOptions())
-        try:
-            pipeline.register(regime)
-            errors = asyncio.run(take(pipeline))
-        finally:
-            pipeline.close()
-            thread.close()
+    with opened(tmp_path / "s", Failing) as (_store, pipeline):
+        errors = asyncio.run(take(pipeline))
 
     assert [str(error) for error in errors] == ["the disk is full"] * PARTITIONS
 
@@ -125,13 +124,5 @@ def test_a_cancelled_caller_leaves_no_other_waiting(tmp_path, cancelled):
         done, waiting = await asyncio.wait(tasks, timeout=30)
         return len(done), len(waiting)
 
-    with Store.open(tmp_path / "s", create=True) as store:
-        regime = make_regime([parse_portfolio(portfolio(), "portfolio.yaml")])
-        thread = StoreThread(store)
-        pipeline = Pipeline(SliceWriter(thread), regime, ThinningOptions())
-        try:
-            pipeline.register(regime)
-            assert asyncio.run(take(pipeline)) == (3, 0)
-        finally:
-            pipeline.close()
-            thread.close()
+    with opened(tmp_path / "s") as (_store, pipeline):
+        assert asyncio.run(take(pipeline)) == (3, 0)

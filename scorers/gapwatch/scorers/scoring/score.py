@@ -307,11 +307,13 @@ class _Part:
 
     def _judge_times(self, own: IntArray) -> None:
         """Count records whose time is far from that of their neighbours, and treat them as records without a time."""
-        columns = self.columns
+        columns, given = self.columns, self.scoring.group.slices
+        if all(of.clocks is None for of in given):
+            return
         own = own[columns.bucket[own] != NO_BUCKET]
         pipelines, slices = coded(columns.of_records("pipeline").take(pa.array(own))), self._slices(own)
         wrong: list[IntArray] = []
-        for number, of in enumerate(self.scoring.group.slices):
+        for number, of in enumerate(given):
             for code, pipeline in enumerate(pipelines.values.to_pylist() if of.clocks is not None else (), 1):
                 mine = own[(pipelines.codes == code) & (slices == number)]
                 codes = self.scoring.judge_times(number, pipeline, columns.bucket[mine])

@@ -23,7 +23,7 @@ const ALERTS = `SELECT a.alert_id, a.state, a.severity, a.component, a.metric, a
 // Current state of each incident that is not over, with what messages say of it.
 const INCIDENTS = `SELECT incident_id, name, state, severity, component, pipeline, environment, since, opened_at AS found_at, kind,
     json_array_length(members) AS alerts, told->>'what' AS what, told->>'share' AS share, told->>'before' AS before,
-    told->>'after' AS after, told->>'interval' AS interval, told->>'cause' AS cause, told->>'until' AS until
+    told->>'after' AS after, told->>'interval' AS interval, told->>'cause' AS cause, told->>'first' AS first, told->>'until' AS until
   FROM (SELECT *, min("at") OVER (PARTITION BY incident_id) AS opened_at FROM incidents WHERE lane = 'live'
     QUALIFY row_number() OVER (PARTITION BY incident_id ORDER BY rowid DESC) = 1)
   WHERE state IN ('open', 'acknowledged', 'silenced')
@@ -206,7 +206,7 @@ function severityOf(alert) {
 // Cells of an incident: what moved first, by how much, and how many alerts it holds.
 function incidentCells(i) {
   const count = Number(i.alerts);
-  const where = `${plural(count, "alert")} · first in ${i.component || "the trace"} · ${i.pipeline} · ${i.environment}`;
+  const where = `${plural(count, "alert")} · first in ${i.first || i.component || "the trace"} · ${i.pipeline} · ${i.environment}`;
   const move = `${[i.before, i.after].filter(Boolean).join(" → ")}${i.interval ? ` [${i.interval}]` : ""}`;
   return [severityOf(i), element("b", i.what || WORDS[i.kind] || ""), named(i.name, where), named(move || "-", i.cause && !i.cause.startsWith("no ") ? i.cause : ""),
     i.since ? time(i.since).slice(0, 16) : `found ${time(i.found_at).slice(0, 16)}`, i.state, pageOf(i.incident_id)];

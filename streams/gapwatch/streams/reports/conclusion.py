@@ -12,6 +12,7 @@ from gapwatch.scorers.printable import shown
 from gapwatch.sinks.reading.release_rates import ReleaseRate
 from gapwatch.sinks.reading.terminal_table import moment_text
 from gapwatch.streams.alerting.incidents.alert_facts import AlertFacts
+from gapwatch.streams.alerting.incidents.severity import SEVERITIES
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert
 from gapwatch.streams.alerting.incidents.wording import (
     amount_text,
@@ -25,7 +26,6 @@ from gapwatch.streams.alerting.incidents.wording import (
 )
 from gapwatch.streams.reports.outcome_table import report_table
 
-_SEVERITIES = ("page", "ticket", "note")
 #: Share of the excess from which a release, model or tier is named as the one that brought the change.
 _MOST_OF_IT = 0.5
 
@@ -40,7 +40,7 @@ def _urgency(alert: StoredAlert) -> tuple[int, bool, datetime, float, str]:
     facts = alert.facts
     # Of two alerts that were found together, the one that more traces show comes first.
     share = 0.0 if facts.after is None or facts.after.value is None else facts.after.value
-    return _SEVERITIES.index(alert.row.severity), facts.change is None, alert.row.found_at, -share, alert.row.metric
+    return -SEVERITIES.index(alert.row.severity), facts.change is None, alert.row.found_at, -share, alert.row.metric
 
 
 def change_lines(alerts: Sequence[StoredAlert]) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapwatch.streams.alerting.incidents.component_graph import ComponentGraph
-from gapwatch.streams.alerting.incidents.first_component import MovedFrom, first_component, first_components
+from gapwatch.streams.alerting.incidents.first_component import MovedFrom, first_components
 from gapwatch.streams.alerting.incidents.incident_book import IncidentBook, Onset, incident_id_of
 from gapwatch.streams.alerting.series.slice_units import SeriesKey
 
@@ -152,8 +152,8 @@ def moved(component: str, minute: int, width: int = 1) -> MovedFrom:
 def test_the_first_component_is_the_one_upstream_unless_another_surely_moved_earlier(
     changes: list[MovedFrom], first: str | None
 ) -> None:
-    assert first_component(changes, CHAIN) == first
-    assert first_component(changes[::-1], CHAIN) == first
+    for moves in (changes, changes[::-1]):
+        assert next(iter(first_components(moves, CHAIN)), None) == first
 
 
 def test_where_neither_times_nor_the_graph_order_them_all_that_may_be_first_are_named() -> None:
@@ -167,7 +167,7 @@ def test_where_neither_times_nor_the_graph_order_them_all_that_may_be_first_are_
 def test_a_circle_of_components_has_a_first_one_too() -> None:
     circle = ComponentGraph([("a", "b"), ("b", "a")])
 
-    assert first_component([moved("b", 0), moved("a", 1)], circle) == "b"
+    assert first_components([moved("b", 0), moved("a", 1)], circle)[0] == "b"
 
 
 def test_a_change_moves_along_edges_only_downstream_of_another() -> None:

@@ -45,11 +45,6 @@ def moved_from(alerts: Iterable[StoredAlert]) -> list[MovedFrom]:
     return [found[component][2] for component in sorted(found)]
 
 
-def first_component(moved: Sequence[MovedFrom], graph: ComponentGraph) -> str | None:
-    """Return the component that stands for those that may have moved first: the one with the earliest likely time."""
-    return next(iter(first_components(moved, graph)), None)
-
-
 def first_components(moved: Sequence[MovedFrom], graph: ComponentGraph) -> list[str]:
     """Return the components that may have moved first; where the 95 % sets overlap, those upstream of the others.
 

@@ -21,7 +21,7 @@ from gapwatch.sinks.store.topics import ALERTS_TOPIC
 from gapwatch.sinks.store.transaction import Connection
 from gapwatch.sinks.store.utc_text import utc_text
 from gapwatch.streams.alerting.incidents.component_graph import ComponentGraph
-from gapwatch.streams.alerting.incidents.first_component import first_component, moved_from
+from gapwatch.streams.alerting.incidents.first_component import first_components, moved_from
 from gapwatch.streams.alerting.incidents.severity import SEVERITIES, loudest, told_severity
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert, read_alerts
 from gapwatch.streams.alerting.incidents.told import build_told, incident_kind, lead_of
@@ -142,12 +142,13 @@ def _step(
     said: Said,
 ) -> tuple[IncidentStepRow, StoredAlert]:
     """Return the row of a step, and the alert whose facts stand for the incident."""
-    first = first_component(moved_from(members), graph)
-    lead = lead_of(members, first)
+    first = first_components(moved_from(members), graph)
+    component = first[0] if first else None
+    lead = lead_of(members, component)
     row, change = lead.row, lead.facts.change
     severity = incident_severity(members, before)
     state = incident_state([one.row.state for one in members], severity, before, said)
-    told = build_told(con, members, graph, max(at, *(one.row.changed_at for one in members)))
+    told = build_told(con, members, lead, first, graph, max(at, *(one.row.changed_at for one in members)))
     step = IncidentStepRow(
         incident_id=row.incident_id or "",
         lane=row.lane,
@@ -157,7 +158,7 @@ def _step(
         kind=incident_kind(members, graph),
         state=state,
         severity=severity,
-        component=first or row.component,
+        component=component or row.component,
         since=None if change is None else change.at,
         since_from=None if change is None else change.earliest,
         since_to=None if change is None else change.latest,

@@ -15,7 +15,7 @@ from gapwatch.sinks.store.utc_text import utc_text
 from gapwatch.streams.alerting.incidents.alert_cause import Cause, CountedShare, MeanShare
 from gapwatch.streams.alerting.incidents.alert_facts import AlertFacts
 from gapwatch.streams.alerting.incidents.component_graph import ComponentGraph
-from gapwatch.streams.alerting.incidents.first_component import first_components, moved_from
+from gapwatch.streams.alerting.incidents.first_component import moved_from
 from gapwatch.streams.alerting.incidents.severity import SEVERITIES
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert
 from gapwatch.streams.alerting.incidents.wording import (
@@ -151,17 +151,24 @@ def polarity_of_all(members: Sequence[StoredAlert]) -> str | None:
     return next((one for one in ("worse", "unknown", "better") if one in found), None)
 
 
-def build_told(con: StoreReader, members: Sequence[StoredAlert], graph: ComponentGraph, end: datetime) -> Told:
+def build_told(
+    con: StoreReader,
+    members: Sequence[StoredAlert],
+    lead: StoredAlert,
+    first: Sequence[str],
+    graph: ComponentGraph,
+    end: datetime,
+) -> Told:
     """Return what people are told of an incident.
 
     Args:
         con: Connection that reads the store, in the transaction that holds the rows.
         members: Alerts of the incident, at least one; those that are over among them.
+        lead: Alert whose facts stand for the incident.
+        first: Components that may have moved first.
         graph: Graph of the pipeline.
         end: End of event time of the rows, naive UTC, exclusive.
     """
-    first = first_components(moved_from(members), graph)
-    lead = lead_of(members, first[0] if first else None)
     named: Sequence[str | None] = first[:_FIRST] or [lead.row.component]
     facts, change = lead.facts, lead.facts.change
     metrics = list(dict.fromkeys(_subject(one) for one in members))

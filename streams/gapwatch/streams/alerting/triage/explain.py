@@ -30,6 +30,7 @@ from gapwatch.streams.alerting.incidents.component_graph import ComponentGraph
 from gapwatch.streams.alerting.incidents.first_component import first_components, moved_from
 from gapwatch.streams.alerting.incidents.likely_cause import new_values, shares_and_labels
 from gapwatch.streams.alerting.incidents.links import runbook_link, trace_link
+from gapwatch.streams.alerting.incidents.severity import SEVERITIES
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert, read_incident
 from gapwatch.streams.alerting.incidents.wording import (
     compared_with,
@@ -52,7 +53,6 @@ from gapwatch.streams.alerting.triage.bound_words import BOUND_IS_SURE, bound_or
 
 _WIDTH = 11
 _PLAIN_WIDTH = 110
-_LOUDNESS = ("page", "ticket", "note")
 # Other alerts of the incident on the page; that of the incident has all.
 _MOST_TOGETHER = 6
 _STYLES = {"page": "bold red", "ticket": "yellow", "note": "cyan"}
@@ -279,7 +279,7 @@ def _together(con: StoreReader, alert: StoredAlert, portfolio: Portfolio | None,
         names = " or ".join(map(shown, first))
         yield f"{names} moved first, or lies upstream of what may have moved at the same time"
     others = [other for other in incident.alerts if other.row.alert_id != alert.row.alert_id]
-    others.sort(key=lambda other: _LOUDNESS.index(other.row.severity))
+    others.sort(key=lambda other: -SEVERITIES.index(other.row.severity))
     for other in others[:_MOST_TOGETHER]:
         yield f"{other.row.alert_id} {other.row.severity}: {shown(subject(other))}, {size(other.facts)}"
     if len(others) > _MOST_TOGETHER:
