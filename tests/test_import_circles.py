@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from importlib.util import resolve_name
 from pathlib import Path
@@ -38,12 +39,14 @@ def _imported(module: str, path: Path) -> Iterator[str]:
                 yield name if (name := f"{source}.{alias.name}") in FILES else source
 
 
-IMPORTS = {module: {name for name in _imported(module, path) if name in FILES} for module, path in FILES.items()}
+@cache
+def _imports() -> dict[str, set[str]]:
+    return {module: {name for name in _imported(module, path) if name in FILES} for module, path in FILES.items()}
 
 
 def test_files_do_not_import_each_other_in_a_ring() -> None:
     # Raises CycleError, which names the ring.
-    TopologicalSorter(IMPORTS).prepare()
+    TopologicalSorter(_imports()).prepare()
 
 
 def _room(path: Path) -> Path:
@@ -54,7 +57,7 @@ def _room(path: Path) -> Path:
 
 def test_folders_do_not_import_each_other_in_a_ring() -> None:
     rooms: dict[Path, set[Path]] = {}
-    for module, names in IMPORTS.items():
+    for module, names in _imports().items():
         room = _room(FILES[module])
         rooms.setdefault(room, set()).update({_room(FILES[name]) for name in names} - {room})
 

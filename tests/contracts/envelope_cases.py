@@ -33,7 +33,7 @@ class EnvelopeCase:
 def envelope_cases() -> list[EnvelopeCase]:
     """Return all cases."""
     text = (ROOT / "tests/contracts/envelope_cases.yaml").read_text(encoding="utf-8")
-    return [_case(written) for written in yaml.safe_load(text)]
+    return [_case(written) for written in yaml.load(text, Loader=yaml.CSafeLoader)]
 
 
 def _case(written: dict[str, Any]) -> EnvelopeCase:

@@ -10,7 +10,8 @@ import yaml
 
 from tests.paths import ROOT
 
-CASES = yaml.safe_load((ROOT / "tests/contracts/load_cases.yaml").read_text(encoding="utf-8"))
+_TEXT = (ROOT / "tests/contracts/load_cases.yaml").read_text(encoding="utf-8")
+CASES = yaml.load(_TEXT, Loader=yaml.CSafeLoader)
 
 SKELETON = """
 gapwatch: 1

@@ -19,7 +19,8 @@ from gapwatch.scorers.judges.verdict import NoAnswer, read_verdict
 from tests.paths import ROOT
 from tests.scorers.judges.rubrics import claim_of
 
-ATTACKS: list[dict[str, Any]] = yaml.safe_load((ROOT / "tests/scorers/judges/attacks.yaml").read_text(encoding="utf-8"))
+_TEXT = (ROOT / "tests/scorers/judges/attacks.yaml").read_text(encoding="utf-8")
+ATTACKS: list[dict[str, Any]] = yaml.load(_TEXT, Loader=yaml.CSafeLoader)
 NONCE = "fedcba9876543210"
 
 

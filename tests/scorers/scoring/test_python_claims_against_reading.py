@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from tests.scorers import python_scorers
 from tests.scorers.scored_slice import Product, record_slice
 from tests.scorers.scored_view import differences, ledger_of, rows_of
 
-_VALUES = [make_record(seed, ["p"]) for seed in range(examples(800))]
 _CLAIM = {"form": "python", "scorer": "moody", "fields": python_scorers.FIELDS}
 _JUDGE = {
     "form": "judge",
@@ -83,16 +83,21 @@ def portfolio(**metric: Any) -> dict[str, Any]:
     return {**SKELETON, "metrics": metrics}
 
 
+@cache
+def _values() -> list[bytes | None]:
+    return [make_record(seed, ["p"]) for seed in range(examples(800))]
+
+
 @pytest.mark.parametrize("optional", [False, True], ids=["plain", "optional"])
 @pytest.mark.parametrize("sample", _SAMPLES)
 def test_python_claims(sample: str, optional: bool, host: ScorerHost) -> None:
     claim = {**_CLAIM, "optional": True} if optional else _CLAIM
     written = portfolio(claim=claim, sample=_SAMPLES[sample])
 
-    scored = Product([written], host).score(record_slice(_VALUES))
+    scored = Product([written], host).score(record_slice(_values()))
 
-    reading = read_slice(_VALUES, [written], functions={"moody": moody})
-    assert differences(scored, reading, _VALUES) == []
+    reading = read_slice(_values(), [written], functions={"moody": moody})
+    assert differences(scored, reading, _values()) == []
     assert {tick["facet"] for tick in scored.tables["ticks"].to_pylist() if tick["metric"] == "m"} >= (
         {"label", "stratum"} if sample == "strata" else {"label"} if sample != "none" else set()
     )
@@ -107,12 +112,12 @@ def test_python_claims(sample: str, optional: bool, host: ScorerHost) -> None:
 def test_a_scorer_that_fails_is_an_error_and_no_score(name: str, reason: str, host: ScorerHost) -> None:
     written = portfolio(claim={"form": "python", "scorer": name, "fields": ["output"]}, sample=_SAMPLES["half"])
 
-    scored = Product([written], host).score(record_slice(_VALUES))
+    scored = Product([written], host).score(record_slice(_values()))
 
     said = {row.reason for row in rows_of(scored) if row.metric == "m"}
     assert all(text is not None and text.startswith(reason) for text in said)
-    reading = read_slice(_VALUES, [written], functions={name: lambda span: Outcome("error")})
-    unexplained = [found for found in differences(scored, reading, _VALUES) if ": reason: " not in found]
+    reading = read_slice(_values(), [written], functions={name: lambda span: Outcome("error")})
+    unexplained = [found for found in differences(scored, reading, _values()) if ": reason: " not in found]
     assert unexplained == []
 
 
@@ -120,9 +125,9 @@ def test_a_scorer_that_fails_is_an_error_and_no_score(name: str, reason: str, ho
 def test_judge_claims(sample: str) -> None:
     written = portfolio(claim=_JUDGE, sample=_SAMPLES[sample])
 
-    scored = Product([written]).score(record_slice(_VALUES))
+    scored = Product([written]).score(record_slice(_values()))
 
-    assert differences(scored, read_slice(_VALUES, [written]), _VALUES) == []
+    assert differences(scored, read_slice(_values(), [written]), _values()) == []
     pending = sum(n for key, n in ledger_of(scored).items() if (key.metric, key.state) == ("m", "pending"))
     assert scored.tables["judge_requests"].num_rows == pending
     assert len(set(scored.tables["judge_requests"]["id"].to_pylist())) == pending
