@@ -1,10 +1,11 @@
-"""Cost of `gapwatch run` on a real broker, against a naive Faust agent and the best loop written by hand.
+"""Cost of `gapwatch run` on a real broker, against a naive Faust agent, Quix Streams and a loop written by hand.
 
     python -m tests.benchmarks.stream                 # 50,000 traces, three rounds: some minutes
     python -m tests.benchmarks.stream --failing 0.3
     python -m tests.benchmarks.stream --steady 200    # a second, for a minute: the share of a core, and the delay
 
-Needs Java and Maven (deploy/kafka), the extra `stream`, and confluent-kafka for the loop, which is left out without it.
+Needs Java and Maven (deploy/kafka) and the extra `stream`. The loop needs confluent-kafka, the program on Quix Streams
+needs quixstreams, which brings it; what is not installed is left out.
 CPU is that of all threads of the process, user and system, start and last checkpoint included; not the broker's.
 """
 
@@ -45,6 +46,11 @@ def naive(address: str, topic: str, count: int, portfolio_path: Path, store: Pat
     return run_module("tests.benchmarks.stream_naive", address, topic, str(count), portfolio_path, store)
 
 
+def quix(address: str, topic: str, count: int, portfolio_path: Path, store: Path) -> Cost:
+    """Run the program on Quix Streams."""
+    return run_module("tests.benchmarks.stream_quix", address, topic, str(count), portfolio_path, store)
+
+
 def loop(address: str, topic: str, count: int, portfolio_path: Path, store: Path) -> Cost:
     """Run the loop."""
     return run_module("tests.benchmarks.stream_loop", address, topic, str(count), portfolio_path, store)
@@ -60,9 +66,9 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=4, help="of the steady topic (default 4)")
     parser.add_argument("--seconds", type=int, default=60, help="of steady traffic (default 60)")
     asked = parser.parse_args()
-    contenders = {"naive": naive, "loop": loop, "run": run}
-    if importlib.util.find_spec("confluent_kafka") is None:
-        del contenders["loop"]
+    every = {"naive": ("faust", naive), "quix": ("quixstreams", quix), "loop": ("confluent_kafka", loop)}
+    contenders = {name: program for name, (needed, program) in every.items() if importlib.util.find_spec(needed)}
+    contenders["run"] = run
     print(_machine())
     from tests.kafka_broker import running_broker
 
