@@ -162,7 +162,7 @@ def test_rates_are_given_by_hour_with_interval_and_what_is_unknown(path: Path) -
     ran = gapwatch("rates", "--store", path, "--component", "agent")
     lines = [" ".join(line.split()) for line in ran.out.split("\n")]
     assert lines[0].startswith("lane live, pipeline airline-agent, environment production, metric_version")
-    assert lines[1] == "component metric hour rate 95 % interval bad traces unknown"
+    assert lines[1] == "component metric hour rate 95 % interval bad traces undecided"
     assert lines[2].startswith("agent answer_parses 03-22 12:00 10.0% 0.")
     assert lines[2].endswith(" 1 10 33.3%")
     assert lines[3].startswith("agent answer_parses 03-23 12:00 0% 0% - ")

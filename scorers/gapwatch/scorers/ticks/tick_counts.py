@@ -17,8 +17,8 @@ from gapwatch.scorers.slices.slice_group import with_slices
 from gapwatch.scorers.slices.tables import TICKS
 
 SPAN_OUTCOMES = ("", "pass", "warn", "fail", "unknown", "skip", "error")
-UNIT_OUTCOMES = ("", "good", "bad", "unknown")
-GOOD, BAD, UNKNOWN_UNIT = 1, 2, 3
+UNIT_OUTCOMES = ("", "good", "bad", "unknown", "error")
+GOOD, BAD, UNKNOWN_UNIT, ERROR_UNIT = 1, 2, 3, 4
 
 
 @dataclass(frozen=True)

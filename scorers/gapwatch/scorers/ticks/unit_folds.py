@@ -1,4 +1,4 @@
-"""Folds the spans of a trace to one unit per metric: good, bad or unknown."""
+"""Folds the spans of a trace to one unit per metric: good, bad, unknown or error."""
 
 from __future__ import annotations
 
@@ -7,11 +7,21 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gapwatch.scorers.plan.codes import FAIL, NOT_APPLICABLE, PASS, PENDING, SAMPLED_OUT, SHED_LOAD, UNKNOWN, WARN
+from gapwatch.scorers.plan.codes import (
+    ERROR,
+    FAIL,
+    NOT_APPLICABLE,
+    PASS,
+    PENDING,
+    SAMPLED_OUT,
+    SHED_LOAD,
+    UNKNOWN,
+    WARN,
+)
 from gapwatch.scorers.portfolio.claim import LabelClaim, MeasureClaim
 from gapwatch.scorers.portfolio.metric import Metric
 from gapwatch.scorers.slices.columns import FloatArray, IntArray
-from gapwatch.scorers.ticks.tick_counts import BAD, GOOD, UNKNOWN_UNIT
+from gapwatch.scorers.ticks.tick_counts import BAD, ERROR_UNIT, GOOD, UNKNOWN_UNIT
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -45,7 +55,9 @@ def unit_rows(ord_: IntArray) -> UnitRows:
 
 
 def fold_any(units: UnitRows, outcomes: Bytes) -> Bytes:
-    """Fold outcomes: bad if one span fails, else good if one passes or warns, else unknown if the metric applied.
+    """Fold outcomes: bad if one span fails, else good if one passes or warns, else error or unknown if it applied.
+
+    Error: at least one span has no verdict because its judge or scorer failed.
 
     Args:
         units: u records over n rows.
@@ -62,13 +74,15 @@ def fold_any(units: UnitRows, outcomes: Bytes) -> Bytes:
     return _UNIT_OF_RANK[top]
 
 
-_RANK = np.full(16, 1, np.uint8)  # unknown, skip, error
+_RANK = np.full(16, 1, np.uint8)  # unknown, skip
 _RANK[[NOT_APPLICABLE, SAMPLED_OUT, SHED_LOAD]] = 0
-_RANK[[PASS, WARN]] = 2
-_RANK[FAIL] = 3
+_RANK[ERROR] = 2
+_RANK[[PASS, WARN]] = 3
+_RANK[FAIL] = 4
 # A unit that waits for a judge is counted when the judge has answered, once and whole.
-_RANK[PENDING] = 4
-_UNIT_OF_RANK = np.array([0, UNKNOWN_UNIT, GOOD, BAD, 0], np.uint8)
+_RANK[PENDING] = 5
+_UNIT_OF_RANK = np.array([0, UNKNOWN_UNIT, ERROR_UNIT, GOOD, BAD, 0], np.uint8)
+_DECIDED = (PASS, WARN, FAIL)
 
 
 def fold_numbers(units: UnitRows, outcomes: Bytes, scores: FloatArray, metric: Metric) -> FloatArray:
@@ -80,7 +94,7 @@ def fold_numbers(units: UnitRows, outcomes: Bytes, scores: FloatArray, metric: M
         scores: n scores.
         metric: A metric with scores; its `per_trace` names the fold.
     """
-    decided = (_RANK[outcomes] == 2) | (_RANK[outcomes] == 3)
+    decided = np.isin(outcomes, _DECIDED)
     values = np.where(decided, scores, np.nan)
     if units.one_each:
         return values
@@ -107,7 +121,7 @@ def fold_measure(units: UnitRows, outcomes: Bytes, scores: FloatArray, metric: M
     """Fold the scores of a measure by max, sum, mean or last, and compare the result with the limit."""
     assert isinstance(metric.claim, MeasureClaim)
     numbers = fold_numbers(units, outcomes, scores, metric)
-    applied = fold_any(units, outcomes[:, None])[:, 0] > 0
+    any_of = fold_any(units, outcomes[:, None])[:, 0]
     limit = metric.claim.limit
     with np.errstate(invalid="ignore"):
         bad = np.zeros(len(numbers), bool)
@@ -115,8 +129,9 @@ def fold_measure(units: UnitRows, outcomes: Bytes, scores: FloatArray, metric: M
             bad = numbers > limit.max
         elif limit is not None and limit.min is not None:
             bad = numbers < limit.min
-    unit = np.where(np.isnan(numbers), UNKNOWN_UNIT, np.where(bad, BAD, GOOD))
-    return np.where(applied, unit, 0).astype(np.uint8)
+    lacking = np.where(any_of == ERROR_UNIT, ERROR_UNIT, UNKNOWN_UNIT)
+    unit = np.where(np.isnan(numbers), lacking, np.where(bad, BAD, GOOD))
+    return np.where(any_of > 0, unit, 0).astype(np.uint8)
 
 
 def worst_label(units: UnitRows, label_codes: IntArray, labels: list[str | None], metric: Metric) -> IntArray:

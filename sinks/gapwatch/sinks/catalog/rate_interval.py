@@ -19,6 +19,8 @@ Paulson's, by the cube root of F: within 1 % for an upper limit; a lower limit i
 
 from __future__ import annotations
 
+#: SQL condition of ticks that count undecided units: no rate counts them.
+UNDECIDED = "outcome IN ('unknown', 'error')"
 #: 0.975 quantile of the normal distribution.
 _Z = 1.959963984540054
 #: Smallest expected number of effective units, bad and good, for the narrow limits. Smaller: intervals too short with
@@ -129,8 +131,9 @@ def rates_sql(groups: str, where: str = "true", source: str = "ticks") -> str:
         source: Relation that holds the ticks.
 
     Returns:
-        A SELECT of the groups and of units (good and bad), bad, unknown (undecided units), unknown_share (weighted
-        share of all units), effective_units, rate, lower, upper.
+        A SELECT of the groups and of units (good and bad), bad, unknown, errors (units without a verdict, because a
+        judge or scorer failed), unknown_share (weighted share of undecided units, unknown or error, among all),
+        effective_units, rate, lower, upper.
     """
     known, bad, good = "outcome IN ('good', 'bad')", "outcome = 'bad'", "outcome = 'good'"
     sums = f"""
@@ -138,7 +141,8 @@ def rates_sql(groups: str, where: str = "true", source: str = "ticks") -> str:
             coalesce(sum(n) FILTER ({known}), 0)::BIGINT AS units,
             coalesce(sum(n) FILTER ({bad}), 0)::BIGINT AS bad,
             coalesce(sum(n) FILTER (outcome = 'unknown'), 0)::BIGINT AS unknown,
-            coalesce(sum(n / p) FILTER (outcome = 'unknown'), 0) / nullif(sum(n / p), 0) AS unknown_share,
+            coalesce(sum(n) FILTER (outcome = 'error'), 0)::BIGINT AS errors,
+            coalesce(sum(n / p) FILTER ({UNDECIDED}), 0) / nullif(sum(n / p), 0) AS unknown_share,
             coalesce(sum(n / p) FILTER ({bad}), 0)::DOUBLE AS wb,
             coalesce(sum(n / (p * p)) FILTER ({bad}), 0)::DOUBLE AS wb2,
             coalesce(sum(n / p) FILTER ({good}), 0)::DOUBLE AS wg,

@@ -8,7 +8,7 @@ VIEW_TEXTS: dict[str, tuple[str, str]] = {
         "Failure rate of each series by hour, weighted, with a 95 % confidence interval that counts traces.",
         """lane pipeline environment component metric metric_version judge epoch
         hour: Hour of event time, UTC; null for traces without a time.
-        units bad unknown effective_units rate lower upper unknown_share""",
+        units bad unknown errors effective_units rate lower upper unknown_share""",
     ),
     "rates_by": (
         "Failure rate by day and dimension, weighted, with a 95 % confidence interval. `gapwatch rates --by` gives the "
@@ -20,8 +20,9 @@ VIEW_TEXTS: dict[str, tuple[str, str]] = {
         counted: traces (all, release) or spans (model, tier). Intervals never count spans of one trace as traces.
         units: Number of decided traces or spans.
         bad: Number of bad ones.
-        unknown: Number of undecided ones, which no rate counts.
-        unknown_share: Weighted share of undecided ones among all, 0 to 1.
+        unknown: Number of those that the metric could not decide, without errors; no rate counts them.
+        errors: Number of those without a verdict because a judge or scorer failed; no rate counts them.
+        unknown_share: Weighted share of undecided ones (unknown or error) among all, 0 to 1.
         effective_units rate lower upper""",
     ),
     "component_rates": (
@@ -33,8 +34,9 @@ VIEW_TEXTS: dict[str, tuple[str, str]] = {
         metrics: Number of metrics.
         units: Number of decided (trace, metric) pairs.
         bad: Number of bad pairs.
-        unknown: Number of undecided pairs.
-        unknown_share: Weighted share of undecided pairs among all, 0 to 1.
+        unknown: Number of pairs that the metric could not decide, without errors.
+        errors: Number of pairs without a verdict because a judge or scorer failed.
+        unknown_share: Weighted share of undecided pairs (unknown or error) among all, 0 to 1.
         effective_units: Effective sample size; the metrics of one trace count as one trace.
         rate: Weighted share of bad pairs, 0 to 1.
         lower upper

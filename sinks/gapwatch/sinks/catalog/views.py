@@ -7,11 +7,11 @@ Python function, so that it also works over the Parquet files of a snapshot.
 from __future__ import annotations
 
 from gapwatch.scorers.slices.tables import GAPS, SERIES, SOURCE
-from gapwatch.sinks.catalog.rate_interval import rates_sql, with_interval
+from gapwatch.sinks.catalog.rate_interval import UNDECIDED, rates_sql, with_interval
 
 _SERIES_NAMES = [name for name, _ in SERIES]
 _SOURCE_NAMES = [name for name, _ in SOURCE]
-_RATE = 'units, bad, unknown, unknown_share, effective_units, rate, "lower", "upper"'
+_RATE = 'units, bad, unknown, errors, unknown_share, effective_units, rate, "lower", "upper"'
 
 #: Columns that identify a row, except the judge, which may be null and is compared with IS NOT DISTINCT FROM.
 _IDENTITY = [*_SOURCE_NAMES, "span_index", "metric", "metric_version"]
@@ -22,11 +22,13 @@ DIMENSIONS = {"release": "unit", "model": "span", "tier": "span"}
 #: Columns of a series in `rates_by`. Epochs are summed, because each tick has its own probability.
 _BY_SERIES = "lane, pipeline, environment, component, metric, metric_version, judge"
 
-#: Sums over ticks with the columns outcome (good, bad, unknown), p, n, and f: the share of a trace that one count is.
-_SUMS = """coalesce(sum(n) FILTER (outcome IN ('good', 'bad')), 0)::BIGINT AS units,
+#: Sums over ticks with the columns outcome (good, bad, unknown, error), p, n, and f: the share of a trace that is one
+#: count.
+_SUMS = f"""coalesce(sum(n) FILTER (outcome IN ('good', 'bad')), 0)::BIGINT AS units,
             coalesce(sum(n) FILTER (outcome = 'bad'), 0)::BIGINT AS bad,
             coalesce(sum(n) FILTER (outcome = 'unknown'), 0)::BIGINT AS unknown,
-            coalesce(sum(n / p) FILTER (outcome = 'unknown'), 0) / nullif(sum(n / p), 0) AS unknown_share,
+            coalesce(sum(n) FILTER (outcome = 'error'), 0)::BIGINT AS errors,
+            coalesce(sum(n / p) FILTER ({UNDECIDED}), 0) / nullif(sum(n / p), 0) AS unknown_share,
             coalesce(sum(n * f / p) FILTER (outcome = 'bad'), 0)::DOUBLE AS wb,
             coalesce(sum(n * f / (p * p)) FILTER (outcome = 'bad'), 0)::DOUBLE AS wb2,
             coalesce(sum(n * f / p) FILTER (outcome = 'good'), 0)::DOUBLE AS wg,
@@ -61,12 +63,12 @@ def rates_by_sql(period: str, where: str = "true") -> str:
     return f"""
     WITH counted AS (
         SELECT {_BY_SERIES}, {period} AS period, "level", facet, "value", p,
-            CASE WHEN outcome IN ('pass', 'warn') THEN 'good' WHEN outcome = 'fail' THEN 'bad' ELSE outcome END
-                AS outcome, sum(n) AS n
+            CASE WHEN outcome IN ('pass', 'warn') THEN 'good' WHEN outcome = 'fail' THEN 'bad'
+                WHEN outcome = 'skip' THEN 'unknown' ELSE outcome END AS outcome, sum(n) AS n
         FROM ticks
         WHERE (("level" = 'unit' AND facet IN ('all', 'release'))
             OR ("level" = 'span' AND facet IN ('all', 'model', 'tier')))
-            AND outcome IN ('good', 'bad', 'unknown', 'pass', 'warn', 'fail') AND ({where})
+            AND ({where})
         GROUP BY ALL
     ), share AS (
         SELECT {keys}, least(1.0, coalesce(sum(n) FILTER ("level" = 'unit')
@@ -138,7 +140,7 @@ def _same(one: str, other: str, columns: str) -> str:
 
 def _rates_view() -> str:
     series = ", ".join(_SERIES_NAMES)
-    columns = 'units, bad, unknown, effective_units, rate, "lower", "upper", unknown_share'
+    columns = 'units, bad, unknown, errors, effective_units, rate, "lower", "upper", unknown_share'
     rows = rates_sql(f"{series}, date_trunc('hour', bucket) AS hour")
     return f"CREATE VIEW rates AS SELECT {series}, hour, {columns} FROM ({rows})"
 

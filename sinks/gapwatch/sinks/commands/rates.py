@@ -67,8 +67,8 @@ def rates_command(
     """Show failure rates: the share of traces in which a metric fails, with a 95 % confidence interval.
 
     Rates are estimates for all traces of the pipeline, whatever share of them was evaluated. `effective` is the
-    effective sample size: the size of a simple random sample of the same precision. `unknown` is the share of undecided
-    traces; no rate counts them.
+    effective sample size: the size of a simple random sample of the same precision. `undecided` is the share of
+    traces that no rate counts: the metric could not decide them, or a judge or scorer failed (`errors`).
     """
     # Imported here: --help answers without loading DuckDB.
     from gapwatch.sinks.reading.json_values import write_json
@@ -147,7 +147,7 @@ def _show_ratios(rows: list[dict[str, Any]], per: str, form: str) -> None:
         ),
         (Column("numerator", right=True), [_number(row["numerator"]) for row in rows]),
         (Column("denominator", right=True), [_number(row["denominator"]) for row in rows]),
-        (Column("unknown", right=True), [share_text(row["unknown_share"]) for row in rows]),
+        (Column("undecided", right=True), [share_text(row["unknown_share"]) for row in rows]),
     ]
     print_table([column for column, _ in table], list(zip(*(cells for _, cells in table), strict=True)))
 
@@ -176,7 +176,13 @@ def _show_breakdown(answer: QueryResult, by: str | None, per: str, form: str) ->
         table.append((Column(by), ["(none)" if row["value"] is None else shown(row["value"]) for row in rows]))
     counted = "checks" if by == "component" else rows[0]["counted"]
     numbers = {**_NUMBERS, counted: _NUMBERS["traces"]}
-    for title in ("rate", "95 % interval", "bad", counted, "unknown"):
+    for title in (
+        "rate",
+        "95 % interval",
+        "bad",
+        counted,
+        *(name for name in _UNDECIDED if name not in _left_out(rows)),
+    ):
         table.append((Column(title, right=True), [numbers[title](row) for row in rows]))
     if by == "component":
         worst = [f"{shown(row['worst_metric'])} {share_text(row['worst_rate'])}" for row in rows]
@@ -215,13 +221,21 @@ def _print_rates(con: StoreReader, sql: str, values: list[Any], per: str) -> Non
     # Leave out columns without information, to make room for the others.
     if all(row["effective_units"] is None or round(row["effective_units"]) == row["units"] for row in rows):
         table = [entry for entry in table if entry[0].title != "effective"]
-    if not any(row["unknown"] for row in rows):
-        table = [entry for entry in table if entry[0].title != "unknown"]
+    left_out = _left_out(rows)
+    table = [entry for entry in table if entry[0].title not in left_out]
     print_table(
         [column for column, _ in table],
         list(zip(*(cells for _, cells in table), strict=True)),
         title=", ".join(same) or None,
     )
+
+
+def _left_out(rows: list[dict[str, Any]]) -> set[str]:
+    """Return the columns on undecided traces that would say 0 in every row."""
+    with_errors = any(row["errors"] for row in rows)
+    if with_errors:
+        return set()
+    return {"errors"} if any(row["unknown"] for row in rows) else set(_UNDECIDED)
 
 
 def _interval(row: dict[str, Any]) -> str:
@@ -238,8 +252,10 @@ _NUMBERS: dict[str, Callable[[dict[str, Any]], str]] = {
     "bad": lambda row: str(row["bad"]),
     "traces": lambda row: str(row["units"]),
     "effective": _effective,
-    "unknown": lambda row: share_text(row["unknown_share"]),
+    "undecided": lambda row: share_text(row["unknown_share"]),
+    "errors": lambda row: str(row["errors"]),
 }
+_UNDECIDED = ("undecided", "errors")
 
 
 def _name_text(name: str, value: str | None) -> str:

@@ -67,10 +67,12 @@ _WATCHED = (
     ),
     _watched(
         "unknown_ratio", "gauge", "share",
-        "Weighted share of undecided traces in the last hour of event time; no rate counts them.",
+        "Weighted share of undecided traces (unknown or error) in the last hour of event time; no rate counts them.",
     ),
     _watched(
-        "units_total", "counter", "traces", "Traces by their outcome for the metric: good, bad, unknown.", "outcome",
+        "units_total", "counter", "traces",
+        "Traces by their outcome for the metric: good, bad, unknown, error (no verdict: a judge or scorer failed).",
+        "outcome",
         lasting=True,
     ),
     _watched(

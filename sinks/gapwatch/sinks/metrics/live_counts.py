@@ -19,8 +19,8 @@ from gapwatch.sinks.metrics.rate_window import SLOT_SECONDS, SLOTS, FloatArray, 
 from gapwatch.sinks.store.ledger import OUTCOME_STATES
 from gapwatch.sinks.store.schema import OTHER
 
-#: Columns of the window of a series: the sums for `rate_interval.with_interval`, then weighted unknown units, good and
-#: bad units, and weighted spans.
+#: Columns of the window of a series: the sums for `rate_interval.with_interval`, then weighted undecided units, good
+#: and bad units, and weighted spans.
 WB, WB2, WG, WG2, W3, W_UNKNOWN, UNITS, W_SPANS = range(8)
 
 _SLOT = f"(epoch(bucket) // {SLOT_SECONDS})::BIGINT"
@@ -246,7 +246,7 @@ class LiveCounts:
         sums = np.zeros(8)
         if level == "span":
             sums[W_SPANS] = w
-        elif outcome == "unknown":
+        elif outcome in ("unknown", "error"):
             sums[W_UNKNOWN] = w
         else:
             sums[[WB, WB2] if outcome == "bad" else [WG, WG2]] = w, w2

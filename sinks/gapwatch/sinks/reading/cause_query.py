@@ -68,7 +68,7 @@ def outcome_counts(
         facet: release, model, tier or stratum.
         is_unknown: Count undecided units among all; otherwise failed units among the decided ones.
     """
-    wanted = "outcome = 'unknown'" if is_unknown else "outcome IN ('bad', 'fail')"
+    wanted = "outcome IN ('unknown', 'skip', 'error')" if is_unknown else "outcome IN ('bad', 'fail')"
     known = "true" if is_unknown else "outcome NOT IN ('unknown', 'skip', 'error')"
     return _part_counts(con, span, facet, f"sum(n) FILTER (fold_bucket {{}} ? AND {wanted})", known)
 

@@ -15,7 +15,8 @@ class MetricRate:
 
     Attributes:
         units: Number of good and bad traces.
-        unknown: Number of undecided traces.
+        unknown: Number of traces that the metric could not decide.
+        errors: Number of traces without a verdict because a judge or scorer failed.
         unknown_share: Weighted share of undecided traces; None without traces.
         rate: Weighted share of bad traces among `units`, 0 to 1; None without units, as are the limits.
         lower: Lower limit of its 95 % confidence interval.
@@ -24,10 +25,16 @@ class MetricRate:
 
     units: int
     unknown: int
+    errors: int
     unknown_share: float | None
     rate: float | None
     lower: float | None
     upper: float | None
+
+    @property
+    def undecided(self) -> int:
+        """Number of traces without a decision: unknown or error."""
+        return self.unknown + self.errors
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,7 @@ class FailingTrace:
 
 def metric_rates(con: duckdb.DuckDBPyConnection, pipeline: str) -> dict[str, MetricRate]:
     """Return the failure rates of a pipeline by metric."""
-    sql = f"""SELECT metric, units, unknown, unknown_share, rate, "lower", "upper"
+    sql = f"""SELECT metric, units, unknown, errors, unknown_share, rate, "lower", "upper"
         FROM ({rates_sql("metric", "pipeline = $p")})"""
     return {metric: MetricRate(*row) for metric, *row in con.execute(sql, {"p": pipeline}).fetchall()}
 

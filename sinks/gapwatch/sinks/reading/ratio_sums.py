@@ -18,6 +18,7 @@ from typing import Any
 
 from gapwatch.scorers.portfolio.claim import MeasureClaim, RatioClaim
 from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.sinks.catalog.rate_interval import UNDECIDED
 from gapwatch.sinks.reading.query_answer import ask
 from gapwatch.sinks.store.store_reader import StoreReader
 
@@ -95,7 +96,7 @@ def ratio_sql(
     def one(number: str, squares: str, name: str) -> str:
         return f"""SELECT lane, environment, {period or "NULL"} AS period, coalesce({number}, 0)::DOUBLE AS {name},
             {_Z} * sqrt(coalesce({squares}, 0)) AS {name}_within,
-            coalesce(sum(n / p) FILTER (outcome = 'unknown'), 0) / sum(n / p) AS {name}_unknown
+            coalesce(sum(n / p) FILTER ({UNDECIDED}), 0) / sum(n / p) AS {name}_unknown
             FROM ticks WHERE level = 'unit' AND facet = 'all' AND pipeline = ? AND metric = ? AND ({where})
             GROUP BY ALL"""
 

@@ -91,7 +91,7 @@ def newest_tick(con: StoreReader, lane: str, series: SeriesNames) -> datetime | 
     """Return the end of the latest tick of a series, naive UTC; None where it has none."""
     where, values = series_condition(lane, series)
     sql = f"""SELECT max(bucket) AS newest FROM ticks
-        WHERE level = 'unit' AND facet = 'all' AND outcome IN ('good', 'bad', 'unknown') AND {where}"""
+        WHERE level = 'unit' AND facet = 'all' AND outcome IN ('good', 'bad', 'unknown', 'error') AND {where}"""
     newest = ask(con, sql, values).objects()[0]["newest"]
     return None if newest is None else newest + TICK
 
@@ -120,5 +120,5 @@ def rate_until(
         return RateNow(begin, end, 0, None, None, None)
     row = rows[0]
     if is_unknown:
-        return RateNow(begin, end, row["units"] + row["unknown"], row["unknown_share"], None, None)
+        return RateNow(begin, end, row["units"] + row["unknown"] + row["errors"], row["unknown_share"], None, None)
     return RateNow(begin, end, row["units"], row["rate"], row["lower"], row["upper"])

@@ -23,6 +23,8 @@ from gapwatch.sinks.verdicts.verdict_ticks import VerdictTicks
 #: Source of the slices that hold verdicts. Its offsets number the judgements of a lane.
 VERDICTS_TOPIC = "judge-verdicts"
 _OUTCOMES = ("pass", "warn", "fail", "unknown", "skip", "error")
+#: States of the spans of a trace and the outcome of the trace, the strongest first, as `ticks.unit_folds` has it.
+_UNITS = (({"fail"}, "bad"), ({"pass", "warn"}, "good"), ({"error"}, "error"))
 #: Columns of the rows written in addition to the slice, in the order in which this file collects their values.
 _CLOSED_COLUMNS = ("seq", "id", "state", "score", "position")
 _CALL_COLUMNS = (
@@ -116,7 +118,7 @@ class VerdictBatch:
         states = {state for state, _ in decided if not state.startswith(("shed_", "sampled_"))} | before
         if not states:
             return
-        unit = "bad" if "fail" in states else "good" if states & {"pass", "warn"} else "unknown"
+        unit = next((unit for states_of, unit in _UNITS if states & states_of), "unknown")
         scores = [score for state, score in decided if score is not None and state in ("pass", "warn", "fail")]
         self._ticks.add_unit(request, series, unit, max(scores) if scores else None, p)
 

@@ -81,11 +81,11 @@ class VerdictTicks:
         self, request: JudgeRequest, series: tuple[str, str, str | None, str], unit: str, score: float | None,
         p: float,
     ) -> None:  # fmt: skip
-        """Count one trace as good, bad or unknown, and count its session."""
+        """Count one trace as good, bad, unknown or error, and count its session."""
         self._add(request, series, "unit", "all", None, unit, p, score)
         if request.release is not None:
             self._add(request, series, "unit", "release", request.release, unit, p, score)
-        if request.session_id and unit != "unknown":
+        if request.session_id and unit in ("good", "bad"):
             key = (*self._series(request, series), self._time(request.bucket), request.session_id, p)
             units = self._sessions.setdefault(key, [0, 0])
             units[0] += 1

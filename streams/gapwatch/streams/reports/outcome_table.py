@@ -95,7 +95,7 @@ class OutcomeTable:
 
     def _rate(self, metric: Metric) -> MetricRate | None:
         rate = self._rates.get(metric.name)
-        return rate if rate is not None and (rate.units or rate.unknown) else None
+        return rate if rate is not None and (rate.units or rate.undecided) else None
 
     def _nothing(self, metric: Metric) -> Text:
         waiting = self._waiting.get(metric.name, 0)

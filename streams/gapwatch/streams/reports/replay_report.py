@@ -296,8 +296,8 @@ class _Report:
                     if ratio.metric == metric.name and row["ratio"] is None
                 ]
                 continue
-            if rate is not None and rate.units == 0 and rate.unknown:
-                lines.append(f"metric {metric.name}: {_undecided(states)} for all {rate.unknown:,} traces")
+            if rate is not None and rate.units == 0 and rate.undecided:
+                lines.append(f"metric {metric.name}: {_undecided(states)} for all {rate.undecided:,} traces")
             elif not states:
                 lines.append(f"metric {metric.name}: applied to no span (gapwatch check --against shows why)")
             elif states.get("pending"):

@@ -117,7 +117,7 @@ def test_a_failed_judgement_is_an_error_with_its_reason(
     assert (outcome, score) == ("error", None)
     assert why.startswith(reason)
     assert states(path, "faithful") == {"error": 1}
-    assert query(path, "SELECT outcome FROM ticks WHERE level = 'unit' AND facet = 'all'") == [("unknown",)]
+    assert query(path, "SELECT outcome FROM ticks WHERE level = 'unit' AND facet = 'all'") == [("error",)]
 
 
 def test_an_answer_is_repaired_once(tmp_path: Path) -> None:

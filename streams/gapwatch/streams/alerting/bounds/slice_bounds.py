@@ -113,7 +113,7 @@ def _rows(table: pa.Table, wanted: Mapping[tuple[str, str], Any]) -> Iterator[tu
 
 def _add_row(units: WindowUnits, use: Use, row: Mapping[str, Any]) -> None:
     p = row["p"] or 1.0
-    if row["outcome"] == "unknown":
+    if row["outcome"] in ("unknown", "error"):
         units.counts[UnitGroup(use.role, None, p)] += row["n"]
     elif use.takes_numbers:
         for cell, n in row["histogram"] or ():

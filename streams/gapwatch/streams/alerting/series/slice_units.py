@@ -17,7 +17,9 @@ _TICK_MICROSECONDS = TICK_SECONDS * 1_000_000
 _KEY = ("pipeline", "environment", "component", "metric", "metric_version", "judge", "epoch")
 #: A tick after any event; its microseconds still fit into 64 bits.
 LAST_TICK = 2**37
-_OUTCOMES = ("good", "bad", "unknown")
+#: Outcomes of units. For the detectors a trace whose judge failed is as undecided as an unknown one.
+_OUTCOMES = ("good", "bad", "unknown", "error")
+_UNDECIDED = 2
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class SliceUnits:
         series: Distinct keys, sorted.
         which: Series of each entry, as a position in `series`.
         ticks: Tick of event time of each entry: seconds since the epoch over 30.
-        counts: Good and bad units outside of sessions, all unknown units, and decided units of sessions; shape
+        counts: Good and bad units outside of sessions, all undecided units, and decided units of sessions; shape
             (4, entries).
         sessions: Units of sessions, sorted.
     """
@@ -103,6 +105,7 @@ def read_units(content: SliceContent, watched: Collection[tuple[str, str]]) -> S
     inside = of_row >= 0
     tick = tick_numbers(units["bucket"])[inside]
     outcome = pc.index_in(units["outcome"], pa.array(_OUTCOMES)).fill_null(0).to_numpy()[inside]
+    outcome = np.minimum(outcome, _UNDECIDED)
     n = units["n"].to_numpy()[inside]
     which = of_row[inside]
     sessions = _sessions(content.sessions, watched)
