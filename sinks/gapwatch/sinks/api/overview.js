@@ -81,6 +81,7 @@ function table(head, rows) {
     cells.forEach((cell, i) => {
       const place = row.insertCell();
       if (head[i][1]) place.className = head[i][1];
+      place.dataset.column = head[i][0]; // shown where a narrow screen stacks the cells
       if (cell instanceof Node) place.append(cell);
       else place.textContent = cell;
     });
@@ -97,7 +98,10 @@ function named(name, where) {
 function share(value) {
   if (value === null || value === undefined || Number.isNaN(Number(value))) return "-";
   const percent = 100 * Number(value);
-  return `${percent >= 10 || percent === 0 ? percent.toFixed(0) : percent.toPrecision(2)} %`;
+  if (percent === 0 || percent === 100) return `${percent}%`;
+  // A share below 1 must not read as 100 %, nor one above 0 as 0 %.
+  if (percent >= 10) return `${(percent < 100 ? Math.min(percent, 99.9) : percent).toFixed(1)}%`;
+  return `${percent.toFixed(percent >= 0.1 ? 2 : Math.min(1 - Math.floor(Math.log10(percent)), 8))}%`;
 }
 
 function time(text) {
@@ -197,9 +201,12 @@ function pageOf(alert) {
   return made;
 }
 
-function severityOf(alert) {
-  const made = element("span", alert.severity, `badge ${alert.severity}`);
-  if (alert.state === "acknowledged" && TOLD_AS[alert.severity]) made.append(element("small", `told as ${TOLD_AS[alert.severity]}`));
+// Severity and state of an incident or, after an arrow, of an alert in it.
+function standing(alert, mark = "") {
+  const made = element("div", undefined, "standing");
+  made.append(element("span", mark + alert.severity, mark ? undefined : `badge ${alert.severity}`));
+  if (alert.state !== "open") made.append(element("small", alert.state));
+  if (!mark && alert.state === "acknowledged" && TOLD_AS[alert.severity]) made.append(element("small", `told as ${TOLD_AS[alert.severity]}`));
   return made;
 }
 
@@ -208,8 +215,8 @@ function incidentCells(i) {
   const count = Number(i.alerts);
   const where = `${plural(count, "alert")} · first in ${i.first || i.component || "the trace"} · ${i.pipeline} · ${i.environment}`;
   const move = `${[i.before, i.after].filter(Boolean).join(" → ")}${i.interval ? ` [${i.interval}]` : ""}`;
-  return [severityOf(i), element("b", i.what || WORDS[i.kind] || ""), named(i.name, where), named(move || "-", i.cause && !i.cause.startsWith("no ") ? i.cause : ""),
-    i.since ? time(i.since).slice(0, 16) : `found ${time(i.found_at).slice(0, 16)}`, i.state, pageOf(i.incident_id)];
+  return [pageOf(i.incident_id), standing(i), element("b", i.what || WORDS[i.kind] || ""), named(i.name, where), named(move || "-", i.cause && !i.cause.startsWith("no ") ? i.cause : ""),
+    i.since ? time(i.since).slice(0, 16) : `found ${time(i.found_at).slice(0, 16)}`];
 }
 
 // Incidents, each above its open alerts; an incident of one alert is one line.
@@ -223,8 +230,8 @@ function showAlerts(incidents, alerts) {
     const mine = alerts.filter((a) => a.incident_id === i.incident_id);
     return [incidentCells(i), ...(Number(i.alerts) > 1 ? mine.slice(0, MOST_ROWS).map(alertCells) : [])];
   });
-  place.replaceChildren(table([["severity"], ["what"], ["metric"], ["share or value, before → after"], ["since (UTC)"], ["state"],
-    ["id"]], rows));
+  place.replaceChildren(table([["id"], ["severity"], ["what"], ["metric"], ["share or value, before → after"], ["since (UTC)"]],
+    rows));
   if (incidents.length > MOST_ROWS) place.append(element("p", `the first ${MOST_ROWS} of ${incidents.length} open incidents`, "none"));
 }
 
@@ -241,10 +248,9 @@ function alertCells(a) {
   const size = a.bound === null && a.value_before !== null && a.value_after !== null
     ? `${a.q === "0.5" ? "median" : `p${plain(100 * a.q)}`} ${plain(a.value_before)} → ${plain(a.value_after)} ${a.number_unit || ""}`
     : a.bound !== null ? `${interval}, bound ${a.operator} ${amount(a.bound)}${unit}` : `${share(a.before)} → ${interval}${a.part ? ` labelled ${a.part}` : a.kind === "unknown" ? " undecided" : ""}`;
-  return [named(`↳ ${a.severity}`, ""), what,
+  return [pageOf(a.alert_id), standing(a, "↳ "), what,
     named(a.metric, `${a.component || "the trace"} · ${a.pipeline} · ${a.environment}`), size,
-    a.began ? time(a.began).slice(0, 16) : `found ${time(a.found_at).slice(0, 16)}`, a.state,
-    pageOf(a.alert_id)];
+    a.began ? time(a.began).slice(0, 16) : `found ${time(a.found_at).slice(0, 16)}`];
 }
 
 function bar(rate, lower, upper, baseline) {
@@ -304,9 +310,14 @@ function standings(metrics, alerts, ...quantities) {
       rank: alert ? (alert.severity === "page" ? 104 : 103) : phase === "page" || phase === "ticket" ? 102 : phase ? on : -1,
       evidence: alert ? element("span", alert.severity + since, `badge ${alert.severity}`)
         : said[phase] || `${phase === "calm" ? "" : `${phase}, `}${on.toFixed(0)} %`,
-      least: least === undefined ? "-" : Number.isFinite(least) ? `×${least.toPrecision(2)}` : "not known yet",
+      least: least === undefined ? "-" : Number.isFinite(least) ? growth(least) : "not known yet",
     };
   };
+}
+
+// Ratio by which a rate must grow, with two digits.
+function growth(ratio) {
+  return `×${Number(ratio.toPrecision(2)).toLocaleString("en", { maximumFractionDigits: 2 })}`;
 }
 
 // Text of a number that is accurate to 0.6 %: a number that close to a whole one is shown as the whole one.
