@@ -84,6 +84,15 @@ def test_an_alert_has_a_page_of_its_own_without_script(kept: KeptAlerts) -> None
     assert get(kept.server.url, "/alerts/nothing").status == 404
 
 
+def test_the_page_of_an_incident_leads_to_those_of_its_alerts(kept: KeptAlerts) -> None:
+    ((alert_id, incident_id),) = {
+        tuple(row) for row in kept.store.query("SELECT alert_id, incident_id FROM alerts WHERE severity = 'page'")
+    }
+    page = get(kept.server.url, f"/alerts/{incident_id}").body.decode()
+
+    assert re.findall(r'<a href="([^"./]+)">', page) == [alert_id, alert_id]
+
+
 def test_a_link_from_another_site_leads_to_a_page_but_to_no_data(kept: KeptAlerts) -> None:
     followed = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
 

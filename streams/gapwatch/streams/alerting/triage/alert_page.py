@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from pathlib import Path
 
@@ -9,6 +10,9 @@ from gapwatch.sinks.store.store_reader import StoreReader
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredIncident, find
 from gapwatch.streams.alerting.triage.explain import COMMAND, Explanation, explain
 from gapwatch.streams.alerting.triage.explain_incident import explain_incident
+
+#: Id of an alert or incident at the begin of a line, or as the argument of `explain`: it leads to its page.
+_ID = re.compile(r"(?:(?<=^)|(?<= explain ))[ai][0-9a-f]{9}(?= |$)")
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -63,8 +67,13 @@ def _sections(told: Explanation) -> str:
 
 def _line(line: str) -> str:
     if not line.startswith(COMMAND):
-        return f"<p>{escape(line)}</p>"
+        return f"<p>{_linked(line)}</p>"
     text = line.removeprefix(COMMAND).strip()
     if text.startswith(("https://", "http://")) and " " not in text:
         return f'<p><a href="{escape(text)}" rel="noreferrer">{escape(text)}</a></p>'
-    return f"<p><code>{escape(text)}</code></p>"
+    return f"<p><code>{_linked(text)}</code></p>"
+
+
+def _linked(text: str) -> str:
+    """Return a text, escaped, with links to the pages of the alerts and incidents that it names."""
+    return _ID.sub(r'<a href="\g<0>">\g<0></a>', escape(text))
