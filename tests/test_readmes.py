@@ -381,7 +381,12 @@ def test_the_example_of_the_scorers_readme_scores(tmp_path: Path, monkeypatch: p
 
 
 def test_the_table_of_the_slice_source_says_its_defaults() -> None:
-    from gapwatch.streams.sources.faust_slices import FETCH_MIN_BYTES, LINGER_MS, PARTITION_FETCH_BYTES, SliceAppOptions
+    from gapwatch.streams.sources.faust_slices import (
+        FETCH_MIN_BYTES,
+        FETCH_SHARE,
+        PARTITION_FETCH_BYTES,
+        SliceAppOptions,
+    )
     from gapwatch.streams.sources.slice_source import SourceOptions
 
     app = SliceAppOptions("topic", "group")
@@ -395,7 +400,8 @@ def test_the_table_of_the_slice_source_says_its_defaults() -> None:
         f"| `session_seconds` | {app.session_seconds:g} s |",
         f"| `commit_seconds` | {app.commit_seconds:g} s |",
         f"| `drain_seconds` | {source.drain_seconds:g} s |",
-        f"| `FETCH_MIN_BYTES`, `LINGER_MS` | {FETCH_MIN_BYTES >> 20} MiB, {LINGER_MS} ms |",
+        f"| `linger_seconds` | {app.linger_seconds:g} s |",
+        f"| `FETCH_MIN_BYTES`, `FETCH_SHARE` | {FETCH_MIN_BYTES >> 20} MiB, {FETCH_SHARE:g} |",
         f"| `PARTITION_FETCH_BYTES` | {PARTITION_FETCH_BYTES >> 20} MiB |",
     ):
         assert cells in table, cells

@@ -21,6 +21,8 @@ from faust.transport.drivers import aiokafka as driver
 
 from gapwatch.publisher.kafka_settings import KafkaSettings
 from gapwatch.streams.sources.faust_slices import SliceAppOptions, SliceConsumer, SliceThread, make_slice_app
+from gapwatch.streams.sources.linger import Linger
+from gapwatch.streams.sources.slice_buffer import SliceBuffer
 
 
 @pytest.fixture
@@ -176,7 +178,7 @@ def test_what_comes_of_a_new_assignment_before_the_next_seek_is_left_to_it(monke
 
     monkeypatch.setattr(driver.AIOKafkaConsumerThread, "_fetch_records", fetched)
     thread = object.__new__(SliceThread)
-    thread.taken, thread.sought = {tp: 1000}, sought
+    thread.taken, thread.sought, thread.buffer = {tp: 1000}, sought, SliceBuffer(8000, Linger(1.0), 0.25)
 
     def fetch(assignment):
         subscription = SimpleNamespace(subscription=SimpleNamespace(assignment=assignment))

@@ -140,6 +140,8 @@ class RunService:
         self.metrics.source_state(state.state, positions, state.lost, state.broker_silence)
         self.health.source(state.state, state.waiting_for, state.broker_silence)
         self.health.note("portfolio", state.refused)
+        if state.linger_seconds is not None:
+            self.metrics.show("gapwatch_linger_seconds", {(): state.linger_seconds})
 
     def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> None:
         """Use the labels of the portfolios now in force."""

@@ -158,6 +158,11 @@ _SOURCE = (
         "broker_answer_age_seconds", "gauge", "seconds",
         "Time since a broker last answered this process; normally under 5. /readyz answers 503 above 15.",
     ),
+    _own(
+        "linger_seconds", "gauge", "seconds",
+        "Longest time for which fetched records wait for others at present, so that they are scored together; less "
+        "than the option --linger where records are many.",
+    ),
     _own("source_state", "gauge", "0 or 1", "State of the source: 1 for the current state.", "state"),
     _own(
         "records_lost_total", "counter", "records",

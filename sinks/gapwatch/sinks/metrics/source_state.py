@@ -16,6 +16,7 @@ class SourceState:
         positions: By partition: next offset to be durable, next offset to be fetched, end of the readable records.
         lost: Number of offsets that the topic's retention deleted before they were read.
         broker_silence: Seconds since a broker last answered; None before the first answer.
+        linger_seconds: Seconds that few records wait for others at present; None if not known.
         refused: Reason why a new version of a portfolio was refused; empty if none was.
     """
 
@@ -25,6 +26,7 @@ class SourceState:
     lost: int = 0
     refused: str = ""
     broker_silence: float | None = None
+    linger_seconds: float | None = None
 
     @property
     def lag(self) -> int:

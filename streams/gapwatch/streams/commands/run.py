@@ -42,6 +42,11 @@ if TYPE_CHECKING:
     help="Name of this process in the group (static membership): after a restart it gets its partitions back at once.",
 )  # fmt: skip
 @click.option(
+    "--linger", default=1.0, show_default=True, type=click.FloatRange(0.1, 10.0), metavar="SECONDS",
+    help="Most seconds that few records wait for others to be scored with them, which takes less CPU; records that are "
+    "many wait less.",
+)  # fmt: skip
+@click.option(
     "--listen", default=None, metavar="ADDRESS:PORT",
     help=f"Address of /metrics, /healthz and the API; none: do not listen. Default: {DEFAULT_LISTEN}, and none with "
     "--until-caught-up or --role judge.",
@@ -130,6 +135,7 @@ def run_command(
     store: Path | None,
     group: str,
     instance: str,
+    linger: float,
     listen: str | None,
     until_caught_up: bool,
     scorers: str | None,
@@ -186,7 +192,7 @@ def run_command(
     judging = judge_options(judges, role == "all")
     tokens = token_variables(read_token_file, write_token_file)
     api = api_options(listen or ("none" if until_caught_up else DEFAULT_LISTEN), tokens)
-    source = SliceAppOptions(topic, group, instance=instance)
+    source = SliceAppOptions(topic, group, instance=instance, linger_seconds=linger)
     thinning = ThinningOptions(thin_window, thin_rows)
     output = RunOutput(
         store, api, check_address(webhook) if webhook else "",

@@ -180,7 +180,7 @@ class Run:
     def _tell(self) -> None:
         parts, source = self.parts, self.parts.source
         state = SourceState(source.state, source.waiting_for, source.progress.positions(), source.lost,
-                            parts.portfolio_watch.refused, source.broker_silence())  # fmt: skip
+                            parts.portfolio_watch.refused, source.broker_silence(), source.linger_seconds)  # fmt: skip
         parts.observer.source_state(state)
         OUTAGE.look(is_connected=source.is_connected())
         self._shed_or_not(state)

@@ -26,13 +26,16 @@ from faust.types import TP, ConsumerMessage
 from faust.types.auth import SASLMechanism
 
 from gapwatch.publisher.kafka_settings import KafkaSettings
+from gapwatch.streams.sources.linger import Linger
 from gapwatch.streams.sources.raw_slice import RawSlice
+from gapwatch.streams.sources.slice_buffer import SliceBuffer, WaitingSlice
 
-#: Bytes that the broker gathers before it answers a fetch, unless `LINGER_MS` pass first. At a low rate a slice has a
-#: few dozen records instead of one. It must be less than `PARTITION_FETCH_BYTES`: otherwise each fetch of a backlog in
-#: one partition waits for the full linger, which allows four fetches a second.
+#: Bytes that the broker gathers before it answers a fetch, unless its share of the linger passes first. It must be less
+#: than `PARTITION_FETCH_BYTES`: otherwise each fetch of a backlog in one partition waits for all of that share.
 FETCH_MIN_BYTES = 1 << 20
-LINGER_MS = 250
+#: Share of the linger that the broker waits; the rest, records wait in `SliceBuffer`, together with those of other
+#: brokers. A longer wait at the broker costs fewer fetches, and leaves less time to bring several brokers together.
+FETCH_SHARE = 0.25
 #: Most bytes of one partition in one fetch, compressed as the broker stores them.
 PARTITION_FETCH_BYTES = 16 << 20
 
@@ -97,46 +100,84 @@ class SliceThread(driver.AIOKafkaConsumerThread):
     #: The assignment of aiokafka at the last seek. A later assignment begins at the group's offsets, which may lie
     #: before `taken`; its records until the next seek are fetched again and ignored.
     sought: Any = None
+    #: Fetched records that wait to be handed over, and how long they do.
+    buffer: SliceBuffer
+    linger: Linger
     #: True while fetched records are not counted in `taken` yet, because the broker is asked for deleted offsets.
     is_taking = False
 
     def _create_worker_consumer(self, transport: Any) -> Any:
         self.taken = {}
+        options = cast(Any, self.app).slice_options
+        fetch_seconds = options.linger_seconds * FETCH_SHARE
+        self.linger = Linger(options.linger_seconds)
+        self.buffer = SliceBuffer(options.max_records, self.linger, fetch_seconds)
         consumer = super()._create_worker_consumer(transport)
         consumer._isolation_level = "read_committed"  # Faust ties it to its own transactions
         consumer._fetch_min_bytes = FETCH_MIN_BYTES  # Faust has no setting for these two
-        consumer._fetch_max_wait_ms = LINGER_MS
+        consumer._fetch_max_wait_ms = round(fetch_seconds * 1000)
         return consumer
 
     async def _fetch_records(
         self, consumer: Any, active_partitions: Any, timeout: float | None = None, max_records: int | None = None
     ) -> Any:
         epoch = self.epoch
-        fetched = await super()._fetch_records(consumer, active_partitions, timeout, max_records)
-        assignment = consumer._subscription.subscription.assignment
-        if not fetched or assignment is None or assignment is not self.sought:
+        active = {tp for tp in self.taken if active_partitions is None or tp in active_partitions}
+        if not active or self._sought_assignment(consumer) is None:
+            await super()._fetch_records(consumer, active_partitions, timeout, max_records)
+            return {}
+        await self._fill(consumer, active, timeout or 0.0)
+        assignment = self._sought_assignment(consumer)
+        if self.epoch != epoch or assignment is None or not self.consumer.flow_active:
+            return {}  # a seek happened meanwhile, or Faust would not take a slice
+        if self.buffer.seconds_left(active, len(self.taken), time.monotonic()) != 0.0:
             return {}
         slices = {}
+        for tp, waiting in self.buffer.take(active, len(self.taken), time.monotonic(), time.time()):
+            faust_tp = TP(tp.topic, tp.partition)
+            raw = _raw_slice(tp, waiting)
+            if waiting.to_offset >= _last_offset(assignment.state_value(tp)):
+                raw = replace(raw, caught_up_at=time.time())
+            slices[faust_tp] = [FetchedSlice(raw, faust_tp, epoch, waiting.records[-1])]
+        return slices
+
+    def _sought_assignment(self, consumer: Any) -> Any:
+        """Return the assignment of aiokafka if it is that of the last seek."""
+        subscription = consumer._subscription.subscription
+        assignment = subscription and subscription.assignment
+        return assignment if assignment is self.sought else None
+
+    async def _fill(self, consumer: Any, active: set[Any], timeout: float) -> None:
+        """Fetch until each partition with records has a waiting slice, or few records have waited for others."""
+        epoch, full = self.epoch, self.buffer.full_slice(len(self.taken))
+        for tp in active:
+            if tp not in self.buffer and self.epoch == epoch:
+                await self._take_fetched(consumer, {tp}, 0.0, full)
+        left = self.buffer.seconds_left(active, len(self.taken), time.monotonic())
+        if self.epoch == epoch and left != 0.0:
+            wait = timeout if left is None else min(timeout, left)
+            await self._take_fetched(consumer, active, wait, full - self.buffer.records)
+
+    async def _take_fetched(self, consumer: Any, partitions: set[Any], timeout: float, most: int) -> None:
+        """Move records that aiokafka has fetched to the buffer."""
+        epoch = self.epoch
+        fetched = await super()._fetch_records(consumer, partitions, timeout, most)
+        assignment = self._sought_assignment(consumer)
+        if not fetched or assignment is None:
+            return
         self.is_taking = True
         try:
             for tp, records in fetched.items():
                 if tp not in self.taken:
                     continue  # fetched before the first seek, which will fetch it again
-                state = assignment.state_value(tp)
-                to_offset = state._position
-                start = self.taken[tp]
+                to_offset, start = assignment.state_value(tp)._position, self.taken[tp]
                 lost = await self._lost_before(consumer, tp, start, records[0].offset, epoch)
                 if self.epoch != epoch:
-                    return {}  # a seek happened meanwhile
+                    return  # a seek happened meanwhile
                 self.taken[tp] = to_offset
-                faust_tp = TP(tp.topic, tp.partition)
-                raw = _raw_slice(tp, start, to_offset, records, lost)
-                if to_offset >= _last_offset(state):
-                    raw = replace(raw, caught_up_at=time.time())
-                slices[faust_tp] = [FetchedSlice(raw, faust_tp, epoch, records[-1])]
+                self.buffer.add(tp, _waiting(start, to_offset, records, lost))
         finally:
             self.is_taking = False
-        return slices
 
     async def _lost_before(self, consumer: Any, tp: Any, start: int, first: int, epoch: int) -> int:
         """Return how many offsets before `first` the broker has deleted; other gaps come from transactions."""
@@ -168,6 +209,7 @@ class SliceThread(driver.AIOKafkaConsumerThread):
         consumer = self._ensure_consumer()
         self.epoch, self.sought = epoch, consumer._subscription.subscription.assignment
         self.taken.clear()
+        self.buffer.clear()
         for tp, (start, available) in starts.items():
             consumer.seek(tp, max(start, available))
             self.taken[TopicPartition(tp.topic, tp.partition)] = start
@@ -345,6 +387,7 @@ class SliceAppOptions:
         topic: Topic to read.
         group: The consumer group.
         max_records: Most records in a slice; bounds memory if records are highly compressible.
+        linger_seconds: Most seconds that few records wait for others, which makes each cheaper.
         slices_buffered: Most slices that are fetched and wait; with the slices in work they bound memory.
         session_seconds: Seconds without a heartbeat after which the group gives the partitions to another member.
         commit_seconds: Seconds between two commits of the group's offsets.
@@ -356,6 +399,7 @@ class SliceAppOptions:
     topic: str
     group: str
     max_records: int = 8000
+    linger_seconds: float = 1.0
     slices_buffered: int = 2
     session_seconds: float = 10.0
     commit_seconds: float = 1.0
@@ -430,17 +474,24 @@ def _last_offset(state: Any) -> int:
     return (end or 0) - 1
 
 
-def _raw_slice(tp: Any, start: int, to_offset: int, records: list[Any], lost: int) -> RawSlice:
+def _waiting(start: int, to_offset: int, records: list[Any], lost: int) -> WaitingSlice:
+    now, oldest = time.time(), _seconds(records[0].timestamp)
+    since = now if math.isnan(oldest) else min(oldest, now)
+    return WaitingSlice(start, to_offset, since, time.monotonic(), records, lost)
+
+
+def _raw_slice(tp: Any, waiting: WaitingSlice) -> RawSlice:
+    records = waiting.records
     count = len(records)
     return RawSlice(
         topic=tp.topic,
         partition=tp.partition,
-        from_offset=start,
-        to_offset=to_offset,
+        from_offset=waiting.from_offset,
+        to_offset=waiting.to_offset,
         offsets=np.fromiter((record.offset for record in records), np.int64, count),
         values=[record.value for record in records],
         timestamps=np.fromiter((_seconds(record.timestamp) for record in records), np.float64, count),
-        lost=lost,
+        lost=waiting.lost,
     )
 
 

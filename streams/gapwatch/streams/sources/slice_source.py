@@ -1,7 +1,7 @@
 """Reads the slices of a topic in order and passes them to one function, across broker outages, rebalances and kills.
 
 Kafka ──fetch──▶ [buffered slices] ──▶ on_slice ──▶ stored ──▶ the group's offsets
-                 at most 2              at most 2 at once       (the store's own offsets take precedence)
+                 one of each            one group after       (the store's own offsets take precedence)
 """
 
 from __future__ import annotations
@@ -38,12 +38,14 @@ class StallLimits:
         rebalance: A rebalance of the group does not end.
         slice: One call of `on_slice` does not return.
         fetch: The topic has more records and no slice is in work, but no record arrives.
+        partition: A partition has records that are not stored yet, but none of them is stored while others may be.
     """
 
     loop: float = 10.0
     rebalance: float = 120.0
     slice: float = 300.0
     fetch: float = 60.0
+    partition: float = 600.0
 
 
 @dataclass(frozen=True)
@@ -312,6 +314,13 @@ class SliceSource:
 
     # --- questions
 
+    @property
+    def linger_seconds(self) -> float:
+        """Seconds that few records wait for others at present."""
+        thread = self._app and self._app.consumer and self._app.consumer._thread
+        linger = getattr(thread, "linger", None)
+        return linger.seconds if linger is not None else self.options.app.linger_seconds
+
     def is_caught_up(self) -> bool:
         """Return True if every readable record is read and stored; False during a rebalance."""
         if self.state != "running" or self._app.rebalancing or self._in_work:
@@ -366,7 +375,9 @@ class SliceSource:
             WorkProgress(f"slice from {raw.from_offset} of partition {raw.partition}", 0, True, limits.slice)
             for raw in in_work
         ]
-        if self.state == "running" and not in_work and not self._app.rebalancing and self.is_connected():
-            for partition, (_done, fetched, end) in self.progress.positions().items():
-                looks.append(WorkProgress(f"fetch of partition {partition}", fetched, fetched < end, limits.fetch))
+        if self.state == "running" and not self._app.rebalancing and self.is_connected():
+            for partition, (done, fetched, end) in self.progress.positions().items():
+                looks.append(WorkProgress(f"partition {partition}", done, done < end, limits.partition))
+                if not in_work:
+                    looks.append(WorkProgress(f"fetch of partition {partition}", fetched, fetched < end, limits.fetch))
         return looks

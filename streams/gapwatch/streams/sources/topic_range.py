@@ -13,11 +13,13 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from gapwatch.publisher.kafka_settings import KafkaSettings
 from gapwatch.scorers.errors import JobError
-from gapwatch.streams.sources.faust_slices import FETCH_MIN_BYTES, LINGER_MS, PARTITION_FETCH_BYTES
+from gapwatch.streams.sources.faust_slices import FETCH_MIN_BYTES, PARTITION_FETCH_BYTES
 from gapwatch.streams.sources.raw_slice import RawSlice
 
 #: Most records of a slice.
 SLICE_RECORDS = 4_000
+# Milliseconds that the broker gathers `FETCH_MIN_BYTES` before it answers.
+_FETCH_WAIT_MS = 250
 #: Seconds without a record after which reading is given up, although the topic has more.
 SILENCE_SECONDS = 60.0
 
@@ -49,7 +51,7 @@ class TopicRange:
         self._topic = topic
         self._consumer = AIOKafkaConsumer(
             **kafka.client_options(), enable_auto_commit=False, isolation_level="read_committed",
-            auto_offset_reset="none", fetch_min_bytes=FETCH_MIN_BYTES, fetch_max_wait_ms=LINGER_MS,
+            auto_offset_reset="none", fetch_min_bytes=FETCH_MIN_BYTES, fetch_max_wait_ms=_FETCH_WAIT_MS,
             max_partition_fetch_bytes=PARTITION_FETCH_BYTES,
         )  # fmt: skip
 
