@@ -17,6 +17,9 @@ __all__ = ["kafka_broker", "own_kafka_broker", "secured_kafka_broker"]
 #: Exit status of a run in CI that skipped a test. Not 1: `tests/run` gives failed tests a second run, and no other.
 SKIPPED_IN_CI = 10
 
+# Tests wait for single records, which would wait for others.
+os.environ.setdefault("GAPWATCH_LINGER", "0.2")
+
 # No deadline: a machine may be busy.
 settings.register_profile("depth", max_examples=examples(100), deadline=None)
 settings.load_profile("depth")
