@@ -136,7 +136,8 @@ def test_the_report_begins_with_its_conclusion_and_shows_what_is_broken_or_moved
     whats = {line.split()[0]: line for line in lines[: said[: places[1]].count("\n")] if line.strip()}
     assert "fallback_rate of agent: " in whats["What"] and "of the traces fail" in whats["What"]
     assert "2026-03-02 10:0" in whats["When"]
-    assert "release qwen2.5-7b, first seen at 10:00:00Z" in whats["By"]
+    assert "release qwen2.5-7b: 100% of the excess, first seen at" in whats["Why"]
+    assert "1 page open at the end of the traces: an incident of " in said
     # The bad release came after 140 minutes, at 10:00.
     assert re.search(r"at 10:\d\d:\d\dZ, at most \d+ minutes after it, by event time", whats["Found"])
 
@@ -196,5 +197,4 @@ def test_the_change_is_dated_by_an_alert_that_knows_it_and_a_release_is_named_on
 
     assert "-> 100%" in said["What"]  # not the broken threshold, which was found first and dates nothing
     assert said["When"].split()[1] == "2026-03-22" and "13:00:00Z" in said["When"]
-    named = said.get("By") or said["New"]
-    assert "release" not in named and "model small" in named
+    assert "release" not in said["Why"] and "model small" in said["Why"]

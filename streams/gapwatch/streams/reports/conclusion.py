@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from rich.table import Table
 from rich.text import Text
 
 from gapwatch.scorers.printable import shown
+from gapwatch.sinks.incidents.incident_query import incident_rows
 from gapwatch.sinks.reading.release_rates import ReleaseRate
 from gapwatch.sinks.reading.terminal_table import moment_text
+from gapwatch.sinks.store.store_reader import StoreReader
 from gapwatch.streams.alerting.incidents.alert_facts import AlertFacts
 from gapwatch.streams.alerting.incidents.severity import SEVERITIES
-from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert
+from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert, StoredIncident, read_incident
+from gapwatch.streams.alerting.incidents.told import Told, lead_of
 from gapwatch.streams.alerting.incidents.wording import (
     amount_text,
     before_text,
@@ -25,9 +28,6 @@ from gapwatch.streams.alerting.incidents.wording import (
     subject,
 )
 from gapwatch.streams.reports.outcome_table import report_table
-
-#: Share of the excess from which a release, model or tier is named as the one that brought the change.
-_MOST_OF_IT = 0.5
 
 
 def by_urgency(alerts: Sequence[StoredAlert]) -> list[StoredAlert]:
@@ -43,56 +43,67 @@ def _urgency(alert: StoredAlert) -> tuple[int, bool, datetime, float, str]:
     return -SEVERITIES.index(alert.row.severity), facts.change is None, alert.row.found_at, -share, alert.row.metric
 
 
-def change_lines(alerts: Sequence[StoredAlert]) -> Iterator[tuple[str, str]]:
-    """Yield the conclusion from the open alerts, as pairs of a word and its sentence.
+def incidents_by_urgency(con: StoreReader, pipeline: str) -> list[StoredIncident]:
+    """Return the open incidents of a pipeline in the order of their most urgent alerts."""
+    now = datetime.now(UTC).replace(tzinfo=None)
+    rows = [one.step for one in incident_rows(con, now) if one.is_open and one.step.pipeline == pipeline]
+    found = [one for one in (read_incident(con, row.incident_id) for row in rows) if one is not None]
+    return sorted(found, key=lambda one: _urgency(_lead(one)))
+
+
+def _lead(incident: StoredIncident) -> StoredAlert:
+    return lead_of(incident.alerts, incident.row.step.component)
+
+
+def counts_text(incidents: Sequence[StoredIncident]) -> str:
+    """Return how many incidents are open, by severity, and their number of open alerts."""
+    severities = [one.row.step.severity for one in incidents]
+    counts = [
+        f"{severities.count(one)} {one}{'' if severities.count(one) == 1 else 's'}"
+        for one in reversed(SEVERITIES)
+        if one in severities
+    ]
+    alerts = sum(alert.is_open for one in incidents for alert in one.alerts)
+    noun = "an incident" if len(incidents) == 1 else f"{len(incidents)} incidents"
+    return f"{' and '.join(counts)} open at the end of the traces: {noun} of {alerts} alert{'s' if alerts > 1 else ''}"
+
+
+def change_lines(incidents: Sequence[StoredIncident]) -> Iterator[tuple[str, str]]:
+    """Yield the conclusion from the open incidents, as pairs of a word and its sentence.
 
     Args:
-        alerts: Open alerts, the most urgent first; at least one.
+        incidents: Open incidents, the most urgent first; at least one.
     """
-    first = alerts[0]
-    change = first.facts.change
-    yield "What", f"{subject(first)}: {_move(first.facts)}"
-    others = list(dict.fromkeys(one.row.metric for one in alerts[1:]))
+    incident = incidents[0]
+    lead, told = _lead(incident), Told.from_json(incident.row.step.told)
+    change = lead.facts.change
+    yield "What", f"{subject(lead)}: {_move(lead.facts)}"
+    others = [one for one in incident.alerts if one.is_open and one is not lead]
     if others:
-        listed = ", ".join(others[:4]) + (", ..." if len(others) > 4 else "")
-        yield "", f"with it {len(alerts) - 1} more alert{'s' if len(alerts) > 2 else ''}, on {listed}"
+        yield "", f"with it {len(others)} more alert{'s' if len(others) > 1 else ''}, on {_listed(others)}"
     if change is None:
-        yield "Found", f"{moment_text(first.row.found_at, 'seconds')}, by event time"
+        yield "Found", f"{moment_text(lead.row.found_at, 'seconds')}, by event time"
     else:
         span = f"{_clock(change.earliest, change.at)} to {_clock(change.latest, change.at)}"
         yield "When", f"{moment_text(change.at, 'seconds')} (95 %: {span})"
         # The first alert of the change may be another one, such as a bound, which dates nothing.
-        together = [
-            a for a in alerts if a.row.incident_id == first.row.incident_id and a.row.found_at >= change.earliest
-        ]
-        found = min((a.row.found_at for a in together), default=first.row.found_at)
+        later = (one.row.found_at for one in incident.alerts if one.row.found_at >= change.earliest)
+        found = min(later, default=lead.row.found_at)
         delay = _duration(found - change.earliest)
         yield "Found", f"at {_clock(found, change.at)}, at most {delay} after it, by event time"
-    yield from _brought_by(first)
+    if told.first and len({one.row.component for one in incident.alerts}) > 1:
+        yield "First", told.first
+    if told.cause:
+        yield "Why", told.cause
+    for other in incidents[1:]:
+        step = other.row.step
+        since = "" if step.since is None else f", since {moment_text(step.since, 'seconds')}"
+        yield "Also", f"{step.severity} {step.incident_id}: {shown(step.name, 120)}{since}"
 
 
-def _brought_by(alert: StoredAlert) -> Iterator[tuple[str, str]]:
-    """Yield the release, or else the model or tier, that holds most of the excess: a new one, or one of several.
-
-    Where no such part is known, yield a release or model that was first seen near the change.
-    """
-    cause = alert.facts.cause
-    if cause is None:
-        return
-    for facet in ("release", "model", "tier"):
-        parts = cause.shares.get(facet, ())
-        part = next(iter(parts), None)
-        new = next((one for one in cause.new if part and (one.facet, one.value) == (facet, part.value)), None)
-        if part is None or part.share < _MOST_OF_IT:
-            continue
-        # The only release there has always been says nothing.
-        if new is not None or not part.before_units or len(parts) > 1:
-            since = "" if new is None else f", first seen at {moment_text(new.at, 'seconds')[11:]}"
-            yield "By", f"{facet} {shown(part.value)}{since}: {min(part.share, 1.0):.0%} of the excess"
-            return
-    if cause.new:
-        one = cause.new[0]
-        yield "New", f"{one.facet} {shown(one.value)}, first seen at {moment_text(one.at, 'seconds')[11:]}"
+def _listed(alerts: Sequence[StoredAlert]) -> str:
+    names = list(dict.fromkeys(one.row.metric for one in alerts))
+    return ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
 
 
 def _move(facts: AlertFacts) -> str:

@@ -17,7 +17,7 @@ from gapwatch.sinks.reading.pipeline_results import MetricRate
 
 #: Characters of a name on one line; shorter names are not folded, because they are copied into commands.
 _NAME_WIDTH = 32
-#: Share of unknown traces above which it is highlighted.
+#: Share of undecided traces above which it is highlighted.
 _MUCH_UNKNOWN = 0.2
 
 
@@ -49,7 +49,7 @@ class OutcomeTable:
     def wide(self) -> Table:
         """Return a table with all columns."""
         table = report_table(
-            "component", "metric", ">traces", ">failing", "95 % CI", ">unknown", "median / 95th", "threshold",
+            "component", "metric", ">traces", ">failing", "95 % CI", ">undecided", "median / 95th", "threshold",
             names=(1, 4),
         )  # fmt: skip
         for component, metrics in self._by_component():
@@ -77,7 +77,7 @@ class OutcomeTable:
                 units, bad, interval, unknown, _ = self._figures(metric, rate)
                 last = self.threshold(metric, rate)
                 if unknown.plain:
-                    last.append("; " if last.plain else "").append_text(unknown).append(" unknown", unknown.style)
+                    last.append("; " if last.plain else "").append_text(unknown).append(" undecided", unknown.style)
                 table.add_row(name, units, bad, interval, last)
         return table
 

@@ -37,7 +37,15 @@ from gapwatch.sinks.store.opening import open_for_reading
 from gapwatch.sinks.store.transaction import Connection
 from gapwatch.streams.alerting.incidents.stored_alerts import read_alerts
 from gapwatch.streams.pipeline.run_summary import RunSummary
-from gapwatch.streams.reports.conclusion import by_urgency, change_lines, change_table, quiet_text, releases_text
+from gapwatch.streams.reports.conclusion import (
+    by_urgency,
+    change_lines,
+    change_table,
+    counts_text,
+    incidents_by_urgency,
+    quiet_text,
+    releases_text,
+)
 from gapwatch.streams.reports.failing_trace import excerpt_of, metrics_on_texts
 from gapwatch.streams.reports.outcome_table import OutcomeTable, interval_text, is_broken, report_table, styled_share
 from gapwatch.streams.reports.release_comparison import standing_out
@@ -130,6 +138,7 @@ class _Report:
         self._ratios = [(ratio, row) for ratio in ratios_of(portfolio) for row in ratio_rows(con, ratio, None)]
         self._states = judged_spans(con, portfolio.pipeline)
         self._alerts = by_urgency(read_alerts(con, AlertFilter(pipeline=portfolio.pipeline)))
+        self._incidents = incidents_by_urgency(con, portfolio.pipeline)
         self._releases = standing_out(con, portfolio.pipeline, [metric.name for metric in portfolio.metrics])
 
     def print(self) -> None:
@@ -153,16 +162,12 @@ class _Report:
 
     def _print_conclusion(self) -> None:
         self._out.print()
-        if self._alerts:
-            pages = sum(alert.row.severity == "page" for alert in self._alerts)
-            counts = [_counted(pages, "page"), _counted(len(self._alerts) - pages, "ticket")]
+        if self._incidents:
             worse = any(alert.facts.polarity == "worse" or alert.facts.kind == "bound" for alert in self._alerts)
             head = "It got worse" if worse else "It changed"
-            self._out.print(
-                Text(f"{head}: {' and '.join(filter(None, counts))} open at the end of the traces", "bold red")
-            )
+            self._out.print(Text(f"{head}: {counts_text(self._incidents)}", "bold red"))
             table = Table.grid(padding=(0, 2, 0, 2))
-            for word, sentence in change_lines(self._alerts):
+            for word, sentence in change_lines(self._incidents):
                 table.add_row(Text(word, "dim"), Text(sentence))
             self._out.print(table)
             return

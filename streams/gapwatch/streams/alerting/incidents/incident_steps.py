@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from gapwatch.scorers.portfolio.metric import Metric
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.incidents.incident_query import IncidentRow, incident_row
 from gapwatch.sinks.incidents.incident_tables import IncidentStepRow, insert_incident_step
@@ -24,7 +25,7 @@ from gapwatch.streams.alerting.incidents.component_graph import ComponentGraph
 from gapwatch.streams.alerting.incidents.first_component import first_components, moved_from
 from gapwatch.streams.alerting.incidents.severity import SEVERITIES, loudest, told_severity
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert, read_alerts
-from gapwatch.streams.alerting.incidents.told import build_told, incident_kind, lead_of
+from gapwatch.streams.alerting.incidents.told import Told, build_told, incident_kind, lead_of, with_worst_rows
 
 #: States in which an incident goes on without further messages, because somebody knows of it.
 HANDLED = ("acknowledged", "silenced")
@@ -102,11 +103,16 @@ def write_incident(
     members.sort(key=lambda one: (one.row.found_at, one.row.alert_id))
     before = incident_row(con, incident_id, at)
     graph = ComponentGraph.of(portfolio)
-    step, lead = _step(con, members, before, at, graph, said)
+    first = first_components(moved_from(members), graph)
+    lead = lead_of(members, first[0] if first else None)
+    told = build_told(members, lead, first, graph, _metric_of(portfolio, lead))
+    step = _step(members, before, at, told, first, lead, incident_kind(members, graph), said)
     news = news_of(before, step, said)
     if not news:
         return []
-    step = replace(step, why=f"{news}: {said.why}" if said.why else news)
+    # Only now: most commits of an open incident have no news, and the rows are read from the store.
+    told = with_worst_rows(told, con, lead, max(at, *(one.row.changed_at for one in members)))
+    step = replace(step, why=f"{news}: {said.why}" if said.why else news, told={**step.told, **told.to_json()})
     insert_incident_step(con, seq, step)
     return [IncidentNews(news, step, members, lead)]
 
@@ -133,32 +139,35 @@ def send(con: Connection, seq: int, told: Sequence[IncidentNews]) -> None:
     insert_messages(con, seq, ALERTS_TOPIC, [_message(one) for mine in sent.values() for one in mine])
 
 
+def _metric_of(portfolio: Portfolio | None, alert: StoredAlert) -> Metric | None:
+    metrics = () if portfolio is None else portfolio.metrics
+    return next((metric for metric in metrics if metric.name == alert.row.metric), None)
+
+
 def _step(
-    con: Connection,
     members: Sequence[StoredAlert],
     before: IncidentRow | None,
     at: datetime,
-    graph: ComponentGraph,
+    told: Told,
+    first: Sequence[str],
+    lead: StoredAlert,
+    kind: str,
     said: Said,
-) -> tuple[IncidentStepRow, StoredAlert]:
-    """Return the row of a step, and the alert whose facts stand for the incident."""
-    first = first_components(moved_from(members), graph)
-    component = first[0] if first else None
-    lead = lead_of(members, component)
+) -> IncidentStepRow:
+    """Return the row of a step, still without its worst rows."""
     row, change = lead.row, lead.facts.change
     severity = incident_severity(members, before)
     state = incident_state([one.row.state for one in members], severity, before, said)
-    told = build_told(con, members, lead, first, graph, max(at, *(one.row.changed_at for one in members)))
-    step = IncidentStepRow(
+    return IncidentStepRow(
         incident_id=row.incident_id or "",
         lane=row.lane,
         pipeline=row.pipeline,
         environment=row.environment,
         name=told.name,
-        kind=incident_kind(members, graph),
+        kind=kind,
         state=state,
         severity=severity,
-        component=component or row.component,
+        component=first[0] if first else row.component,
         since=None if change is None else change.at,
         since_from=None if change is None else change.earliest,
         since_to=None if change is None else change.latest,
@@ -168,7 +177,6 @@ def _step(
         why="",
         told={**told.to_json(), **_decision(state, before, at, said)},
     )
-    return step, lead
 
 
 def _decision(state: str, before: IncidentRow | None, at: datetime, said: Said) -> dict[str, str]:

@@ -1,14 +1,15 @@
-"""Lines of a page on an alert about its likely cause: parts that hold the excess, and values that were new."""
+"""Likely cause of an alert: the likeliest one in a sentence, and all parts and new values as lines of a page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from gapwatch.scorers.portfolio.metric import Metric
 from gapwatch.scorers.printable import shown
 from gapwatch.sinks.reading.recent_values import TICK
 from gapwatch.sinks.reading.terminal_table import moment_text
+from gapwatch.sinks.store.utc_text import utc_text
 from gapwatch.streams.alerting.incidents.alert_cause import Cause, CountedShare, MeanShare
 from gapwatch.streams.alerting.incidents.attribution import LOOK_BACK
 from gapwatch.streams.alerting.incidents.restatement import without_restatement
@@ -17,6 +18,46 @@ from gapwatch.streams.alerting.incidents.wording import span_text
 
 _LEAST_SHARE = 0.05
 _MOST_PARTS = 3
+# Share of the excess from which a release, model or tier is named as the likeliest cause.
+_MOST_OF_IT = 0.5
+# So many times its share of the units a part must hold of the excess, unless it is new.
+_MORE_THAN_ITS_SHARE = 1.2
+_SHARE_FACETS = ("release", "model", "tier", "stratum")
+
+
+def likeliest_cause(alert: StoredAlert, metric: Metric | None) -> str:
+    """Return the likeliest cause in one sentence: a part with most of the excess, else what was new, else a note.
+
+    Everything that names one cause of an incident uses this rule: messages, Prometheus, `explain`, reports.
+
+    Args:
+        alert: The alert whose facts stand for the incident.
+        metric: Its metric; None where it is not known. A part that only repeats its claim is no cause.
+
+    Returns:
+        The sentence; empty where no cause was looked for.
+    """
+    if alert.facts.cause is None:
+        return ""
+    cause = without_restatement(alert.facts.cause, metric, is_rate=alert.facts.part is None)
+    new = {(one.facet, one.value): one.at for one in cause.new}
+    for facet in _SHARE_FACETS:
+        parts = cause.shares.get(facet, ())
+        at = new.get((facet, parts[0].value)) if parts else None
+        if parts and parts[0].share >= _MOST_OF_IT and (at is not None or _is_telling(parts)):
+            since = "" if at is None else f", first seen at {utc_text(at)}"
+            return f"{facet} {shown(parts[0].value)}: {min(parts[0].share, 1.0):.0%} of the excess{since}"
+    if cause.new:
+        return f"{cause.new[0].facet} {shown(cause.new[0].value)}, first seen at {utc_text(cause.new[0].at)}"
+    if cause.notes:
+        return f"{utc_text(cause.notes[0].at)} {shown(cause.notes[0].text)}"
+    return "no release, model or tier holds most of it, and none is new"
+
+
+def _is_telling(parts: Sequence[CountedShare | MeanShare]) -> bool:
+    """Return True where the first part holds more of the excess than of the units: nearly all units say little."""
+    units = sum(part.units for part in parts)
+    return min(parts[0].share, 1.0) >= _MORE_THAN_ITS_SHARE * parts[0].units / max(units, 1)
 
 
 def shares_and_labels(alert: StoredAlert, metric: Metric | None) -> Iterator[str]:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from gapwatch.scorers.portfolio.metric import Metric
 from gapwatch.scorers.printable import shown
 from gapwatch.sinks.incidents.worst_rows import WORDS, WorstRow, worst_rows
 from gapwatch.sinks.reading.terminal_table import component_text
 from gapwatch.sinks.store.store_reader import StoreReader
 from gapwatch.sinks.store.utc_text import utc_text
-from gapwatch.streams.alerting.incidents.alert_cause import Cause, CountedShare, MeanShare
 from gapwatch.streams.alerting.incidents.alert_facts import AlertFacts
 from gapwatch.streams.alerting.incidents.component_graph import ComponentGraph
 from gapwatch.streams.alerting.incidents.first_component import moved_from
+from gapwatch.streams.alerting.incidents.likely_cause import likeliest_cause
 from gapwatch.streams.alerting.incidents.severity import SEVERITIES
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert
 from gapwatch.streams.alerting.incidents.wording import (
@@ -34,11 +35,6 @@ _ROWS = 3
 _METRICS = 5
 # Most components that may have moved first.
 _FIRST = 3
-# Share of the excess from which a release, model or tier is named as the likely cause.
-_MOST_OF_IT = 0.5
-# So many times its share of the units a part must hold of the excess, unless it is new.
-_MORE_THAN_ITS_SHARE = 1.2
-_SHARE_FACETS = ("release", "model", "tier", "stratum")
 
 
 @dataclass(frozen=True)
@@ -152,22 +148,20 @@ def polarity_of_all(members: Sequence[StoredAlert]) -> str | None:
 
 
 def build_told(
-    con: StoreReader,
     members: Sequence[StoredAlert],
     lead: StoredAlert,
     first: Sequence[str],
     graph: ComponentGraph,
-    end: datetime,
+    metric: Metric | None = None,
 ) -> Told:
-    """Return what people are told of an incident.
+    """Return what people are told of an incident, without its worst rows: `with_worst_rows` reads those.
 
     Args:
-        con: Connection that reads the store, in the transaction that holds the rows.
         members: Alerts of the incident, at least one; those that are over among them.
         lead: Alert whose facts stand for the incident.
         first: Components that may have moved first.
         graph: Graph of the pipeline.
-        end: End of event time of the rows, naive UTC, exclusive.
+        metric: Metric of `lead`; None where its portfolio is not known.
     """
     named: Sequence[str | None] = first[:_FIRST] or [lead.row.component]
     facts, change = lead.facts, lead.facts.change
@@ -186,11 +180,27 @@ def build_told(
         between="" if change is None else f"{utc_text(change.earliest)} to {utc_text(change.latest)}",
         units=_units(facts),
         first=" or ".join(shown(component_text(one)) for one in named),
-        cause=_cause(facts.cause),
+        cause=likeliest_cause(lead, metric),
         metrics=", ".join(metrics[:_METRICS])
         + (f" and {len(metrics) - _METRICS} more" if len(metrics) > _METRICS else ""),
-        rows=tuple(_row_text(row) for row in _rows(con, lead, end)),
+        rows=(),
     )
+
+
+def with_worst_rows(told: Told, con: StoreReader, lead: StoredAlert, end: datetime) -> Told:
+    """Return the texts with the worst rows behind an alert.
+
+    Args:
+        told: Texts of the incident.
+        con: Connection that reads the store, in the transaction that holds the rows.
+        lead: Alert whose facts stand for the incident.
+        end: End of event time of the rows, naive UTC, exclusive.
+    """
+    row = lead.row
+    worst = worst_rows(
+        con, row.lane, lead.series, lead.rows_behind, lead.rows_since, end, _ROWS, is_high=lead.facts.went_up
+    )
+    return replace(told, rows=tuple(_row_text(one) for one in worst))
 
 
 def _subject(alert: StoredAlert) -> str:
@@ -219,37 +229,6 @@ def _units(facts: AlertFacts) -> str:
     if facts.counts is None:
         return ""
     return counted_text(facts)
-
-
-def _cause(cause: Cause | None) -> str:
-    """Return the likeliest cause in one line: a part with most of the excess, else what was new, else a note."""
-    if cause is None:
-        return ""
-    new = {(one.facet, one.value): one.at for one in cause.new}
-    for facet in _SHARE_FACETS:
-        parts = cause.shares.get(facet, ())
-        at = new.get((facet, parts[0].value)) if parts else None
-        if parts and parts[0].share >= _MOST_OF_IT and (at is not None or _is_telling(parts)):
-            since = "" if at is None else f", first seen at {utc_text(at)}"
-            return f"{facet} {shown(parts[0].value)}: {min(parts[0].share, 1.0):.0%} of the excess{since}"
-    if cause.new:
-        return f"{cause.new[0].facet} {shown(cause.new[0].value)}, first seen at {utc_text(cause.new[0].at)}"
-    if cause.notes:
-        return f"{utc_text(cause.notes[0].at)} {shown(cause.notes[0].text)}"
-    return "no release, model or tier holds most of it, and none is new"
-
-
-def _is_telling(parts: Sequence[CountedShare | MeanShare]) -> bool:
-    """Return True where the first part holds more of the excess than of the units: nearly all units say little."""
-    units = sum(part.units for part in parts)
-    return min(parts[0].share, 1.0) >= _MORE_THAN_ITS_SHARE * parts[0].units / max(units, 1)
-
-
-def _rows(con: StoreReader, lead: StoredAlert, end: datetime) -> list[WorstRow]:
-    row = lead.row
-    return worst_rows(
-        con, row.lane, lead.series, lead.rows_behind, lead.rows_since, end, _ROWS, is_high=lead.facts.went_up
-    )
 
 
 def _row_text(row: WorstRow) -> str:
