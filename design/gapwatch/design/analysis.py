@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -130,12 +129,6 @@ def own_import_rate(program: Program) -> float:
                 found = import_target(program.index, module.index, level, dotted)
                 good, bad = good + (found is not None), bad + (found is None)
     return good / (good + bad) if good + bad else 1.0
-
-
-def default_cache() -> Path:
-    """Return the folder of the cache: below `XDG_CACHE_HOME`, else `~/.cache`."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return Path(base) / "gapwatch" if base else Path.home() / ".cache" / "gapwatch"
 
 
 def _key(scan: Scan, what: str) -> str:

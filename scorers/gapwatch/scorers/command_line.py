@@ -21,6 +21,7 @@ from types import FrameType
 
 import click
 
+from gapwatch.scorers.arrow_without_pandas import hide_pandas
 from gapwatch.scorers.errors import GapwatchError
 from gapwatch.scorers.version import program_version
 
@@ -271,6 +272,7 @@ def near_path(path: Path) -> str:
 def main() -> None:
     """Run the command line and end the process with its exit status; SIGTERM has the effect of Ctrl-C."""
     _open_closed_streams()
+    hide_pandas()
     try:
         signal.signal(signal.SIGTERM, _interrupt)
         status = run()

@@ -8,7 +8,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from gapwatch.scorers.cache_files import write_cached
 from gapwatch.scorers.errors import StoreError
+from gapwatch.sinks.store import opening
 from gapwatch.sinks.store.opening import open_for_reading, remove_unused
 from gapwatch.sinks.store.schema import SCHEMA_VERSION, creation_statements
 from gapwatch.sinks.store.store import Store
@@ -227,3 +229,28 @@ def test_a_store_is_only_deleted_while_nothing_is_stored_in_it(tmp_path: Path) -
         store.write_slice(whole_slice(0, 3), KEPT_AT)
     assert not remove_unused(path)
     assert path.exists()
+
+
+def test_an_empty_store_is_made_once_and_then_read_from_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "cache" / "gapwatch"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder.parent))
+
+    def as_a_new_process_creates(name: str) -> list[tuple[object, ...]]:
+        monkeypatch.setattr(opening, "_empty_store", [])
+        with Store.open(tmp_path / name, create=True) as store:
+            return store.query("SELECT table_name, column_name, comment FROM duckdb_columns() ORDER BY ALL")
+
+    by_sql = as_a_new_process_creates("by_sql.duckdb")
+    [cached] = folder.iterdir()
+    assert as_a_new_process_creates("cached.duckdb") == by_sql
+
+    with duckdb.connect(tmp_path / "other.duckdb") as con:
+        con.execute("CREATE TABLE store (program VARCHAR, schema_version INTEGER, marked VARCHAR)")
+    write_cached(cached.name, (tmp_path / "other.duckdb").read_bytes())
+    with pytest.raises(StoreError, match="another program"):  # it is this file that is used
+        as_a_new_process_creates("marked.duckdb")
+
+    cached.write_bytes(cached.read_bytes()[:-1])
+    assert as_a_new_process_creates("after_damage.duckdb") == by_sql

@@ -121,9 +121,9 @@ def _scan(repo: Path) -> Scan:
 
 
 def _cache_of(cache: Path | None, no_cache: bool) -> Path | None:
-    from gapwatch.design.analysis import default_cache
+    from gapwatch.scorers.cache_files import cache_folder
 
-    return None if no_cache else cache or default_cache()
+    return None if no_cache else cache or cache_folder()
 
 
 def _print(data: Any) -> None:
