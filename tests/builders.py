@@ -83,6 +83,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
     },
     "judge_requests": {"id": "j0", "key": "t0", "value": b"{}"},
     "trace_ids": {"lane": "live", "pipeline": "airline-agent", "trace_hash": 0},
+    "facet_names": {"lane": "live", "source_topic": "traces", "source_partition": 0, "pipeline": "airline-agent"},
 }
 
 

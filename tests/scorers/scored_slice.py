@@ -32,9 +32,9 @@ class Product:
         self.selection: Selection = fixed_selection(parsed)
         self._scorer = Scorer(self.plan, scorers)
 
-    def score(self, records: RecordSlice) -> ScoredSlice:
+    def score(self, records: RecordSlice, most_ticks: int | None = None) -> ScoredSlice:
         """Score one slice."""
-        return score(self._scorer, self.selection, records)
+        return score(self._scorer, self.selection, records, most_ticks)
 
     def score_together(self, slices: Sequence[RecordSlice]) -> list[ScoredSlice]:
         """Score several slices by one query."""

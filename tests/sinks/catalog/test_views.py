@@ -161,4 +161,4 @@ def test_an_older_duckdb_reads_every_table_and_view(migrated: Path, tmp_path: Pa
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == [version, "40", "True", "True"]
+    assert done.stdout.split() == [version, "41", "True", "True"]

@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-#: The environment of a series whose traces name none.
-_DEFAULT_ENVIRONMENT = "production"
+from gapwatch.scorers.slices.columns import DEFAULT_ENVIRONMENT
+from gapwatch.scorers.slices.facet_names import OTHER
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,7 @@ class JudgeRequest:
         judge: Name of the judge.
         passes_from: Lowest average position, 0 to 1, at which the ensemble passes; None, as in requests of earlier
             versions: an average above the middle.
+        others: Facets (environment, release, tier, model) of which the name counts as `other`.
     """
 
     lane: str
@@ -98,6 +99,7 @@ class JudgeRequest:
     composites: Sequence[AwaitedComposite]
     judge: str
     passes_from: float | None = None
+    others: Sequence[str] = ()
 
     @property
     def id(self) -> str:
@@ -115,8 +117,12 @@ class JudgeRequest:
 
     @property
     def series_environment(self) -> str:
-        """The environment under which the verdict is stored and counted."""
-        return self.environment or _DEFAULT_ENVIRONMENT
+        """The environment under which the verdict is stored."""
+        return self.environment or DEFAULT_ENVIRONMENT
+
+    def counted(self, facet: str, name: str | None) -> str | None:
+        """Return the name under which the verdict counts: `other` where the record's name is not counted apart."""
+        return OTHER if facet in self.others else name
 
     def without_inputs(self) -> JudgeRequest:
         """Return the request without its inputs, which can be long, for the time until its verdict arrives."""
@@ -124,7 +130,7 @@ class JudgeRequest:
 
     def to_json(self) -> bytes:
         """Return the JSON form, as it is stored and sent."""
-        return orjson.dumps(self)
+        return orjson.dumps(self).removesuffix(_NO_OTHERS) + (b"" if self.others else b"}")
 
     @classmethod
     def from_json(cls, data: bytes) -> JudgeRequest:
@@ -150,8 +156,12 @@ class OversizeRequest:
     bytes: int
 
 
+#: End of a request of which all names are counted apart, which is left out: so it has the bytes that it always had.
+_NO_OTHERS = b',"others":[]}'
+#: Fields that requests of earlier versions lack, or that are no JSON value.
+_OPTIONAL = ("composites", "passes_from", "others")
 _COMPOSITE_NAMES = tuple(field.name for field in fields(AwaitedComposite))
-_REQUEST_NAMES = tuple(field.name for field in fields(JudgeRequest) if field.name not in ("composites", "passes_from"))
+_REQUEST_NAMES = tuple(field.name for field in fields(JudgeRequest) if field.name not in _OPTIONAL)
 
 
 def read_request(data: bytes) -> JudgeRequest | OversizeRequest:
@@ -166,7 +176,10 @@ def read_request(data: bytes) -> JudgeRequest | OversizeRequest:
             return OversizeRequest(int(document["too_large"]))
         composites = tuple(AwaitedComposite(**_picked(one, _COMPOSITE_NAMES)) for one in document["composites"])
         return JudgeRequest(
-            **_picked(document, _REQUEST_NAMES), composites=composites, passes_from=document.get("passes_from")
+            **_picked(document, _REQUEST_NAMES),
+            composites=composites,
+            passes_from=document.get("passes_from"),
+            others=tuple(document.get("others", ())),
         )
     except (orjson.JSONDecodeError, TypeError, KeyError) as error:
         raise ValueError(f"not a judge request: {error!r}") from error

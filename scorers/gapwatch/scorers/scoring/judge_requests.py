@@ -19,6 +19,7 @@ from gapwatch.scorers.slices.columns import NO_BUCKET, IntArray, SliceColumns
 from gapwatch.scorers.slices.selection import MetricSelection
 from gapwatch.scorers.slices.slice_group import SliceGroup
 from gapwatch.scorers.slices.tables import JUDGE_REQUESTS
+from gapwatch.scorers.ticks.record_scopes import RecordScopes
 
 #: Longest input field in a request, in characters; for a longer one, use a pointer to the part that the judge needs.
 INPUT_CHARACTERS = 100_000
@@ -32,6 +33,7 @@ def judge_requests(
     selections: Sequence[MetricSelection],
     selection_id: str,
     redactor: Redactor,
+    scopes: RecordScopes,
 ) -> pa.Table:
     """Return one request for each pending (span, metric, judge) of a block, with the columns to sort them by.
 
@@ -45,6 +47,7 @@ def judge_requests(
         selections: Selection of each metric of the block.
         selection_id: Id of the selection in force.
         redactor: Redactor of the block's portfolio.
+        scopes: Scopes of the names of the records, which know what counts as `other`.
     """
     rows: list[dict[str, object]] = []
     outcomes = result.outcomes
@@ -91,6 +94,7 @@ def judge_requests(
                 composites=[c for of in composites if (c := of(planned.metric.name, row, at, columns)) is not None],
                 judge=members[0],
                 passes_from=passes_from,
+                others=scopes.others(ord_, at),
             )
             rows += [_row(one, position) for one in (first, *(replace(first, judge=name) for name in members[1:]))]
     return pa.Table.from_pylist(rows, schema=_ORDERED)

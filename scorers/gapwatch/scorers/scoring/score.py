@@ -32,11 +32,13 @@ from gapwatch.scorers.scoring.scorer_host import ScorerHost
 from gapwatch.scorers.slices.block_result import BlockResult
 from gapwatch.scorers.slices.columns import NO_BUCKET, Coded, FloatArray, IntArray, SliceColumns, coded, timestamps
 from gapwatch.scorers.slices.event_clock import BELIEVED, TIME_STATES, EventClock, SliceClocks
+from gapwatch.scorers.slices.facet_names import NameBook
 from gapwatch.scorers.slices.selection import MetricSelection, Selection
 from gapwatch.scorers.slices.slice_group import SliceGroup, with_slices
 from gapwatch.scorers.slices.slices import RecordSlice, ScoredSlice
 from gapwatch.scorers.slices.tables import DEAD_LETTERS, GAPS, LEDGER, SAMPLES, SCORED_TABLES, TRACE_IDS
-from gapwatch.scorers.ticks.slice_ticks import SliceTicks
+from gapwatch.scorers.ticks.record_scopes import RecordScopes
+from gapwatch.scorers.ticks.slice_ticks import FACETS, SliceTicks
 
 #: Most pipelines without a portfolio that a scored slice names.
 _FOREIGN_NAMES = 5
@@ -99,34 +101,58 @@ def _require_scorers(plan: Plan, scorers: ScorerHost | None) -> None:
                 )
 
 
-def score(plan: Plan | Scorer, selection: Selection, records: RecordSlice) -> ScoredSlice:
+def score(
+    plan: Plan | Scorer, selection: Selection, records: RecordSlice, most_ticks: int | None = None
+) -> ScoredSlice:
     """Score one slice of records.
 
     Args:
         plan: A plan, or a `Scorer`, whose query stays prepared from slice to slice.
         selection: The selection in force for the slice.
         records: Records of one source partition.
+        most_ticks: As in `score_together`.
 
     Returns:
         Rows, ticks, ledger deltas, dead letters, samples and judge requests; rows are sorted by offset, span and
         metric.
     """
-    return score_together(plan, selection, [records])[0]
+    return score_together(plan, selection, [records], most_ticks)[0]
 
 
-def score_together(plan: Plan | Scorer, selection: Selection, slices: Sequence[RecordSlice]) -> list[ScoredSlice]:
+def score_together(
+    plan: Plan | Scorer, selection: Selection, slices: Sequence[RecordSlice], most_ticks: int | None = None
+) -> list[ScoredSlice]:
     """Score slices of several partitions by one query.
 
     Args:
         plan: As in `score`.
         selection: The selection in force for all of them.
         slices: Slices of one lane, at least one.
+        most_ticks: About the most rows of ticks, of 350 bytes of memory each, unless of single records. Where there
+            would be more, only the first records of each slice are scored; `RecordSlice.rest` has the others.
 
     Returns:
         For each slice what `score` returns for it; rows of counts may have another order.
     """
     scorer = plan if isinstance(plan, Scorer) else Scorer(plan)
+    while most_ticks is not None and max(len(one.offsets) for one in slices) > 1:
+        try:
+            return _Scoring(scorer, selection, SliceGroup(slices), most_ticks).run()
+        except _TooManyTicksError as error:
+            slices = [one.first(max(1, int(len(one.offsets) * error.share))) for one in slices]
     return _Scoring(scorer, selection, SliceGroup(slices)).run()
+
+
+class _TooManyTicksError(Exception):
+    """Slices have more ticks than one result may have.
+
+    Args:
+        share: Share of the records that have as many as it may.
+    """
+
+    def __init__(self, share: float) -> None:
+        super().__init__(share)
+        self.share = share
 
 
 @dataclass
@@ -136,16 +162,19 @@ class _Scoring:
     scorer: Scorer
     selection: Selection
     group: SliceGroup
+    most_ticks: int | None = None
     pieces: dict[str, list[pa.Table]] = field(default_factory=lambda: {name: [] for name in SCORED_TABLES})
     ledger: dict[tuple[int, str | None, str | None, str], int] = field(default_factory=dict)
     spans: IntArray = field(init=False)
     foreign: list[Counter[str]] = field(init=False)
     clocks: list[dict[str, EventClock]] = field(init=False)
+    books: list[NameBook] = field(init=False)
 
     def __post_init__(self) -> None:
         self.spans = np.zeros(self.group.size, np.int64)
         self.foreign = [Counter() for _ in self.group.slices]
         self.clocks = [{} for _ in self.group.slices]
+        self.books = [NameBook(one.names) for one in self.group.slices]
 
     def run(self) -> list[ScoredSlice]:
         if self.group.records:
@@ -171,6 +200,7 @@ class _Scoring:
                 tables=tables[number],
                 foreign=dict(self.foreign[number].most_common(_FOREIGN_NAMES)),
                 clocks={**(one.clocks.clocks if one.clocks else {}), **self.clocks[number]},
+                names=self.books[number].names(),
             )
             for number, one in enumerate(self.group.slices)
         ]
@@ -233,6 +263,11 @@ class _Scoring:
 
     def _tables(self) -> list[dict[str, pa.Table]]:
         """Return the tables of each slice."""
+        for number, book in enumerate(self.books):
+            for (pipeline, state), n in book.others.items():
+                self.count(number, pipeline, None, state, n)
+            names = book.table(self.group.lane)
+            self.pieces["facet_names"].append(with_slices(names, np.full(names.num_rows, number)))
         self.pieces["ledger"].append(self._ledger_table())
         split: dict[str, list[pa.Table]] = {}
         for name, schema in SCORED_TABLES.items():
@@ -281,7 +316,11 @@ class _Part:
         self._count_foreign(foreign, pipelines.filter(pa.array(~is_own)))
         self._count_read(own)
         u_of_record = selection_numbers(columns.of_records("trace_id"))
-        ticks = SliceTicks(columns, scoring.group.lane, self._slices(np.arange(columns.records)))
+        slices = self._slices(np.arange(columns.records))
+        every = coded(columns.of_records("pipeline"))
+        scopes = RecordScopes(scoring.books, slices, every, own, columns.bucket, u_of_record)
+        ticks = SliceTicks(columns, scoring.group.lane, slices, scopes)
+        self._check_size(ticks)
         failing = np.zeros(columns.records, bool)
         judged = np.zeros(columns.records, bool)
         kept: list[StoredRows] = []
@@ -295,11 +334,18 @@ class _Part:
             ticks.add_block(result, selections)
             kept.append(kept_rows(result, selections, u_of_record[columns.ord[result.rows]]))
             failing[columns.ord[result.rows][(result.outcomes == FAIL).any(axis=1)]] = True
-            judged |= self._request_judges(result, selections)
+            judged |= self._request_judges(result, selections, scopes)
         self._add_gaps([of for of in kept if len(of.row)])
         scoring.pieces["ticks"].append(ticks.table())
         scoring.pieces["session_ticks"] += ticks.session_tables()
         self._sample(failing, judged, u_of_record)
+
+    def _check_size(self, ticks: SliceTicks) -> None:
+        """Raise if there will be too many ticks: each group of records has rows of each metric, level and facet."""
+        most, metrics = self.scoring.most_ticks, sum(len(block.metrics) for block in self.scorer.plan.blocks)
+        expected = len(ticks.groups.p) * metrics * FACETS
+        if most is not None and expected > most:
+            raise _TooManyTicksError(most / expected)
 
     @property
     def scorer(self) -> Scorer:
@@ -397,7 +443,7 @@ class _Part:
         return numbers
 
     def _request_judges(
-        self, result: BlockResult, selections: Sequence[MetricSelection]
+        self, result: BlockResult, selections: Sequence[MetricSelection], scopes: RecordScopes
     ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         judged = np.zeros(self.columns.records, bool)
         if not any(isinstance(planned.metric.claim, JudgedClaim) for planned in result.block.metrics):
@@ -405,7 +451,7 @@ class _Part:
         redactor = self.scorer.redactors[result.block.sha]
         rows = self.columns.ord[result.rows]
         requests = judge_requests(
-            self.columns, self.scoring.group, self.ords, result, selections, self.scoring.selection.id, redactor
+            self.columns, self.scoring.group, self.ords, result, selections, self.scoring.selection.id, redactor, scopes
         )
         self.scoring.pieces["judge_requests"].append(requests)
         for m, planned in enumerate(result.block.metrics):

@@ -11,6 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 BUCKET_SECONDS = 30
+#: Environment of traces that name none.
+DEFAULT_ENVIRONMENT = "production"
 # Years 1 to 9999; a time outside of them counts as absent, for no store could hold it.
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800.0, 253_402_300_799.0
 #: Bucket number of a record without a time.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from gapwatch.scorers.slices.event_clock import EventClock, SliceClocks
+from gapwatch.scorers.slices.facet_names import FacetNames
 from gapwatch.scorers.slices.tables import SCORED_TABLES
 
 SCORED_SLICE_VERSION = 1
@@ -34,6 +35,8 @@ class RecordSlice:
             timestamps.
         prefix_sha256: Digest of the source's bytes up to `to_offset`, for files; None for Kafka.
         clocks: Event clocks of the partition before the slice; None believes every time.
+        names: Names that the partition counted apart before the slice.
+        digest_at: Returns `prefix_sha256` for an earlier end of the slice; None for Kafka.
     """
 
     lane: str
@@ -46,6 +49,38 @@ class RecordSlice:
     timestamps: npt.NDArray[np.float64] | None = None
     prefix_sha256: str | None = None
     clocks: SliceClocks | None = None
+    names: FacetNames = field(default_factory=FacetNames, compare=False)
+    digest_at: Callable[[int], str] | None = field(default=None, compare=False)
+
+    def first(self, count: int) -> RecordSlice:
+        """Return the slice of the first records only; the slice itself if it has no more."""
+        if count >= len(self.offsets):
+            return self
+        end = int(self.offsets[count])
+        return replace(
+            self,
+            to_offset=end,
+            offsets=self.offsets[:count],
+            values=self.values[:count],
+            timestamps=None if self.timestamps is None else self.timestamps[:count],
+            prefix_sha256=self.digest_at(end) if self.digest_at is not None else self.prefix_sha256,
+            clocks=None if self.clocks is None else replace(self.clocks, is_end=False),
+        )
+
+    def rest(self, scored: ScoredSlice) -> RecordSlice | None:
+        """Return the records that a scored slice leaves out, with its clocks and names; None if it has all of them."""
+        if scored.to_offset >= self.to_offset:
+            return None
+        count = int(np.searchsorted(self.offsets, scored.to_offset))
+        return replace(
+            self,
+            from_offset=scored.to_offset,
+            offsets=self.offsets[count:],
+            values=self.values[count:],
+            timestamps=None if self.timestamps is None else self.timestamps[count:],
+            clocks=None if self.clocks is None else replace(self.clocks, clocks=scored.clocks),
+            names=scored.names,
+        )
 
 
 @dataclass(frozen=True)
@@ -62,6 +97,7 @@ class ScoredSlice:
         foreign: Number of foreign records by the most frequent pipelines that they name; for warnings, not stored.
         tables: One Arrow table for each name in `gapwatch.scorers.slices.tables.SCORED_TABLES`.
         clocks: Event clock of each pipeline of the partition after the slice; for the next slice, not stored.
+        names: Names that the partition counts apart after the slice; for the next slice.
     """
 
     lane: str
@@ -75,6 +111,7 @@ class ScoredSlice:
     tables: dict[str, pa.Table] = field(default_factory=dict)
     foreign: dict[str, int] = field(default_factory=dict)
     clocks: Mapping[str, EventClock] = field(default_factory=dict)
+    names: FacetNames = field(default_factory=FacetNames, compare=False)
 
     def to_ipc(self) -> bytes:
         """Return the slice as bytes: a JSON header line, then each table as a length-prefixed Arrow IPC stream."""

@@ -137,6 +137,20 @@ JUDGE_REQUESTS = pa.schema([("id", _TEXT), ("key", _TEXT), ("value", pa.binary()
 #: One 64-bit hash per record that was read; readers of the store count repeated trace ids by it.
 TRACE_IDS = pa.schema([("lane", _TEXT), ("pipeline", _TEXT), ("trace_hash", pa.uint64())])
 
+#: Names of facets that a partition counts apart, see `gapwatch.scorers.ticks.facet_names`.
+FACET_NAMES = pa.schema(
+    [
+        ("lane", _TEXT),
+        ("source_topic", _TEXT),
+        ("source_partition", pa.int32()),
+        ("pipeline", _TEXT),
+        ("day", _TIME),  # day of event time; null: no time
+        ("facet", _TEXT),  # environment, release, tier, model, p
+        ("value", _TEXT),
+        ("sightings", pa.int32()),  # 2: counted apart from here on; 1: sampled once
+    ]
+)
+
 #: Schema of each table of a scored slice, by name.
 SCORED_TABLES: dict[str, pa.Schema] = {
     "gaps": GAPS,
@@ -147,4 +161,5 @@ SCORED_TABLES: dict[str, pa.Schema] = {
     "samples": SAMPLES,
     "judge_requests": JUDGE_REQUESTS,
     "trace_ids": TRACE_IDS,
+    "facet_names": FACET_NAMES,
 }

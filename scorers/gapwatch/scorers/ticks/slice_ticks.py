@@ -5,14 +5,24 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gapwatch.scorers.portfolio.claim import LabelClaim, MeasureClaim
 from gapwatch.scorers.slices.block_result import BlockResult
-from gapwatch.scorers.slices.columns import Coded, FloatArray, IntArray, SliceColumns, bucket_starts, coded
+from gapwatch.scorers.slices.columns import (
+    DEFAULT_ENVIRONMENT,
+    Coded,
+    FloatArray,
+    IntArray,
+    SliceColumns,
+    bucket_starts,
+    coded,
+)
 from gapwatch.scorers.slices.selection import BlockSelection
 from gapwatch.scorers.slices.slice_group import with_slices
 from gapwatch.scorers.slices.tables import SESSION_TICKS
 from gapwatch.scorers.slices.value_histogram import histogram_maps
+from gapwatch.scorers.ticks.record_scopes import RecordScopes
 from gapwatch.scorers.ticks.tick_counts import (
     BAD,
     GOOD,
@@ -30,6 +40,9 @@ from gapwatch.scorers.ticks.unit_folds import UnitRows, fold_any, fold_measure, 
 
 Bytes = npt.NDArray[np.uint8]
 
+#: Rows of a metric for one trace: its spans by all, tier, release and model, its unit by all and release.
+FACETS = 6
+
 
 class SliceTicks:
     """Collects the ticks of some slices, block by block.
@@ -38,18 +51,28 @@ class SliceTicks:
         columns: Columns of their records.
         lane: Lane of the slices.
         slices: Number of the slice of each record.
+        scopes: Scopes of the names of the records.
     """
 
-    def __init__(self, columns: SliceColumns, lane: str, slices: IntArray) -> None:
+    def __init__(self, columns: SliceColumns, lane: str, slices: IntArray, scopes: RecordScopes) -> None:
         self._columns = columns
         self._lane = lane
-        environment = coded(columns.of_records("environment"))
-        self.groups = group_records(slices, environment, columns.bucket, columns.publisher_p)
-        self._release = coded(columns.of_records("release"))
+        every = np.arange(columns.records)
+        environment = coded(pc.fill_null(columns.of_records("environment"), DEFAULT_ENVIRONMENT))
+        self.groups = group_records(
+            slices,
+            scopes.bounded("environment", environment, every),
+            columns.bucket,
+            scopes.bounded_p(columns.publisher_p),
+        )
+        self._release = scopes.bounded("release", coded(columns.of_records("release")), every)
         self._session = coded(columns.of_records("session_id"))
         empty = self._session.values.index(pa.scalar("", self._session.values.type)).as_py() + 1
         self._has_session = (self._session.codes > 0) & (self._session.codes != empty)
-        self._of_row = {name: coded(columns.arrow(name)) for name in ("tier", "model")}
+        self._of_row = {
+            name: scopes.bounded(name, coded(columns.arrow(name)), columns.ord, columns.span_index)
+            for name in ("tier", "model")
+        }
         self._rows = TickRows(self.groups, lane)
         self._sessions: list[pa.Table] = []
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gapwatch.scorers.plan.block import Block
-from gapwatch.scorers.slices.columns import Coded, FloatArray, IntArray, bucket_starts
+from gapwatch.scorers.slices.columns import DEFAULT_ENVIRONMENT, Coded, FloatArray, IntArray, bucket_starts
 from gapwatch.scorers.slices.slice_group import with_slices
 from gapwatch.scorers.slices.tables import TICKS
 
@@ -47,7 +47,7 @@ def group_records(slices: IntArray, environment: Coded, bucket: IntArray, p: Flo
     environment_key = slices * environment.size + environment.codes
     key = (environment_key * len(buckets) + bucket_codes) * len(rates) + rate_codes
     distinct, of_record = np.unique(key, return_inverse=True)
-    environments = pa.concat_arrays([pa.array(["production"]), environment.values.cast(pa.string())])
+    environments = pa.concat_arrays([pa.array([DEFAULT_ENVIRONMENT]), environment.values.cast(pa.string())])
     environment_key = distinct // (len(buckets) * len(rates))
     return Groups(
         of_record.astype(np.int64),

@@ -111,8 +111,9 @@ TABLE_TEXTS: dict[str, tuple[str, str]] = {
         """seq lane source_topic source_partition pipeline
         metric: Name of the metric; null: the row counts records.
         state: Records: read, dead_letter, foreign, duplicate; of the read ones, ahead and behind have a time far from
-            that of their neighbours and count without a time. Pairs: pass, warn, fail, skip, unknown, error, pending,
-            sampled_out, shed_budget, shed_load.
+            that of their neighbours and count without a time; of those with state other_environment, other_release,
+            other_tier, other_model or other_p something counts under another name. Pairs: pass, warn, fail, skip,
+            unknown, error, pending, sampled_out, shed_budget, shed_load.
         n: Change of the count.""",
     ),
     "offsets": (
@@ -298,6 +299,14 @@ TABLE_TEXTS: dict[str, tuple[str, str]] = {
         commits: Number of expired commits.
         records: Number of their records.
         rows: Number of deleted rows.""",
+    ),
+    "facet_names": (
+        "Names that a partition counts apart, so that a restart counts the same ones; all others count as `other`.",
+        """seq lane source_topic source_partition pipeline
+        day: Day of event time of the traces, UTC; null: traces without a time, and those a week behind the others.
+        facet: environment, release, tier, model; p: probability of the publisher.
+        value: The name; of p its shortest decimal form.
+        sightings: 2: counted apart from here on; 1: one sampled record had it, a second one makes it 2.""",
     ),
     "trace_ids": (
         "Hash of every trace id, to find repeated ones.",

@@ -135,6 +135,12 @@ _SOURCE = (
         "behind are read records whose time is far from that of their neighbours; they count without a time.",
         "topic", "pipeline", "state", lasting=True,
     ),
+    _own(
+        "other_names_total", "counter", "records",
+        "Read records whose environment, release, tier or model counts as `other`, or whose probability p counts as "
+        "the nearest of a grid: a partition counts 200 names of a day apart. Sums are exact.",
+        "pipeline", "facet", lasting=True,
+    ),
     _own("consumed_spans_total", "counter", "spans", "Spans in the records read.", "topic", lasting=True),
     _own(
         "dead_letters_total", "counter", "records", "Dead letters: records that could not be read, by cause.", "topic",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from gapwatch.scorers.portfolio.claim import Claim, CompositeClaim, JudgedClaim, MeasureClaim
 from gapwatch.scorers.portfolio.metric import Metric
 from gapwatch.scorers.portfolio.portfolio import Portfolio
-from gapwatch.sinks.store.schema import OTHER
+from gapwatch.scorers.slices.facet_names import OTHER
 
 NO_TIER = "none"
 

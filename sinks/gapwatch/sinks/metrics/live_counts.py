@@ -13,11 +13,11 @@ import duckdb
 import numpy as np
 
 from gapwatch.scorers.slices.event_clock import TIME_STATES
+from gapwatch.scorers.slices.facet_names import OTHER, OTHER_STATES
 from gapwatch.scorers.slices.value_histogram import CELL_OFFSET, CELL_RATIO
 from gapwatch.sinks.metrics.labels import NO_TIER, LabelSets
 from gapwatch.sinks.metrics.rate_window import SLOT_SECONDS, SLOTS, FloatArray, RateWindow
 from gapwatch.sinks.store.ledger import OUTCOME_STATES
-from gapwatch.sinks.store.schema import OTHER
 
 #: Columns of the window of a series: the sums for `rate_interval.with_interval`, then weighted undecided units, good
 #: and bad units, and weighted spans.
@@ -96,6 +96,7 @@ class LiveCounts:
         series: Series by key.
         tiers: Tiers by the key of the series that counts them, and tier.
         records: Number of records by topic, pipeline and state.
+        others: Number of read records of which something counts as `other`, by pipeline and facet.
         unscored: Number of spans that were not scored, by pipeline, metric and state.
         pending: Number of spans that wait for a judge, by pipeline and metric.
         dead_letters: Number of dead letters by topic and cause.
@@ -108,6 +109,7 @@ class LiveCounts:
         self.series: dict[SeriesKey, Series] = {}
         self.tiers: dict[SeriesKey, dict[str, TierKey]] = {}
         self.records: dict[tuple[str, str, str], int] = {}
+        self.others: dict[tuple[str, str], int] = {}
         self.unscored: dict[tuple[str, str, str], int] = {}
         self.pending: dict[tuple[str, str], int] = {}
         self.dead_letters: dict[tuple[str, str], int] = {}
@@ -145,6 +147,12 @@ class LiveCounts:
     def disagreement(self) -> int:
         """Number of spans by which the ledger and the counted ticks differ; 0 if they agree."""
         return sum(abs(n) for n in self._disagreement.values())
+
+    @property
+    def other_names(self) -> dict[tuple[str, str], int]:
+        """Counts of `others`, with a 0 for facets whose names are all counted apart so far."""
+        read = {pipeline for _, pipeline, state in self.records if state == "read"}
+        return {**{(pipeline, facet): 0 for pipeline in sorted(read) for facet in OTHER_STATES}, **self.others}
 
     # --- counting
 
@@ -255,10 +263,11 @@ class LiveCounts:
 
     def _take_ledger(self, row: tuple[Any, ...]) -> None:
         pipeline, metric, topic, state, n = row
-        if metric is None:
+        if metric is None and state in OTHER_STATES.values():
+            _add(self.others, (self.labels.pipeline(pipeline), state.removeprefix("other_")), n)
+        elif metric is None:
             _add(self.records, (topic, self.labels.pipeline(pipeline), state), n)
-            return
-        if state in OUTCOME_STATES:
+        elif state in OUTCOME_STATES:
             _add(self._disagreement, (pipeline, metric, state), -n)
         elif (pipeline, metric) not in self.labels.metrics:
             return

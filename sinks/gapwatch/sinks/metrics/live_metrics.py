@@ -21,6 +21,7 @@ from prometheus_client.core import Metric, Sample
 from prometheus_client.registry import Collector
 
 from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.scorers.slices.facet_names import OTHER
 from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.scorers.slices.tables import LEDGER, TICKS
 from gapwatch.scorers.version import program_version
@@ -31,7 +32,6 @@ from gapwatch.sinks.metrics.labels import LabelSets
 from gapwatch.sinks.metrics.live_counts import LiveCounts
 from gapwatch.sinks.metrics.series_samples import SAMPLE_LIMIT, unwatched_samples, watched_samples
 from gapwatch.sinks.store.ledger import imbalance
-from gapwatch.sinks.store.schema import OTHER
 from gapwatch.sinks.store.store import Store
 
 #: Largest number of tick rows that wait for a scrape. Larger: more memory, about 200 bytes a row. Smaller: slices are
@@ -271,6 +271,7 @@ class LiveMetrics(Collector):
         page.add("gapwatch_unscored_spans_total", counts.left_out)
         page.add("gapwatch_judge_requests_pending", counts.pending)
         page.add("gapwatch_records_total", counts.consumed)
+        page.add("gapwatch_other_names_total", counts.other_names)
         page.add("gapwatch_dead_letters_total", counts.dead_letters)
         page.add_one("gapwatch_ledger_imbalance", self._stored_imbalance + counts.disagreement)
         newest = {(one.pipeline,): counts.newest_slot(one.pipeline) for one in self._portfolios}

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import duckdb
 
+from gapwatch.scorers.slices.facet_names import OTHER
 from gapwatch.sinks.store.series_columns import SeriesNames, series_condition
 from gapwatch.sinks.store.store_reader import StoreReader
 
@@ -140,9 +141,9 @@ def first_seen(
         end: End of the ticks, naive UTC, exclusive.
     """
     rows = con.execute(
-        """SELECT facet, value, min(fold_bucket) AS first_seen FROM ticks
+        f"""SELECT facet, value, min(fold_bucket) AS first_seen FROM ticks
         WHERE lane = ? AND pipeline = ? AND environment = ? AND facet IN ('release', 'model') AND value IS NOT NULL
-            AND fold_bucket < ?
+            AND value <> '{OTHER}' AND fold_bucket < ?
         GROUP BY ALL ORDER BY abs(epoch(min(fold_bucket)) - epoch(?::TIMESTAMP)), 1 DESC, 2""",
         [lane, series.pipeline, series.environment, end, change],
     ).fetchall()

@@ -1,4 +1,4 @@
-"""Reads the commits of a lane in order, by pages, and the event clocks that its partitions continue from."""
+"""Reads the commits of a lane in order, by pages, and the clocks and names that its partitions continue from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from gapwatch.scorers.slices.columns import BUCKET_SECONDS
 from gapwatch.scorers.slices.event_clock import EventClock, SliceClocks
-from gapwatch.scorers.slices.tables import SESSION_TICKS, TICKS
+from gapwatch.scorers.slices.facet_names import FacetNames
+from gapwatch.scorers.slices.tables import FACET_NAMES, SESSION_TICKS, TICKS
 from gapwatch.sinks.store.store import Store
 
 #: Commits of a page. Each page costs five queries of some milliseconds; more commits than this save little.
@@ -142,3 +143,22 @@ def event_clocks(
             {"lane": lane, "latest": latest, "topic": topic, "partition": partition},
         ).fetchall()
     return SliceClocks.after({pipeline: second // BUCKET_SECONDS for pipeline, second in rows}).clocks
+
+
+def facet_names(store: Store, lane: str, topic: str, partition: int) -> FacetNames:
+    """Return the names that a partition counts apart after its stored slices.
+
+    Args:
+        store: Store, open.
+        lane: Lane of the partition.
+        topic: Topic, or name of the file source.
+        partition: Number of the partition.
+    """
+    columns = ", ".join(f'"{name}"' for name in FACET_NAMES.names)
+    with closing(store.cursor()) as cursor:
+        rows = cursor.execute(
+            f"""SELECT {columns} FROM internal.facet_names
+            WHERE lane = ? AND source_topic = ? AND source_partition = ?""",
+            [lane, topic, partition],
+        )
+        return FacetNames.stored(rows.to_arrow_table())

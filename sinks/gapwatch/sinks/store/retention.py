@@ -16,8 +16,9 @@ from datetime import UTC, datetime, timedelta
 
 import duckdb
 
+from gapwatch.scorers.slices.facet_names import OTHER
 from gapwatch.sinks.store.row_inserts import insert_row
-from gapwatch.sinks.store.schema import OTHER, ROW_TABLES
+from gapwatch.sinks.store.schema import ROW_TABLES
 from gapwatch.sinks.store.store import Store
 
 #: Largest step, except that one commit is always taken whole. Larger: slices wait longer. Smaller: higher total cost.
@@ -84,6 +85,11 @@ _STEP = (
     "DELETE FROM offsets WHERE seq <= $seq",
     "INSERT INTO offsets BY NAME SELECT * FROM merged_offsets",
     "DROP TABLE merged_offsets",
+    # Those of the last days are needed at a restart, however short the retention.
+    """DELETE FROM internal.facet_names AS old WHERE seq <= $seq AND "day" < (
+        SELECT max("day") - INTERVAL 7 DAY FROM internal.facet_names AS new
+        WHERE (new.lane, new.source_topic, new.source_partition, new.pipeline)
+            = (old.lane, old.source_topic, old.source_partition, old.pipeline))""",
 )
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from gapwatch.scorers.slices.tables import (
     DEAD_LETTERS,
+    FACET_NAMES,
     GAPS,
     LEDGER,
     SAMPLES,
@@ -33,15 +34,12 @@ INTERNAL = "internal"
 INTERNAL_TABLES = frozenset(
     {
         "trace_ids", "detector_snapshots", "waited_for", "judge_requests", "judge_closed", "judge_offsets",
-        "judge_money", "outbox", "relayed", "past_ticks", "past_dead_letters",
+        "judge_money", "outbox", "relayed", "past_ticks", "past_dead_letters", "facet_names",
     }
 )  # fmt: skip
 
 #: Written into every store, to distinguish it from the DuckDB file of another program.
 PROGRAM = "gapwatch"
-
-#: Name that stands for all names of an open set (environments, tiers, labels) beyond those listed separately.
-OTHER = "other"
 
 _JSON_COLUMNS = {"evidence"}
 
@@ -54,6 +52,7 @@ KEPT_TABLES: dict[str, tuple[pa.Schema, bool]] = {
     "dead_letters": (DEAD_LETTERS, True),
     "samples": (SAMPLES, True),
     "trace_ids": (TRACE_IDS, False),
+    "facet_names": (FACET_NAMES, False),
 }
 
 #: Offsets of the records of each commit, by partition. `to_offset` is exclusive.

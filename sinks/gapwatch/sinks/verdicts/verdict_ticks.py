@@ -70,7 +70,8 @@ class VerdictTicks:
             label: Word of the scale; None without one.
             p: Probability of evaluation, 0 to 1.
         """
-        facets = {"all": None, "tier": request.tier, "release": request.release, "model": request.model}
+        named = {"tier": request.tier, "release": request.release, "model": request.model}
+        facets = {"all": None, **{facet: request.counted(facet, name) for facet, name in named.items()}}
         facets |= {"stratum": request.stratum, "label": label}
         for facet, value in facets.items():
             if facet == "all" or value is not None:
@@ -84,7 +85,8 @@ class VerdictTicks:
         """Count one trace as good, bad, unknown or error, and count its session."""
         self._add(request, series, "unit", "all", None, unit, p, score)
         if request.release is not None:
-            self._add(request, series, "unit", "release", request.release, unit, p, score)
+            release = request.counted("release", request.release)
+            self._add(request, series, "unit", "release", release, unit, p, score)
         if request.session_id and unit in ("good", "bad"):
             key = (*self._series(request, series), self._time(request.bucket), request.session_id, p)
             units = self._sessions.setdefault(key, [0, 0])
@@ -105,7 +107,8 @@ class VerdictTicks:
         count.add(score)
 
     def _series(self, request: JudgeRequest, series: tuple[str, str, str | None, str]) -> tuple[Any, ...]:
-        return (request.lane, request.pipeline, request.series_environment, request.component, *series)
+        environment = request.counted("environment", request.series_environment)
+        return (request.lane, request.pipeline, environment, request.component, *series)
 
     def _time(self, bucket: int | None) -> datetime | None:
         return None if bucket is None else _EPOCH + timedelta(seconds=bucket * BUCKET_SECONDS)

@@ -20,7 +20,10 @@ from gapwatch.scorers.loading.load import parse_portfolio
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.scoring.score import score
 from gapwatch.scorers.scoring.scorer_host import ScorerHost
+from gapwatch.scorers.slices.facet_names import FacetNames
 from gapwatch.scorers.slices.selection import Selection, recorded_factors, recorded_shedding, thinned_selection
+from gapwatch.scorers.slices.slices import RecordSlice
+from gapwatch.sinks.reading.lane_commits import facet_names
 from gapwatch.sinks.reading.stored_portfolios import portfolio_text
 from gapwatch.sinks.store.ledger import imbalance
 from gapwatch.sinks.store.recorded_selections import SelectionStep, selection_steps
@@ -28,7 +31,7 @@ from gapwatch.sinks.store.store import Store
 from gapwatch.streams.pipeline.pipeline import LIVE
 from gapwatch.streams.pipeline.regime import Regime, make_regime
 from gapwatch.streams.pipeline.run_summary import RunSummary
-from gapwatch.streams.pipeline.slice_pieces import pieces
+from gapwatch.streams.pipeline.slice_pieces import MOST_TICKS, pieces
 from gapwatch.streams.sources.raw_slice import RawSlice
 from gapwatch.streams.sources.topic_check import wait_for_topic
 from gapwatch.streams.sources.topic_range import OffsetRange, TopicRange
@@ -85,6 +88,7 @@ class Backfill:
         self._options, self._kafka, self._path = options, kafka, store
         self._portfolios, self._scorers, self._on_progress = tuple(portfolios), scorers, on_progress
         self._regimes: dict[tuple[str, ...], Regime] = {}
+        self._names: dict[int, FacetNames] = {}
         self._selections: dict[tuple[str, tuple[str, ...]], Selection] = {}
         self.result = RunSummary()
 
@@ -143,10 +147,16 @@ class Backfill:
         for records in pieces(raw, self._options.lane, [step.from_offset for step in steps]):
             step = next(step for step in reversed(steps) if step.from_offset <= records.from_offset)
             regime = self._regime(store, step)
-            scored = score(regime.scorer, self._selection(regime, step), records)
-            store.write_slice(scored, datetime.now(UTC))
-            self.result.add(scored)
-            self._on_progress(self.result)
+            names = self._names.get(raw.partition)
+            if names is None:
+                names = facet_names(store, self._options.lane, raw.topic, raw.partition)
+            rest: RecordSlice | None = replace(records, names=names)
+            while rest is not None:
+                scored = score(regime.scorer, self._selection(regime, step), rest, MOST_TICKS)
+                rest, self._names[raw.partition] = rest.rest(scored), scored.names
+                store.write_slice(scored, datetime.now(UTC))
+                self.result.add(scored)
+                self._on_progress(self.result)
 
     def _regime(self, store: Store, step: SelectionStep) -> Regime:
         shas = step.portfolio_shas

@@ -19,12 +19,13 @@ from gapwatch.scorers.scoring.scorer_host import ScorerHost
 from gapwatch.scorers.slices.event_clock import EventClock, SliceClocks
 from gapwatch.scorers.slices.selection import Selection, fixed_selection
 from gapwatch.scorers.slices.slices import RecordSlice, ScoredSlice
-from gapwatch.sinks.reading.lane_commits import event_clocks
+from gapwatch.sinks.reading.lane_commits import event_clocks, facet_names
 from gapwatch.sinks.store.ledger import imbalance
 from gapwatch.sinks.store.store import Store
 from gapwatch.streams.alerting.evaluation.shift_watch import ShiftWatch
 from gapwatch.streams.batch.file_texts import store_file_texts
 from gapwatch.streams.pipeline.run_summary import RunSummary
+from gapwatch.streams.pipeline.slice_pieces import MOST_TICKS
 from gapwatch.streams.sources.file_source import FileSource
 
 if TYPE_CHECKING:
@@ -142,13 +143,16 @@ def _replay_source(
     with ThreadPoolExecutor(1, "store") as thread:
         pending: Future[ScoredSlice] | None = None
         clocks: Mapping[str, EventClock] = event_clocks(writer.store, source.lane, source.name, 0)
+        names = facet_names(writer.store, source.lane, source.name, 0)
         for records, is_end in _with_end(source.slices(start, prefix)):
-            scored = score(scorer, policy, replace(records, clocks=SliceClocks(clocks, is_end=is_end)))
-            clocks = scored.clocks
-            _finish(pending, source, writer.result, on_progress)
-            pending = thread.submit(writer.write, scored)
-            # Only the future holds it, and the next slice replaces that: at most two scored slices in memory.
-            del scored
+            rest: RecordSlice | None = replace(records, clocks=SliceClocks(clocks, is_end=is_end), names=names)
+            while rest is not None:
+                scored = score(scorer, policy, rest, MOST_TICKS)
+                clocks, names, rest = scored.clocks, scored.names, rest.rest(scored)
+                _finish(pending, source, writer.result, on_progress)
+                pending = thread.submit(writer.write, scored)
+                # Only the future holds it, and the next slice replaces that: at most two scored slices in memory.
+                del scored
         _finish(pending, source, writer.result, on_progress)
 
 

@@ -20,13 +20,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import groupby, zip_longest
+from itertools import groupby
 from typing import Any
 
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.scoring.score import score_together
 from gapwatch.scorers.slices.columns import BUCKET_SECONDS
 from gapwatch.scorers.slices.event_clock import EventClock, SliceClocks
+from gapwatch.scorers.slices.facet_names import FacetNames
 from gapwatch.scorers.slices.selection import (
     EVALUATED,
     Selection,
@@ -35,7 +36,7 @@ from gapwatch.scorers.slices.selection import (
     thinned_selection,
 )
 from gapwatch.scorers.slices.slices import RecordSlice, ScoredSlice
-from gapwatch.sinks.reading.lane_commits import event_clocks
+from gapwatch.sinks.reading.lane_commits import event_clocks, facet_names
 from gapwatch.sinks.store.outbox import outbox_step
 from gapwatch.sinks.store.recorded_selections import counted_since, selection_steps
 from gapwatch.sinks.store.registration import insert_policies
@@ -46,7 +47,7 @@ from gapwatch.streams.pipeline.gathered_slices import GatheredSlices
 from gapwatch.streams.pipeline.judge_throttle import JudgeThrottle
 from gapwatch.streams.pipeline.observer import RequestTaker
 from gapwatch.streams.pipeline.regime import Regime
-from gapwatch.streams.pipeline.slice_pieces import pieces, window_cuts
+from gapwatch.streams.pipeline.slice_pieces import MOST_TICKS, pieces, window_cuts
 from gapwatch.streams.pipeline.slice_writer import ScoredPiece, SliceWriter
 from gapwatch.streams.pipeline.thinning import PartitionThinning
 from gapwatch.streams.pipeline.thinning_options import ThinningOptions
@@ -63,6 +64,7 @@ class _Partition:
         next_offset: Beginning of the next slice, unless another process had the partition in between.
         thinning: Thinning of its rows.
         clocks: Event clock of each pipeline.
+        names: Names that it counts apart.
         regime: Portfolios of its last slice; None after a start with other portfolios.
         selection: Selection in force; None after a start.
         since: First offset under that selection.
@@ -74,6 +76,7 @@ class _Partition:
     next_offset: int
     thinning: PartitionThinning
     clocks: Mapping[str, EventClock]
+    names: FacetNames
     regime: Regime | None
     selection: Selection | None
     since: int
@@ -84,7 +87,7 @@ class _Partition:
     def advance(self, scored: ScoredSlice) -> None:
         """Move on to the end of a scored slice."""
         self.thinning.count(scored)
-        self.clocks = scored.clocks
+        self.clocks, self.names = scored.clocks, scored.names
         self.next_offset = scored.to_offset
 
 
@@ -103,6 +106,24 @@ class _Entered:
     records: RecordSlice
     selection: Selection
     steps: Sequence[tuple[str, Step]]
+
+
+@dataclass
+class _Waiting:
+    """Pieces of a group of slices that are not scored yet.
+
+    Attributes:
+        regime: Portfolios that score all of them.
+        sheds: Whether judging is skipped.
+        slices: Each slice, its partition, and its pieces.
+    """
+
+    regime: Regime
+    sheds: bool
+    slices: list[tuple[RawSlice, _Partition, deque[RecordSlice]]] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return any(left for _, _, left in self.slices)
 
 
 class Pipeline:
@@ -156,7 +177,12 @@ class Pipeline:
             await group.gather()
             if self._gathering is group:
                 self._gathering = None
-            scored = await loop.run_in_executor(self._scoring, self._score, group.slices)
+            waiting, scored = await loop.run_in_executor(self._scoring, self._begin, group.slices)
+            while waiting:  # what is scored is written first, which bounds memory
+                async with self._write_turn:
+                    await self._writer.thread.run(self._write, scored)
+                scored = []
+                scored = await loop.run_in_executor(self._scoring, self._score, waiting)
         async with self._write_turn:
             await self._writer.thread.run(self._write, scored)
 
@@ -177,23 +203,32 @@ class Pipeline:
 
     # --- on the scoring thread
 
-    def _score(self, slices: Sequence[RawSlice]) -> deque[list[ScoredPiece]]:
-        """Return the scored pieces, by transaction: the first piece of each slice, then the second, ..."""
-        regime, sheds, scored = self._regime, self._throttle.is_shedding, deque[list[ScoredPiece]]()
-        partitions = [self._partition(raw, regime) for raw in slices]
-        for several in zip_longest(*(self._pieces(raw) for raw in slices)):
-            # The selection of a piece depends on what was found in the one before.
-            entered = [
-                self._enter(partition, regime, replace(records, clocks=_clocks(partition, raw)), sheds)
-                for partition, raw, records in zip(partitions, slices, several, strict=True)
-                if records is not None
-            ]
-            by_selection = groupby(sorted(entered, key=_selection_id), key=_selection_id)
-            scored.append([piece for _, same in by_selection for piece in _scored_pieces(regime, list(same))])
-        return scored
+    def _begin(self, slices: Sequence[RawSlice]) -> tuple[_Waiting, list[ScoredPiece]]:
+        """Cut slices into pieces, and return those that wait and the scored first one of each slice."""
+        regime = self._regime
+        waiting = _Waiting(regime, self._throttle.is_shedding)
+        for raw in slices:
+            cuts = window_cuts(raw, self._thinning.window) if self._thinning.rows else []
+            waiting.slices.append((raw, self._partition(raw, regime), deque(pieces(raw, LIVE, cuts))))
+        return waiting, self._score(waiting)
 
-    def _pieces(self, raw: RawSlice) -> Iterator[RecordSlice]:
-        return pieces(raw, LIVE, window_cuts(raw, self._thinning.window) if self._thinning.rows else [])
+    def _score(self, waiting: _Waiting) -> list[ScoredPiece]:
+        """Score the next piece of each slice, or its first records where it has too many ticks."""
+        regime, scored = waiting.regime, list[ScoredPiece]()
+        # The selection of a piece depends on what was found in the one before.
+        entered = [
+            (self._enter(partition, regime, _continued(left.popleft(), partition, raw), waiting.sheds), left)
+            for raw, partition, left in waiting.slices
+            if left
+        ]
+        for _, same in groupby(sorted(entered, key=_selection_id), key=_selection_id):
+            together = list(same)
+            for piece, (one, left) in zip(_scored_pieces(regime, [one for one, _ in together]), together, strict=True):
+                scored.append(piece)
+                rest = one.records.rest(piece.scored)
+                if rest is not None:
+                    left.appendleft(rest)
+        return scored
 
     def _partition(self, raw: RawSlice, regime: Regime) -> _Partition:
         key = (raw.topic, raw.partition)
@@ -208,7 +243,7 @@ class Pipeline:
         position = self._store.position(*where)
         if position is None:
             thinning = PartitionThinning(self._thinning, raw.from_offset // self._thinning.window)
-            return _Partition(raw.from_offset, thinning, {}, None, None, raw.from_offset, "")
+            return _Partition(raw.from_offset, thinning, {}, FacetNames(), None, None, raw.from_offset, "")
         window = max(0, position.to_offset - 1) // self._thinning.window
         cursor = self._store.cursor()
         try:
@@ -219,7 +254,8 @@ class Pipeline:
         thinning = PartitionThinning(self._thinning, window, counts=counts)
         # An earlier version may have stored times of the far future: what is beyond the present moves no clock.
         clocks = event_clocks(self._store, *where, until=time.time())
-        recalled = _Partition(raw.from_offset, thinning, clocks, None, None, raw.from_offset, "")
+        names = facet_names(self._store, *where)
+        recalled = _Partition(raw.from_offset, thinning, clocks, names, None, None, raw.from_offset, "")
         if steps:
             rows, recalled.recorded = steps[-1].rows, steps[-1].policy
             factors = recorded_factors(regime.portfolios, rows)
@@ -253,12 +289,10 @@ class Pipeline:
 
     # --- on the writer thread
 
-    def _write(self, scored: deque[list[ScoredPiece]]) -> None:
-        while scored:
-            together = scored.popleft()  # frees its memory as soon as it is stored
-            self._writer.write_slices(together, datetime.now(UTC))
-            if self._judges is not None and any(piece.scored.tables["judge_requests"].num_rows for piece in together):
-                self._judges.requests_stored()
+    def _write(self, scored: Sequence[ScoredPiece]) -> None:
+        self._writer.write_slices(scored, datetime.now(UTC))
+        if self._judges is not None and any(piece.scored.tables["judge_requests"].num_rows for piece in scored):
+            self._judges.requests_stored()
 
     def close(self, wait: bool = True) -> None:
         """End the scoring thread.
@@ -269,19 +303,21 @@ class Pipeline:
         self._scoring.shutdown(wait=wait, cancel_futures=True)
 
 
-def _clocks(partition: _Partition, raw: RawSlice) -> SliceClocks:
+def _continued(records: RecordSlice, partition: _Partition, raw: RawSlice) -> RecordSlice:
+    """Return a piece of a slice with the clocks and names of its partition."""
     now = None if raw.caught_up_at is None else int(raw.caught_up_at // BUCKET_SECONDS)
-    return SliceClocks(partition.clocks, now, is_end=now is not None)
+    clocks = SliceClocks(partition.clocks, now, is_end=now is not None)
+    return replace(records, clocks=clocks, names=partition.names)
 
 
-def _selection_id(entered: _Entered) -> str:
-    return entered.selection.id
+def _selection_id(entered: tuple[_Entered, deque[RecordSlice]]) -> str:
+    return entered[0].selection.id
 
 
 def _scored_pieces(regime: Regime, entered: Sequence[_Entered]) -> Iterator[ScoredPiece]:
     """Score pieces under one selection by one query."""
     started = time.perf_counter()
-    found = score_together(regime.scorer, entered[0].selection, [one.records for one in entered])
+    found = score_together(regime.scorer, entered[0].selection, [one.records for one in entered], MOST_TICKS)
     seconds = (time.perf_counter() - started) / len(entered)
     for one, scored in zip(entered, found, strict=True):
         one.partition.advance(scored)

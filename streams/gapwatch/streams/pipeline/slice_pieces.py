@@ -12,6 +12,8 @@ from gapwatch.streams.sources.raw_slice import RawSlice
 
 #: Most bytes of a piece, which bounds memory; a single record may be larger.
 PIECE_BYTES = 32 << 20
+#: Most rows of ticks of a scored piece, about 350 bytes each, which bounds memory; a single record may have more.
+MOST_TICKS = 200_000
 
 
 def pieces(raw: RawSlice, lane: str, cuts: Sequence[int]) -> Iterator[RecordSlice]:

@@ -9,6 +9,7 @@ import sys
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Protocol
@@ -121,6 +122,7 @@ class FileSource:
     def _cut(self, lines: _Lines, line: int, first: int) -> Iterator[RecordSlice]:
         while first < lines.count:
             last = lines.slice_end(first)
+            before = self._digest.copy()
             lines.feed(self._digest, last - first, first)
             keep = lines.filled(first, last)
             yield RecordSlice(
@@ -132,6 +134,7 @@ class FileSource:
                 offsets=line + keep,
                 values=lines.values(keep),
                 prefix_sha256=self._digest.hexdigest(),
+                digest_at=partial(lines.digest, before, first, line),
             )
             first = last
 
@@ -212,6 +215,19 @@ class _Lines:
         """
         view = memoryview(self._block)
         digest.update(view[self._bounds[first] : self._bounds[first + lines]])
+
+    def digest(self, before: Any, first: int, line: int, offset: int) -> str:
+        """Return the digest of a source up to an offset.
+
+        Args:
+            before: Digest of `hashlib` up to the line `first`.
+            first: Number of that line in the block.
+            line: Offset of the first line of the block.
+            offset: Offset in the block, exclusive.
+        """
+        digest = before.copy()
+        self.feed(digest, offset - line - first, first)
+        return str(digest.hexdigest())
 
     def slice_end(self, first: int) -> int:
         """Return one past the last line of the slice that begins at `first`."""

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from gapwatch.scorers.slices.facet_names import OTHER
 from gapwatch.sinks.reading.alert_query import alert_counts, alert_states
 from gapwatch.sinks.reading.noted_events import last_noted_seconds
 from gapwatch.sinks.reading.recent_values import recent_cells, recent_labels
-from gapwatch.sinks.store.schema import OTHER
 from gapwatch.sinks.store.transaction import Connection
 from gapwatch.streams.alerting.evaluation.bound_gauges import bound_samples
 from gapwatch.streams.alerting.evaluation.lane_detectors import LaneDetectors

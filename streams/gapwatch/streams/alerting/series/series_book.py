@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
+from gapwatch.scorers.slices.facet_names import OTHER
 from gapwatch.sinks.metrics.labels import ENVIRONMENT_LIMIT
-from gapwatch.sinks.store.schema import OTHER
 from gapwatch.streams.alerting.series.slice_units import SeriesKey
 from gapwatch.streams.detectors.contexts import hour_of_week
 
