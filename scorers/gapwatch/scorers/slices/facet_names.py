@@ -8,9 +8,9 @@ under `other`, and other probabilities count as the nearest of a grid. Sums stay
     up to 50 later ones           counted apart once two sampled records had the name: one record in 16 is sampled, and
                                   half as many after each further 100 names
 
-A later name that comes often is sampled soon, and one that comes once is never counted apart. Only the names of earlier
-records of the partition decide, in the order of their offsets, so that any slicing, a restart and a second run count the
-same.
+A later name that comes often is sampled soon, and one that comes once is never counted apart. Only the names of
+earlier records of the partition decide, in the order of their offsets, so that any slicing, a restart and a second run
+count the same.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gapwatch.scorers.slices.columns import BUCKET_SECONDS, NO_BUCKET, IntArray
 from gapwatch.scorers.slices.tables import FACET_NAMES
 
 AT_ONCE = 200
-"""First names of a facet in a day, which a partition counts apart. More: more rows of ticks; fewer: less is told apart."""
+"""First names of a facet in a day, which a partition counts apart. More: more rows of ticks; fewer: less told apart."""
 MOST_NAMES = 250
 """All names that it counts apart in a day; those beyond the first are the frequent ones among the later names."""
 _LONGEST_NAME = 200
