@@ -16,7 +16,7 @@ count the same.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -106,9 +106,15 @@ class NameBook:
             self._newest[pipeline] = int(newest[-1])
         return np.where(days > newest - _DAYS, days, _NO_DAY)
 
-    def is_named(self, scope: Scope, name: str) -> bool:
-        """Return whether a name is counted apart already."""
-        return name == OTHER or self._known.get(scope, {}).get(name, False)
+    def named(self, scope: Scope) -> Set[str]:
+        """Return the names that are counted apart already."""
+        known = self._known.get(scope, {})
+        return {OTHER, *(name for name, is_apart in known.items() if is_apart)}
+
+    def rate(self, scope: Scope) -> float:
+        """Return the share of records that are sampled for further names; it never grows."""
+        later = len(self._known.get(scope, ())) - AT_ONCE
+        return 1.0 if later < 0 else _FIRST_RATE * 0.5 ** (later // _HALVED_AFTER)
 
     def see(self, scope: Scope, name: str, u: float) -> bool:
         """Return whether a record counts apart under a name, and remember the name.
@@ -126,7 +132,7 @@ class NameBook:
         if len(known) < AT_ONCE:
             self._remember(scope, name, 2)
             return True
-        if u >= _FIRST_RATE * 0.5 ** ((len(known) - AT_ONCE) // _HALVED_AFTER):
+        if u >= self.rate(scope):
             return False
         if name not in known:
             self._remember(scope, name, 1)

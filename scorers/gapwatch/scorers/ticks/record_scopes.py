@@ -81,14 +81,14 @@ class RecordScopes:
         """Return which items count under another name; None if none do."""
         names = column.values.to_pylist()
         if len(names) * len(self._contexts) <= _FEW and all(
-            self._is_named(facet, context, name) for context in range(len(self._contexts)) for name in names
+            set(names) <= book.named((pipeline, day, facet)) for book, pipeline, day in self._contexts
         ):
             return None
         contexts = self._of_record[records]
         has_name = (contexts >= 0) & (column.codes > 0)
         found, of_item = np.unique(np.where(has_name, contexts * column.size + column.codes, -1), return_inverse=True)
-        other = np.array([self._is_open(facet, key, names) for key in found.tolist()], bool)[of_item]
-        items = np.flatnonzero(other)
+        other = self._is_open(facet, found, names)[of_item]
+        items = self._undecided(facet, np.flatnonzero(other), of_item, contexts, records)
         if spans is not None:
             items = items[np.lexsort((spans[items], records[items]))]
         apart: dict[tuple[int, int], bool] = {}
@@ -102,13 +102,26 @@ class RecordScopes:
         self._count(facet, np.unique(records[other]))
         return other if other.any() else None
 
-    def _is_open(self, facet: str, key: int, names: list[str]) -> bool:
-        context, code = divmod(key, len(names) + 1)
-        return key >= 0 and not self._is_named(facet, context, names[code - 1])
+    def _undecided(
+        self, facet: str, items: IntArray, of_item: IntArray, contexts: IntArray, records: IntArray
+    ) -> IntArray:
+        """Return the items whose name some sampled record has; the names of all others stay `other`."""
+        rates = np.array([book.rate((pipeline, day, facet)) for book, pipeline, day in self._contexts])
+        sampled = self._u[records[items]] < rates[contexts[items]]
+        chosen = np.zeros(int(of_item.max(initial=0)) + 1, bool)
+        chosen[of_item[items[sampled]]] = True
+        return items[chosen[of_item[items]]]
 
-    def _is_named(self, facet: str, context: int, name: str) -> bool:
-        book, pipeline, day = self._contexts[context]
-        return book.is_named((pipeline, day, facet), name)
+    def _is_open(self, facet: str, keys: IntArray, names: list[str]) -> npt.NDArray[np.bool_]:
+        """Return which pairs of a context and a name, below 0 for none, are not counted apart yet."""
+        contexts, codes = np.divmod(keys, len(names) + 1)
+        is_open = np.zeros(len(keys), bool)
+        for context in np.unique(contexts[keys >= 0]).tolist():
+            mine = np.flatnonzero(contexts == context)
+            book, pipeline, day = self._contexts[context]
+            named = book.named((pipeline, day, facet))
+            is_open[mine] = [names[code - 1] not in named for code in codes[mine].tolist()]
+        return is_open
 
     def _count(self, facet: str, records: IntArray) -> None:
         for context, n in zip(
