@@ -11,7 +11,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from gapwatch.sinks.metrics.families import FAMILIES, Family
+from gapwatch.sinks.metric_families.family import Family
+from gapwatch.sinks.metrics.families import FAMILIES
 from gapwatch.sinks.metrics.family_samples import FamilySamples, make_registry
 from tests.paths import ROOT
 

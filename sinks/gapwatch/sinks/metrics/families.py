@@ -2,45 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
-Kind = Literal["counter", "gauge", "histogram"]
+from gapwatch.sinks.metric_families.family import Family, Kind
+from gapwatch.sinks.metric_families.family import own_family as _own
+from gapwatch.sinks.metric_families.judge_families import JUDGE_WORKERS, JUDGES
 
 #: Labels that name one monitored series. Empty ones (`component` of a metric of the trace, `judge` of a check) are
 #: left out.
 SERIES_LABELS = ("pipeline", "environment", "component", "metric", "judge")
 
 
-@dataclass(frozen=True)
-class Family:
-    """One metric of the exposition.
-
-    Attributes:
-        name: Name in Prometheus; for a histogram without `_bucket`.
-        kind: Prometheus type.
-        unit: Unit of the values, for people.
-        labels: Names of the labels.
-        meaning: Help text, one or two sentences.
-        lasting: Whether a counter is rebuilt from the store at start. Otherwise it begins at 0 with the process.
-    """
-
-    name: str
-    kind: Kind
-    unit: str
-    labels: tuple[str, ...]
-    meaning: str
-    lasting: bool = False
-
-
 def _watched(
     name: str, kind: Kind, unit: str, meaning: str, *labels: str, lasting: bool = False, of: tuple[str, ...] = ()
 ) -> Family:
     return Family(f"gapwatch_{name}", kind, unit, (of or SERIES_LABELS) + labels, meaning, lasting)
-
-
-def _own(name: str, kind: Kind, unit: str, meaning: str, *labels: str, lasting: bool = False) -> Family:
-    return Family(f"gapwatch_{name}", kind, unit, labels, meaning, lasting)
 
 
 _COMPONENT = ("pipeline", "environment", "component")
@@ -290,80 +264,6 @@ _ALERTS = (
     ),
 )  # fmt: skip
 
-_JUDGE = ("pipeline", "metric", "judge")
-
-#: Judges, as counted by this process when it stores their answers.
-_JUDGES = (
-    _own(
-        "judge_verdicts_total", "counter", "requests",
-        "Judge requests that ended, by state: pass, fail, error, shed_budget, shed_load.", *_JUDGE, "state",
-    ),
-    _own(
-        "judge_errors_total", "counter", "requests", "Judge requests that ended in an error, by reason.",
-        *_JUDGE, "reason",
-    ),
-    _own(
-        "judge_calls_total", "counter", "calls", "Calls to providers by result: reply, or the kind of failure.",
-        *_JUDGE, "kind",
-    ),
-    _own("judge_tokens_total", "counter", "tokens", "Tokens billed, by direction: in, out.", *_JUDGE, "direction"),
-    _own(
-        "judge_usd_total", "counter", "US dollars",
-        "Cost of calls; an upper bound if the provider reports no cost.", *_JUDGE,
-    ),
-    _own("judge_call_seconds", "histogram", "seconds", "Duration of calls to providers.", *_JUDGE),
-    _own(
-        "judge_suspicions_total", "counter", "requests",
-        "Judge requests whose inputs seem to give the judge instructions (prompt injection), by kind.", "pipeline",
-        "kind",
-    ),
-    _own("judge_dropped_total", "counter", "verdicts", "Dropped verdicts: their request was already closed."),
-    _own("judge_cached_total", "counter", "requests", "Judge requests answered from the cache."),
-    _own(
-        "judge_breaker_workers", "gauge", "workers",
-        "Workers by the state of their circuit breaker for a provider: closed, half_open, open.", "provider", "state",
-    ),
-    _own("judge_queue_requests", "gauge", "requests", "Judge requests that wait for a verdict."),
-    _own("judge_queue_age_seconds", "gauge", "seconds", "Age of the oldest judge request that waits."),
-    _own(
-        "judge_budget_left_usd", "gauge", "US dollars",
-        "Money that can still be leased for a metric this week, under its own cap and the cap of its portfolio.",
-        "portfolio", "metric",
-    ),
-    _own(
-        "judge_kappa", "gauge", "-1 to 1",
-        "Cohen's kappa of two judges of a metric, or of a judge and people (human).", "metric", "first",
-        "second",
-    ),
-)  # fmt: skip
-
-_WORKER_OF = ("provider",)
-
-#: A process that only judges, which has a page of its own.
-_JUDGE_WORKERS = (
-    _own("judge_worker_requests_total", "counter", "requests", "Requests that this process judged, by state.", "state"),
-    _own(
-        "judge_worker_calls_total", "counter", "calls",
-        "Calls of this process by result: reply, or the kind of failure.", *_WORKER_OF, "kind",
-    ),
-    _own("judge_worker_tokens_total", "counter", "tokens", "Tokens billed: in, out.", *_WORKER_OF, "direction"),
-    _own("judge_worker_usd_total", "counter", "US dollars", "Cost of the calls of this process.", *_WORKER_OF),
-    _own("judge_worker_call_seconds", "histogram", "seconds", "Duration of the calls of this process.", *_WORKER_OF),
-    _own(
-        "judge_worker_breaker_state", "gauge", "0 or 1",
-        "State of the circuit breaker, 1 for the current one: closed, half_open, open.", *_WORKER_OF, "state",
-    ),
-    _own(
-        "judge_worker_outage_seconds", "gauge", "seconds",
-        "Time since the circuit breaker opened; 0 if it is closed.", *_WORKER_OF,
-    ),
-    _own("judge_worker_calls_under_way", "gauge", "calls", "Calls that wait for a reply.", *_WORKER_OF),
-    _own(
-        "judge_worker_waiting_requests", "gauge", "requests",
-        "Requests fetched and not answered yet, by entry of `providers` in the settings.", "providers",
-    ),
-)  # fmt: skip
-
 #: The program itself.
 _PROCESS = (
     _own("build_info", "gauge", "1", "Versions of Gapwatch, DuckDB and Python.", "version", "duckdb", "python"),
@@ -397,8 +297,8 @@ SECTIONS: dict[str, tuple[Family, ...]] = {
     "Monitored series": _WATCHED,
     "Alerts and detectors": _ALERTS,
     "Source and store": _SOURCE,
-    "Judges": _JUDGES,
-    "Judge process, on a page of its own": _JUDGE_WORKERS,
+    "Judges": JUDGES,
+    "Judge process, on a page of its own": JUDGE_WORKERS,
     "The program": (*_PROCESS, *_CLIENT),
 }
 
