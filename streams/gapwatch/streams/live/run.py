@@ -22,6 +22,8 @@ from gapwatch.streams.live.log_lines import write_last_line
 from gapwatch.streams.live.retention_loop import expire
 from gapwatch.streams.live.run_parts import OpenStore, RunInput, RunOptions, RunOutput, build_parts
 from gapwatch.streams.live.start_block import StartFacts, start_line, start_rows
+from gapwatch.streams.live.tick_join_loop import join_ticks
+from gapwatch.streams.pipeline.pipeline import LIVE
 from gapwatch.streams.pipeline.run_summary import RunSummary
 from gapwatch.streams.sources.broker_outage import OUTAGE
 
@@ -148,7 +150,9 @@ class Run:
     def _beside(self) -> list[Coroutine[Any, Any, None]]:
         """Return the tasks beside the reading; an exception of one of them ends the run."""
         parts, keep = self.parts, self._output.keep
-        also = [] if keep is None else [expire(parts.thread.store, keep, parts.thread.run)]
+        also = [join_ticks(parts.thread.store, LIVE, parts.thread.run, has_detectors=parts.alerts is not None)]
+        if keep is not None:
+            also.append(expire(parts.thread.store, keep, parts.thread.run))
         if parts.webhook is not None:
             also.append(parts.webhook.run())
         if parts.texts is not None:

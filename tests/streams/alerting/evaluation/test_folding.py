@@ -6,15 +6,26 @@ from pathlib import Path
 
 import pytest
 
+from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.sinks.metrics.health import RunHealth
 from gapwatch.sinks.reading import lane_commits as pages
 from gapwatch.sinks.store.store import Store
+from gapwatch.sinks.store.tick_joining import join_step, joinable_until
 from gapwatch.streams.alerting.evaluation import folding, shift_watch
 from gapwatch.streams.alerting.evaluation.folding import FoldProgress, FoldStoppedError
 from gapwatch.streams.alerting.evaluation.live_alerts import LiveAlerts
 from gapwatch.streams.alerting.evaluation.shift_watch import ShiftWatch
-from tests.streams.alerting.breaking_stream import BROKEN, forget_snapshots, keep, keep_all, slices
-from tests.streams.alerting.builders import FALLBACK_IS_BAD, portfolio
+from tests.streams.alerting.breaking_stream import (
+    BEFORE,
+    BROKEN,
+    HOURS,
+    forget_snapshots,
+    keep,
+    keep_all,
+    slices,
+    stream,
+)
+from tests.streams.alerting.builders import FALLBACK_IS_BAD, kept_at, portfolio, units_slice
 
 _ALERTS = 'SELECT * EXCLUDE (seq) FROM alerts ORDER BY "at", alert_id, state'
 _SNAPSHOTS = "SELECT seq FROM internal.detector_snapshots"
@@ -145,3 +156,53 @@ def test_a_new_portfolio_is_taken_over_without_folding_and_as_after_a_restart(
         assert same is watch
         with Store.open(made[0]) as other:
             assert ShiftWatch.open(other, [changed]).packed() == watch.packed()
+
+
+class TestJoinedTicks:
+    """Ticks that were joined up to the last saved state do not change what a start gives."""
+
+    #: Each tick of a stream comes in four slices, of two partitions.
+    STREAM = stream([(BEFORE, 0.02), (HOURS, 0.3)], units=160)
+
+    def slices(self) -> list[ScoredSlice]:
+        made = []
+        for number, (tick, good, bad, unknown) in enumerate(self.STREAM[-12:]):
+            for part in range(4):
+                units = [(tick, *((n + part) // 4 for n in (good, bad, unknown)))]
+                made.append(units_slice(2 * number + part // 2, units, partition=part % 2))
+        return made
+
+    def kept(self, path: Path, join: bool) -> bytes:
+        """Keep the slices, saving the state now and then, and return it; `join` what may be joined."""
+        with Store.open(path, create=True) as store:
+            store.register(portfolio(), [])
+            watch, joined = ShiftWatch.open(store, [portfolio()]), 0
+            for number, scored in enumerate(self.slices()):
+                taken = watch.take(scored, kept_at(60 * number))
+                store.write_slice(taken.scored, kept_at(60 * number), also=taken.steps)
+                if not join or number % 8:
+                    continue
+                until = joinable_until(store, "live", has_detectors=True)
+                while (done := join_step(store, "live", joined, until)) is not None:
+                    joined = done.to_seq
+            return watch.packed()
+
+    def test_a_start_gives_the_same_state(self, tmp_path: Path) -> None:
+        alone = self.kept(tmp_path / "alone", join=False)
+        joined = self.kept(tmp_path / "joined", join=True)
+
+        assert joined == alone
+        with Store.open(tmp_path / "joined") as store:
+            (rows,), (saved,) = store.query("SELECT count(*) FROM ticks UNION ALL (SELECT max(seq) FROM offsets)")
+            assert rows < 0.7 * saved * 2
+            assert 0 < joinable_until(store, "live", has_detectors=True) < store.seq, "some slices are folded again"
+            assert ShiftWatch.open(store, [portfolio()]).packed() == alone
+
+    def test_folding_all_joined_ticks_again_gives_the_same_state(self, tmp_path: Path) -> None:
+        joined = self.kept(tmp_path / "joined", join=True)
+        with Store.open(tmp_path / "joined") as store:
+            store.record("forgetting", forget_snapshots)
+            watch = ShiftWatch.open(store, [portfolio()])
+
+            assert {name: one.clock.watermark for name, one in watch.pipelines.items()}
+            assert watch.packed() == joined

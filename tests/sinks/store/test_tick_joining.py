@@ -1,0 +1,156 @@
+"""Joined ticks have fewer rows, and every sum that a reader takes of them stays."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+
+import gapwatch.sinks.store.tick_joining
+from gapwatch.scorers.errors import JobError
+from gapwatch.scorers.slices.slices import ScoredSlice
+from gapwatch.scorers.slices.tables import TICKS
+from gapwatch.sinks.metrics.live_metrics import LiveMetrics
+from gapwatch.sinks.reading.lane_commits import event_clocks
+from gapwatch.sinks.store.ledger import read_balance
+from gapwatch.sinks.store.store import Store
+from gapwatch.sinks.store.tick_joining import join_start, join_step, joinable_until
+from tests.live_store import airline_portfolio, airline_slices
+from tests.prometheus import page_of
+
+NOW = datetime.now(UTC)
+_SUMS = ("n", "score_sum", "score_sum_squares", "histogram")
+_KEYS = ", ".join(f'"{name}"' for name in TICKS.names if name not in _SUMS)
+_OF_PARTITIONS = f"""SELECT source_partition, {_KEYS}, sum(n), sum(score_sum), sum(score_sum_squares)
+    FROM ticks JOIN (SELECT seq, source_partition FROM offsets) USING (seq) GROUP BY ALL ORDER BY ALL"""
+_CELLS = f"""SELECT {_KEYS}, entry.key, sum(entry.value) FROM (
+    SELECT {_KEYS}, unnest(map_entries(histogram)) AS entry FROM ticks) GROUP BY ALL ORDER BY ALL"""
+
+
+def partitioned(seed: int, partitions: int = 2) -> list[ScoredSlice]:
+    """Return the conversations in small slices, each in one of some partitions, with few distinct buckets."""
+    dice, ends = np.random.default_rng(seed), [0] * partitions
+    found = []
+    for scored in airline_slices(7)[:12]:
+        to, ticks = int(dice.integers(partitions)), scored.tables["ticks"]
+        hours = pc.floor_temporal(ticks["bucket"], unit="hour")
+        for name in ("bucket", "fold_bucket"):
+            at = ticks.schema.get_field_index(name)
+            ticks = ticks.set_column(at, ticks.schema.field(name), hours)
+        offsets = {"from_offset": ends[to], "to_offset": ends[to] + scored.records}
+        ends[to] += scored.records
+        found.append(dataclasses.replace(scored, partition=to, **offsets, tables={**scored.tables, "ticks": ticks}))
+    return found
+
+
+def filled(path: Path, seed: int = 1) -> Store:
+    store = Store.open(path, create=True)
+    store.register(airline_portfolio(), [])
+    for n, scored in enumerate(partitioned(seed)):
+        store.write_slice(scored, NOW - timedelta(hours=1, seconds=-n))
+    return store
+
+
+def join(store: Store, after: int = 0, until: int = 10**9) -> list[tuple[int, int]]:
+    """Run steps until there is no further commit; return the rows before and after of each."""
+    steps = []
+    while (done := join_step(store, "live", after, until)) is not None:
+        steps.append((done.rows, done.left))
+        after = done.to_seq
+    return steps
+
+
+def sums(store: Store) -> dict[str, Any]:
+    """Return what the readers take from ticks."""
+    metrics = LiveMetrics([airline_portfolio()])
+    metrics.rebuild(store)
+    lasting = re.compile(r"gapwatch_(units|weighted|spans|value|tier|failure|window|unknown|last_unit|newest|unscored)")
+    page = [line.rpartition(" ") for line in page_of(metrics).splitlines() if lasting.match(line)]
+    balance = read_balance(store.cursor())
+    return {
+        "partitions": store.query(_OF_PARTITIONS),
+        "cells": store.query(_CELLS),
+        "rates": store.query("SELECT * FROM rates ORDER BY ALL"),
+        "metrics": {name: float(value) for name, _, value in page},
+        "imbalance": balance.imbalance,
+        "balance": [(one.metric, _sorted(one.states), _sorted(one.ticked)) for one in balance.metrics],
+        "clocks": [event_clocks(store, "live", "traces", partition) for partition in range(2)],
+    }
+
+
+def _sorted(counts: dict[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items())
+
+
+def flat(value: Any) -> list[Any]:
+    """Return the numbers and other values of some rows, so that numbers can be compared up to rounding."""
+    if isinstance(value, dict):
+        return [part for key in value for part in (key, *flat(value[key]))]
+    return [part for one in value for part in flat(one)] if isinstance(value, list | tuple) else [value]
+
+
+@pytest.mark.parametrize(("seed", "rows"), [(1, 1), (2, 700), (3, 100_000)])
+def test_every_sum_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, rows: int) -> None:
+    monkeypatch.setattr(gapwatch.sinks.store.tick_joining, "STEP_ROWS", rows)
+    with filled(tmp_path / "s", seed) as store:
+        before, count = sums(store), store.query("SELECT count(*) FROM ticks")[0][0]
+        steps = join(store)
+
+        assert flat(sums(store)) == [
+            pytest.approx(one, rel=1e-9) if isinstance(one, float) else one for one in flat(before)
+        ]
+        left = store.query("SELECT count(*) FROM ticks")[0][0]
+        assert left == count - sum(one - other for one, other in steps)
+        assert left < count / 2 if rows > 10_000 else left <= count
+
+
+def test_a_second_join_changes_nothing(tmp_path: Path) -> None:
+    with filled(tmp_path / "s") as store:
+        join(store)
+        once = store.query("SELECT * FROM ticks ORDER BY ALL")
+        join(store)
+
+        assert store.query("SELECT * FROM ticks ORDER BY ALL") == once
+
+
+def test_ticks_since_the_limit_and_of_other_lanes_stay(tmp_path: Path) -> None:
+    with filled(tmp_path / "s") as store:
+        last = store.seq
+        store.write_slice(dataclasses.replace(partitioned(1)[0], lane="file:a"), NOW)
+        rest = f"SELECT * FROM ticks WHERE seq > {last - 5} ORDER BY ALL"
+        before = store.query(rest)
+        join(store, until=last - 5)
+
+        assert store.query(rest) == before
+        assert join(store, after=last) == []
+
+
+def test_a_step_that_fails_leaves_the_ticks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = gapwatch.sinks.store.tick_joining
+    with filled(tmp_path / "s") as store:
+        before = store.query("SELECT * FROM ticks ORDER BY ALL")
+        monkeypatch.setattr(module, "_REPLACE", (module._REPLACE[0], "SELECT error('no room')"))
+        with pytest.raises(JobError, match="no room"):
+            join(store)
+
+        assert store.query("SELECT * FROM ticks ORDER BY ALL") == before
+
+
+def test_without_detectors_only_old_commits_are_joined(tmp_path: Path) -> None:
+    with filled(tmp_path / "s") as store:
+        old = store.seq
+        first = partitioned(1)[0]
+        at = store.position("live", first.topic, first.partition)
+        assert at is not None
+        offsets = {"from_offset": at.to_offset, "to_offset": at.to_offset + first.records}
+        store.write_slice(dataclasses.replace(first, **offsets), NOW)
+
+        assert joinable_until(store, "live", has_detectors=False) == old
+        assert joinable_until(store, "live", has_detectors=True) == 0
+        assert join_start(store, "live") == 0
