@@ -3,7 +3,7 @@
     python -m tests.benchmarks.tick_rows                       # 10 minutes of 200 traces/s on one and four partitions
     python -m tests.benchmarks.tick_rows --seconds 120
 
-Each second one group of slices is scored, given to the detectors and stored, as a run does whose linger is a second. The
+Each second one group of slices is scored, given to the detectors and stored, as by a run whose linger is a second. The
 time of the commits is that of the traffic. CPU is that of joining, as a share of all.
 """
 

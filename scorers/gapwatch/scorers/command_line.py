@@ -14,6 +14,7 @@ import shlex
 import shutil
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,9 @@ OWN_MODULES = ("gapwatch.sinks.commands.index", "gapwatch.streams.commands.index
 
 #: Last words of the errors that DuckDB raises instead of KeyboardInterrupt when Ctrl-C interrupts a query.
 _INTERRUPTED_QUERY = ("Query interrupted", "KeyboardInterrupt")
+
+# Set at SIGTERM: what imports may turn the KeyboardInterrupt into another error, or lose it in a callback.
+_stop_asked = threading.Event()
 
 
 @dataclass(frozen=True)
@@ -203,7 +207,7 @@ def _status_of(arguments: Sequence[str] | None) -> int:
     except (KeyboardInterrupt, click.Abort):
         status = _say_interrupted(sys.argv[1:] if arguments is None else arguments)
     except Exception as error:
-        if not _is_interrupt(error):
+        if not (_stop_asked.is_set() or _is_interrupt(error)):
             raise
         status = _say_interrupted(sys.argv[1:] if arguments is None else arguments)
     except SystemExit as stop:  # raised by click when the reader of a pipe is gone, or by a command itself
@@ -294,8 +298,14 @@ def _open_closed_streams() -> None:
             setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8"))
 
 
+def is_stop_asked() -> bool:
+    """Return whether SIGTERM came; a command that takes signals itself asks when it begins to."""
+    return _stop_asked.is_set()
+
+
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
     """End as after Ctrl-C: close stores, end the processes of Python scorers, exit with status 1."""
+    _stop_asked.set()
     if callable(signal.getsignal(signal.SIGINT)):
         signal.raise_signal(signal.SIGINT)
     else:  # SIGINT is ignored, which a shell sets for background jobs

@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any
 
+from gapwatch.scorers.command_line import is_stop_asked
 from gapwatch.scorers.errors import GapwatchError, JobError
 from gapwatch.sinks.metrics.source_state import SourceState
 from gapwatch.streams.alerting.delivery.alert_log import AlertLog
@@ -86,6 +87,8 @@ class Run:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop, number)
         loop.add_signal_handler(signal.SIGHUP, self.parts.portfolio_watch.ask)
+        if is_stop_asked():
+            self._stop(signal.SIGTERM)
         failure = await self._until_over()
         result = self.result
         if failure is None and self._options.until_caught_up and not self._stopped_by:
