@@ -26,7 +26,7 @@ from gapwatch.scorers.scoring.score import Scorer, score_together
 from gapwatch.scorers.slices.selection import fixed_selection
 from gapwatch.scorers.slices.slices import RecordSlice
 from gapwatch.sinks.store.store import Store
-from gapwatch.sinks.store.tick_joining import join_step, joinable_until
+from gapwatch.sinks.upkeep.tick_joining import join_step, joinable_until
 from gapwatch.streams.alerting.evaluation.shift_watch import ShiftWatch
 from tests.benchmarks.replay import _machine, _table, _title
 from tests.benchmarks.traffic import START, portfolio, trace

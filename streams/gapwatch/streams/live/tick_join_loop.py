@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from gapwatch.sinks.store.store import Store
-from gapwatch.sinks.store.tick_joining import join_start, join_step, joinable_until
+from gapwatch.sinks.upkeep.tick_joining import join_start, join_step, joinable_until
 
 log = logging.getLogger("gapwatch.run")
 

@@ -10,7 +10,7 @@ from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.sinks.metrics.health import RunHealth
 from gapwatch.sinks.reading import lane_commits as pages
 from gapwatch.sinks.store.store import Store
-from gapwatch.sinks.store.tick_joining import join_step, joinable_until
+from gapwatch.sinks.upkeep.tick_joining import join_step, joinable_until
 from gapwatch.streams.alerting.evaluation import folding, shift_watch
 from gapwatch.streams.alerting.evaluation.folding import FoldProgress, FoldStoppedError
 from gapwatch.streams.alerting.evaluation.live_alerts import LiveAlerts

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
-import gapwatch.sinks.store.tick_joining
+import gapwatch.sinks.upkeep.tick_joining
 from gapwatch.scorers.errors import JobError
 from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.scorers.slices.tables import TICKS
@@ -20,7 +20,7 @@ from gapwatch.sinks.metrics.live_metrics import LiveMetrics
 from gapwatch.sinks.reading.lane_commits import event_clocks
 from gapwatch.sinks.store.ledger import read_balance
 from gapwatch.sinks.store.store import Store
-from gapwatch.sinks.store.tick_joining import join_start, join_step, joinable_until
+from gapwatch.sinks.upkeep.tick_joining import join_start, join_step, joinable_until
 from tests.live_store import airline_portfolio, airline_slices
 from tests.prometheus import page_of
 
@@ -97,7 +97,7 @@ def flat(value: Any) -> list[Any]:
 
 @pytest.mark.parametrize(("seed", "rows"), [(1, 1), (2, 700), (3, 100_000)])
 def test_every_sum_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, rows: int) -> None:
-    monkeypatch.setattr(gapwatch.sinks.store.tick_joining, "STEP_ROWS", rows)
+    monkeypatch.setattr(gapwatch.sinks.upkeep.tick_joining, "STEP_ROWS", rows)
     with filled(tmp_path / "s", seed) as store:
         before, count = sums(store), store.query("SELECT count(*) FROM ticks")[0][0]
         steps = join(store)
@@ -132,7 +132,7 @@ def test_ticks_since_the_limit_and_of_other_lanes_stay(tmp_path: Path) -> None:
 
 
 def test_a_step_that_fails_leaves_the_ticks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = gapwatch.sinks.store.tick_joining
+    module = gapwatch.sinks.upkeep.tick_joining
     with filled(tmp_path / "s") as store:
         before = store.query("SELECT * FROM ticks ORDER BY ALL")
         monkeypatch.setattr(module, "_REPLACE", (module._REPLACE[0], "SELECT error('no room')"))

@@ -1,0 +1,1 @@
+"""Work on stored rows between slice commits: ticks are joined."""
