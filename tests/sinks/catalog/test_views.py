@@ -145,7 +145,7 @@ for (name,) in tables:
     con.execute(f"SELECT * FROM {name}").fetchall()
 text = con.execute('SELECT count("text") FROM failing_traces').fetchall()[0][0]
 said = con.execute("SELECT count(comment) FROM duckdb_columns() WHERE NOT internal").fetchall()[0][0]
-print(duckdb.__version__, len(tables), text > 50, said > 400)
+print(duckdb.__version__, len(tables) >= 40, text > 50, said > 400)
 """
 
 
@@ -161,4 +161,4 @@ def test_an_older_duckdb_reads_every_table_and_view(migrated: Path, tmp_path: Pa
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == [version, "41", "True", "True"]
+    assert done.stdout.split() == [version, "True", "True", "True"]

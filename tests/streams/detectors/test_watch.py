@@ -268,3 +268,28 @@ def test_a_series_that_recovers_to_better_than_ever_does_both_in_turn() -> None:
         mine = [e for e in events if e.row == row]
         assert mine[0].event is Event.RECOVERED
         assert all(e.bucket > mine[0].bucket for e in mine[1:])
+
+
+def test_a_series_that_never_fails_is_calm_however_many_units_it_has() -> None:
+    """M of Shiryaev and Roberts is about n under no change, so its size alone is no evidence."""
+    fleet = rates(plain(ring_buckets=64, ring_hours=64), 1, 1e5)
+    never = np.zeros((2_000, 2, 1))
+    never[:, 0] = 50.0
+    phases = set()
+    for bucket, tick in enumerate(never, 1):
+        fleet.fold(bucket, tick)
+        advance_phases(fleet, bucket)
+        phases.add(int(fleet.state["phase"][0]))
+    assert mean_evidence(fleet.config.table, fleet.state["evidence"], 1)[0] > 1e5 / 100
+    assert phases == {Phase.CALM}
+
+
+def test_a_series_that_began_to_fail_is_suspect_before_its_ticket() -> None:
+    fleet = rates(plain(ring_buckets=64, ring_hours=64), 1, 1e6)
+    fold(fleet, 1, ticks(0.0, 20, 300, 1, 1))
+    phases = []
+    for bucket, tick in enumerate(ticks(0.02, 20, 60, 1, 2), 301):
+        fleet.fold(bucket, tick)
+        advance_phases(fleet, bucket)
+        phases.append(int(fleet.state["phase"][0]))
+    assert phases == sorted(phases) and {Phase.CALM, Phase.SUSPECT, Phase.TICKET} <= set(phases)

@@ -6,6 +6,7 @@ import string
 import zoneinfo
 from collections.abc import Iterable, Sequence
 
+from gapwatch.scorers.loading.alert_rules import check_alert
 from gapwatch.scorers.loading.direction_rules import check_direction
 from gapwatch.scorers.loading.draft import Draft
 from gapwatch.scorers.loading.metric_rules import check_metric
@@ -39,6 +40,7 @@ def check_portfolio_rules(draft: Draft) -> None:
         check_metric(draft, metric, ("metrics", position))
         check_direction(draft, metric, ("metrics", position))
         check_threshold(draft, metric, ("metrics", position))
+        check_alert(draft, metric, ("metrics", position))
 
 
 def check_unique(named: Iterable[tuple[KeyPath, str]], what: str, problems: ProblemList) -> None:

@@ -81,9 +81,9 @@ class Alert(WrittenModel):
     Attributes:
         severity: page (critical), ticket (warning), note (info).
         cascade: The metric is of the cascade family, whatever its name.
-        min_ratio: Smallest ratio of the rates, new to old, that is alerted on.
-        min_bad_per_hour: Smallest number of bad units per hour that is alerted on.
-        blind_above_ratio: The metric is reported as blind where shifts above this ratio could not be detected.
+        min_ratio: Smallest ratio of the rates, new to old, by the lower bound of its interval, that pages.
+        min_bad_per_hour: Smallest number of additional bad units per hour that pages.
+        blind_above_ratio: The metric is reported as blind where its minimum detectable change in a day is above this.
     """
 
     severity: Literal["page", "ticket", "note"] = "ticket"

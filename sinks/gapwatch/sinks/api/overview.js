@@ -38,7 +38,16 @@ const POLARITIES = { worse: "worse", better: "better", unknown: "polarity unknow
 const OF_RATE = ["sessions", "unknown", "bound"];
 // Units by which a failure rate is monitored: traces, or sessions of traces. A series with both shows the more urgent.
 const UNITS = ["sessions", "rate"];
-const PHASES = ["unwatched", "learning", "blind", "calm", "suspect", "ticket", "page"];
+// Phase of a series to its sentence, the most urgent last; a test holds that catalog/phases.py has the same.
+const PHASES = {
+  unwatched: "has data that no detector can monitor",
+  learning: "has too few units yet to look for a change; its bounds are checked all the same",
+  blind: "is monitored, but only a change larger than the portfolio's blind_above_ratio is found within a day",
+  calm: "is monitored, with less than a hundredth of the evidence that opens a ticket",
+  suspect: "has at least a hundredth of the evidence that opens a ticket; nobody is told",
+  ticket: "has moved, with evidence for a ticket; an alert of its metric tells of it",
+  page: "has moved, with evidence for a page; an alert of its metric tells of it",
+};
 
 let before = null; // number of records and time at the last update
 
@@ -282,7 +291,7 @@ const titled = (l) => named(l.metric + (l.judge ? ` (${l.judge})` : ""),
 // Id of each series to the quantity of it that is shown: the one of the most urgent phase.
 function shownQuantities(metrics, quantities) {
   const shown = new Map();
-  const rank = (l) => [PHASES.indexOf(l.phase), quantities.indexOf(l.watched)];
+  const rank = (l) => [Object.keys(PHASES).indexOf(l.phase), quantities.indexOf(l.watched)];
   for (const { labels } of metrics.get("gapwatch_series_phase") || []) {
     const old = shown.get(key(labels));
     const [phase, place] = rank(labels);
@@ -296,21 +305,23 @@ function standings(metrics, alerts, ...quantities) {
   const shown = shownQuantities(metrics, quantities);
   const is = ({ labels }) => shown.get(key(labels)) === labels.watched;
   const by = (name) => new Map((metrics.get(name) || []).filter(is).map((s) => [key(s.labels), s.value]));
-  const [evidence, limit, smallest] = ["evidence_log10", "evidence_threshold_log10", "smallest_change_ratio"]
-    .map((name) => by(`gapwatch_${name}`));
+  const [evidence, limit, smallest, inMonth] = ["evidence_log10", "evidence_threshold_log10", "smallest_change_ratio",
+    "smallest_change_month_ratio"].map((name) => by(`gapwatch_${name}`));
   const open = new Map(alerts.filter((a) => quantities.includes(a.watched)).reverse().map((a) => [key(a), a]));
   const phases = new Map((metrics.get("gapwatch_series_phase") || []).filter(is).map((s) => [key(s.labels), s.labels.phase]));
   return (id) => {
     const [alert, phase, least] = [open.get(id), phases.get(id), smallest.get(id)];
     const on = Math.min(100, Math.max(0, (100 * evidence.get(id)) / limit.get(id))) || 0;
     const since = alert && alert.began ? ` since ${time(alert.began).slice(11, 16)}` : "";
-    const said = { undefined: "no alert rule", unwatched: "not monitored", learning: "learning", page: "moved, see its alert",
-      ticket: "moved, see its alert" };
+    const hasShare = ["blind", "calm", "suspect"].includes(phase);
+    const said = phase === undefined ? "no alert rule" : element("span", hasShare ? `${phase} ${on.toFixed(0)} %` : phase);
+    if (phase !== undefined) said.title = `The series ${PHASES[phase]}.`;
     return {
       rank: alert ? (alert.severity === "page" ? 104 : 103) : phase === "page" || phase === "ticket" ? 102 : phase ? on : -1,
       evidence: alert ? element("span", alert.severity + since, `badge ${alert.severity}`)
-        : said[phase] || `${phase === "calm" ? "" : `${phase}, `}${on.toFixed(0)} %`,
-      least: least === undefined ? "-" : Number.isFinite(least) ? growth(least) : "not known yet",
+        : said,
+      least: least === undefined ? "-" : phase === "learning" ? "not known yet"
+        : `${Number.isFinite(least) ? growth(least) : "none"} / ${Number.isFinite(inMonth.get(id)) ? growth(inMonth.get(id)) : "none"}`,
     };
   };
 }
@@ -350,7 +361,7 @@ function showNumbers(metrics, alerts) {
   });
   fill("numbers", [["metric"], ["unit"], ["p5", "number"], ["baseline", "faint number"], ["median", "number"],
     ["baseline", "faint number"], ["p95", "number"], ["baseline", "faint number"], ["evidence", "number"],
-    ["minimum detectable change in a day", "number"]], rows, "no numbers are monitored, or too few came for a baseline");
+    ["minimum detectable change in a day / a month", "number"]], rows, "no numbers are monitored, or too few came for a baseline");
 }
 
 function showLabels(metrics, alerts) {
@@ -376,7 +387,7 @@ function showLabels(metrics, alerts) {
     return { rank, cells: [titled(labels), list, evidence, least] };
   });
   fill("labels", [["metric"], ["share of traces by label"], ["evidence", "number"],
-    ["minimum detectable change in a day", "number"]], rows, "no labels are monitored, or too few came for a baseline");
+    ["minimum detectable change in a day / a month", "number"]], rows, "no labels are monitored, or too few came for a baseline");
 }
 
 function showSeries(metrics, alerts) {
@@ -394,7 +405,7 @@ function showSeries(metrics, alerts) {
       share(baseline.get(id)), evidence, least, String(Math.round(units.get(id) || 0)), share(unknown.get(id) || 0)] };
   });
   fill("series", [["metric"], ["failing", "number"], ["0 to 100 %"], ["baseline", "number"], ["evidence", "number"],
-    ["minimum detectable change in a day", "number"], ["traces", "number"], ["undecided", "number"]], rows,
+    ["minimum detectable change in a day / a month", "number"], ["traces", "number"], ["undecided", "number"]], rows,
   "no data: no trace was decided in the last hour of event time");
 }
 

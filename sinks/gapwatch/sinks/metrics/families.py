@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gapwatch.sinks.catalog.phases import phases_text
 from gapwatch.sinks.metric_families.family import Family, Kind
 from gapwatch.sinks.metric_families.family import own_family as _own
 from gapwatch.sinks.metric_families.judge_families import JUDGE_WORKERS, JUDGES
@@ -205,7 +206,7 @@ _ALERTS = (
     ),
     _own(
         "series", "gauge", "series",
-        "Series by phase: unwatched (not monitored), learning, blind, calm, suspect, ticket, page. Only calm is green.",
+        f"Series by phase. Only calm is green. {phases_text()}.",
         "pipeline", "environment", "phase",
     ),
     _watched(
@@ -246,6 +247,10 @@ _ALERTS = (
         "smallest_change_ratio", "gauge", "after / before",
         "Minimum detectable change in one day of units, as a median, for a rate; for numbers and labels, that of a "
         "share of 5 %. +Inf: not known yet, or no change is detectable.", "watched",
+    ),
+    _watched(
+        "smallest_change_month_ratio", "gauge", "after / before",
+        "The same in 30 days of units: what the watch of a sparse series would see in a month.", "watched",
     ),
     _own(
         "expected_false_alarms_total", "counter", "alarms",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from gapwatch.sinks.reading.query_answer import ask
@@ -65,7 +66,8 @@ class WatchedStanding:
         rate: Failure rate of the baseline; None without one.
         units: Number of units of the baseline.
         smallest_ratio: Minimum detectable change in one day of units, after / before; None if none is detectable.
-        is_blind: Whether that minimum is larger than the portfolio allows.
+        month_ratio: The same within 30 days of units; None if none is detectable.
+        is_blind: Whether the minimum of one day is larger than the portfolio allows.
         evidence_log10: log10 of the evidence for a change in the bad direction; None without evidence.
         limit_log10: log10 of the smallest evidence that opens an alert.
     """
@@ -80,9 +82,32 @@ class WatchedStanding:
     rate: float | None
     units: int
     smallest_ratio: float | None
+    month_ratio: float | None
     is_blind: bool
     evidence_log10: float | None
     limit_log10: float
+
+
+@dataclass(frozen=True)
+class BoundRow:
+    """State of one bound in its window; see `store.detector_states.WatchedBoundRow`."""
+
+    pipeline: str
+    environment: str
+    component: str | None
+    metric: str
+    quantity: str
+    operator: str
+    bound: float
+    unit: str
+    window_seconds: int
+    min_units: int
+    state: str
+    value: float | None
+    lower: float | None
+    upper: float | None
+    units: int
+    last_unit_at: datetime
 
 
 def phase_counts(con: StoreReader, lane: str | None) -> list[PhaseCount]:
@@ -145,10 +170,22 @@ def watched_standings(con: StoreReader, lane: str | None) -> list[WatchedStandin
     """
     where, values = _of_lane("WHERE", lane)
     sql = f"""SELECT pipeline, environment, component, metric, kind, phase, direction, rate, units, smallest_ratio,
-            is_blind, evidence_log10,
+            month_ratio, is_blind, evidence_log10,
             least(coalesce(ticket_log10, 999), coalesce(page_log10, 999)) AS limit_log10
         FROM watched {where} ORDER BY pipeline, environment, rowid"""
     return [WatchedStanding(**row) for row in ask(con, sql, values).objects()]
+
+
+def watched_bounds(con: StoreReader, lane: str | None) -> list[BoundRow]:
+    """Return the state of each bound, in the order in which their series came; `lane` None for all lanes.
+
+    Raises:
+        JobError: The store cannot be read.
+    """
+    where, values = _of_lane("WHERE", lane)
+    names = ", ".join(f'"{name}"' for name in BoundRow.__dataclass_fields__)
+    sql = f"SELECT {names} FROM watched_bounds {where} ORDER BY pipeline, environment, rowid"
+    return [BoundRow(**row) for row in ask(con, sql, values).objects()]
 
 
 def _of_lane(keyword: str, lane: str | None) -> tuple[str, list[Any]]:

@@ -27,7 +27,8 @@ class WatchedRow(NamedTuple):
         ticket_log10: log10 of the evidence that opens a ticket.
         page_log10: log10 of the evidence that pages.
         smallest_ratio: Minimum detectable change in one day of units, as a ratio after / before.
-        is_blind: Whether that minimum is larger than the portfolio allows.
+        month_ratio: The same within 30 days of units.
+        is_blind: Whether the minimum of one day is larger than the portfolio allows.
         last_unit_at: Start of the last tick with a unit, naive UTC.
         expected_false_alarms: Upper bound on the expected number of false alarms so far.
     """
@@ -42,9 +43,44 @@ class WatchedRow(NamedTuple):
     ticket_log10: float | None
     page_log10: float | None
     smallest_ratio: float | None
+    month_ratio: float | None
     is_blind: bool
     last_unit_at: datetime | None
     expected_false_alarms: float
+
+
+class WatchedBoundRow(NamedTuple):
+    """The state of one bound of a series, a row of `watched_bounds`.
+
+    Attributes:
+        series: Names of the series.
+        quantity: Bounded quantity, such as p95, or share of a label.
+        operator: Comparison that must hold: <, <=, > or >=.
+        bound: The bound, in `unit`.
+        unit: Unit of the quantity; share for shares.
+        window_seconds: Length of the window.
+        min_units: Traces in the window below which the bound is not checked.
+        state: broken, held, undecided or too_few.
+        value: The quantity in the window; None where it is not known.
+        lower: Lower confidence limit; None where there is none.
+        upper: Upper confidence limit; None where there is none.
+        units: Number of decided traces in the window.
+        last_unit_at: Start of the last tick with a unit, naive UTC.
+    """
+
+    series: SeriesNames
+    quantity: str
+    operator: str
+    bound: float
+    unit: str
+    window_seconds: int
+    min_units: int
+    state: str
+    value: float | None
+    lower: float | None
+    upper: float | None
+    units: int
+    last_unit_at: datetime
 
 
 def last_detectors(con: duckdb.DuckDBPyConnection, lane: str) -> tuple[bytes, int] | None:
@@ -87,6 +123,13 @@ def write_watched_rows(con: duckdb.DuckDBPyConnection, lane: str, seq: int, rows
     con.execute("DELETE FROM watched WHERE lane = ?", [lane])
     columns = ("seq", *SERIES_COLUMNS, *WatchedRow._fields[1:])
     insert_rows(con, "watched", columns, [(seq, *series_values(lane, row.series), *row[1:]) for row in rows])
+
+
+def write_watched_bounds(con: duckdb.DuckDBPyConnection, lane: str, seq: int, rows: Sequence[WatchedBoundRow]) -> None:
+    """Replace the stored bounds of a lane, in a transaction."""
+    con.execute("DELETE FROM watched_bounds WHERE lane = ?", [lane])
+    columns = ("seq", *SERIES_COLUMNS, *WatchedBoundRow._fields[1:])
+    insert_rows(con, "watched_bounds", columns, [(seq, *series_values(lane, row.series), *row[1:]) for row in rows])
 
 
 def waiting_step(lane: str, partitions: Sequence[str]) -> Step:

@@ -26,7 +26,7 @@ from gapwatch.sinks.catalog.comments import comment_statements
 from gapwatch.sinks.catalog.views import view_statements
 
 #: Written into every store. `gapwatch.sinks.migration` converts stores from version 3 on.
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 #: DuckDB's schema for the tables of the program itself: an analyst has no question that they answer.
 INTERNAL = "internal"
@@ -138,7 +138,10 @@ _OWN_TABLES = [
     'CREATE TABLE internal.waited_for (seq BIGINT, lane VARCHAR, "partition" VARCHAR)',
     f"""CREATE TABLE watched (seq BIGINT, {_SERIES}, kind VARCHAR, phase VARCHAR, direction VARCHAR, units BIGINT,
         rate DOUBLE, evidence_log10 DOUBLE, ticket_log10 DOUBLE, page_log10 DOUBLE, smallest_ratio DOUBLE,
-        is_blind BOOLEAN, last_unit_at TIMESTAMP, expected_false_alarms DOUBLE)""",
+        month_ratio DOUBLE, is_blind BOOLEAN, last_unit_at TIMESTAMP, expected_false_alarms DOUBLE)""",
+    f"""CREATE TABLE watched_bounds (seq BIGINT, {_SERIES}, quantity VARCHAR, operator VARCHAR, bound DOUBLE,
+        unit VARCHAR, window_seconds BIGINT, min_units BIGINT, state VARCHAR, "value" DOUBLE, "lower" DOUBLE,
+        "upper" DOUBLE, units BIGINT, last_unit_at TIMESTAMP)""",
     # Answers of people to the questions of a portfolio, besides the facts in the portfolio.
     """CREATE TABLE facts (pipeline VARCHAR, fact_id VARCHAR, question VARCHAR, component VARCHAR, kind VARCHAR,
         metric VARCHAR, better VARCHAR, "value" VARCHAR, "by" VARCHAR, "at" VARCHAR, recorded_at TIMESTAMP)""",

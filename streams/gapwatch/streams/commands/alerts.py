@@ -16,7 +16,8 @@ from gapwatch.sinks.reading.since import parse_since
 @click.option("--all", "show_all", is_flag=True, help="List closed alerts and notes as well. Default: open alerts.")
 @click.option(
     "--watched", "show_watched", is_flag=True,
-    help="List every monitored series as well: phase, baseline, minimum detectable change in one day.",
+    help="List every monitored series as well: phase, baseline, minimum detectable change in a day's "
+    "and in a month's traces; and every bound with what was seen.",
 )  # fmt: skip
 @metric_option
 @lane_option
@@ -45,6 +46,7 @@ def alerts_command(
     from gapwatch.streams.alerting.incidents.stored_alerts import read_alerts
     from gapwatch.streams.alerting.triage.alert_list import print_alerts, print_json
     from gapwatch.streams.alerting.triage.series_list import (
+        print_bounds,
         print_monitored_series,
         print_phase_counts,
         print_unmonitored,
@@ -63,6 +65,7 @@ def alerts_command(
         print_alerts(chosen, incidents, closed=len(alerts) - len(chosen), is_part=not wanted.is_any)
         if show_watched:
             print_monitored_series(con, lane)
+            print_bounds(con, lane)
         print_phase_counts(con, lane)
         print_unmonitored(con, lane)
 

@@ -13,7 +13,15 @@ from gapwatch.streams.detectors.change import Change, Interval, find_change, lea
 from gapwatch.streams.detectors.contexts import HOURS, TICKS_A_DAY
 from gapwatch.streams.detectors.evidence import mean_evidence
 from gapwatch.streams.detectors.fleet import Fleet
-from gapwatch.streams.detectors.lifecycle import Event, Evidence, Phase, advance, event_of, is_carried
+from gapwatch.streams.detectors.lifecycle import (
+    LEAST_PER_UNIT,
+    Event,
+    Evidence,
+    Phase,
+    advance,
+    event_of,
+    is_carried,
+)
 from gapwatch.streams.detectors.recovery import STILL_MOVED, still_moved
 
 _TICKS_TO_A_QUESTION = 7 * TICKS_A_DAY
@@ -136,11 +144,16 @@ def _side(fleet: Fleet, row: int) -> int | None:
 
 
 def _risen_units(fleet: Fleet, way: int) -> Floats:
-    """Return the units since the leading bet of the bad (1) or good (-1) direction began to rise."""
+    """Return the units since the leading bet of the bad (1) or good (-1) direction began to rise.
+
+    They are infinite where it has not risen by `LEAST_PER_UNIT`: no start has a likelihood ratio of that size, so M,
+    the sum over all starts, only counts them. In a series that never fails it grows by about one a unit.
+    """
     s, table = fleet.state, fleet.config.table
     counts = (table.sides[:, None] == way * s["bad_side"]) | (s["bad_side"] == 0)
     leading = np.where(counts, leading_evidence(fleet), -1.0).argmax(axis=0)
-    result: Floats = s["rise_units"][leading, np.arange(fleet.series)].astype(np.float64)
+    at = leading, np.arange(fleet.series)
+    result: Floats = np.where(s["rise"][at] >= math.log(LEAST_PER_UNIT), s["rise_units"][at], math.inf)
     return result
 
 

@@ -9,9 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from gapwatch.scorers.printable import shown
+from gapwatch.sinks.catalog.phases import PHASES
 from gapwatch.sinks.incidents.incident_query import incident_rows
 from gapwatch.sinks.reading.release_rates import ReleaseRate
 from gapwatch.sinks.reading.terminal_table import moment_text
+from gapwatch.sinks.reading.watched_series import WatchedStanding
 from gapwatch.sinks.store.store_reader import StoreReader
 from gapwatch.streams.alerting.incidents.alert_facts import AlertFacts
 from gapwatch.streams.alerting.incidents.severity import SEVERITIES
@@ -141,6 +143,23 @@ def quiet_text(has_rules: bool, looked: bool) -> str:
     if not looked:
         return "Shifts were not looked for: --alerts does that, by event time."
     return "No alert is open at the end of the traces."
+
+
+def watch_text(rows: Sequence[WatchedStanding]) -> str:
+    """Return how many series are monitored by phase, and the changes that a month of their traces would show.
+
+    Args:
+        rows: State of the series; empty where shifts were not looked for.
+    """
+    watched = [row for row in rows if row.phase != "unwatched"]
+    if not watched:
+        return ""
+    phases = [row.phase for row in watched]
+    counts = ", ".join(f"{phases.count(phase)} {phase}" for phase in PHASES if phase in phases)
+    seen = sorted((row.month_ratio, row.metric) for row in watched if row.month_ratio is not None)
+    ends = [f"x{ratio:.3g} ({shown(name)})" for ratio, name in dict.fromkeys((seen[0], seen[-1]))] if seen else []
+    month = f"; a month of these traces shows a change of {' to '.join(ends)} or more" if ends else ""
+    return f"{len(watched)} series monitored: {counts}{month}."
 
 
 def releases_text(rows: Sequence[ReleaseRate], worse: Sequence[ReleaseRate]) -> str:

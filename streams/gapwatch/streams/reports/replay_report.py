@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.measure import Measurement
@@ -33,6 +32,7 @@ from gapwatch.sinks.reading.pipeline_results import (
 )
 from gapwatch.sinks.reading.ratio_sums import ratio_rows, ratios_of
 from gapwatch.sinks.reading.release_rates import ReleaseRate
+from gapwatch.sinks.reading.watched_series import watched_standings
 from gapwatch.sinks.store.opening import open_for_reading
 from gapwatch.sinks.store.transaction import Connection
 from gapwatch.streams.alerting.incidents.stored_alerts import read_alerts
@@ -45,13 +45,12 @@ from gapwatch.streams.reports.conclusion import (
     incidents_by_urgency,
     quiet_text,
     releases_text,
+    watch_text,
 )
 from gapwatch.streams.reports.failing_trace import excerpt_of, metrics_on_texts
 from gapwatch.streams.reports.outcome_table import OutcomeTable, interval_text, is_broken, report_table, styled_share
 from gapwatch.streams.reports.release_comparison import standing_out
-
-if TYPE_CHECKING:
-    from gapwatch.streams.pipeline.judge_result import JudgeResult
+from gapwatch.streams.reports.run_line import print_run
 
 #: Columns if the output is not a terminal.
 FILE_WIDTH = 150
@@ -73,41 +72,9 @@ def print_report(
     terminal = Console(highlight=False)
     out = terminal if terminal.is_terminal else Console(highlight=False, width=FILE_WIDTH)
     with open_for_reading(store) as con:
-        _print_run(out, result)
+        print_run(out, result)
         for portfolio in portfolios:
             _Report(out, con, portfolio, store, result, show_all).print()
-
-
-def _print_run(out: Console, result: RunSummary) -> None:
-    text = Text.assemble(
-        (f"{result.read:,} traces", "bold"),
-        f" scored, {result.spans:,} spans, {result.rows:,} gap rows stored in {result.seconds:.1f} s",
-    )
-    if result.duplicates:
-        text.append(f"; {result.duplicates:,} records skipped, an earlier run stored them")
-    for n, what in ((result.dead_letters, "dead letters"), (result.foreign, "of pipelines without a portfolio")):
-        if n:
-            text.append(f"; {n:,} {what}", style="yellow")
-    out.print(text)
-    if result.judged is not None and result.judged.closed + result.judged.left:
-        out.print(_judged_text(result.judged))
-
-
-def _judged_text(judged: JudgeResult) -> Text:
-    """Return the line about judges: requests, calls, cost, and reasons of missing verdicts."""
-    failed = sum(judged.errors.values())
-    text = Text(f"judges: {judged.closed:,} requests, {judged.calls:,} calls, {judged.usd:.4g} USD")
-    shed = sum(states.get("shed_budget", 0) for states in judged.outcomes.values())
-    if failed:
-        reasons = ", ".join(f"{n:,} {reason}" for reason, n in judged.errors.most_common())
-        text.append(
-            f"; {'all' if failed == judged.closed else f'{failed:,}'} ended in an error: {reasons}", style="yellow"
-        )
-    if shed:
-        text.append(f"; {shed:,} skipped at the weekly cap", style="yellow")
-    if judged.left:
-        text.append(f"; {judged.left:,} still pending", style="yellow")
-    return text
 
 
 def _undecided(states: Mapping[str, int]) -> str:
@@ -170,6 +137,7 @@ class _Report:
             for word, sentence in change_lines(self._incidents):
                 table.add_row(Text(word, "dim"), Text(sentence))
             self._out.print(table)
+            self._print_watch()
             return
         has_rules = any(metric.alert is not None for metric in self._portfolio.metrics)
         self._out.print(Text(quiet_text(has_rules, self._result.alerts is not None), "bold"))
@@ -180,6 +148,12 @@ class _Report:
         worse_ones = [row for row in self._releases if self._way(row).plain == "worse"]
         if text := releases_text(self._releases, worse_ones):
             self._out.print(Text(text, "red"))
+        self._print_watch()
+
+    def _print_watch(self) -> None:
+        mine = [row for row in watched_standings(self._con, None) if row.pipeline == self._portfolio.pipeline]
+        if text := watch_text(mine):
+            self._out.print(Text(text, "dim"))
 
     def _print_change(self) -> None:
         """Print each open alert with the share before its change and since."""

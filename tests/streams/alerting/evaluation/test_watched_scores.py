@@ -180,23 +180,3 @@ def test_numbers_of_sessions_are_not_monitored_and_say_why(tmp_path: Path) -> No
     assert "numbers of seconds of agent (its traces are in sessions" in listed
     assert "not monitored" not in listed.split("series monitored:")[1].split(";")[0]
     assert "none: in sessions" in words(path, "--watched")
-
-
-def test_a_ratio_without_a_bound_is_listed_as_not_monitored(tmp_path: Path) -> None:
-    path = tmp_path / "s.duckdb"
-    said = portfolio(
-        "form: measure, field: latency, unit: s, limit: {max: 9}",
-        more="threshold: {of: mean, operator: '<=', value: 3}\n"
-        "  - {name: r, component: agent, claim: {form: ratio, numerator: m, denominator: m},"
-        " alert: {severity: ticket}}",
-    )
-    kept(
-        path,
-        [scored_slice(0, 1, ticks=[{"lane": "live", "pipeline": "shop", "component": "agent", "metric": "m"}])],
-        said,
-    )
-
-    listed = words(path)
-    assert "threshold of m" not in listed
-    assert "r of agent (a ratio alerts by its threshold only, and it has none)" in listed
-    assert "long of agent (no trace was decided)" in listed

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from gapwatch.scorers.slices.facet_names import OTHER
+from gapwatch.sinks.catalog.phases import PHASES
 from gapwatch.sinks.reading.alert_query import alert_counts, alert_states
 from gapwatch.sinks.reading.noted_events import last_noted_seconds
 from gapwatch.sinks.reading.recent_values import recent_cells, recent_labels
@@ -16,7 +17,7 @@ from gapwatch.sinks.store.transaction import Connection
 from gapwatch.streams.alerting.evaluation.bound_gauges import bound_samples
 from gapwatch.streams.alerting.evaluation.lane_detectors import LaneDetectors
 from gapwatch.streams.alerting.evaluation.pipeline_watch import PipelineWatch
-from gapwatch.streams.alerting.evaluation.series_status import PHASES, SeriesState
+from gapwatch.streams.alerting.evaluation.series_status import SeriesState
 from gapwatch.streams.alerting.evaluation.shift_watch import ShiftWatch
 from gapwatch.streams.alerting.incidents.alert_rows import kind_of
 from gapwatch.streams.alerting.rules.finding import Watched
@@ -35,7 +36,10 @@ _DETAIL = (
     "gapwatch_evidence_threshold_log10",
     "gapwatch_baseline_ratio",
     "gapwatch_smallest_change_ratio",
+    "gapwatch_smallest_change_month_ratio",
 )
+
+_URGENCY = tuple(PHASES)
 
 # Kinds of the rows that are quantities of values.
 _VALUES = ("numbers", "labels")
@@ -175,7 +179,7 @@ def _totals(states: Sequence[SeriesState], environment: Callable[[str], str]) ->
 
 
 def _interest(state: SeriesState) -> tuple[int, float]:
-    return -PHASES.index(state.phase), -state.evidence_log10
+    return -_URGENCY.index(state.phase), -state.evidence_log10
 
 
 def _labels(series: SeriesKey, environment: Callable[[str], str]) -> tuple[str, ...]:
@@ -189,6 +193,7 @@ def _add_series(samples: Samples, state: SeriesState, environment: Callable[[str
         return
     values = (
         max(state.evidence_log10, 0.0), min(state.ticket_log10, state.page_log10), state.rate, state.smallest_ratio,
+        state.month_ratio,
     )  # fmt: skip
     for name, value in zip(_DETAIL, values, strict=True):
         if not math.isnan(value):

@@ -1,4 +1,4 @@
-"""Status of each monitored series: phase, baseline, evidence, and minimum detectable change in one day."""
+"""Status of each monitored series (phase, baseline, evidence, minimum detectable change), and of each bound."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 
 import numpy as np
 
-from gapwatch.sinks.store.detector_states import WatchedRow, write_watched_rows
+from gapwatch.sinks.store.detector_states import WatchedBoundRow, WatchedRow, write_watched_bounds, write_watched_rows
 from gapwatch.sinks.store.transaction import Connection
 from gapwatch.streams.alerting.evaluation.lane_detectors import LaneDetectors
 from gapwatch.streams.alerting.evaluation.series_detectors import Learned
@@ -18,13 +18,10 @@ from gapwatch.streams.alerting.rules.finding import Watched
 from gapwatch.streams.alerting.series.series_book import HourBook
 from gapwatch.streams.detectors.budgets.budget import smallest_rate_ratio
 from gapwatch.streams.detectors.budgets.volume import units_a_day
-from gapwatch.streams.detectors.contexts import tick_start
+from gapwatch.streams.detectors.contexts import TICK_SECONDS, tick_start
 from gapwatch.streams.detectors.fleet import Fleet
 from gapwatch.streams.detectors.lifecycle import Phase
 from gapwatch.streams.detectors.watch import evidence_by_side
-
-#: Phases of a row, the most urgent last.
-PHASES = ("unwatched", "learning", "blind", "calm", "suspect", "ticket", "page")
 
 # Divides the monthly volume: the minimum detectable change is that of one day at the declared volume.
 _DAYS = 30.0
@@ -40,7 +37,7 @@ class SeriesState:
     Attributes:
         watched: Series and quantity.
         rule: Alert rule of the metric.
-        phase: One of `PHASES`.
+        phase: One of `sinks.catalog.phases.PHASES`.
         direction: Bad direction: up, down, or unverified.
         units: Units of the baseline.
         rate: Failure rate of the baseline, all hours together; NaN for numbers and labels, and without a unit.
@@ -50,6 +47,7 @@ class SeriesState:
         smallest_ratio: Minimum detectable change: smallest growth that is detected within one day of units, as a
             median. inf where no growth is, and during the burn-in. For numbers and labels it is
             the growth of a share of 5 %, such as that above the 95th percentile.
+        month_ratio: The same within 30 days of units.
         is_blind: `smallest_ratio` is above the metric's `blind_above_ratio`.
         last_unit_at: Begin of the last tick with a unit, naive UTC; None without one.
         expected_false_alarms: Units / A so far: upper bound on the expected tickets and pages without a cause.
@@ -66,6 +64,7 @@ class SeriesState:
     ticket_log10: float
     page_log10: float
     smallest_ratio: float
+    month_ratio: float
     is_blind: bool
     last_unit_at: datetime | None
     expected_false_alarms: float
@@ -99,6 +98,7 @@ def _without_row(detectors: LaneDetectors, watched: Watched, phase: str) -> Seri
         ticket_log10=math.inf,
         page_log10=math.inf,
         smallest_ratio=math.inf,
+        month_ratio=math.inf,
         is_blind=False,
         last_unit_at=None,
         expected_false_alarms=0.0,
@@ -129,6 +129,8 @@ def _fleet_states(
     # In an hour without a baseline of its own a change must exceed what the hour may differ by.
     margin = np.where(has_baseline, 0.0, np.sqrt(s["season"]))
     ratio = smallest_rate_ratio(rate, np.maximum(units, 1.0), a_day, s["ticket_threshold"], margin)
+    # Within a month every hour comes and becomes known, so its margin no longer applies.
+    month = smallest_rate_ratio(rate, np.maximum(units, 1.0), a_day * _DAYS, s["ticket_threshold"], np.zeros(len(rows)))
     is_monitored = fleet.has_burnt_in()
     for row, (watched, rule) in enumerate(zip(rows, rules, strict=True)):
         is_blind = rule.blind_above_ratio is not None and bool(ratio[row] > rule.blind_above_ratio)
@@ -144,6 +146,7 @@ def _fleet_states(
             ticket_log10=_log10(s["ticket_threshold"][row]),
             page_log10=_log10(s["page_threshold"][row]),
             smallest_ratio=float(ratio[row]) if is_monitored[row] else math.inf,
+            month_ratio=float(month[row]) if is_monitored[row] else math.inf,
             is_blind=is_blind,
             last_unit_at=tick_start(last) if last else None,
             expected_false_alarms=float(s["expected_tickets"][row] + s["expected_pages"][row]),
@@ -176,6 +179,7 @@ def write_watched(con: Connection, lane: str, seq: int, states: Iterable[SeriesS
             ticket_log10=_finite(state.ticket_log10),
             page_log10=_finite(state.page_log10),
             smallest_ratio=_finite(state.smallest_ratio),
+            month_ratio=_finite(state.month_ratio),
             is_blind=state.is_blind,
             last_unit_at=state.last_unit_at,
             expected_false_alarms=state.expected_false_alarms,
@@ -183,6 +187,31 @@ def write_watched(con: Connection, lane: str, seq: int, states: Iterable[SeriesS
         for state in states
     ]
     write_watched_rows(con, lane, seq, rows)
+
+
+def write_bounds(con: Connection, lane: str, seq: int, detectors: Iterable[LaneDetectors]) -> None:
+    """Replace the stored bounds of a lane."""
+    rows = [
+        WatchedBoundRow(
+            series=series,
+            quantity=watch.bound.quantity,
+            operator=watch.bound.operator,
+            bound=watch.bound.value,
+            unit=watch.bound.unit,
+            window_seconds=watch.bound.window_ticks * TICK_SECONDS,
+            min_units=watch.bound.min_units,
+            state=now.state,
+            value=_finite(now.measured.value),
+            lower=_finite(now.measured.lower),
+            upper=_finite(now.measured.upper),
+            units=now.units,
+            last_unit_at=tick_start(now.newest),
+        )
+        for one in detectors
+        for series, watch in one.bounds.held()
+        for now in [watch.standing()]
+    ]
+    write_watched_bounds(con, lane, seq, rows)
 
 
 def _finite(number: float) -> float | None:

@@ -28,7 +28,7 @@ from gapwatch.streams.alerting.evaluation.folding import SAVE_COMMITS, FoldProgr
 from gapwatch.streams.alerting.evaluation.lane_detectors import LaneDetectors
 from gapwatch.streams.alerting.evaluation.pipeline_watch import PipelineWatch, restored, rules_by_pipeline, snapshots_of
 from gapwatch.streams.alerting.evaluation.series_board import SeriesBoard
-from gapwatch.streams.alerting.evaluation.series_status import write_watched
+from gapwatch.streams.alerting.evaluation.series_status import write_bounds, write_watched
 from gapwatch.streams.alerting.evaluation.state_file import pack_state, unpack_state
 from gapwatch.streams.alerting.evaluation.stored_history import StoredCommit, partition_name
 from gapwatch.streams.alerting.incidents.alert_book import AlertBook, OpenAlert
@@ -387,7 +387,11 @@ class ShiftWatch:
         folded = min((one.clock.watermark for one in self.pipelines.values() if one.clock.watermark), default=0)
         write_detectors(con, seq, self.lane, tick_start(folded + 1), self.packed(), now)
         self.board.renew(self.detectors, must=True)
-        write_watched(con, self.lane, seq, self.board.states)
+        self._write_status(con, seq)
 
     def _write_board(self, transaction: StoreTransaction) -> None:
-        write_watched(transaction.con, self.lane, transaction.seq, self.board.states)
+        self._write_status(transaction.con, transaction.seq)
+
+    def _write_status(self, con: Connection, seq: int) -> None:
+        write_watched(con, self.lane, seq, self.board.states)
+        write_bounds(con, self.lane, seq, self.detectors)

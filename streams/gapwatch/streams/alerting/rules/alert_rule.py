@@ -137,16 +137,12 @@ def budget_of(portfolio: Portfolio) -> AlarmBudget:
 
 
 def rules_of(portfolios: Sequence[Portfolio]) -> list[AlertRule]:
-    """Return a rule for each metric with an `alert`, in the order of the portfolios; for a ratio with a bound only."""
-    return [_rule(portfolio, metric) for portfolio in portfolios for metric in portfolio.metrics if _is_watched(metric)]
-
-
-def _is_watched(metric: Metric) -> bool:
-    return metric.alert is not None and (metric.threshold is not None or not isinstance(metric.claim, RatioClaim))
+    """Return a rule for each metric with an `alert`, in the order of the portfolios."""
+    return [_rule(one, metric) for one in portfolios for metric in one.metrics if metric.alert is not None]
 
 
 def _rule(portfolio: Portfolio, metric: Metric) -> AlertRule:
-    assert metric.alert is not None  # `_is_watched`
+    assert metric.alert is not None  # `rules_of`
     a_day = portfolio.volume.traces_per_day
     return AlertRule(
         pipeline=portfolio.pipeline,

@@ -1,27 +1,41 @@
-"""Lists of monitored series by phase, and of unmonitored metrics and components with the reason."""
+"""Lists of monitored series by phase, of bounds, and of unmonitored metrics and components with the reason."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
 
 from gapwatch.scorers.errors import PortfolioError
 from gapwatch.scorers.loading.load import parse_portfolio
 from gapwatch.scorers.portfolio.claim import RatioClaim
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.printable import shown
+from gapwatch.sinks.catalog.phases import PHASES
 from gapwatch.sinks.reading.stored_portfolios import latest_portfolio_texts
-from gapwatch.sinks.reading.terminal_table import Column, component_text, print_note, print_table, share_text
+from gapwatch.sinks.reading.terminal_table import (
+    Column,
+    component_text,
+    moment_text,
+    print_note,
+    print_table,
+    share_text,
+)
 from gapwatch.sinks.reading.watched_series import (
+    BoundRow,
     SeenMetric,
     WatchedStanding,
     foreign_records,
     left_out,
     phase_counts,
     seen_metrics,
+    watched_bounds,
     watched_standings,
 )
 from gapwatch.sinks.store.store_reader import StoreReader
+from gapwatch.streams.alerting.incidents.wording import span_text
+from gapwatch.streams.alerting.rules.bound import SHARE
+from gapwatch.streams.detectors.contexts import TICK_SECONDS
 
 
 def print_phase_counts(con: StoreReader, lane: str | None) -> None:
@@ -32,9 +46,7 @@ def print_phase_counts(con: StoreReader, lane: str | None) -> None:
         print_note(_foreign_text(foreign, pipelines) if foreign else _NO_SERIES)
         return
     unwatched = sum(row.n for row in rows if row.phase == "unwatched")
-    phases = ", ".join(
-        f"{row.n} {_MOVED_WORDS.get(row.phase, shown(row.phase))}" for row in rows if row.phase != "unwatched"
-    )
+    phases = ", ".join(f"{row.n} {shown(row.phase)}" for row in rows if row.phase != "unwatched")
     expected = sum(row.expected or 0.0 for row in rows)
     sys.stdout.write(
         f"{sum(row.n for row in rows) - unwatched} series monitored: {phases}; "
@@ -57,11 +69,6 @@ _NO_SERIES = (
     "no series is monitored: gapwatch replay ran without --alerts, or no stored trace has a metric with an alert "
     "(gapwatch check names them)"
 )
-
-# Phase of a series that moved, in the counts. Several series of a metric may move with one alert.
-_MOVED_WORDS = {"ticket": "beyond the limit of a ticket", "page": "beyond the limit of a page"}
-# Phase as stored, to the word that people read.
-_PHASE_WORDS = {"unwatched": "not monitored"}
 
 _IN_SESSIONS = (
     "its traces are in sessions, and ticks do not tell which session a value is of; failing sessions are monitored"
@@ -100,9 +107,8 @@ def _unseen(portfolio: Portfolio, seen: list[SeenMetric]) -> Iterator[str]:
     for metric in portfolio.metrics:
         name = _name(metric.name, metric.component)
         if isinstance(metric.claim, RatioClaim):
-            if metric.alert is not None and metric.threshold is None:
-                yield f"{name} (a ratio alerts by its threshold only, and it has none)"
-        elif metric.name not in decided:
+            continue  # `check` refuses an alert that it has no threshold for
+        if metric.name not in decided:
             yield f"{name} (no trace was decided)"
         elif metric.threshold is not None and metric.alert is None:
             yield f"threshold of {name} (the metric has no key alert, so only reports say whether it holds)"
@@ -116,43 +122,102 @@ def _unseen(portfolio: Portfolio, seen: list[SeenMetric]) -> Iterator[str]:
 
 
 def print_monitored_series(con: StoreReader, lane: str | None) -> None:
-    """Print each monitored series: its phase, baseline, minimum detectable change in one day, and evidence."""
+    """Print each monitored series: phase, baseline, minimum detectable change, evidence; and each phase's sentence."""
     rows = watched_standings(con, lane)
     places = _places(rows)
     columns = [
         *(Column(name) for name in places),
         Column("component"), Column("metric", whole=True), Column("monitored", whole=True), Column("phase", whole=True),
         Column("bad direction"), Column("baseline", whole=True), Column("units", whole=True),
-        Column("minimum detectable change in one day", whole=True), Column("evidence", whole=True),
+        Column("minimum detectable change in a day", whole=True), Column("in a month", whole=True),
+        Column("evidence", whole=True),
     ]  # fmt: skip
     if rows:
         print_table(columns, [[*_place(row, places), *_watched_cells(row)] for row in rows], upright=True)
+        seen = {row.phase for row in rows}
+        sys.stdout.write("".join(f"{phase}: {text}\n" for phase, text in PHASES.items() if phase in seen) + "\n")
 
 
-def _places(rows: list[WatchedStanding]) -> list[str]:
+def print_bounds(con: StoreReader, lane: str | None) -> None:
+    """Print each bound: quantity, limit, window, the quantity in the window with its interval, and the state."""
+    rows = watched_bounds(con, lane)
+    if not rows:
+        return
+    places = _places(rows)
+    columns = [
+        *(Column(name) for name in places),
+        Column("component"), Column("metric", whole=True), Column("bound", whole=True), Column("window", whole=True),
+        Column("seen", whole=True), Column("interval", whole=True), Column("traces", whole=True),
+        Column("state", whole=True), Column("until", whole=True),
+    ]  # fmt: skip
+    print_table(columns, [[*_place(row, places), *_bound_cells(row)] for row in rows], upright=True, title="Bounds")
+    seen = {row.state for row in rows}
+    sys.stdout.write(
+        "".join(f"{_word(state)}: {text}\n" for state, text in _BOUND_STATES.items() if state in seen) + "\n"
+    )
+
+
+# State of a bound to its sentence, about the quantity; the most urgent last.
+_BOUND_STATES = {
+    "too_few": "the window has fewer traces than min_units, so the bound is not checked",
+    "held": "the whole interval lies within the bound; all windows of a month together miss with 5 % at most",
+    "undecided": "the interval holds the bound: too few traces to be sure of either",
+    "broken": "the whole interval was beyond the bound, and it is not sure yet that this is over",
+}
+
+
+def _word(state: str) -> str:
+    return state.replace("_", " ")
+
+
+def _bound_cells(row: BoundRow) -> list[str]:
+    ends = [_amount(end, row.unit) if end is not None else none for end, none in ((row.lower, "?"), (row.upper, "?"))]
+    return [
+        component_text(row.component),
+        row.metric,
+        f"{row.quantity} {row.operator} {_amount(row.bound, row.unit)}",
+        span_text(row.window_seconds),
+        "-" if row.value is None else _amount(row.value, row.unit),
+        "-" if row.lower is None and row.upper is None else " to ".join(ends),
+        f"{row.units:,}",
+        _word(row.state),
+        moment_text(row.last_unit_at + timedelta(seconds=TICK_SECONDS), "seconds"),
+    ]
+
+
+def _amount(value: float, unit: str) -> str:
+    return share_text(value) if unit == SHARE else f"{value:.3g} {unit}".rstrip()
+
+
+def _places(rows: Sequence[WatchedStanding | BoundRow]) -> list[str]:
     """Return the columns that tell equal series apart: pipeline and environment, where there is more than one."""
     several = {"pipeline": {row.pipeline for row in rows}, "environment": {row.environment for row in rows}}
     return [name for name, values in several.items() if len(values) > 1]
 
 
-def _place(row: WatchedStanding, places: list[str]) -> list[str]:
+def _place(row: WatchedStanding | BoundRow, places: list[str]) -> list[str]:
     return [row.pipeline if name == "pipeline" else row.environment for name in places]
 
 
 def _watched_cells(row: WatchedStanding) -> list[str]:
-    ratio, evidence = row.smallest_ratio, row.evidence_log10
-    detectable = "not known yet" if ratio is None else f"x{ratio:.3g}" + (" (blind)" if row.is_blind else "")
+    evidence = row.evidence_log10
     return [
         component_text(row.component),
         row.metric,
         row.kind,
-        _PHASE_WORDS.get(row.phase, row.phase),
+        row.phase,
         row.direction,
         share_text(row.rate),
         f"{row.units:,}",
-        "none: in sessions" if row.phase == "unwatched" else detectable,
+        "none: in sessions" if row.phase == "unwatched" else _growth(row.smallest_ratio, row.phase),
+        "" if row.phase == "unwatched" else _growth(row.month_ratio, row.phase),
         "reached" if row.phase in ("ticket", "page") else _progress(max(evidence or 0.0, 0.0) / row.limit_log10),
     ]
+
+
+def _growth(ratio: float | None, phase: str) -> str:
+    """Return a minimum detectable change; without one, whether it is not known yet or whether there is none."""
+    return f"x{ratio:.3g}" if ratio is not None else "not known yet" if phase == "learning" else "none"
 
 
 def _progress(share: float) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gapwatch.streams.detectors.arrays import Bools, Floats
+from gapwatch.streams.detectors.lifecycle import LEAST_PER_UNIT
 
 # Share of a period's budget for newcomers; the series that exist at its begin share the rest.
 _RESERVE = 0.2
@@ -91,8 +92,11 @@ def _is_seen(before: Floats, after: Floats, learned: Floats, units: Floats, limi
         units * _divergence(after, np.maximum(_tilted(before, null), pooled)),
         learned * _divergence(before, pooled) + units * _divergence(after, pooled),
     )
-    needed = np.log(limits) + np.log(np.maximum(information, 1e-12) / units)
-    result: Bools = (information >= needed) & (information > 0.0)
+    # Each unit must carry evidence as well (`is_carried`): without this, M of many units reaches A by their number.
+    least = np.maximum(limits, LEAST_PER_UNIT * units)
+    needed = np.log(least) + np.log(np.maximum(information, 1e-12) / units)
+    # Below one the sum over the starts has no leading one, and the formula does not hold.
+    result: Bools = (information >= needed) & (information >= 1.0)
     return result
 
 

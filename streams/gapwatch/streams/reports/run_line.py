@@ -1,0 +1,46 @@
+"""First line of a report: traces, rows and seconds of a run, and what its judges did."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from gapwatch.streams.pipeline.run_summary import RunSummary
+
+if TYPE_CHECKING:
+    from gapwatch.streams.pipeline.judge_result import JudgeResult
+
+
+def print_run(out: Console, result: RunSummary) -> None:
+    """Print the counts of a run, and a line about its judges where it had any."""
+    text = Text.assemble(
+        (f"{result.read:,} traces", "bold"),
+        f" scored, {result.spans:,} spans, {result.rows:,} gap rows stored in {result.seconds:.1f} s",
+    )
+    if result.duplicates:
+        text.append(f"; {result.duplicates:,} records skipped, an earlier run stored them")
+    for n, what in ((result.dead_letters, "dead letters"), (result.foreign, "of pipelines without a portfolio")):
+        if n:
+            text.append(f"; {n:,} {what}", style="yellow")
+    out.print(text)
+    if result.judged is not None and result.judged.closed + result.judged.left:
+        out.print(_judged_text(result.judged))
+
+
+def _judged_text(judged: JudgeResult) -> Text:
+    """Return the line about judges: requests, calls, cost, and reasons of missing verdicts."""
+    failed = sum(judged.errors.values())
+    text = Text(f"judges: {judged.closed:,} requests, {judged.calls:,} calls, {judged.usd:.4g} USD")
+    shed = sum(states.get("shed_budget", 0) for states in judged.outcomes.values())
+    if failed:
+        reasons = ", ".join(f"{n:,} {reason}" for reason, n in judged.errors.most_common())
+        text.append(
+            f"; {'all' if failed == judged.closed else f'{failed:,}'} ended in an error: {reasons}", style="yellow"
+        )
+    if shed:
+        text.append(f"; {shed:,} skipped at the weekly cap", style="yellow")
+    if judged.left:
+        text.append(f"; {judged.left:,} still pending", style="yellow")
+    return text
