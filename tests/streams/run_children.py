@@ -18,9 +18,14 @@ import traceback
 
 
 def main():
-    import gapwatch.scorers.command_line
+    from gapwatch.scorers.arrow_without_pandas import hide_pandas
+
+    hide_pandas()
     import gapwatch.streams.batch.backfill
-    import gapwatch.streams.live.run  # noqa: F401  nothing here has threads or connections yet
+    import gapwatch.streams.commands.run
+    import gapwatch.streams.judges.workers.judge_start
+    import gapwatch.streams.live.run
+    import gapwatch.streams.reports.replay_report  # noqa: F401  nothing here has threads or connections yet
 
     for line in sys.stdin:
         asked = json.loads(line)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 
+@cache
 def program_version() -> str:
     """Return the version of the source tree that this file is part of, else that of the installed package."""
     from importlib.metadata import PackageNotFoundError, version

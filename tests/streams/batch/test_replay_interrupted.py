@@ -29,8 +29,10 @@ EVERY_DAY = (POINTS[0], POINTS[-2], POINTS[-1])
 #: Runs `gapwatch` with small slices.
 PROGRAM = f"""
 import sys
+from gapwatch.scorers.arrow_without_pandas import hide_pandas
 from gapwatch.streams.sources import file_source
 
+hide_pandas()
 file_source.SLICE_RECORDS = {SLICE_RECORDS}
 from gapwatch.scorers import command_line
 """
@@ -40,9 +42,10 @@ KILLED_AT_STEPS = (
     PROGRAM
     + """
 import os, signal
-from pathlib import Path
 from gapwatch.sinks.store.store import Store
-import gapwatch.streams.commands.replay  # before the forks, that they need not
+# What the command imports when it runs: before the forks, so that they need not.
+import gapwatch.streams.batch.progress, gapwatch.streams.batch.replay, gapwatch.streams.commands.replay
+import gapwatch.streams.reports.replay_report
 
 class Mortal:
     def __init__(self, point):
@@ -114,8 +117,10 @@ def expected(folder: Path) -> dict[str, list[tuple[Any, ...]]]:
 
 
 @pytest.fixture(scope="module")
-def killed(folder: Path) -> Iterator[Path]:
-    arguments = [folder / "t.jsonl", folder / "shop.yaml", folder, *POINTS]
+def killed(folder: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    chosen = [item.name for item in request.session.items if item.path == request.path]
+    points = [point for point in POINTS if any(f"[{point}]" in name for name in chosen)]
+    arguments = [folder / "t.jsonl", folder / "shop.yaml", folder, *points]
     subprocess.run([sys.executable, "-c", KILLED_AT_STEPS, *map(str, arguments)], cwd=ROOT, check=True)
     yield folder
 

@@ -58,11 +58,7 @@ class Store:
     def __init__(self, path: Path, con: duckdb.DuckDBPyConnection) -> None:
         self.path = path
         self._con = con
-        # The prepared statements are plain inserts: the optimizer would cost 0.4 ms each and find nothing. The queries
-        # of further steps do need it.
-        con.execute("PRAGMA disable_optimizer")
         self._inbox = SliceInbox(con)
-        con.execute("PRAGMA enable_optimizer")
         # Readers use cursors that share the settings of this connection, so no query may change a setting.
         con.execute("SET lock_configuration = true")
         self._broken = False
