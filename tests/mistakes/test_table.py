@@ -92,6 +92,8 @@ OPTIONS = [
     ("rates --store s.duckdb --since 0001-01-01T00:00+14:00", 2, "is before year 1 or after year 9999 in UTC"),
     (f"consume {KAFKA} --from 9999-12-31T23:59-14:00", 2, "--from '9999-12-31T23:59-14:00' is before year 1 or"),
     ("annotate x --store s.duckdb --at 0001-01-01T00:00+14:00", 2, "'0001-01-01T00:00+14:00' is not a time"),
+    *((f"annotate x --store s.duckdb --by {by}", 2, "the annotation has no author") for by in ("YOU", "TODO", "?")),
+    ("override t/0/0/0/m --outcome pass --why x --store s.duckdb --by YOU", 2, "the override has no author; give your"),
     ("gaps --store s.duckdb --since 2026-13-01", 2, "--since '2026-13-01' is not a time"),
     ("gaps --store s.duckdb --outcome failed", 2, "'failed' is not one of 'pass', 'warn', 'fail'"),
     (f"replay good.jsonl {REPLAY} --judges missing.yaml", 2, "the judge settings missing.yaml cannot be read: No"),

@@ -99,3 +99,9 @@ def test_a_connection_without_a_whole_request_is_closed(tmp_path: Path, monkeypa
     with Kept(tmp_path / "s.duckdb", portfolios=[]) as kept, connect(kept) as silent, connect(kept) as half:
         half.sendall(b"GET /metrics HTTP/1.1\r\nHost: local")
         until(lambda: is_closed(silent) and is_closed(half))
+
+
+def test_one_client_after_the_other_finds_a_place_however_short_each_stays(kept: Kept) -> None:
+    """A connection may be made and closed between two others, and is never seen among those that are open."""
+    until(lambda: answers(kept))
+    assert [get(kept.server.url, "/healthz").status for _ in range(3 * CONNECTIONS)] == [200] * 3 * CONNECTIONS

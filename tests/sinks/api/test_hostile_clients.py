@@ -37,6 +37,8 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
 
 @pytest.fixture(autouse=True)
 def new_attempts(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each test a server without wrong tokens and without connections that the test before it left open."""
+    until(lambda: b"too many connections" not in raw(kept, f"GET /healthz HTTP/1.1\r\n{HEAD}\r\n"))
     attempts = TokenAttempts()
     monkeypatch.setattr(kept.server, "_attempts", attempts)
     monkeypatch.setattr(kept.server._login, "_attempts", attempts)

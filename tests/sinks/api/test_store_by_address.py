@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import socket
 import ssl
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from gapwatch.scorers.errors import StoreError, UsageError
@@ -274,6 +276,17 @@ def test_a_server_that_names_this_version_and_sends_nonsense_is_told(command: li
         assert (ran.status, ran.out) == (0, "")
         return
     assert (ran.status, ran.out) == (2, "")
+    assert f"{url} answers with version {API_VERSION} of the API of Gapwatch, but what it sends has another" in ran.err
+
+
+@pytest.mark.parametrize("command", ["rates", "gaps", "alerts", "alerts --watched", "explain a1", "rates --by release"])
+def test_valid_arrow_with_other_columns_is_told(command: str) -> None:
+    table, sink = pa.table({"x": [1, 2], "y": ["a", None]}), io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    with serving(sends(sink.getvalue())) as (url, _):
+        ran = gapwatch(*command.split(), "--store", url)
+    assert ran.status == 2, ran.err
     assert f"{url} answers with version {API_VERSION} of the API of Gapwatch, but what it sends has another" in ran.err
 
 

@@ -45,6 +45,13 @@ def bakery(number: int, seconds: float) -> bytes:
     return at_time(number, seconds, pipeline="bakery")
 
 
+def with_all_at_once() -> list[bytes]:
+    """One record of 2030, one of 1970, a host an hour ahead, and a pipeline a day ahead between the records."""
+    made = with_host_ahead()
+    made[300:300] = [at_time(90_000, 1_900_000_000.0), at_time(90_001, 3_000.0)]
+    return [record for n, one in enumerate(made) for record in (one, bakery(n, own_time(n) + 86_400))]
+
+
 OTHER_PIPELINE = {
     "after": [*TRACES, *(bakery(n, own_time(n)) for n in range(COUNT))],
     "before": [*(bakery(n, own_time(n)) for n in range(COUNT)), *TRACES],
@@ -107,10 +114,11 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
 def test_wrong_times_change_nothing_but_their_own_counts(
     tmp_path: Path, undisturbed: dict[str, list[tuple[Any, ...]]], lines: list[bytes], state: str, count: int
 ) -> None:
-    store, _ = replayed(tmp_path, lines)
+    store, ran = replayed(tmp_path, lines)
 
     assert found(store) == undisturbed
     assert ledger(store) == {"read": COUNT + count, state: count}
+    assert f"{count:,} of {COUNT + count:,} records (" in ran.out and "count without a time" in ran.out
     untimed = "SELECT sum(n)::INTEGER FROM ticks WHERE bucket IS NULL AND level = 'unit' AND facet = 'all'"
     assert query(store, untimed) == [(count,)]
 
@@ -124,3 +132,14 @@ def test_a_pipeline_of_other_hours_changes_nothing(
     assert found(store) == undisturbed
     assert query(store, "SELECT count(*) FROM ticks WHERE fold_bucket <> bucket") == [(0,)]
     assert ledger(store) == {"read": COUNT}
+
+
+def test_all_of_them_at_once_change_no_alert_and_no_tick(
+    tmp_path: Path, undisturbed: dict[str, list[tuple[Any, ...]]]
+) -> None:
+    store, ran = replayed(tmp_path, with_all_at_once(), "bakery")
+
+    wrong = {"ahead": COUNT // 2 + 1, "behind": 1}
+    assert found(store) == undisturbed
+    assert ledger(store) == {"read": COUNT + sum(wrong.values()), **wrong}
+    assert "half an hour or more ahead" in ran.out and "two hours or more behind" in ran.out

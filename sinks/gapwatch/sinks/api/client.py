@@ -7,6 +7,7 @@ store's own DuckDB would.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from datetime import date, datetime
 from typing import Any
 
@@ -142,6 +143,14 @@ class LiveReader:
         answer = self._connection.request_object("POST", "/v1/snapshots", {"name": name}, _SNAPSHOT_SECONDS)
         with self._connection.understanding():
             return Snapshot(**answer)
+
+    def understanding(self) -> AbstractContextManager[None]:
+        """Return a context that turns the failure to read an answer into an error that names the address.
+
+        Raises:
+            UsageError: In the context, an answer has another form than the one that was asked for.
+        """
+        return self._connection.understanding()
 
     def post(self, path: str, asked: dict[str, Any]) -> dict[str, Any]:
         """Send any other POST request and return its answer.

@@ -84,6 +84,9 @@ class ConnectionLimit:
         """Middleware that notes which connections have a request under way."""
         connection = request.protocol
         self._since[connection] = None
+        # It is made, so it counts no longer once it is closed: one that was made and closed between two others was
+        # never among the connections that a third one sees, and counted as one that is still being made.
+        self._seen.add(connection)
         try:
             return await handler(request)
         finally:

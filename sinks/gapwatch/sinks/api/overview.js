@@ -409,6 +409,18 @@ function showSeries(metrics, alerts) {
   "no data: no trace was decided in the last hour of event time");
 }
 
+// Records of each pipeline whose time is far from that of the others, with their share, such as "shop: 3 ahead (0.1 %)".
+function wrongTimes(metrics) {
+  const records = metrics.get("gapwatch_records_total") || [];
+  const of = (pipeline, state) => total(metrics, "gapwatch_records_total", (l) => l.pipeline === pipeline && l.state === state);
+  const wrong = records.filter((s) => ["ahead", "behind"].includes(s.labels.state) && s.value > 0);
+  return [...new Set(wrong.map((s) => `${s.labels.pipeline} ${s.labels.state}`))].sort().map((name) => {
+    const [, pipeline, state] = name.match(/^(.*) (\w+)$/);
+    const n = of(pipeline, state);
+    return `${pipeline}: ${n.toLocaleString("en")} ${state} (${share(n / Math.max(of(pipeline, "read"), 1))})`;
+  }).join("; ") || "none";
+}
+
 function showStream(metrics, now) {
   const records = total(metrics, "gapwatch_records_total", (l) => l.state !== "duplicate");
   const pace = before ? Math.max(0, (records - before.records) / ((now - before.now) / 1000)) : null;
@@ -425,7 +437,7 @@ function showStream(metrics, now) {
   const facts = {
     source: (state || "-") + (silence > 15 ? `; Kafka last answered ${seconds(silence)} ago` : ""),
     records: `${records.toLocaleString("en")}${pace === null ? "" : `, ${pace.toFixed(pace < 10 ? 1 : 0)} a second`}; ${lag.toLocaleString("en")} not stored yet`,
-    "dead letters": String(letters), "newest event (UTC)": newest.join("; ") || "-",
+    "dead letters": String(letters), "wrong times": wrongTimes(metrics), "newest event (UTC)": newest.join("; ") || "-",
     "waiting for a judge": `${pending} spans`, "expected false alarms so far": `at most ${expected.toPrecision(2)}`,
     "not monitored": notMonitored(metrics).join("; ") || "-",
     portfolios: portfolios.join(", ") || "-",

@@ -114,15 +114,19 @@ def reading(store: StorePlace) -> Iterator[StoreReader]:
     from gapwatch.sinks.store.opening import open_for_reading
 
     con: StoreReader
+    # A server may send valid Arrow with other columns than those that were asked for.
+    understanding: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     if isinstance(store, StoreAddress):
-        con = _distant_reader(store)
+        con = distant = _distant_reader(store)
+        understanding = distant.understanding()
     else:
         try:
             con = open_for_reading(store)
         except StoreHeldError as held:
             con = _live_reader(store, held)
     try:
-        yield con
+        with understanding:
+            yield con
     finally:
         con.close()
 

@@ -91,11 +91,14 @@ def _counts(scored: ScoredSlice) -> Counts:
         if metric is None and pipeline is not None and state in ("read", *_TEXTS):
             counts[pipeline, state] += n
     ticks = scored.tables["ticks"]
-    units = ticks.filter(pc.and_(pc.equal(ticks["level"], "unit"), pc.equal(ticks["facet"], "all")))
-    is_late = pc.greater(units["fold_bucket"], units["bucket"]).fill_null(False)
-    for name, table in (("units", units), ("late", units.filter(is_late))):
-        for row in table.group_by("pipeline").aggregate([("n", "sum")]).to_pylist():
-            counts[row["pipeline"], name] += row["n_sum"]
+    is_unit = pc.and_(pc.equal(ticks["facet"], "all"), pc.equal(ticks["level"], "unit"))
+    # Only these columns: the filter would copy all of them, histograms included.
+    pipelines, n, bucket, folded = (ticks[name].filter(is_unit) for name in ("pipeline", "n", "bucket", "fold_bucket"))
+    late = pc.if_else(pc.greater(folded, bucket).fill_null(False), n, 0)
+    for pipeline in pc.unique(pipelines).to_pylist():
+        is_mine = pc.equal(pipelines, pipeline)
+        for name, numbers in (("units", n), ("late", late)):
+            counts[pipeline, name] += pc.sum(numbers.filter(is_mine)).as_py() or 0
     return counts
 
 

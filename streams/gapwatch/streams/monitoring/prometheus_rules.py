@@ -205,7 +205,9 @@ ITSELF = (
     Rule(
         "GapwatchBehind", "max by (topic) (gapwatch_lag_seconds) > 600", "ticket",
         "Gapwatch is {{ $value | humanizeDuration }} behind on {{ $labels.topic }}",
-        "Alerts are late by this time. Add CPU, or remove metrics; gapwatch_slice_seconds shows the slowest stage.",
+        "Alerts are late by this time. {{ if query \"max(gapwatch_broker_answer_age_seconds) > 15\" }}Kafka does not "
+        "answer: look at the brokers; more CPU does not help.{{ else }}Kafka answers: add CPU, or remove metrics; "
+        "gapwatch_slice_seconds shows the slowest stage.{{ end }}",
         wait="5m",
     ),
     Rule(

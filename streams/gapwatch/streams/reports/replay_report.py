@@ -50,7 +50,7 @@ from gapwatch.streams.reports.conclusion import (
 from gapwatch.streams.reports.failing_trace import excerpt_of, metrics_on_texts
 from gapwatch.streams.reports.outcome_table import OutcomeTable, interval_text, is_broken, report_table, styled_share
 from gapwatch.streams.reports.release_comparison import standing_out
-from gapwatch.streams.reports.run_line import print_run
+from gapwatch.streams.reports.run_line import print_run, wrong_times
 
 #: Columns if the output is not a terminal.
 FILE_WIDTH = 150
@@ -322,6 +322,8 @@ class _Report:
             if records.get(state):
                 text += f", {records[state]:,} {words}"
         self._out.print()
+        for line in wrong_times(records):
+            self._out.print(Text(line, "yellow"))
         self._out.print(
             Text("Ledger", style="bold"),
             Text("balances:", "green")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
 
+from gapwatch.sinks.reading.terminal_table import share_text
 from gapwatch.streams.pipeline.run_summary import RunSummary
 
 if TYPE_CHECKING:
@@ -44,3 +46,18 @@ def _judged_text(judged: JudgeResult) -> Text:
     if judged.left:
         text.append(f"; {judged.left:,} still pending", style="yellow")
     return text
+
+
+def wrong_times(records: Mapping[str, int]) -> Iterator[str]:
+    """Yield a sentence for the records ahead of the others, and one for those behind.
+
+    Args:
+        records: Number of records by state of the ledger.
+    """
+    for state, text in (("ahead", "half an hour or more ahead of"), ("behind", "two hours or more behind")):
+        n, read = records.get(state, 0), records.get("read", 0)
+        if n:
+            yield (
+                f"{n:,} of {read:,} records ({share_text(n / max(read, 1))}) have a time {text} the others: they count "
+                "without a time, and no detector uses them"
+            )
