@@ -114,8 +114,9 @@ def steady(folder: Path, broker: Any, asked: argparse.Namespace) -> None:
     delays = [committed[r.partition, r.offset] - r.timestamp for r in broker.consume(topic, count)]
     p50, p99 = np.percentile(delays, [50, 99])
     _title(f"{asked.steady:g} traces/s on {asked.partitions} partitions for {asked.seconds} s, API on")
-    row = _table("share of a core", "slices/s", "produced to commit, p50 ms", "p99 ms", "traces", "load")
-    row(f"**{share:.1%}**", f"{len(kept) / asked.seconds:.1f}", f"{p50:.0f}", f"**{p99:.0f}**", len(delays),
+    row = _table("share of a core", "slices/s", "groups/s", "produced to commit, p50 ms", "p99 ms", "traces", "load")
+    row(f"**{share:.1%}**", f"{len(kept) / asked.seconds:.1f}",
+        f"{len({at for *_, at in kept}) / asked.seconds:.1f}", f"{p50:.0f}", f"**{p99:.0f}**", len(delays),
         f"{os.getloadavg()[0]:.1f}")  # fmt: skip
 
 

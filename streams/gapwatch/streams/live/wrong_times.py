@@ -87,8 +87,9 @@ def _notes(counts: Counts) -> list[str]:
 def _counts(scored: ScoredSlice) -> Counts:
     counts: Counts = Counter()
     ledger = scored.tables["ledger"]
-    for pipeline, metric, state, n in zip(*(ledger[name].to_pylist() for name in _LEDGER), strict=True):
-        if metric is None and pipeline is not None and state in ("read", *_TEXTS):
+    of_records = ledger.select(_LEDGER).filter(ledger["metric"].is_null())
+    for pipeline, state, n in zip(*of_records.to_pydict().values(), strict=True):
+        if pipeline is not None and state in ("read", *_TEXTS):
             counts[pipeline, state] += n
     ticks = scored.tables["ticks"]
     is_unit = pc.and_(pc.equal(ticks["facet"], "all"), pc.equal(ticks["level"], "unit"))
@@ -102,4 +103,4 @@ def _counts(scored: ScoredSlice) -> Counts:
     return counts
 
 
-_LEDGER = ("pipeline", "metric", "state", "n")
+_LEDGER = ["pipeline", "state", "n"]

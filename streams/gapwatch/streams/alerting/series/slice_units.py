@@ -15,6 +15,7 @@ from gapwatch.streams.detectors.contexts import TICK_SECONDS
 
 _TICK_MICROSECONDS = TICK_SECONDS * 1_000_000
 _KEY = ("pipeline", "environment", "component", "metric", "metric_version", "judge", "epoch")
+_PIPELINE, _METRIC = _KEY.index("pipeline"), _KEY.index("metric")
 #: A tick after any event; its microseconds still fit into 64 bits.
 LAST_TICK = 2**37
 #: Outcomes of units. For the detectors a trace whose judge failed is as undecided as an unknown one.
@@ -132,17 +133,21 @@ def series_of(table: pa.Table, watched: Collection[tuple[str, str]]) -> tuple[li
     which = np.zeros(table.num_rows, np.int64)
     found: list[tuple[str, ...]] = [()]
     for name in _KEY:
-        encoded = table[name].combine_chunks().fill_null("").dictionary_encode()
+        column = table[name].combine_chunks()
+        encoded = (column.fill_null("") if column.null_count else column).dictionary_encode()
         values = encoded.dictionary.to_pylist()
+        if len(values) == 1:  # as most columns of most slices
+            found = [(*texts, values[0]) for texts in found]
+            continue
         distinct, which = np.unique(
             which * max(len(values), 1) + encoded.indices.to_numpy(zero_copy_only=False), return_inverse=True
         )
         found = [(*found[code // len(values)], values[code % len(values)]) for code in distinct.tolist()]
-    every = [SeriesKey(*texts) for texts in found] if table.num_rows else []
-    keys = sorted(key for key in every if (key.pipeline, key.metric) in watched)
-    position = {key: i for i, key in enumerate(keys)}
-    of_code = np.array([position.get(key, -1) for key in every], np.int64)
-    return keys, of_code[which] if len(of_code) else np.zeros(0, np.int64)
+    every = found if table.num_rows else []
+    texts_of = sorted(texts for texts in every if (texts[_PIPELINE], texts[_METRIC]) in watched)
+    position = {texts: i for i, texts in enumerate(texts_of)}
+    of_code = np.array([position.get(texts, -1) for texts in every], np.int64)
+    return [SeriesKey(*texts) for texts in texts_of], of_code[which] if len(of_code) else np.zeros(0, np.int64)
 
 
 def tick_numbers(bucket: pa.ChunkedArray) -> Ints:
