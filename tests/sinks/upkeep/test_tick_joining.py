@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from gapwatch.sinks.store.ledger import read_balance
 from gapwatch.sinks.store.store import Store
 from gapwatch.sinks.upkeep.tick_joining import join_start, join_step, joinable_until
 from tests.live_store import airline_portfolio, airline_slices
+from tests.paths import ROOT
 from tests.prometheus import page_of
 
 NOW = datetime.now(UTC)
@@ -154,3 +157,50 @@ def test_without_detectors_only_old_commits_are_joined(tmp_path: Path) -> None:
         assert joinable_until(store, "live", has_detectors=False) == old
         assert joinable_until(store, "live", has_detectors=True) == 0
         assert join_start(store, "live") == 0
+
+
+#: Forks a child for each statement of a step, which is killed before that statement; the last one before the commit.
+KILLED_WHILE_JOINING = """
+import os, signal, sys
+from gapwatch.sinks.store.store import Store
+from gapwatch.sinks.upkeep import tick_joining
+
+class Dying:
+    def __init__(self, con, left):
+        self.con, self.left = con, left
+    def execute(self, *given):
+        self.left -= 1
+        if self.left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.con.execute(*given)
+
+class Mortal(Store):
+    left = 0
+    def change(self, doing, work):
+        def die(con):
+            dying = Dying(con, self.left)
+            work(dying)
+            dying.left = 0
+            dying.execute("SELECT 1")
+        return super().change(doing, die)
+
+for left in (3, 4, 99):  # before the DELETE, before the INSERT, before the COMMIT
+    child = os.fork()
+    if child == 0:
+        store = Mortal.open(sys.argv[1])
+        store.left = left
+        tick_joining.join_step(store, "live", 0, 10**9)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, status
+"""
+
+
+def test_a_process_killed_while_it_joins_leaves_the_ticks(tmp_path: Path) -> None:
+    with filled(tmp_path / "s") as store:
+        before = store.query("SELECT * FROM ticks ORDER BY ALL")
+    subprocess.run([sys.executable, "-c", KILLED_WHILE_JOINING, str(tmp_path / "s")], cwd=ROOT, check=True)
+
+    with Store.open(tmp_path / "s") as store:
+        assert store.query("SELECT * FROM ticks ORDER BY ALL") == before
+        assert join(store)[0][0] == len(before)
