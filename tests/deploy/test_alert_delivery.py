@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
+from gapwatch.scorers.loading.load import parse_portfolio
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.streams.alerting.triage.decision_reader import read_decision
 from gapwatch.streams.monitoring.alertmanager_routes import alertmanager_document
 from tests.deploy.alerting_servers import AlertmanagerServer, OnCall, PrometheusServer
@@ -21,8 +25,9 @@ from tests.live_alerts import KeptAlerts
 from tests.live_store import until
 from tests.paths import AIRLINE, ROOT
 from tests.prometheus import prometheus_folder
-from tests.streams.alerting.breaking_stream import BROKEN, slices_after_calm
-from tests.streams.alerting.builders import portfolio
+from tests.streams.alerting.breaking_stream import BEFORE, BROKEN, DAY, HOURS, slices_after_calm, stream
+from tests.streams.alerting.builders import FALLBACK_IS_BAD, portfolio, units_slice
+from tests.streams.alerting.builders import PORTFOLIO as PORTFOLIO_TEXT
 
 MONITORING = ROOT / "deploy" / "monitoring"
 PORTFOLIO = AIRLINE / "portfolio.yaml"
@@ -47,14 +52,17 @@ class Delivery:
 
 
 @contextlib.contextmanager
-def delivering(folder: Path) -> Iterator[Delivery]:
-    (folder / "p.yaml").write_text(portfolio().text)
-    with KeptAlerts(folder / "s.duckdb", portfolio()) as kept, OnCall() as on_call:
-        made = gapwatch(
+def delivering(
+    folder: Path, said: Portfolio | None = None, made: list[ScoredSlice] | None = None
+) -> Iterator[Delivery]:
+    said = said or portfolio()
+    (folder / "p.yaml").write_text(said.text)
+    with KeptAlerts(folder / "s.duckdb", said) as kept, OnCall() as on_call:
+        written = gapwatch(
             "rules", folder / "p.yaml", "--out", folder, "--pages-to", f"{on_call.url}/pages",
             "--tickets-to", f"{on_call.url}/tickets",
         )  # fmt: skip
-        assert made.status == 0, made.err
+        assert written.status == 0, written.err
         config = yaml.safe_load((folder / "alertmanager.yml").read_text())
         config["route"] |= {"group_wait": "1s", "group_interval": "2s"}  # minutes, where people are told
         (folder / "alertmanager.yml").write_text(yaml.safe_dump(config))
@@ -62,7 +70,7 @@ def delivering(folder: Path) -> Iterator[Delivery]:
         for rule in rules["groups"][0]["rules"]:
             rule.pop("keep_firing_for", None)  # two minutes, to bridge gaps of scrapes
         (folder / "rules.yml").write_text(yaml.safe_dump(rules))
-        kept.keep_all(slices_after_calm(BROKEN))
+        kept.keep_all(made or slices_after_calm(BROKEN))
         (folder / "p").mkdir()
         (folder / "a").mkdir()
         target = kept.server.url.removeprefix("http://")
@@ -92,6 +100,36 @@ def test_a_page_reaches_who_is_on_call(tmp_path: Path) -> None:
     )
     assert shown.status == 200
     assert "failing traces" in shown.body.decode()
+
+
+def two_components() -> tuple[Portfolio, list[ScoredSlice]]:
+    """A router that falls back to another model, and behind it an agent whose answers break five minutes later."""
+    text = PORTFOLIO_TEXT.format(facts=FALLBACK_IS_BAD.replace("agent", "router"), threshold="")
+    text = text.replace("  - {id: agent,", "  - {id: router, role: ai_core, kind: llm}\n  - {id: agent,")
+    text = text.replace("questions:", "edges: [{from: router, to: agent}]\nquestions:").replace(
+        "{id: q-fallback, component: agent", "{id: q-fallback, component: router"
+    )
+    text = text.replace("name: fallback_rate\n    component: agent", "name: fallback_rate\n    component: router")
+    router = stream([(BEFORE - 1, 0.05), (HOURS + 1, 0.6)], seed=2)
+    made = []
+    for number, (begin, end) in enumerate(((0, DAY), (DAY, DAY + HOURS), (DAY + HOURS, len(BROKEN)))):
+        made.append(units_slice(number, router[begin:end], metric="fallback_rate", component="router"))
+        made.append(units_slice(number, BROKEN[begin:end], partition=1))
+    return parse_portfolio(text), made
+
+
+@pytest.mark.slow
+def test_two_components_that_break_together_are_one_page_that_names_the_first(tmp_path: Path) -> None:
+    with delivering(tmp_path, *two_components()) as delivery:
+        until(lambda: bool(delivery.said("/pages", "firing")))
+        time.sleep(5)  # more than two group intervals: a second call would have come
+        pages = delivery.said("/pages", "firing")
+        tickets = delivery.said("/tickets", "firing")
+
+    assert {one["labels"]["incident_id"] for one in pages} == {pages[0]["labels"]["incident_id"]}
+    assert [one for one in tickets if one["labels"]["alertname"] == "GapwatchTicket"] == []
+    said = pages[-1]["annotations"]
+    assert said["first"] == "router" and said["summary"].startswith("CASCADE worse: fallback_rate of router and 1 more")
 
 
 @pytest.mark.slow

@@ -100,10 +100,11 @@ def units_slice(
     lane: str = "live",
     partition: int = 0,
     pipeline: str = "shop",
+    component: str = "agent",
     sessions: Sequence[tuple[int, str, int, int]] = (),
 ) -> ScoredSlice:
     """Build the slice `number` of a partition, one record long; units of sessions must be among `units` as well."""
-    series = {"lane": lane, "pipeline": pipeline, "component": "agent", "metric": metric}
+    series = {"lane": lane, "pipeline": pipeline, "component": component, "metric": metric}
     ticks = [
         {**series, "bucket": at(tick), "fold_bucket": at(tick), "outcome": outcome, "n": n}
         for tick, *counts in units
