@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
+from gapwatch.scorers import command_line
 from gapwatch.scorers.command_line import Command, CommandLine, discover_commands, run
 from gapwatch.scorers.errors import JobError, UsageError
 from tests.gapwatch_command import gapwatch
@@ -158,6 +159,16 @@ def test_a_contribution_that_is_broken_costs_a_warning(tmp_path: Path) -> None:
     assert process.returncode == 0
     assert "history" in process.stdout
     assert "cannot load the commands of broken:COMMANDS: no good" in process.stderr
+
+
+def test_a_command_of_gapwatch_starts_without_reading_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def installed() -> list[object]:
+        raise AssertionError("it was read")
+
+    monkeypatch.setattr(command_line, "_foreign_contributions", installed)
+    assert gapwatch("history", "--help").status == 0
+    with pytest.raises(AssertionError):
+        gapwatch("no-such-command")
 
 
 def test_a_target_that_is_no_command_says_so() -> None:

@@ -66,16 +66,22 @@ class Command:
         return command
 
 
+def own_commands() -> dict[str, Command]:
+    """Return the commands of Gapwatch, by name."""
+    commands: dict[str, Command] = {}
+    for module in OWN_MODULES:
+        if _exists(module):
+            commands.update(importlib.import_module(module).COMMANDS)
+    return commands
+
+
 def discover_commands() -> dict[str, Command]:
     """Return the commands of Gapwatch and of other installed packages, by name.
 
     Another package cannot replace a command of Gapwatch. Where its commands cannot be loaded, `gapwatch` prints a
     warning on standard error and works without them.
     """
-    commands: dict[str, Command] = {}
-    for module in OWN_MODULES:
-        if _exists(module):
-            commands.update(importlib.import_module(module).COMMANDS)
+    commands = own_commands()
     for name, foreign in _foreign_contributions():
         for command_name, command in foreign.items():
             if command_name in commands:
@@ -197,7 +203,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _status_of(arguments: Sequence[str] | None) -> int:
     try:
-        status = CommandLine(discover_commands()).main(args=arguments, prog_name="gapwatch", standalone_mode=False)
+        status = CommandLine(_offered(arguments)).main(args=arguments, prog_name="gapwatch", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         status = error.exit_code
@@ -213,6 +219,13 @@ def _status_of(arguments: Sequence[str] | None) -> int:
     except SystemExit as stop:  # raised by click when the reader of a pipe is gone, or by a command itself
         status = stop.code
     return status if isinstance(status, int) else 0
+
+
+def _offered(arguments: Sequence[str] | None) -> dict[str, Command]:
+    """Return Gapwatch's own commands if one is asked for, else all: to find others, each installed package is read."""
+    asked = (sys.argv[1:] if arguments is None else arguments)[:1]
+    own = own_commands()
+    return own if own.keys() & set(asked) else discover_commands()
 
 
 def _is_interrupt(error: Exception) -> bool:
