@@ -93,12 +93,12 @@ class LiveQueries:
     """Runs queries on cursors of a store in use, for the thread of one event loop.
 
     Args:
-        root: Cursor of the store that makes the cursors of the queries and runs none itself.
+        cursor: Returns a new connection to the store; this class closes it.
         limits: Limits of each query.
     """
 
-    def __init__(self, root: duckdb.DuckDBPyConnection, limits: QueryLimits = QueryLimits()) -> None:
-        self._root, self.limits = root, limits
+    def __init__(self, cursor: Callable[[], duckdb.DuckDBPyConnection], limits: QueryLimits = QueryLimits()) -> None:
+        self._cursor, self.limits = cursor, limits
         self._gate = QueryGate()
         self._under_way: set[duckdb.DuckDBPyConnection] = set()
         self.outcomes: dict[str, int] = dict.fromkeys(
@@ -166,7 +166,7 @@ class LiveQueries:
             raise BusyError(f"{self.limits.at_once} queries are running, which is the limit; try again soon")
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Result] = loop.create_future()
-        con = self._root.cursor()
+        con = self._cursor()
         self._under_way.add(con)
 
         def finish(result: Result | None, error: BaseException | None) -> None:
@@ -222,15 +222,13 @@ class LiveQueries:
             raise
 
     async def close(self) -> None:
-        """End the running queries and close the root cursor; takes at most 2 s."""
+        """End the running queries; takes at most 2 s."""
         for _ in range(40):
             if not self._under_way:
                 break
             for con in list(self._under_way):
                 con.interrupt()
             await asyncio.sleep(_LOOK_SECONDS)
-        with contextlib.suppress(duckdb.ResourceInUseException):  # one that notices no interrupt
-            self._root.close()
         self._gate.close()
 
 

@@ -92,10 +92,10 @@ class ApiServer:
         self._alert_page = alert_page
         self.options = options or ApiOptions()
         self._readers = {"/v1/annotations": _read_annotation, **(readers or {})}
-        self._store_path, self._root = store.path, store.cursor()
+        self._store_path, self._cursor = store.path, store.cursor
         self._metrics, self._health, self._decisions = metrics, health, decisions
         self._queries: LiveQueries | None = None
-        self._snapshots = LiveSnapshots(self._root.cursor, store.path)
+        self._snapshots = LiveSnapshots(store.cursor, store.path)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
         self._thread: threading.Thread | None = None
@@ -128,7 +128,6 @@ class ApiServer:
         self._thread.start()
         self._started.wait()
         if self._failure is not None:
-            self._root.close()
             raise self._failure
         if self._finished_lane:
             return
@@ -165,7 +164,7 @@ class ApiServer:
 
     async def _serve(self) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
-        self._queries = LiveQueries(self._root, self.options.limits)
+        self._queries = LiveQueries(self._cursor, self.options.limits)
         application = web.Application(middlewares=[self._guard], client_max_size=_REQUEST_LIMIT)
         application.add_routes(
             [

@@ -276,6 +276,7 @@ _PROCESS = (
     _own("queries_total", "counter", "queries", "API queries by result.", "outcome"),
     _own("queries_running", "gauge", "queries", "API queries that are running."),
     _own("store_bytes", "gauge", "bytes", "Size of the store: its file and its write-ahead log.", "part"),
+    _own("store_live_bytes", "gauge", "bytes", "Blocks of the store's file in use, as of its last checkpoint."),
     _own(
         "samples_left_out", "gauge", "samples",
         "Samples of monitored series that this page leaves out to stay within its limit; `gapwatch rates` shows all.",

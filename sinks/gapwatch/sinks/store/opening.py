@@ -1,4 +1,7 @@
-"""Opens the file of a store, or says why it cannot be opened: missing, foreign, newer, broken, or held elsewhere."""
+"""Opens the file of a store, or says why it cannot be opened: missing, foreign, newer, broken, or held elsewhere.
+
+`ReaderCursors` are the further connections to a file that is open.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,11 @@ import contextlib
 import hashlib
 import os
 import re
+import threading
+import time
 from datetime import datetime
 from pathlib import Path
+from weakref import WeakSet
 
 import duckdb
 
@@ -220,6 +226,18 @@ def _create_file(path: Path) -> None:
         part.unlink(missing_ok=True)
 
 
+def make_empty_file(path: Path) -> duckdb.DuckDBPyConnection:
+    """Make the file of an empty store, without its row in `store`, and open it for writing.
+
+    Raises:
+        JobError: The file cannot be made.
+    """
+    _create_file(path)
+    con = _connect(path, read_only=False, config={**_WRITING, **_FOR_READERS, "memory_limit": MEMORY})
+    con.execute("SET GLOBAL TimeZone = 'UTC'")
+    return con
+
+
 #: File of an empty store, made or read by the first creation of this process.
 _empty_store: list[bytes] = []
 
@@ -290,3 +308,45 @@ def _check_program(con: duckdb.DuckDBPyConnection, path: Path) -> None:
             f"the store {path} has schema version {rows[0][1]}; this program reads and writes version "
             f"{SCHEMA_VERSION}: run `gapwatch migrate --store {path}`, which keeps a copy of the old file"
         )
+
+
+class ReaderCursors:
+    """Cursors that readers have of a store in use, and the gate that holds new ones back while its file is replaced.
+
+    Attributes:
+        gate: Held while a cursor is made, and by the writer while the file is replaced.
+    """
+
+    def __init__(self) -> None:
+        self.gate = threading.RLock()
+        self._given: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
+
+    def add(self, cursor: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+        """Return a cursor, and remember it as long as its reader has it."""
+        self._given.add(cursor)
+        return cursor
+
+    def close(self, con: duckdb.DuckDBPyConnection, seconds: float, *, interrupts: bool) -> None:
+        """Close a connection and its cursors. Waits while DuckDB refuses because a reader's query runs.
+
+        Args:
+            con: Connection of the writer; new cursors are refused from the first attempt on.
+            seconds: Longest wait.
+            interrupts: End the queries of the readers instead of waiting for them.
+
+        Raises:
+            duckdb.ResourceInUseException: A query runs on.
+        """
+        end = time.monotonic() + seconds
+        while True:
+            for cursor in list(self._given) if interrupts else ():
+                with contextlib.suppress(duckdb.Error):
+                    cursor.interrupt()
+            try:
+                con.close()
+            except duckdb.ResourceInUseException:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.005)
+            else:
+                return

@@ -124,11 +124,13 @@ def expire_step(store: Store, before: datetime) -> Expired | None:
         before: Commits stored before this time expire; naive UTC, the same for all steps of a pass.
 
     Returns:
-        The counts of the step; None if no commit is old enough.
+        The counts of the step; None if no commit is old enough, or while stored rows are copied.
 
     Raises:
         JobError: The store could not be written. Nothing of this step is deleted.
     """
+    if store.keeps_rows:
+        return None
     now = datetime.now(UTC).replace(tzinfo=None)
     return store.change("deleting expired rows", lambda con: _expire(con, before, now))
 

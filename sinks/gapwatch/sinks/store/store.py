@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,10 +13,10 @@ from typing import Any, TypeVar
 
 import duckdb
 
-from gapwatch.scorers.errors import JobError, StoreHeldError
+from gapwatch.scorers.errors import JobError, StoreError, StoreHeldError
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.slices.slices import ScoredSlice
-from gapwatch.sinks.store.opening import MEMORY, open_for_writing
+from gapwatch.sinks.store.opening import MEMORY, ReaderCursors, open_for_writing
 from gapwatch.sinks.store.registration import insert_policies, insert_portfolio
 from gapwatch.sinks.store.row_inserts import insert_row
 from gapwatch.sinks.store.transaction import STEPS, SliceInbox, Step, StoreTransaction
@@ -55,16 +54,20 @@ class Store:
     All methods belong to one thread, the writer thread. Other threads read through `cursor()`.
     """
 
-    def __init__(self, path: Path, con: duckdb.DuckDBPyConnection) -> None:
-        self.path = path
-        self._con = con
+    def __init__(self, path: Path, con: duckdb.DuckDBPyConnection, memory: str = MEMORY) -> None:
+        self.path, self._memory = path, memory
+        self._readers = ReaderCursors()
+        self._broken = self._closed = False
+        #: True while upkeep may change no stored row, because they are being copied.
+        self.keeps_rows = False
+        self._use(con)
+
+    def _use(self, con: duckdb.DuckDBPyConnection) -> None:
+        self._con, self._seq = con, 0
+        self._positions: dict[SourceKey, Position] = {}
         self._inbox = SliceInbox(con)
         # Readers use cursors that share the settings of this connection, so no query may change a setting.
         con.execute("SET lock_configuration = true")
-        self._broken = False
-        self._closed = False
-        self._positions: dict[SourceKey, Position] = {}
-        self._seq = 0
         self._load_positions()
 
     @classmethod
@@ -84,7 +87,7 @@ class Store:
         if real in _open_stores:
             raise StoreHeldError(f"the store {path} is already open in this process")
         now = datetime.now(UTC).replace(tzinfo=None)
-        store = cls(Path(path), open_for_writing(Path(path), create=create, now=now, memory=memory))
+        store = cls(Path(path), open_for_writing(Path(path), create=create, now=now, memory=memory), memory)
         _open_stores[real] = store
         return store
 
@@ -118,22 +121,41 @@ class Store:
             self._let_go()
 
     def _let_go(self) -> None:
-        """Close the connection. Waits while DuckDB refuses because a reader's query runs; new readers are refused."""
-        end = time.monotonic() + _READER_SECONDS
-        while True:
+        """Close the connection; new readers are refused."""
+        try:
+            self._readers.close(self._con, _READER_SECONDS, interrupts=False)
+        except duckdb.ResourceInUseException as error:
+            raise self._failed("closing", error) from error
+
+    def replace_file(self, place: Callable[[], None]) -> None:
+        """Close the file, run a function that may put another in its place, and open what is there.
+
+        Running queries of readers end with an error; new ones wait.
+
+        Raises:
+            JobError: The file could not be closed or opened; the process has to end. All commits are safe.
+        """
+        with self._readers.gate:
+            self._check_usable()
             try:
-                self._con.close()
-            except duckdb.ResourceInUseException as error:
-                if time.monotonic() > end:
-                    raise self._failed("closing", error) from error
-                time.sleep(0.005)
-            else:
-                return
+                self._con.execute("CHECKPOINT")
+                self._readers.close(self._con, _READER_SECONDS, interrupts=True)
+                place()
+                now = datetime.now(UTC).replace(tzinfo=None)
+                self._use(open_for_writing(self.path, create=False, now=now, memory=self._memory))
+            except (OSError, duckdb.Error, StoreError) as error:
+                self._broken = True
+                raise JobError(f"the store {self.path} could not be opened again: {error}; restart") from error
 
     @property
     def seq(self) -> int:
         """Number of the last commit."""
         return self._seq
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the file failed so that only a restart helps."""
+        return self._broken
 
     def position(self, lane: str, topic: str, partition: int) -> Position | None:
         """Return how far a partition is stored; None if nothing of it is."""
@@ -340,8 +362,9 @@ class Store:
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """Return a new connection for one reading thread. It sees every commit. The caller closes it."""
-        self._check_usable()
-        return self._con.cursor()
+        with self._readers.gate:
+            self._check_usable()
+            return self._readers.add(self._con.cursor())
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run trusted SQL on a new cursor and return all rows."""

@@ -102,11 +102,13 @@ def join_step(store: Store, lane: str, after: int, until: int) -> JoinedTicks | 
         until: Last commit that may be joined, from `joinable_until`.
 
     Returns:
-        The counts of the step; None if there is no further commit.
+        The counts of the step; None if there is no further commit, or while stored rows are copied.
 
     Raises:
         JobError: The store could not be written. Nothing of this step is joined.
     """
+    if store.keeps_rows:
+        return None
     return store.change("joining ticks", lambda con: _join(con, lane, after, until))
 
 

@@ -19,6 +19,7 @@ from gapwatch.sinks.metrics.source_state import SourceState
 from gapwatch.streams.alerting.delivery.alert_log import AlertLog
 from gapwatch.streams.alerting.evaluation.folding import FoldStoppedError
 from gapwatch.streams.alerting.evaluation.live_alerts import LiveAlerts
+from gapwatch.streams.live.compaction_loop import compact
 from gapwatch.streams.live.log_lines import write_last_line
 from gapwatch.streams.live.retention_loop import expire
 from gapwatch.streams.live.run_parts import OpenStore, RunInput, RunOptions, RunOutput, build_parts
@@ -154,6 +155,7 @@ class Run:
         """Return the tasks beside the reading; an exception of one of them ends the run."""
         parts, keep = self.parts, self._output.keep
         also = [join_ticks(parts.thread.store, LIVE, parts.thread.run, has_detectors=parts.alerts is not None)]
+        also.append(compact(parts.thread.store, parts.thread.run, parts.service.metrics.show))
         if keep is not None:
             also.append(expire(parts.thread.store, keep, parts.thread.run))
         if parts.webhook is not None:
