@@ -91,7 +91,7 @@ class Compaction:
         self._fresh = make_empty_file(self.path)
 
     def cancel(self) -> None:
-        """Let `copy_rows` end soon, from another thread."""
+        """End `copy_rows` soon; called from another thread."""
         self._unwanted.set()
 
     def copy_rows(self) -> None:
