@@ -154,7 +154,7 @@ class Store:
 
     @property
     def is_broken(self) -> bool:
-        """Whether the file failed so that only a restart helps."""
+        """True once the file failed so that only a restart helps."""
         return self._broken
 
     def position(self, lane: str, topic: str, partition: int) -> Position | None:

@@ -53,7 +53,7 @@ class FileSpace:
 
     @property
     def is_wasteful(self) -> bool:
-        """Whether a copy gives enough back."""
+        """True if a copy gives enough back."""
         return self.file_bytes - self.live_bytes > LEAST_FREE and self.file_bytes > MOST_RATIO * self.live_bytes
 
 
