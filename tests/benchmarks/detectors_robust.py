@@ -190,7 +190,7 @@ def incident(size: Size, report: Report) -> None:
     fires = {}
     for name, factor in (("incident", 2.0), ("no change", 1.0)):
         rng = np.random.default_rng(8)
-        config = FleetConfig(rate_bets(), seasonal=False, page_margin=False)
+        config = FleetConfig(rate_bets(), seasonal=False, margins=False)
         fleet = rate_fleet(config, np.full(streams, 0.05), 2000, rng)
         fleet.state["bad_side"][:] = 1
         fleet.state["ticket_threshold"][:] = LIMIT
@@ -297,7 +297,7 @@ def wander(size: Size, report: Report) -> None:
     streams = {"quick": 200, "full": 600}[size.name]
     for sd in (0.1, 0.2):
         rng = np.random.default_rng(12)
-        config = bare(page_margin=True, first_margin=0.2)
+        config = bare(margins=True, first_margin=0.2)
         fleet = rate_fleet(config, np.full(streams, 0.05), 0, rng)
         hit, beyond = np.zeros(streams, np.bool_), np.zeros(streams, np.bool_)
         for day in range(8):

@@ -62,7 +62,7 @@ def _whole(x: float) -> str:
 def bare(table: BetTable | None = None, **more: object) -> FleetConfig:
     """A fleet that only detects: no season, no ring, no burn-in of its own."""
     settings: dict[str, object] = {
-        "seasonal": False, "page_margin": False, "ring_buckets": 0, "ring_hours": 0, "burn_in_units": 0,
+        "seasonal": False, "margins": False, "ring_buckets": 0, "ring_hours": 0, "burn_in_units": 0,
     }  # fmt: skip
     return FleetConfig(table or rate_bets(), **(settings | more))  # type: ignore[arg-type]
 

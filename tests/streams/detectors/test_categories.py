@@ -10,7 +10,7 @@ from gapwatch.streams.detectors.fleet_config import FleetConfig
 from gapwatch.streams.detectors.snapshot import SnapshotError, restore_headed, snapshot_headed
 from gapwatch.streams.detectors.watch import Transition, advance_phases
 
-CONFIG = FleetConfig(label_bets(), seasonal=False, page_margin=False, ring_buckets=256, ring_hours=8)
+CONFIG = FleetConfig(label_bets(), seasonal=False, margins=False, ring_buckets=256, ring_hours=8)
 MIX = {"billing": 0.5, "refund": 0.3, "outage": 0.15, "other": 0.05}
 
 

@@ -11,6 +11,7 @@ from gapwatch.streams.detectors.bets import BetTable, category_bets, number_bets
 from gapwatch.streams.detectors.evidence import fold_rise, fold_sum, increments, margin_increments, mean_evidence
 from gapwatch.streams.detectors.recovery import RECOVERY_DELTAS, STILL_MOVED, recovery_increments
 from tests.depth import examples
+from tests.streams.detectors.builders import same_margin
 from tests.streams.detectors.single_rate import SingleRate
 
 TABLES = [rate_bets(), category_bets(["a", "b"], [0.0, 1.0], ["b"]), category_bets(["a", "b", "c"]), number_bets()]
@@ -62,7 +63,7 @@ def test_with_a_margin_no_tilt_within_it_pays(table: BetTable, margin: float) ->
     q = alpha / alpha.sum()
     alphas = np.repeat(alpha[:, None], table.bins, 1)
 
-    factors = np.exp(margin_increments(table, alphas, np.eye(table.bins), np.full(table.bins, margin)))
+    factors = np.exp(margin_increments(table, alphas, np.eye(table.bins), same_margin(table, margin, table.bins)))
 
     for bet, (g, delta) in enumerate(zip(g_of(table), table.deltas, strict=True)):
         for tilt in np.linspace(-1.0, margin, 7):
@@ -78,7 +79,7 @@ def test_margin_zero_is_the_plain_product_of_the_tilted_shares() -> None:
     table = rate_bets()
     alpha, counts = np.array([[900.0], [100.0]]), np.array([[20.0], [5.0]])
 
-    plain = margin_increments(table, alpha, counts, np.zeros(1))[:, 0]
+    plain = margin_increments(table, alpha, counts, same_margin(table, 0.0))[:, 0]
 
     z = np.log(0.9 + 0.1 * np.exp(table.deltas))
     assert plain == pytest.approx(5 * table.deltas - 25 * z)

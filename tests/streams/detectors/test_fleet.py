@@ -176,7 +176,7 @@ def test_a_season_is_learned_by_hour() -> None:
 def test_on_its_first_days_a_season_raises_no_alarm(swing: float, traffic: float) -> None:
     """With flat traffic +-30 %; where the traffic has a day and a night, the rate may swing more."""
     start, series = 4 * 2880, 30
-    fleet = Fleet(plain(seasonal=True, context_units=50, burn_in_units=100, page_margin=True, ring_buckets=0), series)
+    fleet = Fleet(plain(seasonal=True, context_units=50, burn_in_units=100, margins=True, ring_buckets=0), series)
     rng, highest = np.random.default_rng(16), np.zeros(series)
     for i in range(7 * 240):
         bucket, wave = start + 12 * i, np.sin(2 * np.pi * i / 240)
@@ -221,7 +221,7 @@ def test_before_its_burn_in_a_series_is_silent() -> None:
 
 
 def test_a_big_bucket_on_a_small_baseline_only_teaches_the_margin_form() -> None:
-    fleet = rates(plain(page_margin=True), 1)
+    fleet = rates(plain(margins=True), 1)
     fleet.fold(1, np.array([[90.0], [10.0]]))
     fleet.fold(2, np.array([[10.0], [90.0]]))
 
@@ -250,21 +250,6 @@ def test_a_new_epoch_resets_all_but_the_settings() -> None:
             assert np.array_equal(array[..., 1], fresh.state[name][..., 1]), name
     assert fleet.state["pooled"][0, 0, 0] > 0
     assert fleet.state["expected_tickets"][1] > 0
-
-
-def test_daily_noise_sets_the_margin_after_two_weeks() -> None:
-    rng = np.random.default_rng(15)
-    fleet = Fleet(plain(page_margin=True, ring_buckets=0), 200)
-    sd = np.repeat([0.0, 0.3], 100)
-    for day in range(29):
-        odds = 0.25 * np.exp(rng.normal(0, 1, 200) * sd)
-        k = rng.binomial(2000, odds / (1 + odds))
-        fleet.fold(1 + day * 2880, np.stack([2000 - k, k]))
-        if day == 10:
-            assert np.all(fleet.state["margin"] == 0.3)
-
-    assert np.median(fleet.state["margin"][:100]) == 0.2
-    assert np.median(fleet.state["margin"][100:]) == pytest.approx(0.6, rel=0.25)
 
 
 def test_categories_fold_like_rates() -> None:

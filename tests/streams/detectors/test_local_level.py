@@ -16,6 +16,7 @@ from gapwatch.streams.detectors.lifecycle import Event
 from gapwatch.streams.detectors.local_level import USUAL_SEASON, level_increments, level_of, season_of
 from gapwatch.streams.detectors.watch import advance_phases
 from tests.depth import examples
+from tests.streams.detectors.builders import same_margin
 
 _MONDAY = 4 * TICKS_A_DAY
 _STATISTIC = np.array([0.0, 1.0])
@@ -65,7 +66,9 @@ def test_one_hour_proves_little_however_many_units_it_has() -> None:
     def evidence(units: float) -> float:
         bad = units * 0.0686
         counts = np.array([[units - bad], [bad]])
-        return float(level_increments(table, rest, none, counts, width, shared[None]).max())
+        return float(
+            level_increments(table, rest, none, counts, width[:1], shared * same_margin(table, 1.0)[None]).max()
+        )
 
     assert evidence(1e3) < 5.0
     assert evidence(1e6) < 5.0
@@ -82,7 +85,12 @@ def test_factors_have_mean_one_for_levels_that_differ_as_the_width_says() -> Non
 
     factors = np.exp(
         level_increments(
-            rate_bets(), rest, np.stack([60 - own, own]), np.stack([60 - now, now]), width, np.zeros((1, draws))
+            rate_bets(),
+            rest,
+            np.stack([60 - own, own]),
+            np.stack([60 - now, now]),
+            width[None],
+            same_margin(rate_bets(), 0.0, draws)[None],
         )[0]
     )
 
@@ -111,12 +119,12 @@ def test_a_series_gets_the_same_bits_alone_and_among_others() -> None:
     rng = np.random.default_rng(5)
     table = category_bets(("a", "b", "c"))
     rest, own, counts = (rng.integers(low, 90, (4, 700)).astype(np.float64) for low in (1, 0, 0))
-    width, margins = rng.uniform(0.01, 0.3, 700), rng.uniform(0.0, 0.4, (2, 700))
+    width, margins = rng.uniform(0.01, 0.3, (2, 700)), rng.uniform(0.0, 0.4, (2, len(table.shapes), 2, 700))
 
     together = level_increments(table, rest, own, counts, width, margins)
     for column in (0, 399, 699):
         one = slice(column, column + 1)
-        alone = level_increments(table, rest[:, one], own[:, one], counts[:, one], width[one], margins[:, one])
+        alone = level_increments(table, rest[:, one], own[:, one], counts[:, one], width[:, one], margins[..., one])
         assert alone[..., 0].tobytes() == together[..., column].tobytes()
 
 

@@ -10,7 +10,7 @@ from gapwatch.streams.detectors.numbers import NumberFleet
 from gapwatch.streams.detectors.snapshot import SnapshotError, restore_headed, snapshot_headed
 from gapwatch.streams.detectors.watch import Transition, advance_phases
 
-CONFIG = FleetConfig(number_bets(), seasonal=False, page_margin=False, ring_buckets=64, ring_hours=8, burn_in_units=0)
+CONFIG = FleetConfig(number_bets(), seasonal=False, margins=False, ring_buckets=64, ring_hours=8, burn_in_units=0)
 
 
 def start(series: int, limit: float = 1e6, burn_in: int = 500) -> NumberFleet:

@@ -35,10 +35,10 @@ def test_no_law_with_the_baseline_mean_pays(
 def test_both_ways_mirror_each_other() -> None:
     table = rate_bets()
     one = session_increments(
-        table, 1, np.zeros(3, int), np.array([0.1, 0.9, 0.4]), np.array([0.3]), np.array([0.1]), np.zeros(1)
+        table, 1, np.zeros(3, int), np.array([0.1, 0.9, 0.4]), np.array([0.3]), np.array([0.1]), np.zeros((2, 1))
     )
     other = session_increments(
-        table, 1, np.zeros(3, int), np.array([0.9, 0.1, 0.6]), np.array([0.7]), np.array([0.1]), np.zeros(1)
+        table, 1, np.zeros(3, int), np.array([0.9, 0.1, 0.6]), np.array([0.7]), np.array([0.1]), np.zeros((2, 1))
     )
 
     assert one[:4] == pytest.approx(other[4:])

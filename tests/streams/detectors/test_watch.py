@@ -67,7 +67,7 @@ def test_a_second_incident_takes_nothing_out_that_was_never_in() -> None:
 
 
 def test_a_success_rate_that_falls_pages_as_a_failure_that_grew() -> None:
-    fleet = rates(plain(ring_buckets=64, ring_hours=64, page_margin=True), 10, 1e6, -1)
+    fleet = rates(plain(ring_buckets=64, ring_hours=64, margins=True), 10, 1e6, -1)
     fleet.state["page_threshold"][:] = 1e7
     assert fold(fleet, 1, ticks(0.95, 20, 300, 10, 23)) == []
     events = fold(fleet, 301, ticks(0.8, 20, 200, 10, 24))
@@ -106,7 +106,7 @@ def test_an_improvement_is_a_note_and_never_an_alert() -> None:
 
 @pytest.mark.parametrize("rate", [0.3, 0.01])
 def test_an_unverified_direction_is_ticketed_either_way_and_never_paged(rate: float) -> None:
-    fleet = calm(10, 0, 1e6, page_margin=True)
+    fleet = calm(10, 0, 1e6, margins=True)
     events = fold(fleet, 301, ticks(rate, 20, 300, 10, 8))
 
     assert set(names(events)) == {"ticketed"}
@@ -114,7 +114,7 @@ def test_an_unverified_direction_is_ticketed_either_way_and_never_paged(rate: fl
 
 
 def test_a_large_verified_change_pages_and_a_small_one_stays_a_ticket() -> None:
-    fleet = calm(20, 1, 1e7, page_margin=True)
+    fleet = calm(20, 1, 1e7, margins=True)
     fleet.state["min_ratio"][:] = 1.25
     fleet.state["min_bad_per_hour"][:] = 1
     events = fold(fleet, 301, ticks(np.repeat([0.4, 0.12], 10), 20, 400, 20, 9))
@@ -124,7 +124,7 @@ def test_a_large_verified_change_pages_and_a_small_one_stays_a_ticket() -> None:
 
 
 def test_on_the_first_day_of_a_season_what_is_large_still_pages() -> None:
-    fleet = rates(plain(seasonal=True, context_units=50, ring_buckets=128, ring_hours=32, page_margin=True), 10, 1e6)
+    fleet = rates(plain(seasonal=True, context_units=50, ring_buckets=128, ring_hours=32, margins=True), 10, 1e6)
     fleet.state["page_threshold"][:] = 1e7
     start = 4 * TICKS_A_DAY
     events = []
@@ -137,7 +137,7 @@ def test_on_the_first_day_of_a_season_what_is_large_still_pages() -> None:
 
 
 def test_too_few_bad_units_an_hour_do_not_page() -> None:
-    fleet = calm(5, 1, 1e7, page_margin=True)
+    fleet = calm(5, 1, 1e7, margins=True)
     fleet.state["min_bad_per_hour"][:] = 1e6
     events = fold(fleet, 301, ticks(0.4, 20, 200, 5, 10))
 
@@ -194,10 +194,8 @@ def test_learning_series_have_no_baseline_yet() -> None:
     assert fleet.has_baseline(np.zeros(2, np.int64)).tolist() == [False, True]
 
 
-def evidence(
-    bad: float, beyond: float = 0.0, large: bool = True, recovery: float = 0.0, units: float = 99.0
-) -> Evidence:
-    values = (np.array([x]) for x in (bad, beyond, 1e6, 1e8))
+def evidence(seen: float, bad: float = 0.0, large: bool = True, recovery: float = 0.0, units: float = 99.0) -> Evidence:
+    values = (np.array([x]) for x in (seen, bad, 1e6, 1e8))
     return Evidence(*values, np.array([large]), np.array([recovery]), np.array([units]))
 
 
@@ -208,7 +206,8 @@ def evidence(
         (Phase.CALM, evidence(1e4), Phase.SUSPECT),
         (Phase.CALM, evidence(1e4, units=5e3), Phase.CALM),
         (Phase.SUSPECT, evidence(1e3), Phase.CALM),
-        (Phase.SUSPECT, evidence(1e6), Phase.TICKET),
+        (Phase.SUSPECT, evidence(1e9), Phase.SUSPECT),
+        (Phase.SUSPECT, evidence(1e6, 1e6), Phase.TICKET),
         (Phase.CALM, evidence(1e9, 1e9), Phase.PAGE),
         (Phase.CALM, evidence(1e9, 1e9, large=False), Phase.TICKET),
         (Phase.TICKET, evidence(0.0), Phase.TICKET),

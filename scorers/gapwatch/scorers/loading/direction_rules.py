@@ -27,6 +27,23 @@ def check_direction(draft: Draft, metric: Metric, path: KeyPath) -> None:
     _check_verdict(draft, metric, (*path, "direction"))
     _check_against_fact(draft, metric, (*path, "direction", "better"))
     _check_alert(draft, metric, path)
+    _check_min_change(draft, metric, (*path, "alert", "min_change"))
+
+
+def _check_min_change(draft: Draft, metric: Metric, path: KeyPath) -> None:
+    """Note a smallest change that has no effect, or that no change can reach."""
+    alert = metric.alert
+    if alert is None or "min_change" not in alert.model_fields_set:
+        return
+    if isinstance(metric.claim, RatioClaim):
+        draft.problems.add(
+            path, "a ratio alerts by its threshold only, so this has no effect", "a threshold, or no key"
+        )
+    elif alert.min_change.share >= 0.5:
+        # The rarer side of a share is below a half, so it can neither grow nor shrink by as much in both directions.
+        message = f"a share that must change by {alert.min_change.share:g} is hardly ever told"
+        near = f"{alert.min_change.share / 100:g}"
+        draft.problems.add((*path, "share"), message, "a number below 0.5; 0.01 is one percentage point", near)
 
 
 def _check_verdict(draft: Draft, metric: Metric, path: KeyPath) -> None:

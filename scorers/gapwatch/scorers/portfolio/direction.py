@@ -75,12 +75,28 @@ class Threshold(WrittenModel):
     justification: Prose | None = None
 
 
+class MinChange(WrittenModel):
+    """Smallest change worth telling of a share: of failing traces, of a label, or of numbers above an old quantile.
+
+    A smaller change is seen and not told: it is no evidence for an alert, and the log says that it is there. A change
+    of either side counts: from 99 % to 98 % good is from 1 % to 2 % bad.
+
+    Attributes:
+        factor: The share must change at least by this factor; 1.25 by default.
+        share: And at least by this difference, from 0 to below 1; 0.01 (one percentage point) by default.
+    """
+
+    factor: Annotated[float, Field(strict=True, ge=1, le=1000)] = 1.25
+    share: Annotated[float, Field(strict=True, ge=0, lt=1)] = 0.01
+
+
 class Alert(WrittenModel):
     """Alert settings: how a shift of the metric is reported.
 
     Attributes:
         severity: page (critical), ticket (warning), note (info).
         cascade: The metric is of the cascade family, whatever its name.
+        min_change: Smallest change worth an alert of any severity; by default a factor of 1.25 and one point.
         min_ratio: Smallest ratio of the rates, new to old, by the lower bound of its interval, that pages.
         min_bad_per_hour: Smallest number of additional bad units per hour that pages.
         blind_above_ratio: The metric is reported as blind where its minimum detectable change in a day is above this.
@@ -88,6 +104,7 @@ class Alert(WrittenModel):
 
     severity: Literal["page", "ticket", "note"] = "ticket"
     cascade: Flag = False
+    min_change: MinChange = MinChange()
     min_ratio: Annotated[float, Field(strict=True, ge=1)] | None = None
     min_bad_per_hour: NotNegative | None = None
     blind_above_ratio: Positive | None = None

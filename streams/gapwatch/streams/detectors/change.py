@@ -184,7 +184,7 @@ def excess_shares(units: Floats, moved: Floats, expected_share: Floats) -> Float
 def leading_evidence(fleet: Fleet) -> Floats:
     """Return the larger evidence of each bet, with or without the margin: it ranks bets, and is no M."""
     s = fleet.state
-    if not fleet.config.page_margin:
+    if not fleet.config.margins:
         return s["evidence"]
     return np.maximum(s["evidence"], s["margin_evidence"])
 

@@ -96,7 +96,7 @@ def entry_log_factors(fleet: Fleet, row: int, past: Past) -> Floats:
     units = np.maximum(add_up(past.counts), 1e-12)
     mean = past.alpha[1] / add_up(past.alpha)
     _, variance = fleet.session_moments(slice(row, row + 1))
-    which, nothing = np.arange(len(mean)), np.zeros(len(mean))
+    which, nothing = np.arange(len(mean)), np.zeros((2, len(mean)))
     one = session_increments(table, len(mean), which, past.counts[1] / units, mean, variance.repeat(len(mean)), nothing)
     return one * units
 

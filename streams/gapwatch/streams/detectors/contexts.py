@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import zoneinfo
 
-HOURS = 168
+DAYS, HOURS = 7, 168
 TICK_SECONDS = 30
 TICKS_AN_HOUR = 120
 TICKS_A_DAY = 2880

@@ -92,7 +92,8 @@ def margin_increments(table: BetTable, alpha: Floats, counts: Floats, margin: Fl
         table: The bets.
         alpha: As in `increments`.
         counts: As in `increments`.
-        margin: Tilt of each series, in log odds, that does not count as a change; >= 0.
+        margin: Tilts that do not count as a change, in log odds per unit of g, >= 0; for each shape upwards and
+            downwards, shape (shapes, 2, series).
 
     Returns:
         Shape (bets, series), natural logs.
@@ -107,16 +108,16 @@ def margin_increments(table: BetTable, alpha: Floats, counts: Floats, margin: Fl
     shares = alpha / add_up(alpha)
     result = np.empty((table.count, units.shape[0]))
     at = 0
-    for shape in table.shapes:
+    for shape, sides in zip(table.shapes, margin, strict=True):
         values = np.array(shape.values)
         masses = _masses(shape.members, shares)
         moved = _weighted(values[None, :], _masses(shape.members, counts))[0]
         deltas = np.array(shape.deltas)
-        for sign in (1.0, -1.0):
+        for sign, own in zip((1.0, -1.0), sides, strict=True):
             chosen = np.flatnonzero(np.sign(deltas) == sign)
             if not len(chosen):
                 continue
-            tilted = masses * np.exp(sign * values[:, None] * margin)
+            tilted = masses * np.exp(sign * values[:, None] * own)
             null = add_up(tilted)
             some = deltas[chosen]
             ratio = _weighted(np.exp(some[:, None] * values), tilted)

@@ -9,12 +9,11 @@ same bytes on the same machine and numpy. Counts of several workers are added be
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from gapwatch.streams.detectors.arrays import Array, Bools, Floats, Ints, Rows, add_up, positions
-from gapwatch.streams.detectors.baseline import Baseline
+from gapwatch.streams.detectors.baseline import Baseline, tells_weekdays
 from gapwatch.streams.detectors.budgets.volume import VOLUME, observe_units
 from gapwatch.streams.detectors.contexts import (
     HOURS,
@@ -22,13 +21,14 @@ from gapwatch.streams.detectors.contexts import (
     TICKS_AN_HOUR,
     TICKS_TO_A_WEEK_BASELINE,
 )
-from gapwatch.streams.detectors.daily_noise import close_days
-from gapwatch.streams.detectors.evidence import PLUG_IN_RATIO, fold_rise, fold_sum, increments, margin_increments
+from gapwatch.streams.detectors.evidence import fold_rise, fold_sum
 from gapwatch.streams.detectors.fleet_config import FleetConfig
-from gapwatch.streams.detectors.local_level import USUAL_SEASON, level_increments, level_of, season_of
+from gapwatch.streams.detectors.local_level import USUAL_SEASON, season_of
+from gapwatch.streams.detectors.log_factors import FoldedBucket, known_factors, learned_moments, unknown_factors
+from gapwatch.streams.detectors.margins.daily_noise import add_to_day, close_days, start_noise
+from gapwatch.streams.detectors.margins.min_change import FACTOR, SHARE, refresh_tilts
 from gapwatch.streams.detectors.recovery import recovery_increments
 from gapwatch.streams.detectors.ring import Ring
-from gapwatch.streams.detectors.sessions import session_increments
 
 # Series folded at once; the arrays of one block stay in the second-level cache of the processor.
 _BLOCK = 2048
@@ -42,26 +42,6 @@ LEAST_BAD_PER_HOUR = 1.0
 
 class OutOfOrderError(ValueError):
     """A bucket was folded after a later one; fold late units in the current bucket."""
-
-
-@dataclass(frozen=True)
-class _Bucket:
-    """Units of one fold, and the baseline of their context."""
-
-    rows: Rows
-    number: int
-    hour: int
-    stratum: int
-    counts: Floats
-    units: Floats
-    sessions: tuple[Ints, Floats] | None
-    alpha: Floats
-
-    @property
-    def steady(self) -> Bools:
-        """True for series whose baseline may be plugged in; see `PLUG_IN_RATIO`."""
-        result: Bools = add_up(self.alpha) >= PLUG_IN_RATIO * self.units
-        return result
 
 
 class Fleet:
@@ -114,10 +94,7 @@ class Fleet:
 
     def session_moments(self, rows: Rows) -> tuple[Floats, Floats]:
         """Return the mean and the variance of all learned sessions of some series, shape (series,) each."""
-        s = self.state
-        everyone = add_up(add_up(s["pooled"][:, :, rows])) + 1.0
-        mean = (add_up(s["pooled"][:, 1, rows]) + 0.5) / everyone
-        return mean, np.maximum((s["squares"][rows] + 0.25) / everyone - mean * mean, 0.0)
+        return learned_moments(self.state, rows)
 
     def has_burnt_in(self) -> Bools:
         """Return True for each series that has finished its burn-in: bets are made on its units."""
@@ -137,6 +114,8 @@ class Fleet:
         self.start_epoch(rows)
         self.state["min_ratio"][rows] = LEAST_RATIO
         self.state["min_bad_per_hour"][rows] = LEAST_BAD_PER_HOUR
+        self.state["min_factor"][rows] = FACTOR
+        self.state["min_share"][rows] = SHARE
         return rows
 
     def start_epoch(self, rows: Ints) -> None:
@@ -144,12 +123,13 @@ class Fleet:
 
         Thresholds, volume and direction stay. Expected false alarms stay as well, because the budget was spent.
         """
-        kept = ("bad_side", "ticket_threshold", "page_threshold", "min_ratio", "min_bad_per_hour", *VOLUME)
+        chosen = ("min_ratio", "min_bad_per_hour", "min_factor", "min_share")
+        kept = ("bad_side", "ticket_threshold", "page_threshold", *chosen, *VOLUME)
         for name, array in self.state.items():
             if name not in (*kept, "expected_tickets", "expected_pages"):
                 array[..., rows] = 0
         self.state["prior"][:, rows] = 0.5
-        self.state["margin"][rows] = self.config.first_margin
+        start_noise(self.config, self.state, rows)
         self.state["season"][rows] = USUAL_SEASON
         self.state["hours_seen"][rows] = 1.0
         self.state["cause"][rows] = -1
@@ -244,8 +224,7 @@ class Fleet:
         s["last_bucket"][rows] = np.where(seen, bucket, s["last_bucket"][rows])
         close_days(self.config, s, rows, bucket // TICKS_A_DAY, seen)
         observe_units(s, rows, units)
-        if self.config.seasonal:
-            self._begin_hours(rows, bucket, hour, seen)
+        self._begin_hours(rows, bucket, hour, seen)
 
         age = bucket - first.astype(np.int64)
         alpha, own = self.baseline.alpha(rows, stratum, hour, age >= TICKS_TO_A_WEEK_BASELINE)
@@ -253,17 +232,18 @@ class Fleet:
         known = ready
         if self.config.seasonal:
             known = ready & self.config.knows_hour(hour, own, age)
-        now = _Bucket(rows, bucket, hour, stratum, counts, units, sessions, alpha)
-        log_factors, beyond, sure = self._known_factors(now, known)
+        has_weekday = self._has_weekday(rows, stratum, hour, age)
+        now = FoldedBucket(rows, bucket, hour, stratum, counts, units, sessions, alpha, has_weekday)
+        log_factors, beyond, sure = known_factors(self.config, s, now, known)
         plain = known if sessions is None else sure
         starts, certain = np.where(plain, units, 0.0), np.where(sure, units, 0.0)
         unknown = ready & ~known
         if unknown.any():
-            log_factors, beyond, other = self._unknown_factors(now, unknown, log_factors, beyond)
+            log_factors, beyond, other = unknown_factors(self.config, s, now, unknown, (log_factors, beyond))
             starts, certain = np.where(other, units, starts), np.where(other, units, certain)
         s["evidence"][:, rows] = fold_sum(s["evidence"][:, rows], log_factors, starts)
         s["expected_tickets"][rows] += starts / s["ticket_threshold"][rows]
-        if self.config.page_margin:
+        if self.config.margins:
             s["margin_evidence"][:, rows] = fold_sum(s["margin_evidence"][:, rows], beyond, certain)
             s["expected_pages"][rows] += certain / s["page_threshold"][rows]
         rise, fell = fold_rise(s["rise"][:, rows], log_factors)
@@ -272,65 +252,33 @@ class Fleet:
         s["rise_bucket"][:, rows] = np.where(fell, bucket, s["rise_bucket"][:, rows])
         s["rise_units"][:, rows] = np.where(fell, 0.0, s["rise_units"][:, rows] + starts)
         self._fold_open_alerts(now, own)
-        self._learn(rows, bucket, hour, stratum, counts, sessions)
+        self._learn(now)
+
+    def _has_weekday(self, rows: Rows, stratum: int, hour: int, age: Ints) -> Bools | None:
+        """Return True for each series whose baseline is that of the hour of the week; None where no series is old."""
+        old = age >= TICKS_TO_A_WEEK_BASELINE
+        if not (self.config.seasonal and self.config.margins and old.any()):
+            return None
+        return tells_weekdays(self.state["hours"][stratum, hour][:, rows], old)
 
     def _begin_hours(self, rows: Rows, bucket: int, hour: int, seen: Bools) -> None:
         """Begin an hour of the series whose first unit of it this is: its own units, and the season so far."""
         s = self.state
         new = seen & (s["own_hour"][rows] != bucket // TICKS_AN_HOUR)
-        if not new.any():
-            return
         index = positions(rows)[new]
+        if self.config.margins:
+            refresh_tilts(self.config.table, s, rows, seen, index)
+        if not len(index):
+            return
+        s["own_hour"][index] = bucket // TICKS_AN_HOUR
+        if not self.config.seasonal:
+            return
         hours = s["hours"][..., index].sum(axis=0, dtype=np.float64)
         # The first hour was seen from somewhere in its middle.
         hours_ago = bucket // TICKS_AN_HOUR - s["first_bucket"][index].astype(np.int64) // TICKS_AN_HOUR
         whole = (np.arange(HOURS)[:, None] != (hour - hours_ago) % HOURS) | (hours_ago >= HOURS)
         s["season"][index], s["hours_seen"][index] = season_of(self.config.table.noise_statistic, hours, whole)
         s["own"][:, :, index] = 0.0
-        s["own_hour"][index] = bucket // TICKS_AN_HOUR
-
-    def _known_factors(self, now: _Bucket, known: Bools) -> tuple[Floats, Floats, Bools]:
-        """Return log factors without and beyond the margin, and where the latter count: in hours with a baseline."""
-        table, margin = self.config.table, self.state["margin"][now.rows]
-        if not known.any():
-            nothing = np.zeros((table.count, len(margin)))
-            return nothing, nothing.copy(), known
-        sure = known & now.steady
-        if now.sessions is None:
-            plain = increments(table, now.alpha, now.counts)
-            beyond = margin_increments(table, now.alpha, now.counts, margin) if self.config.page_margin else plain
-            return np.where(known, plain, 0.0), np.where(sure, beyond, 0.0), sure
-        plain = self._session_factors(now.rows, now.alpha, now.sessions, np.zeros(len(margin)))
-        beyond = self._session_factors(now.rows, now.alpha, now.sessions, margin)
-        return np.where(sure, plain, 0.0), np.where(sure, beyond, 0.0), sure
-
-    def _unknown_factors(
-        self, now: _Bucket, unknown: Bools, plain: Floats, beyond: Floats
-    ) -> tuple[Floats, Floats, Bools]:
-        """Fill in the log factors of series in an hour without a baseline, and return where they count.
-
-        The hour is compared with all others, and its own level may differ from them as in a day's season. Its own
-        units are kept out of the comparison: a young baseline would learn the change before it is detected. In the
-        first hour of a series there are no others: its units are compared with the earlier ones of the same hour.
-        """
-        s, table = self.state, self.config.table
-        whole = s["prior"][:, now.rows] + s["pooled"][now.stratum][:, now.rows]
-        own = np.minimum(s["own"][now.stratum][:, now.rows], whole - s["prior"][:, now.rows])
-        has_others = unknown & (add_up(whole - own) >= self.config.context_units)
-        first = _Bucket(now.rows, now.number, now.hour, now.stratum, now.counts, now.units, now.sessions, whole)
-        alone, alone_beyond, counted = self._known_factors(first, unknown & ~has_others)
-        plain = np.where(counted, alone, plain)
-        beyond = np.where(counted, alone_beyond, beyond)
-        chosen = np.flatnonzero(has_others)
-        index = positions(now.rows)[chosen]
-        rest, own, counts = (whole - own)[:, chosen], own[:, chosen], now.counts[:, chosen]
-        width, shared = level_of(table.noise_statistic, rest, s["season"][index], s["hours_seen"][index])
-        margins = np.stack([shared, *([s["margin"][index] + shared] if self.config.page_margin else [])])
-        factors = level_increments(table, rest, own, counts, width, margins)
-        plain[:, chosen] = factors[0]
-        if self.config.page_margin:
-            beyond[:, chosen] = factors[1]
-        return plain, beyond, counted | has_others
 
     def _has_burnt_in(self, rows: Rows) -> Bools:
         units = np.zeros_like(self.state["squares"][rows])
@@ -342,34 +290,27 @@ class Fleet:
         result: Bools = units >= self.config.burn_in_units
         return result
 
-    def _session_factors(self, rows: Rows, alpha: Floats, sessions: tuple[Ints, Floats], margin: Floats) -> Floats:
-        which, y = sessions
-        mean = alpha[1] / add_up(alpha)
-        _, variance = self.session_moments(rows)
-        return session_increments(self.config.table, len(mean), which, y, mean, variance, margin)
-
-    def _learn(
-        self, rows: Rows, bucket: int, hour: int, stratum: int, counts: Floats, sessions: tuple[Ints, Floats] | None
-    ) -> None:
-        """Add the units to the ring, and to the baseline unless an alert is open."""
-        s = self.state
+    def _learn(self, now: FoldedBucket) -> None:
+        """Add the units to the ring, to the day unless an alert is open, to the baseline unless they are held back."""
+        s, rows, stratum = self.state, now.rows, now.stratum
         calm = s["fired_bucket"][rows] == 0
-        self.baseline.add(rows, stratum, hour, counts if calm.all() else counts * calm)
+        learns = calm & (s["held_since"][rows] == 0)
+        counts = now.counts if calm.all() else now.counts * calm
+        if self.config.margins:
+            add_to_day(s, self.config.table.noise_statistic, rows, now.alpha, counts)
+        self.baseline.add(rows, stratum, now.hour, counts if learns.all() else now.counts * learns)
         if self.config.seasonal:
-            s["own"][stratum][:, rows] += counts if calm.all() else counts * calm
-        if sessions is not None:
-            which, y = sessions
-            s["squares"][rows] += np.bincount(which, y * y, len(calm)) * calm
-        yard = add_up(counts * self.config.table.noise_statistic[:, None]) * calm
-        s["day_units"][rows] += add_up(counts) * calm
-        s["day_sum"][rows] += yard
+            s["own"][stratum][:, rows] += counts
+        if now.sessions is not None:
+            which, y = now.sessions
+            s["squares"][rows] += np.bincount(which, y * y, len(calm)) * learns
         if self.config.ring_buckets:
             index = positions(rows)
-            seen = add_up(counts) > 0.0
-            chosen, units = (index, counts) if seen.all() else (index[seen], counts[:, seen])
-            self.ring.write(chosen, bucket, stratum * HOURS + hour, units)
+            seen = add_up(now.counts) > 0.0
+            chosen, units = (index, now.counts) if seen.all() else (index[seen], now.counts[:, seen])
+            self.ring.write(chosen, now.number, stratum * HOURS + now.hour, units)
 
-    def _level_before(self, now: _Bucket, own: Floats) -> Floats:
+    def _level_before(self, now: FoldedBucket, own: Floats) -> Floats:
         """Return the baseline from before each open alert: of this hour where it was known by then, else of all hours.
 
         A few units of one earlier day are no level to recover to: an alert would stay open after its incident.
@@ -382,7 +323,7 @@ class Fleet:
         whole = s["prior"][:, now.rows] + s["pooled"][now.stratum][:, now.rows]
         return np.where(known, now.alpha, whole)
 
-    def _fold_open_alerts(self, now: _Bucket, own: Floats) -> None:
+    def _fold_open_alerts(self, now: FoldedBucket, own: Floats) -> None:
         s, counts = self.state, now.counts
         firing = np.flatnonzero((s["fired_bucket"][now.rows] > 0) & (now.units > 0.0))
         if not len(firing):

@@ -10,7 +10,7 @@ import numpy as np
 
 from gapwatch.streams.detectors.arrays import Bools, Floats, Ints
 from gapwatch.streams.detectors.bets import BetTable
-from gapwatch.streams.detectors.contexts import HOURS, ticks_to_a_known_hour
+from gapwatch.streams.detectors.contexts import DAYS, HOURS, ticks_to_a_known_hour
 from gapwatch.streams.detectors.recovery import RECOVERY_DELTAS
 from gapwatch.streams.detectors.ring import Ring
 
@@ -26,9 +26,8 @@ class FleetConfig:
         sessions: Units are sessions with a mean in [0, 1] (rates only), not counts.
         burn_in_units: Units that only feed the baseline, before the first bet.
         context_units: Units that an hour needs, from two earlier days, before it has a baseline of its own.
-        page_margin: Compute a second set of evidence, with the paging margin.
-        first_margin: Paging margin until 14 days are measured, in log odds.
-        least_margin: Smallest paging margin, in log odds.
+        margins: Compute a second set of evidence, beyond the margins of `margins`: tickets, pages and notes need both.
+        usual_noise: Daily noise that is assumed for a week, standard deviation in log odds.
         ring_buckets: Single buckets in the ring of each series; 0 for no ring (no rollback, no change point).
         ring_hours: Hours in the ring, before those buckets.
     """
@@ -39,9 +38,8 @@ class FleetConfig:
     sessions: bool = False
     burn_in_units: int = 100
     context_units: int = 50
-    page_margin: bool = True
-    first_margin: float = 0.3
-    least_margin: float = 0.2
+    margins: bool = True
+    usual_noise: float = 0.1
     ring_buckets: int = 256
     ring_hours: int = 256
 
@@ -79,18 +77,28 @@ class FleetConfig:
             "first_bucket": (one, np.uint32),
             "last_bucket": (one, np.uint32),
             "evidence": ((bets,), np.float64),
-            "margin_evidence": ((bets if self.page_margin else 0,), np.float64),
+            "margin_evidence": ((bets if self.margins else 0,), np.float64),
+            "least_tilts": ((len(self.table.shapes) if self.margins else 0, 2), np.float64),
+            "min_factor": (one, np.float32),
+            "min_share": (one, np.float32),
+            "noticed": (one, np.int8),
+            "held_since": (one, np.uint32),
             "rise": ((bets,), np.float64),
             "rise_bucket": ((bets,), np.uint32),
             "rise_units": ((bets,), np.float32),
             "margin": (one, np.float64),
             "day": (one, np.uint32),
-            "day_units": (one, np.float64),
-            "day_sum": (one, np.float64),
+            "day_gap": (one, np.float64),
+            "day_information": (one, np.float64),
             "days": (one, np.uint32),
             "days_mean": (one, np.float64),
             "days_squares": (one, np.float64),
             "days_noise": (one, np.float64),
+            "days_weight": (one, np.float64),
+            "noise": (one, np.float64),
+            "weekday_levels": ((DAYS,), np.float32),
+            "weekday_weights": ((DAYS,), np.float32),
+            "weekday_margins": ((2,), np.float64),
             "phase": (one, np.int8),
             "bad_side": (one, np.int8),
             "cause": (one, np.int16),

@@ -1,6 +1,6 @@
 """Life cycle of an alert: calm, suspect, ticket, page, and back only on evidence or by a person.
 
-             M >= A/100           M >= A_ticket          M_margin >= A_page, and big enough
+             M_seen >= A/100      M >= A_ticket          M >= A_page, and big enough
 CALM <-----------------> SUSPECT ---------------> TICKET ---------------------------------> PAGE
   ^                                                  |                                        |
   +--------------------------- recovery >= A, or a person accepts ----------------------------+
@@ -30,6 +30,7 @@ class Event(enum.Enum):
 
     SUSPECTED = "suspected"
     CLEARED = "cleared"
+    NOTICED = "noticed"
     TICKETED = "ticketed"
     PAGED = "paged"
     RECOVERED = "recovered"
@@ -67,17 +68,17 @@ class Evidence:
     """Inputs of the transitions, one value for each series.
 
     Attributes:
-        bad: M of the bad direction, or of all bets where the direction is unverified.
-        bad_beyond_margin: The same with the paging margin; 0 where the direction is unverified, so it cannot page.
+        seen: M of any change in the bad direction, or of all bets where the direction is unverified.
+        bad: The same of a change that is worth telling; at most `seen`.
         ticket_threshold: A for tickets.
-        page_threshold: A for pages; infinite for a series that may not page.
+        page_threshold: A for pages; infinite for a series that may not page, or whose direction is unverified.
         is_large: The lower bound of the ratio and the excess an hour are large enough for a page.
         recovery: M of the recovery detector.
         units: Units since the rise of the leading bet began.
     """
 
+    seen: Floats
     bad: Floats
-    bad_beyond_margin: Floats
     ticket_threshold: Floats
     page_threshold: Floats
     is_large: Bools
@@ -97,8 +98,9 @@ def advance(phase: Array, evidence: Evidence) -> Array:
     firing = phase >= Phase.TICKET
     carried = is_carried(evidence.bad, evidence.units)
     ticket = firing | (carried & (evidence.bad >= evidence.ticket_threshold))
-    page = (phase == Phase.PAGE) | (evidence.is_large & (evidence.bad_beyond_margin >= evidence.page_threshold))
-    suspect = carried & (evidence.bad >= evidence.ticket_threshold / SUSPECT_DIVISOR)
+    page = (phase == Phase.PAGE) | (evidence.is_large & (evidence.bad >= evidence.page_threshold))
+    suspect = is_carried(evidence.seen, evidence.units)
+    suspect &= evidence.seen >= evidence.ticket_threshold / SUSPECT_DIVISOR
     # Recovery uses the lower of the thresholds that are set.
     limit = np.minimum(evidence.ticket_threshold, evidence.page_threshold)
     recovered = firing & (evidence.recovery >= limit)

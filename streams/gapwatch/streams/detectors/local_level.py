@@ -92,8 +92,8 @@ def level_of(statistic: Floats, rest: Floats, season: Floats, hours: Floats) -> 
         hours: Number of independent hours, from `season_of`.
 
     Returns:
-        The variance of the hour's own part of the level, in squared log odds; and the part that a whole run of hours
-        may share, in log odds, which does not count as a change.
+        The variance of the hour's own part of the level, in squared log odds, with a season and without one, shape (2,
+        series); and the part that a whole run of hours may share, in log odds, which does not count as a change.
 
     Source:
         The second part keeps the promise where hours are rich in units: a smooth season puts six hours on one side, and
@@ -103,8 +103,9 @@ def level_of(statistic: Floats, rest: Floats, season: Floats, hours: Floats) -> 
     total = add_up(rest)
     v = _variance(statistic, rest / total)
     reliability = season / (season + 1.0 / (total / (hours * _HOURS_TOGETHER) * v))
-    width = _HOURLY_PART * season * (1.0 + 1.0 / hours) + 1.0 / (total * v)
-    return width, _SHARED_DEVIATIONS * np.sqrt(season) * reliability
+    uncertain = 1.0 / (total * v)
+    widths = np.stack([_HOURLY_PART * season * (1.0 + 1.0 / hours) + uncertain, uncertain])
+    return widths, _SHARED_DEVIATIONS * np.sqrt(season) * reliability
 
 
 def level_increments(
@@ -117,8 +118,9 @@ def level_increments(
         rest: Units of all other hours with their prior, shape (bins, series); all bins that can receive a unit > 0.
         own: Units of this hour so far, same shape.
         counts: Units of this bucket, same shape; sessions may give parts of units.
-        width: Variance of the level of the hour, in squared log odds, from `level_of`.
-        margins: Tilts of each series, in log odds, that do not count as a change; >= 0, shape (margins, series).
+        width: Variance of the level of the hour for each margin, in squared log odds, shape (margins, series).
+        margins: Tilts that do not count as a change, in log odds per unit of g, >= 0; for each shape upwards and
+            downwards, shape (margins, shapes, 2, series).
 
     Returns:
         Shape (margins, bets, series), natural logs; 0 for a series without a unit.
@@ -132,14 +134,15 @@ def level_increments(
     """
     result = np.empty((len(margins), table.count, counts.shape[1]))
     at = 0
-    for shape in table.shapes:
+    for shape, mine in zip(table.shapes, margins.swapaxes(0, 1), strict=True):
         masses, here, units = _grouped(shape, rest, own, counts)
         signs = np.where(np.array(shape.deltas) > 0.0, 1.0, -1.0)
         sides, of_bet = np.unique(signs, return_inverse=True)
         steps = np.concatenate([np.zeros(len(sides)), shape.deltas])
-        tilts = np.concatenate([sides, signs])[:, None] * margins[:, None, :] + steps[:, None]
-        flat = tilts.reshape(len(margins) * len(steps), len(width))
-        logs = _log_probabilities(shape, masses / add_up(masses), here, units, flat, width).reshape(tilts.shape)
+        towards = np.concatenate([sides, signs])
+        tilts = towards[:, None] * mine[:, np.where(towards > 0.0, 0, 1)] + steps[:, None]
+        flat, widths = tilts.reshape(-1, counts.shape[1]), width.repeat(len(steps), axis=0)
+        logs = _log_probabilities(shape, masses / add_up(masses), here, units, flat, widths).reshape(tilts.shape)
         result[:, at : at + len(signs)] = logs[:, len(sides) :] - logs[:, of_bet]
         at += len(signs)
     return result
@@ -165,8 +168,8 @@ def _log_probabilities(
     """
     at_once = max(1, _AT_ONCE // max(units.size, 1))
     parts = [
-        _log_polya(_centre(shape, shares, tilts[first : first + at_once], width) + here[:, None], units)
-        for first in range(0, len(tilts), at_once)
+        _log_polya(_centre(shape, shares, tilts[some], width[some]) + here[:, None], units)
+        for some in (slice(first, first + at_once) for first in range(0, len(tilts), at_once))
     ]
     return np.concatenate(parts)
 
@@ -178,7 +181,7 @@ def _centre(shape: Shape, shares: Floats, tilts: Floats, width: Floats) -> Float
         shape: Bets on one statistic.
         shares: Shape (values, series).
         tilts: Shape (tilts, series).
-        width: Shape (series,).
+        width: Shape (tilts, series).
 
     Returns:
         Shape (values, tilts, series).

@@ -76,15 +76,16 @@ def session_increments(
         y: Mean of each session, in [0, 1].
         mean: Baseline mean of each series.
         variance: Running variance of y of each series.
-        margin: Margin of each series in log odds; 0 for none.
+        margin: Margin of each series upwards and downwards, in log odds, shape (2, series); 0 for none.
 
     Source, promise: see `session_log_factors`.
     """
     result = np.zeros((table.count, series))
-    own_mean, own_variance, own_margin = mean[which], variance[which], margin[which]
+    own_mean, own_variance, own_margin = mean[which], variance[which], margin[:, which]
     for bet, delta in enumerate(table.deltas.tolist()):
         seen, expected = (y, own_mean) if delta > 0 else (1.0 - y, 1.0 - own_mean)
-        factors = session_log_factors(seen, expected, own_variance, abs(delta), own_margin)
+        own = own_margin[0 if delta > 0 else 1]
+        factors = session_log_factors(seen, expected, own_variance, abs(delta), own)
         result[bet] = np.bincount(which, factors, series)
     return result
 

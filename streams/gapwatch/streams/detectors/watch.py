@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gapwatch.streams.detectors.arrays import Floats, Ints, add_up
+from gapwatch.streams.detectors.arrays import Array, Floats, Ints, add_up
 from gapwatch.streams.detectors.change import Change, Interval, find_change, leading_evidence, rate_interval
 from gapwatch.streams.detectors.contexts import HOURS, TICKS_A_DAY
 from gapwatch.streams.detectors.evidence import mean_evidence
 from gapwatch.streams.detectors.fleet import Fleet
+from gapwatch.streams.detectors.learning.held_back import LONGEST_HOLD, hold, release, roll_back
 from gapwatch.streams.detectors.lifecycle import (
     LEAST_PER_UNIT,
     Event,
@@ -22,11 +23,16 @@ from gapwatch.streams.detectors.lifecycle import (
     event_of,
     is_carried,
 )
+from gapwatch.streams.detectors.margins.daily_noise import forget_today, start_noise
 from gapwatch.streams.detectors.recovery import STILL_MOVED, still_moved
 
 _TICKS_TO_A_QUESTION = 7 * TICKS_A_DAY
 # A change that is not significant after this share of the units before it counts as no change.
 _MANY = 0.5
+
+
+# A change that is seen and not told: not yet said, and said.
+_SEEN, _SAID = 1, 2
 
 
 @dataclass(frozen=True)
@@ -53,32 +59,38 @@ class Sides:
     """Evidence M of each series, by bad and good direction.
 
     Attributes:
-        bad: M of the bets in the bad direction; of all bets where no direction is verified.
-        good: M of the bets in the good direction; 0 where no direction is verified.
-        bad_beyond_margin: As `bad`, with the paging margin; 0 where no direction is verified.
+        seen: M of any change in the bad direction, however small; of all bets where no direction is verified.
+        bad: M of a change that is worth telling: the smaller of `seen` and the M beyond the margins.
+        good: As `bad`, in the good direction; 0 where no direction is verified.
     """
 
+    seen: Floats
     bad: Floats
     good: Floats
-    bad_beyond_margin: Floats
 
 
 def evidence_by_side(fleet: Fleet) -> Sides:
     """Return M of each series in the bad and in the good direction.
 
-    Source, promise: `evidence.mean_evidence`. Only M in the bad direction decides on tickets and pages of a verified
-    series, so a pure improvement spends no budget and pages nobody.
+    Source, promise: `evidence.mean_evidence`. Each M is an e-detector, of no change and of no change beyond the
+    margins; so is the smaller of both, of the two together. Only M in the bad direction decides on tickets and pages of
+    a verified series, so a pure improvement spends no budget and pages nobody.
     """
-    s, table = fleet.state, fleet.config.table
-    bad_side = s["bad_side"]
-    up, down = mean_evidence(table, s["evidence"], 1), mean_evidence(table, s["evidence"], -1)
-    everything = mean_evidence(table, s["evidence"], None) if np.any(bad_side == 0) else up
+    s = fleet.state
+    seen, good = _by_side(fleet, s["evidence"])
+    if not fleet.config.margins:
+        return Sides(seen, seen, good)
+    bad_beyond, good_beyond = _by_side(fleet, s["margin_evidence"])
+    return Sides(seen, np.minimum(seen, bad_beyond), np.minimum(good, good_beyond))
+
+
+def _by_side(fleet: Fleet, evidence: Array) -> tuple[Floats, Floats]:
+    """Return M in the bad and in the good direction."""
+    table, bad_side = fleet.config.table, fleet.state["bad_side"]
+    up, down = mean_evidence(table, evidence, 1), mean_evidence(table, evidence, -1)
+    everything = mean_evidence(table, evidence, None) if np.any(bad_side == 0) else up
     bad = np.where(bad_side > 0, up, np.where(bad_side < 0, down, everything))
-    good = np.where(bad_side > 0, down, np.where(bad_side < 0, up, 0.0))
-    if not fleet.config.page_margin:
-        return Sides(bad, good, np.zeros_like(bad))
-    up, down = mean_evidence(table, s["margin_evidence"], 1), mean_evidence(table, s["margin_evidence"], -1)
-    return Sides(bad, good, np.where(bad_side > 0, up, np.where(bad_side < 0, down, 0.0)))
+    return bad, np.where(bad_side > 0, down, np.where(bad_side < 0, up, 0.0))
 
 
 def advance_phases(fleet: Fleet, bucket: int) -> list[Transition]:
@@ -101,26 +113,29 @@ def advance_phases(fleet: Fleet, bucket: int) -> list[Transition]:
     with np.errstate(over="ignore"):
         recovery = add_up(s["recovery"] / len(s["recovery"]))
     risen = _risen_units(fleet, 1)
-    likely = (sides.bad_beyond_margin >= s["page_threshold"]) & (phase < Phase.PAGE)
-    likely &= is_carried(sides.bad_beyond_margin, risen) | (phase == Phase.TICKET)
+    # A series whose direction nobody confirmed never pages, and without margins nothing does.
+    page_threshold = np.where((s["bad_side"] != 0) & fleet.config.margins, s["page_threshold"], np.inf)
+    likely = (sides.bad >= page_threshold) & (phase < Phase.PAGE)
+    likely &= is_carried(sides.bad, risen) | (phase == Phase.TICKET)
     changes: dict[int, Change] = {}
     large = np.zeros(len(phase), np.bool_)
     for row in np.flatnonzero(likely).tolist():
         large[row] = _is_large(fleet, row, bucket, changes)
-    limits = (s["ticket_threshold"], s["page_threshold"])
-    found = advance(phase, Evidence(sides.bad, sides.bad_beyond_margin, *limits, large, recovery, risen))
+    limits = (s["ticket_threshold"], page_threshold)
+    found = advance(phase, Evidence(sides.seen, sides.bad, *limits, large, recovery, risen))
     for row in np.flatnonzero((found >= Phase.TICKET) & (phase < Phase.TICKET)).tolist():
         if not _has_significant_change(fleet, row, changes):
             found[row] = min(phase[row], Phase.SUSPECT)
     seen, transitions = _Seen(sides, recovery, changes), []
     for row in np.flatnonzero(found != phase).tolist():
         transitions.append(_move(fleet, row, bucket, (int(phase[row]), int(found[row])), seen))
+    transitions += _notice_small(fleet, bucket, found, sides)
     # A series that recovers in this tick starts without evidence, so it cannot be improved as well.
     improved = (sides.good >= s["ticket_threshold"]) & (found < Phase.TICKET) & (phase < Phase.TICKET)
     improved &= is_carried(sides.good, _risen_units(fleet, -1))
     for row in np.flatnonzero(improved).tolist():
         side = -int(s["bad_side"][row])
-        change = find_change(fleet, row, side) if fleet.config.ring_buckets else None
+        change = _find(fleet, row, side) if fleet.config.ring_buckets else None
         is_significant = change is None or change.is_significant
         if is_significant:
             transitions.append(Transition(row, bucket, Event.IMPROVED, _log10(sides.good[row]), change))
@@ -132,7 +147,50 @@ def advance_phases(fleet: Fleet, bucket: int) -> list[Transition]:
     for row in np.flatnonzero(waiting).tolist():
         s["asked"][row] = True
         transitions.append(Transition(row, bucket, Event.ASKED, _log10(sides.bad[row])))
+    if fleet.config.ring_buckets:
+        _hold_suspected(fleet, bucket)
     return sorted(transitions, key=lambda t: (t.row, t.event.value))
+
+
+def _notice_small(fleet: Fleet, bucket: int, found: Array, sides: Sides) -> list[Transition]:
+    """Return the changes that were surely there, but not surely beyond the margins: seen and not told.
+
+    Each is returned once: when it has been there for a day, or when it is over before.
+    """
+    s = fleet.state
+    suspect = found == Phase.SUSPECT
+    s["noticed"][suspect & (s["noticed"] == 0) & (sides.seen >= s["ticket_threshold"])] = _SEEN
+    waiting = s["noticed"] == _SEEN
+    transitions = []
+    if waiting.any():
+        since = s["rise_bucket"][_leading(fleet, 1), np.arange(fleet.series)].astype(np.int64)
+        due = waiting & ((found == Phase.CALM) | (suspect & (bucket - since >= TICKS_A_DAY)))
+        for row in np.flatnonzero(due).tolist():
+            s["noticed"][row] = _SAID
+            change = _find(fleet, row, _side(fleet, row)) if fleet.config.ring_buckets else None
+            transitions.append(Transition(row, bucket, Event.NOTICED, _log10(sides.seen[row]), change))
+    s["noticed"][~suspect] = 0
+    return transitions
+
+
+def _hold_suspected(fleet: Fleet, bucket: int) -> None:
+    """Hold back the units under young suspicions, and learn those under suspicions that are over."""
+    s = fleet.state
+    suspected, held = s["phase"] == Phase.SUSPECT, s["held_since"] > 0
+    if not (suspected | held).any():
+        return
+    since = s["rise_bucket"][_leading(fleet, 1), np.arange(fleet.series)].astype(np.int64)
+    wanted = suspected & (bucket - since <= LONGEST_HOLD)
+    for row in np.flatnonzero(wanted & ~held).tolist():
+        hold(fleet, row, int(since[row]))
+    for row in np.flatnonzero(held & ~wanted).tolist():
+        release(fleet, row)
+
+
+def _find(fleet: Fleet, row: int, side: int | None) -> Change:
+    """Return the change of a series from its whole past, with the units that were held back."""
+    release(fleet, row)
+    return find_change(fleet, row, side)
 
 
 def _log10(value: float) -> float:
@@ -149,11 +207,16 @@ def _risen_units(fleet: Fleet, way: int) -> Floats:
     They are infinite where it has not risen by `LEAST_PER_UNIT`: no start has a likelihood ratio of that size, so M,
     the sum over all starts, only counts them. In a series that never fails it grows by about one a unit.
     """
-    s, table = fleet.state, fleet.config.table
-    counts = (table.sides[:, None] == way * s["bad_side"]) | (s["bad_side"] == 0)
-    leading = np.where(counts, leading_evidence(fleet), -1.0).argmax(axis=0)
-    at = leading, np.arange(fleet.series)
+    s, at = fleet.state, (_leading(fleet, way), np.arange(fleet.series))
     result: Floats = np.where(s["rise"][at] >= math.log(LEAST_PER_UNIT), s["rise_units"][at], math.inf)
+    return result
+
+
+def _leading(fleet: Fleet, way: int) -> Ints:
+    """Return the leading bet of each series in the bad (1) or good (-1) direction."""
+    bad_side = fleet.state["bad_side"]
+    counts = (fleet.config.table.sides[:, None] == way * bad_side) | (bad_side == 0)
+    result: Ints = np.where(counts, leading_evidence(fleet), -1.0).argmax(axis=0)
     return result
 
 
@@ -166,7 +229,7 @@ def _has_significant_change(fleet: Fleet, row: int, changes: dict[int, Change]) 
     if not fleet.config.ring_buckets:
         return True
     if row not in changes:
-        changes[row] = find_change(fleet, row, _side(fleet, row))
+        changes[row] = _find(fleet, row, _side(fleet, row))
     change = changes[row]
     if not change.is_significant and change.units >= _MANY * change.learned:
         _reset_side(fleet, row, None)
@@ -180,7 +243,7 @@ def _is_large(fleet: Fleet, row: int, bucket: int, changes: dict[int, Change]) -
         interval, excess = ongoing_size(fleet, row, bucket)
         lower = interval.lower
     elif fleet.config.ring_buckets:
-        changes[row] = find_change(fleet, row, _side(fleet, row))
+        changes[row] = _find(fleet, row, _side(fleet, row))
         lower, excess = changes[row].growth_lower, changes[row].bad_per_hour
     else:
         return True
@@ -229,14 +292,15 @@ def _move(fleet: Fleet, row: int, bucket: int, phases: tuple[int, int], seen: _S
     event = event_of(before, after)
     assert event is not None
     change = None
-    decided = sides.bad_beyond_margin[row] if event is Event.PAGED else sides.bad[row]
+    decided = sides.bad[row]
     if event in (Event.TICKETED, Event.PAGED) and before < Phase.TICKET:
         if fleet.config.ring_buckets:
-            change = seen.changes.get(row) or find_change(fleet, row, _side(fleet, row))
+            change = seen.changes.get(row) or _find(fleet, row, _side(fleet, row))
             roll_back(fleet, row, change.change_bucket)
         s["cause"][row] = change.bet if change else _leading_bet(fleet, row)
         s["change_bucket"][row] = change.change_bucket if change else bucket
         s["fired_bucket"][row] = bucket
+        forget_today(s, np.array([row]))
         is_rate = fleet.config.table.kind == "rate"
         s["still_moved"][row] = still_moved(change.growth_lower) if change and is_rate else STILL_MOVED
     elif event is Event.RECOVERED:
@@ -259,17 +323,6 @@ def _reset_side(fleet: Fleet, row: int, side: int | None) -> None:
     fleet.state["rise_bucket"][chosen, row] = fleet.state["last_bucket"][row]
 
 
-def roll_back(fleet: Fleet, row: int, change_bucket: int) -> None:
-    """Subtract all units since the change point from the baseline, so that an incident never becomes the baseline.
-
-    Buckets older than the single ones of the ring are subtracted by the hour. Units before the ring stay.
-    """
-    for entry in fleet.ring.entries(row):
-        if entry.last >= change_bucket:
-            fleet.baseline.take(row, *divmod(entry.context, HOURS), entry.counts)
-    fleet.state["own"][..., row] = 0.0
-
-
 def close(fleet: Fleet, row: int) -> None:
     """Close an open alert: the evidence is reset, and the baseline from before the change learns again."""
     s = fleet.state
@@ -279,8 +332,9 @@ def close(fleet: Fleet, row: int) -> None:
     if s["fired_bucket"][row]:
         # The ring holds units that the baseline does not: they must never be subtracted from it.
         fleet.ring.clear(row)
-    for name in ("fired_bucket", "change_bucket", "day_units", "day_sum"):
+    for name in ("fired_bucket", "change_bucket"):
         s[name][row] = 0
+    forget_today(s, np.array([row]))
     s["phase"][row], s["cause"][row], s["asked"][row] = Phase.CALM, -1, False
 
 
@@ -312,9 +366,7 @@ def accept(fleet: Fleet, row: int, bucket: int) -> Transition:
     if fleet.config.sessions:
         # The squares of these sessions are not stored; a 0/1 outcome has the largest variance that their mean allows.
         s["squares"][row] = sessions[1]
-    for name in ("days", "days_mean", "days_squares", "days_noise"):
-        s[name][row] = 0
-    s["margin"][row] = fleet.config.first_margin
+    start_noise(fleet.config, s, np.array([row]))
     close(fleet, row)
     return Transition(row, bucket, Event.ACCEPTED, -math.inf)
 

@@ -113,7 +113,7 @@ def test_a_judge_whose_passing_scores_sink_is_found(tmp_path: Path) -> None:
     assert [shift[:3] for shift in shifts] == [("m", "a/b", "worse")]
     change = at(MONDAY + STEP * (DAY + 4 * HOURS))
     assert shifts[0][3] <= change <= shifts[0][4]
-    assert alerts[0] == ("ticket", "numbers", "points")
+    assert alerts[0] == ("page", "numbers", "points")
     assert alerts[-1][:2] == ("page", "numbers")
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, replace
 from typing import Any
 
 import numpy as np
 
+from gapwatch.scorers.printable import shown
 from gapwatch.streams.alerting.evaluation.series_detectors import SeriesDetectors
 from gapwatch.streams.alerting.rules.alert_rule import AlarmBudget, AlertRule
 from gapwatch.streams.alerting.rules.budget_shares import BudgetShares
@@ -16,12 +18,15 @@ from gapwatch.streams.alerting.series.open_tick import WINDOW_TICKS, window_end
 from gapwatch.streams.alerting.series.series_book import HourBook, SeriesBook
 from gapwatch.streams.alerting.series.slice_units import SeriesKey
 from gapwatch.streams.detectors.budgets.volume import set_allowed
+from gapwatch.streams.detectors.contexts import tick_start
 from gapwatch.streams.detectors.fleet import LEAST_BAD_PER_HOUR, LEAST_RATIO, Fleet
 from gapwatch.streams.detectors.lifecycle import Event
 from gapwatch.streams.detectors.watch import Transition, advance_phases
 
+log = logging.getLogger("gapwatch.detectors")
+
 #: Transitions without a message to people; dashboards show the phase.
-_QUIET = (Event.SUSPECTED, Event.CLEARED)
+_QUIET = (Event.SUSPECTED, Event.CLEARED, Event.NOTICED)
 
 
 class SeriesRows:
@@ -117,7 +122,11 @@ class SeriesRows:
             bucket: Folded bucket: the tick, or the first tick of the window that ends with it.
             part_of: Returns the part of the values that moved.
         """
-        reported = (one for one in advance_phases(family.fleets[name], bucket) if one.event not in _QUIET)
+        steps = advance_phases(family.fleets[name], bucket)
+        for one in steps:
+            if one.event is Event.NOTICED:
+                _log_noticed(self.watched[name][one.row], one)
+        reported = (one for one in steps if one.event not in _QUIET)
         return [
             Finding(
                 self.watched[name][one.row],
@@ -159,6 +168,7 @@ class SeriesRows:
         fleet.state["min_ratio"][row] = rule.min_ratio or LEAST_RATIO
         bad_per_hour = LEAST_BAD_PER_HOUR if rule.min_bad_per_hour is None else rule.min_bad_per_hour
         fleet.state["min_bad_per_hour"][row] = bad_per_hour
+        fleet.state["min_factor"][row], fleet.state["min_share"][row] = rule.min_factor, rule.min_share
 
     def is_in_force(self, rules: Sequence[AlertRule], budgets: dict[str, AlarmBudget]) -> bool:
         """Return whether these rules and budgets are those in force; rules of other metrics do not matter."""
@@ -207,6 +217,17 @@ class SeriesRows:
         for pipeline, dealt in value["allotments"].items():
             if pipeline in self._shares:
                 self._shares[pipeline].take_json(dealt)
+
+
+def _log_noticed(watched: Watched, step: Transition) -> None:
+    """Log a change that is seen and not told, because it is not surely worth telling."""
+    key, change = watched.series, step.change
+    move = "" if change is None else f": {change.before.value:.1%} to {change.after.value:.1%} of {change.units:.0f}"
+    log.info(
+        "seen, not told: %s of %s (%s, %s) moved, not surely beyond min_change and a usual day%s; in the data of %sZ",
+        watched.kind, shown(key.metric), shown(key.pipeline), shown(key.environment), move,
+        tick_start(step.bucket).isoformat(),
+    )  # fmt: skip
 
 
 def _in_window(transition: Transition, *, ends: bool) -> Transition:

@@ -16,11 +16,14 @@ from gapwatch.streams.alerting.evaluation.series_detectors import Learned
 from gapwatch.streams.alerting.rules.alert_rule import AlertRule
 from gapwatch.streams.alerting.rules.finding import Watched
 from gapwatch.streams.alerting.series.series_book import HourBook
+from gapwatch.streams.detectors.arrays import Array, Floats
+from gapwatch.streams.detectors.bets import rate_bets
 from gapwatch.streams.detectors.budgets.budget import smallest_rate_ratio
 from gapwatch.streams.detectors.budgets.volume import units_a_day
 from gapwatch.streams.detectors.contexts import TICK_SECONDS, tick_start
 from gapwatch.streams.detectors.fleet import Fleet
 from gapwatch.streams.detectors.lifecycle import Phase
+from gapwatch.streams.detectors.margins.min_change import least_tilts
 from gapwatch.streams.detectors.watch import evidence_by_side
 
 # Divides the monthly volume: the minimum detectable change is that of one day at the declared volume.
@@ -41,7 +44,7 @@ class SeriesState:
         direction: Bad direction: up, down, or unverified.
         units: Units of the baseline.
         rate: Failure rate of the baseline, all hours together; NaN for numbers and labels, and without a unit.
-        evidence_log10: log10 of the evidence M in the bad direction; -inf without evidence.
+        evidence_log10: log10 of the evidence M for a change in the bad direction that is worth telling; -inf without.
         ticket_log10: log10 of the threshold A for tickets; inf for a row without tickets.
         page_log10: log10 of the threshold A for pages; inf for a row that may not page.
         smallest_ratio: Minimum detectable change: smallest growth that is detected within one day of units, as a
@@ -126,11 +129,12 @@ def _fleet_states(
             for rule, seen in zip(rules, observed, strict=True)
         ]
     )
-    # In an hour without a baseline of its own a change must exceed what the hour may differ by.
-    margin = np.where(has_baseline, 0.0, np.sqrt(s["season"]))
+    told = np.maximum(_least(s, rate), s["margin"])
+    # In an hour without a baseline of its own a change must exceed what the hour may differ by as well.
+    margin = np.maximum(np.where(has_baseline, 0.0, np.sqrt(s["season"])), told)
     ratio = smallest_rate_ratio(rate, np.maximum(units, 1.0), a_day, s["ticket_threshold"], margin)
     # Within a month every hour comes and becomes known, so its margin no longer applies.
-    month = smallest_rate_ratio(rate, np.maximum(units, 1.0), a_day * _DAYS, s["ticket_threshold"], np.zeros(len(rows)))
+    month = smallest_rate_ratio(rate, np.maximum(units, 1.0), a_day * _DAYS, s["ticket_threshold"], told)
     is_monitored = fleet.has_burnt_in()
     for row, (watched, rule) in enumerate(zip(rows, rules, strict=True)):
         is_blind = rule.blind_above_ratio is not None and bool(ratio[row] > rule.blind_above_ratio)
@@ -151,6 +155,13 @@ def _fleet_states(
             last_unit_at=tick_start(last) if last else None,
             expected_false_alarms=float(s["expected_tickets"][row] + s["expected_pages"][row]),
         )
+
+
+def _least(s: dict[str, Array], rate: Floats) -> Floats:
+    """Return the smallest tilt of each rate that is worth telling, in its bad direction."""
+    tilts = least_tilts(rate_bets(), np.stack([1.0 - rate, rate]), s["min_factor"] * 1.0, s["min_share"] * 1.0)
+    result: Floats = np.where(s["bad_side"] < 0, tilts[0, 1], tilts[0, 0])
+    return result
 
 
 def _phase(phase: int, has_burnt_in: bool, is_blind: bool) -> str:

@@ -26,7 +26,7 @@ from gapwatch.streams.detectors.snapshot import restore_headed, snapshot_headed
 from gapwatch.streams.detectors.watch import Transition
 
 NUMBERS = FleetConfig(number_bets())
-LABELS = FleetConfig(label_bets(), page_margin=False)
+LABELS = FleetConfig(label_bets())
 # Enough for the 1st and the 99th percentile. 2,000 would add the tails at 0.2 %, days later.
 _NUMBERS_BURN_IN = 500
 _QUANTILES = {

@@ -19,6 +19,7 @@ from gapwatch.scorers.portfolio.polarity import is_about_ways
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.store.registration import metric_direction
 from gapwatch.streams.alerting.rules.bound import Bound, bound_of
+from gapwatch.streams.detectors.margins.min_change import FACTOR, SHARE
 
 DEFAULT_PAGES_PER_MONTH = 1.0
 DEFAULT_TICKETS_PER_MONTH = 10.0
@@ -42,6 +43,8 @@ class AlertRule:
         min_bad_per_hour: Bad units an hour above the expected ones that a page needs; None for the default.
         blind_above_ratio: A series is blind where its minimum detectable change is above this ratio; None: never.
         limit: Bound on a quantity of the metric; None without one.
+        min_factor: Smallest factor of a share that is told; see `MinChange`.
+        min_share: Smallest difference of a share that is told.
         is_ratio: The metric is a ratio: only its bound is checked.
         time_zone: IANA name, for the hours of the week.
         units_per_month: Declared volume in traces in 30 days; None where the observed one counts.
@@ -71,6 +74,8 @@ class AlertRule:
     number_unit: str = ""
     labels: str | None = None
     is_ratio: bool = False
+    min_factor: float = FACTOR
+    min_share: float = SHARE
 
     @property
     def may_page(self) -> bool:
@@ -155,6 +160,8 @@ def _rule(portfolio: Portfolio, metric: Metric) -> AlertRule:
         min_ratio=metric.alert.min_ratio,
         min_bad_per_hour=metric.alert.min_bad_per_hour,
         blind_above_ratio=metric.alert.blind_above_ratio,
+        min_factor=metric.alert.min_change.factor,
+        min_share=metric.alert.min_change.share,
         limit=bound_of(portfolio, metric),
         is_ratio=isinstance(metric.claim, RatioClaim),
         **_values(portfolio, metric),

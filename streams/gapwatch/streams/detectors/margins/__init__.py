@@ -1,0 +1,1 @@
+"""Margins of the evidence: changes that are not worth telling, and levels that days take by themselves."""
