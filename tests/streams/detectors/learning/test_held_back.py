@@ -61,7 +61,7 @@ def test_a_suspected_change_is_not_learned_and_a_small_one_is_in_the_end() -> No
     fleet.state["ticket_threshold"][:] = 1e8
     fleet.state["phase"][:], fleet.state["evidence"][:4] = Phase.SUSPECT, 1e7
     fleet.state["rise_bucket"][:] = _MONDAY + 1000
-    fleet.state["rise_units"][:] = 10
+    fleet.state["rise_units"][:], fleet.state["rise"][:] = 10, 9.0
     advance_phases(fleet, _MONDAY + 1400)
     assert fleet.state["held_since"][0] > 0
     fleet.state["evidence"][:4] = 1e7
