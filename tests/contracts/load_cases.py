@@ -34,7 +34,11 @@ def portfolio_of(case: dict[str, Any]) -> bytes:
         return str(case["text"]).encode()
     whole = copy.deepcopy(yaml.safe_load(SKELETON))
     if "text_metric" in case:
-        text = yaml.safe_dump({k: v for k, v in (whole | case.get("with", {})).items() if k != "metrics"})
+        text = yaml.dump(
+            {k: v for k, v in (whole | case.get("with", {})).items() if k != "metrics"}, Dumper=yaml.CSafeDumper
+        )
         return (text + "metrics:\n  - " + case["text_metric"] + "\n").encode()
     whole["metrics"] = case.get("metrics") or [case["metric"]]
-    return yaml.safe_dump(whole | case.get("with", {}), allow_unicode=True, sort_keys=False).encode()
+    return yaml.dump(
+        whole | case.get("with", {}), allow_unicode=True, sort_keys=False, Dumper=yaml.CSafeDumper
+    ).encode()

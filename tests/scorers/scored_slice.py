@@ -26,7 +26,10 @@ class Product:
     """
 
     def __init__(self, portfolios: Sequence[dict[str, Any]], scorers: ScorerHost | None = None) -> None:
-        texts = [yaml.safe_dump(portfolio, allow_unicode=True, sort_keys=False) for portfolio in portfolios]
+        texts = [
+            yaml.dump(portfolio, allow_unicode=True, sort_keys=False, Dumper=yaml.CSafeDumper)
+            for portfolio in portfolios
+        ]
         parsed = [parse_portfolio(text) for text in texts]
         self.plan: Plan = compile_plan(parsed)
         self.selection: Selection = fixed_selection(parsed)

@@ -24,7 +24,7 @@ def portfolio_of(*metrics: dict[str, Any], **top: Any) -> Portfolio:
         "gapwatch": 1, "portfolio": "judged", "version": 1, "pipeline": "p",
         "components": [{"id": "c", "role": "ai_core", "kind": "llm"}], "edges": [], "metrics": list(metrics), **top,
     }  # fmt: skip
-    return parse_portfolio(yaml.safe_dump(written, allow_unicode=True, sort_keys=False))
+    return parse_portfolio(yaml.dump(written, allow_unicode=True, sort_keys=False, Dumper=yaml.CSafeDumper))
 
 
 def claim_of(**rubric: Any) -> JudgedClaim:

@@ -48,10 +48,10 @@ class Place:
         self.store = folder / "s.duckdb"
         self.traces, self.portfolio, self.judges = folder / "t.jsonl", folder / "p.yaml", folder / "j.yaml"
         self.traces.write_text("".join(json.dumps(trace(i)) + "\n" for i in range(traces)))
-        self.portfolio.write_text(yaml.safe_dump(written, sort_keys=False))
+        self.portfolio.write_text(yaml.dump(written, sort_keys=False, Dumper=yaml.CSafeDumper))
         provider = {"adapter": "http", "base_url": base_url, "first_delay_seconds": 0.01}
         prices = {"openai/gpt-4.1-mini": {"input": 0.4, "output": 1.6}}
-        self.judges.write_text(yaml.safe_dump({"providers": {"*": provider}, "prices": prices}))
+        self.judges.write_text(yaml.dump({"providers": {"*": provider}, "prices": prices}, Dumper=yaml.CSafeDumper))
 
     def replay(self, *more: object) -> Any:
         return gapwatch(

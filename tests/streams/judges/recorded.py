@@ -69,7 +69,7 @@ def portfolio_for(
         "gapwatch": 1, "portfolio": "recorded", "version": 1, "pipeline": "p", "edges": [], "metrics": [metric],
         "components": [{"id": "c", "role": "ai_core", "kind": "llm"}],
     }  # fmt: skip
-    return parse_portfolio(yaml.safe_dump(written, sort_keys=False))
+    return parse_portfolio(yaml.dump(written, sort_keys=False, Dumper=yaml.CSafeDumper))
 
 
 def judge_recorded(

@@ -65,7 +65,7 @@ def test_every_dead_letter_of_the_contract_costs_itself_and_is_told_by_cause(sto
     cases = [case for case in envelope_cases() if case.is_line and b"\n" not in case.record and case.record.strip()]
     portfolio_of_p = yaml.safe_load(PORTFOLIO)
     portfolio_of_p["pipeline"] = "p"
-    cases_portfolio = written(tmp_path / "p.yaml", [yaml.safe_dump(portfolio_of_p)])
+    cases_portfolio = written(tmp_path / "p.yaml", [yaml.dump(portfolio_of_p, Dumper=yaml.CSafeDumper)])
     good = trace(1, "p").encode()
     path = tmp_path / "cases.jsonl"
     path.write_bytes(b"".join(case.record + b"\n" + good + b"\n" for case in cases))
@@ -276,7 +276,7 @@ def test_sql_in_every_text_of_a_portfolio_and_of_a_trace_stays_a_text(
     for metric in document["metrics"]:
         if "types" in metric["claim"].get("json", {}):
             metric["claim"]["json"]["types"] = {f"/{SQL}": "string"}
-    hostile = written(tmp_path / "hostile.yaml", [yaml.safe_dump(document)])
+    hostile = written(tmp_path / "hostile.yaml", [yaml.dump(document, Dumper=yaml.CSafeDumper)])
     span = {
         "span_id": SQL, "component": SQL, "parent_id": SQL, "name": SQL, "kind": SQL, "status": SQL, "error_type": SQL,
         "model": SQL, "tier": SQL, "input": SQL, "output": json.dumps({SQL: SQL}), "attributes": {SQL: SQL},
