@@ -310,6 +310,11 @@ def _check_program(con: duckdb.DuckDBPyConnection, path: Path) -> None:
         )
 
 
+#: Seconds that running reads have before they are interrupted. Less: a read of the run itself may fail, which ends the
+#: run; it continues after its restart. More: slices wait longer.
+_GRACE_SECONDS = 0.3
+
+
 class ReaderCursors:
     """Cursors that readers have of a store in use, and the gate that holds new ones back while its file is replaced.
 
@@ -337,6 +342,8 @@ class ReaderCursors:
         Raises:
             duckdb.ResourceInUseException: A query runs on.
         """
+        if interrupts:  # the gate holds new cursors back, and reads of the run itself take some milliseconds
+            time.sleep(_GRACE_SECONDS)
         end = time.monotonic() + seconds
         while True:
             for cursor in list(self._given) if interrupts else ():
