@@ -101,7 +101,7 @@ def steady(folder: Path, broker: Any, asked: argparse.Namespace) -> None:
             began, cpu = time.monotonic(), _cpu_seconds(process.pid)
             output_of("gapwatch.scorers.command_line", "publish", file, "--brokers", broker.address, "--topic", topic,
                       "--rate", f"{asked.steady}/s", "--quiet")  # fmt: skip
-            time.sleep(2.0)
+            _until_stored(store, count)
             share = (_cpu_seconds(process.pid) - cpu) / (time.monotonic() - began)
         finally:
             process.terminate()
@@ -136,6 +136,19 @@ def _until_ready(store: Path) -> None:
             except OSError:  # 503 until it is ready
                 continue
     raise RuntimeError("gapwatch run is not ready after two minutes")
+
+
+def _until_stored(store: Path, count: int) -> None:
+    """Wait until a run has stored so many records."""
+    end = time.monotonic() + 120
+    note = read_note(store)
+    while note is not None and time.monotonic() < end:
+        time.sleep(1.0)
+        with urlopen(f"{note.url}/metrics", timeout=20) as page:
+            lines = [line.rpartition(b" ") for line in page if line.startswith(b"gapwatch_kept_offset{")]
+        if sum(float(value) for _, _, value in lines) >= count:
+            return
+    raise RuntimeError("gapwatch run has not stored all records after two minutes")
 
 
 def _cpu_seconds(pid: int) -> float:
