@@ -13,7 +13,7 @@ from gapwatch.scorers.checking.claim_words import expected_words
 from gapwatch.scorers.checking.json_schema import portfolio_schema
 from gapwatch.scorers.loading.load import parse_portfolio
 from gapwatch.scorers.plan.codes import REASONS
-from gapwatch.scorers.plan.predicate_sql import FORMATS
+from gapwatch.scorers.plan.value_tests import FORMATS
 from gapwatch.scorers.portfolio.envelope import Level, fields_of
 from gapwatch.scorers.portfolio.field import SPAN_TEXT_FIELDS
 

@@ -33,7 +33,10 @@ STAGES: dict[str, list[tuple[str, str, str, bool]]] = {
     ],
     "replay": [
         ("read, digest", "gapwatch.streams.sources.file_source", "FileSource.slices", True),
-        ("query", "gapwatch.scorers.scoring.score", "Scorer.run", False),
+        ("decode", "gapwatch.scorers.scoring.score", "read_records", True),
+        ("checks", "gapwatch.scorers.scoring.score", "block_owners", False),
+        ("checks", "gapwatch.scorers.plan.row_values", "RowInputs.rows", False),
+        ("checks", "gapwatch.scorers.plan.block_function", "BlockFunction.codes_and_scores", False),
         ("rows, ticks, samples, ledger, trace ids", "gapwatch.streams.batch.replay", "score", False),
         ("write", "gapwatch.sinks.store.store", "Store.write_slice", False),
         ("close", "gapwatch.sinks.store.store", "Store.close", False),

@@ -32,7 +32,7 @@ def is_cited(field: str, other: str, place: Place) -> bool | Absent:
 
 
 def _entries_by_llm(field_meta: JsonObject) -> Iterator[tuple[str, JsonObject]]:
-    for name, entry in field_meta.first_members():
+    for name, entry in field_meta.members:
         if isinstance(entry, JsonObject) and entry.get("source") == "llm":
             yield name, entry
 

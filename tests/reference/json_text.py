@@ -1,13 +1,12 @@
 """Reads and writes JSON by the grammar of RFC 8259, without a library whose leniency could change the meaning.
 
-The first of two equal keys counts, a lone surrogate escape is U+FFFD, numbers keep their spelling.
+The last of two equal keys counts, a lone surrogate escape is U+FFFD, numbers keep their spelling.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeAlias
@@ -27,21 +26,13 @@ class JsonNumber:
 
 @dataclass(frozen=True)
 class JsonObject:
-    """Members of an object as they were written, repeated keys included."""
+    """Members of an object in their order; of a repeated key the last value, in the place of the first."""
 
     members: tuple[tuple[str, Json], ...]
 
     def get(self, key: str) -> Json:
-        """Return the value of the first member with this key; None for null and for a missing key."""
+        """Return the value of the member with this key; None for null and for a missing key."""
         return next((value for name, value in self.members if name == key), None)
-
-    def first_members(self) -> Iterator[tuple[str, Json]]:
-        """Return each key once, with the value that counts."""
-        seen: set[str] = set()
-        for key, value in self.members:
-            if key not in seen:
-                seen.add(key)
-                yield key, value
 
 
 Json: TypeAlias = "bool | str | JsonNumber | JsonObject | list[Json] | None"
@@ -79,7 +70,7 @@ class _Open:
             self.items.append(value)
 
     def closed(self) -> Json:
-        return JsonObject(tuple(self.members)) if self.is_object else self.items
+        return JsonObject(tuple(dict(self.members).items())) if self.is_object else self.items
 
 
 class _Reader:
@@ -255,11 +246,11 @@ _WRITTEN = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r
 def _escape(character: str) -> str:
     if character in _WRITTEN:
         return _WRITTEN[character]
-    return f"\\u{ord(character):04X}" if character < " " else character
+    return f"\\u{ord(character):04x}" if character < " " else character
 
 
 def write_number(number: JsonNumber) -> str:
-    """Return a number as DuckDB writes it: a whole one as spelled, another as its shortest double."""
+    """Return a number as compact JSON writes it: a whole one as spelled, another as its shortest double."""
     if number.is_whole:
         return "0" if number.spelling == "-0" else number.spelling
     value = float(number.spelling)

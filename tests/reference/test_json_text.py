@@ -22,7 +22,7 @@ def plain(value: Json) -> object:
     if isinstance(value, JsonNumber):
         return int(value.spelling) if value.is_whole else float(value.spelling)
     if isinstance(value, JsonObject):
-        return {key: plain(item) for key, item in value.first_members()}
+        return {key: plain(item) for key, item in value.members}
     return [plain(item) for item in value] if isinstance(value, list) else value
 
 
@@ -60,7 +60,7 @@ def _refuse(word: str) -> object:
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ('{"a":1,"a":2}', JsonObject((("a", JsonNumber("1")), ("a", JsonNumber("2"))))),
+        ('{"a":1,"a":2}', JsonObject((("a", JsonNumber("2")),))),
         (r'"a\ud83db"', "a�b"),
         (r'"\ud83d\ude00"', "😀"),
         (r'"\ude00\ud83d"', "��"),
@@ -73,11 +73,11 @@ def test_odd_but_sound(text: str, value: Json) -> None:
     assert parse_json(text) == value
 
 
-def test_the_first_of_equal_keys_counts() -> None:
+def test_the_last_of_equal_keys_counts() -> None:
     value = parse_json('{"a": 1, "a": 2}')
 
     assert isinstance(value, JsonObject)
-    assert value.get("a") == JsonNumber("1")
+    assert value.get("a") == JsonNumber("2")
 
 
 @pytest.mark.parametrize(

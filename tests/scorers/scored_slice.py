@@ -40,7 +40,7 @@ class Product:
         return score(self._scorer, self.selection, records, most_ticks)
 
     def score_together(self, slices: Sequence[RecordSlice]) -> list[ScoredSlice]:
-        """Score several slices by one query."""
+        """Score several slices together."""
         return score_together(self._scorer, self.selection, slices)
 
 

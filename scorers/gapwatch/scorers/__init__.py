@@ -1,1 +1,1 @@
-"""Types of traces, portfolios and scores, and the query that scores a slice of traces."""
+"""Types of traces, portfolios and scores, and the functions that score a slice of traces."""

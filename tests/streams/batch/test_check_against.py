@@ -258,14 +258,14 @@ def test_a_refused_portfolio_is_held_against_nothing(tmp_path: Path, traces: Pat
     assert "Against" not in ran.out
 
 
-def test_explain_says_what_is_parsed_and_ends_with_the_query(tmp_path: Path) -> None:
+def test_explain_says_what_is_parsed_and_ends_with_the_functions(tmp_path: Path) -> None:
     tone = "{name: tone, component: agent, claim: {form: check, field: attributes.tone, one_of: [it's, b]}}"
 
     ran = gapwatch("check", portfolio(tmp_path, ANSWERS, tone), "--explain")
 
     assert (ran.status, ran.err) == (0, "")
-    parsed, _, query = ran.out.partition("Query over inbox(ord, v, trusted)\n")
+    parsed, _, functions = ran.out.partition("Functions one for each component and its metrics\n")
     span = " ".join(parsed.partition("\nspan")[2].split())
     assert "output" in span and "attributes.tone" in span and "usage" not in span
-    assert query.startswith("WITH spans AS MATERIALIZED (SELECT ")
-    assert "IN ('it''s', 'b')" in query
+    assert functions.startswith("# shop: agent: ") and "def score_rows(rows):" in functions
+    assert "it's" not in functions.partition("# k")[0] and "(\"it's\", 'b')" in functions

@@ -1,17 +1,16 @@
-"""Checks regular expressions with DuckDB, whose RE2 will run them."""
+"""Checks regular expressions with Arrow, whose RE2 will run them."""
 
 from __future__ import annotations
 
-import threading
-
-import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from gapwatch.scorers.loading.problems import KeyPath, ProblemList
 
 #: Longest expression, in characters; a longer one takes too long to compile.
 MAX_PATTERN_LENGTH = 10_000
 
-_engine = threading.local()
+_TEXT = pa.array([""])
 _HINTS = (
     ("(?=", "RE2 has no lookahead"),
     ("(?!", "RE2 has no lookahead"),
@@ -22,15 +21,13 @@ _HINTS = (
 
 
 def pattern_problem(pattern: str) -> str | None:
-    """Return what is wrong with a regular expression, or None where DuckDB's RE2 compiles it."""
+    """Return what is wrong with a regular expression, or None where RE2 compiles it."""
     if len(pattern) > MAX_PATTERN_LENGTH:
         return f"{len(pattern):,} characters; at most {MAX_PATTERN_LENGTH:,} are allowed"
-    if not hasattr(_engine, "connection"):
-        _engine.connection = duckdb.connect(":memory:", config={"threads": "1"})
     try:
-        _engine.connection.execute("SELECT regexp_matches('', ?)", [pattern]).fetchall()
-    except duckdb.Error as error:
-        message = str(error).removeprefix("Invalid Input Error: ")[:200]
+        pc.match_substring_regex(_TEXT, pattern)
+    except pa.ArrowInvalid as error:
+        message = str(error).removeprefix("Invalid regular expression: ")[:200]
         hint = next((hint for part, hint in _HINTS if part in message), None)
         if hint is None and message.startswith("invalid escape sequence: \\") and message[-1:].isdigit():
             hint = "RE2 has no backreference"

@@ -1,1 +1,1 @@
-"""Compiles the claims of a portfolio to one DuckDB query."""
+"""Compiles the claims of a portfolio to types of records and to Python functions over them."""

@@ -1,37 +1,32 @@
-"""Block of the query: the metrics of one component, with their columns in the result."""
+"""Block of a plan: the metrics of one component, with the functions that score its rows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from gapwatch.scorers.plan.block_function import BlockFunction
+from gapwatch.scorers.plan.claim_outcomes import ClaimOutcome, Observed
+from gapwatch.scorers.plan.row_values import RowInputs
 from gapwatch.scorers.portfolio.metric import Metric
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 
 
 @dataclass(frozen=True)
 class PlannedMetric:
-    """Columns of one metric in the query's result.
+    """Functions of one metric on the rows of its block.
 
     Attributes:
         metric: The metric.
         portfolio: Its portfolio.
-        slot: Number of its `c` column.
-        score: Number of its `x` column, or None.
-        label: Number of its `l` column, or None.
-        stratum: Number of its `t` column, or None.
-        observed: Column with the value that a row shows; None where it shows the score or the label.
-        inputs: Column of each input field, for Python scorers (numbers as numbers) and judges (all as texts).
+        outcome: Its functions.
+        inputs: Value of each input field, for Python scorers (numbers as numbers) and judges (all as texts).
     """
 
     metric: Metric
     portfolio: Portfolio
-    slot: int
-    score: int | None = None
-    label: int | None = None
-    stratum: int | None = None
-    observed: str | None = None
-    inputs: dict[str, str] = field(default_factory=dict)
+    outcome: ClaimOutcome
+    inputs: dict[str, Observed] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -42,11 +37,15 @@ class Block:
         portfolio: The portfolio.
         component: Id of the component; "" for the traces.
         metrics: Metrics in the order of the portfolio, without ratios.
+        inputs: Values that the metrics read of all rows at once.
+        function: The function that scores the rows.
     """
 
     portfolio: Portfolio
     component: str
     metrics: tuple[PlannedMetric, ...]
+    inputs: RowInputs
+    function: BlockFunction
 
     @cached_property
     def sha(self) -> str:

@@ -1,4 +1,4 @@
-"""One-byte codes of an outcome with its reason, as the query returns them."""
+"""One-byte codes of an outcome with its reason, as the functions of a plan return them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REASONS = (
 _REASON_ID = {reason: i for i, reason in enumerate(REASONS)}
 
 _UNKNOWN_BASE, _SKIP_BASE, _ERROR_BASE = 10, 40, 70
-#: The metric applies, and its outcome is found after the query: composites, Python scorers, judges.
+#: The metric applies, and its outcome is found afterwards: composites, Python scorers, judges.
 DEFERRED = 200
 
 _BASES = {UNKNOWN: _UNKNOWN_BASE, SKIP: _SKIP_BASE, ERROR: _ERROR_BASE}

@@ -1,6 +1,6 @@
 """Fields of the trace envelope, version 1, in one table.
 
-The parsed structure of the query, the field references of a portfolio and the JSON Schema are generated from
+The types into which records are decoded, the field references of a portfolio and the JSON Schema are generated from
 `ENVELOPE`.
 """
 

@@ -1,10 +1,11 @@
-"""Examines a record that the query could not read: a dead letter with its cause, or text that can be repaired."""
+"""Examines a record that the plan's types refuse: a dead letter with its cause, or the values of a trace."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from gapwatch.scorers.plan.strict_json import NumberText, parse_strictly, replace_lone_surrogates
+from gapwatch.scorers.plan.strict_json import NumberText, parse_strictly
 
 MAX_RECORD_BYTES = 10_000_000
 
@@ -22,14 +23,14 @@ class DeadLetter:
     detail: str
 
 
-def examine(record: bytes | None) -> DeadLetter | str:
+def examine(record: bytes | None) -> DeadLetter | dict[str, Any]:
     """Examine one raw record.
 
     Args:
         record: Bytes of the record; None where it has no value.
 
     Returns:
-        The dead letter, or the record's text with lone surrogates replaced, which DuckDB can read.
+        The dead letter, or the values of the record's JSON, which is a trace.
     """
     if record is None:
         return DeadLetter("not_json", "no value")
@@ -45,7 +46,7 @@ def examine(record: bytes | None) -> DeadLetter | str:
         return DeadLetter("too_deep", "nested too deeply")
     except ValueError as error:
         return DeadLetter("not_json", _position(error))
-    return _structure(value) or replace_lone_surrogates(text)
+    return _structure(value) or value
 
 
 def _position(error: ValueError) -> str:
@@ -80,5 +81,14 @@ def _missing(key: str, is_null: bool) -> str:
 
 
 def _type_name(value: object) -> str:
-    names = {dict: "object", list: "list", bool: "boolean", type(None): "null", str: "text", NumberText: "number"}
+    names = {
+        dict: "object",
+        list: "list",
+        bool: "boolean",
+        type(None): "null",
+        str: "text",
+        NumberText: "number",
+        int: "number",
+        float: "number",
+    }
     return names[type(value)]

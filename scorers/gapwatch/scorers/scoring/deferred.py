@@ -1,4 +1,4 @@
-"""Finds the outcomes that the query defers: Python scorers, pending judgements, composites."""
+"""Finds the outcomes that the plan defers: Python scorers, pending judgements, composites."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def settle_deferred(
             codes[chosen] = _SHED_LOAD if selections[m].sheds else _PENDING
         else:
             assert scorers is not None
-            _score_by_python(columns, result, m, planned, chosen, scorers)
+            _score_by_python(result, m, planned, chosen, scorers)
     for m, planned in enumerate(metrics):
         if isinstance(planned.metric.claim, CompositeClaim):
             _compose(result, m, planned.metric.claim)
@@ -78,7 +78,6 @@ def settle_deferred(
 
 
 def _score_by_python(
-    columns: SliceColumns,
     result: BlockResult,
     m: int,
     planned: PlannedMetric,
@@ -87,9 +86,8 @@ def _score_by_python(
 ) -> None:
     claim = planned.metric.claim
     assert isinstance(claim, PythonClaim)
-    take = pa.array(chosen + result.rows.start)
     names = list(planned.inputs)
-    values = [columns.arrow(planned.inputs[name]).take(take).to_pylist() for name in names]
+    values = [result.read(planned.inputs[name], chosen).to_pylist() for name in names]
     spans = [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)] if names else [{} for _ in chosen]
     scores = np.full(len(result.codes), np.nan)
     labels: list[str | None] = [None] * len(result.codes)

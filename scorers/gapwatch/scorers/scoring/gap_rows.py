@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gapwatch.scorers.plan.claim_outcomes import Observed
 from gapwatch.scorers.plan.codes import OUTCOME_NAMES, OUTCOME_OF_CODE, REASON_OF_CODE, REASONS
 from gapwatch.scorers.scoring.redaction import Redactor
 from gapwatch.scorers.slices.block_result import BlockResult
@@ -102,10 +103,9 @@ def gap_rows(
     p = columns.publisher_p[columns.ord[rows]]
     places = np.split(p, np.cumsum([len(of.row) for of in kept])[:-1])
     probabilities = [of.probabilities(mine) for of, mine in zip(kept, places, strict=True)]
-    take = pa.array(rows)
 
     def column(name: str) -> pa.Array:
-        return columns.arrow(name).take(take)
+        return columns.texts(name, rows)
 
     def by_metric(texts: Iterable[Sequence[str]]) -> pa.Array:
         return pa.array([text for of_block in texts for text in of_block], pa.string()).take(pa.array(metric))
@@ -131,7 +131,7 @@ def gap_rows(
         "label": pa.concat_arrays([_labels(of) for of in kept]),
         "band": nothing,
         "reason": pa.concat_arrays([_reasons(of) for of in kept]),
-        "observed": _redacted(columns, kept, redactors),
+        "observed": _redacted(kept, redactors),
         "evidence": nothing,
         "judge": nothing,
         "judge_model_id": nothing,
@@ -206,37 +206,36 @@ def _reasons(of: StoredRows) -> pa.Array:
     return pa.array(words, pa.string())
 
 
-def _redacted(columns: SliceColumns, kept: Sequence[StoredRows], redactors: Mapping[str, Redactor]) -> pa.Array:
+def _redacted(kept: Sequence[StoredRows], redactors: Mapping[str, Redactor]) -> pa.Array:
     """Return the observed values, redacted with the patterns of each block's portfolio.
 
     Blocks of one portfolio must be adjacent.
     """
     parts = []
     for sha, of_portfolio in groupby(kept, key=lambda of: of.result.block.sha):
-        seen = pa.concat_arrays([_observed(columns, of) for of in of_portfolio])
+        seen = pa.concat_arrays([_observed(of) for of in of_portfolio])
         parts.append(redactors[sha].shorten(seen, OBSERVED_CHARACTERS))
     return pa.concat_arrays(parts)
 
 
-def _observed(columns: SliceColumns, of: StoredRows) -> pa.Array:
+def _observed(of: StoredRows) -> pa.Array:
     """Return the observed values as text: the claim's field, else the label or the score.
 
     Many metrics read the same field, so its values are taken once for all of them.
     """
     planned = of.result.block.metrics
-    shown = {m: planned[m].observed or m for m in np.unique(of.metric).tolist()}
-    sources = {source: number for number, source in enumerate(dict.fromkeys(shown.values()))}
+    shown: dict[int, Observed | None] = {m: planned[m].outcome.observed for m in np.unique(of.metric).tolist()}
+    sources = {m: (m,) if seen is None else seen.source for m, seen in shown.items()}
+    numbers = {source: number for number, source in enumerate(dict.fromkeys(sources.values()))}
     number_of = np.full(len(planned), -1)
-    number_of[list(shown)] = [sources[source] for source in shown.values()]
+    number_of[list(sources)] = [numbers[source] for source in sources.values()]
     which = number_of[of.metric]
     parts = []
-    for source, number in sources.items():
-        mine = which == number
-        if isinstance(source, str):
-            seen = columns.arrow(source).take(pa.array(of.rows[mine]))
-        else:
-            seen = _claimed(of.result, source, of.row[mine])
-        parts.append((mine, seen))
+    for m in {source: m for m, source in sources.items()}.values():
+        mine = which == number_of[m]
+        seen = shown[m]
+        rows = of.row[mine]
+        parts.append((mine, _claimed(of.result, m, rows) if seen is None else of.result.read(seen, rows)))
     return _pick(parts, len(of.row), pa.string())
 
 

@@ -60,10 +60,10 @@ def judge_requests(
         event_at = columns.event_times(pending + result.rows.start)
         members = [judge.name or judge.model for judge in claim.judges]
         passes_from = passing_average(claim.rubric) if len(members) > 1 else None
-        take = pa.array(pending + result.rows.start)
+        identity = {name: columns.texts(name, pending + result.rows.start).to_pylist() for name in _IDENTITY}
         inputs = {
-            name: redactor.redact(columns.arrow(column).take(take).cast(pa.string())).to_pylist()
-            for name, column in planned.inputs.items()
+            name: redactor.redact(result.read(observed, pending).cast(pa.string())).to_pylist()
+            for name, observed in planned.inputs.items()
         }
         for i, row in enumerate(pending.tolist()):
             at = row + result.rows.start
@@ -81,7 +81,7 @@ def judge_requests(
                 portfolio_sha=planned.portfolio.sha,
                 pipeline=planned.portfolio.pipeline,
                 component=result.block.component,
-                **{name: columns.arrow(name)[at].as_py() for name in _IDENTITY},
+                **{name: texts[i] for name, texts in identity.items()},
                 p_evaluated=float(columns.publisher_p[ord_] * selections[m].rates[stratum]),
                 stratum=selections[m].strata[stratum],
                 policy=selection_id,

@@ -2,7 +2,7 @@
 
 It uses no clock and no randomness, and nothing depends on where a slice begins or ends: the rows of two adjacent
 slices, concatenated, and their counts, added, equal those of one slice over both. `score_together` scores slices of
-several partitions by one query, because a query has a fixed price; each gives the same tables as it gives alone.
+several partitions at once, because a slice has a fixed price; each gives the same tables as it gives alone.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,14 +20,16 @@ import pyarrow.compute as pc
 import zstandard
 
 from gapwatch.scorers.errors import UsageError
+from gapwatch.scorers.plan.block_function import column_of
 from gapwatch.scorers.plan.codes import FAIL, OUTCOME_COUNT, OUTCOME_NAMES
-from gapwatch.scorers.plan.engine import Inbox, arrow, connect
 from gapwatch.scorers.plan.plan import Plan
-from gapwatch.scorers.portfolio.claim import JudgedClaim, LabelClaim, MeasureClaim, PythonClaim
-from gapwatch.scorers.scoring.dead_letter import MAX_RECORD_BYTES, DeadLetter, examine
+from gapwatch.scorers.plan.row_values import BlockRows
+from gapwatch.scorers.portfolio.claim import JudgedClaim, MeasureClaim, PythonClaim
+from gapwatch.scorers.scoring.dead_letter import DeadLetter
 from gapwatch.scorers.scoring.deferred import settle_deferred
 from gapwatch.scorers.scoring.gap_rows import StoredRows, gap_rows, kept_rows
 from gapwatch.scorers.scoring.judge_requests import judge_requests
+from gapwatch.scorers.scoring.records import block_owners, read_records
 from gapwatch.scorers.scoring.redaction import Redactor
 from gapwatch.scorers.scoring.scorer_host import ScorerHost
 from gapwatch.scorers.slices.block_result import BlockResult
@@ -42,13 +45,10 @@ from gapwatch.scorers.ticks.slice_ticks import FACETS, SliceTicks
 
 #: Most pipelines without a portfolio that a scored slice names.
 _FOREIGN_NAMES = 5
-INBOX_SCHEMA = pa.schema([("ord", pa.int32()), ("v", pa.string()), ("trusted", pa.bool_())])
 
 
 class Scorer:
-    """Plan that is ready to run: its prepared query, its redactors, its Python scorers.
-
-    It is not thread-safe; a process that scores in several threads needs one per thread.
+    """Plan that is ready to run, with its redactors and its Python scorers.
 
     Args:
         plan: The plan.
@@ -62,23 +62,7 @@ class Scorer:
         self.plan = plan
         self.scorers = scorers
         _require_scorers(plan, scorers)
-        self._connection = connect()
-        self._inbox = Inbox(INBOX_SCHEMA.empty_table())
-        self._connection.register("inbox", self._inbox)
-        self._connection.execute(f"PREPARE score AS {plan.sql}")
         self.redactors = {portfolio.sha: Redactor(portfolio.redact) for portfolio in plan.portfolios}
-
-    def run(self, values: pa.Array, trusted: bool) -> pa.Table:
-        """Run the query.
-
-        Args:
-            values: Texts of n records, null for a record that is not read.
-            trusted: Whether `examine` has found that all of them are JSON by its grammar.
-        """
-        n = len(values)
-        columns = [pa.array(np.arange(n, dtype=np.int32)), values, pa.repeat(pa.scalar(trusted), n)]
-        self._inbox.table = pa.table(columns, schema=INBOX_SCHEMA)
-        return arrow(self._connection, "EXECUTE score")
 
 
 def _require_scorers(plan: Plan, scorers: ScorerHost | None) -> None:
@@ -107,7 +91,7 @@ def score(
     """Score one slice of records.
 
     Args:
-        plan: A plan, or a `Scorer`, whose query stays prepared from slice to slice.
+        plan: A plan, or a `Scorer`, which holds it from slice to slice.
         selection: The selection in force for the slice.
         records: Records of one source partition.
         most_ticks: As in `score_together`.
@@ -122,7 +106,7 @@ def score(
 def score_together(
     plan: Plan | Scorer, selection: Selection, slices: Sequence[RecordSlice], most_ticks: int | None = None
 ) -> list[ScoredSlice]:
-    """Score slices of several partitions by one query.
+    """Score slices of several partitions at once.
 
     Args:
         plan: As in `score`.
@@ -177,15 +161,7 @@ class _Scoring:
         self.books = [NameBook(one.names) for one in self.group.slices]
 
     def run(self) -> list[ScoredSlice]:
-        if self.group.records:
-            texts = texts_of(self.group.values)
-            unread = self._score_part(np.arange(self.group.records), texts, trusted=False)
-            repaired = self._look_exactly(unread)
-            if repaired:
-                ords = np.array(sorted(repaired))
-                again = self._score_part(ords, pa.array([repaired[i] for i in ords], pa.string()), trusted=True)
-                for ord_ in again:
-                    self._bury(ord_, DeadLetter("not_json", "valid JSON, but DuckDB cannot read it"))
+        self._score()
         tables = self._tables()
         return [
             ScoredSlice(
@@ -211,31 +187,29 @@ class _Scoring:
         codes, moved[pipeline] = replace(given, clocks={**given.clocks, **moved}).judge(pipeline, buckets)
         return codes
 
-    def _score_part(self, ords: IntArray, texts: pa.Array, trusted: bool) -> list[int]:
-        """Score some records of the slice; return the `ord`s of those that the query could not read."""
-        table = self.scorer.run(texts, trusted)
-        stamps = self.group.timestamps
-        columns = SliceColumns(table, len(ords), None if stamps is None else stamps[ords])
-        unread = np.unique(columns.ord[~columns.flags("readable")])
-        if len(unread):
-            columns = SliceColumns(
-                table.filter(pa.array(~np.isin(columns.ord, unread))),
-                len(ords),
-                None if stamps is None else stamps[ords],
-            )
-        _Part(self, columns, ords, np.setdiff1d(np.arange(len(ords)), unread)).run()
-        return [int(ord_) for ord_ in ords[unread]]
-
-    def _look_exactly(self, unread: list[int]) -> dict[int, str]:
-        """Examine the records that the query could not read; return the repaired texts of those that are valid."""
-        repaired = {}
-        for ord_ in unread:
-            examined = examine(self.group.values[ord_].as_py())
-            if isinstance(examined, DeadLetter):
-                self._bury(ord_, examined)
+    def _score(self) -> None:
+        """Read all records, and score those of the plan's pipelines."""
+        own: list[int] = []
+        traces: list[Any] = []
+        foreign: list[tuple[int, str]] = []
+        pipelines = {portfolio.pipeline for portfolio in self.scorer.plan.portfolios}
+        for ord_, read in enumerate(read_records(self.group.values, self.scorer.plan.types)):
+            if isinstance(read, DeadLetter):
+                self._bury(ord_, read)
+            elif read.pipeline in pipelines:
+                own.append(ord_)
+                traces.append(read)
             else:
-                repaired[ord_] = examined
-        return repaired
+                foreign.append((int(self.group.of_records[ord_]), read.pipeline))
+        for number, pipeline in foreign:
+            self.count(number, None, None, "foreign", 1)
+            self.foreign[number][pipeline] += 1
+        if own:
+            ords, stamps = np.array(own), self.group.timestamps
+            rows = block_owners(self.scorer.plan.blocks, traces)
+            columns = SliceColumns(traces, rows, None if stamps is None else stamps[ords])
+            values = [block.inputs.rows(of.owners) for block, of in zip(self.scorer.plan.blocks, rows, strict=True)]
+            _Part(self, columns, ords, traces, values).run()
 
     def _bury(self, ord_: int, letter: DeadLetter) -> None:
         raw = self.group.values[ord_].as_py() or b""
@@ -291,34 +265,30 @@ class _Scoring:
 
 @dataclass
 class _Part:
-    """Records of a slice that go through one run of the query.
+    """Records of the plan's pipelines, of all slices.
 
     Attributes:
-        scoring: The scoring of the whole slice.
-        columns: Result of the query; its `ord` is the position in the part.
-        ords: Position in the slice of each record of the part.
-        read: Positions in the part of the records that were read.
+        scoring: The scoring of all slices.
+        columns: Their columns; its `ord` is the position among them.
+        ords: Position in the group of each record.
+        traces: The records.
+        values: Values of the rows of each block.
     """
 
     scoring: _Scoring
     columns: SliceColumns
     ords: IntArray
-    read: IntArray
+    traces: list[Any]
+    values: list[BlockRows]
 
     def run(self) -> None:
-        if len(self.read) == 0:
-            return
         scoring, columns, plan = self.scoring, self.columns, self.scorer.plan
-        pipelines = columns.of_records("pipeline").take(pa.array(self.read))
-        is_own = np.asarray(pc.is_in(pipelines, pa.array([p.pipeline for p in plan.portfolios], pa.string())))
-        own, foreign = self.read[is_own], self.read[~is_own]
-        self._judge_times(own)
-        self._count_foreign(foreign, pipelines.filter(pa.array(~is_own)))
-        self._count_read(own)
+        self._judge_times()
+        self._count_read()
         u_of_record = selection_numbers(columns.of_records("trace_id"))
         slices = self._slices(np.arange(columns.records))
         every = coded(columns.of_records("pipeline"))
-        scopes = RecordScopes(scoring.books, slices, every, own, columns.bucket, u_of_record)
+        scopes = RecordScopes(scoring.books, slices, every, np.arange(columns.records), columns.bucket, u_of_record)
         ticks = SliceTicks(columns, scoring.group.lane, slices, scopes)
         self._check_size(ticks)
         failing = np.zeros(columns.records, bool)
@@ -326,7 +296,7 @@ class _Part:
         kept: list[StoredRows] = []
         for number, block in enumerate(plan.blocks):
             result = self._block_result(number)
-            if len(result.codes) == 0:
+            if result is None:
                 continue
             selections = scoring.selection.of_block(block.sha, block.names)
             settle_deferred(columns, result, selections, u_of_record, self.scorer.scorers)
@@ -351,12 +321,12 @@ class _Part:
     def scorer(self) -> Scorer:
         return self.scoring.scorer
 
-    def _judge_times(self, own: IntArray) -> None:
+    def _judge_times(self) -> None:
         """Count records whose time is far from that of their neighbours, and treat them as records without a time."""
         columns, given = self.columns, self.scoring.group.slices
         if all(of.clocks is None for of in given):
             return
-        own = own[columns.bucket[own] != NO_BUCKET]
+        own = np.flatnonzero(columns.bucket != NO_BUCKET)
         pipelines, slices = coded(columns.of_records("pipeline").take(pa.array(own))), self._slices(own)
         wrong: list[IntArray] = []
         for number, of in enumerate(given):
@@ -369,44 +339,33 @@ class _Part:
         if wrong:
             columns.distrust(np.concatenate(wrong))
 
-    def _count_foreign(self, foreign: IntArray, pipelines: pa.Array) -> None:
-        slices = self._slices(foreign)
-        self.scoring.count_records(slices, None, "foreign")
-        for number in np.unique(slices).tolist():
-            for entry in pc.value_counts(pipelines.filter(pa.array(slices == number))).to_pylist():
-                self.scoring.foreign[number][entry["values"]] += entry["counts"]
-
-    def _count_read(self, own: IntArray) -> None:
+    def _count_read(self) -> None:
         scoring, columns = self.scoring, self.columns
-        pipelines = columns.of_records("pipeline").take(pa.array(own))
-        slices = self._slices(own)
+        pipelines, slices = columns.of_records("pipeline"), self._slices(np.arange(columns.records))
         for name in pc.unique(pipelines):
             mine = np.asarray(pc.equal(pipelines, name))
             scoring.count_records(slices[mine], name.as_py(), "read")
-        is_own = np.zeros(columns.records, bool)
-        is_own[own] = True
-        real = columns.flags("is_span") & (columns.span_index >= 0)
-        spans = columns.ord[real & is_own[columns.ord]]
-        scoring.spans += np.bincount(self._slices(spans), minlength=scoring.group.size)
-        hashes = trace_hashes(columns.of_records("trace_id").take(pa.array(own)))
-        lanes = pa.repeat(pa.scalar(scoring.group.lane, pa.string()), len(own))
+        spans = np.array([len(trace.spans) for trace in self.traces], np.int64)
+        np.add.at(scoring.spans, slices, spans)
+        hashes = trace_hashes(columns.of_records("trace_id"))
+        lanes = pa.repeat(pa.scalar(scoring.group.lane, pa.string()), columns.records)
         table = pa.table([lanes, pipelines, pa.array(hashes)], schema=TRACE_IDS)
-        scoring.pieces["trace_ids"].append(table.append_column("source_offset", pa.array(self.ords[own])))
+        scoring.pieces["trace_ids"].append(table.append_column("source_offset", pa.array(self.ords)))
 
-    def _block_result(self, number: int) -> BlockResult:
-        columns, block = self.columns, self.scorer.plan.blocks[number]
-        rows = columns.block_rows(number)
-        codes = np.empty((rows.stop - rows.start, len(block.metrics)), np.uint8, order="F")
-        result = BlockResult(block, rows, codes)
+    def _block_result(self, number: int) -> BlockResult | None:
+        """Return the outcomes of one block, or None for a block without rows."""
+        block, values = self.scorer.plan.blocks[number], self.values[number]
+        if not values.owners:
+            return None
+        codes, scores = block.function.codes_and_scores(values)
+        result = BlockResult(block, self.columns.block_rows(number), values, codes, scores)
         for m, planned in enumerate(block.metrics):
-            codes[:, m] = columns.bytes_(f"c{planned.slot}")[rows]
-            if planned.score is not None:
-                result.scores[m] = columns.floats(f"x{planned.score}")[rows]
-            if planned.label is not None:
-                result.labels[m] = columns.arrow(f"l{planned.label}").slice(rows.start, rows.stop - rows.start)
-            if planned.stratum is not None:
-                result.strata[m] = columns.bytes_(f"t{planned.stratum}")[rows]
-            if isinstance(planned.metric.claim, MeasureClaim | LabelClaim) and planned.metric.when is not None:
+            outcome, claim = planned.outcome, planned.metric.claim
+            if outcome.labels is not None:
+                result.labels[m] = pa.array(outcome.labels(values), pa.string())
+            if outcome.stratum is not None:
+                result.strata[m] = np.array(column_of(values, outcome.stratum), np.uint8)
+            if isinstance(claim, MeasureClaim) and planned.metric.when is not None:
                 _blank_where_not_applicable(result, m)
         return result
 
@@ -501,25 +460,6 @@ def trace_hashes(trace_ids: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.uint
     digest = hashlib.blake2b
     joined = b"".join(digest(t, digest_size=8).digest() for t in trace_ids.cast(pa.binary()).to_pylist())
     return np.frombuffer(joined, dtype="<u8")
-
-
-def texts_of(values: pa.BinaryArray) -> pa.Array:
-    """Return the records as texts; null for a record that is too large or not UTF-8, which `examine` then reports."""
-    lengths = pc.binary_length(values)
-    largest = pc.max(lengths).as_py()
-    if largest is not None and largest > MAX_RECORD_BYTES:
-        values = pc.if_else(pc.greater(lengths, MAX_RECORD_BYTES), pa.scalar(None, values.type), values)
-    try:
-        return values.cast(pa.string())
-    except pa.ArrowInvalid:
-        return pa.array([_decoded(value) for value in values.to_pylist()], pa.string())
-
-
-def _decoded(value: bytes | None) -> str | None:
-    try:
-        return None if value is None else value.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
 
 
 def _blank_where_not_applicable(result: BlockResult, m: int) -> None:

@@ -9,8 +9,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gapwatch.scorers.plan.block import Block
+from gapwatch.scorers.plan.claim_outcomes import Observed
 from gapwatch.scorers.plan.codes import OUTCOME_OF_CODE
-from gapwatch.scorers.slices.columns import FloatArray
+from gapwatch.scorers.plan.row_values import BlockRows
+from gapwatch.scorers.slices.columns import FloatArray, IntArray
 
 
 @dataclass
@@ -20,6 +22,7 @@ class BlockResult:
     Attributes:
         block: The block.
         rows: Its rows in the slice's columns.
+        values: Values of its rows.
         codes: n x m codes of `gapwatch.scorers.plan.codes`.
         scores: n scores by metric number, NaN for no score; only metrics that have scores.
         labels: n labels by metric number; only metrics that have labels.
@@ -30,6 +33,7 @@ class BlockResult:
 
     block: Block
     rows: slice
+    values: BlockRows
     codes: npt.NDArray[np.uint8]
     scores: dict[int, FloatArray] = field(default_factory=dict)
     labels: dict[int, pa.Array] = field(default_factory=dict)
@@ -46,3 +50,7 @@ class BlockResult:
     def close(self) -> None:
         """Compute the outcomes for good; the codes must not change afterwards."""
         self.final = OUTCOME_OF_CODE.take(self.codes)
+
+    def read(self, observed: Observed, rows: IntArray) -> pa.Array:
+        """Return the values of a field in some rows of the block, as numbers or as texts."""
+        return pa.array(observed.read(self.values, rows.tolist()), pa.float64() if observed.is_number else pa.string())

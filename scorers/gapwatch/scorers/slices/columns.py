@@ -1,9 +1,12 @@
-"""Columns of the query's result as numpy arrays: values of spans by block, and values of records."""
+"""Columns of the records of a slice and of the rows of its blocks, each made when it is first needed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,7 @@ BUCKET_SECONDS = 30
 DEFAULT_ENVIRONMENT = "production"
 # Years 1 to 9999; a time outside of them counts as absent, for no store could hold it.
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800.0, 253_402_300_799.0
+_TRACE_TEXTS = ("trace_id", "pipeline", "environment", "release", "session_id")
 #: Bucket number of a record without a time.
 NO_BUCKET = np.iinfo(np.int64).min
 
@@ -48,88 +52,102 @@ def coded(column: pa.Array) -> Coded:
     return Coded(codes, encoded.dictionary)
 
 
-class SliceColumns:
-    """Columns of one run of the query; its rows are spans, then traces, then rows without a metric.
+@dataclass
+class RowOwners:
+    """Rows of one block, in the order of the records.
 
-    Args:
-        table: Result of the query.
-        records: Number of records in the query; their `ord` is from 0 to records - 1.
-        timestamps: float64 seconds per record, NaN where unknown; None where the source has no timestamps.
+    Attributes:
+        owners: Span of each row, or trace.
+        records: `ord` of the record of each row.
+        indices: Position of the span in its trace; -1 for a trace.
     """
 
-    def __init__(self, table: pa.Table, records: int, timestamps: FloatArray | None) -> None:
-        self.table = table
-        self.records = records
+    owners: list[Any] = field(default_factory=list)
+    records: list[int] = field(default_factory=list)
+    indices: list[int] = field(default_factory=list)
+
+
+class SliceColumns:
+    """Columns of some records; the rows are those of the blocks, one block after the other.
+
+    Args:
+        traces: The n records; their `ord` is from 0 to n - 1.
+        blocks: Rows of each block.
+        timestamps: float64 seconds per record, NaN where unknown; None where the source has no timestamps.
+
+    Attributes:
+        records: Number of records.
+        ord: Record of each row.
+        span_index: Position of each row's span in its trace; -1 for a trace.
+    """
+
+    def __init__(self, traces: Sequence[Any], blocks: Sequence[RowOwners], timestamps: FloatArray | None) -> None:
+        self.records = len(traces)
+        self._traces = traces
         self._timestamps = timestamps
-        self.ord = self.ints("ord")
-        self.span_index = self.ints("span_index")
-        self._blocks = self.ints("block")
+        self._blocks = blocks
+        self._owners = list(itertools.chain.from_iterable(block.owners for block in blocks))
+        self._starts = [0, *itertools.accumulate(len(block.owners) for block in blocks)]
+        self.ord: IntArray = np.array([n for block in blocks for n in block.records], np.int64)
+        self.span_index: IntArray = np.array([n for block in blocks for n in block.indices], np.int64)
         self._untimed: IntArray = np.zeros(0, np.int64)
-        # Any row of each record will do: all of them carry the values of the trace.
-        self._row_of_record = np.zeros(records, dtype=np.int64)
-        self._row_of_record[self.ord] = np.arange(len(self.ord))
-
-    def arrow(self, name: str) -> pa.Array:
-        """Return a column as one Arrow array."""
-        column = self.table.column(name)
-        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-    def ints(self, name: str) -> IntArray:
-        """Return an integer column without nulls."""
-        return np.asarray(self.arrow(name)).astype(np.int64, copy=False)
-
-    def bytes_(self, name: str) -> npt.NDArray[np.uint8]:
-        """Return a UTINYINT column without nulls, without copying."""
-        result: npt.NDArray[np.uint8] = self.arrow(name).to_numpy(zero_copy_only=False)
-        return result
-
-    def floats(self, name: str) -> FloatArray:
-        """Return a DOUBLE column, NaN where null."""
-        result: FloatArray = self.arrow(name).to_numpy(zero_copy_only=False)
-        return result
-
-    def flags(self, name: str) -> npt.NDArray[np.bool_]:
-        """Return a BOOLEAN column without nulls."""
-        result: npt.NDArray[np.bool_] = self.arrow(name).to_numpy(zero_copy_only=False)
-        return result
+        self._of_records: dict[str, pa.Array] = {}
+        self._of_rows: dict[str, pa.Array] = {}
 
     def block_rows(self, number: int) -> slice:
         """Return the rows of one block, which are contiguous."""
-        start, end = np.searchsorted(self._blocks, [number, number + 1])
-        return slice(int(start), int(end))
+        return slice(self._starts[number], self._starts[number + 1])
 
     def of_records(self, name: str) -> pa.Array:
-        """Return a column of the trace, one value per record."""
-        return self.arrow(name).take(pa.array(self._row_of_record))
+        """Return a text of the trace, one value per record."""
+        if name not in self._of_records:
+            self._of_records[name] = pa.array(list(map(attrgetter(name), self._traces)), pa.string())
+        return self._of_records[name]
+
+    def of_rows(self, name: str) -> pa.Array:
+        """Return a text of the span, one value per row; null for a trace."""
+        if name not in self._of_rows:
+            of_spans = attrgetter(name)
+            texts: list[str | None] = []
+            for block in self._blocks:
+                is_trace = block.indices[:1] == [-1]
+                texts += [None] * len(block.owners) if is_trace else map(of_spans, block.owners)
+            self._of_rows[name] = pa.array(texts, pa.string())
+        return self._of_rows[name]
+
+    def texts(self, name: str, rows: IntArray) -> pa.Array:
+        """Return a text of the span or of the trace for some rows."""
+        if name in _TRACE_TEXTS:
+            return self.of_records(name).take(pa.array(self.ord[rows]))
+        if name in self._of_rows:
+            return self._of_rows[name].take(pa.array(rows))
+        return pa.array([getattr(self._owners[row], name, None) for row in rows.tolist()], pa.string())
+
+    def _numbers(self, name: str) -> FloatArray:
+        return np.array(list(map(attrgetter(name), self._traces)), np.float64)
 
     @cached_property
     def publisher_p(self) -> FloatArray:
         """Probability with which the publisher sent each record; an invalid probability counts as 1."""
-        p = self.floats("publisher_p")[self._row_of_record]
+        p = self._numbers("sampling_probability")
         return np.where((p > 0) & (p <= 1), p, 1.0)
-
-    @cached_property
-    def span_end(self) -> FloatArray:
-        """End of each row's span in seconds, NaN where unknown."""
-        return _valid(self.floats("span_end"))
 
     @cached_property
     def trace_end(self) -> FloatArray:
         """End of each record's trace in seconds, NaN where unknown."""
-        return _valid(self.floats("trace_end")[self._row_of_record])
+        return _valid(self._numbers("ended_at"))
 
     @cached_property
     def trace_start(self) -> FloatArray:
         """Start of each record's trace in seconds, NaN where unknown."""
-        return _valid(self.floats("trace_start")[self._row_of_record])
+        return _valid(self._numbers("started_at"))
 
     @cached_property
     def record_time(self) -> FloatArray:
         """Event time of the unit: the trace's end, else its latest span end, its start, or the record's timestamp."""
         time = self.trace_end.copy()
         if np.isnan(time).any():
-            latest = np.full(self.records, np.nan)
-            np.fmax.at(latest, self.ord, self.span_end)
+            latest = np.array([_latest_end(trace.spans) for trace in self._traces], np.float64)
             for other in (latest, self.trace_start, self._timestamps):
                 if other is not None:
                     time = np.where(np.isnan(time), _valid(other), time)
@@ -153,12 +171,22 @@ class SliceColumns:
     def event_times(self, rows: IntArray) -> FloatArray:
         """Return the event times of some rows in seconds; the time of a trace is that of its unit."""
         ords = self.ord[rows]
-        time = self.span_end[rows]
-        start = _valid(self.floats("span_start")[rows])
+        is_span = self.span_index[rows] >= 0
+        owners = [self._owners[row] for row in rows.tolist()]
+        time, start = (
+            np.where(is_span, _valid(np.array(list(map(attrgetter(name), owners)), np.float64)), np.nan)
+            for name in ("ended_at", "started_at")
+        )
         stamps: Any = np.nan if self._timestamps is None else _valid(self._timestamps[ords])
         for other in (self.trace_end[ords], start, self.trace_start[ords], stamps):
             time = np.where(np.isnan(time), other, time)
-        return np.where(self.span_index[rows] < 0, self.record_time[ords], time)
+        return np.where(is_span, time, self.record_time[ords])
+
+
+def _latest_end(spans: Iterable[Any]) -> float:
+    """Return the latest end of spans within the years of a time, NaN for none."""
+    ends = (span.ended_at for span in spans)
+    return max((end for end in ends if end is not None and _FIRST_SECOND <= end <= _LAST_SECOND), default=np.nan)
 
 
 def _valid(seconds: FloatArray) -> FloatArray:

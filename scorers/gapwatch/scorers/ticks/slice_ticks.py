@@ -70,7 +70,7 @@ class SliceTicks:
         empty = self._session.values.index(pa.scalar("", self._session.values.type)).as_py() + 1
         self._has_session = (self._session.codes > 0) & (self._session.codes != empty)
         self._of_row = {
-            name: scopes.bounded(name, coded(columns.arrow(name)), columns.ord, columns.span_index)
+            name: scopes.bounded(name, coded(columns.of_rows(name)), columns.ord, columns.span_index)
             for name in ("tier", "model")
         }
         self._rows = TickRows(self.groups, lane)

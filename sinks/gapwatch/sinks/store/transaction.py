@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
 from gapwatch.scorers.errors import JobError
-from gapwatch.scorers.plan.engine import Inbox
 from gapwatch.scorers.slices.sample_record import with_text
 from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.scorers.slices.tables import JUDGE_REQUESTS, SCORED_TABLES
@@ -43,6 +43,21 @@ _INBOX: dict[str, pa.Schema] = {
 _EMPTY = {name: schema.empty_table() for name, schema in _INBOX.items()}
 
 
+class TableInbox:
+    """Batch that a prepared statement reads: it is replaced for each transaction, and the statement stays prepared."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Return the current batch to DuckDB, which reads it under its registered name."""
+        return self.table.__arrow_c_stream__(requested_schema)
+
+    @property
+    def __arrow_c_schema__(self) -> Any:
+        return self.table.schema.__arrow_c_schema__
+
+
 class SliceInbox:
     """Tables of the slices that are being written, visible to SQL as `inbox_<table>`.
 
@@ -53,10 +68,10 @@ class SliceInbox:
 
     def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
         self._con = con
-        self._inboxes: dict[str, Inbox] = {}
+        self._inboxes: dict[str, TableInbox] = {}
 
     def _register(self) -> None:
-        con, inboxes = self._con, {name: Inbox(table) for name, table in _EMPTY.items()}
+        con, inboxes = self._con, {name: TableInbox(table) for name, table in _EMPTY.items()}
         for name, inbox in inboxes.items():
             con.register(f"inbox_{name}", inbox)
         for name in KEPT_TABLES:

@@ -11,13 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gapwatch.scorers.plan.codes import ERROR, OUTCOME_COUNT, SKIP, UNKNOWN
-from gapwatch.scorers.plan.engine import Inbox, arrow, connect
 from gapwatch.scorers.plan.plan import compile_plan
-from gapwatch.scorers.plan.record_sql import parsed_columns, spans_sql
+from gapwatch.scorers.plan.record_types import RecordTypes
 from gapwatch.scorers.portfolio.claim import RatioClaim
 from gapwatch.scorers.portfolio.metric import Metric
 from gapwatch.scorers.portfolio.portfolio import Portfolio
-from gapwatch.scorers.scoring.score import INBOX_SCHEMA, Scorer, score, texts_of
+from gapwatch.scorers.scoring.dead_letter import DeadLetter
+from gapwatch.scorers.scoring.records import read_records
+from gapwatch.scorers.scoring.score import Scorer, score
 from gapwatch.scorers.scoring.scorer_host import ScorerHost
 from gapwatch.scorers.slices.selection import Selection, fixed_selection
 from gapwatch.scorers.slices.slices import RecordSlice, ScoredSlice
@@ -88,15 +89,15 @@ def check_against(portfolios: Sequence[Portfolio], files: Sequence[str], scorers
     """
     selection = fixed_selection(portfolios)
     unscored = _only_unscored_rows(selection)
-    scorer = Scorer(compile_plan(portfolios), scorers)
+    plan = compile_plan(portfolios)
+    scorer = Scorer(plan, scorers)
     found = Against(metrics=[MetricAgainst(p, m) for p in portfolios for m in p.metrics])
     by_name = {(m.portfolio.pipeline, m.metric.name): m for m in found.metrics}
-    spans = _SpanCounter()
     for path in files:
         with FileSource(path, "-" if path == "-" else None) as source:
             for records in source.slices():
                 _add(found, by_name, score(scorer, unscored, records))
-                spans.count(records, found)
+                _count_spans(records, plan.types, found)
     _add_rows(found, selection)
     return found
 
@@ -157,28 +158,16 @@ def _add_rows(found: Against, selection: Selection) -> None:
 _ROWS = ("pass", "warn", "fail", "unknown", "skip", "error")
 
 
-class _SpanCounter:
-    """Counts traces by pipeline and spans by component, including those that no portfolio names."""
-
-    def __init__(self) -> None:
-        self._connection = connect()
-        self._inbox = Inbox(INBOX_SCHEMA.empty_table())
-        self._connection.register("inbox", self._inbox)
-        self._connection.execute(
-            f"PREPARE spans AS SELECT pipeline, component, count_if(is_span) AS spans, "
-            f"count_if(span_index = 0) AS traces FROM ({spans_sql(parsed_columns([]))}) WHERE readable GROUP BY ALL"
-        )
-
-    def count(self, records: RecordSlice, into: Against) -> None:
-        n = len(records.offsets)
-        columns = [pa.array(np.arange(n, dtype=np.int32)), texts_of(records.values), pa.repeat(pa.scalar(False), n)]
-        self._inbox.table = pa.table(columns, schema=INBOX_SCHEMA)
-        own = {one.portfolio.pipeline for one in into.metrics}
-        for row in arrow(self._connection, "EXECUTE spans").to_pylist():
-            if row["pipeline"] not in own:
-                into.strangers[row["pipeline"]] += row["traces"]
-            elif row["spans"]:
-                into.components[row["pipeline"], row["component"]] += row["spans"]
+def _count_spans(records: RecordSlice, types: RecordTypes, into: Against) -> None:
+    """Count traces by pipeline and spans by component, including those that no portfolio names."""
+    own = {one.portfolio.pipeline for one in into.metrics}
+    for trace in read_records(records.values, types):
+        if isinstance(trace, DeadLetter):
+            continue
+        if trace.pipeline not in own:
+            into.strangers[trace.pipeline] += 1
+        else:
+            into.components.update((trace.pipeline, span.component) for span in trace.spans)
 
 
 def unclaimed_components(found: Against, portfolio: Portfolio) -> dict[str, int]:

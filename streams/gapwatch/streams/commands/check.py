@@ -71,19 +71,23 @@ def check(
 
 def _print_plan(portfolios: Sequence[Portfolio]) -> None:
     from gapwatch.scorers.plan.plan import compile_plan
-    from gapwatch.scorers.plan.record_sql import SPAN_KEYS, TRACE_KEYS, USAGE_KEYS
+    from gapwatch.scorers.plan.record_types import SPAN_KEYS, TRACE_KEYS, USAGE_KEYS
 
     plan = compile_plan(portfolios)
-    columns = plan.columns
+    keys = plan.keys
     out = console()
     out.print(Text("Fields read from a record", style="bold"), Text("all others are ignored", style="dim"))
     table = Table.grid(padding=(0, 2, 0, 2))
-    table.add_row("trace", ", ".join([*TRACE_KEYS, *(f"attributes.{key}" for key in columns.trace_attributes)]))
-    span = [*SPAN_KEYS, *columns.texts, *(USAGE_KEYS if columns.usage else [])]
-    table.add_row("span", ", ".join([*span, *(f"attributes.{key}" for key in columns.attributes)]))
+    table.add_row("trace", ", ".join([*TRACE_KEYS, *(f"attributes.{key}" for key in keys.trace_attributes)]))
+    span = [*SPAN_KEYS, *keys.texts, *(USAGE_KEYS if keys.usage else [])]
+    table.add_row("span", ", ".join([*span, *(f"attributes.{key}" for key in keys.attributes)]))
     out.print(table)
-    out.print(Text("Query", style="bold"), Text("over inbox(ord, v, trusted)", style="dim"))
-    click.echo(plan.sql)
+    out.print(Text("Functions", style="bold"), Text("one for each component and its metrics", style="dim"))
+    for block in plan.blocks:
+        click.echo(f"# {block.portfolio.pipeline}: {block.component or 'traces'}: {', '.join(block.names)}")
+        click.echo(block.function.source, nl=False)
+        for name, value in block.function.constants.items():
+            click.echo(f"# {name} = {value!r}")
 
 
 def _print_against(portfolios: Sequence[Portfolio], files: Sequence[str], scorers: str | None) -> None:

@@ -8,9 +8,9 @@ from types import TracebackType
 from gapwatch.streams.pipeline.slice_pieces import PIECE_BYTES
 from gapwatch.streams.sources.raw_slice import RawSlice
 
-#: Most records of a group. A query of so many records is as cheap for each as one of more.
+#: Most records of a group. Scoring so many records at once is as cheap for each as scoring more.
 MOST_RECORDS = 8000
-# Records from which a group does not wait for others: then the fixed price of a query hardly counts.
+# Records from which a group does not wait for others: then the fixed price of scoring hardly counts.
 _ENOUGH_RECORDS = 2000
 # Seconds that a smaller group waits. The slices of one fetch come within a few milliseconds of each other.
 _WAIT_SECONDS = 0.01

@@ -6,7 +6,7 @@
                          selection
                          may change
 
-Slices of different partitions that wait at the same time are one group: one query scores them, and one transaction
+Slices of different partitions that wait at the same time are one group: they are scored together, and one transaction
 writes them, because both have a fixed price. While one group is written, the next is scored and one more gathers.
 Slices are scored and written in the order in which they came; a slice is done when all of it is committed.
 """
@@ -315,7 +315,7 @@ def _selection_id(entered: tuple[_Entered, deque[RecordSlice]]) -> str:
 
 
 def _scored_pieces(regime: Regime, entered: Sequence[_Entered]) -> Iterator[ScoredPiece]:
-    """Score pieces under one selection by one query."""
+    """Score pieces under one selection together."""
     started = time.perf_counter()
     found = score_together(regime.scorer, entered[0].selection, [one.records for one in entered], MOST_TICKS)
     seconds = (time.perf_counter() - started) / len(entered)
