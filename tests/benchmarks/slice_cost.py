@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from gapwatch.scorers.loading.load import parse_portfolio
 from gapwatch.scorers.plan.plan import Plan, compile_plan
-from gapwatch.scorers.scoring.records import block_owners, read_records
+from gapwatch.scorers.scoring.records import block_owners, decode_records
 from gapwatch.scorers.scoring.score import Scorer, score
 from gapwatch.scorers.slices.selection import fixed_selection
 from gapwatch.scorers.slices.slices import RecordSlice
@@ -30,7 +30,7 @@ _ROUNDS = 9
 
 def read_and_check(plan: Plan, values: pa.BinaryArray) -> None:
     """Decode records and find the outcome of every claim, as `score` does before it counts and makes rows."""
-    owners = block_owners(plan.blocks, list(read_records(values, plan.types)))
+    owners = block_owners(plan.blocks, list(decode_records(values, plan.types)))
     for block, of in zip(plan.blocks, owners, strict=True):
         block.function.codes_and_scores(block.inputs.rows(of.owners))
 

@@ -33,7 +33,7 @@ STAGES: dict[str, list[tuple[str, str, str, bool]]] = {
     ],
     "replay": [
         ("read, digest", "gapwatch.streams.sources.file_source", "FileSource.slices", True),
-        ("decode", "gapwatch.scorers.scoring.score", "read_records", True),
+        ("decode", "gapwatch.scorers.scoring.score", "decode_records", True),
         ("checks", "gapwatch.scorers.scoring.score", "block_owners", False),
         ("checks", "gapwatch.scorers.plan.row_values", "RowInputs.rows", False),
         ("checks", "gapwatch.scorers.plan.block_function", "BlockFunction.codes_and_scores", False),

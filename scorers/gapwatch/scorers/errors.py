@@ -8,7 +8,7 @@
     │       └── StoreHeldError   a store that another process has open; read it over that process's API
     └── JobError            stop, exit status 1: the job could not be finished (disk full, imbalance)
 
-Bad records raise no error: they become dead letters (`gapwatch.scorers.scoring.dead_letter`), which are counted.
+Bad records raise no error: they become dead letters (`gapwatch.scorers.scoring.records`), which are counted.
 """
 
 from __future__ import annotations

@@ -16,8 +16,7 @@ from gapwatch.scorers.plan.plan import Plan, compile_plan
 from gapwatch.scorers.plan.record_types import ParsedKeys, RecordTypes
 from gapwatch.scorers.plan.row_values import RowInputs
 from gapwatch.scorers.portfolio.field import parse_field
-from gapwatch.scorers.scoring.dead_letter import DeadLetter
-from gapwatch.scorers.scoring.records import block_owners, read_records
+from gapwatch.scorers.scoring.records import DeadLetter, block_owners, decode_records
 from tests.benchmarks.traffic import lines, portfolio
 from tests.depth import examples
 from tests.reference.strategies import DrawnSlice, slices
@@ -26,7 +25,7 @@ from tests.reference.strategies import DrawnSlice, slices
 def check_each_row(plan: Plan, values: list[bytes | None]) -> None:
     """Assert that codes and scores are those of the functions of each claim."""
     pipelines = {portfolio.pipeline for portfolio in plan.portfolios}
-    read = list(read_records(pa.array(values, pa.binary()), plan.types))
+    read = list(decode_records(pa.array(values, pa.binary()), plan.types))
     traces = [trace for trace in read if not isinstance(trace, DeadLetter) and trace.pipeline in pipelines]
     for block, of in zip(plan.blocks, block_owners(plan.blocks, traces), strict=True):
         rows = block.inputs.rows(of.owners)

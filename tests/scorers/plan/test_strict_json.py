@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gapwatch.scorers.plan.strict_json import NOT_JSON_TEXT, read_json, write_compactly
+from gapwatch.scorers.plan.strict_json import NOT_JSON_TEXT, parse_text, write_compactly
 from tests.depth import examples
 
 _DEEP = 5_000
@@ -46,7 +46,7 @@ def is_json_for_python(text: str) -> bool:
 
 
 def is_json(text: str) -> bool:
-    return read_json(text) is not NOT_JSON_TEXT
+    return parse_text(text) is not NOT_JSON_TEXT
 
 
 def deep(text: str) -> str:
@@ -67,7 +67,7 @@ def test_any_text_is_judged_in_the_depth_as_at_the_top(text: str) -> None:
 @given(st.lists(st.sampled_from(_PIECES), max_size=7).map("".join))
 def test_a_text_is_read_as_python_reads_it(text: str) -> None:
     if is_json_for_python(text):
-        assert read_json(text) == json.loads(text.replace("\\ud83d", "\ufffd"))
+        assert parse_text(text) == json.loads(text.replace("\\ud83d", "\ufffd"))
     else:
         assert not is_json(text)
 
@@ -87,7 +87,7 @@ def test_what_is_not_closed_or_not_opened_is_no_json(missing: str) -> None:
 
 
 def test_lone_surrogates_are_replaced_however_deep() -> None:
-    assert write_compactly(read_json(deep('"\\ud83d"'))) == deep('"\ufffd"')
+    assert write_compactly(parse_text(deep('"\\ud83d"'))) == deep('"\ufffd"')
     assert not is_json(deep('"\\ud83d",'))
 
 

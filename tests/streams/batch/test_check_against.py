@@ -267,5 +267,5 @@ def test_explain_says_what_is_parsed_and_ends_with_the_functions(tmp_path: Path)
     parsed, _, functions = ran.out.partition("Functions one for each component and its metrics\n")
     span = " ".join(parsed.partition("\nspan")[2].split())
     assert "output" in span and "attributes.tone" in span and "usage" not in span
-    assert functions.startswith("# shop: agent: ") and "def score_rows(rows):" in functions
+    assert functions.startswith("# shop: agent: ") and "def score_rows(rows" in functions
     assert "it's" not in functions.partition("# k")[0] and "(\"it's\", 'b')" in functions

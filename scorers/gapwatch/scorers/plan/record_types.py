@@ -117,7 +117,7 @@ class RecordTypes:
         self.decode = decode if is_exact else lambda record: self._with_members(decode(record))
 
     def from_values(self, record: dict[str, Any]) -> Any:
-        """Return a trace from the values of its JSON, which `dead_letter.examine` has found to be a trace."""
+        """Return a trace from the values of its JSON, which `records.examine` has found to be a trace."""
         trace: Any = self._trace(
             **{name: _text(record.get(name)) for name in _TRACE_TEXTS},
             **{name: _number(record.get(name)) for name in _TRACE_NUMBERS},

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from gapwatch.scorers.plan.codes import unknown
 from gapwatch.scorers.plan.record_types import ParsedKeys, RecordTypes
-from gapwatch.scorers.plan.strict_json import NOT_JSON_TEXT, number_in, read_json, text_in
+from gapwatch.scorers.plan.strict_json import NOT_JSON_TEXT, number_in, parse_text, text_in
 from gapwatch.scorers.portfolio.field import Field, FieldKind, parse_field, pointer_steps
 
 IntArray = npt.NDArray[np.int64]
@@ -112,7 +112,7 @@ class RowInputs:
             return lambda rows: [_document_in(point(document, steps)) for document in rows.documents[base]]
         if field.key is None:
             of_owner = attrgetter(field.base)
-            return lambda rows: [NO_TEXT if text is None else read_json(text) for text in map(of_owner, rows.owners)]
+            return lambda rows: [NO_TEXT if text is None else parse_text(text) for text in map(of_owner, rows.owners)]
         member = self._member(field)
         return lambda rows: [
             NO_TEXT if owner.attributes is None else _document_in(getattr(owner.attributes, member))
@@ -272,7 +272,7 @@ def point(document: Any, steps: Iterable[str]) -> Any:
 
 def _document_in(value: Any) -> Any:
     if value.__class__ is str:
-        return read_json(value)
+        return parse_text(value)
     return NO_TEXT if value is None else value
 
 

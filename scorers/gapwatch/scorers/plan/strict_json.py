@@ -29,7 +29,7 @@ class _NotJson:
     __slots__ = ()
 
 
-#: Result of `read_json` for a text that is not JSON.
+#: Result of `parse_text` for a text that is not JSON.
 NOT_JSON_TEXT: Final = _NotJson()
 
 #: Last character of JSON by its first one; what msgspec refuses takes several times as long as this check.
@@ -49,7 +49,7 @@ _ESCAPE = re.compile(
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
-def read_json(text: str) -> Any:
+def parse_text(text: str) -> Any:
     """Read a text as JSON; of equal keys the last counts, a lone surrogate escape is U+FFFD.
 
     Returns:
@@ -74,7 +74,7 @@ def _plain_value(text: str) -> Any:
     """Read a text that does not begin with a list, an object or a quoted text."""
     stripped = text.strip(_WHITE)
     if stripped[:1] in _ENDS:
-        return read_json(stripped)
+        return parse_text(stripped)
     if stripped[:1] in _LETTERS:
         return _WORDS[stripped] if len(stripped) <= 5 and stripped in _WORDS else NOT_JSON_TEXT
     return _strictly(stripped) if _PLAIN_NUMBER.fullmatch(stripped) else NOT_JSON_TEXT
@@ -97,7 +97,7 @@ def _at_any_depth(text: str) -> Any:
 
 
 def parse_strictly(text: str) -> Any:
-    """Read JSON exactly by its grammar; the values are those of `read_json`.
+    """Read JSON exactly by its grammar; the values are those of `parse_text`.
 
     Raises:
         ValueError: The text is not JSON.

@@ -25,11 +25,10 @@ from gapwatch.scorers.plan.codes import FAIL, OUTCOME_COUNT, OUTCOME_NAMES
 from gapwatch.scorers.plan.plan import Plan
 from gapwatch.scorers.plan.row_values import BlockRows
 from gapwatch.scorers.portfolio.claim import JudgedClaim, MeasureClaim, PythonClaim
-from gapwatch.scorers.scoring.dead_letter import DeadLetter
 from gapwatch.scorers.scoring.deferred import settle_deferred
 from gapwatch.scorers.scoring.gap_rows import StoredRows, gap_rows, kept_rows
 from gapwatch.scorers.scoring.judge_requests import judge_requests
-from gapwatch.scorers.scoring.records import block_owners, read_records
+from gapwatch.scorers.scoring.records import DeadLetter, block_owners, decode_records
 from gapwatch.scorers.scoring.redaction import Redactor
 from gapwatch.scorers.scoring.scorer_host import ScorerHost
 from gapwatch.scorers.slices.block_result import BlockResult
@@ -193,7 +192,7 @@ class _Scoring:
         traces: list[Any] = []
         foreign: list[tuple[int, str]] = []
         pipelines = {portfolio.pipeline for portfolio in self.scorer.plan.portfolios}
-        for ord_, read in enumerate(read_records(self.group.values, self.scorer.plan.types)):
+        for ord_, read in enumerate(decode_records(self.group.values, self.scorer.plan.types)):
             if isinstance(read, DeadLetter):
                 self._bury(ord_, read)
             elif read.pipeline in pipelines:

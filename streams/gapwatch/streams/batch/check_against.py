@@ -16,8 +16,7 @@ from gapwatch.scorers.plan.record_types import RecordTypes
 from gapwatch.scorers.portfolio.claim import RatioClaim
 from gapwatch.scorers.portfolio.metric import Metric
 from gapwatch.scorers.portfolio.portfolio import Portfolio
-from gapwatch.scorers.scoring.dead_letter import DeadLetter
-from gapwatch.scorers.scoring.records import read_records
+from gapwatch.scorers.scoring.records import DeadLetter, decode_records
 from gapwatch.scorers.scoring.score import Scorer, score
 from gapwatch.scorers.scoring.scorer_host import ScorerHost
 from gapwatch.scorers.slices.selection import Selection, fixed_selection
@@ -161,7 +160,7 @@ _ROWS = ("pass", "warn", "fail", "unknown", "skip", "error")
 def _count_spans(records: RecordSlice, types: RecordTypes, into: Against) -> None:
     """Count traces by pipeline and spans by component, including those that no portfolio names."""
     own = {one.portfolio.pipeline for one in into.metrics}
-    for trace in read_records(records.values, types):
+    for trace in decode_records(records.values, types):
         if isinstance(trace, DeadLetter):
             continue
         if trace.pipeline not in own:
