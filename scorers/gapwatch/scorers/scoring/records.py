@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +36,8 @@ class DeadLetter:
 def decode_records(values: pa.BinaryArray, types: RecordTypes) -> Iterator[Any]:
     """Yield a trace of the given types, or a dead letter, for each raw record."""
     decode = types.decode
-    for value in _in_place(values) if _are_plain(values) else values.to_pylist():
+    records: Iterable[Any] = _in_place(values) if _are_plain(values) else values.to_pylist()
+    for value in records:
         # Records in place are plain; the decoder itself does not check it.
         if value.__class__ is not memoryview and not _is_plain(value):
             yield _examined(value, types)
