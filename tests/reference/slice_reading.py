@@ -273,7 +273,7 @@ class _TraceReader:
     def _see_unit(self, metric: Written, unit: Unit, p: float) -> None:
         self.reading.units.append(SeenUnit(self.offset, self.trace.pipeline, metric["name"], unit))
         component = metric.get("component", "")
-        if self.session_id and unit.state != "unknown":
+        if self.session_id and unit.state in ("good", "bad"):
             place = (self.trace.pipeline, self.environment, component, metric["name"], self.bucket, self.session_id)
             self.reading.sessions[SessionKey(*place, p, unit.state)] += 1
         facets: list[tuple[str, str | None]] = [("all", None), ("release", self.release)]

@@ -1,4 +1,4 @@
-"""Folds one trace to its unit for a metric: good, bad or unknown, its number and its label."""
+"""Folds one trace to its unit for a metric: good, bad, unknown or error, its number and its label."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ class Unit:
 
 
 UNKNOWN = Unit("unknown")
+ERROR = Unit("error")
 
 
 def unit_of(metric: Written, outcomes: list[Outcome]) -> Unit:
@@ -31,6 +32,8 @@ def unit_of(metric: Written, outcomes: list[Outcome]) -> Unit:
     """
     known = [outcome for outcome in outcomes if outcome.state in ("pass", "warn", "fail")]
     fold = metric.get("per_trace", "any")
+    if not known and any(outcome.state == "error" for outcome in outcomes):
+        return ERROR  # nothing was decided, because a judge or a scorer failed
     if not known or (fold == "sum" and any(outcome.state == "unknown" for outcome in outcomes)):
         return UNKNOWN
     if fold == "any":
