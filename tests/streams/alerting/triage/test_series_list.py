@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gapwatch.sinks.catalog.phases import PHASES
 from gapwatch.sinks.store.store import Store
@@ -75,6 +77,16 @@ def test_a_sparse_series_sees_in_a_month_what_it_cannot_see_in_a_day(a_day: floa
     )
     assert 1.0 < month < day
     assert month < 2.5
+
+
+@given(st.floats(0.001, 0.4), st.floats(50.0, 1e5), st.floats(10.0, 1e6), st.floats(1.0, 1000.0), st.floats(0.0, 1.0))
+def test_more_time_never_hides_a_change(rate: float, learned: float, units: float, more: float, margin: float) -> None:
+    """A change that a day shows is shown within the month as well, also to a watch of five minutes."""
+    day, month = (
+        float(smallest_rate_ratio(*(np.array(x) for x in (rate, learned, n, 1e5, margin))))
+        for n in (units, units * more)
+    )
+    assert month - 1.0 <= 1.2 * (day - 1.0) + 1e-4  # the numbers of units that are tried lie a factor apart
 
 
 def test_more_units_than_the_threshold_do_not_make_every_change_detectable() -> None:

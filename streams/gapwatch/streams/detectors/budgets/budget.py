@@ -12,7 +12,9 @@ from gapwatch.streams.detectors.lifecycle import LEAST_PER_UNIT
 
 # Share of a period's budget for newcomers; the series that exist at its begin share the rest.
 _RESERVE = 0.2
-_STEPS = 60
+_STEPS = 24
+#: Numbers of units after a change at which it is tried whether it is seen, as multiples of those learned before it.
+_PARTS_LEARNED = (0.35, 0.7, 1.4, 4.0, math.inf)
 _LARGEST_TILT = 30.0
 
 
@@ -87,9 +89,10 @@ def _divergence(p: Floats, q: Floats) -> Floats:
 def _is_seen(before: Floats, after: Floats, learned: Floats, units: Floats, limits: Floats, null: Floats) -> Bools:
     """Return True where `units` after a change bring the evidence to A, on average, while the baseline learns them."""
     pooled = (learned * before + units * after) / (learned + units)
+    held_against = np.maximum(_tilted(before, null), pooled)
     information = np.where(
         null > 0.0,
-        units * _divergence(after, np.maximum(_tilted(before, null), pooled)),
+        np.where(after > held_against, units * _divergence(after, held_against), 0.0),
         learned * _divergence(before, pooled) + units * _divergence(after, pooled),
     )
     # Each unit must carry evidence as well (`is_carried`): without this, M of many units reaches A by their number.
@@ -123,9 +126,18 @@ def smallest_rate_ratio(rate: Floats, learned: Floats, units: Floats, limits: Fl
     Source:
         Lorden's delay (1971), (ln A + ln KL) / KL units, with the information of a two-sample comparison,
         n0 KL(p0, pool) + n KL(p1, pool), because the baseline learns the change as well. It is a median: half
-        of the changes of this size take longer. It does not cover slow changes or seasons.
+        of the changes of this size take longer. It does not cover slow changes or seasons. A change is detected within
+        n units if it is after some number m <= n of them: when far more units come than were learned before, the
+        baseline has become the change by the last one, so numbers of the order of `learned` are tried as well.
     """
     rate, learned, units, limits, margin = np.broadcast_arrays(rate, learned, units, limits, margin)
+    found = [_ratio_after(rate, learned, np.minimum(units, learned * part), limits, margin) for part in _PARTS_LEARNED]
+    result: Floats = np.min(found, axis=0)
+    return result
+
+
+def _ratio_after(rate: Floats, learned: Floats, units: Floats, limits: Floats, margin: Floats) -> Floats:
+    """Return the smallest ratio that is detected after exactly this many units."""
     low, high = np.zeros(rate.shape), np.full(rate.shape, _LARGEST_TILT)
     some = np.maximum(units.astype(np.float64), 1e-9)
     for _ in range(_STEPS):
