@@ -156,9 +156,9 @@ def facet_names(store: Store, lane: str, topic: str, partition: int) -> FacetNam
     """
     columns = ", ".join(f'"{name}"' for name in FACET_NAMES.names)
     with closing(store.cursor()) as cursor:
-        rows = cursor.execute(
+        rows = cursor.sql(
             f"""SELECT {columns} FROM internal.facet_names
             WHERE lane = ? AND source_topic = ? AND source_partition = ?""",
-            [lane, topic, partition],
+            params=[lane, topic, partition],
         )
         return FacetNames.stored(rows.to_arrow_table())

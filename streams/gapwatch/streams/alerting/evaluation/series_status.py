@@ -134,7 +134,9 @@ def _fleet_states(
     margin = np.maximum(np.where(has_baseline, 0.0, np.sqrt(s["season"])), told)
     ratio = smallest_rate_ratio(rate, np.maximum(units, 1.0), a_day, s["ticket_threshold"], margin)
     # Within a month every hour comes and becomes known, so its margin no longer applies.
-    month = smallest_rate_ratio(rate, np.maximum(units, 1.0), a_day * _DAYS, s["ticket_threshold"], told)
+    month = np.minimum(
+        ratio, smallest_rate_ratio(rate, np.maximum(units, 1.0), a_day * _DAYS, s["ticket_threshold"], told)
+    )
     is_monitored = fleet.has_burnt_in()
     for row, (watched, rule) in enumerate(zip(rows, rules, strict=True)):
         is_blind = rule.blind_above_ratio is not None and bool(ratio[row] > rule.blind_above_ratio)
