@@ -58,7 +58,8 @@ def evidence_of(alert: StoredAlert) -> float:
 def test_the_bad_release_pages_as_a_shift_for_the_worse(alerts: list[StoredAlert]) -> None:
     pages = {a.row.metric: a for a in alerts if a.row.severity == "page" and a.facts.kind != "bound"}
 
-    assert set(pages) == {"ids_known", "tool_calls_succeed", "ends_by_customer"}
+    # `ends_by_customer` moved as well: its few conversations are no evidence beyond what days usually differ by.
+    assert set(pages) == {"ids_known", "tool_calls_succeed"}
     for page in pages.values():
         facts, change, cause = page.facts, change_of(page), cause_of(page)
         assert (facts.kind, facts.polarity, facts.went_up) == (

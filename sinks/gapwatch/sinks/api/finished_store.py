@@ -8,7 +8,7 @@ from pathlib import Path
 
 import duckdb
 
-from gapwatch.sinks.store.opening import MEMORY, open_for_reading
+from gapwatch.sinks.store.opening import MEMORY, ReaderCursors, open_for_reading
 from gapwatch.sinks.store.store import Position, SourceKey, Store
 from gapwatch.sinks.store.transaction import Step
 
@@ -19,6 +19,7 @@ class FinishedStore(Store):
     def __init__(self, path: Path, con: duckdb.DuckDBPyConnection) -> None:  # without the statements of a writer
         self.path, self._con = path, con
         self._broken = self._closed = False
+        self._readers = ReaderCursors()
         self._positions: dict[SourceKey, Position] = {}
         self._seq = 0
         self._load_positions()

@@ -54,6 +54,8 @@ def other_value(key: str) -> Any:
         return next(
             value for kind in kinds for value in kind.get("enum", ()) if value not in ("page", one.get("default"))
         )
+    if key == "min_change":
+        return {"factor": 3.0}
     return True if any(kind.get("type") == "boolean" for kind in kinds) else 7.5
 
 
