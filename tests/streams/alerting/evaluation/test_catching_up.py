@@ -168,7 +168,7 @@ def test_a_partition_far_ahead_does_not_fill_the_memory(tmp_path: Path, monkeypa
         watch = ShiftWatch.open(store, [portfolio()])
         for number in range(len(made)):
             keep(store, watch, number, made)
-            assert len(watch.detectors[0].rates.pending) <= 150
+            assert len(watch.detectors[0].rates.sizes()) <= 150
 
         assert watch.detectors[0].rates.late_units == 7
         store.record("forgetting", forget_snapshots)

@@ -59,13 +59,13 @@ def again(of: LaneDetectors) -> LaneDetectors:
 def test_a_folded_tick_is_no_longer_pending_and_others_are(family: Family) -> None:
     detectors = family(lane(*contents()))
     ready = sorted(detectors.ready(MONDAY + 60))
-    waiting = set(detectors.pending) - set(ready)
+    waiting = set(detectors.sizes()) - set(ready)
     for tick in ready:
         detectors.fold(tick)
 
     assert ready and max(ready) <= MONDAY + 60
-    assert set(detectors.pending) == waiting != set()
-    assert all(entries.size > 0 for entries in detectors.pending.values())
+    assert set(detectors.sizes()) == waiting != set()
+    assert all(size > 0 for size in detectors.sizes().values())
     assert list(detectors.ready(MONDAY + 60)) == []
 
 

@@ -80,6 +80,14 @@ class LaneBounds:
             for session, n in entry.sessions.items():
                 mine.sessions[session] = mine.sessions.get(session, 0) + n
 
+    def most_entries(self) -> int:
+        """Return the number of open entries."""
+        return sum(self.sizes().values())
+
+    def sizes(self) -> dict[int, int]:
+        """Return the number of entries of each open tick."""
+        return {tick: one.size for tick, one in self.pending.items()}
+
     def ready(self, closed: int) -> Iterable[int]:
         """Return the closed ticks."""
         return [tick for tick in self.pending if tick <= closed]

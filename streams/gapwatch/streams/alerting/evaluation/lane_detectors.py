@@ -92,10 +92,14 @@ class LaneDetectors:
 
     def full_until(self) -> int:
         """Return the last tick to close so that the open ticks fit into memory; 0 where they do already."""
+        return full_until(sum(family.most_entries() for family in self.families), self._sizes)
+
+    def _sizes(self) -> Counter[int]:
+        """Return the number of entries of each open tick."""
         sizes: Counter[int] = Counter()
         for family in self.families:
-            sizes.update({tick: entries.size for tick, entries in family.pending.items()})
-        return full_until(sizes)
+            sizes.update(family.sizes())
+        return sizes
 
     def close(self, closed: int) -> list[Finding]:
         """Fold every open tick up to `closed`, in order, and return the findings."""
@@ -158,7 +162,7 @@ class LaneDetectors:
 
         While catching up, open ticks may hold very many entries; then none is returned.
         """
-        if sum(entries.size for family in self.families for entries in family.pending.values()) > _MOST_SEARCHED:
+        if sum(self._sizes().values()) > _MOST_SEARCHED:
             return []
         wanted = sorted({key for family in self.families for key in family.waiting()})
         return [Watched(self.rows.series[number], kind) for number, kind in self.rows.without_row(wanted)]

@@ -12,7 +12,7 @@ import numpy as np
 from gapwatch.streams.alerting.evaluation.series_detectors import Learned
 from gapwatch.streams.alerting.evaluation.series_rows import SeriesRows
 from gapwatch.streams.alerting.rules.finding import Finding
-from gapwatch.streams.alerting.series.open_tick import OpenTick, gather
+from gapwatch.streams.alerting.series.open_rates import ClosedTick, OpenRates, OpenSessionUnits
 from gapwatch.streams.alerting.series.slice_units import OpenTicks, SliceUnits
 from gapwatch.streams.detectors.arrays import Ints
 from gapwatch.streams.detectors.bets import rate_bets
@@ -34,12 +34,12 @@ class RateDetectors:
         rows: Rows of the lane.
 
     Attributes:
-        pending: Open tick to its units.
+        pending: Units of the open ticks.
         late_units: Units that arrived after their tick was closed.
     """
 
     def __init__(self, rows: SeriesRows) -> None:
-        self.pending: dict[int, OpenTick] = defaultdict(OpenTick)
+        self.pending = OpenRates()
         self.late_units = 0
         self._rows = rows
         self._units, self._sessions = Fleet(_UNITS), Fleet(_SESSIONS)
@@ -54,50 +54,50 @@ class RateDetectors:
 
     def add(self, content: SliceUnits, there: OpenTicks) -> None:
         """Add the units of a slice to the open ticks; late units join the current tick with the hour of their event."""
-        numbers = np.array([self._rows.number_of(key) for key in content.series], np.int64)
         self.late_units += int(content.counts[:3, content.ticks < there.first].sum())
-        folded = there.fold_ticks(content.ticks).tolist()
-        columns = zip(
-            numbers[content.which].tolist(), content.ticks.tolist(), folded, *content.counts.tolist(), strict=True
-        )
-        for number, tick, target, good, bad, unknown, in_sessions in columns:
-            cell = self.pending[target].counts[number, self._rows.hour(number, tick)]
-            cell[0] += good
-            cell[1] += bad
-            cell[2] += unknown
-            cell[3] += in_sessions
-        for session in content.sessions:
-            target = there.fold_tick(session.tick)
-            number = self._rows.number_of(session.series)
-            self.pending[target].sessions.append((number, session.session, target, session.units, session.bad))
+        numbers = np.array([self._rows.number_of(key) for key in content.series], np.int64)[content.which]
+        hours = self._rows.hours(numbers, content.ticks)
+        self.pending.add(there.fold_ticks(content.ticks), numbers, hours, content.counts)
+        for one in content.sessions:
+            number = self._rows.number_of(one.series)
+            target = there.fold_tick(one.tick)
+            self.pending.add_session(OpenSessionUnits(number, one.session, target, one.units, one.bad))
+
+    def most_entries(self) -> int:
+        """Return the number of open entries, or a little more."""
+        return self.pending.most_entries()
+
+    def sizes(self) -> dict[int, int]:
+        """Return the number of entries of each open tick."""
+        return self.pending.sizes()
 
     def ready(self, closed: int) -> Iterable[int]:
         """Return the closed ticks, with sparse ticks merged by window."""
-        gather(self.pending, closed)
-        return [tick for tick in self.pending if tick <= closed]
+        return self.pending.ready(closed)
 
     def fold(self, tick: int) -> list[Finding]:
         """Fold a tick: its units, and the sessions that have ended."""
-        pending = self.pending.pop(tick, None)
-        if pending is None:
+        units = self.pending.take(tick)
+        if units is None:
             return []
-        return [*self._fold_units(tick, pending), *self._fold_sessions(tick, pending)]
+        return [*self._fold_units(tick, units.cells), *self._fold_sessions(tick, units)]
 
-    def _fold_units(self, tick: int, pending: OpenTick) -> list[Finding]:
-        by_hour: dict[int, dict[tuple[int, str], tuple[int, int]]] = defaultdict(dict)
-        for (number, hour), (good, bad, unknown, in_sessions) in sorted(pending.counts.items()):
-            if good + bad:
-                by_hour[hour][number, "rate"] = (good, bad)
-            by_hour[hour][number, "unknown"] = (good + bad + in_sessions, unknown)
-        if not by_hour:
+    def _fold_units(self, tick: int, cells: Ints) -> list[Finding]:
+        if not cells.shape[1]:
             return []
-        self._rows.make(self, "units", [key for _, cells in sorted(by_hour.items()) for key in cells])
-        for hour, cells in sorted(by_hour.items()):
-            rows = np.array([self._rows.row(*key) for key in cells], np.int64)
-            self._units.fold(tick, np.array(list(cells.values()), np.float64).T, rows, hour)
+        hours = [cells[:, cells[1] == hour] for hour in np.unique(cells[1]).tolist()]
+        decided = cells[2] + cells[3] > 0
+        if (self._rows.rows(cells[0], "unknown") < 0).any() or (self._rows.rows(cells[0, decided], "rate") < 0).any():
+            self._rows.make(self, "units", [key for mine in hours for key in _keys_of(mine)])
+        for number, hour, good, bad, unknown, in_sessions in hours:
+            decided = good + bad > 0
+            rows = np.concatenate([self._rows.rows(number[decided], "rate"), self._rows.rows(number, "unknown")])
+            yes = np.concatenate([bad[decided], unknown])
+            no = np.concatenate([good[decided], good + bad + in_sessions])
+            self._units.fold(tick, np.stack([no, yes]), rows, int(hour[0]))
         return self._rows.take_findings(self, "units", tick, tick)
 
-    def _fold_sessions(self, tick: int, pending: OpenTick) -> list[Finding]:
+    def _fold_sessions(self, tick: int, pending: ClosedTick) -> list[Finding]:
         for number, session, at, units, bad in sorted(pending.sessions):
             self._open_sessions.add(at, number, session, units, bad)
         if not self._open_sessions.open:
@@ -139,12 +139,7 @@ class RateDetectors:
 
     def waiting(self) -> Iterator[tuple[int, str]]:
         """Yield the (number of the series, kind) of open units, and of sessions with open units."""
-        for open_tick in self.pending.values():
-            for (number, _), (good, bad, *_) in open_tick.counts.items():
-                yield number, "unknown"
-                if good + bad:
-                    yield number, "rate"
-            yield from ((number, "sessions") for number, *_ in open_tick.sessions)
+        return self.pending.waiting()
 
     def grow(self, name: str, count: int) -> Ints:
         """Add empty series to a fleet, and return their rows."""
@@ -161,7 +156,7 @@ class RateDetectors:
     def as_json(self) -> dict[str, Any]:
         """Return everything but the fleets as JSON values."""
         return {
-            "pending": [[tick, open_tick.as_json()] for tick, open_tick in sorted(self.pending.items())],
+            "pending": self.pending.as_json(),
             "book": [[*key, entry.as_json()] for key, entry in self._open_sessions.open.items()],
             "times": [[number, times.as_json()] for number, times in sorted(self._times.items())],
             "late_units": self.late_units,
@@ -169,7 +164,7 @@ class RateDetectors:
 
     def take_json(self, value: Mapping[str, Any]) -> None:
         """Restore the state from `as_json`; the rows must be restored before."""
-        self.pending.update((tick, OpenTick.from_json(one)) for tick, one in value["pending"])
+        self.pending.take_json(value["pending"])
         for number, session, entry in value["book"]:
             self._open_sessions.open[number, session] = OpenSession.from_json(entry)
         for number, times in value["times"]:
@@ -183,3 +178,11 @@ class RateDetectors:
     def restore(self, snapshots: Mapping[str, bytes]) -> None:
         """Restore the fleets from `snapshots`; SnapshotError where they cannot be read."""
         self._units, self._sessions = restore(_UNITS, snapshots["units"]), restore(_SESSIONS, snapshots["sessions"])
+
+
+def _keys_of(cells: Ints) -> Iterator[tuple[int, str]]:
+    """Yield the (number of the series, kind) of the cells of a tick, in the order in which their rows are made."""
+    for number, good, bad in cells[[0, 2, 3]].T.tolist():
+        if good + bad:
+            yield number, "rate"
+        yield number, "unknown"

@@ -17,14 +17,6 @@ from gapwatch.streams.detectors.fleet import Fleet
 SliceT = TypeVar("SliceT", contravariant=True)
 
 
-class OpenEntries(Protocol):
-    """Entries that wait in one open tick."""
-
-    @property
-    def size(self) -> int:
-        """Number of entries."""
-
-
 @dataclass(frozen=True)
 class Learned:
     """Baselines of one fleet, one entry a row.
@@ -48,10 +40,6 @@ class SeriesDetectors(Protocol[SliceT]):
     def fleets(self) -> Mapping[str, Fleet]:
         """Fleets by name, always in the same order."""
 
-    @property
-    def pending(self) -> Mapping[int, OpenEntries]:
-        """Open tick to its entries."""
-
     def add(self, content: SliceT, there: OpenTicks) -> None:
         """Add the entries of a slice to the open ticks; late ones join the current tick with the hour of their event.
 
@@ -59,6 +47,12 @@ class SeriesDetectors(Protocol[SliceT]):
             content: Part of the slice that the family monitors.
             there: Ticks that are open.
         """
+
+    def most_entries(self) -> int:
+        """Return the number of entries of all open ticks, or a little more, without a sum over them."""
+
+    def sizes(self) -> Mapping[int, int]:
+        """Return the number of entries of each open tick."""
 
     def ready(self, closed: int) -> Iterable[int]:
         """Return the ticks that are ready to fold, in any order.

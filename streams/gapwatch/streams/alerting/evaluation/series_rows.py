@@ -17,6 +17,7 @@ from gapwatch.streams.alerting.rules.finding import Finding, Part, Watched
 from gapwatch.streams.alerting.series.open_tick import WINDOW_TICKS, window_end
 from gapwatch.streams.alerting.series.series_book import HourBook, SeriesBook
 from gapwatch.streams.alerting.series.slice_units import SeriesKey
+from gapwatch.streams.detectors.arrays import Ints
 from gapwatch.streams.detectors.budgets.volume import set_allowed
 from gapwatch.streams.detectors.contexts import tick_start
 from gapwatch.streams.detectors.fleet import LEAST_BAD_PER_HOUR, LEAST_RATIO, Fleet
@@ -53,6 +54,8 @@ class SeriesRows:
         self._hours = HourBook()
         self._share_keys: dict[Watched, str] = {}
         self._row_of: dict[tuple[int, str], int] = {}
+        # The same as arrays by number, made again when a kind has new rows.
+        self._rows_of_kind: dict[str, Ints] = {}
 
     # ---- series ----
 
@@ -77,7 +80,32 @@ class SeriesRows:
         """Return the hour of the week of a tick, in the time zone of a series."""
         return self._hours.hour(tick, self.rule_of(number).time_zone)
 
+    def hours(self, numbers: Ints, ticks: Ints) -> Ints:
+        """Return the hour of the week of each tick, in the time zone of its series.
+
+        Args:
+            numbers: Number of the series of each entry.
+            ticks: Tick of each entry.
+        """
+        distinct, which = np.unique(numbers, return_inverse=True)
+        zones = [self.rule_of(number).time_zone for number in distinct.tolist()]
+        result = np.zeros(len(ticks), np.int64)
+        for zone in dict.fromkeys(zones):
+            mine = np.array([one == zone for one in zones])[which]
+            result[mine] = self._hours.hours(ticks[mine], zone)
+        return result
+
     # ---- rows ----
+
+    def rows(self, numbers: Ints, kind: str) -> Ints:
+        """Return the rows of some series and one kind in their fleet; -1 for those without a row."""
+        if kind not in self._rows_of_kind:
+            self._rows_of_kind[kind] = np.full(len(self.series), -1, np.int64)
+            for (number, one), row in self._row_of.items():
+                if one == kind:
+                    self._rows_of_kind[kind][number] = row
+        known = self._rows_of_kind[kind]
+        return np.where(numbers < len(known), known[np.minimum(numbers, len(known) - 1)], -1)
 
     def row(self, number: int, kind: str) -> int:
         """Return the row of a series and kind in its fleet; KeyError where it has no row."""
@@ -99,6 +127,7 @@ class SeriesRows:
             rule = self.rule(watched.series)
             self.watched[name].append(watched)
             self._row_of[number, kind] = row
+            self._rows_of_kind.pop(kind, None)
             self._share_keys[watched] = self._shares[rule.pipeline].key_for(
                 rule, kind, repr(watched.series), watched.series.environment
             )

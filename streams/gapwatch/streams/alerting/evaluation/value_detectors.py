@@ -76,12 +76,7 @@ class ValueDetectors:
         if not len(content.which):
             return
         which = np.array([self._rows.number_of(key) for key in content.series], np.int64)[content.which]
-        hours = np.zeros(len(which), np.int64)
-        for number in np.unique(which).tolist():
-            mine = which == number
-            distinct, at = np.unique(content.ticks[mine], return_inverse=True)
-            hours[mine] = np.array([self._rows.hour(number, tick) for tick in distinct.tolist()], np.int64)[at]
-        entries = np.stack([which, hours, content.cells, content.n])
+        entries = np.stack([which, self._rows.hours(which, content.ticks), content.cells, content.n])
         ends = window_end(there.fold_ticks(content.ticks))
         for end in np.unique(ends).tolist():
             self.pending[end].cells.append(entries[:, ends == end])
@@ -91,6 +86,14 @@ class ValueDetectors:
             number = self._rows.number_of(entry.series)
             window = self.pending[window_end(there.fold_tick(entry.tick))]
             window.add_labels(number, self._rows.hour(number, entry.tick), entry.units, entry.counts)
+
+    def most_entries(self) -> int:
+        """Return the number of open entries."""
+        return sum(self.sizes().values())
+
+    def sizes(self) -> dict[int, int]:
+        """Return the number of entries of each open window."""
+        return {end: one.size for end, one in self.pending.items()}
 
     def ready(self, closed: int) -> Iterable[int]:
         """Return the last ticks of the closed windows."""

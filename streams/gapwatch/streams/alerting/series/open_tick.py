@@ -1,4 +1,4 @@
-"""Open ticks: units and values that wait until their tick is closed; sparse ticks are folded by five minutes.
+"""Windows of five minutes, by which values and sparse ticks are folded, and values that wait for the end of theirs.
 
 A fold of a fleet costs half a millisecond, for one unit as for a thousand, and a change in so few units cannot be
 detected within five minutes.
@@ -6,8 +6,7 @@ detected within five minutes.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,62 +17,12 @@ from gapwatch.streams.detectors.arrays import Ints
 WINDOW_TICKS = 10
 """Ticks of a window: five minutes of event time."""
 MOST_OPEN = 300_000
-"""Most entries of all open ticks, about 300 bytes each. They add up where one partition is days ahead of another."""
-# A tick with fewer units than this of each series waits for the end of its window.
-_SPARSE = 20
+"""Most entries of all open ticks, of 60 to 300 bytes each. They add up where one partition is days ahead of another."""
 
 
 def window_end(ticks: Any) -> Any:
     """Return the last tick of the window of each tick."""
     return ticks // WINDOW_TICKS * WINDOW_TICKS + WINDOW_TICKS - 1
-
-
-@dataclass
-class OpenTick:
-    """Units of one open tick.
-
-    Attributes:
-        counts: (Number of the series, hour of the week of the event) to units [good, bad, unknown, decided in
-            sessions]; the first two are outside of sessions.
-        sessions: (Number of the series, session, tick of its units, units, bad units).
-    """
-
-    counts: dict[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0, 0]))
-    sessions: list[tuple[int, str, int, int, int]] = field(default_factory=list)
-
-    @property
-    def size(self) -> int:
-        """Number of entries."""
-        return len(self.counts) + len(self.sessions)
-
-    @property
-    def is_sparse(self) -> bool:
-        """True where no series has enough units for a fold of its own."""
-        most = max((sum(cell[:3]) for cell in self.counts.values()), default=0)
-        return max(most, sum(units for _, _, _, units, _ in self.sessions)) < _SPARSE
-
-    def join(self, other: OpenTick) -> None:
-        """Add the units of another tick."""
-        for key, cell in other.counts.items():
-            mine = self.counts[key]
-            for i, n in enumerate(cell):
-                mine[i] += n
-        self.sessions += other.sessions
-
-    def as_json(self) -> list[Any]:
-        """Return the tick as JSON values."""
-        cells = [[*at, *(cell if cell[3] else cell[:3])] for at, cell in sorted(self.counts.items())]
-        return [cells, self.sessions]
-
-    @classmethod
-    def from_json(cls, value: list[Any]) -> OpenTick:
-        """Return the tick from `as_json`."""
-        counts, sessions = value
-        tick = cls()
-        for number, hour, *cell in counts:
-            tick.counts[number, hour] = [*cell, 0][:4]
-        tick.sessions = [(number, session, at, units, bad) for number, session, at, units, bad in sessions]
-        return tick
 
 
 @dataclass
@@ -124,29 +73,19 @@ class OpenWindow:
         )
 
 
-def full_until(sizes: Mapping[int, int]) -> int:
+def full_until(most: int, sizes: Callable[[], Mapping[int, int]]) -> int:
     """Return the last tick to close so that the open ticks stay within `MOST_OPEN`; 0 where they do already.
 
     Args:
-        sizes: Open tick to its number of entries.
+        most: Number of entries of all open ticks, or more.
+        sizes: Returns the number of entries of each open tick.
     """
-    too_many = sum(sizes.values()) - MOST_OPEN
-    for tick in sorted(sizes) if too_many > 0 else ():
-        too_many -= sizes[tick]
+    if most <= MOST_OPEN:
+        return 0
+    exact = sizes()
+    too_many = sum(exact.values()) - MOST_OPEN
+    for tick in sorted(exact) if too_many > 0 else ():
+        too_many -= exact[tick]
         if too_many <= 0:
             return tick
     return 0
-
-
-def gather(pending: dict[int, OpenTick], closed: int) -> None:
-    """Move the units of sparse closed ticks into the last tick of their window.
-
-    Args:
-        pending: Tick to its units; returns an empty entry for a missing tick.
-        closed: Watermark: up to this tick the number of units is final.
-    """
-    for tick in sorted(tick for tick in pending if tick <= closed):
-        end = window_end(tick)
-        if tick != end and pending[tick].is_sparse:
-            sparse = pending.pop(tick)
-            pending[end].join(sparse)

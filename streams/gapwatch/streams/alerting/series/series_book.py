@@ -6,9 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
+import numpy as np
+
 from gapwatch.scorers.slices.facet_names import OTHER
 from gapwatch.sinks.metrics.labels import ENVIRONMENT_LIMIT
 from gapwatch.streams.alerting.series.slice_units import SeriesKey
+from gapwatch.streams.detectors.arrays import Ints
 from gapwatch.streams.detectors.contexts import hour_of_week
 
 # Time zones differ from UTC by whole quarters of an hour: all ticks of a quarter lie in the same hour of the week.
@@ -64,3 +67,9 @@ class HourBook:
                 self._hours.clear()
             self._hours[quarter, time_zone] = hour_of_week(quarter, time_zone)
         return self._hours[quarter, time_zone]
+
+    def hours(self, ticks: Ints, time_zone: str) -> Ints:
+        """Return the hours of the week of some ticks."""
+        quarters, which = np.unique(ticks // _TICKS_A_QUARTER, return_inverse=True)
+        found = [self.hour(quarter * _TICKS_A_QUARTER, time_zone) for quarter in quarters.tolist()]
+        return np.array(found, np.int64)[which]

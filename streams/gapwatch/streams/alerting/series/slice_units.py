@@ -117,6 +117,8 @@ def read_units(content: SliceContent, watched: Collection[tuple[str, str]]) -> S
     distinct, entry = np.unique(which * width + (tick - first), return_inverse=True)
     counts = np.zeros((4, len(distinct)), np.int64)
     np.add.at(counts, (outcome, entry), n)
+    if not sessions:
+        return SliceUnits(keys, distinct // width, distinct % width + first, counts, sessions)
     entry_of = {(int(cell) // width, int(cell) % width + first): i for i, cell in enumerate(distinct.tolist())}
     position = {key: i for i, key in enumerate(keys)}
     for session in sessions:
