@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gapwatch.streams.detectors.arrays import Ints
+from gapwatch.streams.detectors.arrays import Bools, Ints
 from gapwatch.streams.detectors.contexts import TICK_SECONDS
 
 _TICK_MICROSECONDS = TICK_SECONDS * 1_000_000
@@ -40,6 +40,11 @@ class SliceContent:
         """Rows that count whole units at a known time."""
         is_unit = pc.and_(pc.equal(self.ticks["level"], "unit"), pc.equal(self.ticks["facet"], "all"))
         return self.ticks.filter(pc.and_(is_unit, self.ticks["bucket"].is_valid()))
+
+    @cached_property
+    def series_of_units(self) -> SeriesOfRows:
+        """Series of each row of `units`."""
+        return SeriesOfRows.of(self.units)
 
 
 @dataclass(frozen=True, order=True)
@@ -102,7 +107,7 @@ def read_units(content: SliceContent, watched: Collection[tuple[str, str]]) -> S
         watched: (pipeline, metric) of each alert rule.
     """
     units = content.units
-    keys, of_row = series_of(units, watched)
+    keys, of_row = content.series_of_units.chosen(watched)
     inside = of_row >= 0
     tick = tick_numbers(units["bucket"])[inside]
     outcome = pc.index_in(units["outcome"], pa.array(_OUTCOMES)).fill_null(0).to_numpy()[inside]
@@ -129,27 +134,64 @@ def read_units(content: SliceContent, watched: Collection[tuple[str, str]]) -> S
     return SliceUnits(keys, distinct // width, distinct % width + first, counts, sessions)
 
 
+@dataclass(frozen=True)
+class SeriesOfRows:
+    """Series of each row of a table.
+
+    Attributes:
+        texts: Distinct keys as texts.
+        which: Series of each row, as a position in `texts`.
+    """
+
+    texts: list[tuple[str, ...]]
+    which: Ints
+
+    @classmethod
+    def of(cls, table: pa.Table) -> SeriesOfRows:
+        """Return the series of the rows of a table with the columns of a series."""
+        # Names come from traces and may hold any separator, so columns are encoded one by one, never joined as text.
+        which = np.zeros(table.num_rows, np.int64)
+        found: list[tuple[str, ...]] = [()] if table.num_rows else []
+        for name in _KEY if table.num_rows else ():
+            column = table[name].combine_chunks()
+            encoded = (column.fill_null("") if column.null_count else column).dictionary_encode()
+            values = encoded.dictionary.to_pylist()
+            if len(values) == 1:  # as most columns of most slices
+                found = [(*texts, values[0]) for texts in found]
+                continue
+            codes = encoded.indices.to_numpy(zero_copy_only=False)
+            distinct, which = np.unique(which * len(values) + codes, return_inverse=True)
+            found = [(*found[code // len(values)], values[code % len(values)]) for code in distinct.tolist()]
+        return cls(found, which)
+
+    def chosen(self, watched: Collection[tuple[str, str]], rows: Bools | None = None) -> tuple[list[SeriesKey], Ints]:
+        """Return the distinct series of some metrics, sorted, and the position of each row's series.
+
+        Args:
+            watched: (pipeline, metric) of the series that count.
+            rows: True for the rows that count; None for all. Other rows are left out of the result.
+
+        Returns:
+            The series, and for each row that counts its series; -1 for rows of other metrics.
+        """
+        which = self.which if rows is None else self.which[rows]
+        there = range(len(self.texts)) if rows is None else np.unique(which).tolist()
+        mine = [code for code in there if (self.texts[code][_PIPELINE], self.texts[code][_METRIC]) in watched]
+        mine.sort(key=lambda code: self.texts[code])
+        position = np.full(len(self.texts), -1, np.int64)
+        position[mine] = np.arange(len(mine))
+        return [_key(self.texts[code]) for code in mine], position[which]
+
+
+@lru_cache(10_000)
+def _key(texts: tuple[str, ...]) -> SeriesKey:
+    """Return the key of some texts; the same object each time, so that dictionaries find it without a comparison."""
+    return SeriesKey(*texts)
+
+
 def series_of(table: pa.Table, watched: Collection[tuple[str, str]]) -> tuple[list[SeriesKey], Ints]:
     """Return the distinct monitored series, sorted, and the position of each row's series; -1 for other rows."""
-    # Names come from traces and may hold any separator, so columns are encoded one by one and never joined as text.
-    which = np.zeros(table.num_rows, np.int64)
-    found: list[tuple[str, ...]] = [()]
-    for name in _KEY:
-        column = table[name].combine_chunks()
-        encoded = (column.fill_null("") if column.null_count else column).dictionary_encode()
-        values = encoded.dictionary.to_pylist()
-        if len(values) == 1:  # as most columns of most slices
-            found = [(*texts, values[0]) for texts in found]
-            continue
-        distinct, which = np.unique(
-            which * max(len(values), 1) + encoded.indices.to_numpy(zero_copy_only=False), return_inverse=True
-        )
-        found = [(*found[code // len(values)], values[code % len(values)]) for code in distinct.tolist()]
-    every = found if table.num_rows else []
-    texts_of = sorted(texts for texts in every if (texts[_PIPELINE], texts[_METRIC]) in watched)
-    position = {texts: i for i, texts in enumerate(texts_of)}
-    of_code = np.array([position.get(texts, -1) for texts in every], np.int64)
-    return [SeriesKey(*texts) for texts in texts_of], of_code[which] if len(of_code) else np.zeros(0, np.int64)
+    return SeriesOfRows.of(table).chosen(watched)
 
 
 def tick_numbers(bucket: pa.ChunkedArray) -> Ints:
@@ -208,6 +250,16 @@ def stamp(ticks: pa.Table, open_ticks: Mapping[str, OpenTicks]) -> pa.Table:
         ticks: Ticks of a slice.
         open_ticks: Pipeline to its open ticks; rows of other pipelines are not folded and stay as they are.
     """
+    column = ticks.schema.get_field_index("fold_bucket")
+    if len(open_ticks) == 1:
+        # Most slices of one pipeline lie within its open ticks, and are folded where they are.
+        ((pipeline, there),) = open_ticks.items()
+        ends = pc.min_max(ticks["bucket"].cast(pa.int64())).as_py()
+        inside = ends["min"] is None or (
+            ends["min"] >= there.first * _TICK_MICROSECONDS and ends["max"] <= there.last * _TICK_MICROSECONDS
+        )
+        if inside and ticks["pipeline"].null_count == 0 and pc.all(pc.equal(ticks["pipeline"], pipeline)).as_py():
+            return ticks.set_column(column, ticks.schema.field(column), ticks["bucket"])
     which = pc.index_in(ticks["pipeline"].combine_chunks(), pa.array(list(open_ticks), pa.string()))
     first, last = (
         pa.array([getattr(one, name) * _TICK_MICROSECONDS for one in open_ticks.values()], pa.int64()).take(which)
@@ -217,5 +269,4 @@ def stamp(ticks: pa.Table, open_ticks: Mapping[str, OpenTicks]) -> pa.Table:
     folded = pc.max_element_wise(bucket.cast(pa.int64()), first, skip_nulls=True)
     folded = pc.min_element_wise(folded, last, skip_nulls=True)
     folded = pc.if_else(bucket.is_valid(), folded, None).cast(bucket.type)
-    column = ticks.schema.get_field_index("fold_bucket")
     return ticks.set_column(column, ticks.schema.field(column), folded)

@@ -97,12 +97,13 @@ def read_numbers(content: SliceContent, measures: Collection[tuple[str, str]]) -
     Units of one session are one observation, but the histogram of a tick does not tell which units are of one session.
     So the numbers of a series are skipped in a tick where any unit of the series has a session.
     """
-    chosen = content.units.filter(content.units["histogram"].is_valid())
-    keys, which = series_of(chosen, measures)
+    with_numbers = content.units["histogram"].is_valid()
+    keys, which = content.series_of_units.chosen(measures, with_numbers.to_numpy())
     inside = which >= 0
     if not inside.any():
         nothing = np.zeros(0, np.int64)
         return Numbers([], nothing, nothing, nothing, nothing, [])
+    chosen = content.units.select(["bucket", "histogram"]).filter(with_numbers)
     tick = tick_numbers(chosen["bucket"])
     left_out = set()
     for key, with_sessions in _in_sessions(content.sessions, measures):
@@ -140,7 +141,7 @@ def read_labels(content: SliceContent, levels: Mapping[tuple[str, str], str]) ->
     counted = ticks.filter(pc.and_(is_label, ticks["bucket"].is_valid()))
     keys, which = series_of(counted, levels)
     skipped, left_out = set(_in_sessions(content.sessions, levels)), set()
-    whole = _whole(content.units, levels)
+    whole = _whole(content, levels)
     found: dict[tuple[SeriesKey, int], TickLabels] = {}
     columns = zip(
         which.tolist(),
@@ -163,9 +164,10 @@ def read_labels(content: SliceContent, levels: Mapping[tuple[str, str], str]) ->
     return Labels([found[key] for key in sorted(found)], sorted(left_out))
 
 
-def _whole(units: pa.Table, metrics: Collection[tuple[str, str]]) -> dict[tuple[SeriesKey, int], int]:
+def _whole(content: SliceContent, metrics: Collection[tuple[str, str]]) -> dict[tuple[SeriesKey, int], int]:
     """Return the number of units by series and tick."""
-    keys, which = series_of(units, metrics)
+    units = content.units
+    keys, which = content.series_of_units.chosen(metrics)
     found: dict[tuple[SeriesKey, int], int] = {}
     for i, tick, n in zip(which.tolist(), tick_numbers(units["bucket"]).tolist(), units["n"].to_pylist(), strict=True):
         if i >= 0:

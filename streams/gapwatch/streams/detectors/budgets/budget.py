@@ -131,14 +131,14 @@ def smallest_rate_ratio(rate: Floats, learned: Floats, units: Floats, limits: Fl
         baseline has become the change by the last one, so numbers of the order of `learned` are tried as well.
     """
     rate, learned, units, limits, margin = np.broadcast_arrays(rate, learned, units, limits, margin)
-    found = [_ratio_after(rate, learned, np.minimum(units, learned * part), limits, margin) for part in _PARTS_LEARNED]
-    result: Floats = np.min(found, axis=0)
+    tried = np.stack([np.minimum(units, learned * part) for part in _PARTS_LEARNED])
+    result: Floats = _ratio_after(rate, learned, tried, limits, margin).min(axis=0)
     return result
 
 
 def _ratio_after(rate: Floats, learned: Floats, units: Floats, limits: Floats, margin: Floats) -> Floats:
-    """Return the smallest ratio that is detected after exactly this many units."""
-    low, high = np.zeros(rate.shape), np.full(rate.shape, _LARGEST_TILT)
+    """Return the smallest ratio that is detected after exactly this many units; shape of `units`."""
+    low, high = np.zeros(units.shape), np.full(units.shape, _LARGEST_TILT)
     some = np.maximum(units.astype(np.float64), 1e-9)
     for _ in range(_STEPS):
         middle = (low + high) / 2
