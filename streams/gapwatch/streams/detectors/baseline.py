@@ -60,6 +60,18 @@ def tells_weekdays(hour: Floats, old: Bools) -> Bools:
     return result
 
 
+def units_of_context(group: Floats, hour: Floats, old: Bools) -> Floats:
+    """Return the units of the context itself: of the hour of the week where it is told apart, else of the hour's group.
+
+    Args:
+        group: As in `alpha_of`.
+        hour: As in `alpha_of`.
+        old: As in `alpha_of`.
+    """
+    units = add_up(group)
+    return np.where(tells_weekdays(hour, old), add_up(hour), units) if old.any() else units
+
+
 class Baseline:
     """Counts by bin of many series; the counts of one hour are contiguous in memory.
 
@@ -89,10 +101,7 @@ class Baseline:
         for member in day_group(hour):
             group += hours[member][:, rows]
         own = hours[hour][:, rows].astype(np.float64)
-        units = add_up(group)
-        if old.any():
-            units = np.where(tells_weekdays(own, old), add_up(own), units)
-        return alpha_of(self.prior[:, rows], pooled, group, own, old), units
+        return alpha_of(self.prior[:, rows], pooled, group, own, old), units_of_context(group, own, old)
 
     def elsewhere(self, rows: Rows, stratum: int, hour: int) -> Floats:
         """Return the Dirichlet parameters of all units outside this hour of the day."""

@@ -24,8 +24,8 @@ from gapwatch.streams.detectors.contexts import (
 from gapwatch.streams.detectors.evidence import fold_rise, fold_sum
 from gapwatch.streams.detectors.fleet_config import FleetConfig
 from gapwatch.streams.detectors.local_level import USUAL_SEASON, season_of
-from gapwatch.streams.detectors.log_factors import FoldedBucket, known_factors, learned_moments, unknown_factors
-from gapwatch.streams.detectors.margins.daily_noise import add_to_day, close_days, start_noise
+from gapwatch.streams.detectors.log_factors import BucketFactors, FoldedBucket, bucket_factors, learned_moments
+from gapwatch.streams.detectors.margins.daily_noise import close_days, day_terms, start_noise
 from gapwatch.streams.detectors.margins.min_change import FACTOR, SHARE, refresh_tilts
 from gapwatch.streams.detectors.recovery import recovery_increments
 from gapwatch.streams.detectors.ring import Ring
@@ -224,7 +224,7 @@ class Fleet:
         s["last_bucket"][rows] = np.where(seen, bucket, s["last_bucket"][rows])
         close_days(self.config, s, rows, bucket // TICKS_A_DAY, seen)
         observe_units(s, rows, units)
-        self._begin_hours(rows, bucket, hour, seen)
+        self.begin_hours(rows, bucket, hour, seen)
 
         age = bucket - first.astype(np.int64)
         alpha, own = self.baseline.alpha(rows, stratum, hour, age >= TICKS_TO_A_WEEK_BASELINE)
@@ -234,23 +234,7 @@ class Fleet:
             known = ready & self.config.knows_hour(hour, own, age)
         has_weekday = self._has_weekday(rows, stratum, hour, age)
         now = FoldedBucket(rows, bucket, hour, stratum, counts, units, sessions, alpha, has_weekday)
-        log_factors, beyond, sure = known_factors(self.config, s, now, known)
-        plain = known if sessions is None else sure
-        starts, certain = np.where(plain, units, 0.0), np.where(sure, units, 0.0)
-        unknown = ready & ~known
-        if unknown.any():
-            log_factors, beyond, other = unknown_factors(self.config, s, now, unknown, (log_factors, beyond))
-            starts, certain = np.where(other, units, starts), np.where(other, units, certain)
-        s["evidence"][:, rows] = fold_sum(s["evidence"][:, rows], log_factors, starts)
-        s["expected_tickets"][rows] += starts / s["ticket_threshold"][rows]
-        if self.config.margins:
-            s["margin_evidence"][:, rows] = fold_sum(s["margin_evidence"][:, rows], beyond, certain)
-            s["expected_pages"][rows] += certain / s["page_threshold"][rows]
-        rise, fell = fold_rise(s["rise"][:, rows], log_factors)
-        fell &= seen
-        s["rise"][:, rows] = rise
-        s["rise_bucket"][:, rows] = np.where(fell, bucket, s["rise_bucket"][:, rows])
-        s["rise_units"][:, rows] = np.where(fell, 0.0, s["rise_units"][:, rows] + starts)
+        add_evidence(self.config, s, rows, bucket, seen, bucket_factors(self.config, s, now, ready, known))
         self._fold_open_alerts(now, own)
         self._learn(now)
 
@@ -261,7 +245,7 @@ class Fleet:
             return None
         return tells_weekdays(self.state["hours"][stratum, hour][:, rows], old)
 
-    def _begin_hours(self, rows: Rows, bucket: int, hour: int, seen: Bools) -> None:
+    def begin_hours(self, rows: Rows, bucket: int, hour: int, seen: Bools) -> None:
         """Begin an hour of the series whose first unit of it this is: its own units, and the season so far."""
         s = self.state
         new = seen & (s["own_hour"][rows] != bucket // TICKS_AN_HOUR)
@@ -297,7 +281,9 @@ class Fleet:
         learns = calm & (s["held_since"][rows] == 0)
         counts = now.counts if calm.all() else now.counts * calm
         if self.config.margins:
-            add_to_day(s, self.config.table.noise_statistic, rows, now.alpha, counts)
+            gap, information = day_terms(self.config.table.noise_statistic, now.alpha, counts)
+            s["day_gap"][rows] += gap
+            s["day_information"][rows] += information
         self.baseline.add(rows, stratum, now.hour, counts if learns.all() else now.counts * learns)
         if self.config.seasonal:
             s["own"][stratum][:, rows] += counts
@@ -338,3 +324,29 @@ class Fleet:
             g = g * np.sign(self.config.table.deltas[bet])
             factors = recovery_increments(g, alpha[:, columns], counts[:, columns], s["still_moved"][chosen])
             s["recovery"][:, chosen] = fold_sum(s["recovery"][:, chosen], factors, now.units[columns])
+
+
+def add_evidence(
+    config: FleetConfig, s: dict[str, Array], rows: Rows, bucket: int, seen: Bools, factors: BucketFactors
+) -> None:
+    """Fold the log factors of one bucket into the evidence of some series, and count the false alarms to expect.
+
+    Args:
+        config: Configuration of the fleet.
+        s: State arrays of the fleet, by name.
+        rows: Series.
+        bucket: Number of the tick.
+        seen: True for the series with a unit.
+        factors: Log factors of the bucket, and the units that count.
+    """
+    starts, certain = factors.starts, factors.certain
+    s["evidence"][:, rows] = fold_sum(s["evidence"][:, rows], factors.plain, starts)
+    s["expected_tickets"][rows] += starts / s["ticket_threshold"][rows]
+    if config.margins:
+        s["margin_evidence"][:, rows] = fold_sum(s["margin_evidence"][:, rows], factors.beyond, certain)
+        s["expected_pages"][rows] += certain / s["page_threshold"][rows]
+    rise, fell = fold_rise(s["rise"][:, rows], factors.plain)
+    fell &= seen
+    s["rise"][:, rows] = rise
+    s["rise_bucket"][:, rows] = np.where(fell, bucket, s["rise_bucket"][:, rows])
+    s["rise_units"][:, rows] = np.where(fell, 0.0, s["rise_units"][:, rows] + starts)

@@ -46,6 +46,45 @@ class FoldedBucket:
         return result
 
 
+@dataclass(frozen=True)
+class BucketFactors:
+    """Log factors of one fold, and the units that count for the evidence.
+
+    Attributes:
+        plain: Log factors of any change, shape (bets, series); 0 where no bet is made.
+        beyond: Log factors beyond the margins, same shape.
+        starts: Units that may be the first after a change, shape (series,).
+        certain: The same of a change beyond the margins.
+    """
+
+    plain: Floats
+    beyond: Floats
+    starts: Floats
+    certain: Floats
+
+
+def bucket_factors(
+    config: FleetConfig, s: dict[str, Array], now: FoldedBucket, ready: Bools, known: Bools
+) -> BucketFactors:
+    """Return the log factors of one bucket, in hours that are known and that are not.
+
+    Args:
+        config: Configuration of the fleet.
+        s: State arrays of the fleet, by name.
+        now: The bucket.
+        ready: True for series with units that have finished their burn-in.
+        known: True for those of them that have a baseline for the hour.
+    """
+    log_factors, beyond, sure = known_factors(config, s, now, known)
+    plain = known if now.sessions is None else sure
+    starts, certain = np.where(plain, now.units, 0.0), np.where(sure, now.units, 0.0)
+    unknown = ready & ~known
+    if unknown.any():
+        log_factors, beyond, other = unknown_factors(config, s, now, unknown, (log_factors, beyond))
+        starts, certain = np.where(other, now.units, starts), np.where(other, now.units, certain)
+    return BucketFactors(log_factors, beyond, starts, certain)
+
+
 def learned_moments(s: dict[str, Array], rows: Rows) -> tuple[Floats, Floats]:
     """Return the mean and the variance of all learned sessions of some series, shape (series,) each."""
     everyone = add_up(add_up(s["pooled"][:, :, rows])) + 1.0

@@ -112,7 +112,7 @@ def advance_phases(fleet: Fleet, bucket: int) -> list[Transition]:
     phase = s["phase"].copy()
     with np.errstate(over="ignore"):
         recovery = add_up(s["recovery"] / len(s["recovery"]))
-    risen = _risen_units(fleet, 1)
+    risen = risen_units(fleet, 1)
     # A series whose direction nobody confirmed never pages, and without margins nothing does.
     page_threshold = np.where((s["bad_side"] != 0) & fleet.config.margins, s["page_threshold"], np.inf)
     likely = (sides.bad >= page_threshold) & (phase < Phase.PAGE)
@@ -132,7 +132,7 @@ def advance_phases(fleet: Fleet, bucket: int) -> list[Transition]:
     transitions += _notice_small(fleet, bucket, found, sides)
     # A series that recovers in this tick starts without evidence, so it cannot be improved as well.
     improved = (sides.good >= s["ticket_threshold"]) & (found < Phase.TICKET) & (phase < Phase.TICKET)
-    improved &= is_carried(sides.good, _risen_units(fleet, -1))
+    improved &= is_carried(sides.good, risen_units(fleet, -1))
     for row in np.flatnonzero(improved).tolist():
         side = -int(s["bad_side"][row])
         change = _find(fleet, row, side) if fleet.config.ring_buckets else None
@@ -201,7 +201,7 @@ def _side(fleet: Fleet, row: int) -> int | None:
     return int(fleet.state["bad_side"][row]) or None
 
 
-def _risen_units(fleet: Fleet, way: int) -> Floats:
+def risen_units(fleet: Fleet, way: int) -> Floats:
     """Return the units since the leading bet of the bad (1) or good (-1) direction began to rise.
 
     They are infinite where it has not risen by `LEAST_PER_UNIT`: no start has a likelihood ratio of that size, so M,

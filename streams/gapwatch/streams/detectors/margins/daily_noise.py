@@ -26,13 +26,11 @@ _LEAST_INFORMATION = 5.0
 _UNKNOWN_WEEKDAY = 0.15
 
 
-def add_to_day(s: dict[str, Array], statistic: Floats, rows: Rows, alpha: Floats, counts: Floats) -> None:
-    """Add the units of a fold to the day of the series.
+def day_terms(statistic: Floats, alpha: Floats, counts: Floats) -> tuple[Floats, Floats]:
+    """Return what the units of a fold add to the gap and to the information of the day of each series.
 
     Args:
-        s: State arrays of the fleet, by name.
         statistic: One value for each bin, whose mean moves with the day, shape (bins,).
-        rows: Series of the fold.
         alpha: Baseline of their context, shape (bins, series).
         counts: Units of the series that learn; 0 for a series with an open alert; same shape.
     """
@@ -40,8 +38,7 @@ def add_to_day(s: dict[str, Array], statistic: Floats, rows: Rows, alpha: Floats
     shares = alpha / add_up(alpha)
     mean = add_up(shares * yard)
     units = add_up(counts)
-    s["day_gap"][rows] += add_up(counts * yard) - units * mean
-    s["day_information"][rows] += units * (add_up(shares * (yard * yard)) - mean * mean)
+    return add_up(counts * yard) - units * mean, units * (add_up(shares * (yard * yard)) - mean * mean)
 
 
 def close_days(config: FleetConfig, s: dict[str, Array], rows: Rows, day: int, seen: Bools) -> None:

@@ -96,3 +96,36 @@ def refresh_tilts(table: BetTable, s: dict[str, Array], rows: Rows, seen: Bools,
     alpha = s["prior"][:, index] + add_up(s["pooled"][:, :, index])
     factor, share = s["min_factor"][index].astype(np.float64), s["min_share"][index].astype(np.float64)
     s["least_tilts"][:, :, index] = least_tilts(table, alpha, factor, share)
+
+
+def column_tilts(
+    table: BetTable, s: dict[str, Array], prior: Floats, pooled: Floats, first: Ints, which: Ints
+) -> tuple[Floats, Floats]:
+    """Return the smallest tilts at each of several buckets of some series, as `refresh_tilts` sets them one by one.
+
+    Args:
+        table: The bets.
+        s: State arrays of the series, by name; `refresh_tilts` has set the tilts of their first bucket.
+        prior: Prior of the series of each column, shape (bins, columns); the columns are ordered by series.
+        pooled: Units of all hours before each bucket, same shape.
+        first: First column of each series.
+        which: Series of each column.
+
+    Returns:
+        Tilts of each column, and those of the last column of each series.
+    """
+    result: Floats = s["least_tilts"][:, :, which]
+    young = add_up(prior) + add_up(pooled) < _SETTLED
+    young[first] = False
+    columns = np.flatnonzero(young)
+    if len(columns):
+        mine = which[columns]
+        factor, share = s["min_factor"][mine].astype(np.float64), s["min_share"][mine].astype(np.float64)
+        result[:, :, columns] = least_tilts(table, prior[:, columns] + pooled[:, columns], factor, share)
+        # A baseline that is settled keeps what it had at its last young bucket.
+        source = np.where(young, np.arange(len(which)), 0)
+        source[first] = first
+        source = np.maximum.accumulate(source)
+        result = result[:, :, source]
+    last = np.append(first[1:], len(which)) - 1
+    return result, result[:, :, last]
