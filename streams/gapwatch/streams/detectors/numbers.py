@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gapwatch.streams.detectors.arrays import Ints
+from gapwatch.streams.detectors.batches.quiet_buckets import Bucket
 from gapwatch.streams.detectors.fleet import Fleet
 from gapwatch.streams.detectors.fleet_config import FleetConfig
 from gapwatch.streams.detectors.grid import count_bins, form_bins
@@ -55,9 +56,8 @@ class NumberFleet:
         """
         known = self.formed[series]
         if known.any():
-            rows, which = np.unique(series[known], return_inverse=True)
-            binned = count_bins(self.edges[rows], which, cells[known], counts[known])
-            self.fleet.fold(bucket, binned, rows, hour, stratum)
+            number, binned, rows = self.binned(bucket, series[known], cells[known], counts[known])
+            self.fleet.fold(number, binned, rows, hour, stratum)
         touched = set()
         for row, cell, n in zip(series[~known].tolist(), cells[~known].tolist(), counts[~known].tolist(), strict=True):
             histogram = self.waiting[row]
@@ -66,6 +66,11 @@ class NumberFleet:
         for row in sorted(touched):
             if sum(self.waiting[row].values()) >= self.burn_in_units:
                 self.form(row, self.waiting[row])
+
+    def binned(self, bucket: int, series: Ints, cells: Ints, counts: Ints) -> Bucket:
+        """Return one tick of sparse cells of series whose bins are formed, by bin; arguments as in `fold`."""
+        rows, which = np.unique(series, return_inverse=True)
+        return Bucket(bucket, count_bins(self.edges[rows], which, cells, counts), rows)
 
     def form(self, row: int, histogram: Mapping[int, int]) -> None:
         """Cut the bins of a series from a burn-in and start its detectors."""

@@ -61,7 +61,7 @@ def test_a_folded_tick_is_no_longer_pending_and_others_are(family: Family) -> No
     ready = sorted(detectors.ready(MONDAY + 60))
     waiting = set(detectors.sizes()) - set(ready)
     for tick in ready:
-        detectors.fold(tick)
+        detectors.fold([tick])
 
     assert ready and max(ready) <= MONDAY + 60
     assert set(detectors.sizes()) == waiting != set()
@@ -88,7 +88,7 @@ def test_an_empty_tick_gives_no_finding(family: Family) -> None:
     whole = lane(*contents())
     before = state(whole)
 
-    assert family(whole).fold(MONDAY + 7) == []
+    assert family(whole).fold([MONDAY + 7]) == []
     assert state(whole) == before
 
 

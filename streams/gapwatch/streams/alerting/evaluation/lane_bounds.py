@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,8 +92,15 @@ class LaneBounds:
         """Return the closed ticks."""
         return [tick for tick in self.pending if tick <= closed]
 
-    def fold(self, tick: int) -> list[Finding]:
-        """Check the bounds of the series with units in a tick."""
+    def is_plain(self, tick: int) -> bool:
+        """Return True: bounds have no rows."""
+        return True
+
+    def fold(self, ticks: Sequence[int]) -> list[Finding]:
+        """Check the bounds of the series with units in some ticks, one tick after the other."""
+        return [finding for tick in ticks for finding in self._fold(tick)]
+
+    def _fold(self, tick: int) -> list[Finding]:
         pending = self.pending.pop(tick, None)
         if pending is None:
             return []

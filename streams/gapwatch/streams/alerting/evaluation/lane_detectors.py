@@ -19,6 +19,7 @@ from gapwatch.streams.alerting.rules.finding import Finding, Watched
 from gapwatch.streams.alerting.series.open_tick import full_until
 from gapwatch.streams.alerting.series.slice_units import OpenTicks, SliceContent, read_units
 from gapwatch.streams.alerting.series.slice_values import read_values
+from gapwatch.streams.detectors.contexts import TICKS_AN_HOUR
 from gapwatch.streams.detectors.fleet import Fleet
 from gapwatch.streams.detectors.snapshot import SnapshotError
 from gapwatch.streams.detectors.watch import turn
@@ -102,15 +103,33 @@ class LaneDetectors:
         return sizes
 
     def close(self, closed: int) -> list[Finding]:
-        """Fold every open tick up to `closed`, in order, and return the findings."""
+        """Fold every open tick up to `closed`, in order, and return the findings.
+
+        Neighbours of one hour are folded together, as far as they make no new row and thresholds stay.
+        """
         findings: list[Finding] = []
+        together: list[int] = []
         for tick in sorted({tick for family in self.families for tick in family.ready(closed)}):
-            for pipeline in self.rows.start_period(tick):
+            is_plain = all(family.is_plain(tick) for family in self.families)
+            dealt = self.rows.start_period(tick)
+            if together and (dealt or not is_plain or together[-1] // TICKS_AN_HOUR != tick // TICKS_AN_HOUR):
+                findings += self._fold(together)
+                together = []
+            for pipeline in dealt:
                 self.rows.set_limits(self.fleets, pipeline)
-            for family in self.families:
-                findings += family.fold(tick)
-            self.folded = tick
-        return findings
+            if is_plain:
+                together.append(tick)
+            else:
+                findings += self._fold([tick])
+        return findings + self._fold(together)
+
+    def _fold(self, ticks: list[int]) -> list[Finding]:
+        """Fold some ticks, and return the findings by tick, those of one tick by family."""
+        if not ticks:
+            return []
+        self.folded = ticks[-1]
+        findings = [finding for family in self.families for finding in family.fold(ticks)]
+        return sorted(findings, key=lambda finding: finding.tick)
 
     # ---- what people decide ----
 

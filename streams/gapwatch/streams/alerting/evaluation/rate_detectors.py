@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,12 +16,14 @@ from gapwatch.streams.alerting.rules.finding import Finding
 from gapwatch.streams.alerting.series.open_rates import ClosedTick, OpenRates, OpenSessionUnits
 from gapwatch.streams.alerting.series.slice_units import OpenTicks, SliceUnits
 from gapwatch.streams.detectors.arrays import Ints
+from gapwatch.streams.detectors.batches.quiet_buckets import Bucket, fold_buckets
 from gapwatch.streams.detectors.bets import rate_bets
 from gapwatch.streams.detectors.change_point import start_in_sessions
 from gapwatch.streams.detectors.fleet import Fleet
 from gapwatch.streams.detectors.fleet_config import FleetConfig
 from gapwatch.streams.detectors.sessions import OpenSession, SessionBook, SessionTimes
 from gapwatch.streams.detectors.snapshot import restore, snapshot
+from gapwatch.streams.detectors.watch import advance_phases
 
 _UNITS, _SESSIONS = FleetConfig(rate_bets()), FleetConfig(rate_bets(), sessions=True)
 
@@ -75,27 +78,57 @@ class RateDetectors:
         """Return the closed ticks, with sparse ticks merged by window."""
         return self.pending.ready(closed)
 
-    def fold(self, tick: int) -> list[Finding]:
-        """Fold a tick: its units, and the sessions that have ended."""
-        units = self.pending.take(tick)
+    def is_plain(self, tick: int) -> bool:
+        """Return whether a ready tick makes no new row."""
+        units = self.pending.closed.get(tick)
         if units is None:
-            return []
-        return [*self._fold_units(tick, units.cells), *self._fold_sessions(tick, units)]
+            return True
+        return not self._lacks_rows(units.cells) and not self._rows.without_row(_sessions_of(units))
 
-    def _fold_units(self, tick: int, cells: Ints) -> list[Finding]:
-        if not cells.shape[1]:
-            return []
-        hours = [cells[:, cells[1] == hour] for hour in np.unique(cells[1]).tolist()]
+    def _lacks_rows(self, cells: Ints) -> bool:
         decided = cells[2] + cells[3] > 0
-        if (self._rows.rows(cells[0], "unknown") < 0).any() or (self._rows.rows(cells[0, decided], "rate") < 0).any():
+        unknown, rate = self._rows.rows(cells[0], "unknown"), self._rows.rows(cells[0, decided], "rate")
+        return bool((unknown < 0).any() or (rate < 0).any())
+
+    def fold(self, ticks: Sequence[int]) -> list[Finding]:
+        """Fold some ticks: their units, and the sessions that have ended."""
+        taken = [(tick, units) for tick in ticks if (units := self.pending.take(tick)) is not None]
+        found = self._fold_units([(tick, units.cells) for tick, units in taken if units.cells.shape[1]])
+        for tick, units in taken:
+            found += self._fold_sessions(tick, units)
+        return found
+
+    def _fold_units(self, ticks: list[tuple[int, Ints]]) -> list[Finding]:
+        """Fold the units of some ticks; neighbours with units of one and the same hour are folded at once."""
+        found: list[Finding] = []
+        hours = [np.unique(cells[1]).tolist() for _, cells in ticks]
+        for _, some in itertools.groupby(range(len(ticks)), lambda i: hours[i] if len(hours[i]) == 1 else [-i - 1]):
+            mine = list(some)
+            buckets = [self._buckets(*ticks[i]) for i in mine]
+            if len(mine) > 1:
+                hour = hours[mine[0]][0]
+                steps = fold_buckets(self._units, hour, [one for by_hour in buckets for _, one in by_hour])
+            else:
+                for hour, one in buckets[0]:
+                    self._units.fold(one.number, one.counts, one.rows, hour)
+                steps = [advance_phases(self._units, ticks[mine[0]][0])]
+            for i, moved in zip(mine, steps, strict=True):
+                found += self._rows.take_findings("units", ticks[i][0], ticks[i][0], moved)
+        return found
+
+    def _buckets(self, tick: int, cells: Ints) -> list[tuple[int, Bucket]]:
+        """Return the units of a tick by hour of the week, ascending; rows that are missing are made."""
+        hours = [cells[:, cells[1] == hour] for hour in np.unique(cells[1]).tolist()]
+        if self._lacks_rows(cells):
             self._rows.make(self, "units", [key for mine in hours for key in _keys_of(mine)])
+        made = []
         for number, hour, good, bad, unknown, in_sessions in hours:
             decided = good + bad > 0
             rows = np.concatenate([self._rows.rows(number[decided], "rate"), self._rows.rows(number, "unknown")])
             yes = np.concatenate([bad[decided], unknown])
             no = np.concatenate([good[decided], good + bad + in_sessions])
-            self._units.fold(tick, np.stack([no, yes]), rows, int(hour[0]))
-        return self._rows.take_findings(self, "units", tick, tick)
+            made.append((int(hour[0]), Bucket(tick, np.stack([no, yes]), rows)))
+        return made
 
     def _fold_sessions(self, tick: int, pending: ClosedTick) -> list[Finding]:
         for number, session, at, units, bad in sorted(pending.sessions):
@@ -103,7 +136,7 @@ class RateDetectors:
         if not self._open_sessions.open:
             return []
         # A series is monitored from its first trace on, not from the end of its first session.
-        self._rows.make(self, "sessions", [(number, "sessions") for number, *_ in sorted(pending.sessions)])
+        self._rows.make(self, "sessions", _sessions_of(pending))
         ended = self._open_sessions.close(tick)
         if not len(ended.series):
             return []
@@ -114,7 +147,8 @@ class RateDetectors:
         for hour, folded in sorted(by_hour.items()):
             which = np.array([row for row, _ in folded], np.int64)
             self._sessions.fold_sessions(tick, which, np.array([mean for _, mean in folded]), hour)
-        return [self._dated(finding) for finding in self._rows.take_findings(self, "sessions", tick, tick)]
+        findings = self._rows.take_findings("sessions", tick, tick, advance_phases(self._sessions, tick))
+        return [self._dated(finding) for finding in findings]
 
     def _dated(self, finding: Finding) -> Finding:
         """Return a finding of sessions whose change is dated by their traces, not by the ends of the sessions."""
@@ -186,3 +220,8 @@ def _keys_of(cells: Ints) -> Iterator[tuple[int, str]]:
         if good + bad:
             yield number, "rate"
         yield number, "unknown"
+
+
+def _sessions_of(units: ClosedTick) -> list[tuple[int, str]]:
+    """Return the (number of the series, kind) of the sessions of a tick, in the order in which their rows are made."""
+    return [(number, "sessions") for number, *_ in sorted(units.sessions)]

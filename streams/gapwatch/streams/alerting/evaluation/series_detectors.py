@@ -5,7 +5,7 @@ slice ─▶ add ─▶ pending, by tick ─▶ ready ─▶ fold ─▶ finding
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -61,8 +61,15 @@ class SeriesDetectors(Protocol[SliceT]):
             closed: Watermark: the last tick that no entry can join any more.
         """
 
-    def fold(self, tick: int) -> list[Finding]:
-        """Fold the entries of a tick, if it has any, and return the findings; call it for ticks in order."""
+    def is_plain(self, tick: int) -> bool:
+        """Return whether a ready tick makes no new row, so that it can be folded together with its neighbours."""
+
+    def fold(self, ticks: Sequence[int]) -> list[Finding]:
+        """Fold the entries of some ticks, and return the findings; each is that of a fold of one tick after the other.
+
+        Args:
+            ticks: One tick, or plain ticks of one hour since the epoch, ascending; some may have no entries.
+        """
 
     def waiting(self) -> Iterable[tuple[int, str]]:
         """Yield the (number of the series, kind) that the open entries will have a row for, once they are folded."""

@@ -22,7 +22,7 @@ from gapwatch.streams.detectors.budgets.volume import set_allowed
 from gapwatch.streams.detectors.contexts import tick_start
 from gapwatch.streams.detectors.fleet import LEAST_BAD_PER_HOUR, LEAST_RATIO, Fleet
 from gapwatch.streams.detectors.lifecycle import Event
-from gapwatch.streams.detectors.watch import Transition, advance_phases
+from gapwatch.streams.detectors.watch import Transition
 
 log = logging.getLogger("gapwatch.detectors")
 
@@ -136,22 +136,21 @@ class SeriesRows:
 
     def take_findings(
         self,
-        family: SeriesDetectors[Any],
         name: str,
         tick: int,
         bucket: int,
+        steps: Sequence[Transition],
         part_of: Callable[[Transition], Part | None] = lambda _: None,
     ) -> list[Finding]:
-        """Advance the phases of a fleet after a folded bucket, and return the transitions that people are told of.
+        """Return the transitions that people are told of, as findings.
 
         Args:
-            family: Family of the fleet.
             name: Name of the fleet.
             tick: Tick of the findings.
             bucket: Folded bucket: the tick, or the first tick of the window that ends with it.
+            steps: Transitions of the fleet after the bucket.
             part_of: Returns the part of the values that moved.
         """
-        steps = advance_phases(family.fleets[name], bucket)
         for one in steps:
             if one.event is Event.NOTICED:
                 _log_noticed(self.watched[name][one.row], one)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from gapwatch.streams.alerting.series.open_tick import WINDOW_TICKS, OpenWindow,
 from gapwatch.streams.alerting.series.slice_units import OpenTicks
 from gapwatch.streams.alerting.series.slice_values import Labels, Numbers, SliceValues
 from gapwatch.streams.detectors.arrays import Ints
+from gapwatch.streams.detectors.batches.quiet_buckets import Bucket, fold_buckets
 from gapwatch.streams.detectors.bets import LEVELS, number_bets
 from gapwatch.streams.detectors.categories import CategoryFleet, label_bets
 from gapwatch.streams.detectors.fleet import Fleet
@@ -23,7 +24,7 @@ from gapwatch.streams.detectors.fleet_config import FleetConfig
 from gapwatch.streams.detectors.grid import cell_end
 from gapwatch.streams.detectors.numbers import NumberFleet
 from gapwatch.streams.detectors.snapshot import restore_headed, snapshot_headed
-from gapwatch.streams.detectors.watch import Transition
+from gapwatch.streams.detectors.watch import Transition, advance_phases
 
 NUMBERS = FleetConfig(number_bets())
 LABELS = FleetConfig(label_bets())
@@ -99,34 +100,65 @@ class ValueDetectors:
         """Return the last ticks of the closed windows."""
         return [end for end in self.pending if end <= closed]
 
-    def fold(self, tick: int) -> list[Finding]:
-        """Fold the window that ends with a tick, if it holds values."""
-        window = self.pending.pop(tick, None)
-        if window is None:
-            return []
-        bucket = tick - WINDOW_TICKS + 1
-        touched = [*self._fold_numbers(bucket, window), *self._fold_labels(bucket, window)]
-        return [
-            finding
-            for name in touched
-            for finding in self._rows.take_findings(self, name, tick, bucket, partial(self._part, name))
-        ]
+    def is_plain(self, tick: int) -> bool:
+        """Return whether the window that ends with a ready tick makes no new row."""
+        window = self.pending.get(tick)
+        return window is None or not self._rows.without_row(_keys_of(window))
 
-    def _fold_numbers(self, bucket: int, window: OpenWindow) -> list[str]:
-        cells = window.summed()
-        if not cells.shape[1]:
-            return []
-        rows = self._rows_of("numbers", np.unique(cells[0]).tolist())
-        which = np.array([rows[number] for number in cells[0].tolist()], np.int64)
+    def fold(self, ticks: Sequence[int]) -> list[Finding]:
+        """Fold the windows that end with some ticks, if they hold values."""
+        windows = [(tick, window) for tick in ticks if (window := self.pending.pop(tick, None)) is not None]
+        found = self._fold_numbers([(tick, cells) for tick, one in windows if (cells := one.summed()).shape[1]])
+        for tick, window in windows:
+            if window.labels:
+                bucket = tick - WINDOW_TICKS + 1
+                self._fold_labels(bucket, window)
+                found += self._found("labels", tick, advance_phases(self.labels.fleet, bucket))
+        return found
+
+    def _found(self, name: str, tick: int, steps: Sequence[Transition]) -> list[Finding]:
+        return self._rows.take_findings(name, tick, tick - WINDOW_TICKS + 1, steps, partial(self._part, name))
+
+    def _fold_numbers(self, windows: list[tuple[int, Ints]]) -> list[Finding]:
+        """Fold the numbers of some windows; neighbours of one hour, of series with bins, are folded at once."""
+        found: list[Finding] = []
+        at = 0
+        while at < len(windows):
+            hour, stop = self._plain_hour(windows[at][1]), at + 1
+            while hour is not None and stop < len(windows) and self._plain_hour(windows[stop][1]) == hour:
+                stop += 1
+            some = windows[at:stop]
+            if hour is None:
+                steps = [self._fold_window(*some[0])]
+            else:
+                steps = fold_buckets(self.numbers.fleet, hour, [self._bucket(*window) for window in some])
+            for (tick, _), moved in zip(some, steps, strict=True):
+                found += self._found("numbers", tick, moved)
+            at = stop
+        return found
+
+    def _plain_hour(self, cells: Ints) -> int | None:
+        """Return the hour of the week of a window whose series have rows and bins; None where it has several."""
+        rows = self._rows.rows(cells[0], "numbers")
+        is_plain = (cells[1] == cells[1, 0]).all() and (rows >= 0).all() and self.numbers.formed[rows].all()
+        return int(cells[1, 0]) if is_plain else None
+
+    def _bucket(self, tick: int, cells: Ints) -> Bucket:
+        return self.numbers.binned(tick - WINDOW_TICKS + 1, self._rows.rows(cells[0], "numbers"), cells[2], cells[3])
+
+    def _fold_window(self, tick: int, cells: Ints) -> list[Transition]:
+        """Fold the numbers of one window, and make their rows; burn-ins may end."""
+        self._rows.make(self, "numbers", [(number, "numbers") for number in np.unique(cells[0]).tolist()])
+        which, bucket = self._rows.rows(cells[0], "numbers"), tick - WINDOW_TICKS + 1
         for hour in np.unique(cells[1]).tolist():
             some = cells[1] == hour
             self.numbers.fold(bucket, which[some], cells[2, some], cells[3, some], hour)
-        return ["numbers"]
+        return advance_phases(self.numbers.fleet, bucket)
 
-    def _fold_labels(self, bucket: int, window: OpenWindow) -> list[str]:
-        if not window.labels:
-            return []
-        rows = self._rows_of("labels", sorted({number for number, _ in window.labels}))
+    def _fold_labels(self, bucket: int, window: OpenWindow) -> None:
+        numbers = sorted({number for number, _ in window.labels})
+        self._rows.make(self, "labels", [(number, "labels") for number in numbers])
+        rows = {number: self._rows.row(number, "labels") for number in numbers}
         for hour in sorted({hour for _, hour in window.labels}):
             units = {
                 rows[number]: one_each(whole[0], counts)
@@ -134,11 +166,6 @@ class ValueDetectors:
                 if at == hour
             }
             self.labels.fold(bucket, units, hour)
-        return ["labels"]
-
-    def _rows_of(self, name: str, numbers: list[int]) -> dict[int, int]:
-        self._rows.make(self, name, [(number, name) for number in numbers])
-        return {number: self._rows.row(number, name) for number in numbers}
 
     def _part(self, kind: str, transition: Transition) -> Part | None:
         """Return the part of the values that moved; None where the transition names no change."""
@@ -169,9 +196,7 @@ class ValueDetectors:
     def waiting(self) -> Iterator[tuple[int, str]]:
         """Yield the (number of the series, kind) of open values."""
         for window in self.pending.values():
-            for entries in window.cells:
-                yield from ((number, "numbers") for number in np.unique(entries[0]).tolist())
-            yield from ((number, "labels") for number, _ in window.labels)
+            yield from _keys_of(window)
 
     def grow(self, name: str, count: int) -> Ints:
         """Add empty series to a fleet, and return their rows."""
@@ -208,6 +233,13 @@ class ValueDetectors:
         """Restore the fleets from `snapshots`; SnapshotError where they cannot be read."""
         self.numbers = restore_headed(NumberFleet(NUMBERS), snapshots["numbers"])
         self.labels = restore_headed(CategoryFleet(LABELS), snapshots["labels"])
+
+
+def _keys_of(window: OpenWindow) -> Iterator[tuple[int, str]]:
+    """Yield the (number of the series, kind) of the values of a window."""
+    for entries in window.cells:
+        yield from ((number, "numbers") for number in np.unique(entries[0]).tolist())
+    yield from ((number, "labels") for number, _ in window.labels)
 
 
 def one_each(units: int, counts: Mapping[str, int]) -> dict[str, int]:

@@ -57,6 +57,7 @@ class OpenRates:
 
     Attributes:
         sessions: Open tick to the units of sessions.
+        closed: Closed tick to its units, from `ready` until `take`.
     """
 
     def __init__(self) -> None:
@@ -64,7 +65,7 @@ class OpenRates:
         # Arrays of entries, shape (7, entries); after `_sum` one array, sorted by tick, series and hour, each once.
         self._parts: list[Ints] = []
         self._is_summed = True
-        self._closed: dict[int, ClosedTick] = {}
+        self.closed: dict[int, ClosedTick] = {}
 
     def add(self, ticks: Ints, numbers: Ints, hours: Ints, counts: Ints) -> None:
         """Add units.
@@ -109,12 +110,12 @@ class OpenRates:
         by_tick = dict(zip(ticks.tolist(), cells, strict=True))
         nothing = np.zeros((_IN_SESSIONS, 0), np.int64)
         for tick in {*by_tick, *(tick for tick in self.sessions if tick <= closed)}:
-            self._closed[tick] = ClosedTick(by_tick.get(tick, nothing), self.sessions.pop(tick, []))
-        return list(self._closed)
+            self.closed[tick] = ClosedTick(by_tick.get(tick, nothing), self.sessions.pop(tick, []))
+        return list(self.closed)
 
     def take(self, tick: int) -> ClosedTick | None:
         """Remove a tick that `ready` returned, and return its units; None where it has none."""
-        return self._closed.pop(tick, None)
+        return self.closed.pop(tick, None)
 
     def waiting(self) -> Iterator[tuple[int, str]]:
         """Yield the (number of the series, kind) of open units, and of sessions with open units."""
