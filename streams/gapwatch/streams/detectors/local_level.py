@@ -7,9 +7,11 @@ inc_c = ln Polya(k; kappa_c tilt(q, mu_c + delta_c) + own) - ln Polya(k; kappa_0
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from gapwatch.streams.detectors.arrays import Array, Bools, Floats, add_up
+from gapwatch.streams.detectors.arrays import Array, Bools, Floats, Ints, add_up
 from gapwatch.streams.detectors.bets import BetTable, Shape
 from gapwatch.streams.detectors.log_gamma import log_gamma_excess
 
@@ -50,10 +52,10 @@ def season_of(statistic: Floats, hours: Array, whole: Bools) -> tuple[Floats, Fl
         smooth season move together, so six hours count as one. The usual season grows with the variance of the
         logarithm of the hourly traffic.
     """
-    counts = hours.astype(np.float64)
-    n = np.stack([add_up(hour) for hour in counts])
-    sums = np.stack([add_up(hour * statistic[:, None]) for hour in counts])
-    squares = np.stack([add_up(hour * (statistic * statistic)[:, None]) for hour in counts])
+    # Bins first: the additions of all hours are made in one call, in the same order.
+    counts = hours.swapaxes(0, 1).astype(np.float64)
+    yard = statistic[:, None, None]
+    n, sums, squares = add_up(counts), add_up(counts * yard), add_up(counts * (yard * yard))
     units = np.maximum(add_up(n), 1.0)
     mean = add_up(sums) / units
     v = np.maximum((add_up(squares) + 0.25) / (units + 1.0) - mean * mean, _LEAST_VARIANCE)
@@ -133,19 +135,38 @@ def level_increments(
         little, however many units it has; several hours on one side do. Bins with one value of g are one bin.
     """
     result = np.empty((len(margins), table.count, counts.shape[1]))
-    at = 0
-    for shape, mine in zip(table.shapes, margins.swapaxes(0, 1), strict=True):
-        masses, here, units = _grouped(shape, rest, own, counts)
-        signs = np.where(np.array(shape.deltas) > 0.0, 1.0, -1.0)
-        sides, of_bet = np.unique(signs, return_inverse=True)
-        steps = np.concatenate([np.zeros(len(sides)), shape.deltas])
-        towards = np.concatenate([sides, signs])
-        tilts = towards[:, None] * mine[:, np.where(towards > 0.0, 0, 1)] + steps[:, None]
+    for shapes, bets in _alike(table):
+        groups = [_grouped(table.shapes[i], rest, own, counts) for i in shapes]
+        masses, here, units = (np.stack(parts, axis=1) for parts in zip(*groups, strict=True))
+        shares = masses / add_up(masses)
+        # Each tilt is of one shape: first the null hypothesis of each of its sides, then its bets.
+        of_tilt, null = list[int](), list[int]()
+        towards, steps = list[float](), list[float]()
+        for position, i in enumerate(shapes):
+            signs = np.where(np.array(table.shapes[i].deltas) > 0.0, 1.0, -1.0)
+            sides, of_bet = np.unique(signs, return_inverse=True)
+            null += (len(of_tilt) + of_bet).tolist()
+            of_tilt += [position] * (len(sides) + len(signs))
+            towards += [*sides.tolist(), *signs.tolist()]
+            steps += [*[0.0] * len(sides), *table.shapes[i].deltas]
+        way, which = np.array(towards), np.array(of_tilt)
+        mine = margins[:, np.array(shapes)[which], np.where(way > 0.0, 0, 1)]
+        tilts = way[:, None] * mine + np.array(steps)[:, None]
         flat, widths = tilts.reshape(-1, counts.shape[1]), width.repeat(len(steps), axis=0)
-        logs = _log_probabilities(shape, masses / add_up(masses), here, units, flat, widths).reshape(tilts.shape)
-        result[:, at : at + len(signs)] = logs[:, len(sides) :] - logs[:, of_bet]
-        at += len(signs)
+        shape_of, values = np.tile(which, len(margins)), np.array(table.shapes[shapes[0]].values)
+        logs = _log_probabilities(values, (shares, here, units), shape_of, flat, widths).reshape(tilts.shape)
+        is_bet = np.array(steps) != 0.0
+        result[:, bets] = logs[:, is_bet] - logs[:, null]
     return result
+
+
+def _alike(table: BetTable) -> Iterator[tuple[list[int], list[int]]]:
+    """Yield the shapes that share the values of their statistic, and their bets, as positions in the table."""
+    shapes: dict[tuple[float, ...], list[int]] = {}
+    for i, shape in enumerate(table.shapes):
+        shapes.setdefault(shape.values, []).append(i)
+    for some in shapes.values():
+        yield some, [bet for i in some for bet, of in enumerate(table.shape_of) if of == i]
 
 
 def _grouped(shape: Shape, *arrays: Floats) -> list[Floats]:
@@ -159,35 +180,43 @@ def _grouped(shape: Shape, *arrays: Floats) -> list[Floats]:
 
 
 def _log_probabilities(
-    shape: Shape, shares: Floats, here: Floats, units: Floats, tilts: Floats, width: Floats
+    values: Floats, buckets: tuple[Floats, Floats, Floats], shape_of: Ints, tilts: Floats, width: Floats
 ) -> Floats:
     """Return ln of the probability of a bucket under each tilt of the centre, shape (tilts, series).
 
     Few series are computed for many tilts at once, because a call of numpy has a fixed price; wide blocks for one tilt
     after the other, which stays in the cache.
+
+    Args:
+        values: Values of the statistic.
+        buckets: Shares of the centre, units of the hour so far, units of the bucket; shape (values, shapes, series).
+        shape_of: Shape of each tilt.
+        tilts: Shape (tilts, series).
+        width: Variance of the level under each tilt, same shape.
     """
-    at_once = max(1, _AT_ONCE // max(units.size, 1))
-    parts = [
-        _log_polya(_centre(shape, shares, tilts[some], width[some]) + here[:, None], units)
-        for some in (slice(first, first + at_once) for first in range(0, len(tilts), at_once))
-    ]
+    shares, here, units = buckets
+    at_once = max(1, _AT_ONCE // max(len(values) * tilts.shape[1], 1))
+    parts = []
+    for first in range(0, len(tilts), at_once):
+        some, shape = slice(first, first + at_once), shape_of[first : first + at_once]
+        centre = _centre(values, shares[:, shape], tilts[some], width[some])
+        parts.append(_log_polya(centre + here[:, shape], units[:, shape]))
     return np.concatenate(parts)
 
 
-def _centre(shape: Shape, shares: Floats, tilts: Floats, width: Floats) -> Floats:
+def _centre(values: Floats, shares: Floats, tilts: Floats, width: Floats) -> Floats:
     """Return the Dirichlet parameters of the level, tilted; its variance in log odds stays.
 
     Args:
-        shape: Bets on one statistic.
-        shares: Shape (values, series).
+        values: Values of the statistic.
+        shares: Shape (values, tilts, series).
         tilts: Shape (tilts, series).
         width: Shape (tilts, series).
 
     Returns:
         Shape (values, tilts, series).
     """
-    values = np.array(shape.values)
-    tilted = shares[:, None] * np.exp(values[:, None, None] * tilts)
+    tilted = shares * np.exp(values[:, None, None] * tilts)
     tilted /= add_up(tilted)
     result: Floats = tilted * np.maximum(1.0 / (width * _variance(values, tilted)) - 1.0, 0.5)
     return result
@@ -206,12 +235,12 @@ def _log_polya(parameters: Floats, counts: Floats) -> Floats:
 
     Args:
         parameters: Shape (values, tilts, series).
-        counts: Shape (values, series).
+        counts: Same shape.
 
     Returns:
         Shape (tilts, series).
     """
-    total, units, each = add_up(parameters), add_up(counts), counts[:, None]
-    bins = log_gamma_excess(parameters, each) + each * np.log(np.maximum(parameters, 1e-300))
+    total, units = add_up(parameters), add_up(counts)
+    bins = log_gamma_excess(parameters, counts) + counts * np.log(np.maximum(parameters, 1e-300))
     result: Floats = add_up(bins) - log_gamma_excess(total, units) - units * np.log(total)
     return result

@@ -78,7 +78,7 @@ def broken_at(claim: str, threshold: dict[str, Any], *, high: bool, ticks: int =
     lane = detectors(claim, threshold)
     for tick in range(MONDAY, MONDAY + ticks):
         lane.add(tick_content(tick, n, high), OpenTicks.between(tick - 1, None))
-        if any(one.breach is not None and one.breach.is_broken for one in lane.bounds.fold(tick)):
+        if any(one.breach is not None and one.breach.is_broken for one in lane.bounds.fold([tick])):
             return tick - MONDAY
     return None
 
