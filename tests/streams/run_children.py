@@ -64,7 +64,8 @@ def _be_child(options):
     """Run the command line `arguments`, its output in the files `out` and `err`.
 
     To be provoked: `die_at` a named point of the n-th commit; `block_at` the n-th slice; `largest_file` in bytes;
-    `max_records` of a slice; `session_seconds` of the group.
+    `max_records` of a slice; `session_seconds` of the group; `compact_seconds` between two copies of the file, with
+    reads of the run itself that count so many numbers as `slow_read` says.
     """
     for name, number in (("out", 1), ("err", 2)):
         os.dup2(os.open(options[name], os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
@@ -85,10 +86,28 @@ def _be_child(options):
         program.Run = functools.partial(program.Run, open_store=_mortal(*options["die_at"]))
     if "block_at" in options:
         program.Run = _blocking(program.Run, options["block_at"])
+    if "compact_seconds" in options:
+        _compact_often(options["compact_seconds"], options["slow_read"])
     status = run(options["arguments"])
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
+
+
+def _compact_often(seconds, slow_read):
+    """Copy the file again and again, however little is free, while the relay reads slowly."""
+    from gapwatch.sinks.upkeep import compaction
+    from gapwatch.streams.live import compaction_loop, outbox_relay
+
+    compaction.LEAST_FREE, compaction.MOST_RATIO = -1, 0
+    compaction_loop.LOOK_SECONDS = compaction_loop._READERS_SECONDS = seconds
+    count_waiting = outbox_relay.count_waiting
+
+    def slowly(cursor):
+        cursor.execute(f"SELECT count(*) FROM range({slow_read}) WHERE range % 7 = 3").fetchall()
+        return count_waiting(cursor)
+
+    outbox_relay.count_waiting = slowly
 
 
 def _mortal(point, at):

@@ -18,8 +18,9 @@ from gapwatch.scorers.errors import JobError
 from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.scorers.slices.tables import SCORED_TABLES
 from gapwatch.sinks.store.ledger import imbalance
+from gapwatch.sinks.store.positions import Position
 from gapwatch.sinks.store.schema import KEPT_TABLES, qualified
-from gapwatch.sinks.store.store import Position, Store
+from gapwatch.sinks.store.store import Store
 from gapwatch.sinks.store.transaction import Step, StoreTransaction
 from tests.builders import KEPT_AT, NOON, scored_slice, whole_slice
 

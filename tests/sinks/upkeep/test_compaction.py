@@ -14,13 +14,15 @@ from typing import Any
 import duckdb
 import pytest
 
+from gapwatch.scorers.errors import JobError
 from gapwatch.sinks.store.ledger import imbalance
-from gapwatch.sinks.store.retention import expire_step, moment_before
 from gapwatch.sinks.store.schema import qualified
 from gapwatch.sinks.store.store import Store
 from gapwatch.sinks.upkeep import compaction
 from gapwatch.sinks.upkeep.compaction import Compaction, FileSpace, file_space
+from gapwatch.sinks.upkeep.retention import expire_step, moment_before
 from gapwatch.sinks.upkeep.tick_joining import join_step
+from gapwatch.streams.live import compaction_loop
 from gapwatch.streams.live.compaction_loop import compact
 from tests.builders import KEPT_AT, whole_slice
 from tests.paths import ROOT
@@ -84,32 +86,67 @@ def test_a_copy_with_other_rows_is_not_put_in_place(store: Store) -> None:
     copy.begin()
     copy._copied = 3  # as if rows had been lost
 
-    assert copy.finish() is None
+    with pytest.raises(JobError, match="not as many rows"):
+        copy.finish()
     copy.end()
 
+    assert not store.is_broken
     assert store.path.stat().st_ino == inode
     assert imbalance(store.cursor()) == 0
 
 
-def test_readers_are_interrupted_and_read_on_with_a_new_cursor(store: Store) -> None:
-    copy, errors = Compaction(store), list[BaseException]()
+def test_a_reader_ends_before_the_copy_is_put_in_place(store: Store) -> None:
+    copy, answers, inode = Compaction(store), list[Any](), store.path.stat().st_ino
     cursor = store.cursor()
-
-    def read() -> None:
-        try:
-            cursor.execute("SELECT count(*) FROM range(100000000000) WHERE range % 7 = 3").fetchall()
-        except duckdb.Error as error:
-            errors.append(error)
-
-    reader = threading.Thread(target=read)
+    reader = threading.Thread(
+        target=lambda: answers.extend(cursor.execute("SELECT sleep_ms(1500)::VARCHAR").fetchall())
+    )
     reader.start()
     copy.begin()
+
+    assert copy.finish() is None  # a query runs
+    reader.join(20)
+    assert len(answers) == 1
+    assert copy.finish() is None  # another may follow on this cursor
+    assert cursor.execute("SELECT count(*) FROM offsets").fetchall() == [(6,)]
+    assert store.path.stat().st_ino == inode
+    store.write_slice(whole_slice(60, 70), KEPT_AT)
+    cursor.close()
+    copy.copy_rows()
     assert copy.finish() is not None
     copy.end()
-    reader.join(10)
 
-    assert len(errors) == 1
-    assert store.query("SELECT count(*) FROM offsets") == [(6,)]
+    assert store.path.stat().st_ino != inode
+    assert store.query("SELECT count(*) FROM offsets") == [(7,)]
+
+
+def test_readers_wait_while_the_copy_is_put_in_place(store: Store) -> None:
+    errors, counts, is_over = list[BaseException](), list[Any](), threading.Event()
+
+    def read() -> None:
+        while not is_over.is_set():
+            try:
+                counts.extend(store.query("SELECT count(*) FROM offsets"))
+            except (duckdb.Error, JobError) as error:
+                errors.append(error)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    replaced = 0
+    for _ in range(5):
+        copy = Compaction(store)
+        copy.begin()
+        copy.copy_rows()
+        replaced += copy.finish() is not None
+        copy.end()
+    is_over.set()
+    for reader in readers:
+        reader.join(20)
+
+    assert errors == []
+    assert set(counts) == {(6,)}
+    assert replaced == 5
 
 
 def test_the_file_shrinks_to_what_is_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,6 +177,33 @@ def test_the_file_shrinks_to_what_is_alive(tmp_path: Path, monkeypatch: pytest.M
     assert shown["gapwatch_store_live_bytes"][()] <= before.file_bytes
     assert (tmp_path / "s.duckdb").stat().st_size < 0.6 * before.file_bytes
     assert after.file_bytes <= 1.3 * after.live_bytes + (1 << 20)
+
+
+@pytest.mark.slow
+def test_the_loop_puts_the_copy_in_place_once_nobody_reads(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "LEAST_FREE", -1)
+    monkeypatch.setattr(compaction, "MOST_RATIO", 0)
+    monkeypatch.setattr(compaction_loop, "_READERS_SECONDS", 0.1)
+    cursor, inode, looks = store.cursor(), store.path.stat().st_ino, list[bool]()
+
+    async def once() -> None:
+        async def on_thread(work: Callable[..., Any], *given: Any) -> Any:
+            if work.__name__ == "finish" and len(looks) == 2:
+                cursor.close()
+            done = work(*given)
+            if work.__name__ == "finish":
+                looks.append(done is not None)
+            return done
+
+        task = asyncio.create_task(compact(store, on_thread, lambda *_: None))
+        while store.path.stat().st_ino == inode:
+            await asyncio.sleep(0.01)
+        task.cancel()
+
+    asyncio.run(asyncio.wait_for(once(), 60))
+
+    assert looks == [False, False, True]
+    assert store.query("SELECT count(*) FROM offsets") == [(6,)]
 
 
 #: Forks a child for each point; it dies there in the middle of a copy.

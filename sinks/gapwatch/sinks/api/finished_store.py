@@ -9,7 +9,8 @@ from pathlib import Path
 import duckdb
 
 from gapwatch.sinks.store.opening import MEMORY, ReaderCursors, open_for_reading
-from gapwatch.sinks.store.store import Position, SourceKey, Store
+from gapwatch.sinks.store.positions import Position, SourceKey
+from gapwatch.sinks.store.store import Store
 from gapwatch.sinks.store.transaction import Step
 
 

@@ -45,7 +45,7 @@ _VALUES = f"""SELECT * EXCLUDE (entry), entry.key, sum(entry.value)::BIGINT FROM
 _LEDGER = """SELECT pipeline, metric, source_topic, state, sum(n)::BIGINT FROM ledger
     WHERE lane = $lane GROUP BY ALL"""
 _DEAD_LETTERS = "SELECT source_topic, cause, count(*) FROM dead_letters WHERE lane = $lane GROUP BY ALL"
-#: All ticks, those that have expired included (`gapwatch.sinks.store.retention`).
+#: All ticks, those that have expired included (`gapwatch.sinks.upkeep.retention`).
 _EVER = "FROM (FROM ticks UNION ALL BY NAME FROM internal.past_ticks)"
 _PAST_DEAD_LETTERS = "SELECT source_topic, cause, n FROM internal.past_dead_letters WHERE lane = $lane"
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, fields
 from typing import Any
 
 from gapwatch.sinks.reading.query_answer import ask
+from gapwatch.sinks.store.detector_states import BoundState
 from gapwatch.sinks.store.store_reader import StoreReader
 
 
@@ -88,26 +88,14 @@ class WatchedStanding:
     limit_log10: float
 
 
-@dataclass(frozen=True)
-class BoundRow:
-    """State of one bound in its window; see `store.detector_states.WatchedBoundRow`."""
+@dataclass(frozen=True, kw_only=True)
+class BoundRow(BoundState):
+    """State of one bound in its window, with the names of its series; component None for the whole trace."""
 
     pipeline: str
     environment: str
     component: str | None
     metric: str
-    quantity: str
-    operator: str
-    bound: float
-    unit: str
-    window_seconds: int
-    min_units: int
-    state: str
-    value: float | None
-    lower: float | None
-    upper: float | None
-    units: int
-    last_unit_at: datetime
 
 
 def phase_counts(con: StoreReader, lane: str | None) -> list[PhaseCount]:
@@ -183,7 +171,7 @@ def watched_bounds(con: StoreReader, lane: str | None) -> list[BoundRow]:
         JobError: The store cannot be read.
     """
     where, values = _of_lane("WHERE", lane)
-    names = ", ".join(f'"{name}"' for name in BoundRow.__dataclass_fields__)
+    names = ", ".join(f'"{field.name}"' for field in fields(BoundRow))
     sql = f"SELECT {names} FROM watched_bounds {where} ORDER BY pipeline, environment, rowid"
     return [BoundRow(**row) for row in ask(con, sql, values).objects()]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import NamedTuple
 
@@ -49,11 +50,11 @@ class WatchedRow(NamedTuple):
     expected_false_alarms: float
 
 
-class WatchedBoundRow(NamedTuple):
-    """The state of one bound of a series, a row of `watched_bounds`.
+@dataclass(frozen=True, kw_only=True)
+class BoundState:
+    """The state of one bound in its window.
 
     Attributes:
-        series: Names of the series.
         quantity: Bounded quantity, such as p95, or share of a label.
         operator: Comparison that must hold: <, <=, > or >=.
         bound: The bound, in `unit`.
@@ -68,7 +69,6 @@ class WatchedBoundRow(NamedTuple):
         last_unit_at: Start of the last tick with a unit, naive UTC.
     """
 
-    series: SeriesNames
     quantity: str
     operator: str
     bound: float
@@ -81,6 +81,13 @@ class WatchedBoundRow(NamedTuple):
     upper: float | None
     units: int
     last_unit_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchedBoundRow(BoundState):
+    """The state of one bound of a series, a row of `watched_bounds`."""
+
+    series: SeriesNames
 
 
 def last_detectors(con: duckdb.DuckDBPyConnection, lane: str) -> tuple[bytes, int] | None:
@@ -128,8 +135,9 @@ def write_watched_rows(con: duckdb.DuckDBPyConnection, lane: str, seq: int, rows
 def write_watched_bounds(con: duckdb.DuckDBPyConnection, lane: str, seq: int, rows: Sequence[WatchedBoundRow]) -> None:
     """Replace the stored bounds of a lane, in a transaction."""
     con.execute("DELETE FROM watched_bounds WHERE lane = ?", [lane])
-    columns = ("seq", *SERIES_COLUMNS, *WatchedBoundRow._fields[1:])
-    insert_rows(con, "watched_bounds", columns, [(seq, *series_values(lane, row.series), *row[1:]) for row in rows])
+    states = [field.name for field in fields(BoundState)]
+    values = [(seq, *series_values(lane, row.series), *(getattr(row, name) for name in states)) for row in rows]
+    insert_rows(con, "watched_bounds", ("seq", *SERIES_COLUMNS, *states), values)
 
 
 def waiting_step(lane: str, partitions: Sequence[str]) -> Step:

@@ -4,7 +4,7 @@ Three rules hold after every commit:
 
 - records consumed (`offsets`) = read + dead letters + foreign (`ledger`), for each lane and partition;
 - each span of a metric is in one state: the ledger has as many as the ticks count by outcome, expired ones
-  (`gapwatch.sinks.store.retention`) included, and no state is below zero;
+  (`gapwatch.sinks.upkeep.retention`) included, and no state is below zero;
 - the slices of a partition follow one another without hole or overlap.
 """
 
@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import duckdb
 
 from gapwatch.scorers.errors import JobError
+from gapwatch.sinks.store.positions import SourceKey
 from gapwatch.sinks.store.store_reader import StoreReader
 
-SourceKey = tuple[str, str, int]
 MetricKey = tuple[str, str | None, str]
 
 #: States of a record. `duplicate` records are counted separately, because they were consumed before.

@@ -40,6 +40,9 @@ STORAGE_VERSION = "v1.2.0"
 #: Oldest schema version that `gapwatch migrate` converts; older stores are from before the first release.
 OLDEST_MIGRATED = 3
 
+#: Seconds between two looks at the cursors of readers.
+_LOOK_SECONDS = 0.005
+
 Config = dict[str, str | bool | int | float | list[str]]
 
 #: A store holds texts of users and models. No query may reach a file, a socket or a Python variable.
@@ -310,11 +313,6 @@ def _check_program(con: duckdb.DuckDBPyConnection, path: Path) -> None:
         )
 
 
-#: Seconds that running reads have before they are interrupted. Less: a read of the run itself may fail, which ends the
-#: run; it continues after its restart. More: slices wait longer.
-_GRACE_SECONDS = 0.3
-
-
 class ReaderCursors:
     """Cursors that readers have of a store in use, and the gate that holds new ones back while its file is replaced.
 
@@ -331,29 +329,41 @@ class ReaderCursors:
         self._given.add(cursor)
         return cursor
 
-    def close(self, con: duckdb.DuckDBPyConnection, seconds: float, *, interrupts: bool) -> None:
+    def wait(self, seconds: float) -> bool:
+        """Wait until readers have closed their cursors; return whether all have. The caller holds the gate."""
+        end = time.monotonic() + seconds
+        while any(_is_open(cursor) for cursor in list(self._given)):
+            if time.monotonic() > end:
+                return False
+            time.sleep(_LOOK_SECONDS)
+        return True
+
+    def close(self, con: duckdb.DuckDBPyConnection, seconds: float) -> None:
         """Close a connection and its cursors. Waits while DuckDB refuses because a reader's query runs.
 
         Args:
             con: Connection of the writer; new cursors are refused from the first attempt on.
             seconds: Longest wait.
-            interrupts: End the queries of the readers instead of waiting for them.
 
         Raises:
             duckdb.ResourceInUseException: A query runs on.
         """
-        if interrupts:  # the gate holds new cursors back, and reads of the run itself take some milliseconds
-            time.sleep(_GRACE_SECONDS)
         end = time.monotonic() + seconds
         while True:
-            for cursor in list(self._given) if interrupts else ():
-                with contextlib.suppress(duckdb.Error):
-                    cursor.interrupt()
             try:
                 con.close()
             except duckdb.ResourceInUseException:
                 if time.monotonic() > end:
                     raise
-                time.sleep(0.005)
+                time.sleep(_LOOK_SECONDS)
             else:
                 return
+
+
+def _is_open(cursor: duckdb.DuckDBPyConnection) -> bool:
+    """Return whether a cursor is not closed yet. Of the methods of a cursor, this one answers during a query, too."""
+    try:
+        cursor.query_progress()
+    except duckdb.ConnectionException:
+        return False
+    return True

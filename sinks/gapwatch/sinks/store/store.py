@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,11 +16,11 @@ from gapwatch.scorers.errors import JobError, StoreError, StoreHeldError
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.sinks.store.opening import MEMORY, ReaderCursors, open_for_writing
+from gapwatch.sinks.store.positions import Position, SourceKey, advance_position
 from gapwatch.sinks.store.registration import insert_policies, insert_portfolio
 from gapwatch.sinks.store.row_inserts import insert_row
 from gapwatch.sinks.store.transaction import STEPS, SliceInbox, Step, StoreTransaction
 
-SourceKey = tuple[str, str, int]
 Result = TypeVar("Result")
 
 #: One writer for each file in a process, because two would give their commits the same numbers.
@@ -29,23 +28,11 @@ _open_stores: weakref.WeakValueDictionary[str, Store] = weakref.WeakValueDiction
 
 #: Seconds that `close` waits for running queries of readers.
 _READER_SECONDS = 2.0
+#: Seconds that running reads have until the file is replaced. Larger: slices and other readers wait longer. Smaller: a
+#: long query puts the replacement off more often.
+_REPLACING_SECONDS = 0.5
 
 _NUMBERED_TABLES = ("alerts", "shifts", "internal.outbox", "internal.detector_snapshots")
-
-
-@dataclass(frozen=True)
-class Position:
-    """Stored position of one partition of a source, in one lane.
-
-    Attributes:
-        to_offset: Next offset to store; everything below is stored.
-        records: Number of records stored so far.
-        prefix_sha256: Digest of the source's bytes up to `to_offset`, for files; None for Kafka.
-    """
-
-    to_offset: int
-    records: int
-    prefix_sha256: str | None
 
 
 class Store:
@@ -123,14 +110,28 @@ class Store:
     def _let_go(self) -> None:
         """Close the connection; new readers are refused."""
         try:
-            self._readers.close(self._con, _READER_SECONDS, interrupts=False)
+            self._readers.close(self._con, _READER_SECONDS)
         except duckdb.ResourceInUseException as error:
             raise self._failed("closing", error) from error
+
+    @contextlib.contextmanager
+    def without_readers(self) -> Iterator[bool]:
+        """Hold new readers back, and give those that read half a second to end. No reader meets an error.
+
+        Yields:
+            True if nobody reads; False if a reader goes on, so that the file cannot be replaced now.
+
+        Raises:
+            JobError: The store is closed, or failed before.
+        """
+        with self._readers.gate:
+            self._check_usable()
+            yield self._readers.wait(_REPLACING_SECONDS)
 
     def replace_file(self, place: Callable[[], None]) -> None:
         """Close the file, run a function that may put another in its place, and open what is there.
 
-        Running queries of readers end with an error; new ones wait.
+        New readers wait. The caller has seen in `without_readers` that nobody reads.
 
         Raises:
             JobError: The file could not be closed or opened; the process has to end. All commits are safe.
@@ -139,7 +140,7 @@ class Store:
             self._check_usable()
             try:
                 self._con.execute("CHECKPOINT")
-                self._readers.close(self._con, _READER_SECONDS, interrupts=True)
+                self._readers.close(self._con, _READER_SECONDS)
                 place()
                 now = datetime.now(UTC).replace(tzinfo=None)
                 self._use(open_for_writing(self.path, create=False, now=now, memory=self._memory))
@@ -205,7 +206,7 @@ class Store:
         self._check_usable()
         positions = dict(self._positions)
         for scored, _ in slices:
-            _advance(positions, scored)
+            advance_position(positions, scored)
         seq, at = self._seq + 1, kept_at.astimezone(UTC).replace(tzinfo=None)
         self._inbox.take([scored for scored, _ in slices], seq, at)
         *before, commit = self.steps()
@@ -280,6 +281,14 @@ class Store:
         finally:
             con.close()
         return result
+
+    def change_stored(self, doing: str, work: Callable[[duckdb.DuckDBPyConnection], Result]) -> Result | None:
+        """Run a function as `change` does, unless stored rows are being copied; then return None.
+
+        Raises:
+            JobError: The store could not be written. Nothing is changed.
+        """
+        return None if self.keeps_rows else self.change(doing, work)
 
     @property
     def id(self) -> str:
@@ -373,24 +382,3 @@ class Store:
             return cursor.execute(sql, list(parameters)).fetchall()
         finally:
             cursor.close()
-
-
-def _advance(positions: dict[SourceKey, Position], scored: ScoredSlice) -> None:
-    """Move the position of a partition over a slice.
-
-    Raises:
-        JobError: The slice does not begin at the position.
-    """
-    where = f"{scored.topic} [{scored.partition}] in lane {scored.lane}"
-    if scored.to_offset < scored.from_offset:
-        raise JobError(f"a slice of {where} ends at {scored.to_offset}, before its start {scored.from_offset}")
-    key = (scored.lane, scored.topic, scored.partition)
-    kept = positions.get(key)
-    if kept is not None and scored.from_offset != kept.to_offset:
-        what = "overlaps stored offsets" if scored.from_offset < kept.to_offset else "leaves a hole"
-        raise JobError(
-            f"a slice of {where} begins at {scored.from_offset} and {what}: {kept.to_offset} is next; "
-            "restart, and it continues from there"
-        )
-    records = scored.records + (kept.records if kept else 0)
-    positions[key] = Position(scored.to_offset, records, scored.prefix_sha256)

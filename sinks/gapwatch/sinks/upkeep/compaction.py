@@ -108,26 +108,25 @@ class Compaction:
                 _sync(self.path)
 
     def finish(self) -> FileSpace | None:
-        """Copy what is left and put the new file in the place of the old one.
+        """Copy what is left and put the new file in the place of the old one, while no one reads.
 
         Returns:
-            The space of the file afterwards; None if the new one has not as many rows, so that the old one stays.
+            The space of the file afterwards; None if a reader went on reading, so that nothing happened. Then
+            `copy_rows` and `finish` may be called again.
 
         Raises:
-            JobError: The store could not be opened again; the process has to end.
+            JobError: The new file has not as many rows, so that the old one stays. Or the store could not be opened
+                again; then `Store.is_broken`, and the process has to end.
         """
         assert self._fresh is not None
-        with closing(self._store.cursor()) as old:
-            tables = [f"{schema}.{name}" for schema, name in old.execute(_TABLES).fetchall()]
-            for table in tables:
-                named = table.removeprefix("main.")
-                self._copy(old, named, f"WHERE seq > {self._copied}" if named in _GROWING else "")
-            if any(_rows(old, table) != _rows(self._fresh, table) for table in tables):
+        with self._store.without_readers() as nobody_reads:
+            if not nobody_reads:
                 return None
-        self._fresh.execute("CHECKPOINT")
-        self._fresh.close()
-        self._fresh = None
-        self._store.replace_file(self._place)
+            self._copy_last(self._fresh)
+            self._fresh.execute("CHECKPOINT")
+            self._fresh.close()
+            self._fresh = None
+            self._store.replace_file(self._place)
         return file_space(self._store)
 
     def end(self) -> None:
@@ -138,6 +137,16 @@ class Compaction:
                 self._fresh = None
         _remove(self.path)
         self._store.keeps_rows = False
+
+    def _copy_last(self, fresh: duckdb.DuckDBPyConnection) -> None:
+        """Copy the rows of the last commits, and all small tables."""
+        with closing(self._store.cursor()) as old:
+            tables = [f"{schema}.{name}" for schema, name in old.execute(_TABLES).fetchall()]
+            for table in tables:
+                named = table.removeprefix("main.")
+                self._copy(old, named, f"WHERE seq > {self._copied}" if named in _GROWING else "")
+            if any(_rows(old, table) != _rows(fresh, table) for table in tables):
+                raise JobError("the copy has not as many rows; the old file stays")
 
     def _copy(self, old: duckdb.DuckDBPyConnection, table: str, which: str) -> None:
         try:

@@ -107,9 +107,7 @@ def join_step(store: Store, lane: str, after: int, until: int) -> JoinedTicks | 
     Raises:
         JobError: The store could not be written. Nothing of this step is joined.
     """
-    if store.keeps_rows:
-        return None
-    return store.change("joining ticks", lambda con: _join(con, lane, after, until))
+    return store.change_stored("joining ticks", lambda con: _join(con, lane, after, until))
 
 
 def _join(con: duckdb.DuckDBPyConnection, lane: str, after: int, until: int) -> JoinedTicks | None:

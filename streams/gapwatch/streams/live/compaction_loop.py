@@ -18,6 +18,9 @@ log = logging.getLogger("gapwatch.run")
 LOOK_SECONDS = 60.0
 # Seconds until the next attempt after one that failed, such as on a full disk.
 _RETRY_SECONDS = 3600.0
+# While queries go on, the copy is put in place at the next chance: number of attempts, and seconds between them. More:
+# expired rows stay longer. Fewer: a page that is asked again and again may keep the free space.
+_ATTEMPTS, _READERS_SECONDS = 60, 5.0
 
 
 async def compact(
@@ -49,9 +52,13 @@ async def _compact(store: Store, on_store_thread: Callable[..., Awaitable[Any]],
     compaction, began = Compaction(store), time.monotonic()
     try:
         await on_store_thread(compaction.begin)
-        await asyncio.to_thread(compaction.copy_rows)
-        stopped = time.monotonic()
-        after: FileSpace | None = await on_store_thread(compaction.finish)
+        for _ in range(_ATTEMPTS):
+            await asyncio.to_thread(compaction.copy_rows)
+            stopped = time.monotonic()
+            after: FileSpace | None = await on_store_thread(compaction.finish)
+            if after is not None:
+                break
+            await asyncio.sleep(_READERS_SECONDS)
     except JobError as error:
         if store.is_broken:
             raise
@@ -61,7 +68,7 @@ async def _compact(store: Store, on_store_thread: Callable[..., Awaitable[Any]],
         compaction.cancel()
         await asyncio.shield(asyncio.ensure_future(on_store_thread(compaction.end)))
     if after is None:
-        log.warning("free space of the store was not given back: the copy has not as many rows; the old file stays")
+        log.warning("free space of the store was not given back: queries went on; the next attempt is in an hour")
         return False
     log.info(
         "gave free space of the store back: %.1f MB are %.1f MB now, in %.1f s; slices waited %.2f s",

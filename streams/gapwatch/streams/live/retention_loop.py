@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
-from gapwatch.sinks.store.retention import expire_step, moment_before
 from gapwatch.sinks.store.store import Store
+from gapwatch.sinks.upkeep.retention import expire_step, moment_before
 
 log = logging.getLogger("gapwatch.run")
 

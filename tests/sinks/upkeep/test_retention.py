@@ -10,12 +10,12 @@ from pathlib import Path
 import duckdb
 import pytest
 
-import gapwatch.sinks.store.retention
+import gapwatch.sinks.upkeep.retention
 from gapwatch.scorers.errors import JobError
 from gapwatch.sinks.metrics.live_metrics import LiveMetrics
 from gapwatch.sinks.store.ledger import read_balance
-from gapwatch.sinks.store.retention import expire_step, moment_before
 from gapwatch.sinks.store.store import Store
+from gapwatch.sinks.upkeep.retention import expire_step, moment_before
 from tests.builders import whole_slice
 from tests.live_store import airline_portfolio, airline_slices
 from tests.prometheus import page_of
@@ -110,7 +110,7 @@ def test_an_old_commit_behind_a_young_one_waits_for_it(tmp_path: Path) -> None:
 def test_in_steps_it_comes_to_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     past = []
     for n, limit in enumerate((1, 20, 100_000)):
-        monkeypatch.setattr(gapwatch.sinks.store.retention, "STEP_RECORDS", limit)
+        monkeypatch.setattr(gapwatch.sinks.upkeep.retention, "STEP_RECORDS", limit)
         (tmp_path / str(n)).mkdir()
         with filled(tmp_path / str(n), lambda n: n < 9) as store:
             steps = forget(store)

@@ -129,10 +129,8 @@ def expire_step(store: Store, before: datetime) -> Expired | None:
     Raises:
         JobError: The store could not be written. Nothing of this step is deleted.
     """
-    if store.keeps_rows:
-        return None
     now = datetime.now(UTC).replace(tzinfo=None)
-    return store.change("deleting expired rows", lambda con: _expire(con, before, now))
+    return store.change_stored("deleting expired rows", lambda con: _expire(con, before, now))
 
 
 def _expire(con: duckdb.DuckDBPyConnection, before: datetime, now: datetime) -> Expired | None:
