@@ -97,3 +97,38 @@ def first_change(units: list[SessionUnits], before: int = LAST_TICK) -> tuple[in
         if tick > before:
             break
     return None
+
+
+@dataclass(frozen=True)
+class Dates:
+    """How well the shifts of several streams were dated.
+
+    Attributes:
+        held: Streams whose 95 % interval holds the shift.
+        early: Streams with a finding before the shift: a false alarm.
+        missed: Streams without a finding.
+        median_error: Median distance of the date from the shift, in ticks; infinite where there is no finding.
+    """
+
+    held: int
+    early: int
+    missed: int
+    median_error: float
+
+
+def dates(shape: Shape, seeds: range) -> Dates:
+    """Fold a stream for each seed and compare the first change that is found with the truth."""
+    held = early = missed = 0
+    errors = []
+    for seed in seeds:
+        shift, units = sessions_of(shape, seed)
+        truth, found = MONDAY + shift / 30, first_change(units)
+        if found is None:
+            missed += 1
+            errors.append(np.inf)
+            continue
+        tick, change = found
+        early += tick < truth
+        held += change.from_bucket <= truth <= change.to_bucket + 1
+        errors.append(abs(change.change_bucket - truth))
+    return Dates(held, early, missed, float(np.median(errors)))
