@@ -102,9 +102,10 @@ class FileSender(TraceSender):
                 self._rest(back_off.next_seconds())
             else:
                 back_off.reset()
+                # Before the traces count as sent: whoever waits for them finds the line in the log.
+                self._outage.worked(f"{self._path} can be written again")
                 for item in items:
                     self._settle(item, "sent")
-                self._outage.worked(f"{self._path} can be written again")
 
     def _next_items(self) -> list[BufferedTrace]:
         """Wait for traces and return some, written as JSON; none if it is time to end."""

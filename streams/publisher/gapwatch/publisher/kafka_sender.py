@@ -169,8 +169,9 @@ class KafkaSender(TraceSender):
         if error is not None:
             self._failed(item, error)
             return
-        self._settle(item, "sent")
+        # Before the trace counts as sent: whoever waits for it finds the line in the log.
         self._outage.worked(f"topic {self._topic!r} at {self._settings.brokers} takes traces again")
+        self._settle(item, "sent")
 
     def _failed(self, item: BufferedTrace, error: BaseException) -> None:
         errors, outage = self._errors, self._outage
