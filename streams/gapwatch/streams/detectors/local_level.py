@@ -52,8 +52,11 @@ def season_of(statistic: Floats, hours: Array, whole: Bools) -> tuple[Floats, Fl
         smooth season move together, so six hours count as one. The usual season grows with the variance of the
         logarithm of the hourly traffic.
     """
-    # Bins first: the additions of all hours are made in one call, in the same order.
-    counts = hours.swapaxes(0, 1).astype(np.float64)
+    # Hours without a unit add nothing; one is left where there is no other. Bins first: the additions of all hours are
+    # made in one call, in the same order.
+    there = hours.any(axis=(1, 2))
+    there[0] = True
+    counts, whole = hours[there].swapaxes(0, 1).astype(np.float64), whole[there]
     yard = statistic[:, None, None]
     n, sums, squares = add_up(counts), add_up(counts * yard), add_up(counts * (yard * yard))
     units = np.maximum(add_up(n), 1.0)

@@ -160,8 +160,13 @@ class SeriesOfRows:
                 found = [(*texts, values[0]) for texts in found]
                 continue
             codes = encoded.indices.to_numpy(zero_copy_only=False)
-            distinct, which = np.unique(which * len(values) + codes, return_inverse=True)
-            found = [(*found[code // len(values)], values[code % len(values)]) for code in distinct.tolist()]
+            which = which * len(values) + codes
+            there = np.zeros(len(found) * len(values), np.bool_)
+            there[which] = True
+            found = [
+                (*found[code // len(values)], values[code % len(values)]) for code in np.flatnonzero(there).tolist()
+            ]
+            which = (np.cumsum(there) - 1)[which]
         return cls(found, which)
 
     def chosen(self, watched: Collection[tuple[str, str]], rows: Bools | None = None) -> tuple[list[SeriesKey], Ints]:
