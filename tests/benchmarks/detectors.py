@@ -9,7 +9,7 @@ import argparse
 import sys
 import time
 
-from tests.benchmarks import detectors_cost, detectors_numbers, detectors_rates, detectors_robust
+from tests.benchmarks import detectors_cost, detectors_numbers, detectors_rates, detectors_robust, detectors_told
 from tests.benchmarks.detectors_report import Report
 from tests.benchmarks.detectors_streams import FULL, QUICK
 
@@ -27,6 +27,7 @@ PARTS = {
     "degradation": detectors_robust.degradation,
     "size": detectors_robust.size_and_change_point,
     "wander": detectors_robust.wander,
+    "told": detectors_told.told,
 }
 
 

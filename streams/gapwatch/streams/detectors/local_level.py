@@ -54,7 +54,7 @@ def season_of(statistic: Floats, hours: Array, whole: Bools) -> tuple[Floats, Fl
     """
     # Hours without a unit add nothing; one is left where there is no other. Bins first: the additions of all hours are
     # made in one call, in the same order.
-    there = hours.any(axis=(1, 2))
+    there: Bools = np.asarray(hours.any(axis=(1, 2)))
     there[0] = True
     counts, whole = hours[there].swapaxes(0, 1).astype(np.float64), whole[there]
     yard = statistic[:, None, None]
