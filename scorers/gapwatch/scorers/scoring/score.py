@@ -38,7 +38,7 @@ from gapwatch.scorers.slices.facet_names import NameBook
 from gapwatch.scorers.slices.selection import MetricSelection, Selection
 from gapwatch.scorers.slices.slice_group import SliceGroup, with_slices
 from gapwatch.scorers.slices.slices import RecordSlice, ScoredSlice
-from gapwatch.scorers.slices.tables import DEAD_LETTERS, GAPS, LEDGER, SAMPLES, SCORED_TABLES, TRACE_IDS
+from gapwatch.scorers.slices.tables import DEAD_LETTERS, EMPTY_TABLES, GAPS, LEDGER, SAMPLES, SCORED_TABLES, TRACE_IDS
 from gapwatch.scorers.ticks.record_scopes import RecordScopes
 from gapwatch.scorers.ticks.slice_ticks import FACETS, SliceTicks
 
@@ -244,10 +244,12 @@ class _Scoring:
         self.pieces["ledger"].append(self._ledger_table())
         split: dict[str, list[pa.Table]] = {}
         for name, schema in SCORED_TABLES.items():
-            whole = _sorted(_concatenated([piece for piece in self.pieces[name] if piece.num_rows], schema))
-            split[name] = [
-                one if one.schema.equals(schema) else one.select(schema.names) for one in self.group.split(whole)
-            ]
+            found = [piece for piece in self.pieces[name] if piece.num_rows]
+            if not found:
+                split[name] = [EMPTY_TABLES[name]] * self.group.size
+                continue
+            whole = found[0] if len(found) == 1 else pa.concat_tables(found).combine_chunks()
+            split[name] = self.group.split(_sorted(whole), schema)
         return [{name: tables[number] for name, tables in split.items()} for number in range(self.group.size)]
 
     def _ledger_table(self) -> pa.Table:
@@ -470,12 +472,6 @@ def _blank_where_not_applicable(result: BlockResult, m: int) -> None:
 def _is_value(column: Coded, text: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     index = column.values.index(pa.scalar(text, column.values.type)).as_py()
     return column.codes == index + 1 if index >= 0 else np.zeros(len(column.codes), bool)
-
-
-def _concatenated(pieces: list[pa.Table], schema: pa.Schema) -> pa.Table:
-    if len(pieces) == 1:
-        return pieces[0]
-    return pa.concat_tables(pieces).combine_chunks() if pieces else schema.empty_table()
 
 
 def _sorted(table: pa.Table) -> pa.Table:

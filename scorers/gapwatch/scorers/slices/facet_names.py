@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from gapwatch.scorers.slices.columns import BUCKET_SECONDS, NO_BUCKET, IntArray
-from gapwatch.scorers.slices.tables import FACET_NAMES
+from gapwatch.scorers.slices.tables import EMPTY_TABLES, FACET_NAMES
 
 AT_ONCE = 200
 """First names of a facet in a day, which a partition counts apart. More: more rows of ticks; fewer: less told apart."""
@@ -159,7 +159,7 @@ class NameBook:
     def table(self, lane: str) -> pa.Table:
         """Return the new names, without topic and partition."""
         if not self._rows:
-            return FACET_NAMES.empty_table()
+            return EMPTY_TABLES["facet_names"]
         scopes, names, sightings = zip(*self._rows, strict=True)
         days = [None if day == _NO_DAY else day * _DAY_MICROS for _, day, _ in scopes]
         nothing = [None] * len(names)

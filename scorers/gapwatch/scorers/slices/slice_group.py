@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -30,9 +30,10 @@ class SliceGroup:
     def __init__(self, slices: Sequence[RecordSlice]) -> None:
         self.slices = slices
         lengths = [len(one.offsets) for one in slices]
-        self._starts = np.cumsum([0, *lengths])
         self.offsets: IntArray = np.concatenate([one.offsets for one in slices])
         self.of_records: IntArray = np.repeat(np.arange(len(slices)), lengths)
+        self._topics = pa.array([one.topic for one in slices], pa.string())
+        self._partitions = np.array([one.partition for one in slices], np.int32)
         self.values = slices[0].values if len(slices) == 1 else pa.concat_arrays([one.values for one in slices])
 
     @property
@@ -63,44 +64,33 @@ class SliceGroup:
             ]
         )
 
-    def split(self, table: pa.Table) -> list[pa.Table]:
+    def split(self, table: pa.Table, schema: pa.Schema) -> list[pa.Table]:
         """Return the rows of each slice, with its source.
 
         Args:
-            table: A table whose `source_offset` is an `ord`, ascending; or one from `with_slices`; or an empty one.
+            table: A table with rows whose `source_offset` is an `ord`, ascending; or one from `with_slices`.
+            schema: Columns of the result; the topic and partition of the table are not read.
         """
-        if _SLICE in table.column_names:
-            parts = self._by_number(table)
-        elif "source_offset" in table.column_names:
-            ords = np.asarray(table.column("source_offset"))
-            cuts = np.searchsorted(ords, self._starts).tolist()
-            offsets = pa.array(self.offsets[ords])
-            table = table.set_column(table.schema.get_field_index("source_offset"), "source_offset", offsets)
-            parts = [table.slice(first, last - first) for first, last in itertools.pairwise(cuts)]
-        else:
-            parts = [table] * self.size
-        return list(self._with_source(parts))
-
-    def _by_number(self, table: pa.Table) -> list[pa.Table]:
-        numbers = np.asarray(table.column(_SLICE))
-        table = table.drop_columns(_SLICE)
-        if self.size > 1 and (numbers[1:] < numbers[:-1]).any():
+        numbers, columns = self._numbers(table)
+        if _SLICE in table.column_names and self.size > 1 and (numbers[1:] < numbers[:-1]).any():
             order = np.argsort(numbers, kind="stable")
             numbers, table = numbers[order], table.take(pa.array(order))
+        # All columns are replaced at once and for all slices: each Arrow call costs as much as some ten rows.
+        named = [columns[name](numbers) if name in columns else table.column(name) for name in schema.names]
+        whole = pa.Table.from_arrays(named, schema=schema)
         cuts = np.searchsorted(numbers, np.arange(self.size + 1)).tolist()
-        return [table.slice(first, last - first) for first, last in itertools.pairwise(cuts)]
+        return [whole.slice(first, last - first) for first, last in itertools.pairwise(cuts)]
 
-    def _with_source(self, parts: Sequence[pa.Table]) -> Iterator[pa.Table]:
-        for one, of in zip(parts, self.slices, strict=True):
-            source = {
-                "source_topic": pa.scalar(of.topic, pa.string()),
-                "source_partition": pa.scalar(of.partition, pa.int32()),
-            }
-            for name, value in source.items():
-                place = one.schema.get_field_index(name)
-                if place >= 0:
-                    one = one.set_column(place, one.schema.field(place), pa.repeat(value, one.num_rows))
-            yield one
+    def _numbers(self, table: pa.Table) -> tuple[IntArray, dict[str, Callable[[IntArray], pa.Array]]]:
+        """Return the number of the slice of each row, and what makes the columns of the source from such numbers."""
+        columns: dict[str, Callable[[IntArray], pa.Array]] = {
+            "source_topic": lambda numbers: self._topics.take(pa.array(numbers)),
+            "source_partition": lambda numbers: pa.array(self._partitions[numbers]),
+        }
+        if _SLICE in table.column_names:
+            return np.asarray(table.column(_SLICE)), columns
+        ords = np.asarray(table.column("source_offset"))
+        return self.of_records[ords], {**columns, "source_offset": lambda _: pa.array(self.offsets[ords])}
 
 
 def with_slices(table: pa.Table, numbers: IntArray) -> pa.Table:

@@ -163,3 +163,6 @@ SCORED_TABLES: dict[str, pa.Schema] = {
     "trace_ids": TRACE_IDS,
     "facet_names": FACET_NAMES,
 }
+
+#: An empty table of each, made once: making one costs as much as a small table.
+EMPTY_TABLES: dict[str, pa.Table] = {name: schema.empty_table() for name, schema in SCORED_TABLES.items()}

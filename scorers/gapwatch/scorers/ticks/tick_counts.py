@@ -14,7 +14,7 @@ import pyarrow as pa
 from gapwatch.scorers.plan.block import Block
 from gapwatch.scorers.slices.columns import DEFAULT_ENVIRONMENT, Coded, FloatArray, IntArray, bucket_starts
 from gapwatch.scorers.slices.slice_group import with_slices
-from gapwatch.scorers.slices.tables import TICKS
+from gapwatch.scorers.slices.tables import EMPTY_TABLES, TICKS
 
 SPAN_OUTCOMES = ("", "pass", "warn", "fail", "unknown", "skip", "error")
 UNIT_OUTCOMES = ("", "good", "bad", "unknown", "error")
@@ -136,7 +136,7 @@ class TickRows:
     def table(self) -> pa.Table:
         """Return all rows, with the number of the slice of each."""
         if not self._heads:
-            return TICKS.empty_table()
+            return EMPTY_TABLES["ticks"]
         lengths = [len(piece) for piece in self._numbers["n"]]
         whole = {name: np.concatenate(pieces) for name, pieces in self._numbers.items()}
         series, of_group, slices = whole["series"], pa.array(whole["group"]), self._groups.slice[whole["group"]]

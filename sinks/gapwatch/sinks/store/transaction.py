@@ -104,9 +104,12 @@ class SliceInbox:
 
     def _show(self, name: str, tables: Sequence[pa.Table], seq: int, kept_at: datetime) -> None:
         schema = _INBOX[name]
+        lengths = [one.num_rows for one in tables]
+        if not any(lengths):
+            self._inboxes[name].table = _EMPTY[name]
+            return
         table = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
-        seqs = np.repeat(np.arange(seq, seq + len(tables)), [one.num_rows for one in tables])
-        columns = [pa.array(seqs, pa.int64()), *table.columns]
+        columns = [pa.array(np.repeat(np.arange(seq, seq + len(tables)), lengths), pa.int64()), *table.columns]
         if len(columns) < len(schema):
             columns.append(pa.repeat(pa.scalar(kept_at, _KEPT_AT.type), table.num_rows))
         self._inboxes[name].table = pa.Table.from_arrays(columns, schema=schema)
