@@ -13,6 +13,7 @@ import argparse
 import random
 import tempfile
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,6 +24,7 @@ import pyarrow as pa
 from gapwatch.scorers.loading.load import parse_portfolio
 from gapwatch.scorers.plan.plan import compile_plan
 from gapwatch.scorers.scoring.score import Scorer, score_together
+from gapwatch.scorers.slices.facet_names import FacetNames
 from gapwatch.scorers.slices.selection import fixed_selection
 from gapwatch.scorers.slices.slices import RecordSlice
 from gapwatch.sinks.store.store import Store
@@ -59,16 +61,19 @@ def _store(path: Path, partitions: int, seconds: int, *, joins: bool) -> tuple[i
     given = parse_portfolio(portfolio())
     scorer, selection, dice = Scorer(compile_plan([given]), None), fixed_selection([given]), random.Random(7)
     begin, joining, joined = time.process_time(), 0.0, 0
+    names = [FacetNames()] * partitions
     with Store.open(path, create=True) as store:
         store.register(given, [])
         watch = ShiftWatch.open(store, [given])
         for second in range(seconds):
             moment = datetime.fromtimestamp(START + second + 1, UTC)
-            slices = [_slice(dice, second, partition, partitions) for partition in range(partitions)]
-            taken = [
-                watch.take(one, moment, is_last=n == partitions)
-                for n, one in enumerate(score_together(scorer, selection, slices), start=1)
+            slices = [
+                replace(_slice(dice, second, partition, partitions), names=names[partition])
+                for partition in range(partitions)
             ]
+            found = score_together(scorer, selection, slices)
+            names = [one.names for one in found]
+            taken = [watch.take(one, moment, is_last=n == partitions) for n, one in enumerate(found, start=1)]
             store.write_slices([(one.scored, one.steps) for one in taken], moment)
             if joins and second % _LOOK == 0:
                 since = time.process_time()

@@ -248,12 +248,35 @@ def joint_groups(group_of_item: IntArray, facets: dict[str, Coded | None]) -> Jo
             largest = len(key)
         key = key * facet.size + facet.codes
         largest = (largest + 1) * facet.size
-    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+    distinct, of_item = numbered(key)
+    first = np.empty(len(distinct), np.int64)
+    first[of_item[::-1]] = np.arange(len(key) - 1, -1, -1)
     groups = {
         name: facet_groups(group_of_item[first], None if facet is None else Coded(facet.codes[first], facet.values))
         for name, facet in facets.items()
     }
-    return JointGroups(inverse.astype(np.int64), len(first), groups)
+    return JointGroups(of_item, len(first), groups)
+
+
+def numbered(keys: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the distinct keys, ascending, and the position of each key among them, as `np.unique` does.
+
+    Keys that are small in comparison with their number are counted, which costs a third of sorting them.
+
+    Args:
+        keys: n keys, none below 0.
+    """
+    if len(keys) == 0 or (largest := int(keys.max())) > _COUNTED + 4 * len(keys):
+        distinct, position = np.unique(keys, return_inverse=True)
+        return distinct, position.astype(np.int64, copy=False)
+    is_there = np.zeros(largest + 1, bool)
+    is_there[keys] = True
+    position = np.cumsum(is_there) - 1
+    return np.flatnonzero(is_there), position[keys]
+
+
+# Largest key up to which few keys are counted: for more, the array of all keys costs more than sorting a few.
+_COUNTED = 2_000
 
 
 def facet_groups(group_of_item: IntArray, facet: Coded | None) -> FacetGroups:
@@ -264,13 +287,13 @@ def facet_groups(group_of_item: IntArray, facet: Coded | None) -> FacetGroups:
         facet: The value of each item, or None for the facet `all`.
     """
     if facet is None:
-        distinct, inverse = np.unique(group_of_item, return_inverse=True)
-        return FacetGroups(inverse.astype(np.int64), distinct, pa.nulls(len(distinct), pa.string()))
+        distinct, of_item = numbered(group_of_item)
+        return FacetGroups(of_item, distinct, pa.nulls(len(distinct), pa.string()))
     if facet.size == 1:
         return FacetGroups(np.full(len(group_of_item), -1), np.zeros(0, np.int64), pa.nulls(0, pa.string()))
     has_value = facet.codes > 0
     key = group_of_item * facet.size + facet.codes
-    distinct, inverse = np.unique(key[has_value], return_inverse=True)
+    distinct, inverse = numbered(key[has_value])
     of_item = np.full(len(key), -1, dtype=np.int64)
     of_item[has_value] = inverse
     values = facet.values.cast(pa.string()).take(pa.array(distinct % facet.size - 1))

@@ -67,6 +67,11 @@ class LaneDetectors:
 
     # ---- ticks ----
 
+    @property
+    def reads_units(self) -> bool:
+        """True if some metric is monitored, so that event time matters."""
+        return bool(self._watched)
+
     def feed(self, rules: Sequence[AlertRule]) -> None:
         """Feed the series of these metrics from now on; other series get no units."""
         self._watched = {(rule.pipeline, rule.metric) for rule in rules}

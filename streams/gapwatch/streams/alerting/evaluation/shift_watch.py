@@ -189,7 +189,9 @@ class ShiftWatch:
             ticks = stamp(ticks, {name: one.open_ticks(second) for name, one in self.pipelines.items()})
             scored = dataclasses.replace(scored, tables={**scored.tables, "ticks": ticks})
         names = [partition_name(*one) for one in unread]
-        waits_for = sorted({name for one in self.pipelines.values() for name in one.clock.silent(names, second)})
+        # A pipeline without a monitored metric has no event time that a partition could hold back.
+        reading = [one for one in self.pipelines.values() if one.detectors.reads_units]
+        waits_for = sorted({name for one in reading for name in one.clock.silent(names, second)})
         partition = partition_name(scored.topic, scored.partition)
         content = SliceContent(ticks, scored.tables["session_ticks"])
         steps = self.fold(StoredCommit(partition, second, waits_for, content))
