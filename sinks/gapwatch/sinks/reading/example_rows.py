@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from gapwatch.scorers.slices.facet_names import OTHER
 from gapwatch.scorers.slices.sample_record import unpack_record
 from gapwatch.sinks.reading.alert_query import AlertRow
 from gapwatch.sinks.reading.json_values import read_json
@@ -15,6 +16,13 @@ from gapwatch.sinks.store.series_columns import SeriesNames, series_condition
 from gapwatch.sinks.store.store_reader import StoreReader
 
 _VALUE_OUTCOMES = "outcome IN ('pass', 'warn', 'fail')"
+# A row has the environment that its trace names, also where ticks count it as `other`: those that the partition had not
+# counted apart on that day when it stored the row. Exact but for the commit in which a name comes to be counted apart,
+# and for a trace that begins and ends on different days.
+_IS_OTHER = """NOT EXISTS (SELECT 1 FROM internal.facet_names AS known WHERE known.facet = 'environment'
+    AND known."value" = gaps.environment AND known.sightings = 2 AND known.seq <= gaps.seq AND known.lane = gaps.lane
+    AND known.source_topic = gaps.source_topic AND known.source_partition = gaps.source_partition
+    AND known.pipeline = gaps.pipeline AND coalesce(known."day" = date_trunc('day', gaps.event_at), true))"""
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,13 @@ class ExampleRow(NamedTuple):
     at: datetime
     observed: str | None
     release: str | None
+
+
+def _gap_condition(lane: str, series: SeriesNames) -> tuple[str, list[Any]]:
+    """Return the SQL condition that selects the rows of a series in `gaps`, and its parameters."""
+    if series.environment != OTHER:
+        return series_condition(lane, series)
+    return series_condition(lane, series, environment=f"(environment = ? OR {_IS_OTHER})")
 
 
 def outcome_examples(
@@ -97,7 +112,7 @@ def _examples(
     con: StoreReader, lane: str, series: SeriesNames, which: str, bounds: list[Any], begin: datetime,
     end: datetime, limit: int, *, is_last: bool = False,
 ) -> list[ExampleRow]:  # fmt: skip
-    where, values = series_condition(lane, series)
+    where, values = _gap_condition(lane, series)
     rows = con.execute(
         f"""SELECT trace_id, min(event_at), arg_min(coalesce(observed, reason), (event_at, span_index)),
             arg_min("release", event_at)
@@ -116,10 +131,11 @@ def rows_sql(row: AlertRow, which: str | ValuePart, since: datetime) -> str:
         which: Outcome of the rows, or part of the values.
         since: Earliest event time of the rows, naive UTC.
     """
+    environment = f"environment = {_literal(row.environment)}"
     conditions = [
         f"lane = {_literal(row.lane)}",
         f"pipeline = {_literal(row.pipeline)}",
-        f"environment = {_literal(row.environment)}",
+        f"({environment} OR {_IS_OTHER})" if row.environment == OTHER else environment,
         f"metric = {_literal(row.metric)}",
         f"outcome = {_literal(which)}" if isinstance(which, str) else _literal_condition(which),
         f"event_at >= {_literal(since.isoformat())}",
@@ -179,7 +195,7 @@ def rows_with_text_first(
         begin: Earliest event time, naive UTC.
         limit: Largest number of traces.
     """
-    where, values = series_condition(lane, series)
+    where, values = _gap_condition(lane, series)
     inside, bounds = row_condition(which)
     rows = con.execute(
         f"""SELECT trace_id, min(event_at), arg_min(coalesce(observed, reason), (event_at, span_index)),
@@ -199,7 +215,7 @@ def first_rows_without_text(
 
     Each trace counts by its first row. Arguments as in `rows_with_text_first`.
     """
-    where, values = series_condition(lane, series)
+    where, values = _gap_condition(lane, series)
     inside, bounds = row_condition(which)
     names = ", ".join(f"first_row.{name}" for name in _PLACE)
     rows = con.execute(
@@ -221,7 +237,7 @@ def first_rows_without_text(
 
 def gone_texts(con: StoreReader, lane: str, series: SeriesNames, which: str | ValuePart, begin: datetime) -> int:
     """Return how many of the wanted texts behind an alert the source no longer held. Arguments as above."""
-    where, values = series_condition(lane, series)
+    where, values = _gap_condition(lane, series)
     inside, bounds = row_condition(which)
     rows = con.execute(
         f"""SELECT count(*) FROM (SELECT * FROM samples WHERE lane = ? AND record IS NULL) s WHERE EXISTS (
@@ -252,7 +268,7 @@ def texts(
         begin: Earliest event time, naive UTC, the first come first; None for any time, the last come first.
         end: End of event time, exclusive; None for none.
     """
-    where, values = series_condition(lane, series)
+    where, values = _gap_condition(lane, series)
     bounds = [(text, at) for text, at in (("event_at >= ?", begin), ("event_at < ?", end)) if at is not None]
     found = con.execute(
         f"""SELECT any_value(s.record) FROM samples s JOIN (

@@ -63,7 +63,14 @@ def series_row(lane: str, series: SeriesNames) -> dict[str, str | None]:
     return dict(zip(SERIES_COLUMNS, series_values(lane, series), strict=True))
 
 
-def series_condition(lane: str, series: SeriesNames) -> tuple[str, list[Any]]:
-    """Return the SQL condition that selects the rows of a series in any epoch, and its parameters."""
-    conditions = [f"coalesce({name}, '') = ?" for name in _WHATEVER_EPOCH]
+def series_condition(lane: str, series: SeriesNames, environment: str | None = None) -> tuple[str, list[Any]]:
+    """Return the SQL condition that selects the rows of a series in any epoch, and its parameters.
+
+    Args:
+        lane: Lane of the series.
+        series: Names of the series.
+        environment: Another condition for the environment, with one parameter for its name.
+    """
+    special = {} if environment is None else {"environment": environment}
+    conditions = [special.get(name, f"coalesce({name}, '') = ?") for name in _WHATEVER_EPOCH]
     return " AND ".join(["lane = ?", *conditions]), [lane, *(getattr(series, name) for name in _WHATEVER_EPOCH)]
