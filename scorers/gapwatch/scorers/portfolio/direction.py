@@ -97,8 +97,9 @@ class Alert(WrittenModel):
         severity: page (critical), ticket (warning), note (info).
         cascade: The metric is of the cascade family, whatever its name.
         min_change: Smallest change worth an alert of any severity; by default a factor of 1.25 and one point.
-        min_ratio: Smallest ratio of the rates, new to old, by the lower bound of its interval, that pages.
-        min_bad_per_hour: Smallest number of additional bad units per hour that pages.
+        min_ratio: Smallest ratio of the rates, new to old, by the lower bound of its interval, that pages. Only with
+            severity: page.
+        min_bad_per_hour: Smallest number of additional bad units per hour that pages. Only with severity: page.
         blind_above_ratio: The metric is reported as blind where its minimum detectable change in a day is above this.
     """
 
