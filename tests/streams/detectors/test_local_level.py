@@ -67,7 +67,14 @@ def test_one_hour_proves_little_however_many_units_it_has() -> None:
         bad = units * 0.0686
         counts = np.array([[units - bad], [bad]])
         return float(
-            level_increments(table, rest, none, counts, width[:1], shared * same_margin(table, 1.0)[None]).max()
+            level_increments(
+                table,
+                rest,
+                none,
+                counts,
+                width[0] + same_margin(table, 0.0)[None],
+                shared * same_margin(table, 1.0)[None],
+            ).max()
         )
 
     assert evidence(1e3) < 5.0
@@ -89,7 +96,7 @@ def test_factors_have_mean_one_for_levels_that_differ_as_the_width_says() -> Non
             rest,
             np.stack([60 - own, own]),
             np.stack([60 - now, now]),
-            width[None],
+            width + same_margin(rate_bets(), 0.0, draws)[None],
             same_margin(rate_bets(), 0.0, draws)[None],
         )[0]
     )
@@ -119,12 +126,13 @@ def test_a_series_gets_the_same_bits_alone_and_among_others() -> None:
     rng = np.random.default_rng(5)
     table = category_bets(("a", "b", "c"))
     rest, own, counts = (rng.integers(low, 90, (4, 700)).astype(np.float64) for low in (1, 0, 0))
-    width, margins = rng.uniform(0.01, 0.3, (2, 700)), rng.uniform(0.0, 0.4, (2, len(table.shapes), 2, 700))
+    each = (2, len(table.shapes), 2, 700)
+    width, margins = rng.uniform(0.01, 0.3, each), rng.uniform(0.0, 0.4, each)
 
     together = level_increments(table, rest, own, counts, width, margins)
     for column in (0, 399, 699):
         one = slice(column, column + 1)
-        alone = level_increments(table, rest[:, one], own[:, one], counts[:, one], width[:, one], margins[..., one])
+        alone = level_increments(table, rest[:, one], own[:, one], counts[:, one], width[..., one], margins[..., one])
         assert alone[..., 0].tobytes() == together[..., column].tobytes()
 
 

@@ -123,7 +123,7 @@ def level_increments(
         rest: Units of all other hours with their prior, shape (bins, series); all bins that can receive a unit > 0.
         own: Units of this hour so far, same shape.
         counts: Units of this bucket, same shape; sessions may give parts of units.
-        width: Variance of the level of the hour for each margin, in squared log odds, shape (margins, series).
+        width: Variance of the level of the hour, in squared log odds, same shape as `margins`.
         margins: Tilts that do not count as a change, in log odds per unit of g, >= 0; for each shape upwards and
             downwards, shape (margins, shapes, 2, series).
 
@@ -153,9 +153,9 @@ def level_increments(
             towards += [*sides.tolist(), *signs.tolist()]
             steps += [*[0.0] * len(sides), *table.shapes[i].deltas]
         way, which = np.array(towards), np.array(of_tilt)
-        mine = margins[:, np.array(shapes)[which], np.where(way > 0.0, 0, 1)]
-        tilts = way[:, None] * mine + np.array(steps)[:, None]
-        flat, widths = tilts.reshape(-1, counts.shape[1]), width.repeat(len(steps), axis=0)
+        of_shape, side = np.array(shapes)[which], np.where(way > 0.0, 0, 1)
+        tilts = way[:, None] * margins[:, of_shape, side] + np.array(steps)[:, None]
+        flat, widths = tilts.reshape(-1, counts.shape[1]), width[:, of_shape, side].reshape(-1, counts.shape[1])
         shape_of, values = np.tile(which, len(margins)), np.array(table.shapes[shapes[0]].values)
         logs = _log_probabilities(values, (shares, here, units), shape_of, flat, widths).reshape(tilts.shape)
         is_bet = np.array(steps) != 0.0

@@ -10,6 +10,7 @@ from gapwatch.streams.detectors.arrays import Array, Bools, Floats, Ints, Rows, 
 from gapwatch.streams.detectors.evidence import PLUG_IN_RATIO, increments, margin_increments
 from gapwatch.streams.detectors.fleet_config import FleetConfig
 from gapwatch.streams.detectors.local_level import level_increments, level_of
+from gapwatch.streams.detectors.margins.min_change import narrowing
 from gapwatch.streams.detectors.sessions import session_increments
 
 
@@ -180,11 +181,15 @@ def unknown_factors(
     index = positions(now.rows)[chosen]
     rest, own, counts = (whole - learned)[:, chosen], own[:, chosen], now.counts[:, chosen]
     widths, shared = level_of(table.noise_statistic, rest, s["season"][index], s["hours_seen"][index])
-    margins = np.broadcast_to(shared, (1, len(table.shapes), 2, len(index)))
+    each = (1, len(table.shapes), 2, len(index))
+    margins, width = np.broadcast_to(shared, each), np.broadcast_to(widths[0], each)
     if config.margins:
         # Either a season explains the level, or a change that is not worth telling: the evidence must exclude each.
         margins = np.concatenate([margins, margins_of(s, index)[None]])
-    found = level_increments(table, rest, own, counts, widths[: len(margins)], margins)
+        least, factor = s["least_tilts"][:, :, index], s["min_factor"][index].astype(np.float64)
+        narrow = np.where(least >= s["margin"][index], narrowing(table, rest, least, factor), 1.0)
+        width = np.concatenate([width, widths[1] * narrow[None]])
+    found = level_increments(table, rest, own, counts, width, margins)
     plain[:, chosen] = found[0]
     if config.margins:
         beyond[:, chosen] = found[1]

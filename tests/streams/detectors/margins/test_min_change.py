@@ -14,7 +14,8 @@ from gapwatch.streams.detectors.bets import category_bets, number_bets, rate_bet
 from gapwatch.streams.detectors.contexts import TICKS_A_DAY
 from gapwatch.streams.detectors.evidence import fold_sum, margin_increments
 from gapwatch.streams.detectors.lifecycle import Event
-from gapwatch.streams.detectors.margins.min_change import least_tilts
+from gapwatch.streams.detectors.local_level import level_increments
+from gapwatch.streams.detectors.margins.min_change import least_tilts, narrowing
 from gapwatch.streams.detectors.watch import advance_phases
 from tests.depth import examples
 from tests.streams.detectors.builders import plain, rates
@@ -103,6 +104,48 @@ def test_no_smaller_change_pays_by_enumeration(before: float) -> None:
         assert np.all(mean(tilted(before, -tilt * down))[table.sides < 0] <= units + 1e-9)
     assert mean(tilted(before, up))[table.sides > 0] == pytest.approx(np.full(4, units))
     assert np.all(mean(tilted(before, 2.0 * up))[table.sides > 0] > units)
+
+
+@pytest.mark.parametrize(("failed", "passed"), [(0.5, 140.5), (0.5, 1000.5), (5.5, 200.5)])
+@pytest.mark.parametrize("units", [10, 60, 500])
+def test_the_smallest_change_of_a_rate_that_is_hardly_known_does_not_pay(
+    failed: float, passed: float, units: int
+) -> None:
+    """The mean factor of one hour over what the baseline leaves open: each rate grows by its own smallest change."""
+    table, factor, share = rate_bets(), np.array([1.25]), np.array([0.01])
+    rest = np.array([[passed], [failed]])
+    least = least_tilts(table, rest, factor, share)
+    total, mean = passed + failed, failed / (passed + failed)
+    width = narrowing(table, rest, least, factor) / (total * mean * (1.0 - mean))
+    draws = np.random.default_rng(0).beta(failed, passed, 20_000)
+    bad = np.random.default_rng(1).binomial(units, np.maximum(1.25 * draws, draws + 0.01)).astype(np.float64)
+    many = len(bad)
+
+    factors = level_increments(
+        table,
+        np.repeat(rest, many, axis=1),
+        np.zeros((2, many)),
+        np.stack([units - bad, bad]),
+        np.repeat(width, many, axis=2)[None],
+        np.repeat(least, many, axis=2)[None],
+    )[0]
+
+    up = np.exp(np.minimum(factors[table.sides > 0], 50.0))
+    assert np.all(up.mean(axis=1) <= 1.0 + 4.0 * up.std(axis=1) / math.sqrt(many))
+
+
+def test_ten_failures_of_fifty_are_told_after_none_of_140() -> None:
+    """Two hours and a half at one unit a minute without a failure, then every fifth fails, in the hour that begins."""
+    fleet = rates(plain(margins=True, seasonal=True, ring_buckets=256, ring_hours=64), 1, 1e4)
+    told = []
+    for i in range(190):
+        tick = 4 * TICKS_A_DAY + 2 * i
+        bad = float(i >= 140 and i % 5 == 0)
+        fleet.fold(tick, np.array([[1.0 - bad], [bad]]), None, tick // 120 % 168)
+        told += [(i, step.event) for step in advance_phases(fleet, tick)]
+
+    assert [i for i, event in told if event is Event.TICKETED and i > 140]
+    assert not [i for i, event in told if event is Event.TICKETED and i <= 140]
 
 
 def events_of(rate_later: float, factor: float, share: float) -> list[tuple[Event, int]]:

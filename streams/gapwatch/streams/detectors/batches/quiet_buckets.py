@@ -223,7 +223,8 @@ def _factors(part: Fleet, hour: int, numbers: Ints, columns: _Columns) -> tuple[
     else:
         alpha = alpha_of(prior, pooled, None, None, None)
     per_column: dict[str, Array] = {
-        name: s[name][..., which] for name in ("held_since", "season", "hours_seen", "weekday_margins", "margin")
+        name: s[name][..., which]
+        for name in ("held_since", "season", "hours_seen", "weekday_margins", "margin", "min_factor")
     }
     per_column |= {"prior": prior, "pooled": pooled[None], "own": own}
     if config.margins:
