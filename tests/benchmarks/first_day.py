@@ -1,7 +1,7 @@
 """Measures changes on the first day of a series: `python -m tests.benchmarks.first_day` (or --quick).
 
 One trace every 30 s, no declared volume, four series that share ten tickets a month: the share of streams that are told
-of a change in time, and the false alarms before it.
+of a change in time, the false alarms before it, and those of a day without a change but with a season.
 """
 
 from __future__ import annotations
@@ -35,6 +35,47 @@ CELLS = (
 )
 
 
+#: Swing of the rate, and of the traffic, over a first day without a change.
+SEASONS = ((0.0, 0.0), (0.3, 0.0), (0.3, 0.6), (0.6, 0.0), (0.6, 0.6))
+
+
+def seasonal_day(swing: float, traffic: float, streams: int, seed: int) -> int:
+    """Return the alerts of the first 24 hours of streams of 10 % whose rate swings as a sine, from any phase on.
+
+    Args:
+        swing: Largest difference of the rate from its mean, as a part of the mean.
+        traffic: The same of the traffic, one trace every 30 s on average, in the phase of the rate.
+        streams: Number of streams.
+        seed: Seed of the generator.
+    """
+    fleet = Fleet(FleetConfig(rate_bets()), streams)
+    fleet.state["bad_side"][:] = 1
+    set_allowed(fleet.state, np.arange(streams), TICKETS, PAGES)
+    rng, alerts = np.random.default_rng(seed), 0
+    phase = rng.random(streams)
+    for i in range(TICKS_A_DAY):
+        wave = np.sin(2 * np.pi * (i / TICKS_A_DAY + phase))
+        n = rng.poisson(1.0 + traffic * wave)
+        k = rng.binomial(n, 0.1 * (1.0 + swing * wave))
+        fleet.fold(START + i, np.stack([n - k, k]).astype(np.float64), None, hour_of_week(START + i, "UTC"))
+        steps = advance_phases(fleet, START + i)
+        alerts += sum(s.event in (Event.TICKETED, Event.PAGED) and s.change is not None for s in steps)
+    return alerts
+
+
+def print_seasons(streams: int, seed: int) -> None:
+    """Print the alerts of a first day with a season beside those that the budget of a day allows."""
+    allowed = streams * (TICKETS + PAGES) / 30.0
+    for swing, traffic in SEASONS:
+        alerts = seasonal_day(swing, traffic, streams, seed)
+        good = alerts <= allowed + 3.0 * math.sqrt(allowed)
+        print(
+            f"{'met   ' if good else 'MISSED'} no change, a season of +-{swing:.0%}, of the traffic +-{traffic:.0%}: "
+            f"{alerts} alerts of {streams} streams in 24 hours ({allowed:.1f} allowed)",
+            flush=True,
+        )
+
+
 def run(rates: tuple[float, float], before: int, after: int, streams: int, seed: int) -> tuple[Floats, int]:
     """Return the traces until each stream is told, infinite where it is not, and the false alarms before."""
     fleet = Fleet(FleetConfig(rate_bets()), streams)
@@ -58,8 +99,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="40 streams a cell; else 200")
     parser.add_argument("--seed", type=int, default=3)
+    parser.add_argument("--seasons", action="store_true", help="the days with a season only")
     chosen = parser.parse_args()
     streams = 40 if chosen.quick else 200
+    print_seasons(streams, chosen.seed)
+    if chosen.seasons:
+        return
     for old, new, before, after, goal in CELLS:
         told, false = run((old, new), before, after, streams, chosen.seed)
         share = float(np.mean(np.isfinite(told)))
