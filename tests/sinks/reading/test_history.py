@@ -6,9 +6,11 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import duckdb
 import pyarrow.parquet
@@ -16,7 +18,9 @@ import pytest
 
 from gapwatch.scorers.errors import UsageError
 from gapwatch.sinks.reading.history import answering
+from gapwatch.sinks.reading.query_answer import interruptible
 from gapwatch.sinks.store.store import Store
+from gapwatch.sinks.store.store_reader import StoreReader
 from tests.builders import KEPT_AT, scored_slice, whole_slice
 from tests.gapwatch_command import Ran, gapwatch
 from tests.paths import ROOT
@@ -266,24 +270,57 @@ def test_an_interrupt_ends_a_query_that_would_take_hours(folder: Path, tmp_path:
         "import sys; from gapwatch.scorers import command_line; import gapwatch.sinks.commands.history; "
         "print('on', flush=True)"
     )
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", f"{code}; command_line.main()", "history", ENDLESS, "--format", form,
          "--store", str(folder / "s.duckdb"), *output],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         # A shell's background job ignores SIGINT, and so would its children.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
-    assert process.stdout is not None
-    try:
-        process.stdout.readline()
-        time.sleep(0.7)
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=10)
-    finally:
-        process.kill()
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        try:
+            process.stdout.readline()
+            time.sleep(0.7)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=300)
+        finally:
+            process.kill()
     assert process.returncode == 1
     assert err.strip() == "gapwatch: interrupted"
     assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupt_that_comes_before_the_query_has_begun_ends_it_too() -> None:
+    class Reader:
+        """A connection that says when it is interrupted for the first time."""
+
+        def __init__(self) -> None:
+            self.con, self.is_interrupted = duckdb.connect(), threading.Event()
+
+        def interrupt(self) -> None:
+            self.con.interrupt()
+            self.is_interrupted.set()
+
+    reader, gave_up = Reader(), threading.Event()
+
+    def query_later() -> None:
+        time.sleep(0.2)  # until the main thread waits for the result
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        reader.is_interrupted.wait()
+        reader.con.execute(ENDLESS)
+
+    def give_up() -> None:
+        gave_up.set()
+        reader.con.interrupt()
+
+    limit = threading.Timer(60, give_up)
+    limit.start()
+    with pytest.raises(KeyboardInterrupt):
+        interruptible(cast(StoreReader, reader), query_later)
+    limit.cancel()
+
+    assert not gave_up.is_set()
+    reader.con.close()
 
 
 ENDLESS = "SELECT sum(a.range * b.range) AS n FROM range(10000000000) a, range(100000) b"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +19,8 @@ Result = TypeVar("Result")
 
 #: Rows fetched from DuckDB at once. Larger: more memory. Smaller: more calls.
 _BATCH_ROWS = 2_000
+#: Seconds between two interrupts of a query. Larger: one that had not begun at the first runs on for so long.
+_REPEAT_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
@@ -88,9 +90,13 @@ def interruptible(con: StoreReader, call: Callable[[], Result]) -> Result:
     Within a call DuckDB does not check for signals, and a query may take hours.
     """
     with ThreadPoolExecutor(1, "query") as worker:
-        future = worker.submit(call)
+        future = None
         try:
+            future = worker.submit(call)
             return future.result()
         except KeyboardInterrupt:
             con.interrupt()
+            # DuckDB forgets an interrupt that comes before the query has begun.
+            while future is not None and not wait([future], _REPEAT_SECONDS).done:
+                con.interrupt()
             raise
