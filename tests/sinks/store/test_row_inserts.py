@@ -28,7 +28,7 @@ def test_every_table_is_declared_as_the_engine_has_it(con: duckdb.DuckDBPyConnec
     for name, schema in ROW_TABLES.items():
         columns = con.execute(f"DESCRIBE {qualified(name)}").fetchall()
         assert schema.names == [column[0] for column in columns], name
-        empty = con.execute(f"SELECT * FROM {qualified(name)}").to_arrow_table()
+        empty = con.sql(f"SELECT * FROM {qualified(name)}").to_arrow_table()
         types = [str(kind).replace("extension<arrow.json>", "string") for kind in empty.schema.types]
         assert [str(field.type) for field in schema] == [
             kind.replace("extension<arrow.bool8>", "bool") for kind in types

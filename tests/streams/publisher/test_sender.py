@@ -79,13 +79,15 @@ def offer_in_bursts(sender, count):
     assert sender.flush(60.0), f"stopped at the end: {sender.pending} wait"
 
 
+# Where the thread declares itself idle after it has let go of the lock, a wake-up was lost once in about 150,000 traces
+# for Kafka and once in about 4,000 for a file: the large counts miss that fault in 2 % of all runs, and in less.
 @pytest.mark.parametrize(
     ("kind", "count"),
     [
         ("kafka", 20_000),
         ("file", 10_000),
-        pytest.param("kafka", 1_000_000, marks=pytest.mark.slow),
-        pytest.param("file", 200_000, marks=pytest.mark.slow),
+        pytest.param("kafka", 600_000, marks=pytest.mark.slow),
+        pytest.param("file", 50_000, marks=pytest.mark.slow),
     ],
 )
 def test_no_wake_up_is_lost(kind, count, hasty_threads, tmp_path, monkeypatch):

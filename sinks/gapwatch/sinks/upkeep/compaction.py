@@ -150,7 +150,7 @@ class Compaction:
 
     def _copy(self, old: duckdb.DuckDBPyConnection, table: str, which: str) -> None:
         try:
-            self._insert(table, old.execute(f"FROM {table} {which}").to_arrow_reader(_BATCH))
+            self._insert(table, old.sql(f"FROM {table} {which}").to_arrow_reader(_BATCH))
         except duckdb.Error as error:
             raise JobError(f"{table} could not be copied to {self.path}: {error}; is the disk full?") from error
 
