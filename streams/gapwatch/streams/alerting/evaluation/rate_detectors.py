@@ -58,11 +58,12 @@ class RateDetectors:
     def add(self, content: SliceUnits, there: OpenTicks) -> None:
         """Add the units of a slice to the open ticks; late units join the current tick with the hour of their event."""
         self.late_units += int(content.counts[:3, content.ticks < there.first].sum())
-        numbers = np.array([self._rows.number_of(key) for key in content.series], np.int64)[content.which]
+        known = {key: self._rows.number_of(key) for key in content.series}
+        numbers = np.array(list(known.values()), np.int64)[content.which]
         hours = self._rows.hours(numbers, content.ticks)
         self.pending.add(there.fold_ticks(content.ticks), numbers, hours, content.counts)
         for one in content.sessions:
-            number = self._rows.number_of(one.series)
+            number = known[one.series]
             target = there.fold_tick(one.tick)
             self.pending.add_session(OpenSessionUnits(number, one.session, target, one.units, one.bad))
 

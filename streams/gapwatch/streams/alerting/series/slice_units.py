@@ -210,16 +210,17 @@ def _sessions(table: pa.Table, watched: Collection[tuple[str, str]]) -> list[Ses
     if not table.num_rows:
         return []
     keys, which = series_of(table, watched)
+    # Keys are sorted: their positions sort as they do, at the price of a comparison of numbers.
     columns = zip(
-        which.tolist(),
         tick_numbers(table["bucket"]).tolist(),
+        which.tolist(),
         table["session_id"].to_pylist(),
         table["units"].to_pylist(),
         table["bad"].to_pylist(),
         strict=True,
     )
-    found = [SessionUnits(keys[i], tick, session, units, bad) for i, tick, session, units, bad in columns if i >= 0]
-    return sorted(found, key=lambda s: (s.tick, s.series, s.session, s.units, s.bad))
+    found = sorted(one for one in columns if one[1] >= 0)
+    return [SessionUnits(keys[i], tick, session, units, bad) for tick, i, session, units, bad in found]
 
 
 @dataclass(frozen=True)
