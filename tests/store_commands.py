@@ -22,7 +22,7 @@ READING: list[list[str]] = [
     ["judge", "rerun", "no/such/row", "--show"],
 ]
 #: Commands of which both forms answer differently, or that open the file itself.
-APART = ("snapshot", "judge run", "judge reproducibility", "migrate", "serve")
+APART = ("snapshot", "export", "judge run", "judge reproducibility", "migrate", "serve")
 #: Decisions that may be made again. ALERT and ROW stand for an alert and a row.
 DECIDING: list[list[str]] = [
     ["ack", "ALERT", "--by", "maria"],

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from gapwatch.scorers.errors import UsageError
 from gapwatch.scorers.printable import shown
 from gapwatch.sinks.api.address import DEFAULT_PORT
+from gapwatch.sinks.export.delta_place import DeltaPlace
 
 #: Environment variables with a token, for commands: any token; the tokens of a run by their names there.
 ANY_TOKEN, READ_TOKEN, WRITE_TOKEN = "GAPWATCH_TOKEN", "GAPWATCH_READ_TOKEN", "GAPWATCH_WRITE_TOKEN"
@@ -43,8 +44,8 @@ class StoreAddress:
         return self.url.startswith("https:")
 
 
-#: Value of `--store`: a file, or the address of the process that writes it.
-StorePlace = Path | StoreAddress
+#: Value of `--store`: a file, the address of the process that writes it, or exported tables.
+StorePlace = Path | StoreAddress | DeltaPlace
 
 
 @dataclass(frozen=True)

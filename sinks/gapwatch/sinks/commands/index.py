@@ -12,6 +12,9 @@ COMMANDS: dict[str, Command] = {
         "Show the records that could not be read, by cause.",
         "gapwatch.sinks.commands.dead_letters:dead_letters_command",
     ),
+    "export": Command(
+        "Export history to Delta tables, which outlive the store.", "gapwatch.sinks.commands.export:export_command"
+    ),
     "gaps": Command("Show the rows that failed, or one trace in full.", "gapwatch.sinks.commands.gaps:gaps_command"),
     "history": Command("Run a SQL query on a store, read-only.", "gapwatch.sinks.commands.history:history_command"),
     "ledger": Command(

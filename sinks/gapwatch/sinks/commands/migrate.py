@@ -9,7 +9,7 @@ import click
 
 from gapwatch.scorers.errors import UsageError
 from gapwatch.sinks.api.store_address import StoreAddress, StorePlace
-from gapwatch.sinks.commands.options import store_option
+from gapwatch.sinks.commands.options import store_file, store_option
 from gapwatch.sinks.reading.terminal_table import print_note
 
 #: Seconds between two lines of progress.
@@ -30,6 +30,7 @@ def migrate_command(store: StorePlace) -> None:
     """  # noqa: D301 (click reads the escapes)
     if isinstance(store, StoreAddress):
         raise UsageError(f"{store} is the address of a running process; stop it, and name the file of its store")
+    path = store_file(store, "migrate")
     # Imported here: --help answers without loading DuckDB.
     from gapwatch.sinks.migration.migrating import migrate
     from gapwatch.sinks.store.schema import SCHEMA_VERSION
@@ -42,7 +43,7 @@ def migrate_command(store: StorePlace) -> None:
             shown = time.monotonic()
             print_note(f"{table}: {copied:,} of {total:,} rows")
 
-    done = migrate(store, progress)
+    done = migrate(path, progress)
     if done.backup is None:
         sys.stdout.write(f"{store} has version {SCHEMA_VERSION} already; nothing to do\n")
         return

@@ -14,6 +14,7 @@ import click
 from gapwatch.scorers.errors import StoreHeldError, UsageError
 from gapwatch.sinks.api.endpoint_note import read_note
 from gapwatch.sinks.api.store_address import StoreAddress, StorePlace, read_address
+from gapwatch.sinks.export.delta_place import PREFIX, DeltaPlace, read_delta_place
 from gapwatch.sinks.reading.since import parse_since
 from gapwatch.sinks.reading.terminal_table import print_note
 
@@ -33,11 +34,13 @@ _PLACE = "gapwatch.token_file"
 
 
 class _StoreType(click.ParamType):
-    """Reads a value of --store: an address if it begins as one, else the path of a file."""
+    """Reads a value of --store: an address or exported tables if it begins as one, else the path of a file."""
 
     name = "store"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> StorePlace:
+        if isinstance(value, str) and value.startswith(PREFIX):
+            return read_delta_place(value.removeprefix(PREFIX))
         if not isinstance(value, str) or "://" not in value:
             return Path(value)
         return read_address(value, ctx.meta.get(_PLACE) if ctx is not None else None)
@@ -56,7 +59,8 @@ def store_option(command: Function) -> Function:
     )  # fmt: skip
     store: Callable[[Function], Function] = click.option(
         "--store", required=True, envvar="GAPWATCH_STORE", type=_StoreType(), metavar="S", show_envvar=True,
-        help="DuckDB file of the store, or address of the process that writes it: http://HOST:9464.",
+        help="DuckDB file of the store, or address of the process that writes it: http://HOST:9464. Commands that only "
+        "query tables also read exports: delta:DIR.",
     )  # fmt: skip
     return store(token_file(command))
 
@@ -119,6 +123,10 @@ def reading(store: StorePlace) -> Iterator[StoreReader]:
     if isinstance(store, StoreAddress):
         con = distant = _distant_reader(store)
         understanding = distant.understanding()
+    elif isinstance(store, DeltaPlace):
+        from gapwatch.sinks.export.delta_reader import open_exported
+
+        con = open_exported(store)
     else:
         try:
             con = open_for_reading(store)
@@ -141,6 +149,8 @@ def decide_on(store: StorePlace, at_rest: Callable[[Store], Result], live: Calla
     # Imported here: --help answers without loading DuckDB.
     from gapwatch.sinks.store.store import Store
 
+    if isinstance(store, DeltaPlace):
+        raise UsageError(f"{PREFIX}{store} is an export, which no command changes; give --store the store")
     if isinstance(store, StoreAddress):
         reader = _distant_reader(store)
     else:
@@ -161,6 +171,8 @@ def store_file(store: StorePlace, command: str) -> Path:
     Raises:
         UsageError: The place is an address.
     """
+    if isinstance(store, DeltaPlace):
+        raise UsageError(f"gapwatch {command} needs the store itself, not an export: give --store the file")
     if isinstance(store, StoreAddress):
         raise UsageError(f"gapwatch {command} opens the file of the store: give --store the file, not an address")
     return store

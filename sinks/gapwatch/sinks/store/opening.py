@@ -46,14 +46,14 @@ _LOOK_SECONDS = 0.005
 Config = dict[str, str | bool | int | float | list[str]]
 
 #: A store holds texts of users and models. No query may reach a file, a socket or a Python variable.
-_CONFINED: Config = {
+CONFINED: Config = {
     "enable_external_access": False,
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "python_enable_replacements": False,
 }
 
-_WRITING: Config = {**_CONFINED, "storage_compatibility_version": STORAGE_VERSION, "threads": 1}
+_WRITING: Config = {**CONFINED, "storage_compatibility_version": STORAGE_VERSION, "threads": 1}
 
 #: For readers in the process that writes: Arrow columns that carry DuckDB's type (JSON, UUID, HUGEINT).
 _FOR_READERS: Config = {"arrow_lossless_conversion": True}
@@ -103,7 +103,7 @@ def open_for_reading(path: Path) -> duckdb.DuckDBPyConnection:
         StoreError: As for `open_for_writing`.
     """
     _check_path(path, may_be_missing=False)
-    con = _connect(path, read_only=True, config=_CONFINED)
+    con = _connect(path, read_only=True, config=CONFINED)
     try:
         _check_program(con, path)
         con.execute("SET TimeZone = 'UTC'")

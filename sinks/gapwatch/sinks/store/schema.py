@@ -188,12 +188,19 @@ def _row_schemas() -> dict[str, pa.Schema]:
 ROW_TABLES: dict[str, pa.Schema] = _row_schemas()
 
 
-def creation_statements() -> list[str]:
-    """Return every statement that creates an empty store, in order, to be run in one transaction."""
+def table_statements() -> list[str]:
+    """Return the statements that create the tables of an empty store, in order."""
     return [
         f"CREATE SCHEMA {INTERNAL}",
         *(_kept_table(name, schema, stamped) for name, (schema, stamped) in KEPT_TABLES.items()),
         *_OWN_TABLES,
+    ]
+
+
+def creation_statements() -> list[str]:
+    """Return every statement that creates an empty store, in order, to be run in one transaction."""
+    return [
+        *table_statements(),
         *view_statements(),
         *comment_statements(qualified),
     ]

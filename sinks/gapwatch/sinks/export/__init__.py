@@ -1,0 +1,1 @@
+"""Exported history: Delta tables that several stores write and commands read."""
