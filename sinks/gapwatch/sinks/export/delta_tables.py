@@ -168,7 +168,10 @@ def mark_of(table: Any, keeper: str) -> int | None:
 
 def _is_foreign(folder: Path) -> bool:
     """Return True for a folder with files that no Delta table is made in; another process may be making one."""
-    return folder.exists() and not (folder / "_delta_log").is_dir() and any(folder.iterdir())
+    if not folder.exists():
+        return False
+    names = {path.name for path in folder.iterdir()}  # listed once: the log may appear at any moment
+    return bool(names) and "_delta_log" not in names
 
 
 def _version_text() -> str:
