@@ -33,16 +33,19 @@ metrics:
   - name: m
     component: agent
     claim: {{{claim}}}
-    direction: {{better: unknown}}
+    {direction}
     {threshold}
     alert: {alert}
 """
 LINE = len(TEXT.splitlines())
 BOUND = "threshold: {of: ratio, operator: '<=', value: 3}"
+#: What only a page has.
+OF_PAGES = ("min_ratio", "min_bad_per_hour")
 
 
-def rule(claim: str, alert: dict[str, Any], threshold: str = "") -> AlertRule:
-    text = TEXT.format(claim=CLAIMS[claim], alert=json.dumps(alert), threshold=threshold)
+def rule(claim: str, alert: dict[str, Any], threshold: str = "", pages: bool = False) -> AlertRule:
+    direction = "" if pages else "direction: {better: unknown}"
+    text = TEXT.format(claim=CLAIMS[claim], alert=json.dumps(alert), threshold=threshold, direction=direction)
     return next(one for one in rules_of([parse_portfolio(text)]) if one.metric == "m")
 
 
@@ -67,9 +70,16 @@ def test_each_key_changes_what_is_held_or_is_refused_at_its_line(claim: str, key
         changed = rule(claim, {key: other_value(key)}, bound)
     except PortfolioError as refused:
         assert [(one.line, one.key) for one in refused.problems] == [(LINE, f"metrics[2].alert.{key}")]
-        assert claim == "ratio"
+        assert claim == "ratio" or key in OF_PAGES
         return
     assert changed != rule(claim, {}, bound)
+
+
+@pytest.mark.parametrize("claim", ["check", "measure", "label"])
+@pytest.mark.parametrize("key", OF_PAGES)
+def test_what_only_a_page_has_changes_the_rule_of_a_page(claim: str, key: str) -> None:
+    page = {"severity": "page"}
+    assert rule(claim, page | {key: other_value(key)}, pages=True) != rule(claim, page, pages=True)
 
 
 def test_a_ratio_that_could_never_alert_is_refused() -> None:
