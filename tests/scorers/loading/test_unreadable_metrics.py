@@ -28,3 +28,18 @@ def test_two_unknown_forms_are_no_name_that_is_used_twice(names: tuple[str, str]
     assert str(caught.value).count("'chek' is not allowed here") == 2
     assert ("the metric a is defined twice" in str(caught.value)) == (names == ("a", "a"))
     assert len(str(caught.value).splitlines()) == problems
+
+
+@pytest.mark.parametrize(("written", "meant"), [("=<", "<="), ("=>", ">=")])
+def test_an_operator_with_its_characters_swapped_is_answered_with_the_one_that_was_meant(
+    written: str, meant: str
+) -> None:
+    metric = f"""- name: a
+  component: c
+  claim: {{form: check, field: output, present: true}}
+  threshold: {{operator: "{written}", value: 0.05}}
+"""
+    with pytest.raises(PortfolioError) as caught:
+        parse_portfolio(HEAD + metric)
+
+    assert str(caught.value).rstrip().endswith(f"write {meant}")

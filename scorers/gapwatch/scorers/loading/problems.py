@@ -45,7 +45,10 @@ def dotted(path: KeyPath) -> str:
 
 def nearest(word: object, words: Iterable[str]) -> str:
     """Return the one of `words` that was most likely meant, or "" where none is similar."""
-    close = difflib.get_close_matches(str(word)[:80], list(words), n=1, cutoff=0.6)
+    text, known = str(word)[:80], list(words)
+    # The same characters in another order: `=<` means `<=`, though `<` is as similar.
+    swapped = [one for one in known if sorted(one) == sorted(text)]
+    close = swapped or difflib.get_close_matches(text, known, n=1, cutoff=0.6)
     return close[0] if close else ""
 
 
