@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -300,10 +301,20 @@ def test_reading_commands_take_an_export(tmp_path: Path) -> None:
         assert (there.status, there.out) == (0, here.out), (command, there.err)
     refused = gapwatch("history", "SELECT * FROM read_text('/etc/hostname')", "--store", f"delta:{folder}")
     assert refused.status == 2
-    for command in (["annotate", "x"], ["snapshot"], ["export", "--to", tmp_path / "other"]):
+    refused_commands = (
+        ["annotate", "x"],
+        ["snapshot"],
+        ["export", "--to", tmp_path / "other"],
+        ["alerts"],
+        ["explain", "a1"],
+    )
+    for command in refused_commands:
         ran = gapwatch(*command, "--store", f"delta:{folder}")
         assert ran.status == 2, command
         assert "export" in ran.err
+    hint = re.search(r"gapwatch history '(.*)' --store (\S+)", gapwatch("alerts", "--store", f"delta:{folder}").err)
+    assert hint is not None
+    assert gapwatch("history", hint[1], "--store", hint[2]).status == 0
 
 
 def test_a_wrong_place_is_refused_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,6 +165,24 @@ def decide_on(store: StorePlace, at_rest: Callable[[Store], Result], live: Calla
         reader.close()
 
 
+def store_of_alerts(store: StorePlace, command: str) -> StorePlace:
+    """Return the place of a store, for a command on alerts: it needs the order of rows, which an export does not keep.
+
+    Args:
+        store: Value of --store.
+        command: Name of the command, for the message.
+
+    Raises:
+        UsageError: The place is an export.
+    """
+    if isinstance(store, DeltaPlace):
+        raise UsageError(
+            f"gapwatch {command} needs the store itself, not an export: give --store the file or the address "
+            f"of its run; an export answers: gapwatch history 'SELECT * FROM alerts_open' --store {PREFIX}{store}"
+        )
+    return store
+
+
 def store_file(store: StorePlace, command: str) -> Path:
     """Return the path of a store, for a command that opens the file itself.
 

@@ -7,7 +7,14 @@ from datetime import UTC, datetime
 import click
 
 from gapwatch.sinks.api.store_address import StorePlace
-from gapwatch.sinks.commands.options import format_option, lane_option, metric_option, reading, store_option
+from gapwatch.sinks.commands.options import (
+    format_option,
+    lane_option,
+    metric_option,
+    reading,
+    store_of_alerts,
+    store_option,
+)
 from gapwatch.sinks.reading.since import parse_since
 
 
@@ -54,7 +61,7 @@ def alerts_command(
 
     now = datetime.now(UTC)
     begin = parse_since(since, now) if since is not None else None
-    with reading(store) as con:
+    with reading(store_of_alerts(store, "alerts")) as con:
         wanted = AlertFilter(lane=lane, metric=metric, since=begin)
         alerts = read_alerts(con, wanted)
         chosen = [alert for alert in alerts if show_all or alert.is_open]
@@ -87,7 +94,7 @@ def explain_command(alert: str, store: StorePlace, show_rows: bool, form: str) -
     from gapwatch.streams.alerting.triage.explain import print_explanation
     from gapwatch.streams.alerting.triage.explain_incident import print_incident
 
-    with reading(store) as con:
+    with reading(store_of_alerts(store, "explain")) as con:
         found = find(con, alert)
         if isinstance(found, StoredIncident):
             if show_rows:
