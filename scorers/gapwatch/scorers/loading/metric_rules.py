@@ -238,9 +238,27 @@ def _check_judged(draft: Draft, metric: Metric, claim: JudgedClaim, path: KeyPat
                 where = (*judges, position, "params", parameter)
                 message = "a portfolio must not hold a secret"
                 draft.problems.add(where, message, "the secret in the environment of the process that judges")
+    _check_members(draft, claim, judges)
     if claim.quorum is not None and claim.quorum > len(claim.judges):
         draft.problems.add((*path, "claim", "quorum"), f"{claim.quorum} is more than the {len(claim.judges)} judges")
     _check_tier(draft, metric, path)
+
+
+def _check_members(draft: Draft, claim: JudgedClaim, path: KeyPath) -> None:
+    """Refuse equal judges that do not sample: they repeat one answer, so their agreement measures nothing."""
+    for position, judge in enumerate(claim.judges):
+        temperature = judge.params.get("temperature")
+        if isinstance(temperature, int | float) and temperature > 0:
+            continue
+        for earlier in claim.judges[:position]:
+            is_equal = (earlier.model, earlier.params) == (judge.model, judge.params)
+            if is_equal and (earlier.name or earlier.model) != (judge.name or judge.model):
+                message = (
+                    f"{shown(judge.name or judge.model)} asks the same model with the same params as "
+                    f"{shown(earlier.name or earlier.model)}, without a temperature above 0: both give one answer"
+                )
+                draft.problems.add((*path, position), message, "another model, or a temperature above 0 for both")
+                break
 
 
 def _check_template(draft: Draft, claim: JudgedClaim, path: KeyPath) -> None:

@@ -43,7 +43,7 @@ class JudgeQuestion:
         params: Parameters as sent: the judge's, and a token limit if it has none.
         price: Price of a call.
         params_sha: Hash of the sampling parameters.
-        sha: Hash of template, model and all parameters; equal questions have equal hashes.
+        sha: Hash of template, name of the judge, model and all parameters; equal questions have equal hashes.
     """
 
     judge: Judge
@@ -262,7 +262,8 @@ def _vendor(model: str) -> str:
 
 
 def _question_sha(prompt: JudgePrompt, judge: Judge, params: Mapping[str, object]) -> str:
-    parts = (prompt.sha, judge.model, canonical_value(params).decode())
+    # The judge's name: equal members of an ensemble are asked apart, or their agreement would be that of one answer.
+    parts = (prompt.sha, judge.name or judge.model, judge.model, canonical_value(params).decode())
     return hashlib.sha256(orjson.dumps(parts)).hexdigest()
 
 
