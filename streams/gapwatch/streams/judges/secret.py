@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from gapwatch.scorers.errors import UsageError
@@ -13,30 +14,52 @@ _NAMED_LIKE_A_KEY = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS)(_|$)")
 #: Form of a variable's name. A message may repeat it: it is not a key.
 _NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
 _HIDDEN = "[key]"
-#: Fewest characters of a key that is scrubbed; a shorter one could be part of ordinary words.
+#: Fewest characters of a key, or of a half of it, that is scrubbed; a shorter one could be part of ordinary words.
 _SHORTEST = 8
+#: Most characters of a secret that is also found where it is split or escaped; the pattern of a longer one, such as a
+#: certificate in the environment, would take seconds to compile.
+_LONGEST_SPLIT = 1_000
+#: An escape of JSON, possibly of JSON inside JSON. Bounded, so that a text of backslashes takes linear time.
+_ESCAPE = re.compile(r"\\{1,4}(?:u([0-9a-fA-F]{4})|[nrt])?")
+#: White space between two characters of a key, possibly escaped.
+_BETWEEN = r"(?:\s|\\{1,4}(?:[nrt]|u00(?:09|0[aA]|0[dD]|20)))*+"
 
 
 class Secret:
     """A text whose `repr`, `str` and format are hidden; call `reveal` only where it is sent."""
 
-    __slots__ = ("_text",)
+    __slots__ = ("_pattern", "_pieces", "_text")
 
     def __init__(self, text: str) -> None:
         self._text = text
+        self._pieces: tuple[str, ...] | None = None
+        self._pattern: re.Pattern[str] | None = None
 
     def reveal(self) -> str:
         """Return the text."""
         return self._text
 
     def scrub(self, words: str) -> str:
-        """Return a foreign text, such as a provider's error, without the key or a half of it."""
-        text = self._text
-        if len(text) < _SHORTEST:
+        """Return a foreign text, such as a provider's reply, without the key.
+
+        The key is found as it is, with white space in it, with escapes of JSON, and in base64; so is a half of it that
+        has eight characters or more.
+        """
+        if len(self._text) < _SHORTEST:
             return words
-        for piece in (text, text[: len(text) // 2], text[-len(text) // 2 :]):
-            words = words.replace(piece, _HIDDEN)
-        return words
+        if self._pieces is None:
+            self._pieces = tuple(_pieces(self._text))
+        if len(self._text) > _LONGEST_SPLIT:
+            for piece in self._pieces:
+                words = words.replace(piece, _HIDDEN)
+            return words
+        plain = _ESCAPE.sub(_unescaped, words) if "\\" in words else words
+        plain = "".join(plain.split())
+        if not any(piece in plain for piece in self._pieces):
+            return words
+        if self._pattern is None:
+            self._pattern = re.compile("|".join(map(_split_pattern, self._pieces)))
+        return self._pattern.sub(_HIDDEN, words)
 
     def scrub_bytes(self, words: bytes) -> bytes:
         """Return foreign bytes without the key."""
@@ -52,6 +75,44 @@ class Secret:
 
     def __reduce__(self) -> str:
         raise TypeError("a secret is not serialised")
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Yield the forms of a key without white space that are scrubbed, the longest first."""
+    key = "".join(text.split())
+    if len(key) < _SHORTEST:
+        return
+    if len(text) > _LONGEST_SPLIT:
+        yield text
+    yield key
+    for coded in _in_base64(key):
+        yield coded
+        if (other := coded.translate(_URL_SAFE)) != coded:
+            yield other
+    if len(key) >= 2 * _SHORTEST:
+        yield key[: len(key) // 2]
+        yield key[-len(key) // 2 :]
+
+
+_URL_SAFE = str.maketrans("+/", "-_")
+
+
+def _in_base64(key: str) -> Iterator[str]:
+    """Yield the characters in base64 that a key determines, behind 0, 1 and 2 other bytes modulo 3."""
+    data = key.encode("utf-8", "surrogateescape")  # as a variable of the environment may hold
+    for before, first in ((0, 0), (1, 2), (2, 3)):
+        coded = base64.b64encode(bytes(before) + data).decode()
+        yield coded[first : (before + len(data)) * 8 // 6]
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    return chr(int(escape[1], 16)) if escape[1] else ""
+
+
+def _split_pattern(piece: str) -> str:
+    """Return the pattern of a text whose characters may be escaped, with white space between them."""
+    one = (rf"\\{{0,4}}(?:{re.escape(c)}|(?<=\\)u(?i:{ord(c):04x}))" for c in piece)
+    return _BETWEEN.join(one)
 
 
 def environment_secrets() -> tuple[Secret, ...]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from gapwatch.scorers.errors import UsageError
 from gapwatch.scorers.judges.chat_model import ChatModel
-from gapwatch.streams.judges.secret import read_secret
+from gapwatch.streams.judges.models.keyless_model import KeylessModel
+from gapwatch.streams.judges.secret import environment_secrets, read_secret
 from gapwatch.streams.judges.settings import JudgeSettings
 
 #: Makes the adapter of a vendor's models.
@@ -56,13 +57,15 @@ def model_maker(settings: JudgeSettings) -> ModelMaker:
         if provider.adapter == "litellm":
             from gapwatch.streams.judges.models.litellm_model import LitellmModel
 
-            return LitellmModel(key, provider.base_url)
+            # Without a key in the settings, litellm sends one of the environment.
+            return KeylessModel(LitellmModel(key, provider.base_url), environment_secrets() if key is None else (key,))
         try:
             from gapwatch.streams.judges.models.http_model import HttpModel
         except ImportError:
             raise UsageError("judges over HTTP need aiohttp, run: pip install 'gapwatch[judge]'") from None
         assert provider.base_url is not None
-        return HttpModel(provider.base_url, key)
+        model = HttpModel(provider.base_url, key)
+        return model if key is None else KeylessModel(model, (key,))
 
     return make
 
