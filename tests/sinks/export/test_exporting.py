@@ -44,11 +44,11 @@ def asked(place: Any, *queries: str) -> list[list[Any]]:
 def contents(place: Any) -> dict[str, list[Any]]:
     """Return the rows of all exported tables in the columns of the store."""
     more = {"ticks": "keeper, hour"}
-    found = {}
-    for name in EXPORTED:
-        left_out = f"EXCLUDE ({more.get(name, 'keeper')})" if isinstance(place, DeltaPlace) else ""
-        found[name] = asked(place, f"SELECT * {left_out} FROM {name} ORDER BY ALL")[0]
-    return found
+    left_out = {
+        name: f"EXCLUDE ({more.get(name, 'keeper')})" if isinstance(place, DeltaPlace) else "" for name in EXPORTED
+    }
+    queries = [f"SELECT * {left_out[name]} FROM {name} ORDER BY ALL" for name in EXPORTED]
+    return dict(zip(EXPORTED, asked(place, *queries), strict=True))
 
 
 def versions(folder: Path) -> dict[str, int]:
@@ -84,9 +84,9 @@ def test_an_export_has_what_the_store_has(tmp_path: Path) -> None:
     assert done.rows == {name: len(rows) for name, rows in stored.items()}
     assert done.rows["gaps"] == 40
     assert asked(place, RATES) == asked(tmp_path / "s.duckdb", RATES) != [[]]
-    for view in ("verdicts", "rates_by", "component_rates", "failing_traces", "costs", "alerts_open", "incidents_open"):
-        sql = f"SELECT count(*) FROM {view}"
-        assert asked(place, sql) == asked(tmp_path / "s.duckdb", sql), view
+    views = ("verdicts", "rates_by", "component_rates", "failing_traces", "costs", "alerts_open", "incidents_open")
+    counts = [f"SELECT '{view}', count(*) FROM {view}" for view in views]
+    assert asked(place, *counts) == asked(tmp_path / "s.duckdb", *counts)
 
 
 def test_histograms_and_evidence_of_real_traces_are_exported(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def stream(bins: int, series: int, days: float, per_day: int, seed: int, *, calm
     return found
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("config", "days", "per_day"),
     [
