@@ -1,0 +1,90 @@
+"""The truths are well formed: known keys, unique names, references that lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.paths import ROOT
+
+FOLDER = Path(__file__).parent
+APPLICATIONS = sorted(path for path in FOLDER.glob("*.yaml") if path.name not in ("layouts.yaml", "mutations.yaml"))
+#: Keys of each list, those that may be missing after a question mark.
+FORM = {
+    "components": "id kind what holds ?calls_model",
+    "prompts": "id at used_by inputs evidence",
+    "routes": "id kind in arms goes_on sure ?why",
+    "not_routes": "at looks_like why",
+    "breakers": "id at gate fails reopens reached why",
+    "retries": "at what ?sure",
+    "failures_as_answers": "at what ?sure",
+    "promises": "id at says shows",
+    "wants": "id component what better",
+    "unwanted": "what why",
+}
+LINE, SYMBOL = re.compile(r"[\w./-]+\.py:[1-9]\d*"), re.compile(r"[\w./-]+\.py::[A-Za-z_][\w.]*")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    truth: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return truth
+
+
+def _lines(truth: dict[str, Any]) -> list[str]:
+    """Return everything that must be `path:line`."""
+    found: list[str] = []
+    for kind in ("prompts", "not_routes", "breakers", "retries", "failures_as_answers", "promises"):
+        for entry in truth[kind]:
+            found += entry["at"] if isinstance(entry["at"], list) else [entry["at"]]
+    found += [line for prompt in truth["prompts"] for line in (*prompt["used_by"], *prompt["evidence"])]
+    found += [line for part in truth["components"] for line in part.get("calls_model", [])]
+    found += [arm["at"] for route in truth["routes"] for arm in route["arms"]]
+    return found + [breaker[key] for breaker in truth["breakers"] for key in ("gate", "fails", "reopens")]
+
+
+@pytest.mark.parametrize("path", APPLICATIONS, ids=lambda path: path.stem)
+def test_a_truth_keeps_its_form(path: Path) -> None:
+    truth = _read(path)
+    ids = [component["id"] for component in truth["components"]]
+
+    assert re.fullmatch(r"[0-9a-f]{40}", truth["commit"]) and re.fullmatch(r"[\w.-]+/[\w.-]+", truth["repository"])
+    assert path.stem == truth["repository"].split("/")[1]
+    for kind, keys in FORM.items():
+        known = {key.strip("?") for key in keys.split()}
+        needed = {key for key in keys.split() if key[0] != "?"}
+        wrong = [entry for entry in truth[kind] if not needed <= set(entry) <= known]
+        assert wrong == [], kind
+        named = [entry["id"] for entry in truth[kind] if "id" in entry]
+        assert len(named) == len(set(named)), kind
+    edges = [tuple(edge) for edge in truth["edges"]]
+    assert len(edges) == len(set(edges)) and {end for edge in edges for end in edge} <= set(ids)
+    assert {tuple(edge) for edge in truth.get("open_edges", [])} <= set(edges)
+    assert {want["component"] for want in truth["wants"]} <= set(ids)
+    assert {want["better"] for want in truth["wants"]} <= {"higher", "lower", "none"}
+    assert [line for line in _lines(truth) if not LINE.fullmatch(line)] == []
+    held = [symbol for component in truth["components"] for symbol in component["holds"]]
+    assert [
+        symbol for symbol in held + [route["in"] for route in truth["routes"]] if not SYMBOL.fullmatch(symbol)
+    ] == []
+    assert len(held) == len(set(held))
+    assert all(len(route["arms"]) >= 2 for route in truth["routes"])
+
+
+def test_there_are_truths_to_judge_by() -> None:
+    truths = [_read(path) for path in APPLICATIONS]
+
+    assert len(truths) >= 6
+    assert all(5 <= len(truth["promises"]) and 5 <= len(truth["unwanted"]) for truth in truths)
+    assert all(10 <= len(truth["wants"]) <= 15 for truth in truths)
+
+
+def test_the_readme_names_every_file() -> None:
+    told = (FOLDER / "README.md").read_text(encoding="utf-8")
+    kept = [path.name for path in FOLDER.iterdir() if path.name not in ("README.md", "__init__.py", "__pycache__")]
+
+    assert [name for name in kept if f"`{name}" not in told] == []
+    assert (ROOT / "tests/design/truths").samefile(FOLDER)
