@@ -78,7 +78,7 @@ def test_there_are_truths_to_judge_by() -> None:
     truths = [_read(path) for path in APPLICATIONS]
 
     assert len(truths) >= 6
-    assert all(5 <= len(truth["promises"]) and 5 <= len(truth["unwanted"]) for truth in truths)
+    assert all(len(truth["promises"]) >= 5 and len(truth["unwanted"]) >= 5 for truth in truths)
     assert all(10 <= len(truth["wants"]) <= 15 for truth in truths)
 
 
