@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 from typing import Any
@@ -88,3 +89,60 @@ def test_the_readme_names_every_file() -> None:
 
     assert [name for name in kept if f"`{name}" not in told] == []
     assert (ROOT / "tests/design/truths").samefile(FOLDER)
+
+
+# ---- the metrics for the critic ----
+
+MUTATIONS = yaml.safe_load((FOLDER / "mutations.yaml").read_text(encoding="utf-8"))
+
+
+def _named_code(tree: ast.Module, text: str) -> dict[str, list[str]]:
+    """Return the lines of each function or class by its name with dots; `<module>` holds those outside."""
+    lines = text.splitlines()
+    found: dict[str, list[str]] = {}
+    inside: set[int] = set()
+
+    def walk(node: ast.AST, prefix: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                assert child.end_lineno is not None
+                found[prefix + child.name] = lines[child.lineno - 1 : child.end_lineno]
+                inside.update(range(child.lineno - 1, child.end_lineno))
+                walk(child, f"{prefix}{child.name}.")
+
+    walk(tree, "")
+    found["<module>"] = [line for number, line in enumerate(lines) if number not in inside]
+    return found
+
+
+@pytest.mark.parametrize("kind", MUTATIONS["kinds"], ids=lambda kind: kind["id"])
+def test_a_bad_metric_and_its_good_twin_lie_in_the_code(kind: dict[str, Any]) -> None:
+    text = (FOLDER / "critic" / kind["file"]).read_text(encoding="utf-8")
+    code = _named_code(ast.parse(text), text)
+    for case in kind["cases"]:
+        bad, good = case["bad"], case["good"]
+        assert bad != good, case["id"]
+        places = [
+            metric[key]
+            for metric in (bad, good)
+            for key in ("at", "beside", "prompt", "evidence", "direction")
+            if metric.get(key)
+        ]
+        places += [case["metric"]["limit_from"]] if "limit_from" in case["metric"] else []
+        for name, words in places:
+            assert sum(words in line for line in code[name]) == 1, (case["id"], name, words)
+        for name in [
+            *bad.get("over", []),
+            *good.get("over", []),
+            *([case["metric"].get("counts")] if "counts" in case["metric"] else []),
+        ]:
+            assert name in code, (case["id"], name)
+
+
+def test_cases_and_variations_make_two_hundred_bad_and_a_hundred_good_metrics() -> None:
+    cases = [case["id"] for kind in MUTATIONS["kinds"] for case in kind["cases"]]
+    files = {kind["file"] for kind in MUTATIONS["kinds"]}
+
+    assert len(cases) == len(set(cases)) >= 30
+    assert len(cases) * len(MUTATIONS["variations"]) >= 200
+    assert files == {path.name for path in (FOLDER / "critic").glob("*.py")}

@@ -1,0 +1,58 @@
+"""A judge needs the prompt that the model was given, and evidence that comes from outside the model."""
+
+from __future__ import annotations
+
+import argparse
+
+import chromadb
+from fastapi import FastAPI
+from openai import OpenAI
+
+app = FastAPI()
+client = OpenAI()
+passages = chromadb.PersistentClient("passages").get_collection("handbook")
+SYSTEM = "Answer from the passages. Cite the passage of every sentence as [n]. Say so where the passages do not tell."
+parser = argparse.ArgumentParser()
+parser.add_argument("--style", help="How the answer is written: be brief and friendly, and cite every source")
+
+
+def chat(messages: list[dict[str, str]]) -> str:
+    return client.chat.completions.create(model="large", messages=messages).choices[0].message.content or ""
+
+
+def converse(messages: list[dict[str, str]]) -> str:
+    return chat(messages)
+
+
+def retrieve(question: str) -> list[str]:
+    return passages.query(query_texts=[question], n_results=4)["documents"][0]
+
+
+def answer(question: str, found: list[str]) -> str:
+    system = SYSTEM + "\n".join(f"[{n}] {text}" for n, text in enumerate(found, 1))
+    return chat([{"role": "system", "content": system}, {"role": "user", "content": question}])
+
+
+def rewrite(question: str, text: str) -> str:
+    context = chat([{"role": "user", "content": f"What is known about {question}?"}])
+    return chat(
+        [{"role": "system", "content": f"Improve the text with this: {context}"}, {"role": "user", "content": text}]
+    )
+
+
+def styled(messages: list[dict[str, str]]) -> str:
+    style = parser.parse_args([]).style
+    return chat(messages) if style is None else chat(messages[-1:])
+
+
+def checked(messages: list[dict[str, str]]) -> str:
+    text = chat(messages)
+    if not text:
+        raise ValueError("The answer must be helpful and cite a source; ask again with more context")
+    return text
+
+
+@app.post("/ask")
+def ask(question: str, messages: list[dict[str, str]]) -> list[str]:
+    text = answer(question, retrieve(question))
+    return [text, rewrite(question, text), converse(messages), styled(messages), checked(messages)]
