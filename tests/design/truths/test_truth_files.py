@@ -13,12 +13,16 @@ import yaml
 from tests.paths import ROOT
 
 FOLDER = Path(__file__).parent
-APPLICATIONS = sorted(path for path in FOLDER.glob("*.yaml") if path.name not in ("layouts.yaml", "mutations.yaml"))
+APPLICATIONS = sorted(
+    path
+    for path in FOLDER.glob("*.yaml")
+    if path.name not in ("layouts.yaml", "mutations.yaml", "routes_and_breakers.yaml")
+)
 #: Keys of each list, those that may be missing after a question mark.
 FORM = {
     "components": "id kind what holds ?calls_model",
     "prompts": "id at used_by inputs evidence",
-    "routes": "id kind in arms goes_on sure ?why",
+    "routes": "id kind in arms goes_on sure ?why ?reached",
     "not_routes": "at looks_like why",
     "breakers": "id at gate fails reopens reached why",
     "retries": "at what ?sure",
@@ -73,6 +77,21 @@ def test_a_truth_keeps_its_form(path: Path) -> None:
     ] == []
     assert len(held) == len(set(held))
     assert all(len(route["arms"]) >= 2 for route in truth["routes"])
+
+
+def test_the_labels_of_further_applications_keep_the_same_form() -> None:
+    labels = _read(FOLDER / "routes_and_breakers.yaml")["applications"]
+
+    for label in labels:
+        assert re.fullmatch(r"[0-9a-f]{40}", label["commit"])
+        for kind in ("routes", "not_routes", "breakers", "retries", "failures_as_answers"):
+            known = {key.strip("?") for key in FORM[kind].split()}
+            needed = {key for key in FORM[kind].split() if key[0] != "?"}
+            assert [entry for entry in label[kind] if not needed <= set(entry) <= known] == [], kind
+        full = {"components": [], "prompts": [], "promises": [], **label}
+        assert [line for line in _lines(full) if not LINE.fullmatch(line)] == []
+        assert all(len(route["arms"]) >= 2 and SYMBOL.fullmatch(route["in"]) for route in label["routes"])
+    assert sum(len(label["breakers"]) for label in labels) >= 3
 
 
 def test_there_are_truths_to_judge_by() -> None:
