@@ -75,9 +75,9 @@ def check_caller(
         LoginNeededError: A browser must log in first.
         web.HTTPException: The caller may not make the request.
     """
-    if _is_foreign(request):
+    if is_foreign(request):
         raise web.HTTPForbidden(text="web pages of other origins may not use this API")
-    if options.is_local and not _names_this_machine(request.host, options.address):
+    if options.is_local and not names_this_machine(request.host, options.address):
         raise web.HTTPForbidden(
             text=f"use the address of this API, {url}"
         )  # a foreign name that resolves to this machine
@@ -127,7 +127,7 @@ def tokens_agree(token: str, expected: str) -> bool:
     return hmac.compare_digest(token.encode(errors="replace"), expected.encode())
 
 
-def _is_foreign(request: web.Request) -> bool:
+def is_foreign(request: web.Request) -> bool:
     """Return whether a page of another origin makes a request. A link that a person follows to a page is allowed."""
     origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site", "none")
     if origin is not None and origin not in (f"http://{request.host}", f"https://{request.host}"):
@@ -141,7 +141,7 @@ def _is_foreign(request: web.Request) -> bool:
     return site not in ("none", "same-origin") and not follows_link
 
 
-def _names_this_machine(host: str, address: str) -> bool:
+def names_this_machine(host: str, address: str) -> bool:
     """Return whether a Host header names this machine. Pages whose DNS name points here (DNS rebinding) are refused."""
     name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
     return name.strip("[]").lower() in ("localhost", "127.0.0.1", "::1", address.lower())

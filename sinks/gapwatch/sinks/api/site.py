@@ -15,7 +15,7 @@ from prometheus_client.exposition import choose_encoder, gzip_accepted
 
 from gapwatch.scorers.errors import UsageError
 from gapwatch.sinks.api.access import ApiOptions
-from gapwatch.sinks.api.connection_limit import BACKLOG, IDLE_SECONDS, ConnectionLimit, raise_file_limit
+from gapwatch.sinks.api.connection_limit import BACKLOG, CONNECTIONS, IDLE_SECONDS, ConnectionLimit, raise_file_limit
 from gapwatch.sinks.reading.json_values import to_json
 
 #: Level of gzip, 1 to 9. Level 1 shrinks a page of 50,000 samples to a twentieth; higher ones cost more than they save.
@@ -28,10 +28,15 @@ class HttpSite:
     Args:
         what: Name of the server in errors.
         options: Address of the server.
+        option: Option of the command line that names the address, for errors.
+        connections: Most connections at once.
     """
 
-    def __init__(self, what: str, options: ApiOptions) -> None:
+    def __init__(
+        self, what: str, options: ApiOptions, option: str = "--listen", connections: int = CONNECTIONS
+    ) -> None:
         self._what, self._options = what, options
+        self._option, self._connections = option, connections
         self._runner: web.AppRunner | None = None
         self._server: asyncio.Server | None = None
         self._port = options.port
@@ -53,7 +58,7 @@ class HttpSite:
             UsageError: The server cannot listen on the address.
         """
         raise_file_limit()
-        limit = ConnectionLimit()
+        limit = ConnectionLimit(self._connections)
         application.middlewares.insert(0, limit.watch)
         self._runner = runner = web.AppRunner(
             application,
@@ -70,7 +75,9 @@ class HttpSite:
             self._server = await asyncio.get_running_loop().create_server(limit, address, port, backlog=BACKLOG)
         except OSError as error:
             await self.stop()
-            raise UsageError(f"{self._what} cannot listen on {address} port {port}: {_why(error, port)}") from error
+            raise UsageError(
+                f"{self._what} cannot listen on {address} port {port}: {_why(error, port, self._option)}"
+            ) from error
         self._port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
@@ -101,18 +108,19 @@ def _server_log() -> logging.Logger:
     return log
 
 
-def _why(error: OSError, port: int) -> str:
+def _why(error: OSError, port: int, option: str) -> str:
     """Return why a server cannot listen, and what to do."""
     if error.errno == errno.EADDRINUSE:
         return (
-            f"another process uses this port (is another `gapwatch run` running?); choose another one with --listen, "
-            f"such as --listen 127.0.0.1:{port + 1 if port < 65535 else 9465}, or do without: --listen none"
+            f"another process uses this port (is another `gapwatch run` running?); choose another one with {option}, "
+            f"such as {option} 127.0.0.1:{port + 1 if port < 65535 else 9465}"
+            + (", or do without: --listen none" if option == "--listen" else "")
         )
     if error.errno == errno.EADDRNOTAVAIL:
-        return "this machine does not have the address; choose one of its own with --listen, such as 127.0.0.1"
+        return f"this machine does not have the address; choose one of its own with {option}, such as 127.0.0.1"
     if error.errno == errno.EACCES:
-        return "this user may not use the port; choose one above 1023 with --listen"
-    return f"{error.strerror or error}; choose another address or port with --listen"
+        return f"this user may not use the port; choose one above 1023 with {option}"
+    return f"{error.strerror or error}; choose another address or port with {option}"
 
 
 def json_answer(answer: Any, status: int = 200) -> web.Response:
