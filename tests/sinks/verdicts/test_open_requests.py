@@ -7,10 +7,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from gapwatch.scorers.judges.request import JudgeRequest
 from gapwatch.sinks.store.store import Store
 from gapwatch.sinks.verdicts import open_requests
-from gapwatch.sinks.verdicts.open_requests import OpenRequests
+from gapwatch.sinks.verdicts.open_requests import OpenRequests, WaitingRequest
 from tests.scorers.judges.test_request import WRITTEN
 
 
@@ -35,8 +34,8 @@ def close(store: Store, *ids: str) -> None:
     store.change("closing", insert)
 
 
-def ids_of(page: list[tuple[str, JudgeRequest]]) -> list[str]:
-    return [id_ for id_, _ in page]
+def ids_of(page: list[WaitingRequest]) -> list[str]:
+    return [waiting.id for waiting in page]
 
 
 @pytest.mark.parametrize(("page", "ids"), [(2, 3), (3, 2), (1, 1), (10, 10)])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
 
 from gapwatch.scorers.checking.check import check_portfolio
 from gapwatch.scorers.checking.warnings import portfolio_warnings
+from gapwatch.scorers.errors import UsageError
 from gapwatch.scorers.loading.load import parse_portfolio
 from gapwatch.streams.commands.check import check
 from tests.paths import EXAMPLE_PORTFOLIO
@@ -228,3 +231,18 @@ def test_a_further_fact_goes_below_the_facts_that_there_are(tmp_path):
     assert f"under facts, {path}:7" in refused.stderr
     assert "  - {id: f-wait-2, component: c, kind: direction, metric: wait" in refused.stderr
     assert "\nfacts:" not in refused.stderr
+
+
+def test_settings_of_judges_are_checked_with_the_portfolio(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
+    prices = "prices: {openai/gpt-4.1-mini: {input: 1, output: 4}, anthropic/claude: {input: 1, output: 4}}"
+    providers = f'{prices}\nproviders: {{"*": {{adapter: http, base_url: "http://127.0.0.1:9/v1"}}}}'
+    good.write_text(f"{providers}\ngive_up_after: 6h\n")
+    bad.write_text(f"{providers}\ngive_up_after: soon\n")
+
+    run = CliRunner().invoke(check, [str(EXAMPLE_PORTFOLIO), "--judges", str(good)])
+    assert run.exit_code == 0, run.output
+    assert "a request waits 6h in an outage" in run.output
+    run = CliRunner().invoke(check, [str(EXAMPLE_PORTFOLIO), "--judges", str(bad)])
+    assert isinstance(run.exception, UsageError)
+    assert "give_up_after" in str(run.exception)

@@ -91,7 +91,7 @@ def imbalance_of(path: Path) -> int:
 def open_ids(store: Store) -> list[str]:
     """Ids of the requests that wait in a store, in the order in which they were asked."""
     pages = OpenRequests(store.cursor)
-    return [id_ for page in iter(pages.read, []) for id_, _ in page]
+    return [id_ for page in iter(pages.read, []) for id_, _, _ in page]
 
 
 def states(path: Path, metric: str) -> dict[str, int]:

@@ -27,7 +27,7 @@ NUMBERS = {"good": 4, "bad": 2, "unknown": 0, "error": 3}
 def verdict_of(call: ChatCall) -> ChatReply | ModelFailure:
     number = int(call.messages[1][1].split("order ")[1].split()[0])
     if number < 3:
-        return ModelFailure("refused_key", "status 401")
+        return ModelFailure("bad_request", "status 400")
     return verdict_reply(call, "Good" if number < 7 else "Poor")
 
 
@@ -76,7 +76,7 @@ def test_an_error_beside_a_verdict_does_not_decide_the_trace(tmp_path: Path) -> 
 
     def once(call: ChatCall) -> ChatReply | ModelFailure:
         asked.append(1)
-        return verdict_reply(call, "Good") if len(asked) == 1 else ModelFailure("refused_key", "status 401")
+        return verdict_reply(call, "Good") if len(asked) == 1 else ModelFailure("bad_request", "status 400")
 
     judge(made, portfolio, once)
     with Store.open(made) as store:

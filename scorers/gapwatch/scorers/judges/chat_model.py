@@ -11,20 +11,28 @@ from typing import Protocol
 
 #: Kinds of failure, and the reaction to each:
 #: `rate_limited`, `unavailable`, `timeout`, `cut_off` are temporary: the call is retried;
-#: `refused_key`, `no_such_model`, `bad_request` are permanent: the judgement ends as an error;
+#: `unreachable` (DNS, TLS, connection refused), `refused_key` (401), `quota_exhausted` concern all calls with a key,
+#: and `forbidden` (403), `no_such_model` (404) all calls of a model: people can mend them, so the requests wait;
+#: `bad_request` is permanent: the judgement ends as an error;
 #: `bad_reply`, `empty` concern one reply: the call is retried.
 FAILURE_KINDS = (
     "rate_limited",
     "unavailable",
     "timeout",
     "cut_off",
+    "unreachable",
     "refused_key",
+    "quota_exhausted",
+    "forbidden",
     "no_such_model",
     "bad_request",
     "bad_reply",
     "empty",
 )
-PASSING = frozenset({"rate_limited", "unavailable", "timeout", "cut_off", "bad_reply", "empty"})
+PASSING = frozenset({"rate_limited", "unavailable", "timeout", "cut_off", "unreachable", "bad_reply", "empty"})
+#: Failures that hold for every call with the key, or for every call of the model, until somebody mends the cause.
+OF_THE_KEY = frozenset({"unreachable", "refused_key", "quota_exhausted"})
+OF_THE_MODEL = frozenset({"forbidden", "no_such_model"})
 #: Failures after which the provider may still charge for the call.
 MAYBE_BILLED = frozenset({"timeout", "cut_off", "bad_reply", "empty"})
 

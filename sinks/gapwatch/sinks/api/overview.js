@@ -421,7 +421,7 @@ function wrongTimes(metrics) {
   }).join("; ") || "none";
 }
 
-function showStream(metrics, now) {
+function showStream(metrics, now, health) {
   const records = total(metrics, "gapwatch_records_total", (l) => l.state !== "duplicate");
   const pace = before ? Math.max(0, (records - before.records) / ((now - before.now) / 1000)) : null;
   before = { records, now };
@@ -443,6 +443,8 @@ function showStream(metrics, now) {
     portfolios: portfolios.join(", ") || "-",
     store: `${(total(metrics, "gapwatch_store_bytes") / 1e6).toFixed(1)} MB`, version: build ? build.labels.version : "-",
   };
+  // Problems that do not stop the run, such as a provider of judges that refuses its key.
+  for (const [name, text] of Object.entries(health.notes || {})) facts[`note: ${name}`] = text;
   const place = document.getElementById("stream");
   place.replaceChildren(...Object.entries(facts).flatMap(([name, value]) => [element("dt", name), element("dd", value)]));
 }
@@ -460,17 +462,23 @@ async function ask(path) {
   return answer;
 }
 
+// An answer with status 503 says what is wrong, too.
+async function askHealth() {
+  return (await fetch("healthz", { cache: "no-store" })).json();
+}
+
 async function look() {
   try {
     const query = (sql) => ask(`v1/query?sql=${encodeURIComponent(sql)}`).then((a) => a.json());
-    const [page, stored, told] = await Promise.all([ask("metrics").then((a) => a.text()), query(ALERTS), query(INCIDENTS)]);
+    const parts = [ask("metrics").then((a) => a.text()), query(ALERTS), query(INCIDENTS), askHealth()];
+    const [page, stored, told, health] = await Promise.all(parts);
     const [metrics, alerts, incidents] = [parse(page), present(stored, Date.now()), present(told, Date.now())];
     showTiles(metrics, incidents);
     showAlerts(incidents, alerts);
     showSeries(metrics, alerts);
     showNumbers(metrics, alerts);
     showLabels(metrics, alerts);
-    showStream(metrics, performance.now());
+    showStream(metrics, performance.now(), health);
     document.getElementById("clock").textContent = `as of ${time(new Date().toISOString())} UTC`;
   } catch (error) {
     setHeadline(`no answer: the values below are old (${error.message})`, "lost");

@@ -42,7 +42,7 @@ class JudgeSamples:
         self._second_sums: dict[tuple[str, ...], float] = {}
         self._suspicions: Counter[tuple[str, ...]] = Counter()
         self._dropped = self._cached = 0
-        self._breakers: dict[str, tuple[float, dict[str, str]]] = {}
+        self._breakers: dict[str, tuple[float, dict[str, str], tuple[str, ...]]] = {}
         self._agreement: dict[tuple[str, ...], float] = {}
         self._waiting, self._age = 0, 0.0
         self._left: dict[tuple[str, ...], float] = {}
@@ -88,10 +88,22 @@ class JudgeSamples:
         """True if a request waited at the last call of `note`."""
         return self._waiting > 0
 
-    def breakers(self, worker: str, states: Mapping[str, str]) -> None:
-        """Set the states of one worker's circuit breakers by provider; empty if the worker has ended."""
+    def breakers(self, worker: str, states: Mapping[str, str], outages: Sequence[str] = ()) -> None:
+        """Set what one worker sees of its providers.
+
+        Args:
+            worker: Name of the worker.
+            states: States of its circuit breakers by provider; empty if the worker has ended.
+            outages: Present outages, in words.
+        """
         with self._lock:
-            self._breakers[worker] = (time.monotonic(), dict(states))
+            self._breakers[worker] = (time.monotonic(), dict(states), tuple(outages))
+
+    def outages(self) -> list[str]:
+        """Return the present outages of providers that workers see, in words."""
+        alive = time.monotonic() - SILENT_SECONDS
+        with self._lock:
+            return sorted({words for at, _, outages in self._breakers.values() if at >= alive for words in outages})
 
     def agreement(self, kappas: Mapping[tuple[str, ...], float]) -> None:
         """Set Cohen's kappa by (metric, first, second)."""
@@ -103,7 +115,7 @@ class JudgeSamples:
         with self._lock:
             breakers: Counter[tuple[str, ...]] = Counter()
             alive = time.monotonic() - SILENT_SECONDS
-            for _, states in (said for said in self._breakers.values() if said[0] >= alive):
+            for _, states, _ in (said for said in self._breakers.values() if said[0] >= alive):
                 breakers.update((provider, state) for provider, state in states.items())
             providers = {provider for provider, _ in breakers}
             return {

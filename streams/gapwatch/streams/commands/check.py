@@ -35,6 +35,10 @@ BAD_PORTFOLIO = 2
     "--against", multiple=True, metavar="FILE",
     help="Test the portfolios on the traces of a file (JSON lines; plain, .gz, .zst); repeatable. Nothing is stored.",
 )  # fmt: skip
+@click.option(
+    "--judges", type=click.Path(path_type=Path), metavar="J",
+    help="Also check the settings of the judges for these portfolios; no key is read and no model is asked.",
+)  # fmt: skip
 @click.option("--explain", is_flag=True, help="Print the fields that are read from a record, and the SQL query.")
 @click.option(
     "--scorers", default=None, metavar="MODULE",
@@ -46,6 +50,7 @@ def check(
     portfolios: tuple[Path, ...],
     facts: Path | None,
     against: tuple[str, ...],
+    judges: Path | None,
     explain: bool,
     scorers: str | None,
 ) -> None:
@@ -63,10 +68,25 @@ def check(
     if any(one.portfolio is None for one in checked):
         context.exit(BAD_PORTFOLIO)
     good = [one.portfolio for one in checked if one.portfolio is not None]
+    if judges is not None:
+        _check_judges(judges, good)
     if explain:
         _print_plan(good)
     if against:
         _print_against(good, against, scorers)
+
+
+def _check_judges(file: Path, portfolios: Sequence[Portfolio]) -> None:
+    """Check settings of judges: their values, caps on metrics, a provider and, under a cap, a price for each model."""
+    from gapwatch.streams.judges.calls.prices import caps_of, check_caps, known_prices
+    from gapwatch.streams.judges.models.model_maker import price_finder
+    from gapwatch.streams.judges.settings import load_judge_settings
+
+    settings = load_judge_settings(file)
+    check_caps(portfolios, settings)
+    prices = known_prices(portfolios, caps_of(portfolios, settings), price_finder(settings))
+    wait = f"a request waits {settings.give_up_after} in an outage"
+    console().print(Text(f"{shown(str(file), 200)} is valid: {len(prices)} models; {wait}"))
 
 
 def _print_plan(portfolios: Sequence[Portfolio]) -> None:

@@ -124,6 +124,22 @@ def environment_secrets() -> tuple[Secret, ...]:
     )
 
 
+def key_name(key_env: str | None, key_file: Path | None, vendor: str) -> str:
+    """Return the words for the key of a provider: the name of its variable or file, never its value.
+
+    Args:
+        key_env: Name of an environment variable, from the settings.
+        key_file: File that holds the key, from the settings.
+        vendor: The provider; without a key in the settings, litellm reads a variable with its name.
+    """
+    if key_env is not None:
+        return f"key {key_env}" if _NAME.fullmatch(key_env) else "the key of key_env"
+    if key_file is not None:
+        return f"key in {key_file}" if len(key_file.parts) > 1 else "the key of key_file"
+    usual = f"{vendor.upper()}_API_KEY"
+    return f"key {usual}" if os.environ.get(usual) else "no key in the settings"
+
+
 def read_secret(
     key_env: str | None, key_file: Path | None, environment: Mapping[str, str] | None = None
 ) -> Secret | None:

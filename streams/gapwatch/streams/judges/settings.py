@@ -81,6 +81,8 @@ class JudgeSettings(_Written):
         usd_per_week: Weekly cap in US dollars by metric, besides `budget.judge_usd_per_week` of a portfolio.
         max_output_tokens: Token limit of a reply, sent if the judge's params have none; bounds its price.
         cache_entries: Number of verdicts that the cache holds for equal requests; 0: no cache.
+        give_up_after: How long a request waits for an outage that people can mend before it ends as an error, since it
+            was stored: a number with m, h or d, such as `1d`.
     """
 
     providers: Annotated[dict[str, ProviderSettings], Field(min_length=1)]
@@ -88,6 +90,12 @@ class JudgeSettings(_Written):
     usd_per_week: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(default_factory=dict)
     max_output_tokens: Count = 1_000
     cache_entries: Annotated[int, Field(ge=0)] = 10_000
+    give_up_after: Annotated[str, Field(pattern=r"^[1-9][0-9]{0,5}[mhd]$")] = "1d"
+
+    @property
+    def give_up_after_seconds(self) -> float:
+        """`give_up_after` in seconds."""
+        return int(self.give_up_after[:-1]) * {"m": 60.0, "h": 3_600.0, "d": 86_400.0}[self.give_up_after[-1]]
 
     def lane(self, vendor: str) -> str:
         """Return the entry of `providers` for a vendor; each entry is a lane with workers of its own."""

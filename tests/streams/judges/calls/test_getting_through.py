@@ -44,7 +44,9 @@ def run(made: Callable[[], Awaitable[T]]) -> T:
     return asyncio.run(whole())
 
 
-@pytest.mark.parametrize("kind", ["rate_limited", "unavailable", "timeout", "cut_off", "bad_reply", "empty"])
+@pytest.mark.parametrize(
+    "kind", ["rate_limited", "unavailable", "timeout", "cut_off", "unreachable", "bad_reply", "empty"]
+)
 def test_a_failure_that_passes_is_tried_again(kind: str) -> None:
     answers = [ModelFailure(kind), ModelFailure(kind), OK]
     model = ScriptedModel(lambda call: answers.pop(0))
@@ -53,7 +55,7 @@ def test_a_failure_that_passes_is_tried_again(kind: str) -> None:
     assert len(model.calls) == 3
 
 
-@pytest.mark.parametrize("kind", ["refused_key", "no_such_model", "bad_request"])
+@pytest.mark.parametrize("kind", ["refused_key", "quota_exhausted", "forbidden", "no_such_model", "bad_request"])
 def test_a_failure_that_stays_is_not_tried_again(kind: str) -> None:
     model = ScriptedModel(lambda call: ModelFailure(kind))
     with pytest.raises(ModelFailure):
@@ -133,8 +135,8 @@ def test_a_breaker_lets_one_trial_through_at_a_time() -> None:
     async def tried() -> tuple[str, bool, str, bool, str]:
         now = [0.0]
         breaker = Breaker(2, 10.0, lambda: now[0])
-        breaker.failed(False)
-        breaker.failed(False)
+        breaker.failed(False, ModelFailure("unavailable"))
+        breaker.failed(False, ModelFailure("unavailable"))
         opened = breaker.state
         waiting = asyncio.create_task(breaker.wait())
         await asyncio.sleep(0.01)

@@ -159,7 +159,7 @@ def test_a_dead_endpoint_is_unavailable(make: Made) -> None:
 
     outcome = asyncio.run(asked())
     assert isinstance(outcome, ModelFailure)
-    assert outcome.kind == "unavailable"
+    assert outcome.kind == "unreachable"
 
 
 @pytest.mark.parametrize("make", MAKERS)

@@ -99,7 +99,7 @@ def test_an_unreported_version_is_flagged(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("failure", "reason"),
     [
-        (ModelFailure("refused_key", "status 401"), "refused_key"),
+        (ModelFailure("bad_request", "status 400"), "bad_request"),
         (ModelFailure("rate_limited", "status 429"), "rate_limited"),
         (ModelFailure("empty"), "empty"),
         (ChatReply("nonsense", "m"), "not_json"),

@@ -22,10 +22,12 @@ from gapwatch.scorers.judges.triple import StabilityTriple, model_id, sampling_p
 from gapwatch.scorers.judges.verdict import JudgeAnswer, NoAnswer, read_verdict, repair_words
 from gapwatch.scorers.portfolio.claim import Judge, JudgedClaim
 from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.streams.judges.calls.patience import Patience
 from gapwatch.streams.judges.calls.provider import CallPrice, OverBudget, Provider
 from gapwatch.streams.judges.calls.verdict_cache import VerdictCache
 from gapwatch.streams.judges.calls.wallet import Wallet
 from gapwatch.streams.judges.models.model_maker import ModelMaker, TokenPrice
+from gapwatch.streams.judges.secret import key_name
 from gapwatch.streams.judges.settings import JudgeSettings
 
 OBSERVED_CHARACTERS = 300
@@ -143,15 +145,21 @@ class Judging:
         question = self.questions.get(request.question)
         return question is not None and lane in (None, self._settings.lane(_vendor(question.judge.model)))
 
-    async def judge(self, id_: str, request: JudgeRequest) -> Judgement:
+    def outages(self) -> list[str]:
+        """Return the present outages of all providers, in words."""
+        return [words for provider in list(self.providers.values()) for words in provider.outages()]
+
+    async def judge(self, id_: str, request: JudgeRequest, patience: Patience | None = None) -> Judgement:
         """Return the judgement of one request; failures of a model or provider become an `error` judgement.
 
         Args:
             id_: Id of the request.
             request: The request, as scoring wrote it.
+            patience: How long it waits for outages that people can mend; None: it does not wait for these.
 
         Raises:
             KeyError: `knows` returns False for the request.
+            LeftPending: An outage has lasted too long, and the request stays pending.
         """
         question = self.questions[request.question]
         inputs = request.inputs
@@ -170,7 +178,7 @@ class Judging:
         key = question.sha + pinned["input_sha"]
 
         async def judge_uncached() -> Judgement:
-            return await self._judge_uncached(id_, question, inputs, pinned)
+            return await self._judge_uncached(id_, question, inputs, pinned, patience)
 
         judgement, was_there = await self._cache.get(key, judge_uncached, lambda j: j.state in ("pass", "fail"))
         evidence = {**judgement.evidence, **({"suspicions": found} if found else {})}
@@ -180,8 +188,9 @@ class Judging:
         return replace(judgement, evidence=evidence) if found else judgement
 
     async def _judge_uncached(
-        self, id_: str, question: JudgeQuestion, inputs: Mapping[str, str | None], pinned: dict[str, Any]
-    ) -> Judgement:
+        self, id_: str, question: JudgeQuestion, inputs: Mapping[str, str | None], pinned: dict[str, Any],
+        patience: Patience | None,
+    ) -> Judgement:  # fmt: skip
         nonce = self._draw_nonce()
         provider = self._provider(question.judge.model)
         call = question.prompt.call(
@@ -192,7 +201,7 @@ class Judging:
         paid: list[PaidCall] = []
         evidence: dict[str, Any] = {"request": request}
         try:
-            reply, answer = await self._answer(provider, question, call, nonce, paid, evidence)
+            reply, answer = await self._answer(provider, question, call, nonce, paid, evidence, patience)
         except ModelFailure as failure:
             return Judgement(id_, "error", reason=str(failure)[:300], evidence=evidence, calls=tuple(paid), **pinned)
         except OverBudget:
@@ -201,18 +210,18 @@ class Judging:
 
     async def _answer(
         self, provider: Provider, question: JudgeQuestion, call: ChatCall, nonce: str, paid: list[PaidCall],
-        evidence: dict[str, Any],
+        evidence: dict[str, Any], patience: Patience | None,
     ) -> tuple[ChatReply, JudgeAnswer | NoAnswer]:  # fmt: skip
         """Ask the model, and once more if its reply holds no readable verdict."""
         prompt = question.prompt
         schema: Mapping[str, Any] = prompt.response_format["json_schema"]["schema"]  # type: ignore[index]
-        reply = await provider.fetch_reply(call, question.price, paid)
+        reply = await provider.fetch_reply(call, question.price, paid, patience)
         answer = read_verdict(reply, prompt.scale, schema, nonce)
         if isinstance(answer, NoAnswer) and answer.can_be_repaired:
             evidence["repaired"] = answer.reason
             turns = (("assistant", reply.text[:8_000]), ("user", repair_words(answer, nonce)))
             again = replace(call, messages=(*call.messages, *turns))
-            reply = await provider.fetch_reply(again, question.price, paid)
+            reply = await provider.fetch_reply(again, question.price, paid, patience)
             answer = read_verdict(reply, prompt.scale, schema, nonce)
         return reply, answer
 
@@ -220,7 +229,9 @@ class Judging:
         vendor = _vendor(model)
         found = self.providers.get(vendor)
         if found is None:
-            found = Provider(self._settings.provider(vendor), self._make_model(vendor), self._wallet)
+            settings = self._settings.provider(vendor)
+            name = f"provider {vendor or '-'}, {key_name(settings.key_env, settings.key_file, vendor)}"
+            found = Provider(settings, self._make_model(vendor), self._wallet, name=name)
             self.providers[vendor] = found
         return found
 
@@ -235,7 +246,7 @@ class Judging:
     def outage_seconds(self, lane: str) -> float:
         """Return the seconds of the longest present outage among the providers of a lane; 0 without an outage."""
         mine = (p for vendor, p in self.providers.items() if self._settings.lane(vendor) == lane)
-        return max((provider.breaker.open_seconds for provider in mine), default=0.0)
+        return max((provider.outage_seconds for provider in mine), default=0.0)
 
     @property
     def cache_hits(self) -> int:

@@ -11,43 +11,44 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from gapwatch.scorers.judges.judgement import Judgement
-from gapwatch.scorers.judges.request import JudgeRequest
+from gapwatch.sinks.verdicts.open_requests import WaitingRequest
 from gapwatch.streams.judges.calls.judging import Judging
+from gapwatch.streams.judges.calls.patience import LeftPending, Patience, WorkPlaces
 
 #: Most judgements of a batch, and most seconds that the first of them waits for the others.
 BATCH_JUDGEMENTS, BATCH_SECONDS = 1_000, 0.5
 #: Seconds between two checks for further judgements.
 _LOOK_SECONDS = 0.05
 
-#: Waits for the next request and returns it with its id; None at the end.
-NextRequest = Callable[[], Awaitable[tuple[str, JudgeRequest] | None]]
+#: Waits for the next request and returns it; None at the end.
+NextRequest = Callable[[], Awaitable[WaitingRequest | None]]
 Deliver = Callable[[Sequence[Judgement]], Awaitable[None]]
 
 
 class JudgePool:
-    """Answers the requests of one lane with several workers; for one event loop.
+    """Answers the requests of one lane, many at once; for one event loop.
 
     Args:
         judging: Answers one request.
-        lane: A lane of `JudgeSettings.lane`.
-        workers: Most requests at once.
+        workers: Most requests at once, those that wait for an outage to end not counted.
         next_request: Returns the next request.
         deliver: Takes a batch of judgements; calls do not overlap.
-        patience_seconds: Longest outage of a provider to wait for; None: without limit.
+        give_up_seconds: How long a request waits for outages, since it was stored; then it ends as an error.
+        patience_seconds: How long a request waits for outages if it stays pending after that; None: it ends.
     """
 
     def __init__(
         self,
         judging: Judging,
-        lane: str,
         workers: int,
         next_request: NextRequest,
         deliver: Deliver,
+        give_up_seconds: float,
         patience_seconds: float | None = None,
     ) -> None:
         self._judging, self._next_request, self._deliver = judging, next_request, deliver
-        self._lane, self._workers = lane, workers
-        self._patience_seconds = patience_seconds
+        self._places = WorkPlaces(workers)
+        self._give_up_seconds, self._patience_seconds = give_up_seconds, patience_seconds
         self._finished: asyncio.Queue[Judgement | None] = asyncio.Queue(maxsize=4 * BATCH_JUDGEMENTS)
         self._stopping = asyncio.Event()
 
@@ -56,43 +57,45 @@ class JudgePool:
         self._stopping.set()
 
     async def run(self) -> None:
-        """Answer requests until there are no more, an outage lasts too long, or `stop`; raises errors of `deliver`."""
-        workers = [asyncio.create_task(self._work()) for _ in range(self._workers)]
+        """Answer requests until there are no more, or `stop`; raises errors of `deliver`."""
+        working = asyncio.create_task(self._work())
         delivering = asyncio.create_task(self._deliver_all())
         stopping = asyncio.create_task(self._stopping.wait())
         try:
-            await self._until_done({*workers}, delivering, stopping)
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
+            done, _ = await asyncio.wait({working, delivering, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done - {stopping}:
+                _raise_error(task)  # a failure of the store, or a defect
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
             if not delivering.done():
                 await self._finished.put(None)
             await delivering
         finally:
-            tasks = (*workers, delivering, stopping)
+            tasks = (working, delivering, stopping)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _until_done(
-        self, workers: set[asyncio.Task[None]], delivering: asyncio.Task[None], stopping: asyncio.Task[Any]
-    ) -> None:
-        at_work = set(workers)
-        while at_work:
-            done, _ = await asyncio.wait(
-                {*at_work, delivering, stopping}, timeout=1.0, return_when=asyncio.FIRST_COMPLETED
-            )
-            at_work -= done
-            if stopping in done:
-                return
-            for task in done:
-                task.result()  # raises a failure of the store, or a defect
-            if self._patience_seconds is not None and self._judging.outage_seconds(self._lane) > self._patience_seconds:
-                return  # the other requests stay pending
-
     async def _work(self) -> None:
-        while (request := await self._next_request()) is not None:
-            await self._finished.put(await self._judging.judge(*request))
+        """Answer requests, each by a task of its own; a defect of one ends all."""
+        async with asyncio.TaskGroup() as answers:
+            # The place last: held while nothing comes, it would be missed by a request whose outage has ended.
+            while (request := await self._next_request()) is not None:
+                await self._places.take()
+                answers.create_task(self._answer(request))
+
+    async def _answer(self, waiting: WaitingRequest) -> None:
+        characters = sum(len(text) for text in waiting.request.inputs.values() if text)
+        if self._patience_seconds is None:
+            patience = Patience(self._give_up_seconds, waiting.asked_at, places=self._places, characters=characters)
+        else:
+            patience = Patience(self._patience_seconds, stays_pending=True, places=self._places, characters=characters)
+        try:
+            await self._finished.put(await self._judging.judge(waiting.id, waiting.request, patience))
+        except LeftPending:
+            return
+        finally:
+            self._places.leave()
 
     async def _deliver_all(self) -> None:
         loop = asyncio.get_running_loop()
@@ -131,3 +134,11 @@ async def run_all(pools: Sequence[JudgePool]) -> None:
         for pool in pools:
             pool.stop()
         await asyncio.gather(*running, return_exceptions=True)
+
+
+def _raise_error(task: asyncio.Task[Any]) -> None:
+    """Raise the error of a task that has ended; of several errors of a group the first."""
+    try:
+        task.result()
+    except BaseExceptionGroup as group:
+        raise group.exceptions[0] from None

@@ -1,27 +1,46 @@
-"""Calls one provider with rate limits, retries, a circuit breaker, and a reservation of money for each attempt."""
+"""Calls one provider with rate limits, retries, circuit breakers, and a reservation of money for each attempt."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from time import perf_counter
 
-from gapwatch.scorers.judges.chat_model import MAYBE_BILLED, ChatCall, ChatModel, ChatReply, ModelFailure
+from gapwatch.scorers.judges.chat_model import (
+    MAYBE_BILLED,
+    OF_THE_KEY,
+    OF_THE_MODEL,
+    ChatCall,
+    ChatModel,
+    ChatReply,
+    ModelFailure,
+)
 from gapwatch.scorers.judges.judgement import PaidCall
 from gapwatch.streams.judges.calls.breaker import Breaker
+from gapwatch.streams.judges.calls.patience import LeftPending, Patience
 from gapwatch.streams.judges.calls.rate_limit import RateLimit
 from gapwatch.streams.judges.calls.wallet import Wallet
 from gapwatch.streams.judges.settings import ProviderSettings
 
-#: Failures of the provider rather than of the call; they count for the circuit breaker.
-_OUTAGES = frozenset({"unavailable", "timeout", "cut_off"})
+log = logging.getLogger("gapwatch.judges")
+
+#: Failures of the provider rather than of the call, which may also be chance: several in a row open its breaker.
+_OUTAGES = frozenset({"unavailable", "timeout", "cut_off", "unreachable"})
+#: Failures that open a breaker at once.
+_CERTAIN = (OF_THE_KEY | OF_THE_MODEL) - _OUTAGES
 
 
 class OverBudget(Exception):  # noqa: N818 - an answer that every caller handles
     """The cap does not allow another call."""
+
+
+class _GaveUp(ModelFailure):
+    """An outage has lasted longer than the call may wait."""
 
 
 @dataclass(frozen=True)
@@ -58,16 +77,17 @@ class CallPrice:
 
 
 class Provider:
-    """One provider, for one event loop.
+    """One provider with one key, for one event loop.
 
     Args:
         settings: Limits of the provider.
         model: Adapter of its models.
         wallet: Reserves the cost of calls; None: there is no cap.
         rng: Returns a random number in [0, 1) for the jitter.
+        name: Name of the provider, with its key, in log lines.
 
     Attributes:
-        breaker: Circuit breaker.
+        breaker: Circuit breaker of the provider and its key.
         failures: Number of failed attempts by kind.
         under_way: Number of calls that wait for their reply.
     """
@@ -78,12 +98,15 @@ class Provider:
         model: ChatModel,
         wallet: Wallet | None = None,
         rng: Callable[[], float] = random.random,
+        name: str = "provider",
     ) -> None:
         time = asyncio.get_running_loop().time
         self.settings = settings
         self.model = model
         self.breaker = Breaker(settings.breaker_failures, settings.breaker_seconds, time)
+        self._model_breakers: dict[str, Breaker] = {}
         self.failures: Counter[str] = Counter()
+        self._name = name
         self._wallet = wallet
         self._rng = rng
         self.under_way = 0
@@ -92,30 +115,49 @@ class Provider:
         self._tokens: dict[str, RateLimit] = {}
         self._time = time
 
-    async def fetch_reply(self, call: ChatCall, price: CallPrice, paid: list[PaidCall]) -> ChatReply:
+    def outages(self) -> list[str]:
+        """Return the present outages, each in words: provider and key, model, since when, and the last failure."""
+        places = [(self._name, self.breaker)]
+        places += [(f"{self._name}, model {model}", breaker) for model, breaker in self._model_breakers.items()]
+        return [_outage_words(where, breaker) for where, breaker in places if breaker.failure is not None]
+
+    @property
+    def outage_seconds(self) -> float:
+        """Seconds since its oldest present outage began; 0 if there is none."""
+        return max(breaker.open_seconds for breaker in (self.breaker, *self._model_breakers.values()))
+
+    async def fetch_reply(
+        self, call: ChatCall, price: CallPrice, paid: list[PaidCall], patience: Patience | None = None
+    ) -> ChatReply:
         """Return the model's reply, after as many attempts as the settings allow.
 
         Args:
             call: The call.
             price: Its price.
             paid: Every attempt is appended, including those that cost nothing.
+            patience: How long the call waits for outages that people can mend; None: it does not wait for these.
 
         Raises:
-            ModelFailure: The last attempt failed.
+            ModelFailure: The last attempt failed, or an outage has lasted too long.
+            LeftPending: An outage has lasted too long, and the request stays pending.
             OverBudget: The cap does not allow another attempt.
         """
         attempt = 0
         while True:
             try:
-                return await self._attempt(call, price, paid)
+                return await self._attempt(call, price, paid, patience)
+            except _GaveUp:
+                raise
             except ModelFailure as failure:
                 self.failures[failure.kind] += 1
                 # During an outage every call fails; such a failure does not use up an attempt.
                 is_outage = self.breaker.state != "closed" and failure.kind in _OUTAGES
-                attempt += not is_outage
-                if not failure.passes or attempt >= self.settings.attempts:
+                is_mendable = failure.kind in OF_THE_KEY | OF_THE_MODEL and patience is not None
+                attempt += not (is_outage or is_mendable)
+                if not (failure.passes or is_mendable) or attempt >= self.settings.attempts:
                     raise
-                await self._back_off(call, failure, attempt)
+                if failure.kind not in _CERTAIN:
+                    await self._back_off(call, failure, attempt)
 
     async def _back_off(self, call: ChatCall, failure: ModelFailure, attempt: int) -> None:
         asked = failure.retry_after_seconds
@@ -132,25 +174,79 @@ class Provider:
             found = limits[model] = RateLimit(per_minute, self._time)
         return found
 
-    async def _attempt(self, call: ChatCall, price: CallPrice, paid: list[PaidCall]) -> ChatReply:
-        async with self._slots:
-            is_trial = await self.breaker.wait()
-            noted = False
+    async def _attempt(
+        self, call: ChatCall, price: CallPrice, paid: list[PaidCall], patience: Patience | None
+    ) -> ChatReply:
+        trials: list[Breaker] = []
+        noted = False
+        try:
+            await self._enter(call.model, patience, trials)
             try:
                 await self._wait_turn(call, price)
                 reply, failure = await self._paid_call(call, price, paid)
                 noted = True
-                if failure is not None and failure.kind in _OUTAGES:
-                    self.breaker.failed(is_trial)
-                else:
-                    self.breaker.succeeded()
+                self._note(call.model, failure, trials)
             finally:
-                if is_trial and not noted:
-                    self.breaker.abandoned()
+                self._slots.release()
+        finally:
+            if not noted:
+                for breaker in trials:
+                    breaker.abandoned()
         if failure is not None:
             raise failure
         assert reply is not None
         return reply
+
+    async def _enter(self, model: str, patience: Patience | None, trials: list[Breaker]) -> None:
+        """Wait for outages to end and take a slot; breakers of which the call is a trial are added to `trials`."""
+        while True:
+            # The model's first: a trial of the key must not wait for a model.
+            closed = (self._model_breakers.get(model), self.breaker)
+            for breaker in closed:
+                if breaker is not None and breaker.state != "closed" and breaker not in trials:
+                    await self._wait_for(breaker, patience, trials)
+            await self._slots.acquire()
+            # An outage may have begun while this call waited for the slot.
+            if all(breaker is None or breaker.state == "closed" or breaker in trials for breaker in closed):
+                return
+            self._slots.release()
+
+    async def _wait_for(self, breaker: Breaker, patience: Patience | None, trials: list[Breaker]) -> None:
+        if patience is None:
+            if await breaker.wait():
+                trials.append(breaker)
+            return
+        try:
+            async with patience.aside():
+                if await breaker.wait(lambda: patience.left(breaker.open_seconds)):
+                    trials.append(breaker)
+        except ModelFailure as failure:
+            if patience.stays_pending:
+                raise LeftPending from None
+            detail = f"{failure.detail} ({self._name}; waited as long as give_up_after allows)"
+            raise _GaveUp(failure.kind, detail) from None
+
+    def _note(self, model: str, failure: ModelFailure | None, trials: list[Breaker]) -> None:
+        """Report the outcome of a call to the breakers, and log the begin and the end of outages."""
+        kind = failure.kind if failure is not None else ""
+        mine = self._model_breakers.get(model)
+        if failure is not None and (kind in OF_THE_KEY or kind in _OUTAGES):
+            if self.breaker.failed(self.breaker in trials, failure, kind in _CERTAIN):
+                log.warning("%s; requests wait, and one at a time is tried", _outage_words(self._name, self.breaker))
+            if mine is not None and mine in trials:
+                mine.abandoned()
+            return
+        if self.breaker.succeeded():
+            log.warning("%s answers again", self._name)
+        if failure is not None and kind in OF_THE_MODEL:
+            if mine is None:
+                mine = Breaker(1, self.settings.breaker_seconds, self._time)
+                self._model_breakers[model] = mine
+            if mine.failed(mine in trials, failure, at_once=True):
+                words = _outage_words(f"{self._name}, model {model}", mine)
+                log.warning("%s; requests wait, and one at a time is tried", words)
+        elif mine is not None and mine.succeeded():
+            log.warning("%s, model %s answers again", self._name, model)
 
     async def _wait_turn(self, call: ChatCall, price: CallPrice) -> None:
         settings = self.settings
@@ -188,3 +284,9 @@ class Provider:
         tokens = (reply.input_tokens or 0, reply.output_tokens or 0) if reply is not None else (0, 0)
         paid.append(PaidCall(call.model, kind, *tokens, usd, round(perf_counter() - started, 6)))
         return reply, failure
+
+
+def _outage_words(where: str, breaker: Breaker) -> str:
+    """Return an outage in words: provider and key, model, since when, and the last failure."""
+    since = datetime.now(UTC) - timedelta(seconds=breaker.open_seconds)
+    return f"{where}: down since {since:%Y-%m-%d %H:%M:%S} UTC: {breaker.failure}"

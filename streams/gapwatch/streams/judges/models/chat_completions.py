@@ -151,11 +151,14 @@ def _failure(status: int, headers: Mapping[str, str], body: bytes) -> ModelFailu
 
 
 def _kind_of_status(status: int, error: object) -> str:
+    if status == 402 or (status in (400, 403, 429) and is_quota(_code(error), _words({"error": error}))):
+        return "quota_exhausted"  # not a rate limit: waiting some seconds does not help
     if status == 429:
-        # An exhausted quota is not a rate limit: waiting some seconds does not help.
-        return "refused_key" if _code(error) == "insufficient_quota" else "rate_limited"
-    if status in (401, 403):
+        return "rate_limited"
+    if status == 401 or (status == 400 and _code(error) in _KEY_CODES):
         return "refused_key"
+    if status == 403:
+        return "forbidden"
     if status == 404:
         return "no_such_model"
     if status in (408, 504):
@@ -163,13 +166,25 @@ def _kind_of_status(status: int, error: object) -> str:
     return "unavailable" if status >= 500 or status in (409, 425) else "bad_request"
 
 
+_KEY_CODES = ("401", "invalid_api_key", "authentication_error", "API_KEY_INVALID")
+
+
+def is_quota(code: str, words: str) -> bool:
+    """Return True if an error of a provider says that the account has no money left."""
+    return code in ("402", "insufficient_quota", "billing_not_active") or "credit balance is too low" in words
+
+
 def _kind_of_error(error: object) -> str:
     """Return the kind of an error in a body; some gateways send errors with status 200."""
     code = _code(error)
+    if is_quota(code, _words({"error": error})):
+        return "quota_exhausted"
     if code in ("429", "rate_limit_exceeded", "rate_limit_error"):
         return "rate_limited"
-    if code in ("401", "403", "invalid_api_key", "authentication_error", "insufficient_quota"):
+    if code in _KEY_CODES:
         return "refused_key"
+    if code in ("403", "permission_error", "permission_denied"):
+        return "forbidden"
     if code in ("404", "model_not_found"):
         return "no_such_model"
     return "bad_request" if code in ("400", "invalid_request_error", "content_filter") else "unavailable"

@@ -58,9 +58,9 @@ class HttpSender:
         except ModelFailure as error:
             failure = error
         except aiohttp.ClientConnectorError as error:
-            failure = ModelFailure("unavailable", f"{host} cannot be reached ({type(error).__name__})")
+            failure = ModelFailure("unreachable", f"{host} cannot be reached ({type(error).__name__})")
         except aiohttp.ConnectionTimeoutError:
-            failure = ModelFailure("unavailable", f"{host} cannot be reached within {_CONNECT_SECONDS:g} s")
+            failure = ModelFailure("unreachable", f"{host} cannot be reached within {_CONNECT_SECONDS:g} s")
         except TimeoutError:
             failure = ModelFailure("timeout", f"no reply within {timeout_seconds:g} s")
         except (aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError, OSError) as error:

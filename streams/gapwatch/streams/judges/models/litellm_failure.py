@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gapwatch.scorers.judges.chat_model import ModelFailure
-from gapwatch.streams.judges.models.chat_completions import retry_after
+from gapwatch.streams.judges.models.chat_completions import is_quota, retry_after
 
 #: Exception of litellm by name, most particular first, to the kind of failure.
 _KINDS = (
@@ -11,7 +11,7 @@ _KINDS = (
     ("ContentPolicyViolationError", "bad_request"),
     ("RateLimitError", "rate_limited"),
     ("AuthenticationError", "refused_key"),
-    ("PermissionDeniedError", "refused_key"),
+    ("PermissionDeniedError", "forbidden"),
     ("NotFoundError", "no_such_model"),
     ("Timeout", "timeout"),
     ("JSONSchemaValidationError", "bad_reply"),
@@ -36,6 +36,13 @@ def litellm_failure(error: Exception) -> ModelFailure:
         kind = "refused_key"
     elif kind == "unavailable" and any(words in str(error) for words in _STRANGE_REPLY):
         kind = "bad_reply"  # the provider answered; as an outage it would open the circuit breaker
+    elif kind in ("rate_limited", "bad_request", "forbidden", "refused_key") and is_quota(
+        "insufficient_quota" if "insufficient_quota" in str(error) else str(getattr(error, "status_code", "")),
+        str(error),
+    ):
+        kind = "quota_exhausted"
+    elif kind in ("unavailable", "bad_reply") and _is_unreachable(error):
+        kind = "unreachable"
     wait = None
     if kind == "rate_limited":
         response = getattr(error, "response", None)
@@ -45,3 +52,16 @@ def litellm_failure(error: Exception) -> ModelFailure:
     # The provider's text may repeat the request; the kind and the beginning of the text are enough.
     detail = " ".join(str(words).split())[:200] if isinstance(words, str) else ""
     return ModelFailure(kind, f"{type(error).__name__}: {detail}", wait)
+
+
+def _is_unreachable(error: BaseException) -> bool:
+    """Return True if no connection to the provider was made: DNS, TLS, refused, or no answer to connect."""
+    seen: BaseException | None = error
+    for _ in range(10):
+        if seen is None:
+            return False
+        names = {kind.__name__ for kind in type(seen).__mro__}
+        if names & {"ConnectError", "ConnectTimeout", "ClientConnectorError", "ConnectionTimeoutError"}:
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False

@@ -36,7 +36,7 @@ from gapwatch.streams.judges.models.model_maker import ModelAccess
 from gapwatch.streams.judges.workers.keeper_client import StoreClient
 from gapwatch.streams.judges.workers.request_lane import FETCHED, RequestLane
 from gapwatch.streams.judges.workers.request_topic import RequestTopic
-from gapwatch.streams.judges.workers.scored_reader import BREAKERS_HEADER, SCHEMA_HEADER, WORKER_HEADER
+from gapwatch.streams.judges.workers.scored_reader import BREAKERS_HEADER, OUTAGES_HEADER, SCHEMA_HEADER, WORKER_HEADER
 from gapwatch.streams.judges.workers.worker_page import WorkerPage
 from gapwatch.streams.sources.broker_outage import OUTAGE
 
@@ -83,6 +83,7 @@ class JudgeProcess:
             lambda: self._judging.providers,
             lambda: {lane.name: lane.topic.waiting for lane in self._lanes},
             lambda: (self._waiting_for, self._store_client.waiting_for),
+            lambda: self._judging.outages(),
         )
 
     async def run(self) -> None:
@@ -123,7 +124,10 @@ class JudgeProcess:
         workers = self._access.settings.providers[name].concurrency
         group = f"{self._group}-{'others' if name == '*' else name}"
         topic = RequestTopic(self._kafka, group, max(FETCHED, workers))
-        return RequestLane(name, topic, self._judging, workers, self._look_up, self._deliver, takes_strays=at == 0)
+        return RequestLane(
+            name, topic, self._judging, workers, self._look_up, self._deliver, takes_strays=at == 0,
+            give_up_seconds=self._access.settings.give_up_after_seconds,
+        )  # fmt: skip
 
     async def _work(self) -> None:
         await self._until_there(self._producer.start)
@@ -186,6 +190,7 @@ class JudgeProcess:
             (SCHEMA_HEADER, SCHEMA_NAME.encode()),
             (WORKER_HEADER, self._worker.encode()),
             (BREAKERS_HEADER, orjson.dumps(self._judging.breaker_states())),
+            (OUTAGES_HEADER, orjson.dumps(self._judging.outages())),
         ]
         back_off = BackOff()
         while True:
@@ -200,11 +205,11 @@ class JudgeProcess:
             await back_off.wait()
 
     async def _report(self) -> None:
-        said: Mapping[str, str] = {}
+        said: tuple[Mapping[str, str], int] = ({}, 0)
         since = 0.0
         while True:
             await asyncio.sleep(_REPORT_SECONDS)
-            states = self._judging.breaker_states()
+            states = (self._judging.breaker_states(), len(self._judging.outages()))
             since += _REPORT_SECONDS
             if states != said or since >= SILENT_SECONDS / 3:
                 await self._send(b"")

@@ -118,6 +118,7 @@ class JudgeRole:
         for name, samples in self.intake.samples.families().items():
             metrics.show(name, samples)
         metrics.show_histogram("gapwatch_judge_call_seconds", SECONDS_BOUNDS, self.intake.samples.histogram())
+        self._service.health.note("providers", "; ".join(self.intake.samples.outages()))
         self._service.health.note("verdicts", self.reader.waiting_for if self.intake.samples.waits else "")
 
     async def is_idle(self) -> bool:

@@ -10,7 +10,7 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import closing
 from functools import partial
@@ -148,7 +148,8 @@ class LiveJudges:
             wants = partial(_is_live_and_known, judging, name)
             requests = StoredRequests(OpenRequests(self._store.cursor), wants, follows=True)
             self._requests.append(requests)
-            self._pools.append(JudgePool(judging, name, provider.concurrency, requests.next, deliver))
+            give_up = access.settings.give_up_after_seconds
+            self._pools.append(JudgePool(judging, provider.concurrency, requests.next, deliver, give_up))
         with self._starting:
             self._loop, has_to_stop = loop, self._has_to_stop
         if has_to_stop:  # `stop` came before there was a loop to tell
@@ -162,14 +163,8 @@ class LiveJudges:
             await judging.close()
 
     async def _report(self, judging: Judging) -> None:
-        said: Mapping[str, str] = {}
         while True:
-            states = judging.breaker_states()
-            for provider, state in states.items():
-                if state != said.get(provider, "closed") and "closed" in (state, said.get(provider, "closed")):
-                    log.warning("provider %s: %s", provider, "back" if state == "closed" else "down, left alone")
-            said = states
-            self._intake.samples.breakers(f"here-{os.getpid()}", states)
+            self._intake.samples.breakers(f"here-{os.getpid()}", judging.breaker_states(), judging.outages())
             await asyncio.sleep(_REPORT_SECONDS)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from gapwatch.scorers.judges.judgement import Judgement
 from gapwatch.scorers.judges.request import JudgeRequest, OversizeRequest, read_request
+from gapwatch.sinks.verdicts.open_requests import WaitingRequest
 from gapwatch.streams.judges.calls.judging import Judging
 from gapwatch.streams.judges.calls.pool import JudgePool
 from gapwatch.streams.judges.workers.request_topic import RequestPlace, RequestTopic, TopicRequest
@@ -32,6 +33,7 @@ class RequestLane:
         look_up: Loads the portfolio of a request into `judging`, if there is one.
         send: Sends judgements; returns when Kafka has acknowledged them.
         takes_strays: True if this lane answers requests that name no judge, such as those that were too large.
+        give_up_seconds: How long a request waits for outages before it ends as an error.
     """
 
     def __init__(
@@ -43,16 +45,17 @@ class RequestLane:
         look_up: Callable[[JudgeRequest], Awaitable[None]],
         send: Callable[[Sequence[Judgement]], Awaitable[None]],
         takes_strays: bool,
+        give_up_seconds: float,
     ) -> None:
         self.topic = topic
-        self.pool = JudgePool(judging, name, workers, self._next, self._deliver)
+        self.pool = JudgePool(judging, workers, self._next, self._deliver, give_up_seconds)
         self.name = name
         self._judging = judging
         self._look_up, self._send = look_up, send
         self._takes_strays = takes_strays
         self._places: dict[str, list[RequestPlace]] = {}
 
-    async def _next(self) -> tuple[str, JudgeRequest]:
+    async def _next(self) -> WaitingRequest:
         while True:
             came = await self.topic.next()
             request = await self._mine(self._read(came))
@@ -64,7 +67,7 @@ class RequestLane:
                 reason = f"request_too_large: {request.bytes} bytes are more than the topic takes"
                 await self._deliver([Judgement(came.id, "error", reason=reason)])
                 continue
-            return came.id, request
+            return WaitingRequest(came.id, request, came.asked_at)
 
     def _read(self, came: TopicRequest) -> JudgeRequest | OversizeRequest | None:
         try:

@@ -32,11 +32,13 @@ class TopicRequest:
         id: Id of the request.
         place: Partition and offset.
         value: The request as JSON.
+        asked_at: Time at which it was sent, seconds since 1970.
     """
 
     id: str
     place: RequestPlace
     value: bytes
+    asked_at: float
 
 
 class RequestTopic:
@@ -86,7 +88,9 @@ class RequestTopic:
                         id_ = dict(record.headers).get(ID_HEADER, b"").decode("utf-8", "replace")
                         self._open.setdefault(tp, set()).add(record.offset)
                         self._next[tp] = record.offset + 1
-                        self._ready.append(TopicRequest(id_, (tp, record.offset), record.value or b""))
+                        self._ready.append(
+                            TopicRequest(id_, (tp, record.offset), record.value or b"", record.timestamp / 1_000)
+                        )
         return self._ready.popleft()
 
     async def done(self, places: Iterable[RequestPlace], now: bool = False) -> None:

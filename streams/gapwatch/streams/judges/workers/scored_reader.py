@@ -19,8 +19,9 @@ from gapwatch.streams.sources.broker_outage import OUTAGE
 
 log = logging.getLogger("gapwatch.judges")
 
-#: Headers of a record: its schema, the worker that wrote it, and the state of that worker's circuit breakers.
-SCHEMA_HEADER, WORKER_HEADER, BREAKERS_HEADER = "schema", "worker", "breakers"
+#: Headers of a record: its schema, the worker that wrote it, the states of that worker's circuit breakers, and the
+#: outages that it sees, in words.
+SCHEMA_HEADER, WORKER_HEADER, BREAKERS_HEADER, OUTAGES_HEADER = "schema", "worker", "breakers", "outages"
 _RECORDS_AT_ONCE = 200
 #: Seconds between checks for a missing topic, and for added partitions.
 _TOPIC_SECONDS, _PARTITION_SECONDS = 5.0, 60.0
@@ -36,7 +37,7 @@ class ScoredReader:
         kafka: The cluster.
         read_up_to: Returns the next offset by topic and partition, from the store.
         take: Stores judgements.
-        on_breakers: Called with a worker and the states of its circuit breakers.
+        on_breakers: Called with a worker, the states of its circuit breakers, and the outages that it sees.
 
     Attributes:
         waiting_for: Reason why nothing is read; empty if there is none.
@@ -47,7 +48,7 @@ class ScoredReader:
         kafka: KafkaSettings,
         read_up_to: Callable[[], Awaitable[Mapping[tuple[str, int], int]]],
         take: Take,
-        on_breakers: Callable[[str, Mapping[str, str]], None],
+        on_breakers: Callable[[str, Mapping[str, str], Sequence[str]], None],
     ) -> None:
         self._kafka, self._read_up_to, self._take, self._on_breakers = kafka, read_up_to, take, on_breakers
         self.waiting_for = ""
@@ -128,7 +129,8 @@ class ScoredReader:
         try:
             states = orjson.loads(headers.get(BREAKERS_HEADER) or b"{}")
             worker = (headers.get(WORKER_HEADER) or b"?").decode("utf-8", "replace")
-            self._on_breakers(worker, {str(name): str(state) for name, state in states.items()})
+            outages = [str(words) for words in orjson.loads(headers.get(OUTAGES_HEADER) or b"[]")]
+            self._on_breakers(worker, {str(name): str(state) for name, state in states.items()}, outages)
             return judgements_of(getattr(record, "value", b"") or b"")
         except (ValueError, AttributeError) as error:
             log.warning("skipping record %s, not a verdict: %s", place, error)

@@ -104,7 +104,7 @@ class StoreJudging:
         for lane, workers in judging.lanes().items():
             wants = partial(judging.knows, lane=lane)
             requests = StoredRequests(OpenRequests(self._store.cursor), wants, follows=False)
-            pools.append(JudgePool(judging, lane, workers, requests.next, deliver, self._patience))
+            pools.append(JudgePool(judging, workers, requests.next, deliver, self._patience, self._patience))
         try:
             await run_all(pools)
         finally:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 
 from gapwatch.scorers.judges.request import JudgeRequest
-from gapwatch.sinks.verdicts.open_requests import OpenRequests
+from gapwatch.sinks.verdicts.open_requests import OpenRequests, WaitingRequest
 
 #: Seconds between two checks without a wake-up.
 _LOOK_SECONDS = 2.0
@@ -24,7 +24,7 @@ class StoredRequests:
 
     def __init__(self, pages: OpenRequests, wants: Callable[[JudgeRequest], bool], *, follows: bool) -> None:
         self._pages, self._wants, self._follows = pages, wants, follows
-        self._ready: deque[tuple[str, JudgeRequest]] = deque()
+        self._ready: deque[WaitingRequest] = deque()
         self._is_over = False
         self._reading = asyncio.Lock()
         self._news = asyncio.Event()
@@ -33,8 +33,8 @@ class StoredRequests:
         """Check for new requests now; call it on the event loop."""
         self._news.set()
 
-    async def next(self) -> tuple[str, JudgeRequest] | None:
-        """Wait for the next request and return it with its id; None at the end."""
+    async def next(self) -> WaitingRequest | None:
+        """Wait for the next request and return it; None at the end."""
         while not self._ready and not self._is_over:
             async with self._reading:
                 if not self._ready and not self._is_over:
@@ -45,7 +45,7 @@ class StoredRequests:
         """Read one page; after the last one, wait for a wake-up or `_LOOK_SECONDS`."""
         self._news.clear()
         page = await asyncio.to_thread(self._pages.read)
-        self._ready.extend((id_, request) for id_, request in page if self._wants(request))
+        self._ready.extend(waiting for waiting in page if self._wants(waiting.request))
         if page:
             return
         self._is_over = not self._follows

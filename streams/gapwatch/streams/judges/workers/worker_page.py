@@ -39,6 +39,7 @@ class WorkerPage(Collector):
         providers: Returns the providers asked so far, by vendor.
         waiting: Returns the number of read and unanswered requests, by entry of `providers`.
         waits_for: Returns the reasons why the worker cannot judge now; empty texts if there are none.
+        outages: Returns the present outages of providers, in words.
 
     Attributes:
         registry: Prometheus registry with these metrics and those of the process.
@@ -49,8 +50,10 @@ class WorkerPage(Collector):
         providers: Callable[[], Mapping[str, Provider]],
         waiting: Callable[[], Mapping[str, int]],
         waits_for: Callable[[], Sequence[str]],
+        outages: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._providers, self._waiting, self._waits_for = providers, waiting, waits_for
+        self._outages = outages
         self._ended: Counter[tuple[str, ...]] = Counter()
         self._calls: Counter[tuple[str, ...]] = Counter()
         self._tokens: Counter[tuple[str, ...]] = Counter()
@@ -90,7 +93,7 @@ class WorkerPage(Collector):
             (vendor, state): int(p.breaker.state == state) for vendor, p in providers.items() for state in _STATES
         }
         page.add(_NAME + "breaker_state", states)
-        page.add(_NAME + "outage_seconds", {(vendor,): p.breaker.open_seconds for vendor, p in providers.items()})
+        page.add(_NAME + "outage_seconds", {(vendor,): p.outage_seconds for vendor, p in providers.items()})
         page.add(_NAME + "calls_under_way", {(vendor,): p.under_way for vendor, p in providers.items()})
         page.add(_NAME + "waiting_requests", {(lane,): n for lane, n in self._waiting().items()})
         page.add("gapwatch_build_info", {(program_version(), "", platform.python_version()): 1})
@@ -141,5 +144,8 @@ class WorkerPage(Collector):
 
     def _state(self) -> dict[str, object]:
         waits_for = [text for text in self._waits_for() if text]
-        down = sorted(vendor or "-" for vendor, p in self._providers().items() if p.breaker.state != "closed")
-        return {**({"waits_for": waits_for} if waits_for else {}), **({"providers_down": down} if down else {})}
+        down = sorted(vendor or "-" for vendor, p in self._providers().items() if p.outages())
+        return {
+            **({"waits_for": waits_for} if waits_for else {}),
+            **({"providers_down": down, "outages": list(self._outages())} if down else {}),
+        }
