@@ -60,7 +60,7 @@ def _store(path: Path, partitions: int, seconds: int, *, joins: bool) -> tuple[i
     """Store the traffic; return the rows of ticks, and the share of joining in the CPU."""
     given = parse_portfolio(portfolio())
     scorer, selection, dice = Scorer(compile_plan([given]), None), fixed_selection([given]), random.Random(7)
-    begin, joining, joined = time.process_time(), 0.0, 0
+    begin, joining = time.process_time(), 0.0
     names = [FacetNames()] * partitions
     with Store.open(path, create=True) as store:
         store.register(given, [])
@@ -78,8 +78,8 @@ def _store(path: Path, partitions: int, seconds: int, *, joins: bool) -> tuple[i
             if joins and second % _LOOK == 0:
                 since = time.process_time()
                 until = joinable_until(store, LANE, has_detectors=True)
-                while (done := join_step(store, LANE, joined, until)) is not None:
-                    joined = done.to_seq
+                while join_step(store, LANE, until) is not None:
+                    pass
                 joining += time.process_time() - since
         rows = int(store.query("SELECT count(*) FROM ticks")[0][0])
     return rows, joining / (time.process_time() - begin)

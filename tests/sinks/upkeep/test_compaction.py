@@ -75,7 +75,7 @@ def test_no_stored_row_changes_while_rows_are_copied(store: Store) -> None:
     copy.begin()
 
     assert expire_step(store, moment_before(timedelta(0))) is None
-    assert join_step(store, "live", 0, store.seq) is None
+    assert join_step(store, "live", store.seq) is None
     copy.end()
 
     assert expire_step(store, moment_before(timedelta(0))) is not None

@@ -16,6 +16,7 @@ from gapwatch.sinks.metrics.live_metrics import LiveMetrics
 from gapwatch.sinks.store.ledger import read_balance
 from gapwatch.sinks.store.store import Store
 from gapwatch.sinks.upkeep.retention import expire_step, moment_before
+from gapwatch.sinks.upkeep.tick_joining import join_step
 from tests.builders import whole_slice
 from tests.live_store import airline_portfolio, airline_slices
 from tests.prometheus import page_of
@@ -105,6 +106,19 @@ def test_an_old_commit_behind_a_young_one_waits_for_it(tmp_path: Path) -> None:
     with filled(tmp_path, lambda n: n != 2) as store:
         assert sum(forget(store)) == 2
         assert store.query("SELECT min(seq) FROM ticks") == [(3,)]
+
+
+def test_commits_whose_ticks_were_joined_expire_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gapwatch.sinks.upkeep.retention, "STEP_COMMITS", 3)
+    with filled(tmp_path, lambda n: n < 9) as store:
+        for until in (4, 7, 10):
+            assert join_step(store, "live", until) is not None
+
+        assert forget(store) == [4, 3]  # the third join has young commits
+        assert store.query("SELECT max(to_seq) FROM retention") == [(7,)]
+        assert store.query("SELECT min(seq) > 7 FROM ticks") == [(True,)]
+        assert read_balance(store.cursor()).imbalance == 0
+        assert store.query("FROM internal.tick_joins") == [("live", 7, 10)]
 
 
 def test_in_steps_it_comes_to_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

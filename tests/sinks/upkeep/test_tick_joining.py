@@ -22,7 +22,8 @@ from gapwatch.sinks.metrics.live_metrics import LiveMetrics
 from gapwatch.sinks.reading.lane_commits import event_clocks
 from gapwatch.sinks.store.ledger import read_balance
 from gapwatch.sinks.store.store import Store
-from gapwatch.sinks.upkeep.tick_joining import join_start, join_step, joinable_until
+from gapwatch.sinks.upkeep.tick_joining import join_step, joinable_until
+from tests.builders import scored_slice
 from tests.live_store import airline_portfolio, airline_slices
 from tests.paths import ROOT
 from tests.prometheus import page_of
@@ -30,8 +31,8 @@ from tests.prometheus import page_of
 NOW = datetime.now(UTC)
 _SUMS = ("n", "score_sum", "score_sum_squares", "histogram")
 _KEYS = ", ".join(f'"{name}"' for name in TICKS.names if name not in _SUMS)
-_OF_PARTITIONS = f"""SELECT source_partition, {_KEYS}, sum(n), sum(score_sum), sum(score_sum_squares)
-    FROM ticks JOIN (SELECT seq, source_partition FROM offsets) USING (seq) GROUP BY ALL ORDER BY ALL"""
+_BY_NAMES = f"""SELECT {_KEYS}, sum(n), sum(score_sum), sum(score_sum_squares)
+    FROM ticks GROUP BY ALL ORDER BY ALL"""
 _CELLS = f"""SELECT {_KEYS}, entry.key, sum(entry.value) FROM (
     SELECT {_KEYS}, unnest(map_entries(histogram)) AS entry FROM ticks) GROUP BY ALL ORDER BY ALL"""
 
@@ -60,12 +61,11 @@ def filled(path: Path, seed: int = 1) -> Store:
     return store
 
 
-def join(store: Store, after: int = 0, until: int = 10**9) -> list[tuple[int, int]]:
+def join(store: Store, until: int = 10**9) -> list[tuple[int, int]]:
     """Run steps until there is no further commit; return the rows before and after of each."""
     steps = []
-    while (done := join_step(store, "live", after, until)) is not None:
+    while (done := join_step(store, "live", until)) is not None:
         steps.append((done.rows, done.left))
-        after = done.to_seq
     return steps
 
 
@@ -77,7 +77,7 @@ def sums(store: Store) -> dict[str, Any]:
     page = [line.rpartition(" ") for line in page_of(metrics).splitlines() if lasting.match(line)]
     balance = read_balance(store.cursor())
     return {
-        "partitions": store.query(_OF_PARTITIONS),
+        "by_names": store.query(_BY_NAMES),
         "cells": store.query(_CELLS),
         "rates": store.query("SELECT * FROM rates ORDER BY ALL"),
         "metrics": {name: float(value) for name, _, value in page},
@@ -131,7 +131,36 @@ def test_ticks_since_the_limit_and_of_other_lanes_stay(tmp_path: Path) -> None:
         join(store, until=last - 5)
 
         assert store.query(rest) == before
-        assert join(store, after=last) == []
+        assert join(store, until=last - 5) == []
+
+
+def test_the_clock_of_each_partition_stays(tmp_path: Path) -> None:
+    """Its newest bucket may be joined into a later commit of another partition."""
+    bucket = datetime(2026, 3, 22, 12)
+    with Store.open(tmp_path / "s", create=True) as store:
+        for partition, hours in ((0, 0), (0, 1), (1, 0), (1, 1), (1, 2), (2, 1)):
+            at = bucket + timedelta(hours=hours)
+            offset = store.position("live", "traces", partition)
+            first = offset.to_offset if offset else 0
+            ticks = [{"bucket": at, "fold_bucket": at, "outcome": word} for word in ("good", "bad")]
+            store.write_slice(scored_slice(first, first + 1, partition=partition, ticks=ticks), NOW)
+        clocks = [event_clocks(store, "live", "traces", partition) for partition in range(3)]
+        join(store)
+
+        assert [event_clocks(store, "live", "traces", partition) for partition in range(3)] == clocks
+        assert store.query("SELECT count(*), sum(n)::BIGINT FROM ticks") == [(8, 12)]  # 6 sums; beside them 2 clocks
+
+
+def test_no_commit_is_joined_twice(tmp_path: Path) -> None:
+    with filled(tmp_path / "s") as store:
+        half = store.seq // 2
+        join(store, until=half)
+        rest = f"SELECT * FROM ticks WHERE seq <= {half} ORDER BY ALL"
+        before = store.query(rest)
+        join(store)
+
+        assert store.query(rest) == before
+        assert store.query("FROM internal.tick_joins ORDER BY ALL") == [("live", 0, half), ("live", half, store.seq)]
 
 
 def test_a_step_that_fails_leaves_the_ticks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +185,6 @@ def test_without_detectors_only_old_commits_are_joined(tmp_path: Path) -> None:
 
         assert joinable_until(store, "live", has_detectors=False) == old
         assert joinable_until(store, "live", has_detectors=True) == 0
-        assert join_start(store, "live") == 0
 
 
 #: Forks a child for each statement of a step, which is killed before that statement; the last one before the commit.
@@ -189,7 +217,7 @@ for left in (3, 4, 99):  # before the DELETE, before the INSERT, before the COMM
     if child == 0:
         store = Mortal.open(sys.argv[1])
         store.left = left
-        tick_joining.join_step(store, "live", 0, 10**9)
+        tick_joining.join_step(store, "live", 10**9)
         os._exit(0)
     _, status = os.waitpid(child, 0)
     assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, status

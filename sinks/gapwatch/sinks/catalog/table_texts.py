@@ -305,6 +305,12 @@ TABLE_TEXTS: dict[str, tuple[str, str]] = {
         "Last commit whose messages were sent, by topic.",
         "topic seq",
     ),
+    "tick_joins": (
+        "Commits whose ticks were joined together; they expire together.",
+        """lane
+        after_seq: Last commit before them; equal to `to_seq`: their rows were left as they were.
+        to_seq: Last of them.""",
+    ),
     "past_ticks": (
         "Sums of the ticks of expired commits.",
         """lane pipeline environment component metric metric_version judge epoch

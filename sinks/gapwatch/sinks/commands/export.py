@@ -44,7 +44,6 @@ def export_command(store: StorePlace, place: DeltaPlace) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-    from gapwatch.sinks.api.client import LiveReader
     from gapwatch.sinks.export.exporting import export_store
 
     console = Console(stderr=True)
@@ -60,7 +59,7 @@ def export_command(store: StorePlace, place: DeltaPlace) -> None:
                 tasks[table] = bars.add_task(table, total=total)
             bars.update(tasks[table], completed=done)
 
-        done = export_store(con, place, show, in_use=isinstance(con, LiveReader))
+        done = export_store(con, place, show)
     if done.lost_until:
         print_note(
             f"commits up to {done.lost_until} had expired before they were exported; export more often than --keep"

@@ -6,16 +6,19 @@
 
 The rows and their mark are written together, so an export that is killed at any point is repeated without a row lost
 or doubled. `ticks` have no mark: upkeep joins their rows and gives them another commit number. Instead an hour is
-exported anew when its last commit or its number of rows differs from the exported ones. Rows of expired commits are
-only in the export, and stay there.
+exported anew when its last commit or its number of rows differs from the exported ones, the present hour included: its
+rows may expire before it ends. Rows of expired commits are only in the export, and stay there; a joined row expires
+with all commits that it counts, so none is in both. Where commits expire during an export, it begins again: it may have
+read some tables before and some after.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -28,6 +31,7 @@ from gapwatch.sinks.export.delta_tables import DeltaTables, mark_of
 from gapwatch.sinks.export.exported_tables import (
     BY_COMMIT,
     BY_HOUR,
+    EXPORTED,
     HOUR,
     KEEPER,
     NO_HOUR,
@@ -43,8 +47,8 @@ from gapwatch.sinks.store.store_reader import StoreReader
 _PAGE_ROWS = 100_000
 #: Rows of the hours that one commit replaces.
 _HOURS_ROWS = 500_000
-#: An hour of a store in use is exported when event time has passed it, or so long after its end.
-_CLOSED_AFTER = timedelta(hours=1)
+#: Attempts of an export during which commits expire.
+_ATTEMPTS = 10
 _HOUR_FORMAT = "%Y-%m-%dT%H"
 _HOUR_SQL = f"coalesce(strftime(bucket, '{_HOUR_FORMAT}'), '{NO_HOUR}')"
 
@@ -67,42 +71,61 @@ class Exported:
     lost_until: int
 
 
-def export_store(
-    con: StoreReader, place: DeltaPlace, progress: Progress, *, in_use: bool, now: datetime | None = None
-) -> Exported:
+class _ExpiredError(Exception):
+    """Commits expired while they were exported."""
+
+
+def export_store(con: StoreReader, place: DeltaPlace, progress: Progress) -> Exported:
     """Write what a place does not have yet of a store.
 
     Args:
-        con: Connection that reads the store.
+        con: Connection that reads the store; a process may write the store meanwhile.
         place: Folder or bucket.
         progress: Told after each page.
-        in_use: True if a process writes the store meanwhile: hours that are not closed are left out.
-        now: Present time, naive UTC; None for the clock's.
 
     Raises:
         UsageError: The extra `export` is missing, or the place has tables that are not of this version.
         JobError: The store cannot be read, the place cannot be written, or it has more commits than the store.
     """
-    now = now or datetime.now(UTC).replace(tzinfo=None)
-    return _Export(con, DeltaTables(place), progress).run(now if in_use else None)
+    tables, written = DeltaTables(place), dict.fromkeys(EXPORTED, 0)
+    for _ in range(_ATTEMPTS):
+        export = _Export(con, tables, progress, written)
+        with contextlib.suppress(_ExpiredError):
+            return export.run()
+    raise JobError("commits of the store expired during each attempt to export it; try again")
 
 
 class _Export:
-    def __init__(self, con: StoreReader, tables: DeltaTables, progress: Progress) -> None:
-        self._con, self._tables, self._progress = con, tables, progress
+    def __init__(self, con: StoreReader, tables: DeltaTables, progress: Progress, written: dict[str, int]) -> None:
+        self._con, self._tables, self._progress, self._written = con, tables, progress, written
         self._keeper = f"{self._one('SELECT max(created_at) FROM store'):%Y-%m-%dT%H:%M:%S.%f}Z"
-        # Nothing at or below it is left in the store, apart from sums.
-        self._expired = int(self._one("SELECT coalesce(max(to_seq), 0) FROM retention"))
+        self._expired = self._last_expired()
         self._until = int(self._one("SELECT coalesce(max(seq), 0) FROM offsets"))
         for table in BY_COMMIT:  # decisions of people are commits without offsets
             self._until = max(self._until, int(self._one(f"SELECT coalesce(max(seq), 0) FROM {table}")))
 
-    def run(self, now: datetime | None) -> Exported:
-        rows = {table: self._replace(table) for table in WHOLE}
-        rows[BY_HOUR] = self._replace_hours(now)
+    def run(self) -> Exported:
+        for table in WHOLE:
+            self._written[table] += self._replace(table)
+        self._written[BY_HOUR] += self._replace_hours()
         before = mark_of(self._tables.open("offsets"), self._keeper) or 0
-        rows |= {table: self._append(table) for table in BY_COMMIT}
-        return Exported(self._keeper, rows, self._expired if before < self._expired else 0)
+        for table in BY_COMMIT:
+            self._written[table] += self._append(table)
+        return Exported(self._keeper, self._written, self._expired if before < self._expired else 0)
+
+    def _last_expired(self) -> int:
+        """Return the last expired commit: nothing at or below it is left in the store, apart from sums."""
+        return int(self._one("SELECT coalesce(max(to_seq), 0) FROM retention"))
+
+    def _unexpired(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield rows; at their end, which is before they are committed, check that none expired while they were read.
+
+        Raises:
+            _ExpiredError: Some did.
+        """
+        yield from batches
+        if self._last_expired() != self._expired:
+            raise _ExpiredError
 
     # --- tables by commit
 
@@ -120,7 +143,7 @@ class _Export:
         after = max(mark, self._expired)
         total = int(self._one(f"SELECT count(*) FROM {table} WHERE seq > {after} AND seq <= {self._until}"))
         if total:
-            batches = self._counted(table, total, self._commits(table, after))
+            batches = self._unexpired(self._counted(table, total, self._commits(table, after)))
             self._tables.write(opened, batches, self._keeper, self._until)
         return total
 
@@ -136,8 +159,8 @@ class _Export:
 
     # --- ticks by hour
 
-    def _replace_hours(self, now: datetime | None) -> int:
-        stored = {hour: (last, count) for hour, last, count in self._hours() if self._is_closed(hour, now)}
+    def _replace_hours(self) -> int:
+        stored = {hour: (last, count) for hour, last, count in self._hours()}
         written, total = 0, sum(count for _, count in stored.values())
         for hours in self._in_parts(stored):
             written += self._tables.retried(partial(self._replace_hours_once, hours))
@@ -147,13 +170,6 @@ class _Export:
     def _hours(self) -> list[tuple[str, int, int]]:
         sql = f"SELECT {_HOUR_SQL} AS h, max(seq), count(*) FROM ticks GROUP BY ALL ORDER BY h"
         return [row for batch in ask(self._con, sql).rows for row in batch]
-
-    def _is_closed(self, hour: str, now: datetime | None) -> bool:
-        if now is None or hour == NO_HOUR:
-            return True
-        end = datetime.strptime(hour, _HOUR_FORMAT) + timedelta(hours=1)
-        newest = self._one("SELECT max(bucket) FROM ticks WHERE lane = 'live'")
-        return now >= end + _CLOSED_AFTER or (newest is not None and newest >= end)
 
     def _in_parts(self, stored: dict[str, tuple[int, int]]) -> Iterator[dict[str, tuple[int, int]]]:
         part, rows = dict[str, tuple[int, int]](), 0
@@ -184,7 +200,7 @@ class _Export:
 
         named = ", ".join(f"'{hour}'" for hour in changed)
         where = f"{KEEPER} = '{self._keeper}' AND {HOUR} IN ({named})"
-        self._tables.write(opened, rows(), self._keeper, self._until, where)
+        self._tables.write(opened, self._unexpired(rows()), self._keeper, self._until, where)
         return written[0]
 
     def _exported_hours(self, opened: Any, hours: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:

@@ -68,6 +68,11 @@ def convert(old: Path, new: Path, progress: Progress) -> dict[str, int]:
             for statement in INCIDENT_STATEMENTS:
                 con.execute(statement)
             con.execute("COMMIT")
+        if old_version < 7:  # which of them were joined was not recorded: none of them is joined any more
+            con.execute(
+                """INSERT INTO new.internal.tick_joins SELECT lane, max(seq), max(seq) FROM old.offsets
+                    WHERE lane = 'live' GROUP BY lane"""
+            )
         con.execute("UPDATE new.store SET schema_version = ?", [SCHEMA_VERSION])
         con.execute("CHECKPOINT new")
         con.execute("USE memory")

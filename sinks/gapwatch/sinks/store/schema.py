@@ -26,7 +26,7 @@ from gapwatch.sinks.catalog.comments import comment_statements
 from gapwatch.sinks.catalog.views import view_statements
 
 #: Written into every store. `gapwatch.sinks.migration` converts stores from version 3 on.
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 #: DuckDB's schema for the tables of the program itself: an analyst has no question that they answer.
 INTERNAL = "internal"
@@ -34,7 +34,7 @@ INTERNAL = "internal"
 INTERNAL_TABLES = frozenset(
     {
         "trace_ids", "detector_snapshots", "waited_for", "judge_requests", "judge_closed", "judge_offsets",
-        "judge_money", "outbox", "relayed", "past_ticks", "past_dead_letters", "facet_names",
+        "judge_money", "outbox", "relayed", "past_ticks", "past_dead_letters", "facet_names", "tick_joins",
     }
 )  # fmt: skip
 
@@ -161,6 +161,8 @@ _OWN_TABLES = [
     """CREATE TABLE internal.outbox (seq BIGINT, id VARCHAR, topic VARCHAR, "key" VARCHAR, "value" BLOB,
         headers JSON)""",
     "CREATE TABLE internal.relayed (topic VARCHAR, seq BIGINT)",
+    # Commits whose ticks were joined together: those after `after_seq`, up to `to_seq`.
+    "CREATE TABLE internal.tick_joins (lane VARCHAR, after_seq BIGINT, to_seq BIGINT)",
     # Sums of expired commits, and one line a day that records what expired.
     f"CREATE TABLE internal.past_ticks ({_columns(TICKS)})",
     "CREATE TABLE internal.past_dead_letters (lane VARCHAR, source_topic VARCHAR, cause VARCHAR, n BIGINT)",

@@ -5,6 +5,7 @@
                                           ledger, offsets:                       summed up in place
                                           ticks, causes of dead letters:         summed up in `past_*`
 
+Commits whose ticks were joined together expire together, so a row of ticks is either whole in the store or expired.
 The ledger still counts everything that was ever consumed and balances, a restart continues at the same offset, and no
 counter on /metrics falls. A step is one transaction; slices are stored between two steps.
 """
@@ -21,7 +22,8 @@ from gapwatch.sinks.store.row_inserts import insert_row
 from gapwatch.sinks.store.schema import ROW_TABLES
 from gapwatch.sinks.store.store import Store
 
-#: Largest step, except that one commit is always taken whole. Larger: slices wait longer. Smaller: higher total cost.
+#: Largest step; a commit, or all commits whose ticks were joined together, are taken whole. Larger: slices wait longer.
+#: Smaller: higher total cost.
 STEP_COMMITS, STEP_RECORDS = 500, 20_000
 #: Number of names from records (environments, tiers) with sums of their own; all others are summed as `other`.
 _NAME_LIMIT = 200
@@ -58,6 +60,8 @@ _PAST_TICKS = f"""CREATE OR REPLACE TEMP TABLE merged_ticks AS
     SELECT {_NAMED}, 1.0 AS p, 0 AS n, 0.0 AS score_sum, map_from_entries(list((cell, n) ORDER BY cell)) AS histogram
         FROM cells GROUP BY ALL"""
 
+_ALIVE = "seq > (SELECT coalesce(max(to_seq), 0) FROM retention)"
+
 #: Statements of a step, in order. `$seq` is the number of the last commit that expires.
 _STEP = (
     _PAST_TICKS,
@@ -85,6 +89,7 @@ _STEP = (
     "DELETE FROM offsets WHERE seq <= $seq",
     "INSERT INTO offsets BY NAME SELECT * FROM merged_offsets",
     "DROP TABLE merged_offsets",
+    "DELETE FROM internal.tick_joins WHERE to_seq <= $seq",
     # Those of the last days are needed at a restart, however short the retention.
     """DELETE FROM internal.facet_names AS old WHERE seq <= $seq AND "day" < (
         SELECT max("day") - INTERVAL 7 DAY FROM internal.facet_names AS new
@@ -134,16 +139,10 @@ def expire_step(store: Store, before: datetime) -> Expired | None:
 
 
 def _expire(con: duckdb.DuckDBPyConnection, before: datetime, now: datetime) -> Expired | None:
-    commits, records, seq = 0, 0, 0
-    for number, kept_at, count in con.execute(
-        f"""SELECT seq, kept_at, records FROM offsets WHERE seq > (SELECT coalesce(max(to_seq), 0) FROM retention)
-            ORDER BY seq LIMIT {STEP_COMMITS}"""
-    ).fetchall():
-        if kept_at >= before or (commits and records + count > STEP_RECORDS):
-            break
-        commits, records, seq = commits + 1, records + count, number
-    if not commits:
+    found = _expiring(con, before)
+    if found is None:
         return None
+    seq, commits, records = found
     old = {"seq": seq}
     rows = sum(con.execute(f"DELETE FROM {name} WHERE seq <= $seq", old).fetchall()[0][0] for name in _DELETED)
     for statement in _STEP:
@@ -159,6 +158,32 @@ def _expire(con: duckdb.DuckDBPyConnection, before: datetime, now: datetime) -> 
     insert_row(con, "retention", line)
     _join_records(con, now)
     return Expired(commits, records, rows)
+
+
+def _expiring(con: duckdb.DuckDBPyConnection, before: datetime) -> tuple[int, int, int] | None:
+    """Return the last commit of a step, and its numbers of commits and records; None if no commit is old enough."""
+    commits, records, seq = 0, 0, 0
+    for number, kept_at, count in con.execute(
+        f"SELECT seq, kept_at, records FROM offsets WHERE {_ALIVE} ORDER BY seq LIMIT {STEP_COMMITS}"
+    ).fetchall():
+        if kept_at >= before or (commits and records + count > STEP_RECORDS):
+            break
+        commits, records, seq = commits + 1, records + count, number
+    if not commits:
+        return None
+    # Ticks that were joined are rows of several commits: these expire together.
+    for after, to_seq in con.execute(
+        "SELECT after_seq, to_seq FROM internal.tick_joins WHERE after_seq < $seq AND to_seq > $seq", {"seq": seq}
+    ).fetchall():
+        for end in (after, to_seq):
+            last, commits, records, newest = con.execute(
+                f"""SELECT max(seq), count(*), sum(records)::BIGINT, max(kept_at) FROM offsets
+                    WHERE {_ALIVE} AND seq <= ?""",
+                [end],
+            ).fetchall()[0]
+            if commits:
+                return None if newest >= before else (last, commits, records)
+    return seq, commits, records
 
 
 def _join_records(con: duckdb.DuckDBPyConnection, now: datetime) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from gapwatch.sinks.store.store import Store
-from gapwatch.sinks.upkeep.tick_joining import join_start, join_step, joinable_until
+from gapwatch.sinks.upkeep.tick_joining import join_step, joinable_until
 
 log = logging.getLogger("gapwatch.run")
 
@@ -33,12 +33,11 @@ async def join_ticks(
         JobError: The store cannot be written.
     """
     loop = asyncio.get_running_loop()
-    joined = await on_store_thread(join_start, store, lane)
     while True:
         until = await on_store_thread(lambda: joinable_until(store, lane, has_detectors=has_detectors))
         began, rows, left = loop.time(), 0, 0
-        while (done := await on_store_thread(join_step, store, lane, joined, until)) is not None:
-            joined, rows, left = done.to_seq, rows + done.rows, left + done.left
+        while (done := await on_store_thread(join_step, store, lane, until)) is not None:
+            rows, left = rows + done.rows, left + done.left
             await asyncio.sleep(_PAUSE * (loop.time() - began))
             began = loop.time()
         if rows:

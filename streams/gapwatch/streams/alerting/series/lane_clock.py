@@ -92,8 +92,8 @@ class LaneClock:
         return [one for one in unread if self.waited[one] < PATIENCE_SECONDS]
 
     def as_json(self) -> list[Any]:
-        """Return the clock as JSON values."""
-        return [self.watermark, self.newest, self.waited, self.last]
+        """Return the clock as JSON values, equal for equal clocks."""
+        return [self.watermark, dict(sorted(self.newest.items())), self.waited, self.last]
 
     @classmethod
     def from_json(cls, value: list[Any]) -> LaneClock:
