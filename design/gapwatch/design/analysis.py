@@ -16,13 +16,12 @@ from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.hit import PatternHit
 from gapwatch.design.patterns.libraries import LibraryCatalog, default_catalog
 from gapwatch.design.patterns.pattern_search import find_patterns
-from gapwatch.design.source.ir import from_module
-from gapwatch.design.source.program import Program, import_target, load_program, statements
+from gapwatch.design.source.program import Program, load_program
 from gapwatch.design.source.scan import Scan
 from gapwatch.design.source.syntax_trees import grammar_versions
 
 #: Raise it when the same files give another graph.
-ANALYSIS_VERSION = 1
+ANALYSIS_VERSION = 2
 
 Progress = Callable[[str, int, int], None]
 
@@ -73,7 +72,8 @@ def graph_of(scan: Scan, cache: Path | None, progress: Progress = no_progress) -
 def build(scan: Scan, progress: Progress = no_progress) -> tuple[Program, CallGraph]:
     """Read and resolve a scan, without the cache."""
     total = len(scan.files)
-    program = load_program(scan, lambda done: progress("reading", min(done, total), total))
+    libraries = default_catalog().libraries
+    program = load_program(scan, lambda done: progress("reading", min(done, total), total), libraries)
     graph = build_call_graph(program, lambda done, of: progress("resolving", done, of))
     return program, graph
 
@@ -112,23 +112,6 @@ def readings(program: Program) -> tuple[FileReading, ...]:
         if file is not None and ir is not None:
             out.append(FileReading(file.path, module.name, file.sha, ir.lines, tuple(ir.errors)))
     return tuple(sorted(out, key=lambda r: r.path))
-
-
-def own_import_rate(program: Program) -> float:
-    """Return the share of the repository's own imports that lead to a file; below 0.95 edges are lost."""
-    tops = {module.parts[0] for module in program.index.modules} | program.index.root_aliases
-    good = bad = 0
-    for module, ir in zip(program.index.modules, program.irs, strict=True):
-        for function in ir.functions if ir is not None else ():
-            for s in statements(function.body):
-                if s[0] != "from":
-                    continue
-                level, dotted = from_module(s)
-                if level == 0 and dotted.partition(".")[0] not in tops:
-                    continue
-                found = import_target(program.index, module.index, level, dotted)
-                good, bad = good + (found is not None), bad + (found is None)
-    return good / (good + bad) if good + bad else 1.0
 
 
 def _key(scan: Scan, what: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import orjson
 
-from gapwatch.design.analysis import FileReading, Progress, build, no_progress, own_import_rate, readings
+from gapwatch.design.analysis import FileReading, Progress, build, no_progress, readings
 from gapwatch.design.architecture.classify import apply_goal, classify
 from gapwatch.design.architecture.components import build_components
 from gapwatch.design.architecture.critic import review_components
@@ -31,6 +31,7 @@ from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.libraries import LibraryCatalog, default_catalog
 from gapwatch.design.patterns.library_uses import LibraryUse, find_library_uses
 from gapwatch.design.patterns.pattern_search import PatternHit, find_patterns
+from gapwatch.design.source.own_imports import OwnImports, own_imports
 from gapwatch.design.source.program import Program
 from gapwatch.design.source.scan import Scan, Skipped
 from gapwatch.scorers.portfolio.fact import Fact
@@ -87,7 +88,7 @@ class Design:
         questions: All questions; `open_questions` are those without a fact.
         facts: Answers of the practitioner.
         has_model: Whether any call reaches a model.
-        import_rate: Share of the repository's own imports that lead to a file.
+        own_imports: Imports of the repository's own files.
         stale_facts: Facts whose question the code no longer raises.
         refused_operations: One line for each refused proposal of a refiner.
         judge_model: `vendor/name` of the model that may judge, or None.
@@ -113,7 +114,7 @@ class Design:
     questions: list[QuestionDraft]
     facts: tuple[Fact, ...]
     has_model: bool
-    import_rate: float
+    own_imports: OwnImports
     stale_facts: list[Fact]
     refused_operations: list[str]
     judge_model: str | None
@@ -240,7 +241,7 @@ def _finish(
         questions=questions,
         facts=wishes.facts,
         has_model=code.has_model,
-        import_rate=own_import_rate(code.program),
+        own_imports=own_imports(code.program),
         stale_facts=[f for f in wishes.facts if f.question and f.question not in ids],
         refused_operations=view.refused_operations,
         judge_model=wishes.judge_model,

@@ -80,7 +80,7 @@ def store(frame: Frame, target: Expr, values: Values) -> None:
         return
     _, box, index, line = target
     is_slice = index[0] == "sl"
-    keys = EMPTY if is_slice else evaluate(frame, index)
+    keys = evaluate(frame, index)
     # `x[1:2] = items` stores the elements of `items`, not `items` itself.
     taken = elements_of(frame, values, 0) if is_slice else values
     table, solver = frame.table, frame.solver

@@ -220,7 +220,7 @@ def _subscript(frame: Frame, e: Expr) -> Values:
             evaluate(frame, value)
             return known
     values = evaluate(frame, value)
-    keys = evaluate(frame, index) if index[0] != "sl" else EMPTY
+    keys = evaluate(frame, index)
     out = EMPTY
     table = frame.table
     for v in values:

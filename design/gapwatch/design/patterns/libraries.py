@@ -179,6 +179,11 @@ class LibraryCatalog:
                     return found
         return None
 
+    @property
+    def libraries(self) -> frozenset[str]:
+        """First parts of all names of libraries."""
+        return frozenset(prefix.partition(".")[0] for prefix in self._by_prefix)
+
     def knows(self, dotted: str) -> bool:
         """Return whether the catalogue has an entry for the library."""
         parts = dotted.split(".")

@@ -31,6 +31,7 @@ from gapwatch.design.stage import Design
 #: Labels of key figures whose JSON key alone is unclear.
 _LABELS = {
     "own_import_rate": "share of the repository's own imports that lead to a file",
+    "own_imports_lost": "imports of the repository's own files that lead to none",
     "component_edges": "edges between components",
     "edges_verified_share": "share of verified edges",
     "nodes_pruned": "components pruned",
@@ -42,6 +43,8 @@ _LABELS = {
     "spans_first": "spans of the first step",
     "metrics_of_first": "metrics that the first step serves",
 }
+#: Imports without a file that the head of the report lists.
+_MOST_IMPORTS = 5
 #: Unread paths that the report lists one by one; the rest is a count.
 _MOST_SKIPPED = 40
 
@@ -88,6 +91,11 @@ def _head(design: Design) -> Iterator[Block]:
     if not design.has_model:
         missing = Strong("Gapwatch found no call to a model.")
         yield _text(missing, " Answer the first question to name it.", look="notice")
+    if lost := design.own_imports.lost:
+        some = Strong(f"{len(lost)} imports of this repository's own files lead to no file:")
+        rest = f" and {len(lost) - _MOST_IMPORTS} more" if len(lost) > _MOST_IMPORTS else ""
+        told = f" {'; '.join(lost[:_MOST_IMPORTS])}{rest}. Calls through them are missing from everything below."
+        yield _text(some, told, look="notice")
     yield from _numbers(design)
 
 

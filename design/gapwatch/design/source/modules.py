@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gapwatch.design.source.scan import module_path
@@ -49,6 +49,8 @@ class ModuleIndex:
     Args:
         paths: Paths of the files, sorted.
         root_name: Name of the root folder, for imports that spell it out.
+        libraries: First parts of names that mean a library, whatever folders of the repository are called.
+        declared: Folder of each package that the project file keeps under another name.
 
     Attributes:
         modules: All modules.
@@ -56,11 +58,23 @@ class ModuleIndex:
         root_aliases: Names under which the code imports the root itself.
     """
 
-    def __init__(self, paths: Iterable[str], root_name: str) -> None:
+    def __init__(
+        self,
+        paths: Iterable[str],
+        root_name: str,
+        libraries: frozenset[str] = frozenset(),
+        declared: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> None:
+        self._libraries = libraries
+        self._declared = declared or {}
+        #: Dotted names of what is imported, and of all folders above it.
+        self._imported: set[str] = set()
         self.modules: list[Module] = []
         self.by_parts: dict[tuple[str, ...], int] = {}
         self.root_aliases: set[str] = set()
         self._by_top: dict[str, list[int]] = {}
+        #: Modules by the last part of their name, for imports that no rule explains.
+        self._by_last: dict[str, list[int]] = {}
         #: Top folders that imports name by their path under the root.
         self._spelled_out: set[str] = set()
         self._cache: dict[tuple[int, str], int | None] = {}
@@ -101,6 +115,7 @@ class ModuleIndex:
             if parent is not None:
                 self.modules[parent].children[parts[-1]] = index
             module = self.modules[index]
+            self._by_last.setdefault(parts[-1], []).append(index)
             # Imports also start in folders without a package file: `src`, a workspace member, a script's folder.
             above = self.by_parts.get(parts[:-1])
             if len(parts) == 1 or above is None or not self.modules[above].path:
@@ -112,9 +127,13 @@ class ModuleIndex:
         Args:
             imported: Dotted names of all absolute imports, with repetitions.
         """
+        imported = list(imported)
+        self._unlearn_libraries(imported)
         seen, fitting = Counter[str](), Counter[str]()
         for dotted in imported:
             top, _, rest = dotted.partition(".")
+            parts = dotted.split(".")
+            self._imported.update(".".join(parts[:length]) for length in range(1, len(parts) + 1))
             if rest and (top, rest.split(".")[0]) in self.by_parts:
                 self._spelled_out.add(top)
             if top in _STDLIB or top in self._by_top or not rest:
@@ -124,6 +143,18 @@ class ModuleIndex:
         for top, count in seen.items():
             if count >= _ALIAS_MIN_IMPORTS and fitting[top] >= _ALIAS_MIN_SHARE * count:
                 self.root_aliases.add(top)
+
+    def _unlearn_libraries(self, imported: list[str]) -> None:
+        """Take a library's name for the repository's own where most imports of it fit files here (`agents`, say)."""
+        libraries, seen, fitting = self._libraries, Counter[str](), Counter[str]()
+        self._libraries = frozenset()
+        for dotted in imported:
+            parts = tuple(dotted.split("."))
+            if parts[0] in libraries and len(parts) > 1:
+                seen[parts[0]] += 1
+                fitting[parts[0]] += bool(self.fitting(parts))
+        own = {top for top, count in seen.items() if fitting[top] >= _ALIAS_MIN_SHARE * count}
+        self._libraries = libraries - own
 
     def resolve(self, importer: int, dotted: str) -> int | None:
         """Return the module of an absolute import, or None if it lies outside the repository."""
@@ -146,11 +177,32 @@ class ModuleIndex:
                 best, best_common = candidate, common
         if best is not None:
             return best
+        if parts[0] in self._declared:
+            return self.by_parts.get(self._declared[parts[0]] + parts[1:])
         if parts[0] in self.root_aliases:
             stripped = self.by_parts.get(parts[1:])
             if stripped is not None:
                 return stripped
-        return found if found is None or self._may_mean(importer, self.modules[found], parts[0]) else None
+        if found is not None:
+            return found if self._may_mean(importer, self.modules[found], parts[0]) else None
+        return self._by_path_ending(importer, parts)
+
+    def _by_path_ending(self, importer: Module, parts: tuple[str, ...]) -> int | None:
+        """Return the nearest file whose path ends with a dotted name of two parts or more; None where two are as near.
+
+        Such a name starts in a folder that the way of starting the program puts on the path, which no file says.
+        """
+        fitting = self.fitting(parts)
+        near = [_common(importer.parts, self.modules[index].parts) for index in fitting]
+        best = [index for index, common in zip(fitting, near, strict=True) if common == max(near)]
+        return best[0] if len(best) == 1 and best[0] != importer.index else None
+
+    def fitting(self, parts: tuple[str, ...]) -> list[int]:
+        """Return the modules whose path ends with a dotted name; none for one part, the standard library, a library."""
+        if len(parts) < 2 or parts[0] in _STDLIB or parts[0] in self._libraries:
+            return []
+        found = self._by_last.get(parts[-1], ())
+        return [index for index in found if self.modules[index].parts[-len(parts) :] == parts]
 
     def _may_mean(self, importer: Module, top: Module, name: str) -> bool:
         folder = top.parts[:-1]
@@ -160,8 +212,15 @@ class ModuleIndex:
             return not self.root_aliases or bool(top.path) or name in self._spelled_out
         if importer.parts[:-1] == folder:
             # A script imports its neighbours first, except a module of the standard library from inside a package.
-            return name not in _STDLIB or not importer.is_package
+            return name not in _STDLIB or not (importer.is_package or self._is_imported(folder))
+        if importer.parts[: len(folder)] == folder and name not in _STDLIB and name not in self._libraries:
+            # A folder further up that is no package holds what the program is started from.
+            return True
         return top.is_package and bool(top.path) and name not in _STDLIB
+
+    def _is_imported(self, folder: tuple[str, ...]) -> bool:
+        """Return whether some import names a folder, as it does a package without a file of its own."""
+        return any(".".join(folder[first:]) in self._imported for first in range(len(folder)))
 
     def relative(self, importer: int, level: int, dotted: str) -> tuple[int | None, tuple[str, ...]]:
         """Resolve `from ..x import y`.

@@ -114,15 +114,19 @@ def paused_collector() -> Iterator[None]:
             gc.enable()
 
 
-def load_program(scan: Scan, progress: Callable[[int], None] = lambda done: None) -> Program:
+def load_program(
+    scan: Scan, progress: Callable[[int], None] = lambda done: None, libraries: frozenset[str] = frozenset()
+) -> Program:
     """Lower every file of a scan.
 
     Args:
         scan: Files of the repository.
         progress: Called with the number of files done.
+        libraries: First parts of names that mean a library, whatever folders of the repository are called.
     """
     root_name = scan.root.resolve().name
-    program = Program(ModuleIndex((file.path for file in scan.files), root_name))
+    index = ModuleIndex((file.path for file in scan.files), root_name, libraries, scan.packages)
+    program = Program(index)
     by_path = {file.path: file for file in scan.files}
     with paused_collector():
         for module in program.index.modules:

@@ -6,10 +6,12 @@ import hashlib
 import os
 import re
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from gapwatch.design.source.ignore import IgnoreRules
+from gapwatch.design.source.project_file import declared_packages
 from gapwatch.scorers.errors import SourceError
 
 #: Larger files are data or generated code; reading them takes time and finds nothing.
@@ -85,13 +87,15 @@ class Scan:
         root: The folder.
         files: Sorted by path.
         skipped: Files and folders that were not read, sorted by path.
-        sha: Digest over the paths and contents of all files.
+        sha: Digest over the paths and contents of all files, and over `packages`.
+        packages: Parts of the folder of each package that the project file keeps under another name.
     """
 
     root: Path
     files: tuple[SourceFile, ...]
     skipped: tuple[Skipped, ...]
     sha: str
+    packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def scan_repository(root: Path) -> Scan:
@@ -111,8 +115,11 @@ def scan_repository(root: Path) -> Scan:
     digest = hashlib.sha256()
     for file in files:
         digest.update(f"{len(file.path)} {file.path} {file.sha}\n".encode("utf-8", "surrogateescape"))
+    packages = declared_packages(root)
+    for name, folder in packages.items():
+        digest.update(f"{name} {folder}\n".encode())
     skipped = (Skipped(spelled(s.path), s.reason) for s in walk.skipped)
-    return Scan(root, files, tuple(sorted(skipped, key=lambda s: (s.path, s.reason))), digest.hexdigest())
+    return Scan(root, files, tuple(sorted(skipped, key=lambda s: (s.path, s.reason))), digest.hexdigest(), packages)
 
 
 class _Walk:
@@ -144,7 +151,7 @@ class _Walk:
     def _entry(self, entry: os.DirEntry[str], path: str, rules: IgnoreRules) -> tuple[str, IgnoreRules] | None:
         if entry.is_symlink():
             # The target of a link inside the root is found under its own name; targets outside are never read.
-            if path.endswith(".py") or entry.is_dir(follow_symlinks=True):
+            if path.endswith(".py") or _leads_to_folder(entry):
                 self.skipped.append(Skipped(path, "symbolic link, not followed"))
             return None
         if entry.is_dir(follow_symlinks=False):
@@ -186,6 +193,14 @@ class _Walk:
                 self.files.append(SourceFile(path, sha, _tags(path, source), source))
         except OSError as error:
             self.skipped.append(Skipped(path, f"cannot be read: {error.strerror}"))
+
+
+def _leads_to_folder(link: os.DirEntry[str]) -> bool:
+    """Return whether a link leads to a folder; one that leads to itself, or nowhere, counts as one."""
+    try:
+        return link.is_dir(follow_symlinks=True)
+    except OSError:
+        return True
 
 
 def spelled(path: str) -> str:
