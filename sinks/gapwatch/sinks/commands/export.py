@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
+import orjson
 
 from gapwatch.scorers.errors import UsageError
 from gapwatch.sinks.api.store_address import StorePlace
@@ -27,7 +29,8 @@ def _read_place(_context: click.Context, _option: click.Parameter, value: str) -
     help="Folder for the tables, or s3://BUCKET/PREFIX with the keys in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. "
     "Several stores may export to one place.",
 )  # fmt: skip
-def export_command(store: StorePlace, place: DeltaPlace) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end: rows by table, lost_until.")
+def export_command(store: StorePlace, place: DeltaPlace, as_json: bool) -> None:
     """Export what is new in a store to Delta tables, exactly once; the store may be in use.
 
     Run it more often than rows expire, such as every hour. An export that was interrupted is repeated by the next one.
@@ -64,4 +67,8 @@ def export_command(store: StorePlace, place: DeltaPlace) -> None:
         print_note(
             f"commits up to {done.lost_until} had expired before they were exported; export more often than --keep"
         )
+    if as_json:
+        answer = {"keeper": done.keeper, "rows": done.rows, "lost_until": done.lost_until}
+        sys.stdout.buffer.write(orjson.dumps(answer) + b"\n")
+        return
     print_note(f"{sum(done.rows.values())} rows of {sum(map(bool, done.rows.values()))} tables to {place}")

@@ -278,6 +278,14 @@ _PROCESS = (
     _own("store_bytes", "gauge", "bytes", "Size of the store: its file and its write-ahead log.", "part"),
     _own("store_live_bytes", "gauge", "bytes", "Blocks of the store's file in use, as of its last checkpoint."),
     _own(
+        "export_lag_seconds", "gauge", "seconds",
+        "Time since the last export that succeeded began, with `gapwatch run --export`: what was stored since then is "
+        "not exported. Before the first one, time since the start.",
+    ),
+    _own("export_last_success_timestamp_seconds", "gauge", "seconds since 1970", "End of the last export."),
+    _own("export_rows_total", "counter", "rows", "Rows that this run exported, replaced ones included."),
+    _own("export_failures_total", "counter", "exports", "Exports of this run that failed, and were repeated."),
+    _own(
         "samples_left_out", "gauge", "samples",
         "Samples of monitored series that this page leaves out to stay within its limit; `gapwatch rates` shows all.",
     ),

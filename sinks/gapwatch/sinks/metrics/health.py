@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 #: Seconds without a report after which the stream's loop counts as stuck. Shorter than the watchdog's limit: both would
@@ -27,6 +27,7 @@ class RunHealth:
         self._source, self._waiting_for = "connecting", ""
         self._store_failure = ""
         self._notes: dict[str, str] = {}
+        self._parts: dict[str, Mapping[str, Any]] = {}
         self._beat_at: float | None = None
         self._answered_at: float | None = None
         self._starting: Callable[[], str] = str
@@ -63,6 +64,11 @@ class RunHealth:
         """Set a note on a problem that does not stop the run, such as a refused portfolio. An empty text clears it."""
         with self._lock:
             self._notes = {key: value for key, value in {**self._notes, name: text}.items() if value}
+
+    def part(self, name: str, state: Mapping[str, Any]) -> None:
+        """Set the state of a part of the run, such as its exports, as JSON values; it decides nothing."""
+        with self._lock:
+            self._parts = {**self._parts, name: state}
 
     def alive(self) -> tuple[bool, dict[str, Any]]:
         """Return whether the process works, and its state as JSON values."""
@@ -102,6 +108,7 @@ class RunHealth:
             **_if_any("waiting_for", self._waiting_for),
             **_if_any("starting", self._starting()),
             **_if_any("notes", self._notes),
+            **self._parts,
         }
 
 

@@ -89,6 +89,14 @@ if TYPE_CHECKING:
     "Default: delete nothing.",
 )  # fmt: skip
 @click.option(
+    "--export", "export_place", default=None, metavar="DIR",
+    help="Export the store to Delta tables in this folder, or s3://BUCKET/PREFIX, while the run lasts, as `gapwatch "
+    "export` does.",
+)  # fmt: skip
+@click.option(
+    "--export-every", default="1h", show_default=True, metavar="SPAN", help="Time between two exports, with --export.",
+)  # fmt: skip
+@click.option(
     "--role",
     default="all",
     show_default=True,
@@ -148,6 +156,8 @@ def run_command(
     thin_rows: int,
     thin_window: int,
     keep: str | None,
+    export_place: str | None,
+    export_every: str,
     role: str,
     judges: Path | None,
     store_url: str | None,
@@ -168,10 +178,12 @@ def run_command(
     # Imported here: --help answers without Faust and DuckDB.
     from gapwatch.scorers.loading.load import load_portfolio
     from gapwatch.sinks.api.service import api_options, token_variables
+    from gapwatch.sinks.export.delta_place import read_delta_place
     from gapwatch.sinks.reading.since import parse_positive_span
     from gapwatch.streams.alerting.delivery.webhook import check_address
     from gapwatch.streams.alerting.incidents.links import check_template
     from gapwatch.streams.judges.workers.judge_start import judge_options, run_judge_process
+    from gapwatch.streams.live.export_loop import ExportOptions, check_export
     from gapwatch.streams.live.log_lines import log_lines
     from gapwatch.streams.live.run import Run
     from gapwatch.streams.live.run_log import logs_on_stderr
@@ -194,11 +206,15 @@ def run_command(
     api = api_options(listen or ("none" if until_caught_up else DEFAULT_LISTEN), tokens)
     source = SliceAppOptions(topic, group, instance=instance, linger_seconds=linger)
     thinning = ThinningOptions(thin_window, thin_rows)
+    keeping = parse_positive_span(keep, "--keep") if keep is not None else None
+    export = None
+    if export_place is not None:
+        export = ExportOptions(read_delta_place(export_place), parse_positive_span(export_every, "--export-every"))
+        check_export(export, api, keeping)
     output = RunOutput(
-        store, api, check_address(webhook) if webhook else "",
-        parse_positive_span(keep, "--keep") if keep is not None else None,
+        store, api, check_address(webhook) if webhook else "", keeping,
         check_template(public_url, "--public-url"), check_template(runbook_url, "--runbook-url", "metric"),
-        check_template(trace_url, "--trace-url", "trace_id"),
+        check_template(trace_url, "--trace-url", "trace_id"), export,
     )  # fmt: skip
     options = RunOptions(
         until_caught_up, thinning,

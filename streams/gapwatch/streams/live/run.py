@@ -158,6 +158,8 @@ class Run:
         also.append(compact(parts.thread.store, parts.thread.run, parts.service.metrics.show))
         if keep is not None:
             also.append(expire(parts.thread.store, keep, parts.thread.run))
+        if parts.exports is not None:
+            also.append(parts.exports.run())
         if parts.webhook is not None:
             also.append(parts.webhook.run())
         if parts.texts is not None:
@@ -194,6 +196,8 @@ class Run:
         OUTAGE.look(is_connected=source.is_connected())
         self._shed_or_not(state)
         parts.service.work_state(parts.relay.waiting, self._waits())
+        if parts.exports is not None:
+            parts.exports.look()
         if parts.alerts is not None and not self._stopped_by:
             parts.thread.executor.submit(self._show_alerts, parts.alerts).add_done_callback(_log_failure)
 

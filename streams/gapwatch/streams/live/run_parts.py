@@ -30,6 +30,7 @@ from gapwatch.streams.alerting.triage.alert_page import alert_page
 from gapwatch.streams.alerting.triage.decision_reader import readers
 from gapwatch.streams.judges.workers.judge_role import JudgeOptions, JudgeRole
 from gapwatch.streams.live.alert_text_loop import AlertTextLoop
+from gapwatch.streams.live.export_loop import ExportLoop, ExportOptions
 from gapwatch.streams.live.foreign_traces import ForeignTraces
 from gapwatch.streams.live.outbox_relay import OutboxRelay, needed_topics
 from gapwatch.streams.live.portfolio_watch import PortfolioWatch
@@ -84,6 +85,7 @@ class RunOutput:
         runbook_url: Address of runbooks with `{metric}`, for portfolios without one; may be empty.
         trace_url: Address of traces with `{trace_id}`, for portfolios without one; may be empty.
         keep: Retention: rows that were stored longer ago are deleted; None: none are.
+        export: Exports of the store; None: there are none.
     """
 
     store: Path
@@ -93,6 +95,7 @@ class RunOutput:
     public_url: str = ""
     runbook_url: str = ""
     trace_url: str = ""
+    export: ExportOptions | None = None
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,7 @@ class RunParts:
         relay: Sends the outbox to Kafka.
         webhook: Posts alerts; None without a URL.
         service: Serves `/metrics` and the API.
+        exports: Exports the store; None without a place.
         links: Places where a person finds more about an alert.
         alerts: Detectors and alerts; None if alerts are off.
         texts: Stores the texts behind alerts; None if alerts are off.
@@ -149,6 +153,7 @@ class RunParts:
     relay: OutboxRelay
     webhook: AlertWebhook | None
     service: RunService
+    exports: ExportLoop | None
     links: AlertLinks
     alerts: LiveAlerts | None
     texts: AlertTextLoop | None
@@ -198,6 +203,11 @@ def build_parts(
     if alerts is not None:
         service.health.watch_start(alerts.folding_text)
 
+    exports = None
+    if output.export is not None:
+        health = service.health
+        exports = ExportLoop(output.store, output.export, service.metrics.show, health.part, health.note)
+
     # Without an API nobody could read the counts of the service.
     times = WrongTimes(partial(service.health.note, "times"))
     observer = ObserverGroup(run_log, ForeignTraces(), times, *([] if output.api is None else [service]))
@@ -213,8 +223,8 @@ def build_parts(
     )
     return RunParts(
         portfolios=portfolios, regime=regime, thread=thread, run_log=run_log, observer=observer, throttle=throttle,
-        shedding=Shedding(options.shed_after), relay=relay, webhook=webhook, service=service, links=links,
-        alerts=alerts, texts=texts, writer=writer, judges=judges, pipeline=pipeline,
+        shedding=Shedding(options.shed_after), relay=relay, webhook=webhook, service=service,
+        exports=exports, links=links, alerts=alerts, texts=texts, writer=writer, judges=judges, pipeline=pipeline,
         portfolio_watch=portfolio_watch, source=source,
     )  # fmt: skip
 
