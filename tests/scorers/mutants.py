@@ -109,7 +109,7 @@ MUTANTS = [
     ),
     Mutant("any-number-is-an-integer", "passing", 'if name == "number" else ""', 'if name else ""', "type-not-integer"),
     Mutant("bad-labels-pass", "passing", "if name not in claim.bad)", "if name)", "label-bad"),
-    Mutant("one-element-need-not-be-inside", "passing", "return all(element", "return any(element", "each-one-outside"),
+    Mutant("elements-need-not-be-inside", "passing", " or element not in haystack", "", "each-one-outside"),
     Mutant(
         "an-unknown-claim-fails",
         "passing",

@@ -150,7 +150,7 @@ print(duckdb.__version__, len(tables) >= 40, text > 50, said > 400)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", ["1.2.2", "1.5.6"])
+@pytest.mark.parametrize("version", ["1.3.2", "1.5.6"])
 def test_an_older_duckdb_reads_every_table_and_view(migrated: Path, tmp_path: Path, version: str) -> None:
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(tmp_path / "d")]
     installed = subprocess.run([*pip, f"duckdb=={version}"], capture_output=True, text=True, check=False)

@@ -141,9 +141,11 @@ def test_a_partitions_state_has_position_and_ends():
 
 
 def test_a_fetch_that_gives_records_has_moved_the_position_past_them():
-    from aiokafka.consumer.fetcher import FetchResult
+    from aiokafka.consumer.fetcher import FetchResult, PartitionRecords
 
     assert "self._update_position()" in inspect.getsource(FetchResult.getall)
+    assert "for msg in self._partition_records" in inspect.getsource(FetchResult.getall)
+    assert "self._consumer_record(tp, record)" in inspect.getsource(PartitionRecords._unpack_records)
     assert "await asyncio.wait" in inspect.getsource(Fetcher.fetched_records)
 
 

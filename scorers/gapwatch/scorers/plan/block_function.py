@@ -1,7 +1,7 @@
 """Function that scores the rows of one block: straight-line Python, written for the block's metrics.
 
-A row for which the conditions of all claims hold passes them all. For another row each claim is decided by its
-condition, or else by the functions of `claim_outcomes`.
+A row for which the conditions of all claims hold passes them all, or warns where a claim has a bound for that. For
+another row each claim is decided by its condition, or else by the functions of `claim_outcomes`.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ def block_function(
         conditions: Conditions of the block.
     """
     usual, all_, each, first = [], [], [], []
+    unwarned: dict[int, str] = {}
     scored = [m for m, outcome in enumerate(outcomes) if outcome.score is not None]
     on_pass, otherwise = [], []
     for m, (metric, outcome) in enumerate(zip(metrics, outcomes, strict=True)):
@@ -79,7 +80,10 @@ def block_function(
             each.append(f"q{m}")
         elif parts:
             condition = " and ".join(parts)
-            all_.append(condition)
+            warns = conditions.warns_else(metric.claim) if metric.when is None else None
+            if warns is not None:
+                unwarned[m] = condition
+            all_.append(condition if warns is None else warns)
             each.append(f"{good} if {condition} else {_rest(metric, conditions)}{code}(rows, i)")
         else:
             each.append(str(good))
@@ -93,6 +97,9 @@ def block_function(
                 read = f"{number} if {known} else {read}" if known is not None else read
             otherwise.append(f"x{m}({read})")
             on_pass.append(f"x{m}({number})" if is_known else otherwise[-1])
+    warned = [f"{PASS} if {unwarned[m]} else {WARN}" if m in unwarned else str(good) for m, good in enumerate(usual)]
+    if unwarned:
+        on_pass += [f"if not ({' and '.join(unwarned.values())}):", *_noting(warned, "    ")]
     source = _source(conditions, scored, [*conditions.lines, *first], all_, each, on_pass, otherwise)
     names = dict(conditions.constants)
     values = {name: value for name, value in names.items() if name.startswith("k") and not callable(value)}
@@ -106,6 +113,11 @@ def _rest(metric: Metric, conditions: Conditions) -> str:
         return ""
     warns, fails = conditions.warns_else(metric.claim), conditions.fails_else(metric.claim)
     return (f"{WARN} if {warns} else " if warns else "") + (f"{FAIL} if {fails} else " if fails else "")
+
+
+def _noting(codes: Sequence[str], indent: str = "") -> list[str]:
+    """Return the lines that note the codes of a row that is not usual."""
+    return [f"{indent}others.append(i)", f"{indent}codes += bytes(({', '.join(codes)},))"]
 
 
 def _source(
@@ -130,11 +142,7 @@ def _source(
         f"    for i, {elements} in enumerate({source}):",
         *(f"        {line}" for line in lines),
     ]
-    otherwise = [
-        "others.append(i)",
-        f"codes += bytes(({', '.join(each)},))",
-        *otherwise,
-    ]
+    otherwise = [*_noting(each), *otherwise]
     if all_:
         joined = "\n            and ".join(all_)
         out += [f"        if not (\n            {joined}\n        ):"]

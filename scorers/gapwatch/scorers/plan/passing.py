@@ -361,7 +361,10 @@ class Conditions:
 
 
 def _each_inside(elements: list[Any], haystack: str) -> bool:
-    return all(element.__class__ is str and element in haystack for element in elements)
+    for element in elements:  # noqa: SIM110 - `all` with a generator takes three times as long for few elements
+        if element.__class__ is not str or element not in haystack:
+            return False
+    return True
 
 
 def _plain(name: str) -> Field:

@@ -141,6 +141,14 @@ class RowInputs:
         if field.kind is FieldKind.TEXT:
             of_owner = attrgetter(field.base)
             return lambda rows: list(map(of_owner, rows.owners))
+        if field.pointer is None:
+            member = self._member(field)
+
+            def of_attribute(owner: Any) -> str | None:
+                value = None if owner.attributes is None else getattr(owner.attributes, member)
+                return value if value is None or value.__class__ is str else text_in(value)
+
+            return lambda rows: list(map(of_attribute, rows.owners))
         read = self.text(field)
         return lambda rows: [
             text if isinstance(text, str) else None for text in (read(rows, i) for i in range(len(rows.owners)))

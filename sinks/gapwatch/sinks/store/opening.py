@@ -33,9 +33,10 @@ MEMORY = "128MB"
 #: so that a query is ended before the writer runs out of memory.
 MEMORY_WITH_READERS = "768MB"
 
-#: Oldest DuckDB that can read the file: the format of 1.2 is the first that compresses long texts with zstd. Newer
-#: formats gain nothing: the texts of 183 airline traces take 2.9 MB in each.
-STORAGE_VERSION = "v1.2.0"
+#: Oldest DuckDB that can read the file: the format of 1.3 is the first that compresses the texts of a dictionary, too.
+#: Rows of gaps take 40 % less room and CPU at a checkpoint than in that of 1.2; newer formats gain nothing. A store that
+#: an earlier version created keeps its format.
+STORAGE_VERSION = "v1.3.0"
 
 #: Oldest schema version that `gapwatch migrate` converts; older stores are from before the first release.
 OLDEST_MIGRATED = 3
