@@ -34,8 +34,8 @@ MEMORY = "128MB"
 MEMORY_WITH_READERS = "768MB"
 
 #: Oldest DuckDB that can read the file: the format of 1.3 is the first that compresses the texts of a dictionary, too.
-#: Rows of gaps take 40 % less room and CPU at a checkpoint than in that of 1.2; newer formats gain nothing. A store that
-#: an earlier version created keeps its format.
+#: Rows of gaps take 40 % less room and CPU at a checkpoint than in that of 1.2; newer formats gain nothing. A store
+#: that an earlier version created keeps its format.
 STORAGE_VERSION = "v1.3.0"
 
 #: Oldest schema version that `gapwatch migrate` converts; older stores are from before the first release.
