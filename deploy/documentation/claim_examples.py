@@ -10,7 +10,12 @@ from typing import Any
 import yaml
 
 from gapwatch.scorers.portfolio.claim import CLAIM_FORMS
-from gapwatch.scorers.portfolio.field import SPAN_NUMBER_FIELDS, SPAN_TEXT_FIELDS, TRACE_NUMBER_FIELDS
+from gapwatch.scorers.portfolio.field import (
+    SPAN_NUMBER_FIELDS,
+    SPAN_TEXT_FIELDS,
+    TRACE_NUMBER_FIELDS,
+    TRACE_TEXT_FIELDS,
+)
 from gapwatch.scorers.portfolio.predicate import PREDICATE_KINDS
 
 FILE = Path(__file__).with_name("claims.yaml")
@@ -24,6 +29,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "output#/answer",
         "attributes.<key>",
         *SPAN_NUMBER_FIELDS,
+        *TRACE_TEXT_FIELDS,
         *TRACE_NUMBER_FIELDS,
         "trace.attributes.<key>",
         "trace.count(<component>)",

@@ -15,7 +15,7 @@ from gapwatch.scorers.loading.load import parse_portfolio
 from gapwatch.scorers.plan.codes import REASONS
 from gapwatch.scorers.plan.value_tests import FORMATS
 from gapwatch.scorers.portfolio.envelope import Level, fields_of
-from gapwatch.scorers.portfolio.field import SPAN_TEXT_FIELDS
+from gapwatch.scorers.portfolio.field import SPAN_TEXT_FIELDS, TRACE_TEXT_FIELDS
 
 _INTRODUCTION = """# Writing claims
 
@@ -213,7 +213,13 @@ def _fields(examples: dict[str, ClaimExample]) -> str:
     rows = []
     for name in SECTIONS["fields"]:
         example = examples[name]
-        kind = "text" if name in SPAN_TEXT_FIELDS else "either" if "#" in name or "<key>" in name else "number"
+        kind = (
+            "text"
+            if name in (*SPAN_TEXT_FIELDS, *TRACE_TEXT_FIELDS)
+            else "either"
+            if "#" in name or "<key>" in name
+            else "number"
+        )
         meaning = example.meaning or meanings[name]
         rows.append((f"`{name}`", kind, meaning, f"`{example.claim}`", example.unknown))
     head = ("field", "kind", "meaning", "example", "unknown when")

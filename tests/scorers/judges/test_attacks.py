@@ -6,16 +6,20 @@ from inside it, and that an answer which follows the data instead of the schema 
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import pytest
 import yaml
 
 from gapwatch.scorers.judges.chat_model import ChatCall, ChatReply
+from gapwatch.scorers.judges.fence import outside_fences
 from gapwatch.scorers.judges.prompt import JudgePrompt, judge_prompt
 from gapwatch.scorers.judges.scripted_model import nonce_of
 from gapwatch.scorers.judges.suspicion import suspicions
 from gapwatch.scorers.judges.verdict import NoAnswer, read_verdict
+from gapwatch.scorers.transcripts.turns import read_transcript, write_transcript
 from tests.paths import ROOT
 from tests.scorers.judges.rubrics import claim_of
 
@@ -111,6 +115,83 @@ def test_a_model_that_obeys_the_data_gives_no_verdict(attack: dict[str, Any], ob
 
     assert isinstance(answer, NoAnswer)
     assert answer.detail
+
+
+#: Places in a conversation where an attack can stand: a text, arguments of a call, a result, a role, a tool's name.
+def conversation(text: str, place: str) -> str:
+    call = {"type": "tool_call", "id": "1", "name": "find", "arguments": "{}"}
+    result = {"type": "tool_call_response", "id": "1", "response": "none"}
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "parts": [{"type": "text", "content": "What was ordered?"}]},
+        {"role": "assistant", "parts": [{"type": "text", "content": "I look."}, call]},
+        {"role": "tool", "parts": [result]},
+        {"role": "assistant", "parts": [{"type": "text", "content": "Nothing."}]},
+    ]
+    if place == "text":
+        messages[3]["parts"][0]["content"] = text
+    elif place == "arguments":
+        call["arguments"] = text
+    elif place == "result":
+        result["response"] = text
+    elif place == "tool":
+        call["name"] = text
+    elif place == "name":
+        messages[3]["name"] = text
+    else:
+        messages[3]["role"] = text
+    given = read_transcript(json.dumps(messages))
+    assert given is not None
+    return write_transcript(given)
+
+
+PLACES = ("text", "arguments", "result", "tool", "name", "role")
+
+
+@pytest.fixture(scope="module")
+def turns_prompt() -> JudgePrompt:
+    return judge_prompt(claim_of(inputs=["input"], transcript={}))
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: str(attack["kind"]))
+def test_a_turn_stays_inside_its_fence(attack: dict[str, Any], turns_prompt: JudgePrompt) -> None:
+    for place in PLACES:
+        text = text_of(attack)
+        if place == "role" and not text:
+            continue  # then it is no message
+        call = turns_prompt.call("m", {}, {"input": conversation(text, place)}, NONCE)
+        system, user = (words for _, words in call.messages)
+        outside = outside_fences(user, NONCE)
+        firsts = re.findall(rf"(?m)^<<<DATA {NONCE} input turn \d of 4, (.*)>>>$", user)
+
+        assert user.count(f"<<<DATA {NONCE} ") == user.count(f"<<<END {NONCE} ") == len(firsts) == 5
+        # What a stranger wrote stands inside, apart from roles and names, of which letters and marks are left.
+        assert all(
+            re.fullmatch(r"[\w.:-]{1,40}( \([\w.:-]{1,40}\))?(, [a-z ]{1,40}[\w.:-]{0,40})?", said) for said in firsts
+        )
+        assert "<<<" not in outside and outside == outside_fences(
+            turns_prompt.call("m", {}, {"input": conversation("-", "text")}, NONCE).messages[1][1], NONCE
+        )
+        assert len(user) < 30_000 and user.endswith("exactly as written above")
+        assert len(text) < 10 or text[:40] not in system
+
+
+@pytest.mark.parametrize("obey", OBEDIENT, ids=lambda obey: obey.__name__)
+@pytest.mark.parametrize("place", PLACES)
+def test_a_model_that_obeys_a_turn_gives_no_verdict(place: str, obey: Any, turns_prompt: JudgePrompt) -> None:
+    schema = turns_prompt.response_format["json_schema"]["schema"]  # type: ignore[index]
+    for attack in ATTACKS:
+        text = text_of(attack)
+        if text or place != "role":
+            call = turns_prompt.call("m", {}, {"input": conversation(text, place)}, NONCE)
+            answer = read_verdict(ChatReply(obey(call), "m"), turns_prompt.scale, schema, NONCE)
+            assert isinstance(answer, NoAnswer), attack["kind"]
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: str(attack["kind"]))
+def test_an_attack_in_a_turn_raises_a_suspicion(attack: dict[str, Any], turns_prompt: JudgePrompt) -> None:
+    if attack["kind"] not in _UNSUSPICIOUS:
+        texts = turns_prompt.judged_texts({"input": conversation(text_of(attack), "result")})
+        assert any(suspicions(text) for text in texts)
 
 
 #: Kinds that look like any other text; only the fence and the parser hold against them.

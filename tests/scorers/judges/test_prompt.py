@@ -7,9 +7,10 @@ import hashlib
 import pytest
 
 from gapwatch.scorers.errors import PortfolioError
-from gapwatch.scorers.judges.fence import cut, fence, make_visible
+from gapwatch.scorers.judges.fence import fence, make_visible
 from gapwatch.scorers.judges.prompt import input_sha, judge_prompt, request_bytes, request_sha
 from gapwatch.scorers.judges.scale import scale_of
+from gapwatch.scorers.transcripts.cutting import cut
 from tests.scorers.judges.rubrics import claim_of, judged_metric, portfolio_of
 
 NONCE = "0123456789abcdef"

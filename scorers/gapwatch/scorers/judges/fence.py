@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import re
 
+from gapwatch.scorers.transcripts.cutting import cut
+from gapwatch.scorers.transcripts.turns import CALL, RESULT, TEXT, Part, Transcript, Turn
+
 #: Hex digits of the nonce; 64 bits cannot be guessed, and are short enough for a model to repeat.
 NONCE_DIGITS = 16
 
@@ -15,11 +18,11 @@ _NONCE = re.compile(rf"[0-9a-f]{{{NONCE_DIGITS}}}")
 
 #: Longest input in a prompt, in characters; the middle of a longer text is left out.
 SHOWN_CHARACTERS = 24_000
-#: Share of these characters that is taken from the beginning of the text.
-_HEAD = 2 / 3
+#: Characters that a role or the name of a tool may have in the line before a turn, and the longest such name.
+_NO_WORD, _WORD_CHARACTERS = re.compile(r"[^A-Za-z0-9_.:-]+"), 40
 
 
-def fence(name: str, text: str, nonce: str, limit: int = SHOWN_CHARACTERS) -> str:
+def fence(name: str, text: str, nonce: str, limit: int = SHOWN_CHARACTERS, more: str = "") -> str:
     """Return one input for the prompt: cut, with invisible characters spelt out, between two lines with the nonce.
 
     Args:
@@ -27,6 +30,7 @@ def fence(name: str, text: str, nonce: str, limit: int = SHOWN_CHARACTERS) -> st
         text: Its value, already redacted.
         nonce: `NONCE_DIGITS` lower-case hex digits.
         limit: Longest input, in characters.
+        more: What only the first line says behind the name.
 
     Raises:
         ValueError: The nonce has another form.
@@ -37,16 +41,56 @@ def fence(name: str, text: str, nonce: str, limit: int = SHOWN_CHARACTERS) -> st
     # A text can contain the nonce by chance only (1 in 2^64), or if it was written after the call.
     shown = shown.replace(nonce, "[number removed]")
     label = make_visible(name).replace("\n", " ")
-    return f"<<<DATA {nonce} {label}>>>\n{shown}\n<<<END {nonce} {label}>>>"
+    return f"<<<DATA {nonce} {label}{more}>>>\n{shown}\n<<<END {nonce} {label}>>>"
 
 
-def cut(text: str, limit: int = SHOWN_CHARACTERS) -> str:
-    """Return a text of more than `limit` characters without its middle; a line says how many are left out."""
-    if len(text) <= limit:
-        return text
-    head = int(limit * _HEAD)
-    tail = limit - head
-    return f"{text[:head]}\n[... {len(text) - limit} characters left out ...]\n{text[len(text) - tail :]}"
+def fence_turns(name: str, transcript: Transcript, nonce: str) -> str:
+    """Return a conversation for the prompt: a fence for each text, call and result of each turn.
+
+    The turns are numbered from the first of the whole conversation. A line outside of all fences says how many turns
+    are left out.
+
+    Args:
+        name: Name of the field.
+        transcript: The conversation, cut to its size and redacted.
+        nonce: `NONCE_DIGITS` lower-case hex digits.
+    """
+    count = len(transcript.turns) + transcript.left_turns
+    blocks: list[str] = []
+    for position, turn in enumerate(transcript.turns):
+        is_behind = transcript.left_turns and position >= transcript.gap
+        if is_behind and position == transcript.gap:
+            blocks.append(_left_out(transcript))
+        number = position + 1 + (transcript.left_turns if is_behind else 0)
+        for part in turn.parts:
+            more = f" of {count}, {_spoken(turn)}{_said(part)}"
+            blocks.append(fence(f"{name} turn {number}", part.text, nonce, len(part.text), more))
+    if transcript.left_turns and transcript.gap >= len(transcript.turns):
+        blocks.append(_left_out(transcript))
+    return "\n".join(blocks)
+
+
+def _left_out(transcript: Transcript) -> str:
+    return f"[... {transcript.left_turns:,} turns with {transcript.left_characters:,} characters left out ...]"
+
+
+def _spoken(turn: Turn) -> str:
+    name = _word(turn.name)
+    return f"{_word(turn.role) or 'other'}{f' ({name})' if name else ''}"
+
+
+def _said(part: Part) -> str:
+    if part.kind == TEXT:
+        return ""
+    name = _word(part.name) or "unnamed"
+    return {CALL: f", calls tool {name}", RESULT: ", result of tool" + (f" {name}" if part.name else "")}.get(
+        part.kind, f", {name}"
+    )
+
+
+def _word(text: str) -> str:
+    """Return a name from the data as one word of letters, digits and marks, so that it can say nothing to a judge."""
+    return _NO_WORD.sub("_", text)[:_WORD_CHARACTERS]
 
 
 #: Controls, joiners, direction marks, fillers, variation selectors, tags and lone surrogates: a person does not see

@@ -14,9 +14,12 @@ from importlib.resources import files
 
 from gapwatch.scorers.judges.canonical import canonical_texts, canonical_value
 from gapwatch.scorers.judges.chat_model import ChatCall
-from gapwatch.scorers.judges.fence import fence
+from gapwatch.scorers.judges.fence import SHOWN_CHARACTERS, fence, fence_turns
 from gapwatch.scorers.judges.scale import Scale, scale_of
-from gapwatch.scorers.portfolio.claim import JudgedClaim, Rubric
+from gapwatch.scorers.portfolio.claim import JudgedClaim, Rubric, TranscriptRule
+from gapwatch.scorers.portfolio.field import TRACE_TEXT_FIELDS
+from gapwatch.scorers.transcripts.cutting import cut_transcript
+from gapwatch.scorers.transcripts.turns import read_transcript
 
 _PLACE = re.compile(r"\{\{([a-z_0-9]+)\}\}")
 _PART = re.compile(r"(?m)^=== (system|user) ===\n")
@@ -26,6 +29,12 @@ DEFAULT_STEPS = (
     "Find in the data what the criterion speaks of, and quote it.",
     "Say what speaks for and what against the criterion being met.",
     "Weigh the two; then choose the band.",
+)
+
+#: What a template says before inputs that are shown in turns.
+TURNS_NOTE = (
+    "A conversation is given turn by turn, numbered from its first turn; each text, each call of a tool and each "
+    "result of a tool has lines of its own. A line in square brackets outside of them says how many turns are left out."
 )
 
 
@@ -38,12 +47,14 @@ class JudgePrompt:
         sha: sha256 of its bytes, in hex.
         scale: Scale of the rubric.
         response_format: Requested structured output.
+        transcript: Rule by which conversations are cut; None: no input is shown in turns.
     """
 
     template: str
     sha: str
     scale: Scale
     response_format: Mapping[str, object]
+    transcript: TranscriptRule | None = None
 
     def call(
         self,
@@ -52,6 +63,7 @@ class JudgePrompt:
         inputs: Mapping[str, str | None],
         nonce: str,
         timeout_seconds: float = 60.0,
+        characters: int | None = None,
     ) -> ChatCall:
         """Return the call for one set of inputs; equal arguments give equal bytes.
 
@@ -61,12 +73,31 @@ class JudgePrompt:
             inputs: Redacted texts by field, in the rubric's order.
             nonce: Random number of this call.
             timeout_seconds: Time for the reply; not part of the request's bytes.
+            characters: Most characters of all inputs together, where the model's context window takes no more; they
+                are shared out evenly.
         """
-        fenced = [fence(name, text or "", nonce) for name, text in inputs.items()]
+        most = None if characters is None else characters // max(len(inputs), 1)
+        fenced = [self._fenced(name, text or "", nonce, most) for name, text in inputs.items()]
         values = {"nonce": nonce, "inputs": "\n\n".join(fenced)}
         values |= {f"input_{i}": text for i, text in enumerate(fenced, start=1)}
         messages = tuple((role, _fill(text, values)) for role, text in _parts(self.template))
         return ChatCall(model, messages, params, self.response_format, timeout_seconds)
+
+    def _fenced(self, name: str, text: str, nonce: str, most: int | None) -> str:
+        rule = self.transcript
+        found = None if rule is None else read_transcript(text, is_own=True)
+        if rule is None or found is None:
+            return fence(name, text, nonce, SHOWN_CHARACTERS if most is None else min(most, SHOWN_CHARACTERS))
+        characters = rule.characters if most is None else min(most, rule.characters)
+        return fence_turns(name, cut_transcript(found, characters, rule.first_turns, rule.turn_characters), nonce)
+
+    def judged_texts(self, inputs: Mapping[str, str | None]) -> list[str]:
+        """Return the texts that a judge reads: the inputs, of conversations the text of each part."""
+        texts: list[str] = []
+        for text in filter(None, inputs.values()):
+            found = None if self.transcript is None else read_transcript(text, is_own=True)
+            texts += [text] if found is None else [part.text for turn in found.turns for part in turn.parts]
+        return texts
 
 
 def judge_prompt(claim: JudgedClaim) -> JudgePrompt:
@@ -79,8 +110,18 @@ def judge_prompt(claim: JudgedClaim) -> JudgePrompt:
         "steps": "\n".join(f"{i}. {_inert(step)}" for i, step in enumerate(rubric.steps or DEFAULT_STEPS, start=1)),
         "scale": "\n".join(f"- {_inert(band.word)}" for band in scale.bands),
     }
+    rule = transcript_rule(rubric)
+    if rule is not None:
+        text = text.replace("{{inputs}}", f"{TURNS_NOTE}\n\n{{{{inputs}}}}")
     filled = _fill(text, values)
-    return JudgePrompt(filled, template_sha(filled), scale, _response_format(rubric, scale))
+    return JudgePrompt(filled, template_sha(filled), scale, _response_format(rubric, scale), rule)
+
+
+def transcript_rule(rubric: Rubric) -> TranscriptRule | None:
+    """Return the rule by which the conversations of a rubric are cut; the default for the transcript of a trace."""
+    if rubric.transcript is None and any(field.base in TRACE_TEXT_FIELDS for field in rubric.inputs):
+        return TranscriptRule()
+    return rubric.transcript
 
 
 def template_sha(text: str) -> str:

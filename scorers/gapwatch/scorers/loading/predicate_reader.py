@@ -11,6 +11,7 @@ from gapwatch.scorers.portfolio.field import (
     SPAN_NUMBER_FIELDS,
     SPAN_TEXT_FIELDS,
     TRACE_NUMBER_FIELDS,
+    TRACE_TEXT_FIELDS,
     Field,
     FieldKind,
     parse_field,
@@ -81,7 +82,7 @@ def _field_help(raw: str, scope: str) -> tuple[str, str]:
         return "a JSON Pointer after #: it begins with /, and writes ~ as ~0 and / as ~1", ""
     known: tuple[str, ...]
     if scope == "trace":
-        known = (*TRACE_NUMBER_FIELDS, "trace.attributes.<key>", "trace.count(<component>)")
+        known = (*TRACE_TEXT_FIELDS, *TRACE_NUMBER_FIELDS, "trace.attributes.<key>", "trace.count(<component>)")
     else:
         known = (*SPAN_TEXT_FIELDS, *SPAN_NUMBER_FIELDS, "attributes.<key>")
     first, _, rest = base.partition(".")

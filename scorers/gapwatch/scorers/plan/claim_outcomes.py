@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 
 from gapwatch.scorers.plan.codes import DEFERRED, FAIL, NOT_APPLICABLE, PASS, SKIP_OFFSET, WARN, unknown
-from gapwatch.scorers.plan.row_values import ABSENT, BlockRows, RowInputs
+from gapwatch.scorers.plan.row_values import ABSENT, BlockRows, RowInputs, owner_text
 from gapwatch.scorers.plan.truths import Truth, TruthCompiler, number_or_none, shown_field, text_or_none
 from gapwatch.scorers.portfolio.claim import CheckClaim, LabelClaim, Limit, MeasureClaim
 from gapwatch.scorers.portfolio.field import Field, FieldKind
@@ -107,7 +106,7 @@ class ClaimCompiler:
             number = self._inputs.number(field)
             return Observed((field.text,), True, lambda rows, places: [number_or_none(number(rows, i)) for i in places])
         if field.kind is FieldKind.TEXT:
-            of_owner = attrgetter(field.base)
+            of_owner = owner_text(field)
             return Observed((field.text,), False, lambda rows, places: [of_owner(rows.owners[i]) for i in places])
         text = self._inputs.text(field)
         return Observed((field.text,), False, lambda rows, places: [text_or_none(text(rows, i)) for i in places])

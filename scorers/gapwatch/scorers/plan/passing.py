@@ -16,7 +16,7 @@ from gapwatch.scorers.plan.row_values import NO_TEXT, RowInputs, without_pointer
 from gapwatch.scorers.plan.strict_json import NOT_JSON_TEXT
 from gapwatch.scorers.plan.value_tests import FORMATS
 from gapwatch.scorers.portfolio.claim import CheckClaim, Claim, LabelClaim, MeasureClaim
-from gapwatch.scorers.portfolio.field import Field, FieldKind, pointer_steps
+from gapwatch.scorers.portfolio.field import TRACE_TEXT_FIELDS, Field, FieldKind, pointer_steps
 from gapwatch.scorers.portfolio.predicate import (
     Absent,
     AllOf,
@@ -154,7 +154,8 @@ class Conditions:
         if isinstance(predicate, OneOf):
             return self._is_text(predicate.field)
         if isinstance(predicate, Present | Absent):
-            return "True" if predicate.field.kind is FieldKind.TEXT else None
+            is_member = predicate.field.kind is FieldKind.TEXT and predicate.field.base not in TRACE_TEXT_FIELDS
+            return "True" if is_member else None
         if isinstance(predicate, Matches | NotMatches):
             return f"{self._hit(predicate.field, predicate.pattern)} is {isinstance(predicate, NotMatches)}"
         if isinstance(predicate, Range):
@@ -238,6 +239,8 @@ class Conditions:
         """Return the local name of a text; of an attribute or a pointed value it may be another JSON value."""
         if field.kind is FieldKind.EITHER:
             return self._json_value(field)
+        if field.base in TRACE_TEXT_FIELDS:  # no member of the record
+            return None
         return self._local(f"s.{field.base}")
 
     def _present(self, field: Field) -> str | None:

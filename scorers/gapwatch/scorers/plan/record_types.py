@@ -14,7 +14,8 @@ import msgspec
 
 from gapwatch.scorers.plan.strict_json import number_in, text_in
 from gapwatch.scorers.portfolio.envelope import Content, Level, fields_of
-from gapwatch.scorers.portfolio.field import SPAN_TEXT_FIELDS, Field
+from gapwatch.scorers.portfolio.field import SPAN_TEXT_FIELDS, TRACE_TEXT_FIELDS, Field
+from gapwatch.scorers.transcripts.trace_turns import TRANSCRIPT_KEYS
 
 _USAGE = tuple(f.name for f in fields_of(Level.USAGE))
 _TRACE_TEXTS = tuple(f.name for f in fields_of(Level.TRACE, Content.TEXT))
@@ -63,6 +64,8 @@ def parsed_keys(fields: Iterable[Field]) -> ParsedKeys:
         elif field.base.startswith("usage.") or field.base in ("trace.cost_usd", "trace.total_tokens"):
             usage = True
             texts.add("kind")
+        elif field.base in TRACE_TEXT_FIELDS:
+            texts.update(TRANSCRIPT_KEYS)
         elif field.base == "trace.error_count":
             texts.add("status")
     return ParsedKeys(

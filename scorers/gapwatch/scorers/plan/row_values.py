@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 from gapwatch.scorers.plan.codes import unknown
 from gapwatch.scorers.plan.record_types import ParsedKeys, RecordTypes
 from gapwatch.scorers.plan.strict_json import NOT_JSON_TEXT, number_in, parse_text, text_in
-from gapwatch.scorers.portfolio.field import Field, FieldKind, parse_field, pointer_steps
+from gapwatch.scorers.portfolio.field import TRACE_TEXT_FIELDS, Field, FieldKind, parse_field, pointer_steps
+from gapwatch.scorers.transcripts.trace_turns import trace_transcript
 
 IntArray = npt.NDArray[np.int64]
 
@@ -111,7 +112,7 @@ class RowInputs:
             base, steps = self.document(without_pointer(field)), pointer_steps(field.pointer)
             return lambda rows: [_document_in(point(document, steps)) for document in rows.documents[base]]
         if field.key is None:
-            of_owner = attrgetter(field.base)
+            of_owner = owner_text(field)
             return lambda rows: [NO_TEXT if text is None else parse_text(text) for text in map(of_owner, rows.owners)]
         member = self._member(field)
         return lambda rows: [
@@ -139,7 +140,7 @@ class RowInputs:
     def texts(self, field: Field) -> Callable[[BlockRows], list[str | None]]:
         """Return the function that gives a field's text in all rows, None where it has none."""
         if field.kind is FieldKind.TEXT:
-            of_owner = attrgetter(field.base)
+            of_owner = owner_text(field)
             return lambda rows: list(map(of_owner, rows.owners))
         if field.pointer is None:
             member = self._member(field)
@@ -162,10 +163,10 @@ class RowInputs:
 
     def _text(self, field: Field) -> TextReader:
         if field.pointer is None and field.key is None:
-            name = field.base
+            of_owner = owner_text(field)
 
             def read(rows: BlockRows, i: int) -> str | int:
-                text = getattr(rows.owners[i], name)
+                text = of_owner(rows.owners[i])
                 return ABSENT if text is None else text
 
             return read
@@ -256,6 +257,11 @@ class RowInputs:
             return found.__class__ is str and found != ""
 
         return test
+
+
+def owner_text(field: Field) -> Callable[[Any], str | None]:
+    """Return the function that gives a text field of a span or a trace; None where it has none."""
+    return trace_transcript if field.base in TRACE_TEXT_FIELDS else attrgetter(field.base)
 
 
 def without_pointer(field: Field) -> Field:

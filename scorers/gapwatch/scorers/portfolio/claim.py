@@ -90,6 +90,20 @@ TEMPLATES = ("rubric", "grafite_input_output")
 REFERENCE_TEMPLATES = ("grafite_input_output_reference", "grafite_output_reference")
 
 
+class TranscriptRule(WrittenModel):
+    """How a conversation is shown to a judge, and what is left out of a long one.
+
+    Attributes:
+        characters: Most characters of one conversation, 100 for the lines around each part counted in.
+        first_turns: Most turns that stay at the beginning, in a third of the characters; the last turns take the rest.
+        turn_characters: Most characters of one turn; the middle of a longer text is left out.
+    """
+
+    characters: Annotated[int, Field(strict=True, ge=1_000, le=200_000)] = 60_000
+    first_turns: Annotated[int, Field(strict=True, ge=1, le=1_000)] = 4
+    turn_characters: Annotated[int, Field(strict=True, ge=200, le=100_000)] = 8_000
+
+
 class Rubric(WrittenModel):
     """The question to a judge, with the scale of its answer.
 
@@ -103,6 +117,8 @@ class Rubric(WrittenModel):
             Several judges pass a span if their average position reaches it; with two bands, if more than half pass it.
         output_schema: JSON Schema of further keys of the judge's answer, besides the justification and the score.
         template: Prompt template: `rubric`, or `grafite_input_output` (a binary scale, two inputs: input and output).
+        transcript: Shows inputs that are JSON lists of messages in turns, and says what is left out of long ones; `{}`
+            for the defaults. `trace.transcript` is always shown in turns.
     """
 
     criterion: Annotated[str, StringConstraints(min_length=1, max_length=20_000)]
@@ -114,6 +130,7 @@ class Rubric(WrittenModel):
     pass_at: Text | Number | None = None
     output_schema: dict[str, object] | None = None
     template: Text = "rubric"
+    transcript: TranscriptRule | None = None
 
 
 class Judge(WrittenModel):

@@ -24,6 +24,8 @@ TRACE_NUMBER_FIELDS = (
     "trace.span_count",
     "trace.error_count",
 )
+#: Text of a trace: what its spans read and wrote, as a JSON list of messages.
+TRACE_TEXT_FIELDS = ("trace.transcript",)
 
 _BAD_ESCAPE = re.compile(r"~(?![01])")
 _COUNT = re.compile(r"trace\.count\((.+)\)\Z", re.DOTALL)
@@ -79,7 +81,7 @@ def parse_field(text: str, scope: str) -> Field | None:
         if not key:
             return None
         kind = FieldKind.EITHER
-    elif scope == "span" and base in SPAN_TEXT_FIELDS:
+    elif (scope == "span" and base in SPAN_TEXT_FIELDS) or (scope == "trace" and base in TRACE_TEXT_FIELDS):
         kind = FieldKind.TEXT
     elif (scope == "span" and base in SPAN_NUMBER_FIELDS) or (scope == "trace" and base in TRACE_NUMBER_FIELDS):
         kind = FieldKind.NUMBER

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from gapwatch.scorers.judges.prompt import transcript_rule
 from gapwatch.scorers.judges.request import JudgeRequest
 from gapwatch.scorers.judges.scale import passing_average
 from gapwatch.scorers.plan.codes import PENDING
@@ -20,9 +21,14 @@ from gapwatch.scorers.slices.selection import MetricSelection
 from gapwatch.scorers.slices.slice_group import SliceGroup
 from gapwatch.scorers.slices.tables import JUDGE_REQUESTS
 from gapwatch.scorers.ticks.record_scopes import RecordScopes
+from gapwatch.scorers.transcripts.cutting import cut_transcript
+from gapwatch.scorers.transcripts.turns import read_transcript, write_transcript
 
 #: Longest input field in a request, in characters; for a longer one, use a pointer to the part that the judge needs.
 INPUT_CHARACTERS = 100_000
+#: The same for a conversation, and how many of its first turns stay; more than any prompt shows, and less than the
+#: bytes of a record in Kafka.
+TRANSCRIPT_CHARACTERS, _FIRST_TURNS = 300_000, 1_000
 
 
 def judge_requests(
@@ -65,6 +71,7 @@ def judge_requests(
             name: redactor.redact(result.read(observed, pending).cast(pa.string())).to_pylist()
             for name, observed in planned.inputs.items()
         }
+        shorten = _cut if transcript_rule(claim.rubric) is None else _shortened
         for i, row in enumerate(pending.tolist()):
             at = row + result.rows.start
             ord_ = int(columns.ord[at])
@@ -85,7 +92,7 @@ def judge_requests(
                 p_evaluated=float(columns.publisher_p[ord_] * selections[m].rates[stratum]),
                 stratum=selections[m].strata[stratum],
                 policy=selection_id,
-                inputs={name: _cut(values[i]) for name, values in inputs.items()},
+                inputs={name: shorten(values[i]) for name, values in inputs.items()},
                 event_at=None if np.isnan(event_at[i]) else float(event_at[i]),
                 bucket=None if columns.bucket[ord_] == NO_BUCKET else int(columns.bucket[ord_]),
                 epoch=selections[m].epoch,
@@ -110,6 +117,14 @@ def _row(request: JudgeRequest, position: int) -> dict[str, object]:
         "id": request.id, "key": request.trace_id, "value": request.to_json(),
         "source_offset": position, "span_index": request.span_index,
     }  # fmt: skip
+
+
+def _shortened(text: str | None) -> str | None:
+    """Return a conversation in one form, without its middle if it is too long for a request."""
+    found = None if text is None else read_transcript(text)
+    if found is None:
+        return _cut(text)
+    return write_transcript(cut_transcript(found, TRANSCRIPT_CHARACTERS, _FIRST_TURNS, INPUT_CHARACTERS))
 
 
 def _cut(text: str | None) -> str | None:

@@ -80,6 +80,8 @@ class JudgeSettings(_Written):
         prices: Price by model; with the adapter `litellm`, models of litellm's price list need none.
         usd_per_week: Weekly cap in US dollars by metric, besides `budget.judge_usd_per_week` of a portfolio.
         max_output_tokens: Token limit of a reply, sent if the judge's params have none; bounds its price.
+        context_tokens: Context window by model, in tokens of request and reply; longer requests are cut before they are
+            sent. With the adapter `litellm`, models of litellm's list need none.
         cache_entries: Number of verdicts that the cache holds for equal requests; 0: no cache.
         give_up_after: How long a request waits for an outage that people can mend before it ends as an error, since it
             was stored: a number with m, h or d, such as `1d`.
@@ -89,6 +91,7 @@ class JudgeSettings(_Written):
     prices: dict[str, Price] = Field(default_factory=dict)
     usd_per_week: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(default_factory=dict)
     max_output_tokens: Count = 1_000
+    context_tokens: dict[str, Annotated[int, Field(ge=1_000)]] = Field(default_factory=dict)
     cache_entries: Annotated[int, Field(ge=0)] = 10_000
     give_up_after: Annotated[str, Field(pattern=r"^[1-9][0-9]{0,5}[mhd]$")] = "1d"
 

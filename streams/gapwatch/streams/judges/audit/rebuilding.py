@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -63,7 +63,7 @@ class Rebuilder:
         metric = next(m for m in portfolio.metrics if m.name == verdict.metric)
         prompt = self._prompt(judge_prompt(metric.claim), verdict.judge_prompt_sha, place)  # type: ignore[arg-type]
         inputs = self._inputs(verdict, portfolio, scorer)
-        call = prompt.call(sent["model"], sent["params"], inputs, sent["nonce"])
+        call = prompt.call(sent["model"], sent["params"], inputs, sent["nonce"], characters=sent.get("characters"))
         if request_sha(call) != verdict.judge_request_sha:
             raise UsageError(f"{place}: the rebuilt request differs from the one that was sent (another hash)")
         return Rebuilt(verdict, call, prompt, sent["nonce"])
@@ -83,7 +83,7 @@ class Rebuilder:
             raise UsageError(f"{place}: the store has no template {sha[:12]}")
         if template_sha(text) != sha:
             raise UsageError(f"{place}: the template {sha[:12]} in the store was changed; its hash does not match")
-        return JudgePrompt(text, sha, prompt.scale, prompt.response_format)
+        return replace(prompt, template=text, sha=sha)
 
     def _inputs(self, verdict: ArchivedVerdict, portfolio: Portfolio, scorer: Scorer) -> Mapping[str, str | None]:
         record = self._archive.record(verdict)

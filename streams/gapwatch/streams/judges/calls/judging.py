@@ -26,6 +26,7 @@ from gapwatch.streams.judges.calls.patience import Patience
 from gapwatch.streams.judges.calls.provider import CallPrice, OverBudget, Provider
 from gapwatch.streams.judges.calls.verdict_cache import VerdictCache
 from gapwatch.streams.judges.calls.wallet import Wallet
+from gapwatch.streams.judges.calls.window import OverWindow, fitted_call, window_of
 from gapwatch.streams.judges.models.model_maker import ModelMaker, TokenPrice
 from gapwatch.streams.judges.secret import key_name
 from gapwatch.streams.judges.settings import JudgeSettings
@@ -163,7 +164,7 @@ class Judging:
         """
         question = self.questions[request.question]
         inputs = request.inputs
-        found = sorted({name for text in inputs.values() if text for name in suspicions(text)})
+        found = sorted({name for text in question.prompt.judged_texts(inputs) for name in suspicions(text)})
         self.suspicions.update((request.pipeline, name) for name in found)
         observed = next((text for text in reversed([*inputs.values()]) if text), None)
         pinned: dict[str, Any] = {
@@ -193,10 +194,13 @@ class Judging:
     ) -> Judgement:  # fmt: skip
         nonce = self._draw_nonce()
         provider = self._provider(question.judge.model)
-        call = question.prompt.call(
-            question.judge.model, question.params, inputs, nonce, provider.settings.timeout_seconds
-        )
+        try:
+            call, characters = self._fitted_call(question, inputs, nonce)
+        except OverWindow as error:
+            return Judgement(id_, "error", reason=f"over_window: {error}"[:300], **pinned)
         request = {"model": question.judge.model, "params": dict(question.params), "nonce": nonce}
+        if characters is not None:
+            request["characters"] = characters
         pinned = {**pinned, "request_sha": request_sha(call)}
         paid: list[PaidCall] = []
         evidence: dict[str, Any] = {"request": request}
@@ -207,6 +211,17 @@ class Judging:
         except OverBudget:
             return Judgement(id_, "shed_budget", reason="budget", evidence=evidence, calls=tuple(paid), **pinned)
         return _judgement(id_, question, reply, answer, evidence, tuple(paid), pinned)
+
+    def _fitted_call(
+        self, question: JudgeQuestion, inputs: Mapping[str, str | None], nonce: str
+    ) -> tuple[ChatCall, int | None]:
+        """Return the call of a request, cut to the window of its model, and the characters to which it was cut."""
+        model, settings = question.judge.model, self._settings
+        seconds = settings.provider(_vendor(model)).timeout_seconds
+        return fitted_call(
+            lambda most, given: question.prompt.call(model, question.params, given, nonce, seconds, most),
+            inputs, question.price.most_output_tokens, lambda size: window_of(settings, model, size),
+        )  # fmt: skip
 
     async def _answer(
         self, provider: Provider, question: JudgeQuestion, call: ChatCall, nonce: str, paid: list[PaidCall],
