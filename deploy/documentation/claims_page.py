@@ -172,6 +172,22 @@ def _words(example: ClaimExample | Recipe, position: int = -1) -> str:
     return expected_words(portfolio.metrics[position])
 
 
+#: What the page says of conversations.
+_TURNS = """With `transcript`, an input that is a JSON list of messages (`role` and `content`, as of OpenAI, Anthropic
+and LangChain, or `role` and `parts`, as of OpenTelemetry) is shown turn by turn: each text, each call of a tool and
+each result of a tool between lines of its own, with the number of the turn and who speaks. `input#/messages` reads
+the list of a request body. A metric with `scope: trace` can show the whole trace: `inputs: [trace.transcript]`.
+Pipelines that send the history of a session with each call thereby show the session so far.
+
+A long conversation loses its middle: the first `first_turns` turns stay, as far as they fit in a third of
+`characters`, then as many of the last turns as fit in the rest; a line says how many turns with how many characters
+are left out. `gapwatch check PORTFOLIO --prompts --against FILE` prints the prompt of a real trace.
+
+A request that would not fit into the context window of its model is cut further by the same rule before it is sent,
+and ends as an `error` with the reason `over_window` where even the beginnings and ends do not fit. The window is
+`context_tokens` of the judge settings, else that of litellm's list."""
+
+
 def _form_arguments(name: str, definitions: dict[str, Any]) -> str:
     if name == "check":
         return ""
@@ -180,6 +196,7 @@ def _form_arguments(name: str, definitions: dict[str, Any]) -> str:
         text += "\n\nKeys of `limit`:\n\n" + _arguments(definitions["Limit"])
     if name == "judge":
         text += "\n\nKeys of `rubric`:\n\n" + _arguments(definitions["Rubric"])
+        text += "\n\nKeys of `transcript`:\n\n" + _arguments(definitions["TranscriptRule"]) + f"\n\n{_TURNS}"
         text += "\n\nKeys of a judge:\n\n" + _arguments(definitions["Judge"])
     return text
 

@@ -246,3 +246,26 @@ def test_settings_of_judges_are_checked_with_the_portfolio(tmp_path: Path) -> No
     run = CliRunner().invoke(check, [str(EXAMPLE_PORTFOLIO), "--judges", str(bad)])
     assert isinstance(run.exception, UsageError)
     assert "give_up_after" in str(run.exception)
+
+
+def test_the_prompts_of_judges_are_printed_with_a_trace_or_an_example(tmp_path):
+    conversation = "{form: judge, rubric: {criterion: is it polite, inputs: [trace.transcript]}, judges: [{model: x}]}"
+    portfolio, traces = tmp_path / "p.yaml", tmp_path / "t.jsonl"
+    portfolio.write_text(
+        TOP + f"metrics:\n- {{name: polite, component: c, sample: {{rate: 0.001}}, claim: {JUDGE}}}\n"
+        f"- {{name: polite_all_along, scope: trace, claim: {conversation}}}\n"
+    )
+    traces.write_text(
+        '{"trace_id": "t\\u001b1", "pipeline": "shop", "spans": [{"span_id": "s", "component": "c", "kind": "llm", '
+        '"input": [{"role": "user", "content": "Where is it?"}], "output": "Dear \\u001b[2J you"}]}\n'
+    )
+    real = CliRunner().invoke(check, [str(portfolio), "--prompts", "--against", str(traces)])
+    invented = CliRunner().invoke(check, [str(portfolio), "--prompts"])
+
+    assert real.exit_code == invented.exit_code == 0, real.output
+    assert f"Prompt of polite {traces}, line 1, trace t" in real.stdout
+    assert "<<<DATA 0000000000000000 output>>>\nDear \\u{1b}[2J you\n" in real.stdout
+    assert "trace.transcript turn 2 of 2, assistant (c)>>>\nDear" in real.stdout
+    assert "\x1b" not in real.stdout
+    assert "(the text of output)" in invented.stdout
+    assert "turn 2 of 3, assistant, calls tool find_order>>>" in invented.stdout

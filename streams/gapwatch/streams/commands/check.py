@@ -41,6 +41,10 @@ BAD_PORTFOLIO = 2
 )  # fmt: skip
 @click.option("--explain", is_flag=True, help="Print the fields that are read from a record, and the SQL query.")
 @click.option(
+    "--prompts", is_flag=True,
+    help="Print the prompt of each judged metric, filled with a trace of --against, else with an example.",
+)  # fmt: skip
+@click.option(
     "--scorers", default=None, metavar="MODULE",
     help="Python module or .py file with the @scorer functions that the portfolios name; for --against.",
 )  # fmt: skip
@@ -52,6 +56,7 @@ def check(
     against: tuple[str, ...],
     judges: Path | None,
     explain: bool,
+    prompts: bool,
     scorers: str | None,
 ) -> None:
     """Check portfolios: report errors, the metrics of each component, and unmonitored components.
@@ -72,6 +77,9 @@ def check(
         _check_judges(judges, good)
     if explain:
         _print_plan(good)
+    if prompts:
+        for portfolio in good:
+            _print_prompts(portfolio, against)
     if against:
         _print_against(good, against, scorers)
 
@@ -108,6 +116,25 @@ def _print_plan(portfolios: Sequence[Portfolio]) -> None:
         click.echo(block.function.source, nl=False)
         for name, value in block.function.constants.items():
             click.echo(f"# {name} = {value!r}")
+
+
+def _print_prompts(portfolio: Portfolio, files: Sequence[str]) -> None:
+    # Imported here: without --prompts no file is read.
+    from gapwatch.streams.batch.example_prompts import example_prompts
+
+    out = console()
+    examples = example_prompts(portfolio, files)
+    if not examples:
+        out.print(Text(f"{shown(portfolio.portfolio)} has no judged metric, so no prompt", style="dim"))
+    for example in examples:
+        characters = sum(len(text) for _, text in example.call.messages)
+        out.print(
+            Text(f"Prompt of {shown(example.metric)}", style="bold"),
+            Text(f"{shown(example.source, 200)}; {characters:,} characters", style="dim"),
+        )
+        for role, text in example.call.messages:
+            out.print(Text(f"--- {role}", style="dim"))
+            click.echo(text)  # what a terminal would obey is spelt out in it
 
 
 def _print_against(portfolios: Sequence[Portfolio], files: Sequence[str], scorers: str | None) -> None:
