@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapwatch.scorers.transcripts.cutting import PART_CHARACTERS, cut_transcript
-from gapwatch.scorers.transcripts.turns import TEXT, Part, Transcript, Turn
+from gapwatch.scorers.transcripts.turns import TEXT, Transcript, Turn, TurnPart
 
 #: Characters of the line in a text whose middle is left out.
 _NOTE = 60
@@ -14,7 +14,7 @@ _NOTE = 60
 
 def conversation(*sizes: int) -> Transcript:
     """A conversation whose turns have texts of these lengths."""
-    return Transcript(tuple(Turn(f"r{i}", (Part(TEXT, chr(97 + i % 26) * size),)) for i, size in enumerate(sizes)))
+    return Transcript(tuple(Turn(f"r{i}", (TurnPart(TEXT, chr(97 + i % 26) * size),)) for i, size in enumerate(sizes)))
 
 
 def roles(transcript: Transcript) -> list[str]:
@@ -62,7 +62,7 @@ def test_what_was_left_out_before_is_counted_again() -> None:
 )  # fmt: skip
 def test_the_size_the_ends_and_the_counts_hold(turns: list[list[int]], most: int, first: int, of_turn: int) -> None:
     whole = Transcript(
-        tuple(Turn(f"r{i}", tuple(Part(TEXT, "x" * size) for size in sizes)) for i, sizes in enumerate(turns))
+        tuple(Turn(f"r{i}", tuple(TurnPart(TEXT, "x" * size) for size in sizes)) for i, sizes in enumerate(turns))
     )
     cut = cut_transcript(whole, most, first, of_turn)
 

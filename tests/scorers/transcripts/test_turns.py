@@ -14,17 +14,17 @@ from gapwatch.scorers.transcripts.turns import (
     OTHER,
     RESULT,
     TEXT,
-    Part,
     Transcript,
     Turn,
+    TurnPart,
     read_transcript,
     write_transcript,
 )
 
 #: The same conversation as four frameworks write it.
-ASKED = Turn("user", (Part(TEXT, "Where is W7?"),))
-CALLED = Turn("assistant", (Part(TEXT, "I look."), Part(CALL, '{"id":"W7"}', "find", "c1")))
-FOUND = Turn("tool", (Part(RESULT, "It left.", "", "c1"),))
+ASKED = Turn("user", (TurnPart(TEXT, "Where is W7?"),))
+CALLED = Turn("assistant", (TurnPart(TEXT, "I look."), TurnPart(CALL, '{"id":"W7"}', "find", "c1")))
+FOUND = Turn("tool", (TurnPart(RESULT, "It left.", "", "c1"),))
 OPENAI = [
     {"role": "user", "content": "Where is W7?"},
     {"role": "assistant", "content": "I look.",
@@ -71,8 +71,8 @@ def test_anthropic_gives_the_results_of_tools_to_the_user() -> None:
 
 def test_messages_of_langchain_have_types_for_roles() -> None:
     assert turns_of([{"type": "human", "content": "Hi"}, {"type": "ai", "content": "Hello"}]) == (
-        Turn("user", (Part(TEXT, "Hi"),)),
-        Turn("assistant", (Part(TEXT, "Hello"),)),
+        Turn("user", (TurnPart(TEXT, "Hi"),)),
+        Turn("assistant", (TurnPart(TEXT, "Hello"),)),
     )
 
 
@@ -106,9 +106,9 @@ def test_a_stranger_cannot_say_that_turns_were_left_out() -> None:
 
 WORDS = st.text(max_size=30)
 PARTS = st.one_of(
-    st.builds(Part, st.just(TEXT), WORDS),
-    st.builds(Part, st.sampled_from((CALL, RESULT)), WORDS, WORDS, WORDS),
-    st.builds(Part, st.just(OTHER), WORDS, WORDS),
+    st.builds(TurnPart, st.just(TEXT), WORDS),
+    st.builds(TurnPart, st.sampled_from((CALL, RESULT)), WORDS, WORDS, WORDS),
+    st.builds(TurnPart, st.just(OTHER), WORDS, WORDS),
 )
 ROLES = st.text(min_size=1, max_size=10).filter(lambda role: role not in ("tool", "function"))
 TURNS = st.builds(Turn, ROLES, st.lists(PARTS, min_size=1, max_size=4).map(tuple), WORDS)

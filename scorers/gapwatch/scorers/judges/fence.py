@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from gapwatch.scorers.transcripts.cutting import cut
-from gapwatch.scorers.transcripts.turns import CALL, RESULT, TEXT, Part, Transcript, Turn
+from gapwatch.scorers.transcripts.turns import CALL, RESULT, TEXT, Transcript, Turn, TurnPart
 
 #: Hex digits of the nonce; 64 bits cannot be guessed, and are short enough for a model to repeat.
 NONCE_DIGITS = 16
@@ -79,7 +79,7 @@ def _spoken(turn: Turn) -> str:
     return f"{_word(turn.role) or 'other'}{f' ({name})' if name else ''}"
 
 
-def _said(part: Part) -> str:
+def _said(part: TurnPart) -> str:
     if part.kind == TEXT:
         return ""
     name = _word(part.name) or "unnamed"

@@ -91,7 +91,7 @@ REFERENCE_TEMPLATES = ("grafite_input_output_reference", "grafite_output_referen
 
 
 class TranscriptRule(WrittenModel):
-    """How a conversation is shown to a judge, and what is left out of a long one.
+    """Rule by which a judge is shown a conversation, and by which a long one is cut.
 
     Attributes:
         characters: Most characters of one conversation, 100 for the lines around each part counted in.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gapwatch.scorers.transcripts.turns import OTHER, Part, Transcript, Turn
+from gapwatch.scorers.transcripts.turns import OTHER, Transcript, Turn, TurnPart
 
 #: Characters that count for each part besides its text: the lines around it in a prompt.
 PART_CHARACTERS = 100
@@ -69,7 +69,7 @@ def _shortened(turn: Turn, limit: int) -> Turn:
     parts = turn.parts
     most = max(limit // (2 * PART_CHARACTERS), 1)
     if len(parts) > most:
-        note = Part(OTHER, f"[... {len(parts) - most} parts left out ...]", "note")
+        note = TurnPart(OTHER, f"[... {len(parts) - most} parts left out ...]", "note")
         parts = (*parts[:most], note)
     share = max(limit // len(parts) - PART_CHARACTERS, 20)
     return replace(turn, parts=tuple(replace(part, text=cut(part.text, share)) for part in parts))

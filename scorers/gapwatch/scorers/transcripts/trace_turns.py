@@ -11,9 +11,9 @@ from gapwatch.scorers.transcripts.turns import (
     OTHER,
     RESULT,
     TEXT,
-    Part,
     Transcript,
     Turn,
+    TurnPart,
     read_transcript,
     write_transcript,
 )
@@ -83,7 +83,7 @@ class _Writing:
         if not span.input:
             return
         if span.kind == "tool":
-            turn = Turn("assistant", (Part(CALL, span.input, span.name or ""),), span.component)
+            turn = Turn("assistant", (TurnPart(CALL, span.input, span.name or ""),), span.component)
             key = _keys(turn)[0]
             if self.announced[key] > 0:
                 self.announced[key] -= 1
@@ -98,16 +98,16 @@ class _Writing:
         # Steps hand their output on, and enclosing steps their input.
         last = self.turns[-1].parts[-1].text if self.turns else None
         if span.input != last and span.input not in self.outputs:
-            yield Turn(role, (Part(TEXT, span.input),), span.component)
+            yield Turn(role, (TurnPart(TEXT, span.input),), span.component)
 
     def written(self, span: Any) -> Iterator[Turn]:
         """Yield what a span writes; a span that encloses others does not repeat what they wrote."""
         text = span.output or ""
         is_repeated = span.kind in _ENCLOSING and text in self.outputs
         self.outputs.add(text)
-        failed = (Part(OTHER, span.error_type or "error", "error"),) if span.status == "error" else ()
+        failed = (TurnPart(OTHER, span.error_type or "error", "error"),) if span.status == "error" else ()
         if span.kind == "tool":
-            parts = (*((Part(RESULT, text, span.name or ""),) if text else ()), *failed)
+            parts = (*((TurnPart(RESULT, text, span.name or ""),) if text else ()), *failed)
             if parts:
                 yield Turn("tool", parts, span.component)
             return
@@ -116,7 +116,7 @@ class _Writing:
             yield from self._unseen(found, span.component)
             return
         role = "assistant" if span.kind in _SPEAKING else "output"
-        parts = (*((Part(TEXT, text),) if text and not is_repeated else ()), *failed)
+        parts = (*((TurnPart(TEXT, text),) if text and not is_repeated else ()), *failed)
         if parts:
             yield Turn(role, parts, span.component)
 

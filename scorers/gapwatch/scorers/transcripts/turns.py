@@ -23,7 +23,7 @@ _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TurnPart:
     """Part of a turn.
 
     Attributes:
@@ -50,7 +50,7 @@ class Turn:
     """
 
     role: str
-    parts: tuple[Part, ...]
+    parts: tuple[TurnPart, ...]
     name: str = ""
 
     @property
@@ -129,7 +129,7 @@ def read_turn(message: Mapping[str, Any]) -> Turn | None:
     if role in ("tool", "function") and all(part.kind == TEXT for part in parts):
         text = "\n".join(part.text for part in parts)
         parts = [
-            Part(RESULT, text, _word(message.get("name")), _word(message.get("tool_call_id") or message.get("id")))
+            TurnPart(RESULT, text, _word(message.get("name")), _word(message.get("tool_call_id") or message.get("id")))
         ]
     calls = message.get("tool_calls")
     if isinstance(calls, list):
@@ -137,8 +137,8 @@ def read_turn(message: Mapping[str, Any]) -> Turn | None:
     if isinstance(message.get("function_call"), dict):
         parts.append(_call(message["function_call"]))
     if not parts and isinstance(message.get("refusal"), str):
-        parts = [Part(TEXT, message["refusal"])]
-    return Turn(role, tuple(parts) or (Part(TEXT, ""),), "" if role == "tool" else _word(message.get("name")))
+        parts = [TurnPart(TEXT, message["refusal"])]
+    return Turn(role, tuple(parts) or (TurnPart(TEXT, ""),), "" if role == "tool" else _word(message.get("name")))
 
 
 def write_transcript(transcript: Transcript) -> str:
@@ -168,7 +168,7 @@ def _message(turn: Turn) -> dict[str, Any]:
     return {"role": turn.role, **named, "parts": [_written(part) for part in turn.parts]}
 
 
-def _written(part: Part) -> dict[str, str]:
+def _written(part: TurnPart) -> dict[str, str]:
     if part.kind == CALL:
         return {"type": CALL, "id": part.id, "name": part.name, "arguments": part.text}
     if part.kind == RESULT:
@@ -186,40 +186,40 @@ def _left_out(message: Mapping[str, Any]) -> tuple[int, int] | None:
     return (turns, characters) if isinstance(turns, int) and isinstance(characters, int) and turns > 0 else None
 
 
-def _parts(content: object) -> Iterable[Part]:
+def _parts(content: object) -> Iterable[TurnPart]:
     if content is None:
         return
     if isinstance(content, dict):
         content = [content]
     if not isinstance(content, list):
-        yield Part(TEXT, _text(content))
+        yield TurnPart(TEXT, _text(content))
         return
     for one in content:
-        yield _part(one) if isinstance(one, dict) else Part(TEXT, _text(one))
+        yield _part(one) if isinstance(one, dict) else TurnPart(TEXT, _text(one))
 
 
-def _part(one: Mapping[str, Any]) -> Part:
+def _part(one: Mapping[str, Any]) -> TurnPart:
     kind = one.get("type")
     if kind in _CALL_TYPES:
         return _call(one)
     if kind in _RESULT_TYPES:
         result = next((one[key] for key in ("response", "result", "content", "output") if key in one), None)
         id_ = one.get("id") or one.get("tool_use_id") or one.get("call_id")
-        return Part(RESULT, _result_text(result), _word(one.get("name")), _word(id_))
+        return TurnPart(RESULT, _result_text(result), _word(one.get("name")), _word(id_))
     if kind in _TEXT_TYPES or kind is None:
         for key in ("text", "content", "refusal", "thinking", "reasoning"):
             if isinstance(one.get(key), str):
-                return Part(TEXT, one[key])
+                return TurnPart(TEXT, one[key])
     name = one.get("name") if kind == OTHER else kind
     text = one["content"] if kind == OTHER and isinstance(one.get("content"), str) else json_text(dict(one))
-    return Part(OTHER, text[:OTHER_CHARACTERS], _word(name))
+    return TurnPart(OTHER, text[:OTHER_CHARACTERS], _word(name))
 
 
-def _call(call: Mapping[str, Any]) -> Part:
+def _call(call: Mapping[str, Any]) -> TurnPart:
     function = call.get("function")
     given = function if isinstance(function, dict) else call
     arguments = next((given[key] for key in ("arguments", "input", "args") if key in given), None)
-    return Part(CALL, _text(arguments), _word(given.get("name")), _word(call.get("id") or call.get("call_id")))
+    return TurnPart(CALL, _text(arguments), _word(given.get("name")), _word(call.get("id") or call.get("call_id")))
 
 
 def _result_text(result: object) -> str:

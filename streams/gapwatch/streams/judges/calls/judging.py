@@ -198,7 +198,7 @@ class Judging:
             call, characters = self._fitted_call(question, inputs, nonce)
         except OverWindow as error:
             return Judgement(id_, "error", reason=f"over_window: {error}"[:300], **pinned)
-        request = {"model": question.judge.model, "params": dict(question.params), "nonce": nonce}
+        request: dict[str, Any] = {"model": question.judge.model, "params": dict(question.params), "nonce": nonce}
         if characters is not None:
             request["characters"] = characters
         pinned = {**pinned, "request_sha": request_sha(call)}

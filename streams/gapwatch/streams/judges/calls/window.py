@@ -40,7 +40,7 @@ def window_of(settings: JudgeSettings, model: str, size: int) -> int | None:
     from gapwatch.streams.judges.models.quiet_litellm import load_litellm
 
     listed = load_litellm().model_cost
-    known = next((listed[name] for name in (model, model.partition("/")[2]) if name in listed), {})
+    known: dict[str, object] = next((listed[name] for name in (model, model.partition("/")[2]) if name in listed), {})
     tokens = known.get("max_input_tokens")
     return int(tokens) if isinstance(tokens, int | float) and tokens > 0 else None
 
