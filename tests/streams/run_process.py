@@ -207,6 +207,32 @@ def make_relayed_topics(broker):
     asyncio.run(create())
 
 
+def commit_offsets(broker, group, topic, offsets, seconds=60.0):
+    """Commit offsets by partition in a consumer group as another program would, once its last member is forgotten."""
+    import asyncio
+
+    from aiokafka import AIOKafkaConsumer, TopicPartition
+    from aiokafka.errors import CommitFailedError
+
+    async def commit():
+        consumer = AIOKafkaConsumer(**broker.settings.client_options(), group_id=group, enable_auto_commit=False)
+        await consumer.start()
+        consumer.assign([TopicPartition(topic, partition) for partition in offsets])
+        end = time.monotonic() + seconds
+        try:
+            while True:
+                try:
+                    named = {TopicPartition(topic, partition): offset for partition, offset in offsets.items()}
+                    return await consumer.commit(named)
+                except CommitFailedError:
+                    assert time.monotonic() < end
+                    await asyncio.sleep(0.5)
+        finally:
+            await consumer.stop()
+
+    asyncio.run(commit())
+
+
 def relayed(broker, topic):
     """Return all records of a relayed topic, by their id."""
     import asyncio

@@ -15,16 +15,18 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from gapwatch.sinks.commands.options import reading
-from gapwatch.sinks.export.delta_place import DeltaPlace
+from gapwatch.sinks.export.delta_place import DeltaPlace, delta_message
 from gapwatch.sinks.export.exported_tables import BY_COMMIT, EXPORTED, WHOLE
 from gapwatch.sinks.export.exporting import Exported, export_store
 from gapwatch.sinks.store.store import Store
+from gapwatch.sinks.upkeep.compaction import Compaction
 from gapwatch.sinks.upkeep.retention import expire_step
 from gapwatch.sinks.upkeep.tick_joining import join_step
 from tests.builders import KEPT_AT, NOON, scored_slice, whole_slice
 from tests.gapwatch_command import gapwatch
 from tests.live_store import Kept, airline_portfolio, airline_slices
 from tests.paths import ROOT
+from tests.sinks.export.meddled_reader import MeddledReader
 
 RATES = "SELECT metric, hour, units, bad, rate, lower, upper FROM rates ORDER BY ALL"
 TICKS = """SELECT lane, metric, bucket, level, facet, value, outcome, sum(n)::BIGINT AS n FROM ticks
@@ -206,7 +208,7 @@ import os, signal, sys
 from pathlib import Path
 from gapwatch.sinks.commands.options import reading
 from gapwatch.sinks.export import delta_tables
-from gapwatch.sinks.export.delta_place import DeltaPlace
+from gapwatch.sinks.export.delta_place import DeltaPlace, delta_message
 from gapwatch.sinks.export.exporting import export_store
 
 def die(*_):
@@ -329,6 +331,7 @@ def test_a_wrong_place_is_refused_in_one_sentence(tmp_path: Path, monkeypatch: p
     says("gs://bucket/x", 2, "give a folder, or s3://BUCKET/PREFIX")
     says("s3://key:secret@bucket/x", 2, "a place has no key in it")
     says("", 2, "names no folder")
+    says(tmp_path / "100%25", 2, "with % in its path")
     says("/proc/none/here", 1, "cannot be written")
     (tmp_path / "a_file").write_text("x")
     says(tmp_path / "a_file", 1, "cannot be")
@@ -352,6 +355,38 @@ def test_a_wrong_place_is_refused_in_one_sentence(tmp_path: Path, monkeypatch: p
     assert (ran.status, "it is an older copy" in ran.err) == (1, True), ran.err
     monkeypatch.setitem(sys.modules, "deltalake", None)
     says(tmp_path / "history", 2, "pip install 'gapwatch[export]'")
+
+
+def test_a_full_disk_is_told_on_one_line_with_what_to_do() -> None:
+    nested = (
+        "Generic LocalFileSystem error\n          ↳ Unable to copy data to file\n           ↳ No space left on device"
+    )
+
+    assert delta_message(OSError(nested)) == (
+        "Generic LocalFileSystem error: Unable to copy data to file: No space left on device; make room and export "
+        "again, it continues where it was"
+    )
+
+
+def test_the_file_of_the_store_is_replaced_during_an_export(tmp_path: Path) -> None:
+    path, place = tmp_path / "s.duckdb", DeltaPlace(str(tmp_path / "history"))
+    with Kept(path, portfolios=[]) as kept:
+        for number in range(6):
+            kept.write_slice(whole_slice(10 * number, 10 * number + 10))
+        inodes = {path.stat().st_ino}
+
+        def compact() -> None:
+            copy = Compaction(kept.store)
+            copy.begin()
+            copy.copy_rows()
+            assert copy.finish() is not None
+            copy.end()
+            inodes.add(path.stat().st_ino)
+
+        with reading(path) as con:
+            export_store(MeddledReader(con, every=9, meddle=compact), place, lambda *_: None)
+        assert len(inodes) > 3
+        assert contents(place) == contents(path)
 
 
 def test_no_key_is_in_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

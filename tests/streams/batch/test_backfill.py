@@ -4,6 +4,9 @@ import signal
 
 import pytest
 
+from gapwatch.sinks.api.endpoint_note import read_note
+from tests.gapwatch_command import gapwatch
+from tests.http_client import get
 from tests.streams.run_process import found, portfolio, traces
 
 pytestmark = pytest.mark.kafka
@@ -59,3 +62,37 @@ def test_what_the_live_run_has_not_scored_is_refused_unless_a_portfolio_is_named
     ]
     assert watched.start("--from=2020-01-01", "--to=2020-01-02", command="backfill").wait() == 0
     assert watched.start("--from=2h", "--to=3h", command="backfill").wait() == 2
+
+
+def test_beside_a_run_it_gives_the_same_in_a_store_of_its_own(broker, watch, tmp_path):
+    topic = broker.make_topic(partitions=2)
+    watched = watch(broker, topic)
+    for partition in range(2):
+        broker.produce(topic, traces(0, 400), partition=partition)
+    watched.start(*THINNED)
+    watched.wait_until(lambda: read_note(watched.store) is not None)
+    records = "SELECT coalesce(sum(records), 0)::BIGINT AS n FROM offsets"
+    watched.wait_until(lambda: get(read_note(watched.store).url, "/v1/query", sql=records).json() == [{"n": 800}])
+    given = ("backfill", f"--brokers={broker.address}", f"--topic={topic}", "--from=2020-01-01", "--name=again")
+
+    def backfill(*more):
+        return gapwatch(*given, f"--store={watched.store}", *more)
+
+    refused = backfill()
+    assert refused.status == 2
+    assert "--into" in refused.err
+    assert backfill(f"--into={watched.store}").status == 2
+    broker.produce(topic, traces(400, 500), partition=0)
+    other = tmp_path / "other.duckdb"
+    watched.wait_until(lambda: get(read_note(watched.store).url, "/v1/query", sql=records).json() == [{"n": 900}])
+    done = backfill(f"--into={other}", "--json")
+    assert (done.status, done.json()["records"], done.json()["ledger_imbalance"]) == (0, 900, 0), done.err
+    assert backfill(f"--into={other}", "--json").json()["records"] == 0
+    assert watched.end() == 0, watched.said()
+
+    assert watched.query("SELECT DISTINCT lane FROM offsets") == [("live",)]
+    live = found(watched, "= 'live'")
+    watched.store = other
+    assert found(watched, "= 'backfill:again'") == live
+    assert watched.query("SELECT count(*) > 0 FROM verdicts WHERE claim IS NOT NULL") == [(True,)]
+    assert watched.query("SELECT count(*) FROM gaps ANTI JOIN policies USING (policy)") == [(0,)]

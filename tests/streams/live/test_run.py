@@ -16,6 +16,7 @@ from gapwatch.sinks.api.endpoint_note import read_note
 from tests.gapwatch_command import gapwatch
 from tests.paths import ROOT
 from tests.streams.run_process import (
+    commit_offsets,
     make_relayed_topics,
     portfolio,
     produce_transactions,
@@ -260,6 +261,25 @@ class TestWhatItServes:
         began = time.monotonic()
         assert watched.end() == 0
         assert time.monotonic() - began < 10
+
+
+@pytest.mark.slow
+def test_offsets_that_a_stranger_commits_neither_refuse_a_start_nor_skip_records(broker, watch):
+    topic = broker.make_topic(partitions=3)
+    broker.produce(topic, traces(0, 100), partition=0)
+    watched = watch(broker, topic, session_seconds=6.0)
+    watched.catch_up()
+    commit_offsets(broker, watched.group, topic, {1: 30, 2: 10_000})
+    for partition in (1, 2):
+        broker.produce(topic, traces(100 * partition, 100 * partition + 50), partition=partition)
+    told = watched.catch_up()
+
+    assert told["ledger_imbalance"] == 0
+    assert watched.offsets() == {0: 100, 1: 50, 2: 50}
+    assert "partition 1: the offset 30 of group" in watched.said()
+    assert "partition 2: the offset 10000 of group" in watched.said()
+    watched.catch_up()
+    assert "of group" not in watched.said()
 
 
 class TestForgetting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +51,8 @@ def read_delta_place(text: str) -> DeltaPlace:
     if "://" not in text:
         if not text.strip() or not text.isprintable():
             raise UsageError(f"this names no folder for exported tables; {expected}")
+        if "%" in str(Path(text).absolute()):  # delta-rs takes it for an escape, and writes elsewhere
+            raise UsageError(f"exported tables cannot be in a folder with % in its path; {expected}")
         return DeltaPlace(text)
     try:
         parts = urlsplit(text)
@@ -60,6 +63,13 @@ def read_delta_place(text: str) -> DeltaPlace:
     if parts.scheme != "s3" or not parts.netloc or parts.query or parts.fragment or not text.isprintable():
         raise UsageError(f"{shown(text, 300)!r} is not a place for exported tables; {expected}")
     return DeltaPlace(f"s3://{parts.netloc}{parts.path.rstrip('/')}")
+
+
+def delta_message(error: Exception) -> str:
+    """Return the message of an error of delta-rs on one line, without keys, and with what to do on a full disk."""
+    message = re.sub(r"\s*\n\s*(↳\s*)?", ": ", without_keys(str(error)).strip())
+    is_full = "No space left" in message or "Disk quota exceeded" in message
+    return f"{message}; make room and export again, it continues where it was" if is_full else message
 
 
 def without_keys(message: str, environment: Mapping[str, str] = os.environ) -> str:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from gapwatch.scorers.errors import GapwatchError, JobError, UsageError
-from gapwatch.sinks.export.delta_place import DeltaPlace, without_keys
+from gapwatch.sinks.export.delta_place import DeltaPlace, delta_message
 from gapwatch.sinks.export.exported_tables import BY_HOUR, HOUR, KEEPER, exported_schema
 from gapwatch.sinks.store.schema import SCHEMA_VERSION
 
@@ -145,7 +145,7 @@ class DeltaTables:
                 last = error
             share = 0.5 + os.getpid() % 97 / 97  # two processes that met do not meet again
             time.sleep(share * min(1.0, _PAUSE_SECONDS * 2**attempt))
-        raise JobError(f"{self.place} could not be written: {without_keys(str(last))}; try again") from last
+        raise JobError(f"{self.place} could not be written: {delta_message(last)}; try again") from last
 
     @contextlib.contextmanager
     def _speaking(self, done: str, failed: list[BaseException] | None = None) -> Iterator[None]:
@@ -157,7 +157,7 @@ class DeltaTables:
         except Exception as error:  # delta-rs raises a dozen kinds, such as OSError and its own
             if failed:
                 raise failed[0] from None
-            raise JobError(f"{self.place} cannot be {done}: {without_keys(str(error))}") from None
+            raise JobError(f"{self.place} cannot be {done}: {delta_message(error)}") from None
 
 
 def mark_of(table: Any, keeper: str) -> int | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gapwatch.scorers.errors import JobError
 from gapwatch.scorers.slices.slices import ScoredSlice
+from gapwatch.sinks.store.store_reader import StoreReader
 
 #: Lane, topic and partition.
 SourceKey = tuple[str, str, int]
@@ -24,6 +25,16 @@ class Position:
     to_offset: int
     records: int
     prefix_sha256: str | None
+
+
+def scored_until(con: StoreReader, lane: str, topic: str, partition: int) -> int:
+    """Return the next offset of a partition that is not stored; 0 if nothing of it is stored."""
+    rows = con.execute(
+        """SELECT coalesce(max(to_offset), 0) FROM offsets
+            WHERE lane = ? AND source_topic = ? AND source_partition = ?""",
+        [lane, topic, partition],
+    ).fetchall()
+    return int(rows[0][0])
 
 
 def advance_position(positions: dict[SourceKey, Position], scored: ScoredSlice) -> None:

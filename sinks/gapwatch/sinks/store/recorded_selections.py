@@ -8,6 +8,8 @@ from typing import Any
 
 import duckdb
 
+from gapwatch.sinks.store.store_reader import StoreReader
+
 
 @dataclass(frozen=True)
 class SelectionStep:
@@ -35,7 +37,7 @@ _STEPS = """
     ORDER BY from_offset, recorded_at, rowid"""
 
 
-def selection_steps(con: duckdb.DuckDBPyConnection, lane: str, topic: str, partition: int) -> list[SelectionStep]:
+def selection_steps(con: StoreReader, lane: str, topic: str, partition: int) -> list[SelectionStep]:
     """Return the steps of one partition, ordered by offset. Of two at one offset, the one recorded last counts."""
     found: dict[int, tuple[str, list[dict[str, Any]]]] = {}
     for from_offset, policy, sha, metric, stratum, p_evaluated, p_kept, _ in con.execute(

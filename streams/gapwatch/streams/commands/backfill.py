@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 @click.option("--to", "to_text", default=None, metavar="T", help="End time, exclusive. Default: now.")
 @click.option(
     "--store", required=True, type=click.Path(path_type=Path), metavar="S",
-    help="Store of the live run, with its recorded portfolios; no run may use it meanwhile.",
+    help="Store of the live run, with its recorded portfolios; without --into, no run may use it meanwhile.",
+)  # fmt: skip
+@click.option(
+    "--into", default=None, type=click.Path(path_type=Path), metavar="S2",
+    help="Store for the results, created if it does not exist; a run may use --store meanwhile.",
 )  # fmt: skip
 @click.option(
     "--name", default=None, metavar="NAME",
@@ -49,6 +53,7 @@ def backfill_command(
     from_text: str,
     to_text: str | None,
     store: Path,
+    into: Path | None,
     name: str | None,
     portfolios: tuple[Path, ...],
     scorers: str | None,
@@ -56,10 +61,11 @@ def backfill_command(
     quiet: bool,
     **kafka: Any,
 ) -> None:
-    """Score the retained records of a topic again, into a lane of their own in the store of the live run.
+    """Score the retained records of a topic again, into a lane of their own.
 
     By default Gapwatch uses the portfolios and sampling probabilities that the live run recorded, so rows and ticks
-    come out the same. A backfill raises no alerts and sends nothing to Kafka.
+    come out the same. A backfill raises no alerts and sends nothing to Kafka. While a run writes the store, the results
+    need a store of their own: --into.
     """
     # Imported here: --help answers without aiokafka and DuckDB.
     from gapwatch.scorers.loading.load import load_portfolio
@@ -75,10 +81,12 @@ def backfill_command(
         raise UsageError(f"--from {begin.isoformat()} is not before --to {end.isoformat()}")
     times = f"{begin:%Y%m%dT%H%M%SZ}-{end:%Y%m%dT%H%M%SZ}"
     options = BackfillOptions(topic, _seconds(begin), _seconds(end), name or times)
+    if into is not None and store.exists() and into.exists() and into.samefile(store):
+        raise UsageError("--into is the store of --store; leave it out, or give another one")
     loaded = [load_portfolio(path) for path in portfolios]
     with scorer_host(scorers) as host:
         started = time.perf_counter()
-        result = Backfill(options, settings, store, loaded, host, _say if not quiet else _say_nothing).run()
+        result = Backfill(options, settings, store, loaded, host, _say if not quiet else _say_nothing, into).run()
         result.seconds = time.perf_counter() - started
     if as_json:
         sys.stdout.buffer.write(orjson.dumps({"lane": options.lane, **result.as_json()}) + b"\n")
@@ -88,7 +96,7 @@ def backfill_command(
             f"scored {result.read:,} traces, stored {result.rows:,} gap rows in lane {options.lane}, "
             f"{result.seconds:.1f} s" + (f"; {result.dead_letters:,} dead letters" if result.dead_letters else "")
         )
-    result.check_balanced(store)
+    result.check_balanced(into or store)
 
 
 def _seconds(moment: datetime) -> float:

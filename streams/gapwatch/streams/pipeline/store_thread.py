@@ -40,9 +40,12 @@ class StoreThread:
         return await self.run(self._imbalance)
 
     def stored_offsets(self, lane: str, topic: str, partitions: Iterable[int]) -> dict[int, int | None]:
-        """Return the next offset of each partition in the store, None for a new one; may be called on any thread."""
-        found = {number: self.store.position(lane, topic, number) for number in partitions}
-        return {number: position.to_offset if position else None for number, position in found.items()}
+        """Return the next offset of each partition in the store, None for new ones of the given; for any thread."""
+        found: dict[int, int | None] = dict.fromkeys(partitions)
+        for (its_lane, its_topic, number), position in self.store.positions().items():
+            if (its_lane, its_topic) == (lane, topic):
+                found[number] = position.to_offset
+        return found
 
     def close(self, wait: bool = True) -> None:
         """End the thread.

@@ -236,15 +236,21 @@ class SliceSource:
         await self._idle.wait()
 
     def choose_starts(self, offsets: Mapping[int, PartitionOffsets]) -> dict[int, int]:
-        """Return the next offset of each partition: the store's, else the group's, else the first retained one."""
+        """Return the next offset of each partition: the store's, else the group's, else the first retained one.
+
+        Once the store has any partition of the topic, the group's offset of another one counts only if this store
+        committed it: a stranger in the group would make it skip records, or refuse every start.
+        """
         stored = self._stored_offsets(set(offsets))
+        is_new = all(offset is None for offset in stored.values())
         starts = {
-            partition: self._choose_start(partition, stored.get(partition), at) for partition, at in offsets.items()
+            partition: self._choose_start(partition, stored.get(partition), at, is_new)
+            for partition, at in offsets.items()
         }
         self.progress.assign({partition: (starts[partition], at.end) for partition, at in offsets.items()})
         return starts
 
-    def _choose_start(self, partition: int, stored: int | None, at: PartitionOffsets) -> int:
+    def _choose_start(self, partition: int, stored: int | None, at: PartitionOffsets, is_new: bool) -> int:
         where = f"{self.options.app.topic!r}, partition {partition}"
         if self._note and at.committed_note.startswith(STORE_NOTE) and at.committed_note != self._note:
             raise UsageError(
@@ -252,6 +258,13 @@ class SliceSource:
                 f"this is {self._store_id!r}); each of two stores in one group would get only a part of the records. "
                 f"Give this store a group of its own with --group"
             )
+        if stored is None and at.committed is not None and not is_new and at.committed_note != self._note:
+            log.warning(
+                "partition %d: the offset %d of group %r is not of this store, which has nothing of the partition: "
+                "reading begins at its first record, %d",
+                partition, at.committed, self.options.app.group, at.first,
+            )  # fmt: skip
+            return at.first
         start = at.committed if stored is None else stored
         if start is None:
             return at.first
