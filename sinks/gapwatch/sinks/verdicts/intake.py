@@ -2,7 +2,7 @@
 
 judge in this process ──────────────────────▶ close ─┐
 judges elsewhere ──topic scored──▶ read ────▶ close ─┼──▶ writer thread ──▶ store
-judges elsewhere ──POST──▶ lease, give back ─────────┘
+judges elsewhere ──POST──▶ lease, settle ─────────────┘
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.store.row_inserts import insert_row
 from gapwatch.sinks.store.store import Store
 from gapwatch.sinks.store.transaction import StoreTransaction
-from gapwatch.sinks.verdicts.budget_leases import Caps, JudgeMoney, Lease, week_of
+from gapwatch.sinks.verdicts.budget_leases import Caps, Grant, JudgeMoney, Lease, Settlements, week_of
 from gapwatch.sinks.verdicts.call_counts import JudgeSamples
 from gapwatch.sinks.verdicts.closing import Closed, JudgeClosing, WriteSlice
 
@@ -69,17 +69,20 @@ class VerdictIntake:
         rows = self._store.query("SELECT topic, partition, max(to_offset) FROM internal.judge_offsets GROUP BY ALL")
         return {(topic, partition): to_offset for topic, partition, to_offset in rows}
 
-    def lease(self, portfolio: str, metric: str, least: float, wanted: float) -> Lease | None:
-        """Grant a lease; None if the cap does not allow it. See `JudgeMoney.lease`."""
-        return self._money.lease(portfolio, metric, least, wanted, datetime.now(UTC))
+    def lease(
+        self, portfolio: str, metric: str, least: float, wanted: float, settled: Settlements = (),
+        id_: str | None = None, keeps: bool = False,
+    ) -> Grant:  # fmt: skip
+        """Settle leases and grant another, if the cap allows it. See `JudgeMoney.lease`."""
+        return self._money.lease(portfolio, metric, least, wanted, datetime.now(UTC), settled, id_, keeps)
 
-    def give_back(self, lease: Lease, usd: float) -> None:
-        """Record the money, in US dollars, that a worker returns."""
-        self._money.give_back(lease, usd, datetime.now(UTC))
+    def settle(self, settled: Settlements) -> None:
+        """End leases of a worker."""
+        self._money.settle(settled, datetime.now(UTC))
 
     def posts(self) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
         """Return the handlers of POST requests of judges in other processes, by path."""
-        return {"/v1/judges/lease": self._post_lease, "/v1/judges/return": self._post_return}
+        return {"/v1/judges/lease": self._post_lease, "/v1/judges/settle": self._post_settle}
 
     def _post_lease(self, asked: dict[str, Any]) -> dict[str, Any]:
         portfolio, metric = _text(asked, "portfolio"), _text(asked, "metric")
@@ -88,24 +91,13 @@ class VerdictIntake:
             known = self._store.query("SELECT count(*) FROM portfolios WHERE portfolio = ?", [portfolio])[0][0]
             if not known:
                 raise UsageError(f"there is no portfolio {portfolio!r} here")
-        lease = self.lease(portfolio, metric, _usd(asked, "least"), _usd(asked, "wanted"))
-        return {"lease": None if lease is None else vars(lease)}
+        least, wanted, id_ = _usd(asked, "least"), _usd(asked, "wanted"), _text(asked, "id")
+        grant = self.lease(portfolio, metric, least, wanted, _settlements(asked), id_, asked.get("keeps") is True)
+        return {"lease": None if grant.lease is None else vars(grant.lease), "may_wait": grant.may_wait}
 
-    def _post_return(self, asked: dict[str, Any]) -> dict[str, Any]:
-        named = asked.get("lease")
-        if not isinstance(named, dict):
-            raise UsageError("send the `lease` as it was granted")
-        id_ = _text(named, "id")
-        rows = self._store.query(
-            """SELECT portfolio, metric, week, sum(usd) FROM internal.judge_money WHERE lease = ?
-                GROUP BY ALL HAVING bool_or(entry = 'lease')""",
-            [id_],
-        )
-        if not rows:
-            raise UsageError(f"there is no lease {id_!r}")
-        portfolio, metric, week, left = rows[0]
-        self.give_back(Lease(id_, portfolio, metric, week, left), _usd(asked, "usd"))
-        return {"returned": True}
+    def _post_settle(self, asked: dict[str, Any]) -> dict[str, Any]:
+        self.settle(_settlements(asked))
+        return {"settled": True}
 
     def waiting(self) -> int:
         """Return the number of open requests, those of the last slice included."""
@@ -167,5 +159,20 @@ def _text(asked: Mapping[str, Any], name: str) -> str:
 def _usd(asked: Mapping[str, Any], name: str) -> float:
     value = asked.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
+        raise UsageError(f"send `{name}`, an amount of US dollars")
+    return float(value)
+
+
+def _settlements(asked: Mapping[str, Any]) -> list[tuple[Lease, float]]:
+    """Return the leases that a worker ends. Only their ids are used: the store knows the rest."""
+    named = asked.get("settled", [])
+    if not isinstance(named, list) or len(named) > 1_000 or not all(isinstance(one, dict) for one in named):
+        raise UsageError("send `settled`, a list of objects with `id` and `usd`")
+    return [(Lease(_text(one, "id"), "", "", "", abs(_amount(one, "usd"))), _amount(one, "usd")) for one in named]
+
+
+def _amount(asked: Mapping[str, Any], name: str) -> float:
+    value = asked.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -1e9 < value < 1e9:
         raise UsageError(f"send `{name}`, an amount of US dollars")
     return float(value)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,7 +15,15 @@ from gapwatch.scorers.judges.chat_model import ChatCall, ChatReply, ModelFailure
 from gapwatch.scorers.judges.judgement import PaidCall
 from gapwatch.scorers.judges.scripted_model import ScriptedModel
 from gapwatch.sinks.store.store import Store
-from gapwatch.sinks.verdicts.budget_leases import Caps, JudgeMoney, Lease, week_of
+from gapwatch.sinks.verdicts.budget_leases import (
+    LEASE_SECONDS,
+    Caps,
+    Grant,
+    JudgeMoney,
+    Lease,
+    Settlements,
+    week_of,
+)
 from gapwatch.streams.judges.calls.breaker import Breaker
 from gapwatch.streams.judges.calls.provider import CallPrice, OverBudget, Provider
 from gapwatch.streams.judges.calls.rate_limit import RateLimit
@@ -210,20 +217,31 @@ def test_leases_never_exceed_a_cap_and_survive_a_restart(tmp_path: Path) -> None
     caps = Caps({"p": 10.0}, {("p", "m"): 4.0})
     with Store.open(tmp_path / "s.duckdb", create=True) as store:
         money = JudgeMoney(store, caps)
-        first = money.lease("p", "m", 3.0, 3.0, AT)
-        second = money.lease("p", "m", 1.0, 3.0, AT)
+        first = money.lease("p", "m", 3.0, 3.0, AT).lease
+        second = money.lease("p", "m", 1.0, 3.0, AT).lease
         assert first is not None and second is not None
-        assert (first.usd, second.usd) == (3.0, 1.0)
-        assert money.lease("p", "m", 0.01, 1.0, AT) is None
-        money.give_back(second, 0.75, AT)
+        assert (first.usd, second.usd, first.metric) == (3.0, 1.0, "m")
+        assert money.lease("p", "m", 0.01, 1.0, AT) == Grant(None, may_wait=True)
+        money.settle([(second, 0.75)], AT)
+        money.settle([(second, 0.75)], AT)  # an answer was missed, and the worker asks again
     with Store.open(tmp_path / "s.duckdb") as store:
         money = JudgeMoney(store, caps)
         assert money.left("p", "m", week_of(AT)) == pytest.approx(0.75)
         assert money.left("p", "other", week_of(AT)) == pytest.approx(6.75)
         assert money.left("q", "m", week_of(AT)) is None
         assert money.left("p", "m", "2026-W48") == 4.0
-        bounded = money.lease("p", "other", 0.1, 9.0, AT)
-        assert bounded is not None and bounded.usd == 10.0 / 20
+        bounded = money.lease("p", "other", 0.01, 9.0, AT, id_="once").lease
+        assert bounded is not None and (bounded.usd, bounded.metric) == (6.75 / 8, "")
+        assert money.lease("p", "other", 0.01, 9.0, AT, id_="once").lease == bounded
+        # A bill beyond the lease counts, and what is under way keeps its lease until another is granted.
+        money.settle([(bounded, bounded.usd - 6.1)], AT)
+        assert money.left("p", "other", week_of(AT)) == pytest.approx(0.65)
+        held = money.lease("p", "other", 0.6, 0.6, AT).lease
+        assert held is not None
+        assert money.lease("p", "other", 0.7, 0.7, AT, [(held, 0.6)], keeps=True).lease is None
+        assert money.left("p", "other", week_of(AT)) == pytest.approx(0.05)
+        assert money.lease("p", "other", 0.65, 0.65, AT, [(held, 0.6)], keeps=True).lease is not None
+        assert not money.lease("p", "other", 0.1, 0.1, AT + timedelta(seconds=2 * LEASE_SECONDS)).may_wait
 
 
 def test_a_week_is_that_of_utc() -> None:
@@ -235,15 +253,19 @@ class FixedLender:
     def __init__(self, usd: float) -> None:
         self.left = usd
 
-    async def lease(self, portfolio: str, metric: str, least: float, wanted: float) -> Lease | None:
-        usd = min(max(least, wanted), self.left)
+    async def lease(
+        self, portfolio: str, metric: str, least: float, wanted: float, settled: Settlements, id_: str, keeps: bool
+    ) -> Grant:
+        left = self.left + sum(unspent for _, unspent in settled)
+        usd = min(max(least, wanted), left)
         if usd < least:
-            return None
-        self.left -= usd
-        return Lease(str(random.random()), portfolio, metric, week_of(datetime.now(UTC)), usd)
+            self.left = self.left if keeps else left
+            return Grant(None)
+        self.left = left - usd
+        return Grant(Lease(id_, portfolio, "", week_of(datetime.now(UTC)), usd))
 
-    async def give_back(self, lease: Lease, usd: float) -> None:
-        self.left += usd
+    async def settle(self, settled: Settlements) -> None:
+        self.left += sum(unspent for _, unspent in settled)
 
 
 def test_a_wallet_reserves_the_worst_and_gives_back_the_rest() -> None:

@@ -217,26 +217,33 @@ def test_money_and_overrides_need_the_token(judged):
         one.wait_until(lambda: read_note(one.store) is not None and "reading partition" in one.said())
         one.wait_until(lambda: one.live("SELECT count(*) AS n FROM internal.judge_closed")[0]["n"] == selected(20))
         wanted = {"portfolio": one.live("SELECT portfolio FROM portfolios")[0]["portfolio"], "metric": "helpful"}
-        for path in ("/v1/judges/lease", "/v1/judges/return", "/v1/overrides"):
+        for path in ("/v1/judges/lease", "/v1/judges/settle", "/v1/overrides"):
             for token in (False, "wrong"):
                 with pytest.raises(urllib.error.HTTPError) as refused:
                     one.asked(path, token=token, **wanted, least=0.01, wanted=0.01)
                 assert refused.value.code == 401
         leases = []
-        while (
-            lease := json.loads(one.asked("/v1/judges/lease", **wanted, least=0.01, wanted=100))["lease"]
-        ) is not None:
+        number = 0
+
+        def lend(least):
+            nonlocal number
+            number += 1
+            return json.loads(one.asked("/v1/judges/lease", **wanted, least=least, wanted=100, id=f"l{number}"))[
+                "lease"
+            ]
+
+        while (lease := lend(0.01)) is not None:
             leases.append(lease)
         granted = leases[0]
         for wrong in ({"portfolio": "stranger"}, {"least": -1}, {"least": "much"}, {"metric": None}):
             with pytest.raises(urllib.error.HTTPError) as refused:
-                one.asked("/v1/judges/lease", **{**wanted, "least": 0.01, "wanted": 0.01, **wrong})
+                one.asked("/v1/judges/lease", **{**wanted, "least": 0.01, "wanted": 0.01, "id": "x", **wrong})
             assert refused.value.code == 400
         # More than was granted does not come back, and not twice.
-        one.asked("/v1/judges/return", lease=granted, usd=100)
-        one.asked("/v1/judges/return", lease=granted, usd=100)
-        left = json.loads(one.asked("/v1/judges/lease", **wanted, least=0.01, wanted=100))["lease"]["usd"]
-        no_more = json.loads(one.asked("/v1/judges/lease", **wanted, least=0.02, wanted=100))["lease"]
+        one.asked("/v1/judges/settle", settled=[{"id": granted["id"], "usd": 100}])
+        one.asked("/v1/judges/settle", settled=[{"id": granted["id"], "usd": 100}])
+        left = lend(0.01)["usd"]
+        no_more = lend(0.02)
 
         place = one.live("SELECT source_offset AS o FROM gaps WHERE metric = 'helpful' AND outcome = 'pass'")[0]["o"]
         row = f"{one.topic}/0/{place}/0/helpful/mini"
@@ -247,7 +254,7 @@ def test_money_and_overrides_need_the_token(judged):
         )
         assert one.end() == 0
 
-    assert granted["usd"] == pytest.approx(0.5 / 20)
+    assert granted["usd"] == pytest.approx(0.01)
     assert 0.4 < sum(lease["usd"] for lease in leases) <= 0.5
     assert left == pytest.approx(granted["usd"])
     assert no_more is None

@@ -7,7 +7,8 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from time import perf_counter
 
@@ -33,6 +34,11 @@ log = logging.getLogger("gapwatch.judges")
 _OUTAGES = frozenset({"unavailable", "timeout", "cut_off", "unreachable"})
 #: Failures that open a breaker at once.
 _CERTAIN = (OF_THE_KEY | OF_THE_MODEL) - _OUTAGES
+
+
+#: Factor on the largest bill beyond the price list, which later calls reserve. Smaller: calls with a slightly larger
+#: bill pass the cap.
+_MARGIN = 1.5
 
 
 class OverBudget(Exception):  # noqa: N818 - an answer that every caller handles
@@ -76,6 +82,29 @@ class CallPrice:
         return reply.input_tokens * self.input_usd + reply.output_tokens * self.output_usd
 
 
+@dataclass
+class _LearnedPrice:
+    """What a provider has billed for a model.
+
+    Attributes:
+        ratio: Factor on the highest possible cost by the price list: 1, or more where more was billed.
+        is_known: True after the first bill.
+        first: Held by the first call until it is billed: under a cap one call finds out, not all at once.
+    """
+
+    ratio: float = 1.0
+    is_known: bool = False
+    first: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def learn(self, usd: float, worst: float) -> bool:
+        """Learn a bill; return True if it is beyond the highest cost that calls have reserved so far."""
+        self.is_known = True
+        if usd <= worst * self.ratio:
+            return False
+        self.ratio = _MARGIN * usd / worst
+        return True
+
+
 class Provider:
     """One provider with one key, for one event loop.
 
@@ -114,6 +143,7 @@ class Provider:
         self._requests: dict[str, RateLimit] = {}
         self._tokens: dict[str, RateLimit] = {}
         self._time = time
+        self._prices: dict[str, _LearnedPrice] = {}
 
     def outages(self) -> list[str]:
         """Return the present outages, each in words: provider and key, model, since when, and the last failure."""
@@ -259,27 +289,44 @@ class Provider:
     async def _paid_call(
         self, call: ChatCall, price: CallPrice, paid: list[PaidCall]
     ) -> tuple[ChatReply | None, ModelFailure | None]:
+        learned = self._prices.setdefault(call.model, _LearnedPrice())
         worst = price.worst(call)
-        lease = None
+        async with AsyncExitStack() as stack:
+            if self._wallet is not None and worst > 0 and not learned.is_known:
+                await stack.enter_async_context(learned.first)
+                if learned.is_known:
+                    await stack.aclose()
+            return await self._call(call, price, paid, learned, worst)
+
+    async def _call(
+        self, call: ChatCall, price: CallPrice, paid: list[PaidCall], learned: _LearnedPrice, worst: float
+    ) -> tuple[ChatReply | None, ModelFailure | None]:
+        most = worst * learned.ratio
+        reservation = None
         if self._wallet is not None:
-            lease = await self._wallet.reserve(price.portfolio, price.metric, worst)
-            if lease is None:
+            reservation = await self._wallet.reserve(price.portfolio, price.metric, most)
+            if reservation is None:
                 raise OverBudget
         started = perf_counter()
         reply: ChatReply | None = None
         failure: ModelFailure | None = None
-        usd = worst  # also if this is cancelled during the call: the provider may still charge for it
+        usd = most  # also if this is cancelled during the call: the provider may still charge for it
         self.under_way += 1
         try:
             reply = await self.model.ask(call)
-            usd = price.of(reply, worst)
+            usd = price.of(reply, most)
         except ModelFailure as error:
             failure = error
-            usd = worst if error.kind in MAYBE_BILLED else 0.0
+            usd = most if error.kind in MAYBE_BILLED else 0.0
         finally:
             self.under_way -= 1
-            if lease is not None and self._wallet is not None:
-                await asyncio.shield(self._wallet.put_back(lease, worst, usd))
+            if reservation is not None and self._wallet is not None:
+                self._wallet.put_back(reservation, usd)
+        if reply is not None and learned.learn(usd, worst):
+            log.warning(
+                "%s, model %s billed %.6f US dollars for a call, more than the %.6f that were reserved; "
+                "later calls reserve %.3g times the price list", self._name, call.model, usd, most, learned.ratio,
+            )  # fmt: skip
         kind = "reply" if failure is None else failure.kind
         tokens = (reply.input_tokens or 0, reply.output_tokens or 0) if reply is not None else (0, 0)
         paid.append(PaidCall(call.model, kind, *tokens, usd, round(perf_counter() - started, 6)))

@@ -13,7 +13,7 @@ from gapwatch.scorers.errors import JobError
 from gapwatch.scorers.loading.load import parse_portfolio
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.reading.stored_portfolios import PORTFOLIO_BY_SHA
-from gapwatch.sinks.verdicts.budget_leases import Lease
+from gapwatch.sinks.verdicts.budget_leases import Grant, Lease, Settlements
 from gapwatch.streams.judges.secret import Secret
 
 log = logging.getLogger("gapwatch.judges")
@@ -40,20 +40,26 @@ class StoreClient:
         self._http: aiohttp.ClientSession | None = None
         self.waiting_for = ""
 
-    async def lease(self, portfolio: str, metric: str, least: float, wanted: float) -> Lease | None:
-        """Return a lease of at least `least` US dollars; None if the cap does not allow it.
+    async def lease(
+        self, portfolio: str, metric: str, least: float, wanted: float, settled: Settlements, id_: str, keeps: bool
+    ) -> Grant:
+        """Settle leases and return one of at least `least` US dollars, if the cap allows it.
 
         Raises:
             JobError: The API refuses the request.
         """
-        asked = {"portfolio": portfolio, "metric": metric, "least": least, "wanted": wanted}
-        granted = (await self._post("/v1/judges/lease", asked))["lease"]
-        return None if granted is None else Lease(**granted)
+        asked = {
+            "portfolio": portfolio, "metric": metric, "least": least, "wanted": wanted, "id": id_, "keeps": keeps,
+            **_settled(settled),
+        }  # fmt: skip
+        granted = await self._post("/v1/judges/lease", asked)
+        lease = granted["lease"]
+        return Grant(None if lease is None else Lease(**lease), granted["may_wait"])
 
-    async def give_back(self, lease: Lease, usd: float) -> None:
-        """Return unspent US dollars of a lease."""
-        if usd > 0:
-            await self._post("/v1/judges/return", {"lease": vars(lease), "usd": usd})
+    async def settle(self, settled: Settlements) -> None:
+        """End leases."""
+        if settled:
+            await self._post("/v1/judges/settle", _settled(settled))
 
     async def portfolio(self, sha: str) -> Portfolio | None:
         """Return the portfolio of a sha; None if the store does not have it."""
@@ -90,3 +96,7 @@ class StoreClient:
                 log.warning("%s; trying again", why)
             self.waiting_for = why
             await back_off.wait()
+
+
+def _settled(settled: Settlements) -> dict[str, Any]:
+    return {"settled": [{"id": lease.id, "usd": unspent} for lease, unspent in settled]}

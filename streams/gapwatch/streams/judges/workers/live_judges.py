@@ -135,7 +135,7 @@ class LiveJudges:
 
     async def _main(self) -> None:
         loop = asyncio.get_running_loop()
-        wallet = Wallet(ThreadLender(self._intake.lease, self._intake.give_back, self._store_thread))
+        wallet = Wallet(ThreadLender(self._intake.lease, self._intake.settle, self._store_thread))
         access = self._access
         with self._starting:
             judging = Judging(self._portfolios.values(), access.settings, access.make_model, self._prices, wallet)

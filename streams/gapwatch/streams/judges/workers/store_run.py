@@ -52,9 +52,12 @@ def judge_store(
     prices = known_prices(portfolios, caps, access.price_of)
     with ThreadPoolExecutor(1, "writer") as store_thread:
         money = JudgeMoney(store, caps)
+        store_thread.submit(money.abandon, datetime.now(UTC)).result()  # this process alone has the store
         lender = ThreadLender(
-            lambda portfolio, metric, least, most: money.lease(portfolio, metric, least, most, datetime.now(UTC)),
-            lambda lease, usd: money.give_back(lease, usd, datetime.now(UTC)),
+            lambda portfolio, metric, least, wanted, settled, id_, keeps: money.lease(
+                portfolio, metric, least, wanted, datetime.now(UTC), settled, id_, keeps
+            ),
+            lambda settled: money.settle(settled, datetime.now(UTC)),
             store_thread,
         )
         wallet = Wallet(lender) if caps.portfolios or caps.metrics else None
