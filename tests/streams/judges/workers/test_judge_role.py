@@ -242,7 +242,7 @@ def test_money_and_overrides_need_the_token(judged):
         # More than was granted does not come back, and not twice.
         one.asked("/v1/judges/settle", settled=[{"id": granted["id"], "usd": 100}])
         one.asked("/v1/judges/settle", settled=[{"id": granted["id"], "usd": 100}])
-        left = lend(0.01)["usd"]
+        left = lend(granted["usd"])["usd"]
         no_more = lend(0.02)
 
         place = one.live("SELECT source_offset AS o FROM gaps WHERE metric = 'helpful' AND outcome = 'pass'")[0]["o"]
@@ -254,9 +254,9 @@ def test_money_and_overrides_need_the_token(judged):
         )
         assert one.end() == 0
 
-    assert granted["usd"] == pytest.approx(0.01)
+    assert 0.05 < granted["usd"] <= 0.5 / 8
     assert 0.4 < sum(lease["usd"] for lease in leases) <= 0.5
-    assert left == pytest.approx(granted["usd"])
+    assert 0.01 <= left <= granted["usd"] + 0.01
     assert no_more is None
     assert outcome == [{"outcome": "fail", "scored_outcome": "pass"}]
 
