@@ -23,6 +23,7 @@ from gapwatch.scorers.loading.portfolio_rules import (
 )
 from gapwatch.scorers.loading.problems import KeyPath, ProblemList
 from gapwatch.scorers.loading.schema_reader import read_model
+from gapwatch.scorers.loading.span_rules import check_span_mapping
 from gapwatch.scorers.loading.yaml_reader import read_yaml
 from gapwatch.scorers.portfolio.component import Component, Edge
 from gapwatch.scorers.portfolio.fact import Fact, Question
@@ -137,6 +138,8 @@ def _read_parts(
         questions=list(_read_list(Question, raw, "questions", problems)),
         written_by_llm=written_by_llm(declared, [component for _, component in components]),
     )
+    if header is not None:
+        check_span_mapping(header.spans, draft)
     for position, fact in facts:
         draft.know_component(fact.component, ("facts", position, "component"))
     return draft

@@ -15,6 +15,7 @@ from gapwatch.scorers.portfolio.fact import Fact, Question
 from gapwatch.scorers.portfolio.metric import Metric
 from gapwatch.scorers.portfolio.polarity import direction_fact
 from gapwatch.scorers.portfolio.schema_types import NotNegative, Positive, Prose, Text, Whole, WrittenModel
+from gapwatch.scorers.portfolio.span_mapping import SpanMapping
 from gapwatch.scorers.printable import shown
 
 
@@ -74,6 +75,7 @@ class Portfolio(WrittenModel):
         facts: Answers of practitioners.
         questions: Open questions.
         metrics: Metrics, in the order of the file.
+        spans: How spans of OpenTelemetry become steps of the pipeline.
     """
 
     gapwatch: SchemaVersion
@@ -93,6 +95,7 @@ class Portfolio(WrittenModel):
     facts: tuple[Fact, ...] = ()
     questions: tuple[Question, ...] = ()
     metrics: tuple[Metric, ...]
+    spans: SpanMapping = SpanMapping()
 
     _sha: str = PrivateAttr("")
     _text: str = PrivateAttr("")

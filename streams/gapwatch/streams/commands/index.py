@@ -20,6 +20,10 @@ COMMANDS: dict[str, Command] = {
     "answer": Command(
         "Say which way is better, for metrics that ask.", "gapwatch.streams.commands.decisions:answer_command"
     ),
+    "assemble": Command(
+        "Assemble files of OpenTelemetry spans to whole traces.",
+        "gapwatch.streams.commands.assemble:assemble_command",
+    ),
     "backfill": Command(
         "Score the retained records of a topic again, in a lane of their own.",
         "gapwatch.streams.commands.backfill:backfill_command",

@@ -1,0 +1,1 @@
+"""Spans to whole traces: when a trace is closed, and the ledger of spans."""

@@ -1,0 +1,118 @@
+"""Splits the body of an OTLP request into raw spans and log records, and checks it for the answer to the exporter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gapwatch.streams.otlp.decoding.json_reader import (
+    read_json_block,
+    read_json_log,
+    read_json_span,
+    split_json,
+)
+from gapwatch.streams.otlp.decoding.protobuf_reader import parse_request, read_block, read_log, read_span
+from gapwatch.streams.otlp.decoding.raw_items import BlockCache, RawLog, RawSpan, SplitPayload, UndecodableError
+from gapwatch.streams.otlp.decoding.span_record import LogEntry, SpanRecord, WantedKeys
+from gapwatch.streams.otlp.decoding.wire_format import split_message
+
+_PROTOBUF_BLOCKS, _JSON_BLOCKS = BlockCache(read_block), BlockCache(read_json_block)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedPayload:
+    """What is wrong in a body that is a message.
+
+    Attributes:
+        rejected: Number of its spans or log records that cannot be used.
+        reason: What is wrong with the first of them; empty if none is rejected.
+    """
+
+    rejected: int
+    reason: str
+
+
+def is_json(body: bytes) -> bool:
+    """Return whether a body is JSON rather than protobuf, where nothing else says so: it begins with a brace."""
+    return body[:64].lstrip()[:1] == b"{"
+
+
+def split(body: bytes, *, is_json: bool, is_logs: bool) -> SplitPayload:
+    """Return the spans or log records of a body, not decoded.
+
+    Args:
+        body: An `ExportTraceServiceRequest` or `ExportLogsServiceRequest`; `TracesData` and `LogsData` have the same
+            form.
+        is_json: Whether it is JSON.
+        is_logs: Whether it carries log records.
+
+    Raises:
+        UndecodableError: The body is no such message.
+    """
+    if is_json:
+        return split_json(body, is_logs=is_logs, blocks=_JSON_BLOCKS)
+    return split_message(body, is_logs=is_logs, blocks=_PROTOBUF_BLOCKS)
+
+
+def check(body: bytes, *, is_json: bool, is_logs: bool) -> CheckedPayload:
+    """Check a body as a receiver must before it answers; see `split` for the arguments.
+
+    Raises:
+        UndecodableError: The body is no such message; the answer is 400.
+    """
+    found = split(body, is_json=is_json, is_logs=is_logs)
+    reasons = [dead.detail for dead in found.dead]
+    if is_json or not parse_request(body, is_logs=is_logs):
+        for span in found.spans:
+            if (reason := _problem(span)) is not None:
+                reasons.append(reason)
+        for log in found.logs:
+            if (reason := _problem(log)) is not None:
+                reasons.append(reason)
+        if not is_json and not reasons:
+            raise UndecodableError("the body is no protobuf message of its signal")
+    return CheckedPayload(len(reasons), reasons[0] if reasons else "")
+
+
+class _NoKeys(dict[str, bool]):
+    def __missing__(self, key: str) -> bool:
+        return False
+
+
+_NO_KEYS = _NoKeys()
+
+
+def _problem(item: RawSpan | RawLog) -> str | None:
+    try:
+        if isinstance(item, RawSpan):
+            decode_span(item, _NO_KEYS)
+        else:
+            decode_log(item)
+    except UndecodableError as error:
+        return str(error)
+    return None
+
+
+def name_of(span: RawSpan) -> str:
+    """Return the name of a span; empty where it cannot be decoded."""
+    try:
+        return decode_span(span, _NO_KEYS).name
+    except UndecodableError:
+        return ""
+
+
+def decode_span(span: RawSpan, wanted: WantedKeys) -> SpanRecord:
+    """Decode a span with the wanted attributes.
+
+    Raises:
+        UndecodableError: It cannot be decoded.
+    """
+    return read_json_span(span.raw, wanted) if span.is_json else read_span(span.raw, wanted)
+
+
+def decode_log(log: RawLog) -> LogEntry:
+    """Decode a log record.
+
+    Raises:
+        UndecodableError: It cannot be decoded.
+    """
+    return read_json_log(log.raw) if log.is_json else read_log(log.raw)

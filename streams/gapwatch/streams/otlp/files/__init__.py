@@ -1,0 +1,1 @@
+"""Files of spans: what programs, Collectors and topics wrote, read and assembled to whole traces."""

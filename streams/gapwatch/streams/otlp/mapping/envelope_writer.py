@@ -1,0 +1,224 @@
+"""Writes the steps of a trace as one envelope."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from gapwatch.streams.otlp.decoding.raw_items import RawTrace
+from gapwatch.streams.otlp.mapping import messages
+from gapwatch.streams.otlp.mapping.mapping_rules import TraceRules
+from gapwatch.streams.otlp.mapping.naming import clean_name
+from gapwatch.streams.otlp.mapping.span_facts import MOST_OWN_CHARACTERS
+from gapwatch.streams.otlp.mapping.step import Step
+
+#: Times before 2000 and after 2100, in nanoseconds since the epoch, are no times.
+_FIRST_TIME, _LAST_TIME = 946_684_800_000_000_000, 4_102_444_800_000_000_000
+_DAY_SECONDS = 86_400
+#: Members of metadata and tags of a trace, at most.
+_MOST_METADATA = 32
+_SERVER = 2  # span kind
+_THRESHOLD = re.compile(r"(?:^|[,;])ot=(?:[^,]*;)?th:([0-9a-f]{1,14})(?:[;,]|$)")
+
+# Resource attributes that give a field of the trace, in order of preference.
+_RELEASE = ("langfuse.release", "service.version", "langfuse.version")
+_ENVIRONMENT = ("deployment.environment.name", "deployment.environment", "langfuse.environment")
+_COUNTS = ("cached_tokens", "cache_creation_tokens", "reasoning_tokens")
+
+
+def envelope_bytes(
+    trace: RawTrace, steps: Sequence[Step], kept: Sequence[Step], root: Step, rules: TraceRules
+) -> bytes:
+    """Return the envelope of a trace as one line of JSON without its end.
+
+    Args:
+        trace: The trace as it was closed.
+        steps: All its steps by start.
+        kept: Those that are in the envelope, by start.
+        root: Its root, or else its earliest step.
+        rules: Rules of its pipeline.
+    """
+    last = _LAST_TIME if trace.arrived_at is None else int((trace.arrived_at + _DAY_SECONDS) * 1e9)
+    first_to_last = [root, *(step for step in steps if step is not root)]
+    envelope: dict[str, Any] = {"trace_id": trace.trace_id.hex(), "pipeline": rules.pipeline}
+    _put(envelope, "environment", _of_resource(root, first_to_last, _ENVIRONMENT, "environment"))
+    _put(envelope, "release", _of_resource(root, first_to_last, _RELEASE, "release"))
+    _put(envelope, "session_id", _first(first_to_last, "session_id"))
+    is_whole = root.parent is None and not root.lost_parent
+    if is_whole:
+        _put(envelope, "started_at", _seconds(root.facts.record.start, last))
+        _put(envelope, "ended_at", _seconds(root.facts.record.end, last))
+    else:
+        times = [time for step in steps if (time := _seconds(step.facts.record.start, last)) is not None]
+        ends = [time for step in steps if (time := _seconds(step.facts.record.end, last)) is not None]
+        _put(envelope, "started_at", min(times, default=None))
+        _put(envelope, "ended_at", max(ends, default=None))
+    probability = _probability(steps)
+    if probability is not None:
+        envelope["sampling_probability"] = probability
+    envelope["attributes"] = _trace_attributes(trace, steps, first_to_last, root, is_whole, rules)
+    envelope["spans"] = [_span(step, last, rules) for step in kept]
+    return orjson.dumps(envelope, option=orjson.OPT_NON_STR_KEYS)
+
+
+def _trace_attributes(
+    trace: RawTrace,
+    steps: Sequence[Step],
+    first_to_last: Sequence[Step],
+    root: Step,
+    is_whole: bool,
+    rules: TraceRules,
+) -> dict[str, Any]:
+    lost = [step for step in steps if step.lost_parent]
+    # A caller outside of what is watched: its span never comes, and nothing is missing.
+    is_entry = lost == [root] and root.facts.record.kind == _SERVER
+    found: dict[str, Any] = {
+        "complete": (is_whole and not lost) or is_entry,
+        "closed_by": trace.closed_by,
+    }
+    if is_whole or is_entry:
+        found["root"] = clean_name(root.facts.record.name)
+    if (user := _first(first_to_last, "user_id")) is not None:
+        found["user_id"] = user
+    services = list(dict.fromkeys(step.facts.service for step in first_to_last if step.facts.service))
+    if len(services) > 1:
+        found["services"] = sorted(services)
+    for step in first_to_last:
+        metadata = messages.parsed(step.facts.found.get("metadata"))
+        members = {**(metadata if isinstance(metadata, dict) else {}), **step.facts.metadata}
+        for key, value in members.items():
+            if len(found) < _MOST_METADATA and (flat := _flat(value)) is not None:
+                found.setdefault(f"metadata.{key[:200]}", flat)
+        if (tags := messages.parsed(step.facts.found.get("tags"))) and "tags" not in found:
+            found["tags"] = _flat(tags)
+    for step in first_to_last:
+        for name, value in rules.picked(step).items():
+            found.setdefault(name, _flat(value))
+    return found
+
+
+def _span(step: Step, last: int, rules: TraceRules) -> dict[str, Any]:
+    facts, record = step.facts, step.facts.record
+    found = facts.found
+    parent = step.parent
+    while parent is not None and parent.is_dropped:
+        parent = parent.parent
+    span: dict[str, Any] = {"span_id": record.span_id}
+    if parent is not None:
+        span["parent_id"] = parent.facts.record.span_id
+    elif step.lost_parent and record.parent_id is not None:
+        span["parent_id"] = record.parent_id
+    span["component"] = step.component
+    span["name"] = clean_name(record.name)
+    span["kind"] = step.kind
+    attributes: dict[str, Any] = {}
+    started, ended = _seconds(record.start, last), _seconds(record.end, last)
+    if started is None or ended is None:
+        facts.absent["time"] = "no_time"
+    _put(span, "started_at", started)
+    _put(span, "ended_at", ended)
+    span["status"] = "error" if facts.is_error else "ok"
+    _put(span, "error_type", facts.error_type)
+    _put(span, "model", facts.model)
+    _put(span, "tier", step.tier)
+    _put(span, "input", facts.input)
+    _put(span, "output", facts.output)
+    usage: dict[str, Any] = {}
+    _put(usage, "input_tokens", facts.input_tokens)
+    _put(usage, "output_tokens", facts.output_tokens)
+    _put(usage, "cost_usd", facts.cost)
+    for name in _COUNTS:
+        if name in found and (count := messages.parsed(found[name])):
+            attributes[name] = count
+    if step.is_wrapper:
+        for name, value in usage.items():
+            attributes[f"reported_{name}"] = value
+    elif usage:
+        span["usage"] = usage
+    if "finish_reason" in found and (reason := _finish_reason(found["finish_reason"])) is not None:
+        attributes["finish_reason"] = reason
+    if "tool_id" in found:
+        attributes["tool_call_id"] = found["tool_id"]
+    if step.kind in ("retrieval", "rerank") and (documents := facts.documents()):
+        attributes["documents"] = messages.compact(documents)
+    if record.links:
+        attributes["links"] = [f"{trace_id}/{span_id}" for trace_id, span_id in record.links[:_MOST_METADATA]]
+    for field, reason in sorted(facts.absent.items()):
+        attributes[f"absent.{field}"] = reason
+    for key, value in facts.own.items():
+        if (flat := _flat(value)) is not None:
+            attributes.setdefault(key[:200], flat)
+    if rules.mapping is not None:
+        for name, value in rules.picked(step).items():
+            attributes[name] = _flat(value)
+        if rules.mapping.keep_raw:
+            attributes |= {
+                f"raw.{name}": messages.compact(found[name]) for name in ("input", "output") if name in found
+            }
+    if attributes:
+        span["attributes"] = attributes
+    return span
+
+
+def _put(members: dict[str, Any], name: str, value: Any) -> None:
+    if value is not None:
+        members[name] = value
+
+
+def _seconds(nanoseconds: int, last: int) -> float | None:
+    """Return seconds since the epoch; None for no time, which is one outside of 2000 to a day after its arrival."""
+    if _FIRST_TIME <= nanoseconds <= last:
+        return nanoseconds // 1_000 / 1e6
+    return None
+
+
+def _first(steps: Sequence[Step], field: str) -> str | None:
+    """Return a text field of the root, or else of the earliest step that has it."""
+    for step in steps:
+        value = step.facts.found.get(field)
+        if value is not None and value != "":
+            return messages.compact(value).strip('"')[:MOST_OWN_CHARACTERS]
+    return None
+
+
+def _of_resource(root: Step, steps: Sequence[Step], keys: Sequence[str], field: str) -> str | None:
+    for key in keys:
+        value = root.facts.resource.get(key)
+        if isinstance(value, str) and value:
+            return value[:MOST_OWN_CHARACTERS]
+    return _first(steps, field)
+
+
+def _flat(value: Any) -> Any:
+    """Return a value of a flat map: a text, a number, true or false; None for one that is absent or too long."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    text = messages.compact(value)
+    return text if len(text) <= MOST_OWN_CHARACTERS else None
+
+
+def _finish_reason(value: Any) -> str | None:
+    value = messages.parsed(value)
+    if isinstance(value, list):
+        value = value[0] if value else None
+    if not isinstance(value, str) or not value:
+        return None
+    reason = value.rsplit(".", 1)[-1].strip().lower().replace("-", "_")
+    return "tool_calls" if reason == "tool_call" else reason[:100]
+
+
+def _probability(steps: Sequence[Step]) -> float | None:
+    """Return the smallest probability of the W3C trace states; None if none says one.
+
+    Source: https://opentelemetry.io/docs/specs/otel/trace/tracestate-probability-sampling, rejection threshold `th`.
+    """
+    found = None
+    for step in steps:
+        state = step.facts.record.trace_state
+        if state and (match := _THRESHOLD.search(state)):
+            probability = 1.0 - int(match[1].ljust(14, "0"), 16) / (1 << 56)
+            found = probability if found is None else min(found, probability)
+    return found

@@ -1,0 +1,129 @@
+"""Counts each call of a model once: of nested or doubled model spans, the innermost that reports tokens is the call.
+
+The others become `chain`; what they report stays in their attributes as `reported_*`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gapwatch.streams.otlp.mapping.convention_table import ConventionTable
+from gapwatch.streams.otlp.mapping.span_facts import MODEL_KINDS
+from gapwatch.streams.otlp.mapping.step import Step
+
+
+@dataclass
+class _Calls:
+    """Calls of one kind of model in a part of the tree."""
+
+    with_tokens: list[Step] = field(default_factory=list)
+    without: list[Step] = field(default_factory=list)
+    failed: list[Step] = field(default_factory=list)
+
+    def add(self, other: _Calls) -> None:
+        self.with_tokens += other.with_tokens
+        self.without += other.without
+        self.failed += other.failed
+
+
+def settle_calls(steps: Sequence[Step], table: ConventionTable) -> None:
+    """Decide which model spans of a trace are calls, and which only repeat what a call reports.
+
+    Args:
+        steps: Steps of the trace by start.
+        table: Knows the names of clients.
+    """
+    for kind in MODEL_KINDS:
+        of_kind = [step for step in steps if step.kind == kind]
+        if not of_kind:
+            continue
+        _settle_nested(of_kind, table)
+        if kind == "llm":
+            _settle_doubled([step for step in of_kind if step.kind == kind])
+    _settle_sums(steps)
+
+
+def _settle_nested(of_kind: list[Step], table: ConventionTable) -> None:
+    members = {id(step) for step in of_kind}
+    inner: dict[int, list[Step]] = {}
+    depths: dict[int, int] = {}
+    for step in of_kind:
+        depth = 0
+        nearest: Step | None = None
+        for above in step.above():
+            depth += 1
+            if nearest is None and id(above) in members:
+                nearest = above
+        depths[id(step)] = depth
+        if nearest is not None:
+            inner.setdefault(id(nearest), []).append(step)
+    calls: dict[int, _Calls] = {}
+    for step in sorted(of_kind, key=lambda one: -depths[id(one)]):
+        below = _Calls()
+        for one in inner.get(id(step), ()):
+            below.add(calls[id(one)])
+        calls[id(step)] = _settled(step, below, table)
+
+
+def _settled(step: Step, below: _Calls, table: ConventionTable) -> _Calls:
+    """Decide over one span, given the calls below it; return the calls of this part of the tree."""
+    facts = step.facts
+    if facts.has_tokens:
+        if below.with_tokens:
+            _wrap(step)
+            return below
+        for repeated in below.without:  # the inner one says less than this one
+            _wrap(repeated)
+        if facts.is_error:
+            for repeated in below.failed:
+                _wrap(repeated)
+            below.failed = []
+        return _Calls([step], [], below.failed)
+    if below.with_tokens or below.without or (facts.is_error and below.failed):
+        _wrap(step)
+        return below
+    if facts.is_error:
+        return _Calls([], [], [step])
+    if not facts.has_answer and step.kind == "llm" and not table.is_client_name(facts.record.name):
+        step.kind = "other"  # named a model span, but nothing in it says that a model was called
+        return below
+    if below.failed and not facts.has_answer:
+        _wrap(step)
+        return below
+    return _Calls([], [step], below.failed)
+
+
+def _settle_doubled(calls: list[Step]) -> None:
+    """Of calls side by side with the same id of the provider's answer, keep the one that says most."""
+    by_id: dict[str, list[Step]] = {}
+    for step in calls:
+        if (response_id := step.facts.response_id) is not None:
+            by_id.setdefault(response_id, []).append(step)
+    for doubled in by_id.values():
+        if len(doubled) > 1:
+            best = max(doubled, key=_says)
+            for step in doubled:
+                if step is not best:
+                    _wrap(step)
+
+
+def _says(step: Step) -> tuple[bool, int, bool]:
+    facts = step.facts
+    return facts.has_tokens, (facts.output is not None) + (facts.input is not None), facts.cost is not None
+
+
+def _settle_sums(steps: Sequence[Step]) -> None:
+    """Take tokens and cost from steps that report the sum of the calls in them."""
+    reporting: set[int] = set()
+    for step in steps:
+        if step.kind in MODEL_KINDS and step.facts.has_tokens and not step.is_wrapper:
+            reporting.update(id(above) for above in step.above())
+    for step in steps:
+        if step.kind not in MODEL_KINDS and id(step) in reporting:
+            step.is_wrapper = True
+
+
+def _wrap(step: Step) -> None:
+    step.kind = "chain"
+    step.is_wrapper = True

@@ -1,0 +1,89 @@
+"""`Step`: a span in the tree of its trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gapwatch.streams.otlp.mapping.span_facts import SpanFacts
+
+
+class Step:
+    """Span in the tree of its trace, to which the rules over whole traces write.
+
+    Attributes:
+        facts: What its span says.
+        parent: Step around it; None for a root, or where its parent never came.
+        children: Steps in it, by start.
+        lost_parent: Whether it has a parent that never came.
+        kind: Kind of the step in the envelope.
+        component: Component of the pipeline that did it.
+        own_name: Name that a person gave to it; None for a span that an instrumentor made.
+        tier: Tier of a model call; None without one.
+        is_wrapper: Whether its tokens and cost are those of a call elsewhere in the trace.
+        is_dropped: Whether it is left out of the envelope.
+    """
+
+    __slots__ = (
+        "children", "component", "facts", "is_dropped", "is_wrapper", "kind", "lost_parent", "own_name", "parent",
+        "tier",
+    )  # fmt: skip
+
+    def __init__(self, facts: SpanFacts) -> None:
+        self.facts = facts
+        self.parent: Step | None = None
+        self.children: list[Step] = []
+        self.lost_parent = False
+        self.kind = facts.kind or "other"
+        self.component = ""
+        self.own_name: str | None = None
+        self.tier: str | None = None
+        self.is_wrapper = self.is_dropped = False
+
+    def above(self) -> Iterator[Step]:
+        """Yield the steps around it, the nearest first."""
+        step = self.parent
+        while step is not None:
+            yield step
+            step = step.parent
+
+
+def tree_of(facts: Sequence[SpanFacts]) -> list[Step]:
+    """Return the steps of a trace by start, each with its parent and children; a circle is broken at its earliest.
+
+    Args:
+        facts: Spans of the trace, each id once, sorted by start and id.
+    """
+    steps = [Step(one) for one in facts]
+    by_id = {one.record.span_id: step for one, step in zip(facts, steps, strict=True)}
+    for step in steps:
+        parent_id = step.facts.record.parent_id
+        if parent_id is None:
+            continue
+        parent = by_id.get(parent_id)
+        if parent is None:
+            step.lost_parent = True
+        elif parent is not step:
+            step.parent = parent
+    _break_circles(steps)
+    for step in steps:
+        if step.parent is not None:
+            step.parent.children.append(step)
+    return steps
+
+
+def _break_circles(steps: list[Step]) -> None:
+    safe: set[int] = set()
+    for step in steps:
+        path: list[Step] = []
+        on_path: set[int] = set()
+        here: Step | None = step
+        while here is not None and id(here) not in safe:
+            if id(here) in on_path:  # steps are sorted by start: the first of the circle that is met is cut off
+                circle = path[path.index(here) :]
+                first = min(circle, key=lambda one: (one.facts.record.start, one.facts.record.span_id))
+                first.parent = None
+                break
+            path.append(here)
+            on_path.add(id(here))
+            here = here.parent
+        safe.update(on_path)
