@@ -77,7 +77,7 @@ class TierRule(WrittenModel):
 
 
 class SpanMapping(WrittenModel):
-    """How spans of OpenTelemetry become steps of the pipeline, where their names and the portfolio's differ.
+    """Rules by which spans of OpenTelemetry become steps of the pipeline, where names differ from the portfolio's.
 
     Attributes:
         pipeline: Pipeline of a trace; by default the service of its root.

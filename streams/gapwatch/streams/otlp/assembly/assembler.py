@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
 from gapwatch.streams.otlp.assembly.close_rules import CloseRules
+from gapwatch.streams.otlp.assembly.closed_trace import ClosedTrace, ExportBody, LateSpan, Mapper
 from gapwatch.streams.otlp.assembly.item_ledger import LOG, REQUEST, SPAN, ItemLedger
 from gapwatch.streams.otlp.assembly.late_delays import LateDelays
 from gapwatch.streams.otlp.decoding.raw_items import DeadItem, RawLog, RawSpan, RawTrace, UndecodableError
-from gapwatch.streams.otlp.decoding.splitting import name_of, split
-from gapwatch.streams.otlp.mapping.mapper import MappedTrace
+from gapwatch.streams.otlp.decoding.splitting import name_of_span, split
 from gapwatch.streams.otlp.mapping.mapping_rules import glob_test
 
 #: Bytes that a pending span takes beside its own; measured by tests/benchmarks.
@@ -26,76 +24,6 @@ MOST_CLOSED, CLOSED_SECONDS = 250_000, 3_600.0
 _MOST_KEPT = 1_000
 #: Log records of a span that has not come; more are orphaned.
 _MOST_LOGS = 10_000
-
-
-class ExportBody(Protocol):
-    """Body of an export request."""
-
-    @property
-    def signal(self) -> str:
-        """`traces` or `logs`."""
-        ...
-
-    @property
-    def is_json(self) -> bool:
-        """Whether the body is JSON."""
-        ...
-
-    @property
-    def body(self) -> bytes:
-        """The message."""
-        ...
-
-
-class Mapper(Protocol):
-    """What makes an envelope of a trace."""
-
-    @property
-    def root_globs(self) -> tuple[str, ...]:
-        """Globs on the names of spans that are a root although they have a parent."""
-        ...
-
-    def map(self, trace: RawTrace) -> MappedTrace:
-        """Map one closed trace."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class ClosedTrace:
-    """Trace to which nothing is added any more.
-
-    Attributes:
-        trace_id: 32 hexadecimal digits.
-        envelope: The trace as one line of JSON without its end; None if nothing of it is left to score.
-        closed_by: What closed it.
-        span_count: Number of spans in the envelope.
-    """
-
-    trace_id: str
-    envelope: bytes | None
-    closed_by: str
-    span_count: int
-
-
-@dataclass(frozen=True, slots=True)
-class LateSpan:
-    """Span that came after its trace was closed.
-
-    Attributes:
-        trace_id: 32 hexadecimal digits.
-        span_id: 16 hexadecimal digits.
-        service: Its service.
-        delay: Seconds since the trace was closed.
-        raw: The span as it was sent.
-        is_json: Whether it is JSON.
-    """
-
-    trace_id: str
-    span_id: str
-    service: str
-    delay: float
-    raw: bytes
-    is_json: bool
 
 
 class _OpenTrace:
@@ -420,5 +348,5 @@ class Assembler:
 
 
 def _is_named(span: RawSpan, globs: tuple[str, ...]) -> bool:
-    name = name_of(span)
+    name = name_of_span(span)
     return any(glob_test(glob)(name) for glob in globs)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class CloseRules:
-    """When nothing is added to a trace any more. Times are seconds by the clock of arrival.
+    """Limits after which nothing is added to a trace any more. Times are seconds by the clock of arrival.
 
     Structure closes no trace: in traces over two services the root and all parents were there seconds before the last
     spans came.

@@ -43,7 +43,7 @@ class ItemLedger:
         return found
 
 
-def imbalance(counts: Mapping[str, int]) -> int:
+def item_imbalance(counts: Mapping[str, int]) -> int:
     """Return by how much what was consumed and the sum of the states differ; 0 for a ledger that balances."""
     off = 0
     for item in (SPAN, LOG):

@@ -20,7 +20,7 @@ _PROTOBUF_BLOCKS, _JSON_BLOCKS = BlockCache(read_block), BlockCache(read_json_bl
 
 @dataclass(frozen=True, slots=True)
 class CheckedPayload:
-    """What is wrong in a body that is a message.
+    """Faults of a body that is a message.
 
     Attributes:
         rejected: Number of its spans or log records that cannot be used.
@@ -53,7 +53,7 @@ def split(body: bytes, *, is_json: bool, is_logs: bool) -> SplitPayload:
     return split_message(body, is_logs=is_logs, blocks=_PROTOBUF_BLOCKS)
 
 
-def check(body: bytes, *, is_json: bool, is_logs: bool) -> CheckedPayload:
+def check_payload(body: bytes, *, is_json: bool, is_logs: bool) -> CheckedPayload:
     """Check a body as a receiver must before it answers; see `split` for the arguments.
 
     Raises:
@@ -92,7 +92,7 @@ def _problem(item: RawSpan | RawLog) -> str | None:
     return None
 
 
-def name_of(span: RawSpan) -> str:
+def name_of_span(span: RawSpan) -> str:
     """Return the name of a span; empty where it cannot be decoded."""
     try:
         return decode_span(span, _NO_KEYS).name

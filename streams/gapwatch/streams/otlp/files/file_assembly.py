@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from gapwatch.streams.otlp.assembly.assembler import Assembler, ClosedTrace
+from gapwatch.streams.otlp.assembly.assembler import Assembler
 from gapwatch.streams.otlp.assembly.close_rules import CloseRules
+from gapwatch.streams.otlp.assembly.closed_trace import ClosedTrace
 from gapwatch.streams.otlp.decoding.raw_items import DeadItem, RawTrace
 from gapwatch.streams.otlp.files.span_file import read_span_file
 from gapwatch.streams.otlp.mapping.mapper import MappedTrace, TraceMapper
@@ -20,7 +21,7 @@ FILE_RULES = CloseRules(
 
 @dataclass
 class FileSummary:
-    """What was in files of spans.
+    """Numbers of what was in files of spans.
 
     Attributes:
         requests: Number of requests.

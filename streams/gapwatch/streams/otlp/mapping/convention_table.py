@@ -18,7 +18,7 @@ GENERAL = "general"
 
 @dataclass(frozen=True, slots=True)
 class KeyMeaning:
-    """What an attribute key carries.
+    """Meaning of an attribute key.
 
     Attributes:
         wanted: Whether the attribute is read.

@@ -9,11 +9,11 @@ from typing import Any
 import orjson
 
 from gapwatch.streams.otlp.decoding.raw_items import RawTrace
-from gapwatch.streams.otlp.mapping import messages
+from gapwatch.streams.otlp.mapping.json_text import compact_text, parsed
 from gapwatch.streams.otlp.mapping.mapping_rules import TraceRules
 from gapwatch.streams.otlp.mapping.naming import clean_name
 from gapwatch.streams.otlp.mapping.span_facts import MOST_OWN_CHARACTERS
-from gapwatch.streams.otlp.mapping.step import Step
+from gapwatch.streams.otlp.mapping.trace_step import TraceStep
 
 #: Times before 2000 and after 2100, in nanoseconds since the epoch, are no times.
 _FIRST_TIME, _LAST_TIME = 946_684_800_000_000_000, 4_102_444_800_000_000_000
@@ -30,7 +30,7 @@ _COUNTS = ("cached_tokens", "cache_creation_tokens", "reasoning_tokens")
 
 
 def envelope_bytes(
-    trace: RawTrace, steps: Sequence[Step], kept: Sequence[Step], root: Step, rules: TraceRules
+    trace: RawTrace, steps: Sequence[TraceStep], kept: Sequence[TraceStep], root: TraceStep, rules: TraceRules
 ) -> bytes:
     """Return the envelope of a trace as one line of JSON without its end.
 
@@ -66,9 +66,9 @@ def envelope_bytes(
 
 def _trace_attributes(
     trace: RawTrace,
-    steps: Sequence[Step],
-    first_to_last: Sequence[Step],
-    root: Step,
+    steps: Sequence[TraceStep],
+    first_to_last: Sequence[TraceStep],
+    root: TraceStep,
     is_whole: bool,
     rules: TraceRules,
 ) -> dict[str, Any]:
@@ -87,12 +87,12 @@ def _trace_attributes(
     if len(services) > 1:
         found["services"] = sorted(services)
     for step in first_to_last:
-        metadata = messages.parsed(step.facts.found.get("metadata"))
+        metadata = parsed(step.facts.found.get("metadata"))
         members = {**(metadata if isinstance(metadata, dict) else {}), **step.facts.metadata}
         for key, value in members.items():
             if len(found) < _MOST_METADATA and (flat := _flat(value)) is not None:
                 found.setdefault(f"metadata.{key[:200]}", flat)
-        if (tags := messages.parsed(step.facts.found.get("tags"))) and "tags" not in found:
+        if (tags := parsed(step.facts.found.get("tags"))) and "tags" not in found:
             found["tags"] = _flat(tags)
     for step in first_to_last:
         for name, value in rules.picked(step).items():
@@ -100,7 +100,7 @@ def _trace_attributes(
     return found
 
 
-def _span(step: Step, last: int, rules: TraceRules) -> dict[str, Any]:
+def _span(step: TraceStep, last: int, rules: TraceRules) -> dict[str, Any]:
     facts, record = step.facts, step.facts.record
     found = facts.found
     parent = step.parent
@@ -131,7 +131,7 @@ def _span(step: Step, last: int, rules: TraceRules) -> dict[str, Any]:
     _put(usage, "output_tokens", facts.output_tokens)
     _put(usage, "cost_usd", facts.cost)
     for name in _COUNTS:
-        if name in found and (count := messages.parsed(found[name])):
+        if name in found and (count := parsed(found[name])):
             attributes[name] = count
     if step.is_wrapper:
         for name, value in usage.items():
@@ -143,7 +143,7 @@ def _span(step: Step, last: int, rules: TraceRules) -> dict[str, Any]:
     if "tool_id" in found:
         attributes["tool_call_id"] = found["tool_id"]
     if step.kind in ("retrieval", "rerank") and (documents := facts.documents()):
-        attributes["documents"] = messages.compact(documents)
+        attributes["documents"] = compact_text(documents)
     if record.links:
         attributes["links"] = [f"{trace_id}/{span_id}" for trace_id, span_id in record.links[:_MOST_METADATA]]
     for field, reason in sorted(facts.absent.items()):
@@ -155,9 +155,7 @@ def _span(step: Step, last: int, rules: TraceRules) -> dict[str, Any]:
         for name, value in rules.picked(step).items():
             attributes[name] = _flat(value)
         if rules.mapping.keep_raw:
-            attributes |= {
-                f"raw.{name}": messages.compact(found[name]) for name in ("input", "output") if name in found
-            }
+            attributes |= {f"raw.{name}": compact_text(found[name]) for name in ("input", "output") if name in found}
     if attributes:
         span["attributes"] = attributes
     return span
@@ -175,16 +173,16 @@ def _seconds(nanoseconds: int, last: int) -> float | None:
     return None
 
 
-def _first(steps: Sequence[Step], field: str) -> str | None:
+def _first(steps: Sequence[TraceStep], field: str) -> str | None:
     """Return a text field of the root, or else of the earliest step that has it."""
     for step in steps:
         value = step.facts.found.get(field)
         if value is not None and value != "":
-            return messages.compact(value).strip('"')[:MOST_OWN_CHARACTERS]
+            return compact_text(value).strip('"')[:MOST_OWN_CHARACTERS]
     return None
 
 
-def _of_resource(root: Step, steps: Sequence[Step], keys: Sequence[str], field: str) -> str | None:
+def _of_resource(root: TraceStep, steps: Sequence[TraceStep], keys: Sequence[str], field: str) -> str | None:
     for key in keys:
         value = root.facts.resource.get(key)
         if isinstance(value, str) and value:
@@ -196,12 +194,12 @@ def _flat(value: Any) -> Any:
     """Return a value of a flat map: a text, a number, true or false; None for one that is absent or too long."""
     if value is None or isinstance(value, bool | int | float):
         return value
-    text = messages.compact(value)
+    text = compact_text(value)
     return text if len(text) <= MOST_OWN_CHARACTERS else None
 
 
 def _finish_reason(value: Any) -> str | None:
-    value = messages.parsed(value)
+    value = parsed(value)
     if isinstance(value, list):
         value = value[0] if value else None
     if not isinstance(value, str) or not value:
@@ -210,7 +208,7 @@ def _finish_reason(value: Any) -> str | None:
     return "tool_calls" if reason == "tool_call" else reason[:100]
 
 
-def _probability(steps: Sequence[Step]) -> float | None:
+def _probability(steps: Sequence[TraceStep]) -> float | None:
     """Return the smallest probability of the W3C trace states; None if none says one.
 
     Source: https://opentelemetry.io/docs/specs/otel/trace/tracestate-probability-sampling, rejection threshold `th`.

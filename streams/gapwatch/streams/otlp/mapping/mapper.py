@@ -18,8 +18,8 @@ from gapwatch.streams.otlp.mapping.mapping_rules import MappingRules
 from gapwatch.streams.otlp.mapping.model_calls import settle_calls
 from gapwatch.streams.otlp.mapping.naming import name_steps
 from gapwatch.streams.otlp.mapping.span_facts import SpanFacts, has_genai_content
-from gapwatch.streams.otlp.mapping.step import Step, tree_of
 from gapwatch.streams.otlp.mapping.tiers import set_tiers
+from gapwatch.streams.otlp.mapping.trace_step import TraceStep, tree_of
 
 #: Convention of spans that no convention names.
 NO_CONVENTION = "none recognised"
@@ -101,7 +101,7 @@ class TraceMapper:
             mapped.envelope = envelope_bytes(trace, steps, kept, root, rules)
         return mapped
 
-    def steps(self, facts: list[SpanFacts]) -> list[Step]:
+    def steps(self, facts: list[SpanFacts]) -> list[TraceStep]:
         """Return the steps of a trace by start, with the rules over whole traces applied, but none of a mapping."""
         facts.sort(key=_order)
         for one in facts:
@@ -158,7 +158,7 @@ class TraceMapper:
 _order = attrgetter("record.start", "record.span_id")
 
 
-def _root(steps: list[Step], rules: MappingRules) -> Step:
+def _root(steps: list[TraceStep], rules: MappingRules) -> TraceStep:
     """Return the root of a trace.
 
     That is the first step without a parent; without one, the first that a mapping names a root; without one, the first

@@ -9,11 +9,11 @@ from functools import lru_cache
 from typing import Any
 
 from gapwatch.scorers.portfolio.span_mapping import SpanMapping, SpanRule
-from gapwatch.streams.otlp.mapping import messages
 from gapwatch.streams.otlp.mapping.convention_table import ConventionTable
+from gapwatch.streams.otlp.mapping.json_text import parsed
 from gapwatch.streams.otlp.mapping.naming import clean_name
 from gapwatch.streams.otlp.mapping.span_facts import MODEL_KINDS
-from gapwatch.streams.otlp.mapping.step import Step
+from gapwatch.streams.otlp.mapping.trace_step import TraceStep
 
 #: Name of the pipeline of a trace without any service name; the SDKs' own default.
 UNKNOWN_SERVICE = "unknown_service"
@@ -37,7 +37,7 @@ class TraceRules:
     def __init__(self, pipeline: str, mapping: SpanMapping | None) -> None:
         self.pipeline, self.mapping = pipeline, mapping
 
-    def set_components(self, steps: Sequence[Step]) -> None:
+    def set_components(self, steps: Sequence[TraceStep]) -> None:
         """Set the components that the rules name."""
         rules = self.mapping.components if self.mapping is not None else ()
         if not rules:
@@ -55,7 +55,7 @@ class TraceRules:
             elif step.kind in MODEL_KINDS or step.own_name is None:
                 self._inherit(step, matched)
 
-    def set_tiers(self, steps: Sequence[Step]) -> None:
+    def set_tiers(self, steps: Sequence[TraceStep]) -> None:
         """Set the tiers that the mapping names by model."""
         tiers = self.mapping.tiers if self.mapping is not None else {}
         for step in steps:
@@ -68,7 +68,7 @@ class TraceRules:
                     step.tier = tier.id
                     break
 
-    def drop(self, steps: Sequence[Step], root: Step) -> None:
+    def drop(self, steps: Sequence[TraceStep], root: TraceStep) -> None:
         """Leave out spans of HTTP, databases and the like, unless a rule names them, and those that a rule leaves out.
 
         The root stays: the times of the trace are its own.
@@ -89,7 +89,7 @@ class TraceRules:
             elif facts.kind is None and (facts.is_infrastructure or _is_remote(step)):
                 step.is_dropped = not any(_matches(rule, step) for rule in named)
 
-    def picked(self, step: Step) -> dict[str, Any]:
+    def picked(self, step: TraceStep) -> dict[str, Any]:
         """Return the attributes that the mapping takes from a span or its resource."""
         found: dict[str, Any] = {}
         if self.mapping is not None:
@@ -98,7 +98,7 @@ class TraceRules:
                     found[name] = value
         return found
 
-    def _inherit(self, step: Step, matched: dict[int, SpanRule]) -> None:
+    def _inherit(self, step: TraceStep, matched: dict[int, SpanRule]) -> None:
         name = step.facts.record.name
         for above in step.above():
             rule = matched.get(id(above))
@@ -134,7 +134,7 @@ class MappingRules:
         """Return whether a span of this name is a root although it has a parent."""
         return any(glob_test(glob)(name) for glob in self.root_globs)
 
-    def of_trace(self, root: Step) -> TraceRules:
+    def of_trace(self, root: TraceStep) -> TraceRules:
         """Return the rules of the pipeline of a trace.
 
         Args:
@@ -148,7 +148,7 @@ class MappingRules:
                 self._rules[pipeline] = rules
         return rules
 
-    def _pipeline(self, root: Step) -> str:
+    def _pipeline(self, root: TraceStep) -> str:
         resource = root.facts.resource
         for key, mapping in self._sources:
             value = resource.get(key)
@@ -174,7 +174,7 @@ class _Wanted(dict[str, bool]):
         return self._table.wanted[key]
 
 
-def _matches(rule: SpanRule, step: Step) -> bool:
+def _matches(rule: SpanRule, step: TraceStep) -> bool:
     facts = step.facts
     if rule.kind is not None and rule.kind != step.kind:
         return False
@@ -193,12 +193,12 @@ def _matches(rule: SpanRule, step: Step) -> bool:
     return True
 
 
-def _is_remote(step: Step) -> bool:
+def _is_remote(step: TraceStep) -> bool:
     """Return whether a span that no convention names is a call between programs: neither INTERNAL nor unspecified."""
     return step.facts.record.kind > 1 and not step.facts.convention
 
 
-def _picked(step: Step, source: str) -> Any:
+def _picked(step: TraceStep, source: str) -> Any:
     key, _, pointer = source.partition("#")
     facts = step.facts
     if key.startswith("resource."):
@@ -206,7 +206,7 @@ def _picked(step: Step, source: str) -> Any:
     else:
         value = facts.record.attributes.get(key)
     if pointer:
-        value = messages.parsed(value)
+        value = parsed(value)
         for part in pointer.strip("/").split("/"):
             part = part.replace("~1", "/").replace("~0", "~")
             if isinstance(value, list) and part.isdecimal() and int(part) < len(value):

@@ -6,10 +6,11 @@ tools instead, a JSON list of `{name, arguments}`. What is no message stays the 
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import orjson
+
+from gapwatch.streams.otlp.mapping.json_text import compact_text, listed, parsed
 
 #: Members of an object that hold the content of a message or a result, in order of preference.
 _CONTENT = ("content", "text", "message", "output", "output_text", "result")
@@ -19,52 +20,9 @@ _MESSAGES = ("messages", "input", "prompt", "contents", "history")
 _REPLIES = ("choices", "generations", "candidates", "replies")
 #: Members that may hold such a reply, or a message; what a model wrote as JSON may have them, too.
 _AROUND = ("output", "messages", "outputs", "response", "message", "content", "data", "kwargs")
-#: Beginning of JSON that a library wrote, unlike JSON that a model wrote.
-_LIBRARY_JSON = re.compile(
-    r'\s*\[*\{"(role|parts|type|choices|id|object|messages|generations|args|kwargs|content|candidates|index|toolCallId)"'
-)
 _TEXT_PARTS = ("text", "input_text", "output_text", "reasoning_text")
 #: Nesting that is looked into for an answer.
 _DEEPEST = 8
-
-
-def compact(value: Any) -> str:
-    """Return a value as compact JSON; a text as it is."""
-    if isinstance(value, str):
-        return value
-    try:
-        return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()
-    except (TypeError, ValueError):
-        return str(value)
-
-
-def parsed(value: Any) -> Any:
-    """Return the JSON in a text, or the value as it is; a text that only looks like JSON stays a text."""
-    if isinstance(value, str) and value[:1] in ("{", "[", '"'):
-        try:
-            return orjson.loads(value)
-        except (ValueError, RecursionError):
-            return value
-    return value
-
-
-def is_cut(value: Any, *, is_answer: bool = False) -> bool:
-    """Return whether a text is JSON that ends in the middle, as the limits of an SDK cut it.
-
-    Args:
-        value: The text.
-        is_answer: Whether a model may have written it: then only JSON counts that a library put around the answer.
-    """
-    if not isinstance(value, str) or value[:2] not in ('{"', "[{", '["', "[["):
-        return False
-    if is_answer and not _LIBRARY_JSON.match(value):
-        return False
-    try:
-        orjson.loads(value)
-    except (ValueError, RecursionError) as error:
-        text = str(error)
-        return "unexpected end" in text or "EOF" in text or "UnexpectedEnd" in text
-    return False
 
 
 def model_input(value: Any, system: Any = None) -> str | None:
@@ -77,7 +35,7 @@ def model_input(value: Any, system: Any = None) -> str | None:
     content = parsed(value)
     messages = _messages(content)
     if messages is None:
-        text = None if content is None else compact(value)
+        text = None if content is None else compact_text(value)
         if system is None:
             return text
         messages = [] if text is None else [{"role": "user", "content": text}]
@@ -94,7 +52,7 @@ def model_output(value: Any) -> tuple[str | None, bool]:
         return answer, True
     if content is None:
         return None, False
-    return compact(value), isinstance(content, str) and bool(content)
+    return compact_text(value), isinstance(content, str) and bool(content)
 
 
 def agent_input(value: Any) -> str | None:
@@ -114,10 +72,10 @@ def step_value(value: Any) -> str | None:
     content = parsed(value)
     if isinstance(content, dict):
         content = _unwrapped(content)
-        return None if content is None else compact(content)
+        return None if content is None else compact_text(content)
     if isinstance(content, str) or content is None:
         return content
-    return compact(value)
+    return compact_text(value)
 
 
 def answered_usage(value: Any) -> dict[str, Any] | None:
@@ -142,59 +100,10 @@ def indexed_messages(members: list[tuple[str, Any]]) -> list[dict[str, Any]]:
             node = below
         node[parts[-1]] = value
     found = []
-    for message in _listed(root):
+    for message in listed(root):
         if isinstance(message, dict):
             inner = message.get("message")
             found.append(_with_lists(inner if isinstance(inner, dict) else message))
-    return found
-
-
-def indexed_documents(members: list[tuple[str, Any]]) -> list[dict[str, Any]]:
-    """Return documents from keys with numbers, such as `0.document.content`."""
-    root: dict[str, dict[str, Any]] = {}
-    for path, value in members:
-        number, _, key = path.partition(".")
-        root.setdefault(number, {})[key.removeprefix("document.")] = value
-    return [_document(document) for document in _listed(root)]
-
-
-def documents_in(value: Any) -> list[dict[str, Any]] | None:
-    """Return the documents of a retriever's output; None if it is no list of documents."""
-    content = parsed(value)
-    if isinstance(content, dict):
-        content = next((content[key] for key in ("documents", "output", "matches", "results") if key in content), None)
-    if not isinstance(content, list) or not content:
-        return None
-    found = []
-    for one in content:
-        if isinstance(one, dict):
-            found.append(_document(one))
-        elif isinstance(one, list) and 2 <= len(one) <= 4 and isinstance(one[0], str | int):
-            # (id, content, score), as many programs return.
-            texts = [member for member in one[1:] if isinstance(member, str)]
-            numbers = [member for member in one[1:] if isinstance(member, float | int)]
-            document: dict[str, Any] = {"id": one[0]}
-            document |= {"score": numbers[0]} if numbers else {}
-            document |= {"content": texts[0]} if texts else {}
-            found.append(document)
-        elif isinstance(one, str) and not one.startswith("<"):  # the repr of an object is no document
-            found.append({"content": one})
-    return [document for document in found if document] or None
-
-
-def _document(values: dict[str, Any]) -> dict[str, Any]:
-    metadata = parsed(values.get("metadata"))
-    inner = metadata if isinstance(metadata, dict) else {}
-    kwargs = values.get("kwargs")
-    if isinstance(kwargs, dict):
-        return _document(kwargs)
-    id_ = values.get("id") or inner.get("id") or inner.get("doc_id")
-    content = next((values[k] for k in ("content", "page_content", "text") if isinstance(values.get(k), str)), None)
-    score = next((values[k] for k in ("score", "relevance_score", "similarity") if values.get(k) is not None), None)
-    found: dict[str, Any] = {}
-    found |= {"id": id_} if id_ is not None else {}
-    found |= {"score": score} if score is not None else {}
-    found |= {"content": content} if content is not None else {}
     return found
 
 
@@ -241,7 +150,7 @@ def _message(message: dict[str, Any]) -> dict[str, Any]:
     if isinstance(message.get("kwargs"), dict):
         return {"role": _role(message), "content": _text_or_calls(message["kwargs"])}
     if message.get("type") == "function_call_output":
-        return {"role": "tool", "content": compact(message.get("output"))}
+        return {"role": "tool", "content": compact_text(message.get("output"))}
     return {"role": _role(message) or "user", "content": _text_or_calls(message)}
 
 
@@ -262,9 +171,9 @@ def _content(content: Any) -> str:
     if content is None:
         return ""
     if isinstance(content, dict):
-        return _content(next((content[key] for key in _CONTENT if key in content), compact(content)))
+        return _content(next((content[key] for key in _CONTENT if key in content), compact_text(content)))
     if not isinstance(content, list):
-        return compact(content)
+        return compact_text(content)
     texts = []
     for part in content:
         if isinstance(part, str):
@@ -273,10 +182,10 @@ def _content(content: Any) -> str:
             kind = str(part.get("type") or part.get("part_kind") or "text")
             if kind in _TEXT_PARTS or (kind not in _CALL_PARTS and isinstance(part.get("text"), str)):
                 inner = part.get("content", part.get("text"))
-                texts.append(inner if isinstance(inner, str) else compact(inner))
+                texts.append(inner if isinstance(inner, str) else compact_text(inner))
             elif kind in ("tool_call_response", "tool_result", "tool-result", "tool-return"):
                 result = part.get("result", part.get("response", part.get("content", part.get("output"))))
-                texts.append(compact(_unwrapped(result) if isinstance(result, dict) else result))
+                texts.append(compact_text(_unwrapped(result) if isinstance(result, dict) else result))
     return "\n".join(text for text in texts if text)
 
 
@@ -410,17 +319,12 @@ def _unwrapped(content: Any) -> Any:
     return content
 
 
-def _listed(root: dict[str, Any]) -> list[Any]:
-    """Return the values of an object whose keys are numbers, in the order of the numbers."""
-    return [root[key] for key in sorted(root, key=lambda key: (int(key), "") if key.isdecimal() else (1 << 30, key))]
-
-
 def _with_lists(message: dict[str, Any]) -> dict[str, Any]:
     """Return a message in which the objects whose keys are numbers are lists."""
     found: dict[str, Any] = {}
     for key, value in message.items():
         if isinstance(value, dict) and value and all(part.isdecimal() for part in value):
-            members = [_flat_call(one) for one in _listed(value)]
+            members = [_flat_call(one) for one in listed(value)]
             found["content" if key == "contents" else key] = members
         else:
             found[key] = value

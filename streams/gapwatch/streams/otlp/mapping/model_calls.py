@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 
 from gapwatch.streams.otlp.mapping.convention_table import ConventionTable
 from gapwatch.streams.otlp.mapping.span_facts import MODEL_KINDS
-from gapwatch.streams.otlp.mapping.step import Step
+from gapwatch.streams.otlp.mapping.trace_step import TraceStep
 
 
 @dataclass
 class _Calls:
     """Calls of one kind of model in a part of the tree."""
 
-    with_tokens: list[Step] = field(default_factory=list)
-    without: list[Step] = field(default_factory=list)
-    failed: list[Step] = field(default_factory=list)
+    with_tokens: list[TraceStep] = field(default_factory=list)
+    without: list[TraceStep] = field(default_factory=list)
+    failed: list[TraceStep] = field(default_factory=list)
 
     def add(self, other: _Calls) -> None:
         self.with_tokens += other.with_tokens
@@ -27,7 +27,7 @@ class _Calls:
         self.failed += other.failed
 
 
-def settle_calls(steps: Sequence[Step], table: ConventionTable) -> None:
+def settle_calls(steps: Sequence[TraceStep], table: ConventionTable) -> None:
     """Decide which model spans of a trace are calls, and which only repeat what a call reports.
 
     Args:
@@ -44,13 +44,13 @@ def settle_calls(steps: Sequence[Step], table: ConventionTable) -> None:
     _settle_sums(steps)
 
 
-def _settle_nested(of_kind: list[Step], table: ConventionTable) -> None:
+def _settle_nested(of_kind: list[TraceStep], table: ConventionTable) -> None:
     members = {id(step) for step in of_kind}
-    inner: dict[int, list[Step]] = {}
+    inner: dict[int, list[TraceStep]] = {}
     depths: dict[int, int] = {}
     for step in of_kind:
         depth = 0
-        nearest: Step | None = None
+        nearest: TraceStep | None = None
         for above in step.above():
             depth += 1
             if nearest is None and id(above) in members:
@@ -66,7 +66,7 @@ def _settle_nested(of_kind: list[Step], table: ConventionTable) -> None:
         calls[id(step)] = _settled(step, below, table)
 
 
-def _settled(step: Step, below: _Calls, table: ConventionTable) -> _Calls:
+def _settled(step: TraceStep, below: _Calls, table: ConventionTable) -> _Calls:
     """Decide over one span, given the calls below it; return the calls of this part of the tree."""
     facts = step.facts
     if facts.has_tokens:
@@ -94,9 +94,9 @@ def _settled(step: Step, below: _Calls, table: ConventionTable) -> _Calls:
     return _Calls([], [step], below.failed)
 
 
-def _settle_doubled(calls: list[Step]) -> None:
+def _settle_doubled(calls: list[TraceStep]) -> None:
     """Of calls side by side with the same id of the provider's answer, keep the one that says most."""
-    by_id: dict[str, list[Step]] = {}
+    by_id: dict[str, list[TraceStep]] = {}
     for step in calls:
         if (response_id := step.facts.response_id) is not None:
             by_id.setdefault(response_id, []).append(step)
@@ -108,12 +108,12 @@ def _settle_doubled(calls: list[Step]) -> None:
                     _wrap(step)
 
 
-def _says(step: Step) -> tuple[bool, int, bool]:
+def _says(step: TraceStep) -> tuple[bool, int, bool]:
     facts = step.facts
     return facts.has_tokens, (facts.output is not None) + (facts.input is not None), facts.cost is not None
 
 
-def _settle_sums(steps: Sequence[Step]) -> None:
+def _settle_sums(steps: Sequence[TraceStep]) -> None:
     """Take tokens and cost from steps that report the sum of the calls in them."""
     reporting: set[int] = set()
     for step in steps:
@@ -124,6 +124,6 @@ def _settle_sums(steps: Sequence[Step]) -> None:
             step.is_wrapper = True
 
 
-def _wrap(step: Step) -> None:
+def _wrap(step: TraceStep) -> None:
     step.kind = "chain"
     step.is_wrapper = True

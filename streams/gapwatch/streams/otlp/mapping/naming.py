@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from gapwatch.streams.otlp.mapping.convention_table import ConventionTable
 from gapwatch.streams.otlp.mapping.span_facts import MODEL_KINDS
-from gapwatch.streams.otlp.mapping.step import Step
+from gapwatch.streams.otlp.mapping.trace_step import TraceStep
 
 #: Characters of a name; the rest of a longer one is cut.
 MOST_CHARACTERS = 120
@@ -25,7 +25,7 @@ def clean_name(name: str) -> str:
     return _UUID.sub("", text).strip()[:MOST_CHARACTERS] or "unnamed"
 
 
-def name_steps(steps: list[Step], table: ConventionTable) -> None:
+def name_steps(steps: list[TraceStep], table: ConventionTable) -> None:
     """Give each step its own name, if a person named it, and its component.
 
     A span that an instrumentor made for a client belongs to the nearest step above it that a person named.
@@ -40,7 +40,7 @@ def name_steps(steps: list[Step], table: ConventionTable) -> None:
         step.component = step.own_name or _inherited(step) or clean_name(step.facts.record.name)
 
 
-def _inherited(step: Step) -> str | None:
+def _inherited(step: TraceStep) -> str | None:
     for above in step.above():
         if above.own_name is not None:
             return above.own_name
@@ -48,7 +48,7 @@ def _inherited(step: Step) -> str | None:
     return clean_name(enclosing) if isinstance(enclosing, str) and step.facts.record.parent_id is not None else None
 
 
-def _own_name(step: Step, table: ConventionTable) -> str | None:
+def _own_name(step: TraceStep, table: ConventionTable) -> str | None:
     facts = step.facts
     given = facts.found.get("component")
     if isinstance(given, str) and given.strip():
@@ -70,7 +70,7 @@ def _own_name(step: Step, table: ConventionTable) -> str | None:
     return clean_name(name)
 
 
-def _is_made_for_client(step: Step, table: ConventionTable) -> bool:
+def _is_made_for_client(step: TraceStep, table: ConventionTable) -> bool:
     facts = step.facts
     name, model = facts.record.name, facts.found.get("model")
     return (

@@ -8,6 +8,8 @@ from typing import Any
 from gapwatch.streams.otlp.decoding.span_record import LogEntry, SpanRecord
 from gapwatch.streams.otlp.mapping import messages
 from gapwatch.streams.otlp.mapping.convention_table import GENERAL, ConventionTable
+from gapwatch.streams.otlp.mapping.documents import documents_in, indexed_documents
+from gapwatch.streams.otlp.mapping.json_text import is_cut, parsed
 
 #: Kinds whose spans are calls of a model; nested or doubled ones are one call.
 MODEL_KINDS = ("llm", "embedding", "rerank")
@@ -39,7 +41,7 @@ _USAGE_OUTPUT = (
 
 
 class SpanFacts:
-    """What a span says of a step.
+    """Facts that a span says of a step.
 
     Attributes:
         record: The decoded span.
@@ -106,7 +108,7 @@ class SpanFacts:
                     self.absent[field] = "truncated"
         value = found.get("input")
         if value is not None:
-            if messages.is_cut(value):
+            if is_cut(value):
                 self.absent["input"] = "truncated"
             elif kind == "llm":
                 self.input = messages.model_input(value, found.get("system"))
@@ -119,7 +121,7 @@ class SpanFacts:
             if value is not None:
                 self.absent["output"] = "vectors"
         elif value is not None:
-            if messages.is_cut(value, is_answer=kind in ("llm", "agent")):
+            if is_cut(value, is_answer=kind in ("llm", "agent")):
                 self.absent["output"] = "truncated"
             elif kind == "llm":
                 self.output, self.has_answer = messages.model_output(value)
@@ -142,15 +144,15 @@ class SpanFacts:
         """Return the documents of a retrieval or a rerank; None if it has none."""
         members = self.indexed.get("documents")
         if members is not None:
-            return messages.indexed_documents(members[1])
+            return indexed_documents(members[1])
         value = self.found.get("documents")
         if value is None and self.kind in ("retrieval", "rerank"):
             value = self.found.get("output")
-        return None if value is None else messages.documents_in(value)
+        return None if value is None else documents_in(value)
 
     @property
     def has_tokens(self) -> bool:
-        """Whether the span reports tokens."""
+        """True if the span reports tokens."""
         return bool(self.input_tokens or self.output_tokens)
 
     @property
@@ -168,13 +170,13 @@ class SpanFacts:
     def model(self) -> str | None:
         """Model that answered, or else the one that was asked; None if it is unknown."""
         value = self.found.get("model")
-        if value is None and isinstance(parameters := messages.parsed(self.found.get("parameters")), dict):
+        if value is None and isinstance(parameters := parsed(self.found.get("parameters")), dict):
             value = parameters.get("model") or parameters.get("model_name")
         if value is None and self.kind in MODEL_KINDS:
             for field in ("output", "input"):
                 content = self.found.get(field)
                 if isinstance(content, str) and '"model"' in content:
-                    content = messages.parsed(content)
+                    content = parsed(content)
                     if isinstance(content, dict) and isinstance(content.get("model"), str):
                         value = content["model"]
                         break
@@ -250,11 +252,11 @@ class SpanFacts:
         found = self.found
         self.input_tokens, self.output_tokens = _count(found.get("input_tokens")), _count(found.get("output_tokens"))
         if "usage" in found:
-            usage = messages.parsed(found["usage"])
+            usage = parsed(found["usage"])
             self._take_usage(usage if isinstance(usage, dict) else None)
         cost = _number(found.get("cost_usd"))
         if cost is None and "cost" in found:
-            details = messages.parsed(found["cost"])
+            details = parsed(found["cost"])
             if isinstance(details, dict):
                 cost = _number(details.get("total", details.get("total_cost")))
         # A price that is not known is written as 0 by several libraries.
@@ -306,18 +308,18 @@ def _join(facts: SpanFacts, entry: LogEntry, table: ConventionTable) -> bool:
     name, attributes = entry.name, entry.attributes
     part = _MESSAGE_EVENTS.get(name)
     if part is not None:
-        body = entry.body if entry.body is not None else messages.parsed(attributes.get("gen_ai.event.content"))
+        body = entry.body if entry.body is not None else parsed(attributes.get("gen_ai.event.content"))
         content = body if isinstance(body, dict) else {"content": body} if body is not None else dict(attributes)
         role, field = part
         if field == "output":
-            inner = messages.parsed(content.get("message"))
+            inner = parsed(content.get("message"))
             inner = (
                 inner
                 if isinstance(inner, dict)
                 else {"content": inner if inner is not None else content.get("content")}
             )
             if isinstance(inner.get("content"), str):
-                inner = {**inner, "content": messages.parsed(inner["content"])}
+                inner = {**inner, "content": parsed(inner["content"])}
             message: dict[str, Any] = {**inner, "role": inner.get("role") or role}
             reason = content.get("finish_reason")
             if reason:
@@ -325,7 +327,7 @@ def _join(facts: SpanFacts, entry: LogEntry, table: ConventionTable) -> bool:
         else:
             message = {**content, "role": content.get("role") or role}
             if isinstance(message.get("content"), str):
-                message["content"] = messages.parsed(message["content"])
+                message["content"] = parsed(message["content"])
         known = facts.found.get(field)
         if isinstance(known, list):
             known.append(message)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from gapwatch.streams.otlp.mapping.step import Step
+from gapwatch.streams.otlp.mapping.trace_step import TraceStep
 
 _DATE = re.compile(r"[-@:](?:20\d{2}-?\d{2}-?\d{2}|\d{4}|\d{3}|latest)$")
 
@@ -17,7 +17,7 @@ def model_family(model: str) -> str:
     return _DATE.sub("", model.rsplit("/", 1)[-1].strip()).lower()
 
 
-def set_tiers(steps: Sequence[Step]) -> None:
+def set_tiers(steps: Sequence[TraceStep]) -> None:
     """Set the tier of the model calls that have none yet.
 
     The first model that was tried in a component is `primary`; another that answers after a failed call is `fallback`.
@@ -26,7 +26,7 @@ def set_tiers(steps: Sequence[Step]) -> None:
     Args:
         steps: Steps of the trace.
     """
-    by_component: dict[str, list[Step]] = {}
+    by_component: dict[str, list[TraceStep]] = {}
     for step in steps:
         if step.kind == "llm" and step.tier is None and not step.is_wrapper and step.facts.model is not None:
             by_component.setdefault(step.component, []).append(step)

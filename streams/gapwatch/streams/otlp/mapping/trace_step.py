@@ -1,4 +1,4 @@
-"""`Step`: a span in the tree of its trace."""
+"""`TraceStep`: a span in the tree of its trace."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from gapwatch.streams.otlp.mapping.span_facts import SpanFacts
 
 
-class Step:
+class TraceStep:
     """Span in the tree of its trace, to which the rules over whole traces write.
 
     Attributes:
         facts: What its span says.
-        parent: Step around it; None for a root, or where its parent never came.
+        parent: TraceStep around it; None for a root, or where its parent never came.
         children: Steps in it, by start.
         lost_parent: Whether it has a parent that never came.
         kind: Kind of the step in the envelope.
@@ -30,8 +30,8 @@ class Step:
 
     def __init__(self, facts: SpanFacts) -> None:
         self.facts = facts
-        self.parent: Step | None = None
-        self.children: list[Step] = []
+        self.parent: TraceStep | None = None
+        self.children: list[TraceStep] = []
         self.lost_parent = False
         self.kind = facts.kind or "other"
         self.component = ""
@@ -39,7 +39,7 @@ class Step:
         self.tier: str | None = None
         self.is_wrapper = self.is_dropped = False
 
-    def above(self) -> Iterator[Step]:
+    def above(self) -> Iterator[TraceStep]:
         """Yield the steps around it, the nearest first."""
         step = self.parent
         while step is not None:
@@ -47,13 +47,13 @@ class Step:
             step = step.parent
 
 
-def tree_of(facts: Sequence[SpanFacts]) -> list[Step]:
+def tree_of(facts: Sequence[SpanFacts]) -> list[TraceStep]:
     """Return the steps of a trace by start, each with its parent and children; a circle is broken at its earliest.
 
     Args:
         facts: Spans of the trace, each id once, sorted by start and id.
     """
-    steps = [Step(one) for one in facts]
+    steps = [TraceStep(one) for one in facts]
     by_id = {one.record.span_id: step for one, step in zip(facts, steps, strict=True)}
     for step in steps:
         parent_id = step.facts.record.parent_id
@@ -71,12 +71,12 @@ def tree_of(facts: Sequence[SpanFacts]) -> list[Step]:
     return steps
 
 
-def _break_circles(steps: list[Step]) -> None:
+def _break_circles(steps: list[TraceStep]) -> None:
     safe: set[int] = set()
     for step in steps:
-        path: list[Step] = []
+        path: list[TraceStep] = []
         on_path: set[int] = set()
-        here: Step | None = step
+        here: TraceStep | None = step
         while here is not None and id(here) not in safe:
             if id(here) in on_path:  # steps are sorted by start: the first of the circle that is met is cut off
                 circle = path[path.index(here) :]
