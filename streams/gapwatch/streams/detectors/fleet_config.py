@@ -108,6 +108,7 @@ class FleetConfig:
             "still_moved": (one, np.float64),
             "recovery": ((len(RECOVERY_DELTAS),), np.float64),
             "after": ((bins,), np.float64),
+            "after_expected": (one, np.float64),
             "ticket_threshold": (one, np.float64),
             "page_threshold": (one, np.float64),
             "tickets_allowed": (one, np.float64),

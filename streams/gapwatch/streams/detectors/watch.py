@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gapwatch.streams.detectors.arrays import Array, Floats, Ints, add_up
-from gapwatch.streams.detectors.change import Change, Interval, find_change, leading_evidence, rate_interval
+from gapwatch.streams.detectors.change import Change, find_change, leading_evidence, rate_interval
 from gapwatch.streams.detectors.contexts import HOURS, TICKS_A_DAY
 from gapwatch.streams.detectors.evidence import mean_evidence
 from gapwatch.streams.detectors.fleet import Fleet
@@ -24,6 +24,8 @@ from gapwatch.streams.detectors.lifecycle import (
     is_carried,
 )
 from gapwatch.streams.detectors.margins.daily_noise import forget_today, start_noise
+from gapwatch.streams.detectors.margins.min_change import gap_of
+from gapwatch.streams.detectors.margins.page_growth import growth_of, least_tilt
 from gapwatch.streams.detectors.recovery import STILL_MOVED, still_moved
 
 _TICKS_TO_A_QUESTION = 7 * TICKS_A_DAY
@@ -237,37 +239,44 @@ def _has_significant_change(fleet: Fleet, row: int, changes: dict[int, Change]) 
 
 
 def _is_large(fleet: Fleet, row: int, bucket: int, changes: dict[int, Change]) -> bool:
-    """Return True where a change is large enough to page, by the lower bound of its interval."""
-    s = fleet.state
+    """Return True where a change is large enough to page, by the lower bound of its interval.
+
+    It must exceed the smallest growth of a page, and the growth that days of the series take by themselves.
+    """
+    s, table = fleet.state, fleet.config.table
     if s["fired_bucket"][row]:
-        interval, excess = ongoing_size(fleet, row, bucket)
-        lower = interval.lower
+        bet, began = int(s["cause"][row]), int(s["fired_bucket"][row])
+        lower, excess, before = _ongoing_size(fleet, row, bucket)
     elif fleet.config.ring_buckets:
-        changes[row] = _find(fleet, row, _side(fleet, row))
-        lower, excess = changes[row].growth_lower, changes[row].bad_per_hour
+        change = changes[row] = _find(fleet, row, _side(fleet, row))
+        lower, excess, bet, began = change.growth_lower, change.bad_per_hour, change.bet, change.change_bucket
+        before = change.before.value if table.deltas[bet] > 0.0 else 1.0 - change.before.value
     else:
         return True
-    return bool(lower >= s["min_ratio"][row] and excess >= s["min_bad_per_hour"][row])
+    if lower < s["min_ratio"][row] or excess < s["min_bad_per_hour"][row]:
+        return False
+    tilt = least_tilt(s, row, bucket - began, 0 if table.deltas[bet] > 0.0 else 1)
+    shape = table.shapes[table.shape_of[bet]]
+    return bool(lower >= growth_of(before, tilt * gap_of(shape, fleet.learned(row))))
 
 
-def ongoing_size(fleet: Fleet, row: int, bucket: int) -> tuple[Interval, float]:
-    """Return the growth and the excess an hour of an open alert, from the units after the alarm.
+def _ongoing_size(fleet: Fleet, row: int, bucket: int) -> tuple[float, float, float]:
+    """Return the lower bound of the growth of an open alert, its excess an hour, and the share that is expected.
 
-    The growth is after / before of the side that grew, as `Change.growth_lower`. These units did not trigger the
-    alarm, so the estimate is not biased by it; the interval is that of `change.rate_interval`, over the
-    baseline's expected share.
+    The growth is after / before of the side that grew, as `Change.growth_lower`, of the units after the alarm. They did
+    not trigger it, so the estimate is not biased by it; the interval is that of `change.rate_interval`, over the
+    share that the baseline expects in their hours.
     """
     s, table = fleet.state, fleet.config.table
     cause = int(s["cause"][row])
     moved_bins = table.shapes[table.shape_of[cause]].moved_bins
     bins = [b for b in range(table.bins) if (b in moved_bins) == bool(table.deltas[cause] > 0)]
-    whole = fleet.learned(row)
-    expected = float(whole[bins].sum() / whole.sum())
     units, moved = float(s["after"][:, row].sum()), float(s["after"][bins, row].sum())
-    after = rate_interval(moved, units)
+    expected = float(s["after_expected"][row])
+    share = expected / units if units > 0.0 else 0.0
     hours = max(bucket - int(s["fired_bucket"][row]), 1) / 120.0
-    scale = 1.0 / expected if expected > 0.0 else math.inf
-    return Interval(after.value * scale, after.lower * scale, after.upper * scale), (moved - expected * units) / hours
+    lower = rate_interval(moved, units).lower / share if share > 0.0 else 0.0
+    return lower, (moved - expected) / hours, share
 
 
 @dataclass(frozen=True)
@@ -328,6 +337,7 @@ def close(fleet: Fleet, row: int) -> None:
     s = fleet.state
     for name in ("evidence", "margin_evidence", "rise", "rise_units", "recovery", "after"):
         s[name][:, row] = 0.0
+    s["after_expected"][row] = 0.0
     s["rise_bucket"][:, row] = s["last_bucket"][row]
     if s["fired_bucket"][row]:
         # The ring holds units that the baseline does not: they must never be subtracted from it.

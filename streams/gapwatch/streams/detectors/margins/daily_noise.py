@@ -1,9 +1,11 @@
 """Days of a series: their noise, the effect of their weekday, and the margins made from both, in log odds.
 
 level of a day = (observed - expected) / information        expected by the baseline of each hour
-effect         = w mean level of its weekday / (w + 1)      w: earlier days of this weekday, by what they tell
 noise^2        = (7 usual^2 + w between) / (7 + w)          between: variance of level - effect
-margin         = 2 noise; of a weekday: up + effect, down - effect, and both ways 0.15 / (w + 1)^2
+effect         = unknown^2 sum of levels / noise^2          of a weekday, from w earlier ones, by what they tell
+unknown^2      = 1 / (1 / weekdays^2 + w / noise^2)
+deviation^2    = noise^2 + unknown^2                        of the level of a day to come
+margin         = 2 deviations; and by the weekday: up + effect, down - effect
 """
 
 from __future__ import annotations
@@ -16,14 +18,17 @@ from gapwatch.streams.detectors.fleet_config import FleetConfig
 
 # Days that the usual noise counts for. With fewer, a chance of the first days sets the margin; with more, a noisy
 # series raises tickets for weeks.
-_USUAL_DAYS = 7.0
+USUAL_DAYS = 7.0
 # Deviations of the noise that do not count as a change.
-_DEVIATIONS = 2.0
+DEVIATIONS = 2.0
+# Noise, in log odds, below which a day is taken for exact. A smaller one divides by 0.
+_LEAST_NOISE = 0.01
 # Information (units times variance) that a day needs to count: with less its level is known to no more than 0.45.
 _LEAST_INFORMATION = 5.0
-# Log odds by which a weekday may differ that was not seen since the baseline had a whole week. With 0, Mondays at 1.25
-# times the rate and a noise of 0.1 gave 13 pages in a month of 200 series where one is allowed; with 0.1 two.
-_UNKNOWN_WEEKDAY = 0.15
+# Standard deviation between the weekdays of a usual series, log odds: 9 of 10 weekdays lie within a factor of 1.25. With
+# a smaller one, Mondays that are worse count as a change when they come for the first time; with a larger one, a change
+# in the second week is told later.
+_USUAL_WEEKDAYS = 0.136
 
 
 def day_terms(statistic: Floats, alpha: Floats, counts: Floats) -> tuple[Floats, Floats]:
@@ -97,7 +102,7 @@ def _add_days(config: FleetConfig, s: dict[str, Array], rows: Ints) -> None:
     weekday = s["day"][rows] % DAYS
     age = s["day"][rows] * np.int64(TICKS_A_DAY) - s["first_bucket"][rows]
     counts = (age >= DAYS * TICKS_A_DAY) & (age < TICKS_TO_A_WEEK_BASELINE) & config.seasonal
-    own = level - np.where(age < TICKS_TO_A_WEEK_BASELINE, _effect(s, rows, weekday), 0.0)
+    own = level - np.where(age < TICKS_TO_A_WEEK_BASELINE, _effect(s, rows, weekday)[0], 0.0)
     s["weekday_levels"][weekday, rows] += np.where(counts, level * tells, 0.0)
     s["weekday_weights"][weekday, rows] += np.where(counts, tells, 0.0)
     s["days"][rows] += 1
@@ -109,24 +114,30 @@ def _add_days(config: FleetConfig, s: dict[str, Array], rows: Ints) -> None:
     days = s["days"][rows].astype(np.float64)
     between = np.maximum(s["days_squares"][rows] / np.maximum(days - 1.0, 1.0) - s["days_noise"][rows] / days, 0.0)
     weight = np.where(days > 1.0, s["days_weight"][rows], 0.0)
-    s["noise"][rows] = np.sqrt((_USUAL_DAYS * usual**2 + weight * between) / (_USUAL_DAYS + weight))
+    s["noise"][rows] = np.sqrt((USUAL_DAYS * usual**2 + weight * between) / (USUAL_DAYS + weight))
 
 
-def _effect(s: dict[str, Array], rows: Ints, weekday: Ints | int) -> Floats:
-    """Return the effect of a weekday on the level of each series."""
-    result: Floats = s["weekday_levels"][weekday, rows] / (s["weekday_weights"][weekday, rows] + 1.0)
-    return result
+def _effect(s: dict[str, Array], rows: Ints, weekday: Ints | int) -> tuple[Floats, Floats]:
+    """Return the effect of a weekday on the level of each series, and the variance of what is not known of it.
+
+    Source: normal random effects with known variances (Gelman et al., Bayesian Data Analysis, ch. 5.4): the posterior
+    mean and variance of an effect with the variance of usual weekdays, from days with the noise of the series.
+    """
+    precision = 1.0 / np.maximum(s["noise"][rows], _LEAST_NOISE) ** 2
+    unknown: Floats = 1.0 / (1.0 / _USUAL_WEEKDAYS**2 + s["weekday_weights"][weekday, rows] * precision)
+    effect: Floats = unknown * precision * s["weekday_levels"][weekday, rows]
+    return effect, unknown
 
 
 def _set_margins(config: FleetConfig, s: dict[str, Array], rows: Ints, day: int) -> None:
-    """Set the margins of a day: of the noise, and from the third day on of its weekday upwards and downwards.
+    """Set the margins of a day: of its deviation, and from the third day on of its weekday upwards and downwards.
 
     On the second day the baseline is one day old, and tells weekdays from daily noise in no way.
     """
-    s["margin"][rows] = _DEVIATIONS * s["noise"][rows]
+    s["margin"][rows] = DEVIATIONS * s["noise"][rows]
     mine = rows[s["first_bucket"][rows] // TICKS_A_DAY + 1 < day]
     if config.seasonal and len(mine):
-        effect = _effect(s, mine, day % DAYS)
-        unknown = _UNKNOWN_WEEKDAY / (s["weekday_weights"][day % DAYS, mine] + 1.0) ** 2
-        s["weekday_margins"][0, mine] = unknown + effect
-        s["weekday_margins"][1, mine] = unknown - effect
+        effect, unknown = _effect(s, mine, day % DAYS)
+        s["margin"][mine] = DEVIATIONS * np.sqrt(s["noise"][mine] ** 2 + unknown)
+        s["weekday_margins"][0, mine] = effect
+        s["weekday_margins"][1, mine] = -effect

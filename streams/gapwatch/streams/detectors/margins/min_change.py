@@ -85,6 +85,17 @@ def _spread(g: Floats, shares: Floats) -> Floats:
     return result
 
 
+def gap_of(shape: Shape, learned: Floats) -> float:
+    """Return the log odds by which a tilt of 1 moves the share of the moved bins of a shape; see `least_tilts`.
+
+    Args:
+        shape: The shape.
+        learned: Baseline of one series, units by bin with their prior, shape (bins,).
+    """
+    alpha = learned[:, None]
+    return float(np.max(_gap(shape, alpha, add_up(alpha[list(shape.moved_bins)]), add_up(alpha))))
+
+
 def _gap(shape: Shape, alpha: Floats, moved: Floats, total: Floats) -> Floats | float:
     """Return the mean g of the moved bins less that of the others."""
     if len(shape.values) == 2:
