@@ -45,6 +45,7 @@ const PHASES = {
   blind: "is monitored, but only a change larger than the portfolio's blind_above_ratio is found within a day",
   calm: "is monitored, with less than a hundredth of the evidence that opens a ticket",
   suspect: "has at least a hundredth of the evidence that opens a ticket; nobody is told",
+  noticed: "has moved, but not surely by more than min_change and a usual day; nobody is told",
   ticket: "has moved, with evidence for a ticket; an alert of its metric tells of it",
   page: "has moved, with evidence for a page; an alert of its metric tells of it",
 };
@@ -313,7 +314,7 @@ function standings(metrics, alerts, ...quantities) {
     const [alert, phase, least] = [open.get(id), phases.get(id), smallest.get(id)];
     const on = Math.min(100, Math.max(0, (100 * evidence.get(id)) / limit.get(id))) || 0;
     const since = alert && alert.began ? ` since ${time(alert.began).slice(11, 16)}` : "";
-    const hasShare = ["blind", "calm", "suspect"].includes(phase);
+    const hasShare = ["blind", "calm", "suspect", "noticed"].includes(phase);
     const said = phase === undefined ? "no alert rule" : element("span", hasShare ? `${phase} ${on.toFixed(0)} %` : phase);
     if (phase !== undefined) said.title = `The series ${PHASES[phase]}.`;
     return {

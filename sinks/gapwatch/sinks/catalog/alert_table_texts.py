@@ -57,7 +57,7 @@ ALERT_TABLE_TEXTS: dict[str, tuple[str, str]] = {
         "Current state of every monitored series.",
         """seq lane pipeline environment component metric metric_version judge epoch
         kind: Monitored quantity: rate, sessions, numbers or labels.
-        phase: Phase of the series, one of unwatched, learning, blind, calm, suspect, ticket, page.
+        phase: Phase of the series, one of unwatched, learning, blind, calm, suspect, noticed, ticket, page.
         direction: The direction that alerts: up, down or both.
         units: Number of units so far.
         rate: Current failure rate.

@@ -9,6 +9,7 @@ PHASES = {
     "blind": "is monitored, but only a change larger than the portfolio's blind_above_ratio is found within a day",
     "calm": "is monitored, with less than a hundredth of the evidence that opens a ticket",
     "suspect": "has at least a hundredth of the evidence that opens a ticket; nobody is told",
+    "noticed": "has moved, but not surely by more than min_change and a usual day; nobody is told",
     "ticket": "has moved, with evidence for a ticket; an alert of its metric tells of it",
     "page": "has moved, with evidence for a page; an alert of its metric tells of it",
 }

@@ -61,7 +61,7 @@ class WatchedStanding:
         component: Id of the component; None for the whole trace.
         metric: Name of the metric.
         kind: Monitored quantity: rate, sessions, unknown, numbers or labels.
-        phase: unwatched (not monitored), learning, blind, calm, suspect, ticket or page.
+        phase: unwatched (not monitored), learning, blind, calm, suspect, noticed, ticket or page.
         direction: Direction that is bad: up, down or unverified.
         rate: Failure rate of the baseline; None without one.
         units: Number of units of the baseline.
@@ -86,6 +86,33 @@ class WatchedStanding:
     is_blind: bool
     evidence_log10: float | None
     limit_log10: float
+
+
+@dataclass(frozen=True)
+class OpenSessions:
+    """Sessions of one series that have not ended, so that no detector has counted them.
+
+    Attributes:
+        pipeline: Pipeline of the series.
+        environment: Environment of the series.
+        component: Id of the component; None for the whole trace.
+        metric: Name of the metric.
+        sessions: Number of open sessions.
+        failed: Number of those with a bad trace.
+        units: Number of their decided traces.
+        share: Mean over the open sessions of their share of bad traces so far: what they would count as if they ended.
+        baseline: Mean of the same over the sessions of the baseline; None without one.
+    """
+
+    pipeline: str
+    environment: str
+    component: str | None
+    metric: str
+    sessions: int
+    failed: int
+    units: int
+    share: float
+    baseline: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,6 +201,47 @@ def watched_bounds(con: StoreReader, lane: str | None) -> list[BoundRow]:
     names = ", ".join(f'"{field.name}"' for field in fields(BoundRow))
     sql = f"SELECT {names} FROM watched_bounds {where} ORDER BY pipeline, environment, rowid"
     return [BoundRow(**row) for row in ask(con, sql, values).objects()]
+
+
+def open_sessions(con: StoreReader, lane: str | None, *, idle_seconds: int, most_units: int) -> list[OpenSessions]:
+    """Return the open sessions of each series that is monitored by sessions; `lane` None for all lanes.
+
+    Args:
+        con: Reader of the store.
+        lane: Lane, or None.
+        idle_seconds: Event time without a trace after which a session ends.
+        most_units: Traces after which it ends as well; longer ones are left out.
+
+    Raises:
+        JobError: The store cannot be read.
+    """
+    where, values = _of_lane("AND", lane)
+    # A day back is enough: a session with a trace in ten minutes reaches 50 traces in less. One that comes back after
+    # its end is another session.
+    sql = f"""WITH monitored AS (SELECT lane, pipeline, environment, component, metric, rate
+            FROM watched WHERE kind = 'sessions' AND phase <> 'unwatched' {where}),
+        latest AS (SELECT lane, pipeline, max(bucket) AS bucket FROM session_ticks WHERE true {where} GROUP BY ALL),
+        traces AS (SELECT s.lane, s.pipeline, s.environment, s.component, s.metric, s.session_id, s.bucket,
+                sum(s.units)::BIGINT AS units, sum(s.bad)::BIGINT AS bad, any_value(l.bucket) AS latest
+            FROM session_ticks s JOIN latest l ON l.lane = s.lane AND l.pipeline = s.pipeline
+            WHERE s.bucket > l.bucket - to_hours(24) GROUP BY ALL),
+        later AS (SELECT *, lead(bucket, 1, latest) OVER (PARTITION BY lane, pipeline, environment, component, metric,
+                session_id ORDER BY bucket) - bucket >= to_seconds(?) AS ends FROM traces),
+        parted AS (SELECT *, coalesce(sum(ends::INT) OVER (PARTITION BY lane, pipeline, environment, component, metric,
+                session_id ORDER BY bucket ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING), 0) AS part FROM later),
+        one AS (SELECT lane, pipeline, environment, component, metric, sum(units)::BIGINT AS units,
+                sum(bad)::BIGINT AS bad
+            FROM parted WHERE part = 0 GROUP BY lane, pipeline, environment, component, metric, session_id)
+        SELECT m.pipeline, m.environment, m.component, m.metric, count(*) AS sessions,
+            count(*) FILTER (bad > 0) AS failed, sum(units)::BIGINT AS units, avg(bad / units) AS share,
+            any_value(m.rate) AS baseline
+        FROM monitored m JOIN one ON one.lane = m.lane AND one.pipeline = m.pipeline
+            AND one.environment = m.environment AND one.component IS NOT DISTINCT FROM m.component
+            AND one.metric = m.metric
+        WHERE units > 0 AND units < ?
+        GROUP BY m.pipeline, m.environment, m.component, m.metric ORDER BY ALL"""
+    rows = ask(con, sql, [*values, *values, idle_seconds, most_units]).objects()
+    return [OpenSessions(**row) for row in rows]
 
 
 def _of_lane(keyword: str, lane: str | None) -> tuple[str, list[Any]]:

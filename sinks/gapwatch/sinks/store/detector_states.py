@@ -20,7 +20,7 @@ class WatchedRow(NamedTuple):
     Attributes:
         series: Names of the series.
         kind: Monitored quantity: rate, sessions, unknown, numbers or labels.
-        phase: unwatched (not monitored), learning, blind, calm, suspect, ticket or page.
+        phase: unwatched (not monitored), learning, blind, calm, suspect, noticed, ticket or page.
         direction: Direction that is bad: up, down or unverified.
         units: Number of units of the baseline.
         rate: Failure rate of the baseline.

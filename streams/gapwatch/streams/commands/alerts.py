@@ -55,6 +55,7 @@ def alerts_command(
     from gapwatch.streams.alerting.triage.series_list import (
         print_bounds,
         print_monitored_series,
+        print_open_sessions,
         print_phase_counts,
         print_unmonitored,
     )
@@ -72,6 +73,7 @@ def alerts_command(
         print_alerts(chosen, incidents, closed=len(alerts) - len(chosen), is_part=not wanted.is_any)
         if show_watched:
             print_monitored_series(con, lane)
+            print_open_sessions(con, lane)
             print_bounds(con, lane)
         print_phase_counts(con, lane)
         print_unmonitored(con, lane)

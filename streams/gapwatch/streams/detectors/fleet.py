@@ -320,7 +320,10 @@ class Fleet:
         for bet in np.unique(s["cause"][index]).tolist():
             some = s["cause"][index] == bet
             chosen, columns = index[some], firing[some]
-            shape, way = self.config.table.shapes[self.config.table.shape_of[bet]], np.sign(self.config.table.deltas[bet])
+            shape, way = (
+                self.config.table.shapes[self.config.table.shape_of[bet]],
+                np.sign(self.config.table.deltas[bet]),
+            )
             g = np.array(shape.g) * way
             grown = np.isin(np.arange(self.config.table.bins), shape.moved_bins) == (way > 0.0)
             level = add_up(alpha[:, columns] * grown[:, None]) / add_up(alpha[:, columns])

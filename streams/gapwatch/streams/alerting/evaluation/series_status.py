@@ -144,7 +144,7 @@ def _fleet_states(
         yield SeriesState(
             watched=watched,
             rule=rule,
-            phase=_phase(int(s["phase"][row]), bool(is_monitored[row]), is_blind),
+            phase=_phase(s, row, bool(is_monitored[row]), is_blind),
             direction=_DIRECTIONS[rule.side_of(watched.kind)],
             units=float(units[row]),
             rate=math.nan if learned.rates is None or not units[row] else float(rate[row]),
@@ -166,7 +166,10 @@ def _least(s: dict[str, Array], rate: Floats) -> Floats:
     return result
 
 
-def _phase(phase: int, has_burnt_in: bool, is_blind: bool) -> str:
+def _phase(s: dict[str, Array], row: int, has_burnt_in: bool, is_blind: bool) -> str:
+    phase = int(s["phase"][row])
+    if phase == Phase.SUSPECT and s["noticed"][row]:
+        return "noticed"
     if phase >= Phase.SUSPECT:
         return Phase(phase).name.lower()
     if not has_burnt_in:

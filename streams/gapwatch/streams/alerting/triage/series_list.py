@@ -23,10 +23,12 @@ from gapwatch.sinks.reading.terminal_table import (
 )
 from gapwatch.sinks.reading.watched_series import (
     BoundRow,
+    OpenSessions,
     SeenMetric,
     WatchedStanding,
     foreign_records,
     left_out,
+    open_sessions,
     phase_counts,
     seen_metrics,
     watched_bounds,
@@ -36,6 +38,7 @@ from gapwatch.sinks.store.store_reader import StoreReader
 from gapwatch.streams.alerting.incidents.wording import span_text
 from gapwatch.streams.alerting.rules.bound import SHARE
 from gapwatch.streams.detectors.contexts import TICK_SECONDS
+from gapwatch.streams.detectors.sessions import IDLE_BUCKETS, MOST_UNITS
 
 
 def print_phase_counts(con: StoreReader, lane: str | None) -> None:
@@ -138,6 +141,33 @@ def print_monitored_series(con: StoreReader, lane: str | None) -> None:
         sys.stdout.write("".join(f"{phase}: {text}\n" for phase, text in PHASES.items() if phase in seen) + "\n")
 
 
+def print_open_sessions(con: StoreReader, lane: str | None) -> None:
+    """Print what the sessions that have not ended show so far: no detector has counted them, so no phase holds them."""
+    idle = IDLE_BUCKETS * TICK_SECONDS
+    rows = open_sessions(con, lane, idle_seconds=idle, most_units=MOST_UNITS)
+    if not rows:
+        return
+    places = _places(rows)
+    columns = [
+        *(Column(name) for name in places),
+        Column("component"), Column("metric", whole=True), Column("open sessions", whole=True),
+        Column("with a bad trace", whole=True), Column("traces", whole=True), Column("bad so far", whole=True),
+        Column("baseline", whole=True),
+    ]  # fmt: skip
+    cells = [
+        [
+            *_place(row, places), component_text(row.component), row.metric, f"{row.sessions:,}", f"{row.failed:,}",
+            f"{row.units:,}", share_text(row.share), share_text(row.baseline),
+        ]
+        for row in rows
+    ]  # fmt: skip
+    print_table(columns, cells, upright=True, title="Sessions that are not counted yet")
+    sys.stdout.write(
+        f"a session counts when it ends, {span_text(idle)} after its last trace or at {MOST_UNITS} traces: until then "
+        "no phase or alert knows it. bad so far: mean over the open sessions of their share of bad traces\n\n"
+    )
+
+
 def print_bounds(con: StoreReader, lane: str | None) -> None:
     """Print each bound: quantity, limit, window, the quantity in the window with its interval, and the state."""
     rows = watched_bounds(con, lane)
@@ -189,13 +219,13 @@ def _amount(value: float, unit: str) -> str:
     return share_text(value) if unit == SHARE else f"{value:.3g} {unit}".rstrip()
 
 
-def _places(rows: Sequence[WatchedStanding | BoundRow]) -> list[str]:
+def _places(rows: Sequence[WatchedStanding | BoundRow | OpenSessions]) -> list[str]:
     """Return the columns that tell equal series apart: pipeline and environment, where there is more than one."""
     several = {"pipeline": {row.pipeline for row in rows}, "environment": {row.environment for row in rows}}
     return [name for name, values in several.items() if len(values) > 1]
 
 
-def _place(row: WatchedStanding | BoundRow, places: list[str]) -> list[str]:
+def _place(row: WatchedStanding | BoundRow | OpenSessions, places: list[str]) -> list[str]:
     return [row.pipeline if name == "pipeline" else row.environment for name in places]
 
 

@@ -25,9 +25,9 @@ DEVIATIONS = 2.0
 _LEAST_NOISE = 0.01
 # Information (units times variance) that a day needs to count: with less its level is known to no more than 0.45.
 _LEAST_INFORMATION = 5.0
-# Standard deviation between the weekdays of a usual series, log odds: 9 of 10 weekdays lie within a factor of 1.25. With
-# a smaller one, Mondays that are worse count as a change when they come for the first time; with a larger one, a change
-# in the second week is told later.
+# Standard deviation between the weekdays of a usual series, log odds: 9 of 10 weekdays lie within a factor of 1.25. A
+# smaller one takes worse Mondays for a change when they come for the first time; with a larger one, a change in
+# the second week is told later.
 _USUAL_WEEKDAYS = 0.136
 
 
