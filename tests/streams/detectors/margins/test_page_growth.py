@@ -65,21 +65,22 @@ def test_a_page_needs_more_where_its_budget_is_small_days_are_few_or_the_change_
     assert least_tilt(s, 1, TICKS_A_DAY, 0) - least_tilt(s, 1, TICKS_A_DAY, 1) == pytest.approx(0.4)
 
 
-@pytest.mark.parametrize(("level", "pages"), [(0.45, 0), (1.5, 20)])
-def test_a_level_that_a_day_may_take_is_a_ticket_and_a_large_one_is_a_page(level: float, pages: int) -> None:
+@pytest.mark.parametrize(("level", "least", "most"), [(0.5, 0, 5), (1.5, 20, 25)])
+def test_a_level_that_a_day_may_take_is_a_ticket_and_a_large_one_is_a_page(level: float, least: int, most: int) -> None:
+    """With a noise of 0.2, where 0.1 is usual. Without the growth that a page needs each ticket would be a page."""
     fleet = Fleet(plain(margins=True, ring_buckets=64, ring_hours=64), 20)
     s, rng, events = fleet.state, np.random.default_rng(19), list[Transition]()
     s["bad_side"][:], s["ticket_threshold"][:], s["page_threshold"][:] = 1, 1e7, 1e8
     for i in range(21 * 8):
         if i % 8 == 0:
-            noise = rng.normal(0.0, 0.1, 20) if i < 20 * 8 else level
+            noise = rng.normal(0.0, 0.2, 20) if i < 20 * 8 else level
         odds = 0.25 * np.exp(noise)
         k = rng.binomial(2_500, odds / (1 + odds), 20)
         fleet.fold(_MONDAY + 360 * i, np.stack([2_500.0 - k, k]))
         events += advance_phases(fleet, _MONDAY + 360 * i)
 
-    assert sum(step.event in (Event.TICKETED, Event.PAGED) and step.change is not None for step in events) >= 5
-    assert sum(step.event is Event.PAGED for step in events) == pages
+    assert sum(step.event in (Event.TICKETED, Event.PAGED) and step.change is not None for step in events) >= 15
+    assert least <= sum(step.event is Event.PAGED for step in events) <= most
 
 
 def test_the_growth_of_an_open_alert_is_that_of_its_hours() -> None:
