@@ -24,6 +24,8 @@ class HttpAnswer:
         status, headers, body: As sent.
         seconds: Waited before it is sent.
         sent: Bytes of the body that are sent before the connection is cut; None: all of them.
+        length: Length that the header gives; None: the true one.
+        drip_seconds: Waited before each tenth of the body.
     """
 
     status: int = 200
@@ -31,6 +33,8 @@ class HttpAnswer:
     headers: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     sent: int | None = None
+    length: int | None = None
+    drip_seconds: float = 0.0
 
 
 Answering = Callable[[dict[str, Any], dict[str, str]], HttpAnswer]
@@ -111,12 +115,20 @@ class ModelServer:
                 await asyncio.sleep(answer.seconds)
         finally:
             self.open_now -= 1
-        lines = [f"HTTP/1.1 {answer.status} X", f"content-length: {len(answer.body)}"]
+        lines = [
+            f"HTTP/1.1 {answer.status} X",
+            f"content-length: {len(answer.body) if answer.length is None else answer.length}",
+        ]
         lines += [f"{name}: {value}" for name, value in answer.headers.items()]
         body_sent = answer.body if answer.sent is None else answer.body[: answer.sent]
-        writer.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1") + body_sent)
+        writer.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
+        step = len(body_sent) // 10 + 1 if answer.drip_seconds else len(body_sent) or 1
+        for start in range(0, len(body_sent), step):
+            await asyncio.sleep(answer.drip_seconds)
+            writer.write(body_sent[start : start + step])
+            await writer.drain()
         await writer.drain()
-        return answer.sent is None
+        return answer.sent is None and answer.length is None
 
 
 @contextlib.asynccontextmanager
