@@ -84,7 +84,7 @@ class CallPrice:
 
 @dataclass
 class _LearnedPrice:
-    """What a provider has billed for a model.
+    """Bills of a provider for a model.
 
     Attributes:
         ratio: Factor on the highest possible cost by the price list: 1, or more where more was billed.
