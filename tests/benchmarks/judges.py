@@ -1,9 +1,8 @@
 """Cost and throughput of judging, against a server of its own process that answers in 50 ms.
 
-    python -m tests.benchmarks.judges [--items 5000] [--adapter http|litellm|anthropic|gemini|openrouter|whole]...
+    python -m tests.benchmarks.judges [--items 5000] [--adapter http|litellm|anthropic|gemini|openrouter]...
 
-litellm: for calls that it would not change; anthropic, gemini, openrouter: for calls that it translates, each answered
-in its dialect; whole: litellm itself, as for a provider that there is no way past it for.
+litellm, anthropic, gemini, openrouter: litellm, each answered in the provider's dialect.
 Prints, for each adapter, judged items a second of one process, and its CPU time an item: all of it (requests read,
 prompt, client, verdict, rows, store), and, asked through the adapter alone, what the client takes of it.
 """
@@ -28,9 +27,7 @@ import orjson
 
 from gapwatch.scorers.judges.chat_model import ChatCall, ChatModel
 from gapwatch.sinks.store.store import Store
-from gapwatch.streams.judges.models.litellm_model import LitellmModel
 from gapwatch.streams.judges.models.model_maker import ModelAccess, model_maker
-from gapwatch.streams.judges.secret import Secret
 from gapwatch.streams.judges.settings import JudgeSettings
 from gapwatch.streams.judges.workers.store_run import judge_store
 from tests.scorers.judges.rubrics import judged_metric, portfolio_of
@@ -44,7 +41,6 @@ MODELS = {
     "anthropic": "anthropic/claude-sonnet-4-5",
     "gemini": "gemini/gemini-2.5-flash",
     "openrouter": "openrouter/openai/gpt-4.1-mini",
-    "whole": "openrouter/openai/gpt-4.1-mini",
 }
 CONCURRENCY = 64
 
@@ -100,9 +96,7 @@ def settings_for(adapter: str, base_url: str) -> JudgeSettings:
 
 
 def _maker(adapter: str, base_url: str) -> Callable[[str], ChatModel]:
-    if adapter != "whole":
-        return model_maker(settings_for(adapter, base_url))
-    return lambda vendor: LitellmModel(Secret("sk-benchmark-0000000000"), base_url, past_litellm=False)
+    return model_maker(settings_for(adapter, base_url))
 
 
 def judged(adapter: str, base_url: str, items: int) -> dict[str, float]:

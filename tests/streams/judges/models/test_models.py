@@ -50,13 +50,7 @@ def by_litellm(server: ModelServer) -> ChatModel:
     return LitellmModel(Secret(KEY), server.base_url)
 
 
-def by_litellm_itself(server: ModelServer) -> ChatModel:
-    from gapwatch.streams.judges.models.litellm_model import LitellmModel
-
-    return LitellmModel(Secret(KEY), server.base_url, past_litellm=False)
-
-
-MAKERS = [by_http, by_litellm, by_litellm_itself]
+MAKERS = [by_http, by_litellm]
 Made = Callable[[ModelServer], ChatModel]
 
 
@@ -138,7 +132,7 @@ def test_a_failure_says_its_kind(make: Made, answer: HttpAnswer, kind: str) -> N
     outcome = run(answer, make)
 
     assert isinstance(outcome, ModelFailure)
-    if make is by_litellm_itself and kind == "empty":
+    if make is by_litellm and kind == "empty":
         assert outcome.passes  # litellm makes an error of its own of it
         return
     assert outcome.kind == kind
@@ -200,7 +194,7 @@ def test_a_stream_of_another_dialect_is_no_outage() -> None:
     assert strange.value.kind == "bad_reply"
 
 
-@pytest.mark.parametrize("make", [by_http, by_litellm])
+@pytest.mark.parametrize("make", [by_http])
 def test_a_stream_that_was_not_asked_for_is_put_together(make: Made) -> None:
     chunks = [
         {"model": "small-2026-01-01", "choices": [{"delta": {"role": "assistant", "content": "hel"}}]},

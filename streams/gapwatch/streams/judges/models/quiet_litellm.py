@@ -5,13 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any
-
-import orjson
 
 from gapwatch.scorers.errors import UsageError
 
@@ -41,23 +37,8 @@ def load_litellm() -> Any:
     return litellm
 
 
-@dataclass(frozen=True, repr=False)
-class WrittenRequest:
-    """A request as litellm would send it.
-
-    Attributes:
-        url: Its address.
-        headers: Its headers, including the key.
-        body: Compact JSON in UTF-8.
-    """
-
-    url: str
-    headers: Mapping[str, str]
-    body: bytes
-
-
 @cache
-def _log_classes() -> tuple[type[Any], type[Any]]:
+def _silent_log_class() -> type[Any]:
     from litellm.litellm_core_utils.litellm_logging import Logging
 
     def nothing(*_: Any, **__: Any) -> None:
@@ -65,13 +46,6 @@ def _log_classes() -> tuple[type[Any], type[Any]]:
 
     async def nothing_later(*_: Any, **__: Any) -> None:
         return None
-
-    def catch(self: Any, *_: Any, additional_args: Mapping[str, Any], **__: Any) -> None:
-        """Record the request that litellm logs, and end the call before it is sent."""
-        body = additional_args["complete_input_dict"]
-        body = orjson.dumps(orjson.loads(body) if isinstance(body, str | bytes) else body)
-        self.written = WrittenRequest(str(additional_args["api_base"]), dict(additional_args["headers"]), body)
-        raise InterruptedError("written, and not to be sent")
 
     silent = dict.fromkeys(
         (
@@ -82,18 +56,12 @@ def _log_classes() -> tuple[type[Any], type[Any]]:
     )  # fmt: skip
     later = dict.fromkeys(("async_success_handler", "async_failure_handler"), nothing_later)
     # `False`: litellm then believes that this success is logged already, and queues nothing.
-    silent_log = type("SilentLog", (Logging,), {**silent, **later, "claim_async_success_log": lambda self: False})
-    return silent_log, type("CatchingLog", (silent_log,), {"pre_call": catch, "written": None})
+    return type("SilentLog", (Logging,), {**silent, **later, "claim_async_success_log": lambda self: False})
 
 
-def silent_log(model: str, catches: bool = False) -> Any:
-    """Return a log of one call that stores nothing; litellm's own takes half of the call's time and keeps its texts.
-
-    Args:
-        model: The model.
-        catches: True: the call ends before it is sent, and `written` of the log holds its request.
-    """
-    return _log_classes()[catches](
+def silent_log(model: str) -> Any:
+    """Return a log of one call that stores nothing; litellm's own takes half of the call's time and keeps its texts."""
+    return _silent_log_class()(
         model=model, messages=None, stream=False, call_type="acompletion", start_time=datetime.now(),
         litellm_call_id="", function_id="", litellm_trace_id="-",
     )  # fmt: skip
