@@ -14,7 +14,8 @@ _NAMED_LIKE_A_KEY = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS)(_|$)")
 #: Form of a variable's name. A message may repeat it: it is not a key.
 _NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
 _HIDDEN = "[key]"
-#: Fewest characters of a key, or of a half of it, that is scrubbed; a shorter one could be part of ordinary words.
+#: Fewest characters of a key, or of a half of it, that is scrubbed. No provider gives shorter ones; they are words such
+#: as `none` or `EMPTY` for endpoints that require no key, and to scrub them would spoil ordinary texts.
 _SHORTEST = 8
 #: Most characters of a secret that is also found where it is split or escaped; the pattern of a longer one, such as a
 #: certificate in the environment, would take seconds to compile.
@@ -42,8 +43,8 @@ class Secret:
     def scrub(self, words: str) -> str:
         """Return a foreign text, such as a provider's reply, without the key.
 
-        The key is found as it is, with white space in it, with escapes of JSON, and in base64; so is a half of it that
-        has eight characters or more.
+        The key is found as it is, with white space in it, with escapes of JSON, in base64 and in hexadecimal digits; so
+        is a half of it that has eight characters or more.
         """
         if len(self._text) < _SHORTEST:
             return words
@@ -77,21 +78,17 @@ class Secret:
         raise TypeError("a secret is not serialised")
 
 
-def _pieces(text: str) -> Iterator[str]:
-    """Yield the forms of a key without white space that are scrubbed, the longest first."""
+def _pieces(text: str) -> list[str]:
+    """Return the forms of a key without white space that are scrubbed, the longest first."""
     key = "".join(text.split())
     if len(key) < _SHORTEST:
-        return
-    if len(text) > _LONGEST_SPLIT:
-        yield text
-    yield key
-    for coded in _in_base64(key):
-        yield coded
-        if (other := coded.translate(_URL_SAFE)) != coded:
-            yield other
-    if len(key) >= 2 * _SHORTEST:
-        yield key[: len(key) // 2]
-        yield key[-len(key) // 2 :]
+        return []
+    halves = (key[: len(key) // 2], key[-len(key) // 2 :]) if len(key) >= 2 * _SHORTEST else ()
+    found = {text} if len(text) > _LONGEST_SPLIT else set()
+    for part in (key, *halves):
+        coded = [*_in_base64(part), part.encode("utf-8", "surrogateescape").hex()]
+        found |= {part, *coded, *(form.translate(_URL_SAFE) for form in coded), coded[-1].upper()}
+    return sorted(found, key=lambda piece: (-len(piece), piece))
 
 
 _URL_SAFE = str.maketrans("+/", "-_")

@@ -131,3 +131,21 @@ def test_a_variable_of_white_space_or_of_other_bytes_spoils_no_text() -> None:
     assert Secret("\udcff" * 9).scrub("a b") == "a b"
     assert Secret("line of a key\n" * 200).scrub(f"a {'line of a key' + chr(10)}b") == "a line of a key\nb"
     assert "line" not in Secret("line of a key\n" * 200).scrub("line of a key\n" * 200)
+
+
+@pytest.mark.parametrize("start", range(3))
+@pytest.mark.parametrize("part", [KEY, KEY[: len(KEY) // 2], KEY[len(KEY) // 2 :]], ids=["whole", "first", "second"])
+def test_no_code_of_a_key_or_of_a_half_of_it_gives_it_away(part: str, start: int) -> None:
+    """Decoded again, what is left of a text holds no eight characters of the key in a row."""
+    coded = base64.b64encode(b"xyz"[:start] + part.encode() + b" end").decode()
+    for text in (coded, coded.translate(str.maketrans("+/", "-_"))):
+        left = Secret(KEY).scrub(f"a {text} b")
+        assert "[key]" in left
+        decoded = [base64.b64decode(text + "=" * (-len(text) % 4)) for text in left.split() if len(text) % 4 != 1]
+        assert all(part[i : i + 8].encode() not in one for one in decoded for i in range(len(part) - 7))
+    for digits in (part.encode().hex(), part.encode().hex().upper()):
+        assert Secret(KEY).scrub(f"a {digits} b") == "a [key] b"
+
+
+def test_a_key_that_is_a_word_spoils_no_text() -> None:
+    assert Secret("none").scrub("none of these") == "none of these"
