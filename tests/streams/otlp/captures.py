@@ -47,11 +47,11 @@ def envelopes(name: str) -> dict[str, Any]:
     return {envelope["trace_id"]: envelope for envelope in map(json.loads, assembled(name)[0])}
 
 
-def steps(name: str, **wanted: Any) -> list[dict[str, Any]]:
+def steps(capture: str, /, **wanted: Any) -> list[dict[str, Any]]:
     """Steps of a capture with the given values, in the order of the traces."""
     return [
         step
-        for envelope in envelopes(name).values()
+        for envelope in envelopes(capture).values()
         for step in envelope["spans"]
         if all(step.get(key) == value for key, value in wanted.items())
     ]

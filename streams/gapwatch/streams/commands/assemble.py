@@ -31,6 +31,9 @@ def assemble_command(files: tuple[str, ...], portfolios: tuple[Path, ...], quiet
     # Imported here: --help answers without protobuf.
     from gapwatch.scorers.errors import JobError
     from gapwatch.scorers.loading.load import load_portfolio
+    from gapwatch.streams.otlp.files.missing_extra import need_span_decoder
+
+    need_span_decoder()
     from gapwatch.streams.otlp.files.file_assembly import FileSummary, assemble_files
     from gapwatch.streams.otlp.mapping.mapper import TraceMapper
 

@@ -33,7 +33,8 @@ BAD_PORTFOLIO = 2
 )
 @click.option(
     "--against", multiple=True, metavar="FILE",
-    help="Test the portfolios on the traces of a file (JSON lines; plain, .gz, .zst); repeatable. Nothing is stored.",
+    help="Test the portfolios on the traces of a file (JSON lines of traces, or a file of OpenTelemetry spans; plain, "
+    ".gz, .zst); repeatable. Nothing is stored.",
 )  # fmt: skip
 @click.option(
     "--judges", type=click.Path(path_type=Path), metavar="J",
@@ -141,14 +142,16 @@ def _print_against(portfolios: Sequence[Portfolio], files: Sequence[str], scorer
     # Imported here: without --against no file is read and no scorer is started.
     from gapwatch.streams.batch.check_against import check_against
     from gapwatch.streams.commands.scorers_options import scorer_host
+    from gapwatch.streams.otlp.files.whole_traces import whole_trace_files
     from gapwatch.streams.reports.against_report import print_against
     from gapwatch.streams.sources.file_kind import check_files
 
     pipelines = {portfolio.pipeline for portfolio in portfolios}
-    for fault in check_files(files, pipelines):
+    traces = click.get_current_context().with_resource(whole_trace_files(files, portfolios))
+    for fault in check_files(traces, pipelines):
         click.echo(f"gapwatch: warning: {fault}", err=True)
     with scorer_host(scorers) as host:
-        found = check_against(portfolios, files, host)
+        found = check_against(portfolios, traces, host)
     print_against(console(), found, portfolios)
     if not any(found.traces[pipeline] for pipeline in pipelines):
         raise JobError(

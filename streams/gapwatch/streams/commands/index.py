@@ -57,4 +57,7 @@ COMMANDS: dict[str, Command] = {
         lambda _arguments, _environment: True,
     ),
     "silence": Command("Keep an alert quiet for a while.", "gapwatch.streams.commands.decisions:silence_command"),
+    "spans": Command(
+        "Show what OpenTelemetry spans have that can be watched.", "gapwatch.streams.commands.spans:spans_command"
+    ),
 }

@@ -54,16 +54,18 @@ def publish_command(files: tuple[str, ...], topic: str, rate: float | None, quie
     # Imported here: --help answers without a Kafka client.
     from gapwatch.streams.batch.publish_files import PublishResult, publish_files
     from gapwatch.streams.live.run_log import logs_on_stderr
+    from gapwatch.streams.otlp.files.whole_traces import whole_trace_files
     from gapwatch.streams.sources.file_kind import check_files
 
     settings = read_kafka_options(**kafka)
     click.get_current_context().with_resource(logs_on_stderr(quiet=True))
-    for fault in check_files(files):
+    traces = click.get_current_context().with_resource(whole_trace_files(files, []))
+    for fault in check_files(traces):
         click.echo(f"gapwatch: warning: {fault}; its lines are published all the same", err=True)
     result = PublishResult()
     try:
         with PublishProgress(enabled=not quiet) as progress:
-            asyncio.run(publish_files(files, settings, topic, result, rate, progress.update))
+            asyncio.run(publish_files(traces, settings, topic, result, rate, progress.update))
     finally:  # also of a run that was interrupted or failed
         if result.seconds and not quiet:
             click.echo(_summary(result, topic, settings.brokers))

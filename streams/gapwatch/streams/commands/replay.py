@@ -64,6 +64,9 @@ def replay_command(
 ) -> None:
     """Score the traces of FILE... (JSON lines; plain, .gz, .zst, or - for standard input) into a store.
 
+    FILE may hold OpenTelemetry spans, too, as `gapwatch assemble` reads them: they are assembled first, by the part
+    `spans` of the portfolios.
+
     A second run on the same file and store adds nothing. An interrupted run continues where it stopped.
 
     Exit status 1: not one record is a trace of the portfolio's pipeline. 2: a missing file, or a wrong portfolio or
@@ -73,17 +76,19 @@ def replay_command(
     from gapwatch.scorers.loading.load import load_portfolio
     from gapwatch.streams.batch.progress import ReplayProgress
     from gapwatch.streams.batch.replay import ReplayOptions, replay
+    from gapwatch.streams.otlp.files.whole_traces import whole_trace_files
     from gapwatch.streams.reports.replay_report import print_report
     from gapwatch.streams.sources.file_kind import check_files
 
     loaded = [load_portfolio(path) for path in portfolios]
     pipelines = {portfolio.pipeline for portfolio in loaded}
-    for fault in check_files(files, pipelines):
+    traces = click.get_current_context().with_resource(whole_trace_files(files, loaded))
+    for fault in check_files(traces, pipelines):
         click.echo(f"gapwatch: warning: {fault}", err=True)
     judge = _judge(judges, loaded) if judges is not None else None
     with scorer_host(scorers, scorer_timeout) as host, ReplayProgress(enabled=not quiet) as progress:
         options = ReplayOptions(source, host, alerts, judge, progress.update)
-        result = replay(files, loaded, store, options)
+        result = replay(traces, loaded, store, options)
     if as_json:
         sys.stdout.buffer.write(orjson.dumps(result.as_json()) + b"\n")
         sys.stdout.flush()

@@ -160,3 +160,8 @@ class SplitPayload:
     def bury(self, item: str, cause: str, detail: str, trace_id: str, raw: bytes) -> None:
         """Add a dead letter."""
         self.dead.append(DeadItem(item, cause, detail, trace_id, raw[:KEPT_BYTES]))
+
+
+def is_json(body: bytes) -> bool:
+    """Return whether a body is JSON rather than protobuf, where nothing else says so: it begins with a brace."""
+    return body[:64].lstrip()[:1] == b"{"

@@ -31,11 +31,6 @@ class CheckedPayload:
     reason: str
 
 
-def is_json(body: bytes) -> bool:
-    """Return whether a body is JSON rather than protobuf, where nothing else says so: it begins with a brace."""
-    return body[:64].lstrip()[:1] == b"{"
-
-
 def split(body: bytes, *, is_json: bool, is_logs: bool) -> SplitPayload:
     """Return the spans or log records of a body, not decoded.
 

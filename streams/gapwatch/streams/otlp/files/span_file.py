@@ -14,7 +14,7 @@ import orjson
 import zstandard
 
 from gapwatch.scorers.errors import SourceError
-from gapwatch.streams.otlp.decoding.splitting import is_json
+from gapwatch.streams.otlp.decoding.raw_items import is_json
 from gapwatch.streams.sources.file_source import ByteStream, decompressed, open_source
 
 #: Bytes at the beginning of a file by which it is recognised.
