@@ -14,10 +14,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gapwatch.design.analysis import build
+from gapwatch.design.analysis import build, search
 from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.libraries import default_catalog
-from gapwatch.design.patterns.pattern_search import find_patterns
 from gapwatch.design.source.scan import scan_repository
 from tests.paths import ROOT as PROJECT
 
@@ -53,7 +52,8 @@ def read_labels(text: str) -> dict[str, list[Label]]:
 def score(root: Path, labels: list[Label]) -> tuple[Counter[tuple[str, str]], list[str]]:
     """Return counts by (pattern, right, beyond or missed), and a line for each that is not right."""
     program, graph = build(scan_repository(root))
-    hits = find_patterns(program, CallSites(graph, default_catalog()))
+    sites = CallSites(graph, default_catalog())
+    hits, _ = search(program, sites)
     ends = {(s.path, s.line): s.end for s in graph.symbols if s.kind == "function"}
     counts: Counter[tuple[str, str]] = Counter()
     wrong: list[str] = []

@@ -3,7 +3,9 @@
     python -m tests.benchmarks.design_truths farfalle=ROOT open-ta-agent=ROOT ... [--wrong]
 
 The truths are in `tests/design/truths`, with the rules by which they are scored; each ROOT is the folder of a checkout
-at the commit that the truth names. `--wrong` also lists what was missed and what is beyond the truth.
+at the commit that the truth names. A name without a file of its own is one of `routes_and_breakers.yaml`, of which only
+routes, circuit breakers and failures given back as answers are scored. `--wrong` also lists what was missed and what is
+beyond the truth.
 """
 
 from __future__ import annotations
@@ -212,16 +214,58 @@ def score_routes(design: Design, truth: dict[str, Any], index: CodeIndex) -> tup
                 tally.right += bool(some)
                 tally.missed += [] if some else [f"{route['id']} {route['in']}"]
     for tally, place in zip((by_function, by_arms), left, strict=True):
-        tally.beyond = [f"{r.path}:{r.line}" for r in place if not _is_left_out(truth, base, r.path)]
+        tally.beyond = [f"{r.path}:{r.line}" for r in place if _counts(truth, base, r.path)]
     return by_function, by_arms
+
+
+def score_not_routes(design: Design, truth: dict[str, Any], index: CodeIndex) -> Tally:
+    """Score places that look like a route and are none: right where no further route has an arm within two lines."""
+    base = truth.get("base", "").strip("./")
+    true = {f"{base}/{route['in']}".lstrip("/") for route in truth["routes"]}
+    found = [r for r in found_routes(design, index) if r.function not in true]
+    tally = Tally()
+    for one in truth.get("not_routes", []):
+        path, line = _line(base, one["at"])
+        is_taken = any(r.path == path and any(abs(at - line) <= 2 for at in (r.line, *r.arms[1:])) for r in found)
+        tally.right += not is_taken
+        tally.missed += [f"{path}:{line} {one['why']}"] if is_taken else []
+    return tally
 
 
 def score_breakers(design: Design, truth: dict[str, Any]) -> Tally:
     """Score circuit breakers by file."""
     base = truth.get("base", "").strip("./")
     true = {_line(base, one["at"])[0] for one in truth["breakers"]}
-    found = {h.path for h in design.hits if h.pattern == "has_circuit_breaker"}
+    found = {h.path for h in design.hits if h.pattern == "has_circuit_breaker" and _counts(truth, base, h.path)}
     return Tally(len(true & found), sorted(found - true), sorted(true - found))
+
+
+def score_failures(design: Design, truth: dict[str, Any]) -> Tally:
+    """Score failures given back as answers: a hit within two lines of the true one."""
+    base = truth.get("base", "").strip("./")
+    found = {(h.path, h.line) for h in design.hits if h.pattern == "returns_failure" and not _is_test(design, h.path)}
+    left = set(found)
+    tally = Tally()
+    for one in truth.get("failures_as_answers", []):
+        path, line = _line(base, one["at"])
+        mine = {at for at in found if at[0] == path and abs(at[1] - line) <= 2}
+        left -= mine
+        tally.right += bool(mine)
+        tally.missed += [] if mine else [f"{path}:{line} {one['what']}"]
+    tally.beyond = [f"{path}:{line}" for path, line in sorted(left) if _counts(truth, base, path)]
+    return tally
+
+
+def _is_test(design: Design, path: str) -> bool:
+    return any(s.tags for s in design.graph.symbols if s.path == path and s.kind == "module")
+
+
+def _counts(truth: dict[str, Any], base: str, path: str) -> bool:
+    """Whether what is found beyond a truth counts: in no code left out, and only in complete files of labels."""
+    if _is_left_out(truth, base, path):
+        return False
+    complete = truth.get("complete")
+    return complete is None or any(path == f"{base}/{one}".lstrip("/") for one in complete)
 
 
 def _is_left_out(truth: dict[str, Any], base: str, path: str) -> bool:
@@ -234,23 +278,43 @@ def _line(base: str, written: str) -> tuple[str, int]:
     return f"{base}/{path}".lstrip("/"), int(line)
 
 
-KINDS = ("components", "edges", "prompts", "routes by function", "routes with arms", "breakers")
+KINDS = (
+    "components",
+    "edges",
+    "prompts",
+    "routes by function",
+    "routes with arms",
+    "not routes",
+    "breakers",
+    "failures as answers",
+)
 
 
 def score(design: Design, truth: dict[str, Any]) -> dict[str, Tally]:
-    """Return a tally of each of `KINDS`."""
+    """Return a tally of each of `KINDS` that the truth holds."""
     index = index_of(design)
-    held = held_code(truth, index)
-    pairs, _ = pair(design, held)
-    routes = score_routes(design, truth, index)
-    tallies = (
-        score_components(design, truth, index, held, pairs),
-        score_edges(design, truth, pairs),
-        score_prompts(design, truth),
-        *routes,
-        score_breakers(design, truth),
-    )
-    return dict(zip(KINDS, tallies, strict=True))
+    tallies: dict[str, Tally] = {}
+    if "components" in truth:
+        held = held_code(truth, index)
+        pairs, _ = pair(design, held)
+        tallies["components"] = score_components(design, truth, index, held, pairs)
+        tallies["edges"] = score_edges(design, truth, pairs)
+        tallies["prompts"] = score_prompts(design, truth)
+    tallies["routes by function"], tallies["routes with arms"] = score_routes(design, truth, index)
+    tallies["not routes"] = score_not_routes(design, truth, index)
+    tallies["breakers"] = score_breakers(design, truth)
+    tallies["failures as answers"] = score_failures(design, truth)
+    return tallies
+
+
+def truth_of(name: str) -> dict[str, Any]:
+    """Return the truth of an application: its own file, or its part of the labels of routes and breakers."""
+    own = TRUTHS / f"{name}.yaml"
+    if own.exists():
+        read: dict[str, Any] = yaml.safe_load(own.read_text(encoding="utf-8"))
+        return read
+    labels = yaml.safe_load((TRUTHS / "routes_and_breakers.yaml").read_text(encoding="utf-8"))
+    return next(one for one in labels["applications"] if one["repository"].endswith(f"/{name}"))
 
 
 def sizes(design: Design) -> Counter[str]:
@@ -279,7 +343,7 @@ def main() -> None:
         name, _, root = argument.partition("=")
         if not root:
             continue
-        truth = yaml.safe_load((TRUTHS / f"{name}.yaml").read_text(encoding="utf-8"))
+        truth = truth_of(name)
         design = run_design(scan_repository(Path(root)))
         print(name)
         for kind, tally in score(design, truth).items():

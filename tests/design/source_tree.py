@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gapwatch.design.analysis import build
+from gapwatch.design.analysis import build, search
 from gapwatch.design.callgraph.graph import CallGraph
 from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.hit import PatternHit
 from gapwatch.design.patterns.libraries import default_catalog
-from gapwatch.design.patterns.pattern_search import find_patterns
+from gapwatch.design.routes.route import Route
+from gapwatch.design.routes.route_search import find_routes
 from gapwatch.design.source.scan import scan_repository
 
 
@@ -37,4 +38,11 @@ def edges(root: Path, files: dict[str, str]) -> set[str]:
 def patterns(root: Path, files: dict[str, str]) -> tuple[PatternHit, ...]:
     """Return the pattern hits of some files."""
     program, made = build(scan_repository(write_tree(root, files)))
-    return find_patterns(program, CallSites(made, default_catalog()))
+    sites = CallSites(made, default_catalog())
+    return search(program, sites)[0]
+
+
+def routes(root: Path, files: dict[str, str]) -> tuple[Route, ...]:
+    """Return the routes of some files."""
+    program, made = build(scan_repository(write_tree(root, files)))
+    return find_routes(program, CallSites(made, default_catalog()))

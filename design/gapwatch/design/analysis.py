@@ -16,6 +16,8 @@ from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.hit import PatternHit
 from gapwatch.design.patterns.libraries import LibraryCatalog, default_catalog
 from gapwatch.design.patterns.pattern_search import find_patterns
+from gapwatch.design.routes.route import Route
+from gapwatch.design.routes.route_search import find_routes
 from gapwatch.design.source.program import Program, load_program
 from gapwatch.design.source.scan import Scan
 from gapwatch.design.source.syntax_trees import grammar_versions
@@ -29,6 +31,12 @@ Progress = Callable[[str, int, int], None]
 def no_progress(stage: str, done: int, total: int) -> None:
     """Ignore progress."""
     del stage, done, total
+
+
+def search(program: Program, sites: CallSites) -> tuple[tuple[PatternHit, ...], tuple[Route, ...]]:
+    """Return the pattern hits of all functions, routes among them, and the routes themselves."""
+    routes = find_routes(program, sites)
+    return tuple(sorted({*find_patterns(program, sites), *(route.hit() for route in routes)})), routes
 
 
 @dataclass(frozen=True)
@@ -98,7 +106,8 @@ def patterns_of(
         except TypeError:
             pass
     program, graph = build(scan, progress)
-    hits = find_patterns(program, CallSites(graph, used))
+    sites = CallSites(graph, used)
+    hits, _ = search(program, sites)
     if catalog is None:
         _save(cache, key, [[getattr(hit, name) for name in PatternHit.__slots__] for hit in hits])
         _save(cache, _key(scan, "graph"), _graph_to(graph))

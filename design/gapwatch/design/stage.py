@@ -8,7 +8,7 @@ from pathlib import Path
 
 import orjson
 
-from gapwatch.design.analysis import FileReading, Progress, build, no_progress, readings
+from gapwatch.design.analysis import FileReading, Progress, build, no_progress, readings, search
 from gapwatch.design.architecture.classify import apply_goal, classify
 from gapwatch.design.architecture.components import build_components
 from gapwatch.design.architecture.critic import review_components
@@ -30,7 +30,8 @@ from gapwatch.design.metrics.traceability import Gap, ci_targets, set_alerts
 from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.libraries import LibraryCatalog, default_catalog
 from gapwatch.design.patterns.library_uses import LibraryUse, find_library_uses
-from gapwatch.design.patterns.pattern_search import PatternHit, find_patterns
+from gapwatch.design.patterns.pattern_search import PatternHit
+from gapwatch.design.routes.route import Route
 from gapwatch.design.source.own_imports import OwnImports, own_imports
 from gapwatch.design.source.program import Program
 from gapwatch.design.source.scan import Scan, Skipped
@@ -77,6 +78,7 @@ class Design:
         skipped: Files and folders that were not read.
         graph: The call graph.
         hits: Patterns of all files.
+        routes: Ways to one answer, in order, of production code.
         salience: Scores of all files, greatest first.
         architecture: Components and edges.
         prompts: Prompts by component.
@@ -103,6 +105,7 @@ class Design:
     skipped: tuple[Skipped, ...]
     graph: CallGraph
     hits: tuple[PatternHit, ...]
+    routes: tuple[Route, ...]
     salience: list[FileSalience]
     architecture: Architecture
     prompts: dict[str, list[Prompt]]
@@ -157,10 +160,12 @@ def _read(scan: Scan, facts: tuple[Fact, ...], catalog: LibraryCatalog, progress
     program, graph = build(scan, progress)
     sites = CallSites(graph, catalog)
     progress("patterns", 0, 1)
-    hits = _with_named_calls(find_patterns(program, sites), graph, facts)
+    found, routes = search(program, sites)
+    hits = _with_named_calls(found, graph, facts)
     progress("patterns", 1, 1)
     tags = {s.path: s.tags for s in graph.symbols}
     kept = tuple(h for h in hits if not tags.get(h.path))
+    ways = tuple(r for r in routes if not tags.get(r.path))
     uses = [
         u for u in find_library_uses(graph, sites, kept) if not tags.get(u.place.path) and u.capability not in _PLUMBING
     ]
@@ -171,7 +176,7 @@ def _read(scan: Scan, facts: tuple[Fact, ...], catalog: LibraryCatalog, progress
     salience = file_salience(graph, kept, distances)
     return CodeReading(
         program=program,
-        material=Material(program, graph, sites, kept, distances, {f.path: f.salience for f in salience}),
+        material=Material(program, graph, sites, kept, ways, distances, {f.path: f.salience for f in salience}),
         hits=hits,
         uses=uses,
         salience=salience,
@@ -230,6 +235,7 @@ def _finish(
         skipped=scan.skipped,
         graph=code.material.graph,
         hits=code.hits,
+        routes=code.material.routes,
         salience=code.salience,
         architecture=view.architecture,
         prompts=view.prompts,

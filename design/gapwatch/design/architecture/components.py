@@ -306,6 +306,8 @@ def _component(group: list[Unit], material: Material, used: set[str], folders: C
         sorted((use for u in group for use in u.uses), key=lambda u: (u.place.path, u.place.line, u.dotted)),
         sorted({hit for u in group for hit in u.hits}),
     )
+    inside = set(symbols)
+    component.routes = [route for route in material.routes if route.symbol in inside]
     distance = min(u.distance for u in group)
     component.distance = distance if distance < 99 else None
     component.tiers = tiers_of(component, material)

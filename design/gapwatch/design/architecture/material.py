@@ -9,6 +9,7 @@ from gapwatch.design.callgraph.graph import CallGraph
 from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.hit import PatternHit
 from gapwatch.design.patterns.library_uses import LibraryUse
+from gapwatch.design.routes.route import Route
 from gapwatch.design.source.program import Program
 
 #: Capabilities by job, most important first; the first job that a unit has is its job.
@@ -75,6 +76,7 @@ class Material:
         graph: The call graph.
         sites: Library and repository targets of every call site.
         hits: Patterns, without those of tests and examples.
+        routes: Ways to one answer, in order, without those of tests and examples.
         distances: Calls to the nearest model by symbol; symbols that are too far away are missing.
         salience: Score by path.
     """
@@ -83,5 +85,6 @@ class Material:
     graph: CallGraph
     sites: CallSites
     hits: tuple[PatternHit, ...]
+    routes: tuple[Route, ...]
     distances: dict[str, int]
     salience: dict[str, float]

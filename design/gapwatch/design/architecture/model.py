@@ -7,18 +7,19 @@ from dataclasses import dataclass, field
 from gapwatch.design.callgraph.graph import CallEdge
 from gapwatch.design.patterns.hit import PatternHit
 from gapwatch.design.patterns.library_uses import CodePlace, LibraryUse
+from gapwatch.design.routes.route import Route
 
 
 @dataclass(frozen=True, slots=True)
 class TierDraft:
-    """A function that gives answers inside a component, such as the first model of a cascade.
+    """A function that gives answers inside a component, or an arm of a route.
 
     Attributes:
         id: Unique inside the component.
         by: `llm` or `rule`.
-        symbol: Dotted name of the function.
+        symbol: Dotted name of the function; of an arm that calls none of the repository, the one that holds the route.
         place: Lines of the function.
-        is_ordered: Whether it is an alternative of a cascade.
+        is_ordered: Whether it is an arm of a route.
     """
 
     id: str
@@ -40,7 +41,8 @@ class ComponentDraft:
         entry: Function that other components call most.
         uses: Calls that leave the repository, with their capabilities.
         hits: Patterns.
-        tiers: Functions that give answers.
+        routes: Ways to one answer, in order.
+        tiers: Functions that give answers, arms of routes first.
         description: First line of a docstring, or names of its parts.
         role: ai_core, supporting or operational.
         kind: llm, agent, chain, retrieval, ...
@@ -72,6 +74,7 @@ class ComponentDraft:
     entry: str
     uses: list[LibraryUse] = field(default_factory=list)
     hits: list[PatternHit] = field(default_factory=list)
+    routes: list[Route] = field(default_factory=list)
     tiers: list[TierDraft] = field(default_factory=list)
     description: str = ""
     role: str = "operational"

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 
 from gapwatch.design.architecture.component_names import snake, unique
 from gapwatch.design.architecture.material import Material
 from gapwatch.design.architecture.model import ComponentDraft, TierDraft
 from gapwatch.design.architecture.prompts import Prompt
-from gapwatch.design.architecture.verify import CALL_KINDS
 from gapwatch.design.callgraph.graph import CallGraph
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.patterns.outside_calls import model_depths
+from gapwatch.design.routes.route import Route
 
 #: Most functions of one component that are monitored as tiers of a model; those with most callers come first.
 MAX_TIERS = 8
@@ -22,9 +21,8 @@ _MIN_ASKED = 80
 
 
 def tiers_of(component: ComponentDraft, material: Material) -> list[TierDraft]:
-    """Return the alternatives of cascades in their order, then the functions that call a model."""
+    """Return the arms of routes in their order, then the functions that call a model."""
     numbers = material.sites.numbers(material.program)
-    out: dict[str, TierDraft] = {}
     first_llm = {hit.symbol for hit in component.hits if hit.pattern == "calls_llm" and hit.kind == "direct"}
     some = next(iter(numbers.values()), None)
     depths = (
@@ -32,34 +30,60 @@ def tiers_of(component: ComponentDraft, material: Material) -> list[TierDraft]:
         if some is not None
         else {}
     )
+    taken: set[str] = set()
+    names = Counter(symbol.rpartition(".")[2] for symbol in first_llm)
+    out = _arms(component, material, {*first_llm, *depths}, taken)
+    known = {tier.symbol for tier in out if not is_inside_route(tier, component)}
 
-    def add(symbol: str, ordered: bool) -> None:
+    def add(symbol: str) -> None:
         number = numbers.get(symbol)
-        if number is None or symbol in out:
+        if number is None or symbol in known:
             return
+        known.add(symbol)
         info = material.program.functions[number]
-        by = "llm" if symbol in first_llm or symbol in depths else "rule"
         place = CodePlace(material.program.path(info), info.ir.line, info.ir.end)
         owner, _, last = symbol.rpartition(".")
         if names[last] > 1:
             last = f"{owner.rpartition('.')[2]}_{last}"
-        out[symbol] = TierDraft(unique(snake(last) or "tier", taken), by, symbol, place, ordered)
+        out.append(TierDraft(unique(snake(last) or "tier", taken), "llm", symbol, place))
 
-    taken: set[str] = set()
-    names = Counter(symbol.rpartition(".")[2] for symbol in first_llm)
-    for hit in component.hits:
-        if hit.pattern == "has_cascade":
-            for name in re.findall(r"([\w.]+)(?=, (?:else|if empty)| or |$| \(line| until)", hit.evidence):
-                last = name.rpartition(".")[2]
-                for edge in material.sites.callees[hit.symbol]:
-                    inside = any(hit.line <= line <= hit.end for _, line in edge.sites)
-                    if edge.kind in CALL_KINDS and inside and edge.dst.rpartition(".")[2] == last:
-                        add(edge.dst, True)
     callers = {s: len({e.src for e in material.sites.callers[s] if e.src not in first_llm}) for s in first_llm}
     for symbol in sorted(first_llm, key=lambda s: (material.distances.get(s, 9), -min(callers[s], 3), s)):
-        if sum(tier.by == "llm" for tier in out.values()) < MAX_TIERS:
-            add(symbol, False)
-    return list(out.values())
+        if sum(tier.by == "llm" and not is_inside_route(tier, component) for tier in out) < MAX_TIERS:
+            add(symbol)
+    return out
+
+
+def is_inside_route(tier: TierDraft, component: ComponentDraft) -> bool:
+    """Return whether a tier is an arm that has no function of its own: a library call, a fixed text."""
+    return tier.is_ordered and any(route.symbol == tier.symbol for route in component.routes)
+
+
+def arm_tiers(route: Route, component: ComponentDraft) -> list[str]:
+    """Return the ids of the tiers of a route in order; arms that only give a failure back have none."""
+    ids = {(tier.symbol, tier.place.line, tier.place.path): tier.id for tier in component.tiers if tier.is_ordered}
+    by_symbol = {tier.symbol: tier.id for tier in component.tiers if tier.is_ordered and tier.symbol != route.symbol}
+    found = [by_symbol.get(a.symbol) or ids.get((a.symbol, a.line, route.path)) for a in route.answers]
+    return list(dict.fromkeys(one for one in found if one is not None))
+
+
+def _arms(component: ComponentDraft, material: Material, models: set[str], taken: set[str]) -> list[TierDraft]:
+    numbers = material.sites.numbers(material.program)
+    out: list[TierDraft] = []
+    known: set[str] = set()
+    for route in component.routes:
+        for arm in route.answers:
+            number = numbers.get(arm.symbol)
+            if arm.symbol in known or number is None:
+                continue
+            by = "llm" if arm.by == "llm_chat" or (arm.symbol != route.symbol and arm.symbol in models) else "rule"
+            place = CodePlace(route.path, arm.line)
+            if arm.symbol != route.symbol:
+                known.add(arm.symbol)
+                info = material.program.functions[number]
+                place = CodePlace(material.program.path(info), info.ir.line, info.ir.end)
+            out.append(TierDraft(unique(snake(arm.tier) or "tier", taken), by, arm.symbol, place, True))
+    return out
 
 
 def prompted_tiers(component: ComponentDraft, prompts: list[Prompt], graph: CallGraph) -> list[TierDraft]:
@@ -73,13 +97,13 @@ def prompted_tiers(component: ComponentDraft, prompts: list[Prompt], graph: Call
         prompts: Its prompts.
         graph: The call graph.
     """
-    known = {tier.symbol for tier in component.tiers}
+    known = {tier.symbol for tier in component.tiers if not is_inside_route(tier, component)}
     through = {h.symbol for h in component.hits if h.pattern == "calls_llm" and h.kind != "direct"}
     asked = {p.symbol: max(len(q.text) for q in prompts if q.symbol == p.symbol) for p in prompts}
     functions = {s.id: s for s in graph.symbols if s.kind == "function"}
     taken = {tier.id for tier in component.tiers}
     out: list[TierDraft] = []
-    room = MAX_TIERS - sum(tier.by == "llm" for tier in component.tiers)
+    room = MAX_TIERS - sum(tier.by == "llm" and not is_inside_route(tier, component) for tier in component.tiers)
     for symbol in sorted((through - known) & set(asked) & set(functions), key=lambda s: (-asked[s], s)):
         if asked[symbol] >= _MIN_ASKED and len(out) < room:
             found = functions[symbol]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +11,9 @@ from gapwatch.design.architecture.component_names import snake, unique
 from gapwatch.design.architecture.material import Material
 from gapwatch.design.architecture.model import ComponentDraft
 from gapwatch.design.architecture.prompts import Prompt, keys_read, timeout_of
+from gapwatch.design.architecture.tiers import arm_tiers, is_inside_route
 from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.metrics.named_routes import named_routes
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.patterns.hit import PatternHit
 from gapwatch.design.patterns.library_uses import CodePlace
@@ -59,7 +62,7 @@ class Catalog:
         for make in (
             self._model_calls,
             self._parsing,
-            self._cascades,
+            self._routes,
             self._retries,
             self._handlers,
             self._services,
@@ -175,7 +178,7 @@ class Catalog:
         mine: dict[str, list[PatternHit]] = {}
         for tier in self.component.tiers:
             inside = [h for h in hits if h.symbol == tier.symbol or h.symbol.startswith(f"{tier.symbol}.")]
-            if inside and tier.by == "llm":
+            if inside and tier.by == "llm" and not is_inside_route(tier, self.component):
                 mine[tier.id] = [h for h in inside if h.kind == "direct"] or inside
         own = {tier_id for tier_id, inside in mine.items() if inside[0].kind == "direct"}
         for tier_id, inside in mine.items():
@@ -257,40 +260,42 @@ class Catalog:
             valid_when="the text reaches the parser; lenient parsers accept more than strict JSON",
         )
 
-    def _cascades(self) -> Iterator[MetricDesign]:
-        hits = self._hits("has_cascade")
-        if not hits:
-            return
-        ordered = [t.id for t in self.component.tiers if t.is_ordered]
-        shared = {
-            "concern": "reliability",
-            "better": "lower",
-            "direction_verdict": "unverified",
-            "questions": [f"q-{self.component.id}-cascade"],
-            "valid_when": "every tier reports its id; cached answers are left out",
-        }
-        yield self._make(
-            "fallback_rate",
-            hits,
-            {"form": "measure", "field": "attributes.fallback_depth", "unit": "tiers", "limit": {"max": 0}},
-            purpose="share of answers that the first tier does not give",
-            per_trace="max",
-            fields=["attributes.fallback_depth"],
-            severity="ticket",
-            action="find the tier that fails first; decide whether a fallback is expected or degraded service",
-            **shared,
-        )
-        yield self._make(
-            "tier_mix",
-            hits,
-            {"form": "label", "field": "tier", **({"labels": ordered} if len(ordered) > 1 else {})},
-            purpose="share of answers by tier",
-            concern="drift",
-            fields=["tier"],
-            better="unknown",
-            direction_verdict="unverified",
-            valid_when=str(shared["valid_when"]),
-        )
+    def _routes(self) -> Iterator[MetricDesign]:
+        """Yield for each route one rate for each of its steps, and the share of each arm."""
+        for route, family, question in named_routes(self.component):
+            hits = [route.hit()] if self._point(route.symbol) is not None else []
+            if not hits:
+                continue
+            shared = "every arm reports its tier; answers of other functions are left out"
+            for step, (first, second) in enumerate(itertools.pairwise(route.answers)):
+                yield self._make(
+                    f"{family}fallback_rate" if not step else f"{family}fallback_rate_{step + 1}",
+                    hits,
+                    {"form": "measure", "field": "attributes.fallback_depth", "unit": "tiers", "limit": {"max": step}},
+                    purpose=f"share of answers for which {first.tier} does not suffice and {second.tier} is tried",
+                    per_trace="max",
+                    fields=["attributes.fallback_depth"],
+                    severity="ticket",
+                    action=f"look at why {first.what} fails ({first.goes_on}); decide whether {second.what} is worse",
+                    concern="reliability",
+                    better="lower",
+                    direction_verdict="unverified",
+                    questions=[question],
+                    valid_when=shared,
+                )
+            ordered = arm_tiers(route, self.component)
+            yield self._make(
+                f"{family}tier_mix",
+                hits,
+                {"form": "label", "field": "tier", **({"labels": ordered} if len(ordered) > 1 else {})},
+                purpose="share of answers by arm",
+                concern="drift",
+                fields=["tier"],
+                better="unknown",
+                direction_verdict="unverified",
+                questions=[question],
+                valid_when=shared,
+            )
 
     def _retries(self) -> Iterator[MetricDesign]:
         hits = self._hits("has_retry_loop", "loop", "decorator", "recursion", "client")
@@ -324,7 +329,7 @@ class Catalog:
         )
 
     def _handlers(self) -> Iterator[MetricDesign]:
-        # The metric of a retry loop or a cascade already counts its handlers.
+        # The metric of a retry loop or a route already counts its handlers.
         other = [*self._hits("has_retry_loop"), *self._hits("has_cascade")]
         swallowing = [
             h

@@ -136,6 +136,9 @@ def _apply_fact(metric: MetricDesign, facts: tuple[Fact, ...]) -> None:
         return
     metric.fact = fact.id
     metric.better = fact.better
+    if fact.value == "degraded" and metric.family.endswith("fallback_rate"):
+        # The rate of the first step; each later step is part of it.
+        metric.severity = "page"
     if fact.better != "unknown":
         metric.direction_verdict = "verified"
         metric.direction_evidence = f"{fact.by}, {fact.at}: {fact.value}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +23,8 @@ CASCADE_FAMILIES = frozenset(
         "breaker_open_rate",
     ]
 )
+#: A family of several routes or steps has the name of the function before it, and the number of the step after it.
+_CASCADE = re.compile(rf"(^|_)({'|'.join(sorted(CASCADE_FAMILIES))})(_\d+)?$")
 
 
 @dataclass
@@ -149,7 +152,7 @@ class MetricDesign:
     @property
     def is_cascade(self) -> bool:
         """True if only a practitioner can say which direction is better."""
-        return self.family in CASCADE_FAMILIES
+        return _CASCADE.search(self.family) is not None
 
     @property
     def is_designed(self) -> bool:

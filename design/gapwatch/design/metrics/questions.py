@@ -10,6 +10,7 @@ from gapwatch.design.architecture.classify import UNSURE
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
 from gapwatch.design.architecture.prompts import Prompt
 from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.metrics.named_routes import named_routes
 from gapwatch.scorers.portfolio.fact import Fact
 
 #: Id of the question for the model call, asked when no library and no address shows it.
@@ -128,20 +129,20 @@ def _of_component(
     first = {name: f"{found[0].path}:{found[0].line}" for name, found in hits.items()}
     c, name = component.id, component.name
     out: list[QuestionDraft | None] = []
-    if "has_cascade" in hits:
-        tiers = [t.id for t in component.tiers if t.is_ordered]
-        ways = " then ".join(tiers) if tiers else hits["has_cascade"][0].evidence
+    for route, _, question in named_routes(component):
+        ways = " then ".join(arm.tier for arm in route.answers)
+        second = route.answers[1] if len(route.answers) > 1 else route.arms[1]
         out.append(
             QuestionDraft(
-                f"q-{c}-cascade",
+                question,
                 c,
-                f"{name}: is a fallback ({ways}) expected or degraded service?",
-                f"{first['has_cascade']}: {hits['has_cascade'][0].evidence}; a wrong guess would invert the alert",
+                f"{name}: {ways}: is an answer of {second.tier} worse than one of {route.arms[0].tier}?",
+                f"{route.path}:{route.line}: {route.text[:160]}; a wrong guess would invert the alert",
                 "direction",
                 "choice",
                 ["degraded", "expected", "either"],
                 _EITHER,
-                _named(metrics, "fallback_rate", "fallback_depth", "tier_mix"),
+                sorted(m.name for m in metrics if question in m.questions),
                 {"degraded": "lower", "expected": "unknown", "either": "unknown"},
             )
         )

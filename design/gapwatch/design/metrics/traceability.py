@@ -104,7 +104,9 @@ def set_alerts(metrics: list[MetricDesign], architecture: Architecture, goal_con
     for component in architecture.components:
         pages = [m for m in metrics if m.component == component.id and m.severity == "page"]
         # One fault of a component shows in several metrics at once; one page is enough.
-        for metric in sorted(pages, key=lambda m: (m.concern not in goal_concerns, _urgency(m)))[MAX_PAGES:]:
+        for metric in sorted(pages, key=lambda m: (m.fact is None, m.concern not in goal_concerns, _urgency(m)))[
+            MAX_PAGES:
+        ]:
             metric.severity = "ticket"
 
 
@@ -123,6 +125,9 @@ def _severity(metric: MetricDesign, component: ComponentDraft, radius: int, is_g
         return "note"
     if metric.severity == "note":
         return "note"
+    if metric.severity == "page" and metric.is_cascade and metric.fact is not None:
+        # The practitioner has said that it is worse.
+        return "page"
     user_facing = component.priority == "primary"
     wants_page = metric.severity == "page" or (is_goal and user_facing)
     if wants_page and user_facing and metric.direction_verdict == "verified" and not metric.is_cascade:

@@ -108,6 +108,7 @@ class CallSites:
         callers: Edges by called symbol.
         callees: Edges by calling symbol.
         calls_within: Calls by number of the function, filled by the first detector that asks.
+        reached: Capabilities within a few calls by function, filled by the first detector that asks.
     """
 
     graph: CallGraph
@@ -119,6 +120,8 @@ class CallSites:
 
     #: Calls of a function by its number, for those who come after the first that asks.
     calls_within: dict[int, list[Expr]] = field(default_factory=dict)
+    #: Capabilities within a few calls by function, for those who come after the first that asks.
+    reached: dict[str, frozenset[str]] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict)
     _reached: dict[int, Reach] = field(default_factory=dict)
     _by_symbol: dict[str, list[str]] = field(default_factory=dict)

@@ -1,8 +1,7 @@
-"""Finds code that expects failure: exception handlers, retries, cascades."""
+"""Finds code that expects failure: exception handlers and retries."""
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator
 
@@ -11,8 +10,6 @@ from gapwatch.design.patterns.code_walk import (
     callee_text,
     calls_in,
     keyword,
-    leaves,
-    names_in,
     tags_in,
     target_names,
     text_of,
@@ -30,7 +27,6 @@ from gapwatch.design.source.ir import (
     caught_by,
     constant_of,
     end_of,
-    final_of,
     handler_body,
     handlers_of,
     is_call,
@@ -41,9 +37,6 @@ from gapwatch.design.source.ir import (
     line_or,
     members_in,
     name_of,
-    operand_of,
-    operands_of,
-    operators_of,
     orelse_of,
     positional_of,
     target_of,
@@ -51,7 +44,7 @@ from gapwatch.design.source.ir import (
     test_of,
     value_of,
 )
-from gapwatch.design.source.program import inner_bodies, last_name, statements
+from gapwatch.design.source.program import last_name, statements
 
 _IMPORT_ERRORS = frozenset({"ImportError", "ModuleNotFoundError"})
 _ATTEMPT = re.compile(r"attempt|retr(y|ies)|(^|_)tries($|_)|backoff", re.IGNORECASE)
@@ -279,303 +272,3 @@ def _same_again(subject: Subject, call: Expr) -> bool:
     given = arguments_of(call)
     same = [arg for arg in given if (arg[0] == "n" and name_of(arg) in own) or _ATTEMPT.search(text_of(arg))]
     return not given or 2 * len(same) >= len(given)
-
-
-# -- cascades ------------------------------------------------------------------------------------------------------
-
-_FALLBACK = re.compile(
-    r"fall_?back|backup|secondary|alternat|degrad|cascade|tier|primary|default_model|cheap|plan_b|legacy", re.I
-)
-_NO_PRODUCER = re.compile(
-    r"(^|\.)(log|logger|logging|print|append|extend|add|format|join|str|repr|int|float|len|list|dict|set|tuple|bool|sleep|exit"
-    r"|get|pop|strip|update|warning|error|exception|info|debug|isinstance|hasattr|getattr|uuid4|time|now|utcnow|dumps|jsonify"
-    r"|close|rollback|commit|capture_exception|format_exc|print_exc|getenv|cancel|release|set_exception|field|type)$"
-)
-_IO = frozenset(
-    {"llm_chat", "embedding", "rerank", "retrieval", "http", "web_search", "saas", "db_execute", "db_read", "ingest"}
-)
-
-
-def find_cascades(subject: Subject) -> Iterator[PatternHit]:
-    """Yield cascades: ordered alternatives for one result."""
-    seen: set[int] = set()
-    for body in _all_bodies(subject.ir.body):
-        for i, s in enumerate(body):
-            hit = None
-            if s[0] == "try":
-                hit = _handler_cascade(subject, s)
-            elif s[0] == "for":
-                hit = _loop_cascade(subject, s)
-            elif s[0] in ("assign", "return") and value_of(s) is not None:
-                hit = _or_cascade(subject, s)
-            if hit is None and s[0] == "if" and i > 0:
-                hit = _empty_cascade(subject, body, i)
-            if hit is not None and hit.line not in seen and hit.confidence >= 0.5:
-                seen.add(hit.line)
-                yield hit
-
-
-def _all_bodies(body: Body) -> Iterator[Body]:
-    yield body
-    for s in body:
-        for inner in inner_bodies(s):
-            yield from _all_bodies(inner)
-
-
-def _producers(body: Body) -> Iterator[tuple[str, Expr]]:
-    """Yield (target, call) for each call whose result a block assigns or returns, also inside its with, if and for."""
-    for s in body:
-        value = unwrapped(value_of(s)) if s[0] in ("assign", "return") else None
-        if value is not None and is_call(value):
-            names = target_names(targets_of(s)[0]) if s[0] == "assign" else ["return"]
-            yield from ((name, value) for name in names)
-        elif s[0] in ("with", "if", "for") and not leaves(body[:0]):
-            for inner in inner_bodies(s):
-                yield from _producers(inner)
-
-
-def _is_producer(call: Expr) -> bool:
-    text = callee_text(call)
-    name = last_name(call)
-    return not (_NO_PRODUCER.search(text) or _LOGGING.search(text) or name.lstrip("_")[:1].isupper() or not name)
-
-
-def _shared(first: Expr, second: Expr) -> set[str]:
-    """Return the names that two calls both get as arguments; receivers do not count."""
-    left = {n for arg in arguments_of(first) for n in names_in(arg)}
-    right = {n for arg in arguments_of(second) for n in names_in(arg)}
-    return {n for n in left & right if n not in ("self", "cls")}
-
-
-def _strength(subject: Subject, first: Expr, second: Expr, context: str) -> float:
-    """Return the confidence in [0, 1] that the second call replaces the first.
-
-    0.9 for a fallback by name, 0.8 if both calls leave the process, 0.7 for a shared word and one call that leaves it,
-    0.55 for a shared word alone, else 0.35; hits below 0.5 are dropped.
-    """
-    reach = [_reaches_out(subject, call) for call in (first, second)]
-    if _FALLBACK.search(context):
-        return 0.9
-    if all(reach):
-        return 0.8
-    words = [set(_words(last_name(call))) for call in (first, second)]
-    if words[0] & words[1] - _COMMON_WORDS and any(reach):
-        return 0.7
-    inside = [bool(subject.sites.inside_of(subject.symbol, call)) for call in (first, second)]
-    if words[0] & words[1] - _COMMON_WORDS and inside[0] == inside[1]:
-        return 0.55
-    return 0.35
-
-
-_COMMON_WORDS = frozenset(
-    [
-        "get",
-        "set",
-        "is",
-        "to",
-        "from",
-        "make",
-        "create",
-        "build",
-        "new",
-        "async",
-        "default",
-        "init",
-        "model",
-        "class",
-        "run",
-        "handle",
-        "call",
-        "process",
-        "execute",
-        "do",
-        "data",
-        "value",
-        "result",
-        "original",
-    ]
-)
-
-
-def _words(name: str) -> list[str]:
-    return [w.lower() for w in re.findall(r"[A-Z]?[a-z]{2,}|[A-Z]{2,}(?![a-z])", name)]
-
-
-def _reaches_out(subject: Subject, call: Expr) -> bool:
-    reach = subject.reach(call)
-    if reach.capability in _IO:
-        return True
-    return any(
-        subject.sites.catalog.capability(external) in _IO
-        for edge in subject.sites.inside_of(subject.symbol, call)
-        for external in subject.sites.externals_of(edge.dst)
-    )
-
-
-#: Names of functions that build an error answer, which is no alternative result.
-_ERROR_ANSWER = re.compile(r"error|exception|failure|abort|reject|empty", re.I)
-
-
-def _handler_cascade(subject: Subject, s: Stmt) -> PatternHit | None:
-    tried = [pair for pair in _producers(body_of(s)) if _is_producer(pair[1])]
-    for handler in handlers_of(s):
-        if re.fullmatch(
-            r"\W*(ImportError|ModuleNotFoundError)(\W+(ImportError|ModuleNotFoundError))?\W*",
-            text_of(caught_by(handler)),
-        ):
-            # The choice between libraries is made at installation and is the same at every call.
-            continue
-        for target, second in _producers(handler_body(handler)):
-            if not _is_producer(second) or _ERROR_ANSWER.search(last_name(second)):
-                continue
-            for first_target, first in tried:
-                if not (target == first_target or (target == "return") or first_target == "return"):
-                    continue
-                if _makes_or_opens(last_name(first), last_name(second)):
-                    continue
-                if callee_text(first) == callee_text(second) and not _differs_by_name(first, second):
-                    continue
-                if not _shared(first, second):
-                    continue
-                context = f"{subject.ir.name} {text_of(second)} {text_of(first)}"
-                strength = _strength(subject, first, second, context)
-                evidence = f"{callee_text(first)}, else {callee_text(second)} (line {call_line(second)})"
-                return subject.hit("has_cascade", line_of(s), end_of(s), "handler", evidence, strength)
-    return None
-
-
-_MAKES = re.compile(r"^(create|make|add|insert|new|init|open|get|load|fetch|read|find)_(.+)$")
-
-
-def _makes_or_opens(first: str, second: str) -> bool:
-    """Return whether one call creates what the other opens (`create_table`, `open_table`): one way, not two."""
-    left, right = _MAKES.match(first), _MAKES.match(second)
-    if left is None or right is None or left[2] != right[2]:
-        return False
-    return (left[1] in _MAKING) != (right[1] in _MAKING)
-
-
-_MAKING = frozenset({"create", "make", "add", "insert", "new", "init"})
-
-
-def _differs_by_name(first: Expr, second: Expr) -> bool:
-    """Return whether a function is called again with another model or source: a cascade and not a retry."""
-    left, right = {text_of(a) for a in arguments_of(first)}, {text_of(a) for a in arguments_of(second)}
-    return any(_FALLBACK.search(text) for text in left ^ right)
-
-
-def _empty_cascade(subject: Subject, body: Body, at: int) -> PatternHit | None:
-    s = body[at]
-    test, inner = branches_of(s)[0]
-    name = _emptiness_of(test)
-    if name is None or len(branches_of(s)) > 1:
-        return None
-    before = [call for target, call in _producers(body[:at]) if target == name and _is_producer(call)]
-    after = [call for target, call in _producers(inner) if target in (name, "return") and _is_producer(call)]
-    for first in before[-1:]:
-        for second in after[:1]:
-            if callee_text(first) != callee_text(second) and _shared(first, second):
-                context = f"{subject.ir.name} {text_of(second)} {text_of(first)}"
-                strength = _strength(subject, first, second, context)
-                evidence = f"{callee_text(first)}, if empty {callee_text(second)} (line {call_line(second)})"
-                return subject.hit("has_cascade", line_of(s), end_of(s), "empty", evidence, strength)
-    return None
-
-
-def _emptiness_of(test: Expr) -> str | None:
-    """Return the name whose emptiness a condition tests: `not x`, `x is None`, `len(x) == 0`."""
-    if test[0] == "!":
-        return text_of(operand_of(test)) if operand_of(test)[0] in "na" else None
-    if test[0] == "q" and len(operands_of(test)) == 2:
-        left, right = operands_of(test)
-        if right == ("k", None) and operators_of(test)[0] in ("is", "=="):
-            return text_of(left)
-        if is_call(left) and last_name(left) == "len" and right == ("k", 0) and positional_of(left):
-            return text_of(positional_of(left)[0])
-    if test[0] == "b":
-        return next((name for part in operands_of(test) if (name := _emptiness_of(part))), None)
-    return None
-
-
-def _or_cascade(subject: Subject, s: Stmt) -> PatternHit | None:
-    value = unwrapped(value_of(s))
-    if value is None or value[0] != "b":
-        return None
-    calls = [
-        call
-        for part in operands_of(value)
-        if (call := unwrapped(part)) is not None and is_call(call) and _is_producer(call)
-    ]
-    for first, second in itertools.pairwise(calls):
-        if callee_text(first) != callee_text(second) and _shared(first, second):
-            strength = _strength(subject, first, second, f"{subject.ir.name} {text_of(value)}")
-            evidence = f"{callee_text(first)} or {callee_text(second)}"
-            return subject.hit("has_cascade", line_of(s), line_of(s), "or", evidence, strength)
-    return None
-
-
-def _loop_cascade(subject: Subject, s: Stmt) -> PatternHit | None:
-    names = set(target_names(target_of(s)))
-    iterable = unwrapped(iterable_of(s)) or iterable_of(s)
-    if is_call(iterable) and last_name(iterable) in (
-        "range",
-        "count",
-        "iter",
-        "zip",
-        "walk",
-        "glob",
-        "iterdir",
-        "listdir",
-    ):
-        return None
-    body = body_of(s)
-    for inner in statements(body):
-        if inner[0] != "try" or not (
-            tags_in(body_of(inner), "return", "break") or tags_in(orelse_of(inner), "return", "break") or _exits(body)
-        ):
-            continue
-        if not handlers_of(inner) or any(_always_quits(handler_body(h)) for h in handlers_of(inner)):
-            continue
-        for call in calls_in(body_of(inner)):
-            uses = names & (
-                {n.partition(".")[0] for n in names_in(callee_of(call))}
-                | {n for a in arguments_of(call) for n in names_in(a)}
-            )
-            others = {n for arg in arguments_of(call) for n in names_in(arg)} - names - {"self"}
-            if not uses or not others or not _is_producer(call):
-                continue
-            if not any(line >= call_line(call) for line in _ways_out(body)):
-                # A loop that is only left before the call processes all elements; leaving it is a cancellation.
-                continue
-            context = f"{subject.ir.name} {text_of(iterable)}"
-            named = bool(_FALLBACK.search(context) or _ALTERNATIVES.search(f"{text_of(iterable)} {' '.join(names)}"))
-            out = _reaches_out(subject, call)
-            strength = 0.85 if named else 0.6 if out else 0.3
-            evidence = f"for {', '.join(sorted(names))} in {text_of(iterable)}: {callee_text(call)} until one works"
-            return subject.hit("has_cascade", line_of(s), end_of(s), "loop", evidence, strength)
-    return None
-
-
-def _ways_out(body: Body) -> Iterator[int]:
-    """Yield the lines at which a loop is left, those in handlers excepted."""
-    for s in body:
-        if s[0] in ("return", "break"):
-            yield line_of(s)
-        elif s[0] == "try":
-            for part in (body_of(s), orelse_of(s), final_of(s)):
-                yield from _ways_out(part)
-        elif s[0] in ("for", "while"):
-            # `break` leaves only the inner loop.
-            inside = (inner for block in inner_bodies(s) for inner in statements(block))
-            yield from (line_of(inner) for inner in inside if inner[0] == "return")
-        else:
-            for inner in inner_bodies(s):
-                yield from _ways_out(inner)
-
-
-_ALTERNATIVES = re.compile(
-    r"provider|model|backend|engine|strateg|candidate|parser|reader|loader|retriever|client|llm|route|endpoint", re.I
-)
-
-
-__all__ = ["find_cascades", "find_handlers", "find_retries"]

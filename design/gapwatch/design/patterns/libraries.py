@@ -129,6 +129,7 @@ class _Entry:
     ends: tuple[tuple[str, tuple[str, ...]], ...]
     wildcards: tuple[str, ...]
     reads: tuple[str, ...]
+    fallback: tuple[str, ...]
 
 
 class LibraryCatalog:
@@ -151,14 +152,17 @@ class LibraryCatalog:
         self._by_prefix: dict[str, _Entry] = {}
         self._cache: dict[str, str | None] = {}
         for key, entry in data.items():
-            unknown = set(entry) - {"prefixes", "reads", *CAPABILITIES}
+            unknown = set(entry) - {"prefixes", "reads", "fallback", *CAPABILITIES}
             if unknown or not entry.get("prefixes"):
                 what = f"unknown keys {sorted(unknown)}" if unknown else "no prefixes"
-                raise UsageError(f"{name}: [{key}]: {what}; expected prefixes, reads, {', '.join(CAPABILITIES)}")
+                raise UsageError(
+                    f"{name}: [{key}]: {what}; expected prefixes, reads, fallback, {', '.join(CAPABILITIES)}"
+                )
             made = _Entry(
                 tuple((c, tuple(e for e in entry[c] if e != "*")) for c in CAPABILITIES if c in entry),
                 tuple(c for c in CAPABILITIES if "*" in entry.get(c, ())),
                 tuple(entry.get("reads", ())),
+                tuple(entry.get("fallback", ())),
             )
             for prefix in entry["prefixes"]:
                 self._by_prefix[prefix] = made
@@ -183,6 +187,27 @@ class LibraryCatalog:
     def libraries(self) -> frozenset[str]:
         """First parts of all names of libraries."""
         return frozenset(prefix.partition(".")[0] for prefix in self._by_prefix)
+
+    def fallback_options(self, names: list[str]) -> tuple[str, ...]:
+        """Return the names of arguments and methods by which some library calls take other ways after a failure.
+
+        Args:
+            names: Dotted names that a call may reach; those of one library are enough.
+        """
+        out: dict[str, None] = {}
+        for dotted in names:
+            parts = dotted.split(".")
+            for length in range(len(parts), 0, -1):
+                entry = self._by_prefix.get(".".join(parts[:length]))
+                if entry is not None:
+                    out.update(dict.fromkeys(entry.fallback))
+        return tuple(out)
+
+    @functools.cached_property
+    def fallback_methods(self) -> frozenset[str]:
+        """Names of methods, written `name()`, that no other library has, so that their receiver need not be known."""
+        every = {name for entry in self._by_prefix.values() for name in entry.fallback}
+        return frozenset(name.removesuffix("()") for name in every if name.endswith("()"))
 
     def knows(self, dotted: str) -> bool:
         """Return whether the catalogue has an entry for the library."""

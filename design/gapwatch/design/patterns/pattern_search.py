@@ -1,4 +1,4 @@
-"""Runs the detectors of the eleven code patterns on every function."""
+"""Runs the detectors of the code patterns on every function; `has_cascade` is what `routes` finds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from gapwatch.design.patterns.breakers import find_breakers
 from gapwatch.design.patterns.caches import find_caches
 from gapwatch.design.patterns.call_sites import CallSites
-from gapwatch.design.patterns.failures import find_cascades, find_handlers, find_retries
+from gapwatch.design.patterns.failures import find_handlers, find_retries
 from gapwatch.design.patterns.hit import PATTERNS, PatternHit, Subject
 from gapwatch.design.patterns.outside_calls import find_json, find_model_calls, find_queues, find_services, find_writes
 from gapwatch.design.patterns.streams import find_streams
@@ -18,7 +18,6 @@ __all__ = ["PATTERNS", "PatternHit", "find_patterns"]
 _DETECTORS: tuple[Callable[[Subject], Iterator[PatternHit]], ...] = (
     find_handlers,
     find_retries,
-    find_cascades,
     find_json,
     find_services,
     find_model_calls,

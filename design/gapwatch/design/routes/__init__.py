@@ -1,0 +1,1 @@
+"""Routes: places where an answer can be reached in more than one ordered way."""

@@ -1,0 +1,133 @@
+"""Steps of routes that the check of a result takes: from a result that fails it to what is given instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from gapwatch.design.patterns.code_walk import arguments_of, leaves, names_in, target_names, text_of, unwrapped, walk
+from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.routes.checks import failed_names, good_names
+from gapwatch.design.routes.reaches import reaches
+from gapwatch.design.routes.way_pairs import Step, step_of
+from gapwatch.design.routes.ways import Way, all_calls, best_call, first_answer, flowing_calls, way_of
+from gapwatch.design.source.ir import Body, Expr, Stmt, branches_of, call_line, is_call, line_of, targets_of, value_of
+from gapwatch.design.source.program import last_name, statements
+
+_STORES = re.compile(r"^_?(a?set|put|store|save|write|add|setex)(_|$)", re.I)
+
+
+def after_check(subject: Subject, s: Stmt, before: list[Stmt], after: list[Stmt]) -> Iterator[Step]:
+    """Yield the steps from the results that an `if` checks to what replaces them.
+
+    Args:
+        subject: The function.
+        s: The `if` statement.
+        before: Statements that ran before it.
+        after: Statements that follow it, until the function is left.
+    """
+    (test, body), *others = branches_of(s)
+    held = [(x[1], x[2]) for x in walk(test) if x[0] == ":="]
+    known = [*before, *(("assign", line_of(s), (("n", name),), value, None) for name, value in held)]
+    text = " ".join(text_of(test).split())
+    for name, value in made_by(known, failed_names(test), s):
+        yield from _replaced(subject, s, known, name, value, body, f"if {text}")
+        yield from _judged(subject, s, known, value, body, f"if {text}")
+    for name, value in made_by(known, good_names(test), s):
+        otherwise = others[0][1] if others else s[3]
+        if otherwise:
+            yield from _replaced(subject, s, known, name, value, otherwise, f"unless {text}")
+        elif leaves(body) and _hands_out(body, name):
+            yield from _followed(subject, s, known, name, value, after, f"unless {text}")
+
+
+def made_by(before: list[Stmt], names: set[str], s: Stmt) -> Iterator[tuple[str, Expr]]:
+    """Yield (name, value) of the latest assignment of each name before a statement, without None and yes or no."""
+    for name in sorted(names):
+        root = name.partition(".")[0].partition("[")[0]
+        for x in reversed(before):
+            value = value_of(x) if x[0] == "assign" and line_of(x) <= line_of(s) else None
+            if value is None or unwrapped(value) == ("k", None) or value[0] in ("q", "!"):
+                continue
+            bound = {n for t in targets_of(x) for n in target_names(t)}
+            if name in bound or root in bound:
+                yield (name if name in bound else root), value
+                break
+
+
+def _hands_out(body: Body, name: str) -> bool:
+    """Return whether a block ends by returning a value, or something made of it."""
+    value = value_of(body[-1]) if body[-1][0] == "return" else None
+    if value is None:
+        return False
+    made = {name} | _assigned(statements(body))
+    return any(n in made or n.partition(".")[0] in made for n in names_in(value))
+
+
+def _assigned(body: Iterable[Stmt]) -> set[str]:
+    return {n for x in body if x[0] == "assign" for t in targets_of(x) for n in target_names(t)}
+
+
+def _source(subject: Subject, s: Stmt, before: list[Stmt], name: str, value: Expr) -> Way | None:
+    call, found = best_call(subject, flowing_calls(subject, before, value))
+    if call is None or call_line(call) > line_of(s):
+        return None
+    return Way(call_line(call), "call", call, value, found, name)
+
+
+def _replaced(
+    subject: Subject, s: Stmt, before: list[Stmt], name: str, value: Expr, body: Body, why: str
+) -> Iterator[Step]:
+    """Yield the step from a result to what a branch binds to its name, returns, or asks a person for."""
+    first = _source(subject, s, before, name, value)
+    if first is None:
+        return
+    inside = list(statements(body))
+    answer = first_answer(subject, body, {name})
+    if answer is not None:
+        second = way_of(subject, inside, answer.value, answer.line, answer.target, "")
+        if second.form != "given":
+            yield from step_of(s, first, second, why, frozenset(_assigned(inside)))
+            return
+    for call in all_calls(inside):
+        if "person" in (found := reaches(subject, call)):
+            yield from step_of(s, first, Way(call_line(call), "call", call, call, found, "yield"), why)
+            return
+
+
+def _followed(
+    subject: Subject, s: Stmt, before: list[Stmt], name: str, value: Expr, after: list[Stmt], why: str
+) -> Iterator[Step]:
+    """Yield the step from a result, which a branch hands out, to what follows where there is none."""
+    first = _source(subject, s, before, name, value)
+    answer = first_answer(subject, after, set()) if first is not None else None
+    if first is None or answer is None:
+        return
+    second = way_of(subject, answer.before, answer.value, answer.line, answer.target, "")
+    if first.call is not None and _is_stored(after, first.call):
+        first = replace(first, reaches=frozenset({"cache"}))
+    if second.form != "given" and second.call is not first.call:
+        yield from step_of(s, first, second, why, frozenset(_assigned(answer.before)))
+
+
+def _is_stored(after: list[Stmt], read: Expr) -> bool:
+    """Return whether a later call stores something under the key that another call read: the way of a cache."""
+    keys = {text_of(a) for a in arguments_of(read) if a[0] == "n"}
+    for s in after:
+        e = unwrapped(s[2]) if s[0] == "expr" else None
+        is_store = e is not None and is_call(e) and _STORES.search(last_name(e))
+        if e is not None and is_store and any(text_of(a) in keys for a in arguments_of(e)):
+            return True
+    return False
+
+
+def _judged(subject: Subject, s: Stmt, before: list[Stmt], value: Expr, body: Body, why: str) -> Iterator[Step]:
+    """Yield the step from an answer that another call judges to the answer that is made where it fails."""
+    judge = unwrapped(value)
+    if judge is None or not is_call(judge):
+        return
+    given = {n for argument in arguments_of(judge) for n in names_in(argument)}
+    replaced = given & _assigned(statements(body))
+    for name, made in made_by(before, replaced, s):
+        yield from _replaced(subject, s, before, name, made, body, why)

@@ -1,0 +1,162 @@
+"""What a value that is given back is: the result of a call, a fixed text, an argument, nothing, or an error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from gapwatch.design.patterns.code_walk import arguments_of, callee_text, names_in, target_names, text_of, unwrapped
+from gapwatch.design.routes.reaches import is_producer
+from gapwatch.design.source.ir import (
+    Expr,
+    Stmt,
+    callee_of,
+    constant_of,
+    is_call,
+    keywords_of,
+    members_in,
+    operand_of,
+    operands_of,
+    pairs_in,
+    positional_of,
+    target_of,
+    targets_of,
+    text_parts,
+    value_of,
+)
+from gapwatch.design.source.program import last_name
+
+#: Values inside values that are read.
+_FORM_DEPTH = 10
+ERROR_NAME = re.compile(r"error|exception|failure|failed|abort|reject|empty|abstain|unavailable|not_found", re.I)
+_ERROR_TEXT = re.compile(
+    r"^\W*(an? )?(\w+ )?(error|exception|fail(ed|ure|s)?|traceback|could not|couldn't|unable to|invalid)\b", re.I
+)
+_SENTENCE = re.compile(r"\w\W*\s+\w")
+#: Functions that put an answer into another shape.
+_WRAPS = frozenset({"dumps", "format", "join", "encode", "jsonify", "format_sse", "str", "dict", "list", "tuple"})
+_FAILED_FIELD = re.compile(r"^(error|errors|error_message|exception|err)$", re.I)
+
+
+class Forms:
+    """Tells what a value is: `call`, `text` (a fixed answer), `given`, `empty` or `error`.
+
+    Args:
+        before: Statements whose assignments count.
+        caught: Name of the exception; empty for none.
+    """
+
+    def __init__(self, before: Iterable[Stmt], caught: str) -> None:
+        self._caught = caught
+        self.bound = {name: value for s in before if s[0] == "assign" for name, value in bound_by(s)}
+
+    def of(self, value: Expr, depth: int = 0) -> str:
+        """Return the form of a value."""
+        e = unwrapped(value) or value
+        tag = e[0]
+        if depth > _FORM_DEPTH:
+            return "given"
+        if tag in "b?yY":
+            inner = operands_of(e)[0] if tag == "b" else e[2] if tag == "?" else operand_of(e)
+            return self.of(inner, depth + 1) if inner is not None else "empty"
+        if self._caught and any(n.partition(".")[0] == self._caught for n in names_in(e)):
+            return "error"
+        if tag == "k":
+            return _of_constant(e)
+        if tag in ("l", "t", "S"):
+            return _of_parts(self.of(one, depth + 1) for one in members_in(e))
+        if tag == "d":
+            return self._of_fields([(k[1] if k is not None and k[0] == "k" else "", v) for k, v in pairs_in(e)], depth)
+        if is_call(e):
+            return self._of_call(e, depth)
+        if tag in ("f", "o"):
+            return self._of_text(e, depth)
+        if tag in ("lc", "gc", "sc", "dc"):
+            return "call"
+        return self._of_name(e, depth)
+
+    def _of_name(self, e: Expr, depth: int) -> str:
+        name = text_of(e)
+        last = name.rpartition(".")[2]
+        if name in self.bound:
+            # A dictionary that was made before may have been filled since.
+            is_filled = depth == 0 and self.bound[name][0] in ("d", "l")
+            return "given" if is_filled else self.of(self.bound[name], depth + 1)
+        if last.isupper() and len(last) > 1:
+            return "error" if ERROR_NAME.search(last) else "text"
+        return "given"
+
+    def _of_text(self, e: Expr, depth: int) -> str:
+        parts = list(text_parts(e)) if e[0] == "f" else [p[1] if p[0] == "k" else p for p in operands_of(e)]
+        texts = [p for p in parts if isinstance(p, str)]
+        if texts and texts[0] is parts[0] and _ERROR_TEXT.search(texts[0]):
+            return "error"
+        forms = {self.of(p, depth + 1) for p in parts if isinstance(p, tuple)}
+        if any(_SENTENCE.search(text) for text in texts):
+            forms.add("text")
+        return _of_parts(forms)
+
+    def _of_call(self, e: Expr, depth: int) -> str:
+        name = last_name(e)
+        if ERROR_NAME.search(name):
+            return "error"
+        if callee_of(e)[0] == "a" and not arguments_of(e) and not is_producer(e):
+            return self.of(callee_of(e)[1], depth + 1)
+        fields = [("", a) for a in positional_of(e)] + [(n or "", v) for n, v in keywords_of(e)]
+        if name.lstrip("_")[:1].isupper() or name in _WRAPS:
+            return self._of_fields(fields, depth)
+        if is_producer(e):
+            return "call"
+        receiver = callee_of(e)
+        return self.of(receiver[1], depth + 1) if receiver[0] == "a" else "given"
+
+    def _of_fields(self, fields: Sequence[tuple[object, Expr]], depth: int) -> str:
+        forms = []
+        for name, value in fields:
+            form = self.of(value, depth + 1)
+            is_flag = name in ("success", "ok", "succeeded", "completed") and value == ("k", False)
+            is_status = name == "status_code" and value[0] == "k" and isinstance(value[1], int) and value[1] >= 400
+            is_error = isinstance(name, str) and bool(_FAILED_FIELD.search(name)) and form != "empty"
+            if is_flag or is_status or is_error or (name in ("status", "type", "event") and _says_error(value)):
+                return "error"
+            forms.append(form)
+        return _of_parts(forms)
+
+
+def _says_error(value: Expr) -> bool:
+    text = value[1] if value[0] == "k" else text_of(value).rpartition(".")[2]
+    return isinstance(text, str) and bool(re.fullmatch(r"\w*(error|failed|failure)\w*", text, re.I))
+
+
+def _of_constant(e: Expr) -> str:
+    value = constant_of(e)
+    if isinstance(value, str) and value.strip():
+        return "error" if _ERROR_TEXT.search(value) or value.isupper() else "text"
+    return "empty" if not isinstance(value, (int, float)) or not value or value in (True, -1) else "text"
+
+
+def _of_parts(forms: Iterable[str]) -> str:
+    found = set(forms)
+    return next((form for form in ("error", "call", "text", "given") if form in found), "empty")
+
+
+def bound_by(s: Stmt) -> Iterator[tuple[str, Expr]]:
+    """Yield (name, value) of what a statement binds, or puts into a list or a queue."""
+    if s[0] == "assign" and (value := value_of(s)) is not None:
+        for target in targets_of(s):
+            for name in target_names(target):
+                yield name.partition("[")[0], value
+    elif s[0] == "aug":
+        yield text_of(target_of(s)), s[4]
+    elif s[0] == "for":
+        for name in target_names(target_of(s)):
+            yield name, s[3]
+    elif s[0] == "with":
+        for e, target in s[2]:
+            if target is not None:
+                for name in target_names(target):
+                    yield name, e
+    elif s[0] == "expr" and is_call(s[2]) and last_name(s[2]) in ("append", "extend", "put", "add"):
+        owner = callee_text(s[2]).rpartition(".")[0]
+        for argument in arguments_of(s[2]):
+            yield owner, argument

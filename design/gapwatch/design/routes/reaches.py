@@ -1,0 +1,133 @@
+"""What a call reaches: the capabilities of libraries within a few calls, a cache, a store, a person."""
+
+from __future__ import annotations
+
+import re
+
+from gapwatch.design.patterns.code_walk import arguments_of, callee_text, text_of
+from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.patterns.outside_calls import model_depths
+from gapwatch.design.source.ir import Expr, call_line, is_call, targets_of, value_of
+from gapwatch.design.source.program import last_name, statements
+
+#: Capabilities of calls that fetch or make an answer, the most telling first.
+WORK = (
+    "llm_chat",
+    "rerank",
+    "retrieval",
+    "embedding",
+    "guardrail",
+    "web_search",
+    "http",
+    "saas",
+    "tool",
+    "cache",
+    "db_read",
+    "db_execute",
+    "person",
+    "json",
+    "ingest",
+)
+#: Capabilities of calls that leave the process for what a cache may hold.
+SOURCES = frozenset({"llm_chat", "rerank", "retrieval", "embedding", "web_search", "http", "saas", "tool", "guardrail"})
+#: Calls between a function and the library call that decides what it reaches.
+_DEPTH = 4
+_FLOW = frozenset({"call", "construct", "cha", "protocol", "decorated", "dynamic", "property", "resume", "callback"})
+_ASKS_PERSON = frozenset({"interrupt", "input", "human_input", "ask_user", "ask_human"})
+#: Calls whose result is no answer: logging, containers, clean-up, conversions.
+_NO_ANSWER = re.compile(
+    r"(^|\.)(log|logger|logging|print|append|extend|add|format|join|str|repr|int|float|len|list|dict|set|tuple|bool|sleep"
+    r"|exit|pop|strip|update|warning|error|exception|info|debug|isinstance|hasattr|getattr|setattr|uuid4|time|now|utcnow"
+    r"|dumps|jsonify|close|rollback|commit|capture_exception|format_exc|print_exc|getenv|cancel|release|set_exception"
+    r"|field|type|connect|disconnect|items|keys|values|startswith|endswith|lower|upper|split|replace|monotonic"
+    r"|perf_counter|rsplit|lstrip|rstrip|splitlines|title|model_dump|model_dump_json|to_dict|copy|exists|mkdir|unlink|range|enumerate|zip|sorted|sum|min|max|any|all|is_set|decode|encode)$"
+)
+_LOGGING = re.compile(r"(^|\.)(log|logger|logging|_logger|_log|LOG|LOGGER|warnings|print|traceback|console|st)(\.|$)")
+_PREDICATE = re.compile(r"^_?(is|has|can|should|was|are|needs|supports|contains|check|validate)_", re.I)
+_CACHED = re.compile(r"cache|redis|memcache", re.I)
+_WRITES = re.compile(r"^_?(set|put|store|save|write|delete|invalidate|clear|expire|setex)", re.I)
+_STORE = re.compile(r"(^|[._])(store|memory|repo|repository|db|database|collection|table|kv|storage)$", re.I)
+_READS = re.compile(r"^_?a?(get|find|fetch|search|load|read|query|lookup|select)(_|$)", re.I)
+_SEARCHES = re.compile(r"similarity_search|semantic_search|vector_search|get_relevant_documents|hybrid_search")
+_DICTIONARIES = frozenset({"dict", "OrderedDict", "defaultdict", "WeakValueDictionary"})
+
+
+def reaches(subject: Subject, call: Expr) -> frozenset[str]:
+    """Return the capabilities that a call reaches, also through the repository and a function that it is given."""
+    found: set[str] = set()
+    capability = subject.reach(call).capability
+    if capability is not None:
+        found.add(capability)
+    name, owner = last_name(call), callee_text(call).rpartition(".")[0]
+    if name in _ASKS_PERSON:
+        found.add("person")
+    if _CACHED.search(callee_text(call)) and not _WRITES.search(name) and not _is_dictionary(subject, owner):
+        found.add("cache")
+    elif _SEARCHES.search(name):
+        found.add("retrieval")
+    elif _STORE.search(owner) and _READS.search(name):
+        found.add("db_read")
+    edges = subject.inside(call)
+    for edge in edges:
+        if edge.kind in _FLOW:
+            found |= _reached_by(subject, edge.dst)
+    here = subject.sites.inside.get((subject.symbol, call_line(call)), ())
+    for argument in arguments_of(call):
+        if argument[0] in "na":
+            given = last_name(argument)
+            for edge in here:
+                if edge.dst.rpartition(".")[2] == given:
+                    found |= _reached_by(subject, edge.dst)
+    return frozenset(found)
+
+
+def _is_dictionary(subject: Subject, owner: str) -> bool:
+    """Return whether a container is a dictionary of its object or module, which lasts as long as the process."""
+    if not owner:
+        return False
+    program, info = subject.program, subject.info
+    first, later = program.first_function[info.module], program.first_function[info.module + 1 :]
+    for other in program.functions[first : later[0] if later else None]:
+        if owner.startswith("self.") and other.owner != info.owner:
+            continue
+        for s in other.ir.body if other.ir.kind == "module" else statements(other.ir.body):
+            if s[0] == "assign" and any(text_of(t) == owner for t in targets_of(s)):
+                value = value_of(s)
+                if value is not None and (
+                    value[0] in ("d", "dc") or (is_call(value) and last_name(value) in _DICTIONARIES)
+                ):
+                    return True
+    return False
+
+
+def _reached_by(subject: Subject, symbol: str) -> frozenset[str]:
+    known = subject.sites.reached
+    if symbol in known:
+        return known[symbol]
+    depths = model_depths(subject)
+    catalog = subject.sites.catalog
+    found: set[str] = set()
+    seen, frontier = {symbol}, [symbol]
+    for _ in range(_DEPTH):
+        following = []
+        for one in frontier:
+            if depths.get(one, 99) == 0:
+                found.add("llm_chat")
+            found.update(c for dotted in subject.sites.externals_of(one) if (c := catalog.capability(dotted)))
+            for edge in subject.sites.callees.get(one, ()):
+                if edge.kind in _FLOW and edge.dst not in seen:
+                    seen.add(edge.dst)
+                    following.append(edge.dst)
+        frontier = following
+    known[symbol] = frozenset(found)
+    return known[symbol]
+
+
+def is_producer(call: Expr) -> bool:
+    """Return whether a call may give an answer: no logging, conversion, clean-up, predicate or constructor."""
+    text, name = callee_text(call), last_name(call)
+    if not name or _LOGGING.search(text) or _PREDICATE.search(name) or name.lstrip("_")[:1].isupper():
+        return False
+    if name == "get":
+        return True
+    return not _NO_ANSWER.search(text)

@@ -1,0 +1,193 @@
+"""Decides whether a way replaces an earlier one, or only repeats it, cleans up, or makes what was missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gapwatch.design.patterns.code_walk import arguments_of, callee_text, names_in, text_of
+from gapwatch.design.routes.ways import Way
+from gapwatch.design.source.ir import Expr, Stmt, end_of, keywords_of, line_of, positional_of
+from gapwatch.design.source.program import last_name
+
+#: Capabilities of answers: fixed text in the place of one of these is a route.
+_ANSWERS = frozenset({"llm_chat", "guardrail"})
+_FOUND = frozenset({"llm_chat", "retrieval", "rerank", "web_search", "guardrail", "embedding"})
+_SOURCES = frozenset(
+    {"http", "web_search", "saas", "retrieval", "tool", "llm_chat", "rerank", "guardrail", "embedding"}
+)
+_STORES = frozenset({"db_read", "db_execute", "ingest"})
+_FALLBACK = re.compile(
+    r"fall_?back|backup_(model|client|provider|llm|url|source)|secondary|alternat|degrad|cascade|tier|primary|default_model|cheap|plan_b|legacy|mock|canned"
+    r"|rule_?based",
+    re.I,
+)
+_SETTING = re.compile(r"environ|getenv|get_?env|settings?(\.|_|$)|(^|[._])config(\.|_|$)|from_env", re.I)
+_MAKING = frozenset(("create", "make", "add", "insert", "new", "init", "register", "ensure", "setup", "start"))
+_REPEATED = re.compile(r"attempt|retry|retries|tries|delay|timeout|backoff|wait|jitter|sleep", re.I)
+#: Words of names that say nothing about what a call gives.
+_COMMON = frozenset(
+    ["get", "set", "is", "to", "from", "make", "create", "build", "new", "async", "default", "init", "model", "class"]
+) | {"run", "handle", "call", "process", "execute", "do", "data", "value", "result", "original"}
+_CLEANS = re.compile(
+    r"^_?(log|record|notify|report|emit|track|close|cleanup|clean_up|delete|remove|mark|update|save|store|send_error)",
+    re.I,
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A way and the one that is taken after it.
+
+    Attributes:
+        first: The earlier way.
+        second: The later way; the same one for the next of a table.
+        why: What makes it go on, in words.
+        line: First line.
+        end: Last line.
+        confidence: In [0.5, 1].
+        is_table: Whether the next way comes from the same table.
+        is_end: Whether the second way only gives a failure back.
+    """
+
+    first: Way
+    second: Way
+    why: str
+    line: int
+    end: int
+    confidence: float
+    is_table: bool = False
+    is_end: bool = False
+
+
+def step_of(
+    s: Stmt,
+    first: Way | None,
+    second: Way,
+    why: str,
+    rebound: frozenset[str] = frozenset(),
+    is_handler: bool = False,
+) -> Iterator[Step]:
+    """Yield the step from one way to another if it is one, or if the second gives a failure back.
+
+    Args:
+        s: The statement that decides.
+        first: The earlier way; None for none.
+        second: The later one.
+        why: What makes it go on, in words.
+        rebound: Names that get another value between the two.
+        is_handler: Whether the second way stands in a handler of the first one's errors.
+    """
+    if first is None or first.line >= second.line:
+        return
+    line, end = min(line_of(s), first.line), max(end_of(s), second.line)
+    confidence = pair_of(first, second, rebound, is_handler)
+    if confidence is not None:
+        yield Step(first, second, why, line, end, confidence)
+    elif second.form in ("empty", "error"):
+        yield Step(first, second, why, line, end, 0.7, is_end=True)
+
+
+def is_replacement_by_name(call: Expr) -> bool:
+    """Return whether the name of a callee says that it stands in for another."""
+    return bool(_FALLBACK.search(callee_text(call)))
+
+
+def pair_of(first: Way, second: Way, rebound: frozenset[str] = frozenset(), is_handler: bool = False) -> float | None:
+    """Return the confidence that a second way replaces the first, in [0.5, 1], or None if it does not.
+
+    Args:
+        first: The earlier way.
+        second: The later one.
+        rebound: Names that get another value between the two.
+        is_handler: Whether the second way stands in a handler of the first one's errors.
+    """
+    if first.call is None:
+        return None
+    if second.call is None:
+        return _value_instead(first, second)
+    left, right = last_name(first.call), last_name(second.call)
+    if _is_setting(first) or _is_setting(second) or _makes(left) or _makes(right) or _CLEANS.search(right):
+        return None
+    if callee_text(first.call) == callee_text(second.call):
+        return _again(first, second, rebound)
+    named = bool(_FALLBACK.search(f"{callee_text(second.call)} {text_of(second.call)}"))
+    shared = bool(_shared(first.call, second.call))
+    words = bool(_words(left) & _words(right) - _COMMON)
+    if "person" in second.reaches and first.is_work:
+        return 0.8
+    if first.is_cached:
+        return 0.85 if second.is_work or shared or named else 0.6
+    if first.by == "json" and not (second.by in ("json", "llm_chat") or words):
+        return None
+    if first.is_work and second.is_work:
+        if {first.by, second.by} <= _STORES and not (named or words):
+            return None
+        if named or shared or words or first.by == second.by:
+            return 0.9 if named else 0.8
+        # Two ways that have nothing in common: an error may lead to any other, an absence from a store to its source.
+        return 0.6 if is_handler or (first.by in _STORES and second.by in _SOURCES) else None
+    if first.is_work and (named or words or (shared and (is_handler or first.by in _ANSWERS))):
+        return 0.9 if named else 0.7 if first.by in _SOURCES or words else None
+    if named and shared:
+        return 0.9
+    if is_handler and len(_shared(first.call, second.call)) > 1:
+        return 0.6
+    if first.by == "code" and second.by == "code" and words and shared:
+        return 0.55
+    return None
+
+
+def _value_instead(first: Way, second: Way) -> float | None:
+    if second.form == "text":
+        return 0.75 if first.by in _ANSWERS else None
+    if second.form == "given":
+        return 0.7 if first.by in _FOUND and second.target in ("return", "yield") else None
+    return None
+
+
+def _is_setting(way: Way) -> bool:
+    """Return whether a call reads a setting, or a field of a dictionary."""
+    assert way.call is not None
+    if last_name(way.call) == "get" and not way.is_work:
+        return True
+    return bool(_SETTING.search(callee_text(way.call)))
+
+
+def _again(first: Way, second: Way, rebound: frozenset[str]) -> float | None:
+    """Return the confidence of the same call with other arguments: another model, another query; a retry has none."""
+    assert first.call is not None
+    assert second.call is not None
+    if not first.is_work and not any(_FALLBACK.search(text_of(a)) for a in arguments_of(second.call)):
+        return None
+    left, right = _arguments(first.call), _arguments(second.call)
+    if any(rebound & names_in(a) for a in arguments_of(second.call)):
+        return 0.75
+    if left == right:
+        return None
+    other = {key for key in left.keys() | right.keys() if left.get(key) != right.get(key)}
+    if all(_REPEATED.search(f"{key} {left.get(key, '')} {right.get(key, '')}") for key in other):
+        return None
+    texts = " ".join(f"{key} {left.get(key, '')} {right.get(key, '')}" for key in other)
+    return 0.9 if _FALLBACK.search(texts) or re.search(r"model|provider", texts) else 0.75
+
+
+def _arguments(call: Expr) -> dict[str, str]:
+    out = {str(i): text_of(a) for i, a in enumerate(positional_of(call))}
+    return out | {str(name): text_of(value) for name, value in keywords_of(call)}
+
+
+def _makes(name: str) -> bool:
+    head = name.lstrip("_").partition("_")[0].lower()
+    return head in _MAKING and not _FALLBACK.search(name)
+
+
+def _shared(first: Expr, second: Expr) -> set[str]:
+    left = {n for a in arguments_of(first) for n in names_in(a)}
+    right = {n for a in arguments_of(second) for n in names_in(a)}
+    return {n for n in left & right if n not in ("self", "cls")}
+
+
+def _words(name: str) -> set[str]:
+    return {w.lower() for w in re.findall(r"[A-Z]?[a-z]{2,}|[A-Z]{2,}(?![a-z])", name)}

@@ -1,0 +1,89 @@
+"""Metrics and questions of routes: a tier for each arm, a rate for each step, one question that decides the alert."""
+
+from __future__ import annotations
+
+import pytest
+
+from gapwatch.design.metrics.questions import fact_of
+from gapwatch.design.source.scan import scan_repository
+from gapwatch.design.stage import Design, run_design
+from tests.design.source_tree import write_tree
+
+APP = {
+    "service.py": '''
+from openai import OpenAI
+from fastapi import FastAPI
+
+app = FastAPI()
+client = OpenAI()
+
+
+def ask_large(question):
+    """Ask the model that knows more."""
+    return client.chat.completions.create(model="large", messages=[question])
+
+
+def ask_small(question):
+    """Ask the model that is always there."""
+    return client.chat.completions.create(model="small", messages=[question])
+
+
+@app.post("/answer")
+def answer(question: str):
+    """Answer a question."""
+    try:
+        return ask_large(question)
+    except TimeoutError:
+        return ask_small(question)
+    except Exception:
+        return "Sorry, nobody can answer now."
+'''
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Design:
+    return run_design(scan_repository(write_tree(tmp_path_factory.mktemp("service"), APP)))
+
+
+def test_each_arm_is_a_tier_and_each_step_has_one_rate(made: Design) -> None:
+    (route,) = made.routes
+    component = next(c for c in made.architecture.components if c.routes)
+    rates = [m for m in made.metrics if "fallback_rate" in m.family]
+
+    assert [t.id for t in component.tiers if t.is_ordered] == ["ask_large", "ask_small", "fixed_text"]
+    assert [(m.family, m.claim["limit"]) for m in rates] == [
+        ("fallback_rate", {"max": 0}),
+        ("fallback_rate_2", {"max": 1}),
+    ]
+    assert all(m.is_cascade and m.better == "unknown" for m in rates)
+    mix = next(m for m in made.metrics if m.family == "tier_mix")
+    assert mix.claim["labels"] == ["ask_large", "ask_small", "fixed_text"]
+    assert route.kind == "model"
+
+
+def test_one_question_asks_whether_the_second_arm_is_worse(made: Design) -> None:
+    (question,) = [q for q in made.questions if q.id.endswith("-cascade")]
+
+    assert "is an answer of ask_small worse than one of ask_large?" in question.text
+    assert any(name.endswith("fallback_rate") for name in question.decides)
+
+
+def test_a_degraded_second_arm_pages(made: Design) -> None:
+    (question,) = [q for q in made.questions if q.id.endswith("-cascade")]
+    facts = (fact_of(question, "degraded", "maria", "2026-11-02"),)
+
+    found = run_design(scan_repository(made.root), facts=facts)
+
+    rates = {m.family: m for m in found.metrics}
+    assert (rates["fallback_rate"].severity, rates["fallback_rate"].better) == ("page", "lower")
+    assert rates["fallback_rate_2"].severity != "page"
+
+
+def test_an_expected_second_arm_wakes_nobody(made: Design) -> None:
+    (question,) = [q for q in made.questions if q.id.endswith("-cascade")]
+    facts = (fact_of(question, "expected", "maria", "2026-11-02"),)
+
+    found = run_design(scan_repository(made.root), facts=facts)
+
+    assert next(m for m in found.metrics if m.family == "fallback_rate").severity != "page"

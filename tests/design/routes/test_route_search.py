@@ -1,0 +1,132 @@
+"""Routes: shapes with more than one ordered way to an answer, and shapes that only look like it."""
+
+# ruff: noqa: E501 - one case a line reads as a table
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.design.source_tree import routes
+
+#: What each fixture begins with: a model, a search and rules.
+HEAD = """\
+import json, logging, requests
+from openai import OpenAI
+client = OpenAI()
+def ask(prompt, model="large"):
+    return client.chat.completions.create(model=model, messages=[prompt])
+def rules(prompt):
+    return prompt.upper()
+def search(query):
+    return requests.get("https://search.example", params={"q": query}).json()
+"""
+FIRST = HEAD.count("\n") + 1
+
+#: Name: (kind, lines of the arms counted from the fixture's own first line, the fixture).
+ROUTES: dict[str, tuple[str, list[int], str]] = {
+    "second call in the handler": ("rules", [3, 5], "def f(p):\n    try:\n        return ask(p)\n    except Exception:\n        return rules(p)\n"),
+    "second call after the handler": ("rules", [3, 6], "def f(p):\n    try:\n        return ask(p)\n    except Exception:\n        logging.warning('failed')\n    return rules(p)\n"),
+    "assigned and then returned": ("rules", [3, 5], "def f(p):\n    try:\n        text = ask(p)\n    except OSError:\n        text = rules(p)\n    return text\n"),
+    "another receiver": ("model", [4, 6], "class A:\n    def f(self, p):\n        try:\n            return self.llm.invoke(p)\n        except Exception:\n            return self.fallback_llm.invoke(p)\n"),
+    "a receiver by name": ("model", [4, 6], "def f(llm, fallback_llm, name, p):\n    method = getattr(fallback_llm, name)\n    try:\n        return llm.invoke(p)\n    except Exception:\n        return fallback_llm.invoke(p)\n"),
+    "the same wrapper with another model": ("model", [3, 5], "def f(p):\n    try:\n        return ask(p, model='large')\n    except Exception:\n        return ask(p, model='small')\n"),
+    "no result": ("tool", [2, 4], "def f(q):\n    found = search(q)\n    if not found:\n        found = requests.get('https://other.example', params={'q': q})\n    return found\n"),
+    "None": ("model", [2, 4], "def f(p):\n    text = ask(p)\n    if text is None:\n        return ask(p, model='small')\n    return text\n"),
+    "a good result is returned": ("rules", [2, 5], "def f(p):\n    text = ask(p)\n    if text is not None:\n        return text\n    return rules(p)\n"),
+    "low confidence": ("model", [2, 4], "def f(p):\n    answer = ask(p)\n    if answer.confidence < 0.5:\n        answer = ask(p, model='larger')\n    return answer\n"),
+    "success is not set": ("model", [2, 5], "def f(p):\n    answer = ask(p)\n    if answer.get('success'):\n        return answer\n    return ask(p, model='small')\n"),
+    "a broader query": ("query", [2, 5], "def f(q):\n    found = search(q)\n    if len(found) == 0:\n        q = q.split()[0]\n        found = search(q)\n    return found\n"),
+    "one or the other": ("rules", [2, 2], "def f(p):\n    return search_index(p) or search_index_fallback(p)\ndef search_index(p): return requests.get(p)\ndef search_index_fallback(p): return p\n"),
+    "one if it is there else the other": ("rules", [2, 3], "def f(p):\n    text = ask(p)\n    return text if text is not None else rules(p)\n"),
+    "a table of providers": ("table", [4, 4], "def f(providers, p):\n    for provider in providers:\n        try:\n            return provider.complete(p)\n        except Exception:\n            continue\n    raise RuntimeError\n"),
+    "a table of models, then a text": ("table", [4, 7], "def f(p):\n    for model in ('large', 'small'):\n        try:\n            return ask(p, model=model)\n        except Exception:\n            logging.warning('next')\n    return 'Please ask again later.'\n"),
+    "a table by results": ("table", [3, 3], "def f(retrievers, q):\n    for retriever in retrievers:\n        found = retriever.search(q)\n        if found:\n            return found\n    return None\n"),
+    "a cache in front": ("cache", [3, 6], "def f(cache, q):\n    key = q.lower()\n    found = cache.get(key)\n    if found is not None:\n        return found\n    found = search(q)\n    cache.set(key, found)\n    return found\n"),
+    "a cache in a condition": ("cache", [2, 4], "def f(redis, key, q):\n    if (found := redis.get(key)):\n        return json.loads(found)\n    return search(q)\n"),
+    "what is read is stored again": ("cache", [6, 9], "class A:\n    def _read(self, key): return open(key).read()\n    def _write(self, key, value): open(key, 'w').write(value)\n    def f(self, fetch, name):\n        key = f'{name}.json'\n        hit = self._read(key)\n        if hit is not None:\n            return hit\n        value = fetch()\n        self._write(key, value)\n        return value\n"),
+    "a canned text": ("canned text", [3, 5], "def f(p):\n    try:\n        return ask(p)\n    except Exception:\n        return 'Sorry, nobody can answer now.'\n"),
+    "a canned object": ("canned text", [3, 5], "def f(p):\n    try:\n        return ask(p)\n    except Exception:\n        return Answer(text='Please ask a person.', category='unknown')\nclass Answer: ...\n"),
+    "a canned event of a stream": ("canned text", [3, 6], "def f(p):\n    try:\n        for part in ask(p):\n            yield part\n    except Exception:\n        reply = Reply(text='Please ask a person.')\n        yield f'data: {json.dumps(reply.dict())}'\nclass Reply: ...\n"),
+    "no steps are left": ("canned text", [2, 4], "def f(state):\n    answer = ask(state)\n    if state['remaining_steps'] < 2 and answer.tool_calls:\n        return 'Sorry, this needs more steps.'\n    return answer\n"),
+    "the prompt as it was": ("partial answer", [4, 8], "def f(retriever, prompt):\n    text = prompt\n    try:\n        found = retriever.similarity_search(prompt)\n        return prompt + found\n    except Exception:\n        logging.warning('without examples')\n        return prompt\n"),
+    "a person": ("person", [3, 5], "from langgraph.types import interrupt\ndef f(p):\n    answer = ask(p)\n    if answer.date is None:\n        answer = interrupt('When was it?')\n    return answer\n"),
+    "parsers": ("parser", [3, 7], "def f(text):\n    try:\n        return json.loads(text)\n    except ValueError:\n        pass\n    start = text.find('{')\n    return json.loads(text[start:])\n"),
+    "batch, then one by one": ("model", [3, 5], "def f(client, ps):\n    try:\n        return ask(ps)\n    except Exception:\n        return [ask(p) for p in ps]\n"),
+    "attempts, then another way": ("rules", [4, 7], "def f(p):\n    for attempt in range(3):\n        try:\n            return ask(p)\n        except OSError:\n            logging.warning('again')\n    return rules(p)\n"),
+    "a judged answer": ("model", [2, 5], "def f(p):\n    answer = ask(p)\n    verdict = judge(p, answer)\n    if verdict.state == 'partial':\n        answer = ask(p + 'more')\n    return answer\ndef judge(p, a): return client.chat.completions.create(model='j', messages=[p, a])\n"),
+    "work without a result": ("rules", [3, 5], "def f(job):\n    try:\n        job.run(job.args)\n    except TimeoutError:\n        job.fallback(job.args)\n"),
+    "option of a library": ("option", [2, 2], "import litellm\ndef f(p): return litellm.completion(model='a', messages=[p], fallbacks=['b'])\n"),
+    "ways of a runnable": ("option", [1, 1], "def f(a, b): return a.with_fallbacks([b])\n"),
+    "a router": ("option", [2, 2], "from litellm import Router\ndef f(): return Router(model_list=[], fallbacks=[{'a': ['b']}])\n"),
+    "the last resort of retries": ("option", [2, 2], "from tenacity import retry\n@retry(retry_error_callback=rules)\ndef f(p): return ask(p)\n"),
+}  # fmt: skip
+
+NO_ROUTES: dict[str, str] = {
+    "predicates": "def f(x): return is_a(x) or is_b(x)\ndef is_a(x): return requests.get(x)\ndef is_b(x): return requests.get(x)\n",
+    "get or create": "def f(db, n):\n    row = db.find(n)\n    if row is None:\n        row = db.create(n)\n    return row\n",
+    "singleton": "_client = None\ndef f():\n    global _client\n    if _client is None:\n        _client = OpenAI()\n    return _client\n",
+    "memo in a dictionary": "class A:\n    def __init__(self): self._cache = {}\n    def f(self, k):\n        found = self._cache.get(k)\n        if found is None:\n            found = rules(k)\n        return found\n",
+    "dispatch": "def f(kind, p):\n    if kind == 'a':\n        return ask(p)\n    return search(p)\n",
+    "dispatch on a result": "def f(p):\n    intent = ask(p)\n    if intent.kind == 'weather':\n        return search(p)\n    return ask(p, model='x')\n",
+    "settings": "import os\ndef f(): return os.environ.get('A') or os.environ.get('B')\n",
+    "a setting, then a file": "def f(config):\n    value = config.get_value('a')\n    if value is None:\n        value = config.get_value('b')\n    return value\n",
+    "fields of a message": "def f(update):\n    m = update.get('message')\n    if not m:\n        m = update.get('edited')\n    return m\n",
+    "refusal before any answer": "def f(p):\n    if not p:\n        return 'Please ask something.'\n    return ask(p)\n",
+    "the same call again": "def f(p):\n    try:\n        return ask(p)\n    except OSError:\n        return ask(p)\n",
+    "an empty list": "def f(q):\n    try:\n        return search(q)\n    except OSError:\n        return []\n",
+    "error text": "def f(p):\n    try:\n        return ask(p)\n    except Exception as e:\n        return f'Error: {e}'\n",
+    "logs to a service": "def f(p):\n    try:\n        return ask(p)\n    except Exception as e:\n        requests.post('https://log.example', json={'e': str(e)})\n        raise\n",
+    "error response": "from fastapi.responses import JSONResponse\ndef f(p):\n    try:\n        return ask(p)\n    except Exception:\n        return JSONResponse(status_code=500, content={'detail': 'try later please'})\n",
+    "library that is missing": "def f(p):\n    try:\n        import fancy\n        return fancy.ask(p)\n    except ImportError:\n        return rules(p)\n",
+    "tools are done": "def f(p):\n    answer = ask(p)\n    tool_calls = answer.tool_calls\n    if not tool_calls:\n        return ask(answer)\n    return None\n",
+    "shapes of one value": "def f(obj):\n    for name in ('model_dump', 'dict'):\n        try:\n            return getattr(obj, name)()\n        except TypeError:\n            continue\n    return obj\n",
+    "search in a list": "def f(items, k):\n    for item in items:\n        if item.key == k:\n            return item\n    return None\n",
+    "formats of a date": "from datetime import datetime\ndef f(t):\n    try:\n        return datetime.strptime(t, '%Y')\n    except ValueError:\n        return datetime.strptime(t, '%m')\n",
+    "formatted answer": "def f(p):\n    answer = ask(p)\n    if answer:\n        answer = rules(answer)\n    return answer\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(ROUTES))
+def test_a_route_is_found_with_its_arms_in_order(name: str, tmp_path: Path) -> None:
+    kind, lines, source = ROUTES[name]
+
+    found = [r for r in routes(tmp_path, {"m.py": HEAD + source}) if r.line >= FIRST]
+
+    assert [(r.kind, [arm.line - FIRST + 1 for arm in r.answers]) for r in found] == [(kind, lines)]
+
+
+@pytest.mark.parametrize("name", sorted(NO_ROUTES))
+def test_what_only_looks_like_a_route_is_none(name: str, tmp_path: Path) -> None:
+    found = routes(tmp_path, {"m.py": HEAD + NO_ROUTES[name]})
+
+    assert [r.text for r in found] == []
+
+
+def test_one_place_with_several_steps_is_one_route(tmp_path: Path) -> None:
+    source = """
+    def f(cache, p):
+        found = cache.get(p)
+        if found is not None:
+            return found
+        try:
+            text = ask(p)
+        except TimeoutError:
+            text = ask(p, model="small")
+        except Exception:
+            return []
+        cache.set(p, text)
+        return text
+    """
+
+    (route,) = routes(tmp_path, {"m.py": HEAD + textwrap.dedent(source)})
+
+    assert [(arm.line - FIRST, arm.by) for arm in route.arms] == [
+        (2, "cache"),
+        (6, "llm_chat"),
+        (8, "llm_chat"),
+        (10, "empty"),
+    ]
+    assert [arm.goes_on for arm in route.arms[:2]] == ["unless found is not None", "on TimeoutError"]
+    assert [arm.tier for arm in route.answers] == ["get", "ask", "ask_2"]
