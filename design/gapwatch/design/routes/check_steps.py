@@ -10,7 +10,7 @@ from gapwatch.design.patterns.code_walk import arguments_of, leaves, names_in, t
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.routes.checks import failed_names, good_names
 from gapwatch.design.routes.reaches import reaches
-from gapwatch.design.routes.way_pairs import Step, step_of
+from gapwatch.design.routes.way_pairs import RouteStep, step_of
 from gapwatch.design.routes.ways import Way, all_calls, best_call, first_answer, flowing_calls, way_of
 from gapwatch.design.source.ir import Body, Expr, Stmt, branches_of, call_line, is_call, line_of, targets_of, value_of
 from gapwatch.design.source.program import last_name, statements
@@ -18,7 +18,7 @@ from gapwatch.design.source.program import last_name, statements
 _STORES = re.compile(r"^_?(a?set|put|store|save|write|add|setex)(_|$)", re.I)
 
 
-def after_check(subject: Subject, s: Stmt, before: list[Stmt], after: list[Stmt]) -> Iterator[Step]:
+def after_check(subject: Subject, s: Stmt, before: list[Stmt], after: list[Stmt]) -> Iterator[RouteStep]:
     """Yield the steps from the results that an `if` checks to what replaces them.
 
     Args:
@@ -78,7 +78,7 @@ def _source(subject: Subject, s: Stmt, before: list[Stmt], name: str, value: Exp
 
 def _replaced(
     subject: Subject, s: Stmt, before: list[Stmt], name: str, value: Expr, body: Body, why: str
-) -> Iterator[Step]:
+) -> Iterator[RouteStep]:
     """Yield the step from a result to what a branch binds to its name, returns, or asks a person for."""
     first = _source(subject, s, before, name, value)
     if first is None:
@@ -98,7 +98,7 @@ def _replaced(
 
 def _followed(
     subject: Subject, s: Stmt, before: list[Stmt], name: str, value: Expr, after: list[Stmt], why: str
-) -> Iterator[Step]:
+) -> Iterator[RouteStep]:
     """Yield the step from a result, which a branch hands out, to what follows where there is none."""
     first = _source(subject, s, before, name, value)
     answer = first_answer(subject, after, set()) if first is not None else None
@@ -122,7 +122,7 @@ def _is_stored(after: list[Stmt], read: Expr) -> bool:
     return False
 
 
-def _judged(subject: Subject, s: Stmt, before: list[Stmt], value: Expr, body: Body, why: str) -> Iterator[Step]:
+def _judged(subject: Subject, s: Stmt, before: list[Stmt], value: Expr, body: Body, why: str) -> Iterator[RouteStep]:
     """Yield the step from an answer that another call judges to the answer that is made where it fails."""
     judge = unwrapped(value)
     if judge is None or not is_call(judge):

@@ -1,4 +1,4 @@
-"""What a condition says of a result: the names that it takes for failed, and those that it takes for good."""
+"""Reads conditions: the names whose result they take for failed, and those that they take for good."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gapwatch.design.patterns.code_walk import leaves, tags_in, target_names, text_of
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.routes.reaches import WORK, is_producer, reaches
-from gapwatch.design.routes.way_pairs import Step, is_replacement_by_name, step_of
+from gapwatch.design.routes.way_pairs import RouteStep, is_replacement_by_name, step_of
 from gapwatch.design.routes.ways import Way, all_calls, best_call, first_answer, flowing_calls, sent_by, way_of
 from gapwatch.design.source.ir import (
     Body,
@@ -33,7 +33,7 @@ _IMPORTS = re.compile(r"\W*(ImportError|ModuleNotFoundError)(\W+(ImportError|Mod
 _ENDS = re.compile(r"KeyboardInterrupt|SystemExit|CancelledError|GeneratorExit|StopIteration|StopAsyncIteration")
 
 
-def after_exception(subject: Subject, s: Stmt, before: list[Stmt], after: list[Stmt]) -> Iterator[Step]:
+def after_exception(subject: Subject, s: Stmt, before: list[Stmt], after: list[Stmt]) -> Iterator[RouteStep]:
     """Yield the steps from a `try` block to what its handlers give, or to what follows where they fall through.
 
     Args:
@@ -90,7 +90,7 @@ def _sends(s: Stmt) -> bool:
     return s[0] == "expr" and sent_by(s[2]) is not None
 
 
-def _at_the_end(subject: Subject, s: Stmt, body: Body, second: Way, line: int, caught: str) -> Iterator[Step]:
+def _at_the_end(subject: Subject, s: Stmt, body: Body, second: Way, line: int, caught: str) -> Iterator[RouteStep]:
     """Yield the step from a table or an inner `try` of a handler to what the handler gives back at its end."""
     last = body[-1] if body else None
     value = value_of(last) if last is not None and last[0] == "return" else None
@@ -99,7 +99,7 @@ def _at_the_end(subject: Subject, s: Stmt, body: Body, second: Way, line: int, c
     if any(x[0] in ("for", "try") for x in body):
         third = way_of(subject, statements(body), value, line_of(last), "return", caught)
         is_end = third.form in ("empty", "error")
-        yield Step(second, third, "none of them works", line_of(s), end_of(s), 0.7, is_end=is_end)
+        yield RouteStep(second, third, "none of them works", line_of(s), end_of(s), 0.7, is_end=is_end)
 
 
 def _tried(subject: Subject, inside: list[Stmt], target: str, is_value: bool = False) -> Way | None:
@@ -134,7 +134,7 @@ def _tried(subject: Subject, inside: list[Stmt], target: str, is_value: bool = F
     return Way(call_line(call), "call", call, values[0], found, target) if call is not None else None
 
 
-def _without_result(subject: Subject, s: Stmt, inside: list[Stmt], body: Body, why: str) -> Iterator[Step]:
+def _without_result(subject: Subject, s: Stmt, inside: list[Stmt], body: Body, why: str) -> Iterator[RouteStep]:
     """Yield the step to a call of a handler whose name says that it stands in, where neither call has a result."""
     replacing = [c for c in all_calls(statements(body)) if is_producer(c) and is_replacement_by_name(c)]
     tried = [c for c in all_calls(inside) if is_producer(c)]

@@ -1,4 +1,4 @@
-"""What a value that is given back is: the result of a call, a fixed text, an argument, nothing, or an error."""
+"""Classifies values that are given back: result of a call, fixed text, argument, nothing, error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call reaches: the capabilities of libraries within a few calls, a cache, a store, a person."""
+"""Finds what a call reaches: capabilities of libraries within a few calls, a cache, a store, a person."""
 
 from __future__ import annotations
 

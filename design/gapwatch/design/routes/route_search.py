@@ -13,7 +13,7 @@ from gapwatch.design.routes.exception_steps import after_exception
 from gapwatch.design.routes.option_routes import option_routes
 from gapwatch.design.routes.route import Arm, Route
 from gapwatch.design.routes.table_steps import in_expression, over_table
-from gapwatch.design.routes.way_pairs import Step
+from gapwatch.design.routes.way_pairs import RouteStep
 from gapwatch.design.routes.ways import Way
 from gapwatch.design.source.ir import Body, Stmt, is_call, iterable_of, value_of
 from gapwatch.design.source.program import Program, inner_bodies, last_name, statements
@@ -44,7 +44,7 @@ def routes_of(subject: Subject) -> list[Route]:
     return [*_joined(subject, list(_steps(subject, subject.ir.body, [], []))), *option_routes(subject)]
 
 
-def _steps(subject: Subject, body: Body, before: list[Stmt], after: list[Stmt]) -> Iterator[Step]:
+def _steps(subject: Subject, body: Body, before: list[Stmt], after: list[Stmt]) -> Iterator[RouteStep]:
     """Yield the steps of a block.
 
     Args:
@@ -76,9 +76,9 @@ def _counts(s: Stmt) -> bool:
     return s[0] == "for" and is_call(iterable_of(s)) and last_name(iterable_of(s)) == "range"
 
 
-def _joined(subject: Subject, steps: list[Step]) -> Iterator[Route]:
+def _joined(subject: Subject, steps: list[RouteStep]) -> Iterator[Route]:
     """Yield one route for each chain of steps; steps that only give a failure back end a chain and make none."""
-    groups: list[list[Step]] = []
+    groups: list[list[RouteStep]] = []
     for step in sorted((s for s in steps if not s.is_end), key=lambda s: (s.first.line, s.second.line)):
         lines = {step.first.line, step.second.line}
         touching = [g for g in groups if any({o.first.line, o.second.line} & lines for o in g)]
@@ -90,7 +90,7 @@ def _joined(subject: Subject, steps: list[Step]) -> Iterator[Route]:
         yield _route(subject, [*group, *ends])
 
 
-def _route(subject: Subject, steps: list[Step]) -> Route:
+def _route(subject: Subject, steps: list[RouteStep]) -> Route:
     ways: dict[tuple[int, str], tuple[Way, str]] = {}
     why: dict[int, str] = {}
     for step in steps:
@@ -129,7 +129,7 @@ def _tier(way: Way, label: str, taken: set[str]) -> str:
     return made
 
 
-def _kind(ways: list[Way], steps: list[Step]) -> str:
+def _kind(ways: list[Way], steps: list[RouteStep]) -> str:
     first, second = ways[0], ways[1]
     if any(step.is_table for step in steps):
         return "table"

@@ -21,7 +21,7 @@ from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.routes.check_steps import made_by
 from gapwatch.design.routes.checks import failed_names, good_names
 from gapwatch.design.routes.reaches import is_producer
-from gapwatch.design.routes.way_pairs import Step, pair_of
+from gapwatch.design.routes.way_pairs import RouteStep, pair_of
 from gapwatch.design.routes.ways import Way, all_calls, best_call, first_answer, way_of
 from gapwatch.design.source.ir import (
     Body,
@@ -56,7 +56,7 @@ _NO_TABLE = frozenset({"range", "count", "iter", "zip", "walk", "glob", "iterdir
 _LOOKS = frozenset({"isinstance", "getattr", "get", "callable", "hasattr"})
 
 
-def over_table(subject: Subject, s: Stmt, before: list[Stmt], after: list[Stmt]) -> Iterator[Step]:
+def over_table(subject: Subject, s: Stmt, before: list[Stmt], after: list[Stmt]) -> Iterator[RouteStep]:
     """Yield the step of a loop over ways that ends at the first one that works, and the step to what follows it.
 
     Args:
@@ -81,13 +81,13 @@ def over_table(subject: Subject, s: Stmt, before: list[Stmt], after: list[Stmt])
     if last_name(call) == "get" or not (_TABLE.search(text) or (by_callee and way.is_work)):
         return
     why = f"the next of {text_of(iterable)}"
-    yield Step(way, way, why, line_of(s), end_of(s), 0.85 if _TABLE.search(text) else 0.6, is_table=True)
+    yield RouteStep(way, way, why, line_of(s), end_of(s), 0.85 if _TABLE.search(text) else 0.6, is_table=True)
     answer = first_answer(subject, after, set()) if tags_in(body, "return") else None
     if answer is not None:
         third = way_of(subject, [*before, *answer.before], answer.value, answer.line, answer.target, "")
         is_end = third.form in ("empty", "error")
         if is_end or third.form in ("text", "given") or pair_of(way, third) is not None:
-            yield Step(way, third, f"none of {text_of(iterable)}", line_of(s), end_of(s), 0.8, is_end=is_end)
+            yield RouteStep(way, third, f"none of {text_of(iterable)}", line_of(s), end_of(s), 0.8, is_end=is_end)
 
 
 def _made_of(body: Body, names: set[str]) -> set[str]:
@@ -145,7 +145,7 @@ def _exits(body: Body) -> Iterator[int]:
                 yield from _exits(inner)
 
 
-def in_expression(subject: Subject, s: Stmt, before: list[Stmt]) -> Iterator[Step]:
+def in_expression(subject: Subject, s: Stmt, before: list[Stmt]) -> Iterator[RouteStep]:
     """Yield the steps of `a(x) or b(x)` and of `a if a is not None else b(x)`.
 
     Args:
@@ -180,4 +180,4 @@ def in_expression(subject: Subject, s: Stmt, before: list[Stmt]) -> Iterator[Ste
     for first, second in itertools.pairwise(ways):
         confidence = pair_of(first, second)
         if confidence is not None and callee_text(first.call or ()) != callee_text(second.call or ()):
-            yield Step(first, second, "if it gives nothing", first.line, line_of(s), confidence)
+            yield RouteStep(first, second, "if it gives nothing", first.line, line_of(s), confidence)

@@ -37,8 +37,8 @@ _CLEANS = re.compile(
 
 
 @dataclass(frozen=True)
-class Step:
-    """A way and the one that is taken after it.
+class RouteStep:
+    """Step of a route: a way and the one that is taken after it.
 
     Attributes:
         first: The earlier way.
@@ -68,7 +68,7 @@ def step_of(
     why: str,
     rebound: frozenset[str] = frozenset(),
     is_handler: bool = False,
-) -> Iterator[Step]:
+) -> Iterator[RouteStep]:
     """Yield the step from one way to another if it is one, or if the second gives a failure back.
 
     Args:
@@ -84,9 +84,9 @@ def step_of(
     line, end = min(line_of(s), first.line), max(end_of(s), second.line)
     confidence = pair_of(first, second, rebound, is_handler)
     if confidence is not None:
-        yield Step(first, second, why, line, end, confidence)
+        yield RouteStep(first, second, why, line, end, confidence)
     elif second.form in ("empty", "error"):
-        yield Step(first, second, why, line, end, 0.7, is_end=True)
+        yield RouteStep(first, second, why, line, end, 0.7, is_end=True)
 
 
 def is_replacement_by_name(call: Expr) -> bool:

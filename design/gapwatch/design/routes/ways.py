@@ -47,7 +47,7 @@ _SENDS = frozenset({"send_text", "send_json", "send", "reply_text", "reply", "se
 
 @dataclass(frozen=True)
 class Way:
-    """What a block gives back.
+    """Way to an answer: what a block gives back, and by which call.
 
     Attributes:
         line: Line of the call, or of the value.
@@ -79,12 +79,12 @@ class Way:
 
     @property
     def is_cached(self) -> bool:
-        """Whether it reads a cache."""
+        """True if it reads a cache."""
         return self.call is not None and "cache" in self.reaches and self.reaches.isdisjoint(SOURCES)
 
     @property
     def is_work(self) -> bool:
-        """Whether it leaves the process, or parses."""
+        """True if it leaves the process, or parses."""
         return self.call is not None and not self.reaches.isdisjoint(WORK)
 
 
@@ -155,7 +155,7 @@ def way_of(subject: Subject, before: Iterable[Stmt], value: Expr, line: int, tar
 
 @dataclass(frozen=True)
 class Given:
-    """What a block gives back first.
+    """Value that a block gives back first.
 
     Attributes:
         value: The value.
