@@ -292,6 +292,15 @@ TABLE_TEXTS: dict[str, tuple[str, str]] = {
         usd: Amount in US dollars; negative if returned.
         at: Time, UTC.""",
     ),
+    "judge_batches": (
+        "Batches that judges gave to providers; the last row of a batch holds.",
+        """batch: Random id that Gapwatch gave it.
+        lane: Entry of `providers` in the judge settings.
+        state: planned, sent or done.
+        provider_id: Id that the provider gave it.
+        items: JSON list of its requests, with the random numbers of their prompts; when done, of those asked again.
+        at: Time, UTC.""",
+    ),
     "outbox": (
         "Messages to send to Kafka, written in the transaction that they report.",
         """seq

@@ -22,6 +22,12 @@ class ProviderSettings(_Written):
     """Settings of one provider.
 
     Attributes:
+        mode: `calls` for a call for each request, `batch` for the provider's batch interface.
+        batch_api: Batch interface: OpenAI's (files and batches), or Anthropic's (message batches).
+        batch_discount: Share of the price that a batch saves.
+        batch_requests: Most requests of one batch.
+        batch_seconds: Longest time for which the first request of a batch waits for others.
+        poll_seconds: Time between two questions whether a batch has ended; also the wait after a failed one.
         adapter: `http` for an OpenAI-compatible endpoint, `litellm` for every provider that litellm supports.
         base_url: Address of the endpoint; required for `http`.
         key_env: Environment variable that holds the key.
@@ -37,6 +43,12 @@ class ProviderSettings(_Written):
         breaker_seconds: Time until the breaker's first trial; doubles up to 60 s while trials fail.
     """
 
+    mode: Literal["calls", "batch"] = "calls"
+    batch_api: Literal["openai", "anthropic"] = "openai"
+    batch_discount: Annotated[float, Field(ge=0, lt=1)] = 0.5
+    batch_requests: Annotated[int, Field(ge=1, le=50_000)] = 2_000
+    batch_seconds: Positive = 600.0
+    poll_seconds: Positive = 60.0
     adapter: Literal["http", "litellm"] = "litellm"
     base_url: str | None = None
     key_env: str | None = None
@@ -55,6 +67,10 @@ class ProviderSettings(_Written):
     def _check(self) -> ProviderSettings:
         if self.adapter == "http" and self.base_url is None:
             raise ValueError("adapter http needs a base_url, such as https://api.openai.com/v1")
+        if self.mode == "batch" and self.base_url is None:
+            raise ValueError(
+                "mode batch needs a base_url, such as https://api.openai.com/v1 or https://api.anthropic.com/v1"
+            )
         if self.key_env is not None and self.key_file is not None:
             raise ValueError("key_env and key_file are both given; give one of them")
         return self

@@ -90,7 +90,10 @@ def judge_questions(
                 params = sent_parameters(judge, settings.max_output_tokens)
                 limit = next((params[n] for n in _OUTPUT_LIMITS if isinstance(params.get(n), int)), None)
                 most = limit if isinstance(limit, int) else settings.max_output_tokens
-                price = CallPrice(portfolio.portfolio, metric.name, *prices[judge.model], most)
+                provider = settings.provider(_vendor(judge.model))
+                share = 1 - provider.batch_discount if provider.mode == "batch" else 1.0
+                usd = [token * share for token in prices[judge.model]]
+                price = CallPrice(portfolio.portfolio, metric.name, usd[0], usd[1], most)
                 question = JudgeQuestion(
                     judge, prompt, params, price, sampling_params_sha(params), _question_sha(prompt, judge, params)
                 )
@@ -195,7 +198,7 @@ class Judging:
         nonce = self._draw_nonce()
         provider = self._provider(question.judge.model)
         try:
-            call, characters = self._fitted_call(question, inputs, nonce)
+            call, characters = self.fitted_call(question, inputs, nonce)
         except OverWindow as error:
             return Judgement(id_, "error", reason=f"over_window: {error}"[:300], **pinned)
         request: dict[str, Any] = {"model": question.judge.model, "params": dict(question.params), "nonce": nonce}
@@ -210,9 +213,9 @@ class Judging:
             return Judgement(id_, "error", reason=str(failure)[:300], evidence=evidence, calls=tuple(paid), **pinned)
         except OverBudget:
             return Judgement(id_, "shed_budget", reason="budget", evidence=evidence, calls=tuple(paid), **pinned)
-        return _judgement(id_, question, reply, answer, evidence, tuple(paid), pinned)
+        return judgement_of(id_, question, reply, answer, evidence, tuple(paid), pinned)
 
-    def _fitted_call(
+    def fitted_call(
         self, question: JudgeQuestion, inputs: Mapping[str, str | None], nonce: str
     ) -> tuple[ChatCall, int | None]:
         """Return the call of a request, cut to the window of its model, and the characters to which it was cut."""
@@ -293,10 +296,21 @@ def _question_sha(prompt: JudgePrompt, judge: Judge, params: Mapping[str, object
     return hashlib.sha256(orjson.dumps(parts)).hexdigest()
 
 
-def _judgement(
+def judgement_of(
     id_: str, question: JudgeQuestion, reply: ChatReply, answer: JudgeAnswer | NoAnswer, evidence: dict[str, Any],
     paid: tuple[PaidCall, ...], pinned: dict[str, Any],
 ) -> Judgement:  # fmt: skip
+    """Return the judgement of an answer.
+
+    Args:
+        id_: Id of the request.
+        question: Its question.
+        reply: The model's reply.
+        answer: What was read in it.
+        evidence: Details for the row.
+        paid: Calls that were paid for it.
+        pinned: Hashes of the request and its parts, and the beginning of what was judged.
+    """
     named = model_id(question.judge.model, reply.model)
     triple = None if named is None else StabilityTriple(named, question.prompt.sha, question.params_sha)
     if triple is not None and triple.is_unreported:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from gapwatch.scorers.judges.judgement import Judgement
 from gapwatch.sinks.verdicts.open_requests import WaitingRequest
@@ -125,7 +125,19 @@ class JudgePool:
         return batch[-1]
 
 
-async def run_all(pools: Sequence[JudgePool]) -> None:
+class RequestPool(Protocol):
+    """Protocol of what answers the requests of one lane."""
+
+    async def run(self) -> None:
+        """Answer requests until there are no more, or `stop`."""
+        ...
+
+    def stop(self) -> None:
+        """Stop soon."""
+        ...
+
+
+async def run_all(pools: Sequence[RequestPool]) -> None:
     """Run pools until all have ended; an exception of one ends all."""
     running = [asyncio.create_task(pool.run()) for pool in pools]
     try:

@@ -11,6 +11,7 @@ from gapwatch.scorers.errors import UsageError
 from gapwatch.sinks.api.endpoint_note import read_note
 from gapwatch.sinks.api.service import api_options
 from gapwatch.sinks.api.store_address import WRITE_TOKEN, read_token_file
+from gapwatch.streams.judges.batches.batch_maker import refuse_batches
 from gapwatch.streams.judges.models.model_maker import model_access
 from gapwatch.streams.judges.secret import Secret, read_secret
 from gapwatch.streams.judges.settings import load_judge_settings
@@ -60,7 +61,9 @@ def run_judge_process(
     """
     if path is None:
         raise UsageError("--role judge requires --judges, the settings of the judges")
-    access = model_access(load_judge_settings(path))
+    settings = load_judge_settings(path)
+    refuse_batches(settings)
+    access = model_access(settings)
     url, token = _store_address(store_url, store, write_token_file)
     # Imported here: only this role needs an HTTP client.
     from gapwatch.streams.judges.workers.judge_process import JudgeProcess

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import closing
 from functools import partial
+from typing import TypeVar
 
 from gapwatch.scorers.errors import UsageError
 from gapwatch.scorers.judges.judgement import Judgement
@@ -22,14 +23,18 @@ from gapwatch.scorers.loading.load import parse_portfolio
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.reading.stored_portfolios import portfolio_texts
 from gapwatch.sinks.store.store import Store
+from gapwatch.sinks.verdicts.batch_journal import BatchJournal
 from gapwatch.sinks.verdicts.intake import VerdictIntake
 from gapwatch.sinks.verdicts.open_requests import OpenRequests
+from gapwatch.streams.judges.batches.batch_maker import batch_lane
 from gapwatch.streams.judges.calls.judging import Judging
-from gapwatch.streams.judges.calls.pool import JudgePool, run_all
+from gapwatch.streams.judges.calls.pool import JudgePool, RequestPool, run_all
 from gapwatch.streams.judges.calls.prices import caps_of, known_prices
 from gapwatch.streams.judges.calls.wallet import ThreadLender, Wallet
 from gapwatch.streams.judges.models.model_maker import ModelAccess, TokenPrice
 from gapwatch.streams.judges.workers.stored_requests import StoredRequests
+
+T = TypeVar("T")
 
 log = logging.getLogger("gapwatch.judges")
 
@@ -63,7 +68,7 @@ class LiveJudges:
         self._prices = self._known_prices(portfolios)
         self._portfolios = {p.sha: p for p in (*self._stored_portfolios(), *portfolios)}
         self._judging: Judging | None = None
-        self._pools: list[JudgePool] = []
+        self._pools: list[RequestPool] = []
         self._requests: list[StoredRequests] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         #: Guards what the judges' thread reads when it starts: portfolios, `_judging`, `_loop` and `_has_to_stop`.
@@ -141,6 +146,9 @@ class LiveJudges:
             judging = Judging(self._portfolios.values(), access.settings, access.make_model, self._prices, wallet)
             self._judging = judging
 
+        async def in_store_thread(step: Callable[[], T]) -> T:
+            return await loop.run_in_executor(self._store_thread, step)
+
         async def deliver(batch: Sequence[Judgement]) -> None:
             await loop.run_in_executor(self._store_thread, self._intake.close, batch)
 
@@ -149,6 +157,12 @@ class LiveJudges:
             requests = StoredRequests(OpenRequests(self._store.cursor), wants, follows=True)
             self._requests.append(requests)
             give_up = access.settings.give_up_after_seconds
+            if provider.mode == "batch":
+                journal = await in_store_thread(lambda: BatchJournal(self._store))
+                self._pools.append(
+                    batch_lane(name, judging, access.settings, journal, in_store_thread, requests.next, deliver, wallet)
+                )
+                continue
             self._pools.append(JudgePool(judging, provider.concurrency, requests.next, deliver, give_up))
         with self._starting:
             self._loop, has_to_stop = loop, self._has_to_stop

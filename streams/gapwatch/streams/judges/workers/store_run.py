@@ -12,14 +12,17 @@ from typing import TypeVar
 from gapwatch.scorers.judges.judgement import Judgement
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.store.store import Store
+from gapwatch.sinks.verdicts.batch_journal import BatchJournal
 from gapwatch.sinks.verdicts.budget_leases import JudgeMoney
 from gapwatch.sinks.verdicts.closing import JudgeClosing
 from gapwatch.sinks.verdicts.open_requests import OpenRequests
+from gapwatch.streams.judges.batches.batch_maker import batch_lane
 from gapwatch.streams.judges.calls.judging import Judging
-from gapwatch.streams.judges.calls.pool import JudgePool, run_all
+from gapwatch.streams.judges.calls.pool import JudgePool, RequestPool, run_all
 from gapwatch.streams.judges.calls.prices import caps_of, check_caps, known_prices
 from gapwatch.streams.judges.calls.wallet import ThreadLender, Wallet
 from gapwatch.streams.judges.models.model_maker import ModelAccess
+from gapwatch.streams.judges.settings import JudgeSettings
 from gapwatch.streams.judges.workers.stored_requests import StoredRequests
 from gapwatch.streams.pipeline.judge_result import JudgeResult
 
@@ -65,7 +68,7 @@ def judge_store(
 
         async def judged() -> JudgeResult:
             judging = Judging(portfolios, access.settings, access.make_model, prices, wallet)
-            return await store_judging.run(judging)
+            return await store_judging.run(judging, access.settings, wallet)
 
         return asyncio.run(judged())
 
@@ -93,7 +96,7 @@ class StoreJudging:
         self._on_batch = on_batch
         self._result = JudgeResult()
 
-    async def run(self, judging: Judging) -> JudgeResult:
+    async def run(self, judging: Judging, settings: JudgeSettings, wallet: Wallet | None) -> JudgeResult:
         """Answer the requests and return the counts."""
         closing = await self._in_store_thread(lambda: JudgeClosing(self._store))
 
@@ -103,10 +106,19 @@ class StoreJudging:
             if self._on_batch is not None:
                 self._on_batch(self._result)
 
-        pools = []
+        pools: list[RequestPool] = []
         for lane, workers in judging.lanes().items():
             wants = partial(judging.knows, lane=lane)
             requests = StoredRequests(OpenRequests(self._store.cursor), wants, follows=False)
+            if settings.providers[lane].mode == "batch":
+                journal = await self._in_store_thread(lambda: BatchJournal(self._store))
+                pools.append(
+                    batch_lane(
+                        lane, judging, settings, journal, self._in_store_thread, requests.next, deliver, wallet,
+                        self._patience,
+                    )
+                )  # fmt: skip
+                continue
             pools.append(JudgePool(judging, workers, requests.next, deliver, self._patience, self._patience))
         try:
             await run_all(pools)

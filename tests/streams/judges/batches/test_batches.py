@@ -1,0 +1,220 @@
+"""Batches: each request ends once and is paid once, whatever is killed or fails on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gapwatch.scorers.judges.prompt import request_bytes
+from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.sinks.reading.verdict_archive import VerdictArchive
+from gapwatch.sinks.store.store import Store
+from gapwatch.streams.judges.audit.rebuilding import Rebuilder
+from gapwatch.streams.judges.models.model_maker import ModelAccess, model_maker
+from gapwatch.streams.judges.settings import JudgeSettings
+from gapwatch.streams.judges.workers.store_run import judge_store
+from gapwatch.streams.pipeline.judge_result import JudgeResult
+from tests.scorers.judges.rubrics import judged_metric, portfolio_of
+from tests.streams.judges.batch_server import USAGE, BatchServer, served_batches, verdict_text
+from tests.streams.judges.judged_store import imbalance_of, query, scored_store, states, trace
+
+#: US dollars per million tokens, and what one answer costs at half of it.
+PRICE = {"input": 2.0, "output": 10.0}
+USD = (USAGE[0] * PRICE["input"] + USAGE[1] * PRICE["output"]) / 1e6 / 2
+APIS = ("openai", "anthropic")
+
+
+def settings_of(url: str, api: str, **changed: Any) -> dict[str, Any]:
+    provider = {
+        "adapter": "http", "base_url": url, "mode": "batch", "batch_api": api, "poll_seconds": 0.02,
+        "batch_seconds": 0.2, **changed,
+    }  # fmt: skip
+    return {
+        "providers": {"openai": provider},
+        "prices": {"openai/gpt-4.1-mini": PRICE},
+        "usd_per_week": {"faithful": 5.0},
+    }
+
+
+def stored(folder: Path, n: int) -> tuple[Path, Portfolio]:
+    portfolio = portfolio_of(judged_metric())
+    return scored_store(folder, portfolio, [trace(i, output=f"Order {i}.") for i in range(n)]), portfolio
+
+
+def judged(
+    store: Path, portfolio: Portfolio, url: str, api: str, patience: float = 30.0, **changed: Any
+) -> JudgeResult:
+    settings = JudgeSettings.model_validate(settings_of(url, api, **changed))
+    with Store.open(store) as opened:
+        access = ModelAccess(
+            settings, model_maker(settings), lambda model: (PRICE["input"] / 1e6, PRICE["output"] / 1e6)
+        )
+        return judge_store(opened, [portfolio], access, patience_seconds=patience)
+
+
+def text_in(body: dict[str, Any]) -> str:
+    return str(body["messages"][-1]["content"])
+
+
+def money(store: Path) -> tuple[float, float]:
+    """What calls cost, and what was set aside for them."""
+    ((usd, aside),) = query(
+        store, "SELECT (SELECT sum(usd) FROM judge_calls), (SELECT sum(usd) FROM internal.judge_money)"
+    )
+    return usd, aside
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_requests_end_once_at_half_the_price_and_say_that_they_came_from_a_batch(tmp_path: Path, api: str) -> None:
+    store, portfolio = stored(tmp_path, 30)
+    server = BatchServer(lambda n, body: verdict_text(body, "Poor" if "Order 7." in text_in(body) else "Good"))
+    with served_batches(server) as url:
+        result = judged(store, portfolio, url, api, batch_requests=12)
+
+    assert states(store, "faithful") == {"pass": 29, "fail": 1}
+    assert imbalance_of(store) == 0
+    assert sorted(len(batch["asked"]) for batch in server.batches.values()) == [6, 12, 12]
+    assert result.left == 0 and server.answered == 30
+    assert money(store) == (pytest.approx(30 * USD), pytest.approx(30 * USD))
+    ((model, batch, custom_id),) = query(
+        store,
+        """SELECT DISTINCT judge_model_id, row_evidence->>'$.batch.id', row_evidence->>'$.batch.custom_id'
+        FROM verdicts WHERE outcome = 'fail'""",
+    )
+    assert model == "openai/small@2026-01-01:batch"
+    assert custom_id in {custom_id for custom_id, _ in server.batches[batch]["asked"]}
+    with Store.open(store) as opened:
+        archive = VerdictArchive(opened.cursor())
+        rebuilt = Rebuilder(archive).rebuild(archive.verdict("traces.jsonl/0/7/0/faithful"))
+    if api == "openai":
+        assert request_bytes(rebuilt.call) in b"".join(server.files.values())
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_what_has_no_answer_is_asked_again_and_what_is_refused_ends(tmp_path: Path, api: str) -> None:
+    store, portfolio = stored(tmp_path, 10)
+
+    def answer(number: int, body: dict[str, Any]) -> str | None:
+        text = text_in(body)
+        if number == 0:
+            for order, said in ((1, "expired"), (2, "errored"), (3, None), (4, "not JSON")):
+                if f"Order {order}." in text:
+                    return said
+        if "Order 5." in text:
+            return "refused"
+        return "expired" if "Order 6." in text else verdict_text(body)
+
+    server = BatchServer(answer)
+    with served_batches(server) as url:
+        judged(store, portfolio, url, api)
+
+    assert states(store, "faithful") == {"pass": 8, "error": 2}
+    assert imbalance_of(store) == 0
+    assert [len(batch["asked"]) for batch in server.batches.values()] == [10, 5, 1]
+    reasons = dict(query(store, "SELECT source_offset, reason FROM verdicts WHERE outcome = 'error'"))
+    assert reasons[5].startswith("bad_request: ") and "expired" in reasons[6]
+    # The answer that was not JSON was paid, too.
+    assert server.answered == 9
+    assert money(store) == (pytest.approx(9 * USD), pytest.approx(9 * USD))
+
+
+#: Where the judge is killed: step of the server, and how often the step was reached before.
+KILLS = {
+    "openai": ["upload", "uploaded", "create", "created", "poll", "download", "downloaded"],
+    "anthropic": ["create", "created", "poll", "download", "downloaded"],
+}
+
+
+def run_judges(store: Path, settings: Path) -> subprocess.Popen[bytes]:
+    command = [
+        sys.executable,
+        "-m",
+        "gapwatch.scorers.command_line",
+        "judge",
+        "run",
+        "--store",
+        store,
+        "--judges",
+        settings,
+    ]
+    return subprocess.Popen(
+        [*map(str, command), "--patience", "20"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("api", "step"), [(api, step) for api in APIS for step in KILLS[api]])
+def test_a_kill_at_any_step_loses_nothing_and_pays_nothing_twice(tmp_path: Path, api: str, step: str) -> None:
+    store, _ = stored(tmp_path, 20)
+    server = BatchServer(lambda n, body: verdict_text(body))
+    with served_batches(server) as url:
+        settings = tmp_path / "judges.yaml"
+        settings.write_text(yaml.safe_dump(settings_of(url, api)))
+        running: list[subprocess.Popen[bytes]] = []
+
+        def kill(reached: str) -> None:
+            if reached == step and server.steps[step] == 1:
+                os.kill(running[0].pid, signal.SIGKILL)
+
+        server.at = kill
+        running.append(run_judges(store, settings))
+        running[0].communicate(timeout=120)
+        assert running[0].returncode == -signal.SIGKILL
+        again = run_judges(store, settings)
+        _, said = again.communicate(timeout=120)
+        assert again.returncode == 0, said.decode()
+
+    assert states(store, "faithful") == {"pass": 20}
+    assert imbalance_of(store) == 0
+    # One batch only, so the provider bills one; each of its answers is booked once.
+    assert len(server.batches) == 1 and server.answered == 20
+    usd, aside = money(store)
+    assert usd == pytest.approx(20 * USD)
+    assert usd <= aside + 1e-9 <= 5.0
+
+
+def test_a_batch_that_runs_longer_than_the_provider_answers_is_continued_by_the_next_run(tmp_path: Path) -> None:
+    store, portfolio = stored(tmp_path, 5)
+    server = BatchServer(lambda n, body: verdict_text(body), polls=10_000)
+    down = [False]
+
+    def fail(step: str) -> None:
+        down[0] = down[0] or server.steps["poll"] >= 2
+        if step == "poll" and down[0]:
+            raise RuntimeError("down")
+
+    server.at = fail
+    with served_batches(server) as url:
+        first = judged(store, portfolio, url, "openai", patience=0.1)
+        assert first.left == 5 and states(store, "faithful") == {"pending": 5}
+        server.at, server.polls = lambda step: None, 0
+        second = judged(store, portfolio, url, "openai")
+
+    assert second.left == 0 and states(store, "faithful") == {"pass": 5}
+    assert len(server.batches) == 1
+    assert money(store)[0] == pytest.approx(5 * USD)
+
+
+def test_a_cap_ends_requests_before_they_are_sent(tmp_path: Path) -> None:
+    store, portfolio = stored(tmp_path, 40)
+    server = BatchServer(lambda n, body: verdict_text(body))
+    with served_batches(server) as url:
+        settings = JudgeSettings.model_validate(settings_of(url, "openai") | {"usd_per_week": {"faithful": 0.1}})
+        with Store.open(store) as opened:
+            price = (PRICE["input"] / 1e6, PRICE["output"] / 1e6)
+            judge_store(opened, [portfolio], ModelAccess(settings, model_maker(settings), lambda model: price))
+    found = states(store, "faithful")
+
+    assert set(found) == {"pass", "shed_budget"} and sum(found.values()) == 40
+    assert money(store)[1] <= 0.1
+    assert server.answered == found["pass"]
