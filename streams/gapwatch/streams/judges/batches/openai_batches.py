@@ -17,6 +17,8 @@ from gapwatch.streams.judges.batches.batch_api import BatchAnswer, BatchHttp
 from gapwatch.streams.judges.models.chat_completions import read_reply
 from gapwatch.streams.judges.secret import Secret
 
+#: Interface that answers each request of a batch, in the words of the provider.
+_ENDPOINT = "v1/chat/completions"
 #: States of a batch that has ended; only `completed` has an answer to every request.
 _ENDED = ("completed", "failed", "expired", "cancelled")
 #: Most pages of the list of batches that are searched for one.
@@ -47,7 +49,7 @@ class OpenaiBatches:
             "/batches",
             {
                 "input_file_id": uploaded["id"],
-                "endpoint": "/v1/chat/completions",
+                "endpoint": f"/{_ENDPOINT}",
                 "completion_window": "24h",
                 "metadata": {"gapwatch": key},
             },
@@ -89,7 +91,7 @@ class OpenaiBatches:
 
 
 def _line(custom_id: str, call: ChatCall) -> bytes:
-    head = orjson.dumps({"custom_id": custom_id, "method": "POST", "url": "/v1/chat/completions"})
+    head = orjson.dumps({"custom_id": custom_id, "method": "POST", "url": f"/{_ENDPOINT}"})
     return head[:-1] + b',"body":' + request_bytes(call) + b"}\n"
 
 
