@@ -44,8 +44,8 @@ from tests.streams.judges.model_server import HttpAnswer, ServerThread, completi
 FAULT_RATE = 0.3
 PRICE = (1e-6, 4e-6)
 KEY = "sk-fault-Zq8wV3nT6yRb1LxA"
-#: Seconds for which the key is refused, and after how many seconds that begins.
-REFUSED_SECONDS, REFUSED_AFTER = 8.0, 4.0
+#: Seconds for which the key is refused, and after which share of the answers that begins.
+REFUSED_SECONDS, REFUSED_AFTER = 60.0, 0.3
 #: Where the process dies: before a step of the n-th commit, after it, at the n-th lease, at the n-th answer.
 POINTS = ("gaps", "ticks", "ledger", "judge_requests", "offsets", "commit", "after", "lease", "answer")
 
@@ -107,16 +107,19 @@ def _faults(body: dict[str, Any], good: HttpAnswer, key: str) -> dict[str, tuple
 class _Provider:
     """Answers by chance, and bills."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, refused_after: int, refused_seconds: float) -> None:
         self._rng = random.Random(seed)
-        self._began = time.monotonic()
+        self._refused_after, self._refused_seconds = refused_after, refused_seconds
+        self._refused_since = 0.0
         self.usd = self.largest = 0.0
         self.seen: Counter[str] = Counter()
 
     def answer(self, body: dict[str, Any], headers: dict[str, str]) -> HttpAnswer:
         """Answer one request."""
         key = headers["authorization"].removeprefix("Bearer ")
-        if REFUSED_AFTER <= time.monotonic() - self._began < REFUSED_AFTER + REFUSED_SECONDS:
+        if not self._refused_since and self.seen.total() >= self._refused_after:
+            self._refused_since = time.monotonic()
+        if self._refused_since and time.monotonic() - self._refused_since < self._refused_seconds:
             self.seen["401 for a while"] += 1
             return HttpAnswer(401, orjson.dumps({"error": {"message": f"Incorrect API key provided: {key}"}}))
         good, calls, name = verdict(body, self._rng.choice(["Good", "Poor"])), 1.0, "good"
@@ -131,8 +134,8 @@ class _Provider:
         return good
 
 
-def _serve(pipe: Connection, seed: int) -> None:
-    provider = _Provider(seed)
+def _serve(pipe: Connection, seed: int, refused_after: int, refused_seconds: float) -> None:
+    provider = _Provider(seed, refused_after, refused_seconds)
     server = ServerThread(provider.answer)
     pipe.send(server.base_url)
     pipe.recv()
@@ -204,14 +207,18 @@ def _portfolio(cap: float) -> Any:
     return portfolio_of(judged_metric(), budget={"judge_usd_per_week": cap})
 
 
-def fault_run(folder: Path, requests: int, kills: int, cap: float, seed: int = 1) -> dict[str, Any]:
+def fault_run(
+    folder: Path, requests: int, kills: int, cap: float, seed: int = 1, refused_seconds: float = REFUSED_SECONDS
+) -> dict[str, Any]:
     """Run it; return what the store holds at the end."""
     context = multiprocessing.get_context("spawn")
     path = scored_store(folder, _portfolio(cap), [trace(i) for i in range(requests)])
     here, there = context.Pipe()
     os.environ["FAULT_KEY"] = KEY
     output = folder / "output.txt"
-    server = context.Process(target=_serve, args=(there, seed), daemon=True)
+    server = context.Process(
+        target=_serve, args=(there, seed, int(REFUSED_AFTER * requests), refused_seconds), daemon=True
+    )
     server.start()
     base_url = here.recv()
     rng, killed, began = random.Random(seed), 0, time.perf_counter()
